@@ -122,11 +122,12 @@ impl Array {
         act(rows, &mut with)
     }
 
+    /// One step of collection: of the victim, or of one lane.
     pub fn pump_collection(&mut self, cx: &mut Cx) -> bool {
-        match self.collection.is_moving() {
-            true => self.move_some(cx) || self.with_gc(|gc, with| gc.mend_next(with, cx)),
-            false => self.with_gc(|gc, with| gc.pump(with, cx)),
-        }
+        self.with_gc(|gc, with| gc.pump(with, cx))
+            || self.collection.moving().any(|lane| {
+                self.move_some(lane, cx) || self.with_gc(|gc, with| gc.lane(lane).mend_next(with))
+            })
     }
 
     /// Lets collection work with the parts that it needs.

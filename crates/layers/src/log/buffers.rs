@@ -9,17 +9,17 @@ use core::ops::Range;
 
 use hostftl_core::{Payload, SECTOR, View, ViewMut};
 
-use crate::log::layout::{BLOCK_OPS, Layout, ROWS, SCRATCH};
+use crate::log::layout::{BLOCK_OPS, LANES, Layout, ROWS, SCRATCH};
 
 /// What a buffer is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Buffer {
     /// A chunk of a row; the parity comes behind the data.
     Row(u8, u8),
-    /// A chunk of the victim's row.
-    Gc(u8),
-    /// Another chunk, from which one of the victim is made.
-    Other,
+    /// A chunk of the victim's row in a lane.
+    Gc(u8, u8),
+    /// A chunk of a lane's row that is made from the others.
+    GcSum(u8),
     /// A record of the journal.
     Journal,
     /// A chunk of the row that is scrubbed; the parity comes behind the data.
@@ -56,7 +56,8 @@ impl Buffers {
         let rows = ROWS as u32 * u32::from(layout.devices);
         let record = u32::from(layout.journal.is_some());
         let scrub = u32::from(layout.devices) + 1;
-        (rows + scratch + record + layout.width() + 1 + scrub, sectors)
+        let lanes = LANES as u32 * (layout.width() + 1);
+        (rows + scratch + record + lanes + scrub, sectors)
     }
 
     /// The buffers that were asked for.
@@ -70,23 +71,28 @@ impl Buffers {
     #[inline]
     fn index(&self, which: Buffer) -> usize {
         let sum = self.list.len() - 1;
-        let other = sum - self.devices - 1;
+        let scrub = sum - self.devices;
+        let (gc, sums) = (scrub - LANES * (self.width + 1), scrub - LANES);
         match which {
             Buffer::Row(row, chunk) => {
                 assert!(usize::from(chunk) < self.devices, "a row has a chunk on each device");
                 usize::from(row) * self.devices + usize::from(chunk)
             }
-            Buffer::Gc(chunk) => {
+            Buffer::Gc(lane, chunk) => {
                 assert!(usize::from(chunk) < self.width, "collection reads chunks of data");
-                other - self.width + usize::from(chunk)
+                assert!(usize::from(lane) < LANES, "there are so many lanes");
+                gc + usize::from(lane) * self.width + usize::from(chunk)
             }
-            Buffer::Other => other,
+            Buffer::GcSum(lane) => {
+                assert!(usize::from(lane) < LANES, "there are so many lanes");
+                sums + usize::from(lane)
+            }
             Buffer::Scrub(chunk) => {
                 assert!(usize::from(chunk) < self.devices, "a row has a chunk on each device");
-                other + 1 + usize::from(chunk)
+                scrub + usize::from(chunk)
             }
             Buffer::ScrubSum => sum,
-            Buffer::Journal => other - self.width - 1,
+            Buffer::Journal => gc - 1,
         }
     }
 
@@ -150,6 +156,14 @@ impl Buffers {
         buffer.expect("the view is of this row").repay_mut(view);
     }
 
+    /// Takes back a view of a lane's chunks.
+    pub fn repay_gc(&mut self, lane: u8, view: View) {
+        let first = self.index(Buffer::Gc(lane, 0));
+        let list = self.list[first..first + self.width].iter_mut();
+        let buffer = list.into_iter().find(|it| it.id() == view.id());
+        buffer.expect("the view is of this lane").repay(view);
+    }
+
     /// The power is off.
     pub fn void(&mut self) {
         self.list.drain(..).for_each(|buffer| {
@@ -173,8 +187,11 @@ mod tests {
     fn no_buffer_has_two_uses() {
         let mut it = buffers();
         let rows: Vec<Buffer> = (0..ROWS as u8).flat_map(|row| it.of_row(row)).collect();
-        let gc = [Buffer::Gc(0), Buffer::Gc(1), Buffer::Other];
-        let mut ids: Vec<u32> = rows.into_iter().chain(gc).map(|which| it.at(which).id()).collect();
+        let of_lane = |lane| [Buffer::Gc(lane, 0), Buffer::Gc(lane, 1), Buffer::GcSum(lane)];
+        let gc = (0..LANES as u8).flat_map(of_lane);
+        let scrub = [0, 1, 2].map(Buffer::Scrub).into_iter().chain([Buffer::ScrubSum]);
+        let mut ids: Vec<u32> =
+            rows.into_iter().chain(gc).chain(scrub).map(|which| it.at(which).id()).collect();
         let scratch = |index| (it.scratch(index).0.id(), it.scratch(index).1);
         let mut all: Vec<(u32, u32)> = (0..BLOCK_OPS as u8).map(scratch).collect();
         all.sort_unstable();
@@ -182,7 +199,7 @@ mod tests {
         assert_eq!(all.len(), BLOCK_OPS, "each operation has scratch of its own");
         ids.extend(all.into_iter().filter(|(_, from)| *from == 0).map(|(id, _)| id));
         ids.sort_unstable();
-        assert!(ids.iter().copied().eq(0..ids.len() as u32), "{ids:?}");
+        assert!(ids.iter().copied().eq(0..it.list.len() as u32), "{ids:?}");
         it.void();
     }
 

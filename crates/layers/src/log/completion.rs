@@ -41,11 +41,14 @@ impl Engine {
                 self.array.with_checkpoint(|it, with| it.images_done(chunk, command, with, cx));
             }
             Op::GcHead => self.array.with_gc(|gc, with| gc.head_done(command, result, with, cx)),
-            Op::GcRead { chunk } => {
-                self.array.with_gc(|gc, with| gc.read_done(chunk, command, result, with));
+            Op::GcRead { lane, chunk } => {
+                let array = &mut self.array;
+                array.with_gc(|gc, with| gc.lane(lane).read_done(chunk, command, result, with));
             }
-            Op::GcMend => self.array.with_gc(|gc, with| gc.mend_done(command, result, with, cx)),
-            Op::GcMove => self.array.gc_move_done(command, result, cx),
+            Op::GcSum { lane } => {
+                self.array.with_gc(|gc, with| gc.lane(lane).sum_done(command, result, with));
+            }
+            Op::GcMove { lane } => self.array.gc_move_done(lane, command, result, cx),
             Op::Root { .. } => {
                 self.array.with_checkpoint(|it, with| it.root_over(command, with, cx))
             }

@@ -24,12 +24,12 @@ pub enum Op {
     Images { chunk: u8 },
     /// A head of a row in the victim.
     GcHead,
-    /// A chunk of a row in the victim.
-    GcRead { chunk: u8 },
-    /// A step of making a chunk of the victim from the others.
-    GcMend,
-    /// Records of the victim on their way to a row.
-    GcMove,
+    /// A chunk of the row in a lane.
+    GcRead { lane: u8, chunk: u8 },
+    /// The sum from which a chunk of a lane's row is made.
+    GcSum { lane: u8 },
+    /// Records of a lane on their way to a row.
+    GcMove { lane: u8 },
     /// The program of a root on one device.
     Root { device: u8 },
     /// One device forgets a segment that is about to be free.

@@ -1,13 +1,16 @@
 //! How fast the host may write while segments are few: as fast as collection gains room, so that no
 //! write waits for a whole victim.
 //!
-//! Room is given out row by row of the victim, each with its share of what the victim gains. When
+//! Room is given out slot by slot of the victim, in their order, each with its share of what the
+//! victim gains. When
 //! all segments of the lead are there the host gets twice what is gained, when none is left
 //! nothing: so it settles in between, wherever it meets what the host wants.
 //!
 //! Invariant: the host is held back only while a victim is gone through, so more room comes soon.
 
 use crate::kit::Life;
+use crate::log::gc::lane::Lane;
+use crate::log::gc::victim::Victim;
 use crate::log::gc::{Collection, Needs};
 use crate::log::layout::Layout;
 use crate::log::ops::Cx;
@@ -70,10 +73,20 @@ impl Collection {
         self.pace.begin(segments.gain(victim), self.layout.slots);
     }
 
-    /// So many slots of the victim were gone through.
-    pub(super) fn pace_on(&mut self, slots: u32, segments: &Segments) {
-        let (left, lead) = (self.lead_left(segments), self.layout.lead);
-        self.pace.pay(slots, u64::from(512 * left.min(lead) / lead));
+    /// A row of the victim is over, of which so many bytes were moved.
+    pub(super) fn pace_on(&mut self, moved: u64, with: &mut Needs, cx: &Cx) {
+        if self.paced {
+            with.share.over(cx.now(), moved);
+        }
+        let (left, lead) = (self.lead_left(with.segments), self.layout.lead);
+        self.pace.pay(self.slots_over(), u64::from(512 * left.min(lead) / lead));
+    }
+
+    /// Slots of the victim of which all rows are over.
+    fn slots_over(&self) -> u32 {
+        let next = self.victim.as_ref().and_then(Victim::slots);
+        let first = self.lanes.iter().filter_map(Lane::slot).chain(next).min();
+        first.unwrap_or(self.layout.slots)
     }
 
     /// Whether the next row of a victim from which nobody wants room waits for the host's sake.
@@ -88,11 +101,10 @@ impl Collection {
         }
     }
 
-    /// A row of such a victim is over.
-    pub(super) fn row_over(&self, with: &mut Needs, cx: &Cx) {
-        let moved: u64 = self.live.iter().map(|live| u64::from(live.place.len())).sum();
-        if self.paced && moved > 0 {
-            with.share.over(self.begun, cx.now(), moved);
+    /// A row is begun.
+    pub(super) fn row_begun(&self, with: &mut Needs, cx: &Cx) {
+        if self.paced {
+            with.share.begin(cx.now());
         }
     }
 

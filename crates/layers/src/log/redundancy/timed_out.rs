@@ -156,11 +156,12 @@ impl Hung {
                 let buf = self.heads.pop().expect("one for what is salvaged");
                 read(device, 0, Target::Meta { buf, pages: 1 })
             }
-            Op::GcRead { .. } | Op::GcMend | Op::Scrub(_) => {
+            Op::GcRead { .. } | Op::GcSum { .. } | Op::Scrub(Checking::Chunk(_)) => {
                 let buffer = match op {
-                    Op::GcRead { chunk } => Buffer::Gc(chunk),
+                    Op::GcRead { lane, chunk } => Buffer::Gc(lane, chunk),
+                    Op::GcSum { lane } => Buffer::GcSum(lane),
                     Op::Scrub(Checking::Chunk(chunk)) => Buffer::Scrub(chunk),
-                    _ => with.collection.mend_buffer(),
+                    other => unreachable!("{other:?} has no buffer"),
                 };
                 if !self.replace(buffer, with.rows, with.buffers) {
                     return None;

@@ -11,7 +11,7 @@ use crate::kit::Life;
 use crate::kit::shell::Ended;
 use crate::log::Array;
 use crate::log::durability::Durability;
-use crate::log::gc::Live;
+use crate::log::gc::lane::Live;
 use crate::log::journal::ring::segments_for;
 use crate::log::layout::Layout;
 use crate::log::ops::{Cx, OWN_OPS};
@@ -173,35 +173,35 @@ impl Array {
         Some((row, item))
     }
 
-    /// Moves the next records of the victim, as many as lie in one chunk and go to one.
-    pub fn move_some(&mut self, cx: &mut Cx) -> bool {
-        if !self.collection.may_move() || cx.command_room() <= OWN_OPS / 2 {
+    /// Moves the next records of a lane, as many as lie in one chunk and go to one.
+    pub fn move_some(&mut self, lane: u8, cx: &mut Cx) -> bool {
+        if !self.collection.lane(lane).may_move() || cx.command_room() <= OWN_OPS / 2 {
             return false;
         }
-        let Some(first) = self.collection.next_live(&mut self.pages) else {
-            return self.with_gc(|gc, with| gc.end_row(with, cx));
+        let Some(first) = self.collection.lane(lane).next_live(&mut self.pages) else {
+            return self.with_gc(|gc, with| gc.end_row(lane, with, cx));
         };
         let mut next = Some(first);
         while let Some(live) = next.filter(|live| live.chunk == first.chunk) {
-            if !self.take_along(live, cx) {
+            if !self.take_along(lane, live, cx) {
                 break;
             }
-            next = self.collection.next_live(&mut self.pages);
+            next = self.collection.lane(lane).next_live(&mut self.pages);
         }
-        let moves = self.collection.batch_row().is_some();
+        let moves = self.collection.lane(lane).batch_row().is_some();
         if moves {
-            self.with_gc(|gc, with| gc.send(first.chunk, with, cx));
+            self.with_gc(|gc, with| gc.lane(lane).send(first.chunk, with, cx));
         }
         moves
     }
 
     /// Adds a record to the batch, and keeps its map page. False when that has to come first, or
     /// when there is no room, or not in the same chunk.
-    fn take_along(&mut self, live: Live, cx: &mut Cx) -> bool {
+    fn take_along(&mut self, lane: u8, live: Live, cx: &mut Cx) -> bool {
         let (len, generation) = (live.place.len(), live.place.generation());
-        let row = self.collection.batch_row();
+        let row = self.collection.lane(lane).batch_row();
         if row.is_some_and(|row| !self.rows[row].continues(len))
-            || !self.with_gc(|gc, with| gc.pin_for_copy(live, with, cx))
+            || !self.with_gc(|gc, with| gc.lane(lane).pin_for_copy(live, with, cx))
         {
             return false;
         }
@@ -212,16 +212,18 @@ impl Array {
             return false;
         };
         let into = self.rows[row].items[item as usize].byte;
-        self.collection.take(live, (row, item), into);
+        self.collection.lane(lane).take(live, (row, item), into);
         cx.touch(1);
         true
     }
 
-    /// A batch of collection is in its row.
-    pub fn gc_move_done(&mut self, command: Command, ended: Ended, cx: &mut Cx) {
-        let (row, right, records) = self.collection.moved(command, ended, &mut self.buffers);
+    /// A batch of a lane is in its row.
+    pub fn gc_move_done(&mut self, lane: u8, command: Command, ended: Ended, cx: &mut Cx) {
+        let it = self.collection.lane(lane);
+        let (row, right, records) = it.moved(command, ended, &mut self.buffers);
         for (index, &(record, item)) in records.iter().enumerate() {
-            let Live { block, place, .. } = self.collection.record(record, index < right);
+            let Live { block, place, .. } =
+                self.collection.lane(lane).record(record, index < right);
             match index < right {
                 true => self.publish_copy(row, item, place, cx),
                 false => self.rows[row].items[item as usize].heir = DEAD,
@@ -230,6 +232,6 @@ impl Array {
             self.pages.map_mut().unpin(page);
         }
         self.rows.placed(row, records.len() as u32, cx);
-        self.collection.batch_over(right, records);
+        self.collection.lane(lane).batch_over(right, records);
     }
 }

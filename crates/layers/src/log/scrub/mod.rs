@@ -14,8 +14,8 @@ mod doubt;
 mod row;
 
 use hostftl_core::{
-    Answer, Cause, Command, DeviceError, Event, MetaBuf, Nanos, Refusal, Scrub as Wish, Target,
-    Task, TaskEnd, TaskKind,
+    Answer, Cause, Command, DeviceError, Event, MetaBuf, Refusal, Scrub as Wish, Target, Task,
+    TaskEnd, TaskKind,
 };
 use hostftl_format::log::{self, Head};
 
@@ -70,7 +70,6 @@ pub struct Scrub {
     /// Sectors of the row on its first device.
     sectors: u32,
     check: Check,
-    begun: Nanos,
     /// Rows that were wrong, and those of them that can't be mended: it was tried before.
     wrong: u64,
     lost: u64,
@@ -93,7 +92,6 @@ impl Scrub {
             entries: 0,
             sectors: 0,
             check: Check::new(layout),
-            begun: 0,
             wrong: 0,
             lost: 0,
             beyond: 0,
@@ -235,7 +233,7 @@ impl Scrub {
             cause: Cause::Gc,
         };
         with.segments.pin(at.segment);
-        self.begun = cx.now();
+        with.share.begin(cx.now());
         self.go(Phase::Head);
         with.devices.submit(Op::Scrub(Checking::Head), command, cx);
         true
@@ -318,6 +316,7 @@ impl Scrub {
         let Some(head) = head.filter(|head| head.seq <= with.durability.durable()) else {
             self.head = Some(buf);
             with.segments.unpin(at.segment);
+            with.share.over(cx.now(), 0);
             self.begin_segment(at.segment + 1);
             return self.go(Phase::Next);
         };
@@ -374,7 +373,7 @@ impl Scrub {
 
     /// The row was gone through: the next one, or the next segment.
     fn end_row(&mut self, with: &mut Needs, cx: &mut Cx) {
-        with.share.over(self.begun, cx.now(), self.check.bytes());
+        with.share.over(cx.now(), self.check.bytes());
         with.segments.unpin(self.at.segment);
         match self.layout.after(self.at, self.sectors) {
             Some(at) => self.at = at,

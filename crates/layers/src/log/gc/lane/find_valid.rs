@@ -4,7 +4,8 @@
 use hostftl_core::SECTOR;
 use hostftl_format::log::{self, Entry, Kind};
 
-use crate::log::gc::{Checked, Collection, Live, Needs, Phase};
+use crate::log::gc::Needs;
+use crate::log::gc::lane::{Checked, Lane, Live, Phase};
 use crate::log::map::Where;
 use crate::log::ops::Cx;
 use crate::log::stripe::Stripe;
@@ -12,9 +13,12 @@ use crate::log::stripe::Stripe;
 /// Entries of a row whose map pages are asked for before they are needed.
 const AHEAD: u32 = 32;
 
-impl Collection {
+impl Lane {
     /// Finds out what of the row is live, as far as the pages of the map are here.
-    pub fn sift(&mut self, from: u32, with: &mut Needs, cx: &mut Cx) -> bool {
+    pub(in crate::log::gc) fn sift(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
+        let Phase::Sifting(from) = self.phase else {
+            unreachable!("nothing is found out in {:?}", self.phase)
+        };
         let head = self.head.take().expect("the head's buffer is here");
         let entries = self.entries;
         if from == 0 {
@@ -35,11 +39,7 @@ impl Collection {
         self.head = Some(head);
         self.go(Phase::Sifting(next));
         if next == entries {
-            self.cursor = 0;
             self.go(Phase::Reading { asked: false });
-            if self.live.is_empty() {
-                self.next_row(with, cx);
-            }
         }
         next > from || next == entries
     }
@@ -68,7 +68,7 @@ impl Collection {
     }
 
     /// Gets a map page that is needed next, and keeps it until another is.
-    pub fn keep_page(&mut self, page: u32, with: &mut Needs, cx: &mut Cx) -> Where {
+    pub(super) fn keep_page(&mut self, page: u32, with: &mut Needs, cx: &mut Cx) -> Where {
         if self.held == Some(page) {
             return with.pages.map().state(page);
         }
@@ -78,7 +78,8 @@ impl Collection {
         state
     }
 
-    pub fn end_keep(&mut self, with: &mut Needs) {
+    /// Keeps none.
+    pub(super) fn end_keep(&mut self, with: &mut Needs) {
         if let Some(page) = self.held.take() {
             with.pages.map_mut().unpin(page);
         }

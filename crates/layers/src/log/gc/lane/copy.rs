@@ -1,7 +1,8 @@
 //! Copies valid records of the victim to a stream of copies: checked, never unpacked.
 //!
 //! Invariants
-//! - One batch is under way at a time; it goes from one chunk of the victim to one chunk of a row.
+//! - A lane has one batch under way at a time; it goes from one chunk of the victim to one chunk of a
+//!   row, where it takes room in one go.
 //! - What has the wrong checksum, and what is behind it in its batch, leaves dead room in the row.
 
 use alloc::vec::Vec;
@@ -11,7 +12,8 @@ use hostftl_format::log::seed;
 
 use crate::kit::shell::Ended;
 use crate::log::buffers::{Buffer, Buffers};
-use crate::log::gc::{Checked, Collection, Live, Needs};
+use crate::log::gc::Needs;
+use crate::log::gc::lane::{Checked, Lane, Live};
 use crate::log::map::Where;
 use crate::log::map::pages::Pages;
 use crate::log::ops::{Cx, Op};
@@ -39,7 +41,7 @@ impl Batch {
 /// Records that were moved: each as a record of the victim's row and as an item of its new row.
 pub type Records = Vec<(u16, u32)>;
 
-impl Collection {
+impl Lane {
     /// The next record that may still be live and is not known to be damaged.
     pub fn next_live(&mut self, pages: &mut Pages) -> Option<Live> {
         loop {
@@ -57,7 +59,7 @@ impl Collection {
 
     /// Whether the next records may be moved now.
     pub fn may_move(&self) -> bool {
-        self.outstanding == 0
+        self.is_moving() && self.outstanding == 0
     }
 
     /// The row to which the batch goes, if it has anything.
@@ -98,14 +100,23 @@ impl Collection {
             part.from -= first.from;
             part.into -= first.into;
         }
-        let source = Buffer::Gc(chunk);
-        let from = with.buffers.at(source).view(first.from, last.from + last.len - first.from);
+        let from =
+            with.buffers.at(self.source(chunk)).view(first.from, last.from + last.len - first.from);
         let Batch { row, ref records, .. } = self.batch;
         let to = with.rows[row].items[records[0].1 as usize].chunk;
         let buffer = Buffer::row(row, to.into());
         let into = with.buffers.at(buffer).view_mut(first.into, last.into + last.len - first.into);
         self.outstanding += 1;
-        with.devices.submit(Op::GcMove, Command::Move { from, into, parts }, cx);
+        let op = Op::GcMove { lane: self.number };
+        with.devices.submit(op, Command::Move { from, into, parts }, cx);
+    }
+
+    /// Where the records of a chunk lie that are not moved yet.
+    fn source(&self, chunk: u8) -> Buffer {
+        match self.chunks.is_rebuilt(chunk) {
+            true => Buffer::GcSum(self.number),
+            false => Buffer::Gc(self.number, chunk),
+        }
     }
 
     /// A batch is in its row, up to the first record that is damaged: the row, how many are right,
@@ -122,7 +133,7 @@ impl Collection {
         let right = ended.expect("a move in memory can't fail").bytes as usize;
         let (row, records) = (self.batch.row, core::mem::take(&mut self.batch.records));
         let chunk = self.live[usize::from(records[0].0)].chunk;
-        buffers.at(Buffer::Gc(chunk)).repay(from);
+        buffers.at(self.source(chunk)).repay(from);
         buffers.repay_row_mut(row, into);
         parts.clear();
         self.batch.parts = parts;

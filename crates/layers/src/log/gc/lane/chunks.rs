@@ -1,4 +1,5 @@
-//! The chunks of the victim's row: which can't be used as they were read, and which were rebuilt.
+//! The chunks of the victim's row: what of them was read, which can't be used as they were read, and
+//! which were rebuilt.
 //!
 //! Invariant: a chunk is rebuilt once; what is wrong in it after that can't be brought back.
 
@@ -7,6 +8,8 @@
 pub struct Chunks {
     /// How many the row has.
     count: u32,
+    /// Of each, the sectors that its buffer has as they were read: the first, and how many.
+    here: [(u32, u32); 16],
     /// Those that can't be read, or hold something wrong, and were not rebuilt.
     bad: u32,
     /// Those that were rebuilt, or could not be.
@@ -24,6 +27,22 @@ impl Chunks {
     /// How many the row has.
     pub fn count(&self) -> u32 {
         self.count
+    }
+
+    /// Sectors of a chunk are read into its buffer: the first, and how many.
+    pub fn is_read(&mut self, chunk: u8, range: (u32, u32)) {
+        self.here[usize::from(chunk)] = range;
+    }
+
+    /// A chunk could not be read.
+    pub fn is_not_here(&mut self, chunk: u8) {
+        self.here[usize::from(chunk)] = (0, 0);
+    }
+
+    /// Whether the buffer of a chunk has these sectors: the first, and how many.
+    pub fn has(&self, chunk: u8, (from, sectors): (u32, u32)) -> bool {
+        let (first, all) = self.here[usize::from(chunk)];
+        first <= from && from + sectors <= first + all
     }
 
     /// A chunk can't be used as it was read.
@@ -82,6 +101,16 @@ mod tests {
         assert!(!chunks.any_bad() && chunks.begin_rebuild().is_none() && chunks.is_rebuilt(2));
         assert_eq!((chunks.take_flawed(), chunks.take_flawed()), (Some(2), None));
         assert_eq!(chunks.count(), 3);
+    }
+
+    #[test]
+    fn what_was_read_of_a_chunk_is_here_until_it_turns_out_otherwise() {
+        let mut chunks = Chunks::new(3);
+        chunks.is_read(1, (8, 16));
+        assert!(chunks.has(1, (8, 16)) && chunks.has(1, (16, 8)));
+        assert!(!chunks.has(1, (0, 16)) && !chunks.has(1, (16, 16)) && !chunks.has(0, (8, 8)));
+        chunks.is_not_here(1);
+        assert!(!chunks.has(1, (8, 8)));
     }
 
     #[test]

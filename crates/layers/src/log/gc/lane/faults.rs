@@ -1,15 +1,16 @@
-//! What of the victim turns out to be damaged, told before the next row.
+//! What of a row of the victim turns out to be damaged, told before the row is over.
 
 use hostftl_core::Event;
 
-use crate::log::gc::{Checked, Collection, Live, Needs};
+use crate::log::gc::Needs;
+use crate::log::gc::lane::{Checked, Lane, Live};
 use crate::log::ops::{Cx, tell_corrupt};
 
 /// With less room for outputs, telling waits.
 const TELLS: usize = 12;
 
-impl Collection {
-    /// Tells one thing of the victim's row that was not told yet. False when there is none.
+impl Lane {
+    /// Tells one thing of the row that was not told yet. False when there is none.
     pub fn tell_row(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
         if !self.chunks.any_flawed() {
             return false;
