@@ -4,6 +4,7 @@ use hostftl_core::{Ack, Limits, SECTORS_PER_BLOCK};
 
 use crate::config::Plan;
 use crate::log::devices::membership::Membership;
+use crate::log::gc::lane::Lane;
 use crate::log::layout::{Layout, MAX_TRANSFER};
 use crate::log::map::size::FRAME_BYTES;
 use crate::log::segments::Segments;
@@ -23,7 +24,8 @@ impl Layout {
         let tables = u64::from(self.pages) * (4 + 12) + u64::from(self.pages).div_ceil(4);
         let map_bytes = u64::from(self.frames) * FRAME_BYTES + tables;
         let membership = Membership::BYTES * u64::from(self.segments);
-        let meta_bytes = Segments::memory(self, gc) + Pointers::memory(self) + membership;
+        let segments = Segments::memory(self, gc) + Pointers::memory(self) + membership;
+        let meta_bytes = segments + Lane::memory(self);
         Plan { limits, buffers, buffer_sectors, map_bytes, meta_bytes }
     }
 }

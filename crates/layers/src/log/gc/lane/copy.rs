@@ -29,6 +29,9 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// Bytes of memory for each record that it may have.
+    pub const BYTES: u64 = (size_of::<Part>() + size_of::<(u16, u32)>()) as u64;
+
     /// Of at most `most` records.
     pub fn new(most: u32) -> Self {
         let (parts, records) = (Vec::with_capacity(most as usize), Vec::new());

@@ -19,7 +19,7 @@ use hostftl_format::log::{Head, Place};
 use crate::kit::shell::Ended;
 use crate::log::buffers::Buffer;
 use crate::log::gc::Needs;
-use crate::log::layout::{At, Layout};
+use crate::log::layout::{At, LANES, Layout};
 use crate::log::ops::{Cx, Op};
 use crate::log::stripe::Stripe;
 use chunks::Chunks;
@@ -122,6 +122,13 @@ impl Lane {
             batch: Batch::new(entries),
             chunks: Chunks::default(),
         }
+    }
+
+    /// Bytes that all lanes keep beside their buffers.
+    pub(in crate::log) fn memory(layout: &Layout) -> u64 {
+        let entries = u64::from(layout.head_entries(true));
+        let of_entry = size_of::<Live>() as u64 + Batch::BYTES;
+        LANES as u64 * (u64::from(layout.head_pages(true)) * 4096 + entries * of_entry)
     }
 
     /// Its number.
