@@ -1,10 +1,10 @@
 //! How fast work in the background goes beside a host: at a share of the rate that it has when the
 //! devices are its alone.
 //!
-//! Work is done in units, such as a row, several of which may be under way at once. The best rate of
-//! late is known from how long it took until so many were over; a unit begins no sooner after the
-//! one before than a share of that rate allows. So the work never starves, however busy the host
-//! is, and a device that is slower for the host's sake makes no difference.
+//! Work is done in units, such as a row, several of which may be under way at once. The best rate
+//! of late is known from how long it took until so many were over; a unit begins no sooner after
+//! the one before than a share of that rate allows. So the work never starves, however busy the
+//! host is, and a device that is slower for the host's sake makes no difference.
 
 use hostftl_core::{Answer, Nanos, Refusal};
 

@@ -1,19 +1,26 @@
-//! Which victims collection of `log` takes.
+//! Which victims collection of `log` takes, and how it goes through them.
 
-use hostftl_core::{Codec, Layer, SECTOR};
+use hostftl_core::{Cause, Codec, Command, Layer, SECTOR, Target, Token};
 use hostftl_layers::policy::GcPolicy;
 use hostftl_layers::{LayerConfig, LayerKind, Mode};
 
 use crate::common::World;
 use crate::common::churn::{Random, data};
 
+/// Sectors of a chunk.
+const CHUNK: usize = 64;
+
+fn is_gc_read(_: Token, command: &Command) -> bool {
+    matches!(command, Command::Read { into: Target::Data(_), cause: Cause::Gc, .. })
+}
+
 /// What a host never overwrites is the oldest for ever; a policy that would take that gains nothing
 /// from it, and the host still gets the room that is elsewhere.
 #[test]
 fn what_is_wholly_live_does_not_stand_in_the_way_of_other_victims() {
-    let mut config = LayerConfig { superpage: 64, ..LayerConfig::new(LayerKind::Log) };
+    let mut config = LayerConfig { superpage: CHUNK as u32, ..LayerConfig::new(LayerKind::Log) };
     (config.log.compress, config.log.gc) = (Codec::Raw, GcPolicy::Fifo);
-    let mut world = World::start(&config, vec![0; 400 * 64 * SECTOR], Mode::Format, 1);
+    let mut world = World::start(&config, vec![0; 400 * CHUNK * SECTOR], Mode::Format, 1);
     let blocks = world.layer.limits().exported / 8;
     let mut random = Random(1);
     for version in 0..6 * blocks {
@@ -23,5 +30,59 @@ fn what_is_wholly_live_does_not_stand_in_the_way_of_other_victims() {
         assert_eq!(world.wait(id), Ok(()), "write {version} of a volume that has room");
     }
     assert!(world.read(0, 8) == Ok(data(0, 8, 0)), "what was never overwritten");
+    world.stop();
+}
+
+/// Rows of one device have one chunk, so each read is one of another row.
+#[test]
+fn several_rows_of_a_victim_are_under_way_at_once() {
+    let mut config = LayerConfig { superpage: CHUNK as u32, ..LayerConfig::new(LayerKind::Log) };
+    config.log.compress = Codec::Raw;
+    let mut world = World::start(&config, vec![0; 400 * CHUNK * SECTOR], Mode::Format, 1);
+    let blocks = world.layer.limits().exported / 8;
+    let (mut random, mut versions) = (Random(1), vec![0; blocks as usize]);
+    for version in 0..6 * blocks {
+        let block = if version < blocks { version } else { random.below(blocks) };
+        world.write(block * 8, data(block * 8, 8, version), false);
+        versions[block as usize] = version;
+        world.settle_but(is_gc_read);
+        if world.count(is_gc_read) > 0 {
+            break;
+        }
+    }
+    let rows = world.count(is_gc_read);
+    assert!((2..=8).contains(&rows), "{rows} rows of a victim are read");
+    world.settle();
+    for (block, version) in (0..blocks).zip(versions) {
+        assert!(world.read(block * 8, 8) == Ok(data(block * 8, 8, version)), "block {block}");
+    }
+    world.stop();
+}
+
+/// Of three devices one is lost: each row is two chunks that are left.
+#[test]
+fn what_a_missing_chunk_is_made_from_is_read_once() {
+    let mut config = LayerConfig { superpage: CHUNK as u32, ..LayerConfig::new(LayerKind::Log) };
+    (config.log.compress, config.log.parity, config.spare_permille) = (Codec::Raw, true, 500);
+    let mut world =
+        World::start_array(&config, vec![0; 3 * 400 * CHUNK * SECTOR], 3, Mode::Format, 1);
+    let row = (2 * CHUNK as u64 / 8 - 1) * 8;
+    let rows = 60;
+    for at in 0..rows {
+        let id = world.write(at * row, data(at * row, row, 1), false);
+        world.wait(id).unwrap();
+    }
+    let mut disk = world.stop();
+    disk[400 * CHUNK * SECTOR..800 * CHUNK * SECTOR].fill(0xee);
+    config.missing = 0b10;
+    let mut world = World::start_array(&config, disk, 3, Mode::Open, 2);
+    world.settle();
+    assert_eq!(world.layer.gauges().map(|it| it.exposed), Some(0), "all has parity again");
+    let read = world.data_read;
+    let most = rows * 2 * CHUNK as u64;
+    assert!((most / 2..=most).contains(&read), "{read} sectors of {most} were read");
+    for at in 0..rows {
+        assert!(world.read(at * row, row) == Ok(data(at * row, row, 1)), "row {at}");
+    }
     world.stop();
 }

@@ -31,6 +31,8 @@ pub struct World {
     pub zoned: Option<zoned::Pointers>,
     /// Reads of metadata, and their sectors.
     pub meta_reads: (u64, u64),
+    /// Sectors of data that were read.
+    pub data_read: u64,
     /// What the clock shows beside the number of steps.
     pub elapsed: u64,
     /// Sectors of the device that can't be read.
@@ -177,6 +179,7 @@ impl World {
                 let bytes = self.medium(first + *lba, into.sectors());
                 match into {
                     Target::Data(view) => {
+                        self.data_read += (bytes.len() / SECTOR) as u64;
                         let from = view.from() as usize;
                         let buffer = self.buffers.get_mut(&view.id()).expect("a buffer");
                         buffer[from..from + bytes.len()].copy_from_slice(&bytes);

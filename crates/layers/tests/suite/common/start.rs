@@ -148,6 +148,7 @@ impl World {
             allocations: 0,
             zoned,
             meta_reads: (0, 0),
+            data_read: 0,
             elapsed: 0,
             bad: HashSet::new(),
             far,
