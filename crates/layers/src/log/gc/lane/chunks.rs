@@ -1,5 +1,5 @@
-//! The chunks of the victim's row: what of them was read, which can't be used as they were read, and
-//! which were rebuilt.
+//! The chunks of the victim's row: what of them was read, which can't be used as they were read,
+//! and which were rebuilt.
 //!
 //! Invariant: a chunk is rebuilt once; what is wrong in it after that can't be brought back.
 

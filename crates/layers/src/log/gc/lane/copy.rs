@@ -1,8 +1,8 @@
 //! Copies valid records of the victim to a stream of copies: checked, never unpacked.
 //!
 //! Invariants
-//! - A lane has one batch under way at a time; it goes from one chunk of the victim to one chunk of a
-//!   row, where it takes room in one go.
+//! - A lane has one batch under way at a time; it goes from one chunk of the victim to one chunk of
+//!   a row, where it takes room in one go.
 //! - What has the wrong checksum, and what is behind it in its batch, leaves dead room in the row.
 
 use alloc::vec::Vec;
