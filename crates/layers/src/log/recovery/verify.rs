@@ -174,8 +174,6 @@ impl Verify {
             return None;
         }
         self.step = Step::Reading;
-        // A head that is wrong on its device would be lost with the next parity.
-        self.bad = u32::from(with.found.was_made && !with.array.layout.zoned);
         let parity = with.array.layout.parity.then_some(width);
         for chunk in (0..chunks).chain(parity) {
             let sectors = with.sectors_of(chunk);
@@ -191,14 +189,19 @@ impl Verify {
     /// All that can be read is there.
     fn row_came(&mut self, with: &mut With, cx: &mut Cx) -> Option<bool> {
         let width = with.array.layout.width();
+        let unread = self.bad & !(1 << width);
+        // A head that is wrong on its device would be lost with the next parity.
+        self.bad |= u32::from(with.found.was_made && !with.array.layout.zoned);
         let bad = self.bad;
         let data = bad & !(1 << width);
         match (data.count_ones(), bad == data && with.array.layout.parity) {
             (0, _) => self.step = Step::Entry(0),
             (1, true) => self.mend_chunk(data.trailing_zeros(), with),
             _ if with.never_came(bad) => return None,
+            // A head that is torn where parity lacks was never promised: no device has failed.
+            _ if unread == 0 => return None,
             _ => {
-                let device = with.device_of(data.trailing_zeros());
+                let device = with.device_of(unread.trailing_zeros());
                 fail(device, DeviceError::Media, cx);
                 return Some(false);
             }
