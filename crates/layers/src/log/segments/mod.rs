@@ -12,6 +12,7 @@
 mod age;
 mod counts;
 mod found;
+mod images;
 mod room;
 #[cfg(test)]
 mod tests;
@@ -459,16 +460,6 @@ impl Segments {
         it.go(State::Free);
         self.changes += 1;
         self.free.push_back(segment);
-    }
-
-    /// The oldest full segment with images of the map, when there are more than `most` of them.
-    pub fn surplus_map(&self, most: u32) -> Option<u32> {
-        let full = |it: &&Segment| it.of_map && it.state == State::Full;
-        let all = self.list.iter().enumerate().filter(|(_, it)| full(it));
-        if all.clone().count() <= most as usize {
-            return None;
-        }
-        all.min_by_key(|(_, it)| it.live).map(|(index, _)| index as u32)
     }
 
     /// Whether a segment can't be collected because its device can't read it.
