@@ -95,8 +95,9 @@ impl Case {
             Case::new("log-journal", &format!("{log}:journal=yes"), 2),
             Case::zoned("log-zoned", log, 1),
             Case::new("tier", "tier:page=16k", 2),
-            Case::zoned("pblk", "pblk:superpage=16k", 2),
-            Case::zoned("rrpc", "rrpc:superpage=16k", 1),
+            // Which segment is written next is a choice, not the format.
+            Case::zoned("pblk", "pblk:superpage=16k:reuse=fifo", 2),
+            Case::zoned("rrpc", "rrpc:superpage=16k:reuse=fifo", 1),
         ]
     }
 
