@@ -12,7 +12,6 @@
 mod age;
 mod counts;
 mod found;
-mod images;
 mod room;
 #[cfg(test)]
 mod tests;
