@@ -14,7 +14,7 @@ const RARE: [(Bug, u64); 9] = [
     (Bug::OldEpoch, 854),
     (Bug::MapWriteIgnored, 541),
     (Bug::RootAfterFailure, 800),
-    (Bug::ListEarly, 300),
+    (Bug::ZonesListEarly, 300),
     (Bug::SpareTwice, 31),
     (Bug::CountsNotFrozen, 1011),
     (Bug::DirtyEvicted, 383),
