@@ -249,18 +249,10 @@ impl Checkpoint {
             || free <= floor + 1 && more > 0
     }
 
-    /// Whether collection can't go on, with nothing empty, though images of the map lie in more
-    /// segments than they need: cuts in a row leave one behind each.
-    pub(super) fn is_cramped(&self, with: &Needs) -> bool {
-        let free = with.segments.free() + with.devices.reclaiming() + with.segments.empty();
-        free <= self.layout.gc_floor() && with.segments.sparse_map().is_some()
-    }
-
     /// A root frees segments, but seals rows early and costs images: it is made when somebody can't
     /// go on, or when replay would become long.
     fn wants_checkpoint(&self, with: &Needs) -> bool {
-        (self.is_starved(with) || self.is_cramped(with))
-            && Self::awaited(self.safe(with), with).is_none()
+        self.is_starved(with) && Self::awaited(self.safe(with), with).is_none()
             || self.delta(with.durability, with.pages) > DELTA
     }
 

@@ -19,8 +19,7 @@ impl Checkpoint {
     /// Begins a checkpoint: first with what has to move.
     pub fn begin_images(&mut self, with: &mut Needs) {
         self.begin();
-        let most = if self.is_cramped(with) { 0 } else { 2 * self.layout.map_segments };
-        let surplus = with.segments.surplus_map(most);
+        let surplus = with.segments.surplus_map(2 * self.layout.map_segments);
         let flawed = with.segments.flawed_map();
         let moves = surplus.or(flawed).or_else(|| Self::exposed_map(with));
         match moves.or_else(|| Self::hurt_map(with)) {

@@ -461,6 +461,16 @@ impl Segments {
         self.free.push_back(segment);
     }
 
+    /// The oldest full segment with images of the map, when there are more than `most` of them.
+    pub fn surplus_map(&self, most: u32) -> Option<u32> {
+        let full = |it: &&Segment| it.of_map && it.state == State::Full;
+        let all = self.list.iter().enumerate().filter(|(_, it)| full(it));
+        if all.clone().count() <= most as usize {
+            return None;
+        }
+        all.min_by_key(|(_, it)| it.live).map(|(index, _)| index as u32)
+    }
+
     /// Whether a segment can't be collected because its device can't read it.
     pub fn any_shunned(&self) -> bool {
         self.list.iter().any(|it| it.shunned && it.state == State::Full)

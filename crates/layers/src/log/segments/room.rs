@@ -1,9 +1,8 @@
-//! How much a segment has room for: rows on fewer devices have fewer chunks of data. And whether
-//! images of the map lie in more segments than they need.
+//! How much a segment has room for: rows on fewer devices have fewer chunks of data.
 
 use hostftl_format::log::GRAIN;
 
-use super::{LEVELS, Segment, Segments, State};
+use super::{LEVELS, Segments, State};
 use crate::log::layout::Layout;
 
 impl Segments {
@@ -57,28 +56,5 @@ impl Segments {
         let margin = if already { 0 } else { 2 + layout.segments / 32 };
         let may = layout.segments.saturating_sub(layout.kept() + margin);
         layout.most_live_in(may, width)
-    }
-
-    /// Segments full of images of the map.
-    fn full_of_images(&self) -> impl Iterator<Item = (u32, &Segment)> + Clone {
-        let all = (0..).zip(&self.list);
-        all.filter(|(_, it)| it.of_map && it.state == State::Full)
-    }
-
-    /// The segment full of images with the fewest, when there are more than `most` such segments.
-    pub fn surplus_map(&self, most: u32) -> Option<u32> {
-        let all = self.full_of_images();
-        let emptiest = || all.clone().min_by_key(|(_, it)| it.live).map(|(segment, _)| segment);
-        (all.clone().count() > most as usize).then(emptiest).flatten()
-    }
-
-    /// The segment full of images with the fewest, when all would have room in one segment less.
-    pub fn sparse_map(&self) -> Option<u32> {
-        let all = self.full_of_images();
-        let (emptiest, _) = all.clone().min_by_key(|(_, it)| it.live)?;
-        let live: u32 = all.clone().map(|(_, it)| it.live).sum();
-        let others = all.filter(|(segment, _)| *segment != emptiest);
-        let room: u32 = others.map(|(segment, _)| self.room(segment)).sum();
-        (live <= room).then_some(emptiest)
     }
 }

@@ -4,7 +4,6 @@ use hostftl_format::log::Place;
 
 use crate::log::layout::Layout;
 use crate::log::params::Params;
-use crate::log::row::streams::MAP;
 use crate::log::segments::{Safe, Segments};
 
 const NOTHING_SAFE: Safe = Safe { stamp: 0, replay_from: 0 };
@@ -82,23 +81,4 @@ fn a_segment_that_is_read_is_not_free() {
     let empty = full(&layout, &mut segments, 0);
     segments.pin(empty);
     segments.release(empty);
-}
-
-#[test]
-fn images_of_the_map_lie_in_more_segments_than_they_need() {
-    let (layout, mut segments) = segments();
-    let with_images = |segments: &mut Segments, records: u32| {
-        let segment = segments.open(MAP);
-        segments.row_opened(segment);
-        (0..records).for_each(|_| segments.add(segment, record(&layout, segment)));
-        segments.leave(segment);
-        segments.row_written(segment, 1);
-        segment
-    };
-    with_images(&mut segments, 3);
-    assert_eq!(segments.sparse_map(), None, "one segment is the least");
-    let sparse = with_images(&mut segments, 2);
-    full(&layout, &mut segments, 1);
-    assert_eq!((segments.sparse_map(), segments.surplus_map(2)), (Some(sparse), None));
-    assert_eq!(segments.surplus_map(1), Some(sparse));
 }
