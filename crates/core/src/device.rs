@@ -11,6 +11,10 @@ pub struct DeviceInfo {
     /// written and discarded together in ranges of this length costs the drive no copies. 0 when
     /// unknown.
     pub reclaim_unit: u64,
+    /// Whether parts of a map unit, written one after the other, become whole in a buffer that
+    /// outlives a power cut before they are programmed: then a write that ends within a map unit
+    /// needs no padding.
+    pub merges: bool,
     /// Whether completed writes can be lost until a flush.
     pub volatile_cache: bool,
     /// Whether the device gains when it is told which ranges hold nothing (a drive that collects).
@@ -90,6 +94,7 @@ impl DeviceInfo {
             sectors,
             map_unit,
             reclaim_unit: 0,
+            merges: false,
             volatile_cache: true,
             discard: false,
             placements: 1,

@@ -187,6 +187,7 @@ impl DriveSpec {
         let block = DeviceInfo::block(self.exported, self.map_unit);
         let volatile_cache = self.write_buffer > 0 && !self.plp;
         DeviceInfo {
+            merges: self.merge && self.plp,
             volatile_cache,
             discard: true,
             placements: self.placements,

@@ -154,7 +154,9 @@ impl Layout {
                  and give several of them to one volume",
             ));
         }
-        let align = unit.max(SECTORS_PER_BLOCK);
+        let padded = devices.iter().filter(|device| !device.merges);
+        let align = padded.map(|device| device.map_unit).max().unwrap_or(1);
+        let align = align.max(zones.map_or(1, |zones| zones.unit)).max(SECTORS_PER_BLOCK);
         let align = if align.is_multiple_of(SECTORS_PER_BLOCK) { align } else { chunk };
         let all = ((1_u32 << devices.len()) - 1) as u16;
         let members = all & !(config.gone | config.spare);

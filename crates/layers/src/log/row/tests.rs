@@ -1,7 +1,10 @@
 //! A row from its first record on, without a volume.
 
+use hostftl_core::DeviceInfo;
 use hostftl_format::log::{Kind, Place};
 
+use crate::config::LayerConfig;
+use crate::kind::LayerKind;
 use crate::log::layout::{At, Layout};
 use crate::log::row::{Item, NO_HEIR, Phase, Row};
 use crate::log::stripe::Stripe;
@@ -57,4 +60,19 @@ fn nothing_goes_into_a_closed_row() {
     let (_, mut row) = open(0);
     row.go(Phase::Closed);
     row.push(item(0, 4096));
+}
+
+#[test]
+fn a_short_row_is_padded_to_the_map_unit_only_where_a_drive_merges_nothing() {
+    for (merges, sectors) in [(false, 128), (true, 16)] {
+        let config = LayerConfig { superpage: 256, ..LayerConfig::new(LayerKind::Log) };
+        let device = DeviceInfo { merges, ..DeviceInfo::block(1 << 21, 128) };
+        let layout = Layout::new(&config, &[device]).expect("a plan");
+        let mut row = Row::new(&layout);
+        let at = At { segment: 1, slot: 2, sector: 0 };
+        row.open(&layout, (at, Stripe::new(0b1, false)), 0, 9);
+        let (chunk, byte) = row.take(4096).expect("room");
+        row.push(item(chunk, byte));
+        assert_eq!(row.sectors(&layout, 0), sectors, "a head and a block");
+    }
 }
