@@ -11,10 +11,24 @@ use hostftl_core::{Gather, MetaBuf, Page, Piece, SECTOR, SECTORS_PER_BLOCK};
 /// Sectors of a page.
 const PAGE: u64 = SECTORS_PER_BLOCK as u64;
 
-/// The pages of all devices, by device and first sector.
+/// The pages of all devices, by device and first sector, each without the zeros at its end: the
+/// head of a short row has a few entries.
 #[derive(Debug, Default)]
 pub struct Media {
-    pages: BTreeMap<(u8, u64), Box<Page>>,
+    pages: BTreeMap<(u8, u64), Box<[u8]>>,
+}
+
+/// What of a page is kept.
+fn kept(page: &Page) -> Box<[u8]> {
+    let end = page.0.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    page.0[..end].into()
+}
+
+/// The page of which that is kept.
+fn whole(kept: &[u8]) -> Page {
+    let mut page = Page::default();
+    page.0[..kept.len()].copy_from_slice(kept);
+    page
 }
 
 impl Media {
@@ -27,7 +41,7 @@ impl Media {
             if let Piece::Meta { buf, pages } = piece {
                 for (index, page) in buf.pages()[..*pages as usize].iter().enumerate() {
                     let at = (device, first + index as u64 * PAGE);
-                    self.pages.insert(at, Box::new(page.clone()));
+                    self.pages.insert(at, kept(page));
                 }
             }
             at += u64::from(piece.bytes());
@@ -51,7 +65,7 @@ impl Media {
         for (&(device, lba), page) in &self.pages {
             out.write_all(&[device])?;
             out.write_all(&lba.to_le_bytes())?;
-            out.write_all(&page.0)?;
+            out.write_all(&whole(page).0)?;
         }
         Ok(())
     }
@@ -69,7 +83,7 @@ impl Media {
             from.read_exact(&mut device)?;
             from.read_exact(&mut word)?;
             from.read_exact(&mut page.0)?;
-            media.pages.insert((device[0], u64::from_le_bytes(word)), Box::new(page));
+            media.pages.insert((device[0], u64::from_le_bytes(word)), kept(&page));
         }
         Ok(media)
     }
@@ -78,7 +92,7 @@ impl Media {
     pub fn read(&self, device: u8, lba: u64, buf: &mut MetaBuf, pages: u32) {
         for (index, page) in buf.pages_mut()[..pages as usize].iter_mut().enumerate() {
             let found = self.pages.get(&(device, lba + index as u64 * PAGE));
-            *page = found.map_or_else(Page::default, |page| (**page).clone());
+            *page = found.map_or_else(Page::default, |page| whole(page));
         }
     }
 }
@@ -110,5 +124,16 @@ mod tests {
         assert_eq!(bytes(&media, 111), 7, "another device");
         media.forget(1, 118, 119);
         assert_eq!(bytes(&media, 111), 0);
+    }
+
+    #[test]
+    fn a_page_takes_memory_up_to_its_last_byte_and_comes_back_whole() {
+        let mut page = Page::default();
+        assert!(kept(&page).is_empty() && whole(&[]).0 == page.0);
+        for at in [0, 77, 4095] {
+            page.0[at] = 9;
+            assert_eq!(kept(&page).len(), at + 1);
+            assert_eq!(whole(&kept(&page)).0, page.0);
+        }
     }
 }
