@@ -21,6 +21,21 @@ impl<T, const N: usize> Few<T, N> {
         Self::default()
     }
 
+    /// A list of one value.
+    #[inline]
+    pub fn one(item: T) -> Self {
+        let mut items = [const { None }; N];
+        items[0] = Some(item);
+        Few { items, len: 1 }
+    }
+
+    /// Takes the values out, in order.
+    #[inline]
+    pub fn drain(&mut self) -> impl Iterator<Item = T> + '_ {
+        let len = core::mem::take(&mut self.len);
+        self.items[..usize::from(len)].iter_mut().filter_map(Option::take)
+    }
+
     /// Appends a value.
     ///
     /// # Panics

@@ -220,6 +220,14 @@ impl Out {
         self.0.push(make());
     }
 
+    /// Shows the outputs where they lie, in order, to who takes out of them what they own; then
+    /// they are gone. An output is too long to be copied often.
+    #[inline]
+    pub fn each(&mut self, take: impl FnMut(&mut Output)) {
+        self.0.iter_mut().for_each(take);
+        self.0.clear();
+    }
+
     /// Takes the outputs, in order.
     #[inline]
     pub fn drain(&mut self) -> impl Iterator<Item = Output> + '_ {

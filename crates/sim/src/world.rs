@@ -43,7 +43,9 @@ pub struct World<L: Layer, D: Model = Drive> {
     layer: L,
     out: Option<Out>,
     pub(crate) drives: Vec<D>,
-    flying: Vec<Option<(Token, Command, Verdict)>>,
+    /// By slot, what the layer will be told when the command is over: it lies where it will be
+    /// taken from, because commands are long. `Timer` in a free slot.
+    flying: Vec<Input>,
     free: Vec<u32>,
     ended: VecDeque<Ended>,
     /// Of the command that is over now; nothing when no command ended at this moment.
@@ -215,6 +217,9 @@ impl<L: Layer, D: Model> World<L, D> {
     /// The drive in which something happens first, and when.
     #[inline]
     fn next_drive(&self) -> Option<(Nanos, usize)> {
+        if let [drive] = &self.drives[..] {
+            return drive.next_at().map(|at| (at, 0));
+        }
         let drives = self.drives.iter().enumerate();
         drives.filter_map(|(index, drive)| drive.next_at().map(|at| (at, index))).min()
     }
@@ -318,8 +323,9 @@ impl<L: Layer, D: Model> World<L, D> {
         twox_hash::XxHash3_64::oneshot(text.as_bytes())
     }
 
+    #[inline]
     fn input(&mut self, input: Input) -> Result<(), Violation> {
-        self.step(input)?;
+        self.step(|_| input)?;
         self.settle()
     }
 
@@ -327,21 +333,27 @@ impl<L: Layer, D: Model> World<L, D> {
     fn settle(&mut self) -> Result<(), Violation> {
         for _ in 0..TOO_MANY_TIMERS {
             while let Some(Ended { slot, result, spent }) = self.ended.pop_front() {
-                let entry = self.flying[slot as usize].take();
-                let (token, mut command, verdict) = entry.expect("a command ends once");
-                self.transfer(&mut command);
-                self.free.push(slot);
-                let result = result.map(|()| verdict);
+                let entry = &mut self.flying[slot as usize];
+                let Input::Done(done) = entry else { unreachable!("a command ends once") };
+                if let Err(error) = result {
+                    done.result = Err(error);
+                }
                 if !self.counts {
-                    self.legs = match command.device() {
-                        Some(_) => legs(&command, spent),
+                    self.legs = match done.command.device() {
+                        Some(_) => legs(&done.command, spent),
                         None => self.inherited[slot as usize],
                     };
                 }
-                self.step(Input::Done(Done { token, command, result }))?;
+                if !transfer(&mut self.media, &mut done.command) {
+                    self.broken = Some(Violation::Metadata);
+                }
+                self.free.push(slot);
+                self.step(|world| {
+                    std::mem::replace(&mut world.flying[slot as usize], Input::Timer)
+                })?;
             }
             match self.layer.next_timer() {
-                Some(at) if at <= self.now => self.step(Input::Timer)?,
+                Some(at) if at <= self.now => self.step(|_| Input::Timer)?,
                 timer => {
                     if let Some(at) = timer
                         && self.timer_at.is_none_or(|set| at < set)
@@ -356,14 +368,22 @@ impl<L: Layer, D: Model> World<L, D> {
         Err(Violation::Livelock("the layer"))
     }
 
-    fn step(&mut self, input: Input) -> Result<(), Violation> {
+    /// Gives the layer what `make` makes, where it is to be: an input is too long to be copied often.
+    #[inline(always)]
+    fn step(&mut self, make: impl FnOnce(&mut Self) -> Input) -> Result<(), Violation> {
         let mut out = self.out.take().expect("a step does not step");
         self.steps += 1;
+        let input = make(self);
         self.layer.step(self.now, input, &mut out);
-        for output in out.drain() {
-            self.digest.absorb(self.now, &output);
+        self.heed(out)
+    }
+
+    /// Does what the layer said.
+    fn heed(&mut self, mut out: Out) -> Result<(), Violation> {
+        out.each(|output| {
+            self.digest.absorb(self.now, output);
             self.take(output);
-        }
+        });
         self.out = Some(out);
         match &self.broken {
             None => Ok(()),
@@ -372,15 +392,19 @@ impl<L: Layer, D: Model> World<L, D> {
     }
 
     #[inline]
-    fn take(&mut self, output: Output) {
+    fn take(&mut self, output: &mut Output) {
         match output {
-            Output::Submit(token, command) => self.execute(token, command),
+            Output::Submit(token, command) => self.execute(*token, command),
             Output::Reply(reply) => {
-                reply.data.map(Payload::surrender);
-                let id = reply.ticket.close();
+                reply.data.take().map(Payload::surrender);
+                let id = reply.ticket.close_in_place();
                 self.answers.push_back(Answer { id, result: reply.result, legs: self.legs });
             }
-            Output::Reclaim(data) => drop(data.surrender()),
+            Output::Reclaim(_) => {
+                let output = std::mem::replace(output, Output::Event(LayerEvent::Full));
+                let Output::Reclaim(data) = output else { unreachable!("it was one just now") };
+                data.surrender();
+            }
             Output::Event(LayerEvent::Ready { .. }) => self.ready = true,
             Output::Event(LayerEvent::Stopped) => self.stopped = true,
             Output::Event(LayerEvent::Unrecoverable(why)) => {
@@ -390,9 +414,10 @@ impl<L: Layer, D: Model> World<L, D> {
         }
     }
 
+    /// Takes a command and leaves another in its place.
     #[inline]
-    fn execute(&mut self, token: Token, command: Command) {
-        if let Command::Program { device, tally, .. } = &command {
+    fn execute(&mut self, token: Token, sent: &mut Command) {
+        if let Command::Program { device, tally, .. } = sent {
             let sent_to = &mut self.sent_to[*device as usize];
             // A count of sectors can't overflow, and without a check this is one addition.
             for (sent, cause) in sent_to.iter_mut().zip(Cause::ALL) {
@@ -400,13 +425,20 @@ impl<L: Layer, D: Model> World<L, D> {
             }
         }
         let slot = self.free.pop().unwrap_or_else(|| {
-            self.flying.push(None);
+            self.flying.push(Input::Timer);
             self.inherited.push(Legs::default());
             (self.flying.len() - 1) as u32
         });
-        let Some(device) = command.device() else {
-            let (took, verdict) = self.costs.of(&command);
-            self.flying[slot as usize] = Some((token, command, verdict));
+        let entry = &mut self.flying[slot as usize];
+        assert!(matches!(entry, Input::Timer), "a free slot has no command");
+        let device = sent.device();
+        let (command, result) = (Command::Flush { device: 0 }, Ok(Verdict::default()));
+        *entry = Input::Done(Done { token, command, result });
+        let Input::Done(Done { command, result, .. }) = entry else { unreachable!("it is one") };
+        std::mem::swap(command, sent);
+        let Some(device) = device else {
+            let (took, verdict) = self.costs.of(command);
+            *result = Ok(verdict);
             self.inherited[slot as usize] = self.legs;
             match self.counts {
                 true => {
@@ -416,37 +448,16 @@ impl<L: Layer, D: Model> World<L, D> {
             }
             return;
         };
-        let entry = self.flying[slot as usize].insert((token, command, Verdict::default()));
         let drive = &mut self.drives[device as usize];
-        let over = match &mut entry.1 {
+        let over = match command {
             Command::Report { about, into, .. } => {
-                let filled = drive.report(*about, into);
-                entry.2 = filled.unwrap_or_default();
-                Some(filled.map(|_| ()))
+                *result = drive.report(*about, into);
+                Some(result.map(|_| ()))
             }
             command => drive.submit(self.now, slot, command),
         };
         if let Some(result) = over {
             self.ended.push_back(Ended { slot, result, spent: Spent::default() });
-        }
-    }
-
-    /// Moves the metadata of a command that is over.
-    fn transfer(&mut self, command: &mut Command) {
-        match (command, &mut self.media) {
-            (Command::Read { device, lba, into: Target::Meta { buf, pages }, .. }, Some(media)) => {
-                media.read(*device, *lba, buf, *pages);
-            }
-            (Command::Read { into: Target::Meta { .. }, .. }, None) => {
-                self.broken = Some(Violation::Metadata);
-            }
-            (Command::Program { device, lba, gather, .. }, Some(media)) => {
-                media.program(*device, *lba, gather);
-            }
-            (Command::Reset { device, lba, sectors }, Some(media)) => {
-                media.forget(*device, *lba, *lba + *sectors);
-            }
-            _ => {}
         }
     }
 
@@ -459,8 +470,30 @@ impl<L: Layer, D: Model> World<L, D> {
 impl<L: Layer, D: Model> Drop for World<L, D> {
     fn drop(&mut self) {
         self.layer.power_off();
-        self.flying.drain(..).flatten().for_each(|(_, command, _)| command.void());
+        for input in self.flying.drain(..) {
+            if let Input::Done(done) = input {
+                done.command.void();
+            }
+        }
     }
+}
+
+/// Moves the metadata of a command that is over; false when it reads what is not kept.
+fn transfer(media: &mut Option<Media>, command: &mut Command) -> bool {
+    match (command, media) {
+        (Command::Read { device, lba, into: Target::Meta { buf, pages }, .. }, Some(media)) => {
+            media.read(*device, *lba, buf, *pages);
+        }
+        (Command::Read { into: Target::Meta { .. }, .. }, None) => return false,
+        (Command::Program { device, lba, gather, .. }, Some(media)) => {
+            media.program(*device, *lba, gather);
+        }
+        (Command::Reset { device, lba, sectors }, Some(media)) => {
+            media.forget(*device, *lba, *lba + *sectors);
+        }
+        _ => {}
+    }
+    true
 }
 
 /// Where the time of a command went; what the map needs counts as the map's.

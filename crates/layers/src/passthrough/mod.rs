@@ -82,7 +82,7 @@ impl Passthrough {
         assert!(!self.stopping, "a request after stop");
         self.count(&request);
         let in_range = request.lba.checked_add(request.sectors) <= Some(self.limits.exported);
-        let slot = Slot::new(request, now.saturating_add(self.deadline));
+        let mut slot = Slot::new(request, now.saturating_add(self.deadline));
         let refused = match in_range {
             false => Some(HostError::Range),
             true if self.failed => Some(HostError::Io),
@@ -136,17 +136,17 @@ impl Passthrough {
     #[inline]
     fn advance(&mut self, index: u16, out: &mut Out) {
         let slot = self.slots[index as usize].as_mut().expect("an advancing slot is taken");
-        match slot.next(self.limits.max_transfer) {
-            Some(command) => out.push(Output::Submit(Token(index.into()), command)),
-            None => self.finish(index, Ok(()), out),
+        if !slot.send(Token(index.into()), self.limits.max_transfer, out) {
+            self.finish(index, Ok(()), out);
         }
     }
 
     #[inline]
     fn finish(&mut self, index: u16, result: Result<(), HostError>, out: &mut Out) {
-        let slot = self.slots[index as usize].take().expect("a finished slot is taken");
+        let entry = &mut self.slots[index as usize];
+        entry.as_mut().expect("a finished slot is taken").answer(result, out);
+        *entry = None;
         self.free.push(index);
-        slot.answer(result, out);
     }
 
     #[inline]

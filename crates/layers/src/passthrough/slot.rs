@@ -2,7 +2,7 @@
 
 use hostftl_core::{
     Cause, Command, Event, Gather, HostError, HostOp, Nanos, Out, Output, Payload, Piece, Reply,
-    Request, Tally, Target, Ticket,
+    Request, Tally, Target, Ticket, Token,
 };
 
 use crate::planted::{Bug, planted};
@@ -68,37 +68,43 @@ impl Slot {
         }
     }
 
-    /// The next command, or `None` when the request is over; `most` is the longest transfer in
-    /// sectors.
+    /// Sends the next command as `token`; false when the request is over. `most` is the longest
+    /// transfer in sectors.
     #[inline]
-    pub fn next(&mut self, most: u32) -> Option<Command> {
+    pub fn send(&mut self, token: Token, most: u32, out: &mut Out) -> bool {
         let lba = self.lba;
         let after = |fua: bool| match fua && !planted(Bug::FuaWithoutFlush) {
             true => Stage::Flush,
             false => Stage::Over,
         };
         match self.stage {
-            Stage::Over => None,
+            Stage::Over => return false,
             Stage::Flush => {
                 self.stage = Stage::Over;
-                (!planted(Bug::FlushForgotten)).then_some(Command::Flush { device: 0 })
+                if planted(Bug::FlushForgotten) {
+                    return false;
+                }
+                out.push_with(|| Output::Submit(token, Command::Flush { device: 0 }));
             }
             Stage::Read => {
                 self.stage = Stage::Over;
                 let data = self.data.as_mut().expect("a read has a payload");
                 let into = Target::Data(data.view_mut_sectors(0, self.left as u32));
-                Some(Command::Read { device: 0, lba, into, cause: Cause::Host })
+                let cause = Cause::Host;
+                out.push_with(|| {
+                    Output::Submit(token, Command::Read { device: 0, lba, into, cause })
+                });
             }
             Stage::Write { fua } => {
                 self.stage = after(fua);
                 let data = self.data.as_mut().expect("a write has a payload");
-                let gather =
-                    Gather::from_iter([Piece::Data(data.view_sectors(0, self.left as u32))]);
-                Some(Command::Program { device: 0, lba, gather, tally: self.tally, placement: 0 })
+                let piece = Piece::Data(data.view_sectors(0, self.left as u32));
+                program(token, lba, piece, self.tally, out);
             }
             Stage::Reset { fua } => {
                 self.stage = after(fua);
-                Some(Command::Reset { device: 0, lba, sectors: self.left })
+                let sectors = self.left;
+                out.push_with(|| Output::Submit(token, Command::Reset { device: 0, lba, sectors }));
             }
             Stage::Zero { fua } => {
                 let sectors = self.left.min(most.into()) as u32;
@@ -107,26 +113,27 @@ impl Slot {
                 if self.left == 0 {
                     self.stage = after(fua);
                 }
-                let gather = Gather::from_iter([Piece::zero_sectors(sectors)]);
                 let tally = Tally::of(Cause::Host, sectors);
-                Some(Command::Program { device: 0, lba, gather, tally, placement: 0 })
+                program(token, lba, Piece::zero_sectors(sectors), tally, out);
             }
         }
+        true
     }
 
     /// Takes back what a command borrowed.
     #[inline]
-    pub fn repay(&mut self, command: Command) {
+    pub fn repay(&mut self, mut command: Command) {
+        if let Command::Program { gather, .. } = &mut command {
+            for piece in gather.drain() {
+                if let Piece::Data(view) = piece {
+                    self.data.as_mut().expect("a write has a payload").repay(view);
+                }
+            }
+            return;
+        }
         match command {
             Command::Read { into: Target::Data(view), .. } => {
                 self.data.as_mut().expect("a read has a payload").repay_mut(view);
-            }
-            Command::Program { gather, .. } => {
-                for piece in gather {
-                    if let Piece::Data(view) = piece {
-                        self.data.as_mut().expect("a write has a payload").repay(view);
-                    }
-                }
             }
             Command::Reset { .. } | Command::Flush { .. } => {}
             other => unreachable!("passthrough never sent {other:?}"),
@@ -135,11 +142,14 @@ impl Slot {
 
     /// Ends the slot with a reply.
     #[inline]
-    pub fn answer(self, result: Result<(), HostError>, out: &mut Out) {
-        out.push(match self.ticket {
-            Some(ticket) => Output::Reply(Reply { ticket, data: self.data, result }),
-            None => Output::Event(self.end(result.is_ok())),
-        });
+    pub fn answer(&mut self, result: Result<(), HostError>, out: &mut Out) {
+        match self.ticket.take() {
+            Some(ticket) => {
+                let data = self.data.take();
+                out.push_with(|| Output::Reply(Reply { ticket, data, result }));
+            }
+            None => out.push(Output::Event(self.end(result.is_ok()))),
+        }
     }
 
     /// Answers with an error while the device still has the payload.
@@ -190,4 +200,13 @@ impl Slot {
             data.void();
         }
     }
+}
+
+/// Sends a program of one piece.
+#[inline]
+fn program(token: Token, lba: u64, piece: Piece, tally: Tally, out: &mut Out) {
+    out.push_with(|| {
+        let gather = Gather::one(piece);
+        Output::Submit(token, Command::Program { device: 0, lba, gather, tally, placement: 0 })
+    });
 }
