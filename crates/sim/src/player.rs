@@ -1,8 +1,11 @@
 //! Plays a workload: by its own clock with a bound, or as a closed loop.
 
+use std::collections::VecDeque;
+use std::iter::Fuse;
+
 use hostftl_core::{Layer, Nanos};
 use hostftl_drives::Model;
-use hostftl_trace::{Record, TraceError};
+use hostftl_trace::{Op, Record, TraceError};
 
 use crate::error::{StudyError, Violation};
 use crate::front::Front;
@@ -12,6 +15,8 @@ use crate::world::World;
 pub const MOST_UNDER_WAY: u32 = 256;
 /// Records between two looks at whether somebody wants to stop.
 const GLANCE: u64 = 4096;
+/// Records that are read together, so that what they will change is looked at together.
+const AHEAD: usize = 32;
 
 /// Steps without an answer that nothing can justify.
 const TOO_MANY_STEPS: u64 = 50_000_000;
@@ -29,8 +34,11 @@ pub enum Pace {
 
 /// Plays records until they end.
 pub struct Player<I> {
-    records: I,
-    next: Option<Record>,
+    records: Fuse<I>,
+    /// Records that were read and not issued yet; none when there are no more.
+    ahead: VecDeque<Record>,
+    /// What is wrong behind them.
+    fault: Option<TraceError>,
     pace: Pace,
     /// The trace's time 0 in the world's time.
     start: Nanos,
@@ -85,8 +93,9 @@ impl<I: Iterator<Item = Result<Record, TraceError>>> Player<I> {
     /// A player of `records` that begins at `start`.
     pub fn new(records: I, pace: Pace, start: Nanos) -> Self {
         Player {
-            records,
-            next: None,
+            records: records.fuse(),
+            ahead: VecDeque::with_capacity(AHEAD),
+            fault: None,
             pace,
             start,
             zero: None,
@@ -108,19 +117,19 @@ impl<I: Iterator<Item = Result<Record, TraceError>>> Player<I> {
         mut glance: impl FnMut(u64) -> bool,
     ) -> Result<End, PlayError> {
         let mut end = End::Whole;
-        self.fetch()?;
+        self.fetch(world)?;
         loop {
             front.collect(world)?;
-            self.issue_due(world.now(), front)?;
+            self.issue_due(world, front)?;
             if self.issued >= self.next_glance && end == End::Whole {
                 self.next_glance = self.issued + GLANCE;
                 if glance(self.issued) {
                     end = End::Cancelled;
-                    self.next = None;
+                    (self.ahead, self.fault) = (VecDeque::new(), None);
                 }
             }
             front.pump(world)?;
-            if self.next.is_none() && front.outstanding() == 0 {
+            if self.ahead.is_empty() && front.outstanding() == 0 {
                 return Ok(end);
             }
             self.listen(world, front)?;
@@ -158,9 +167,39 @@ impl<I: Iterator<Item = Result<Record, TraceError>>> Player<I> {
         Ok(())
     }
 
-    fn fetch(&mut self) -> Result<(), PlayError> {
-        self.next = self.records.next().transpose().map_err(PlayError::Trace)?;
-        Ok(())
+    /// Reads records when all were issued.
+    #[inline]
+    fn fetch<L: Layer, D: Model>(&mut self, world: &World<L, D>) -> Result<(), PlayError> {
+        if !self.ahead.is_empty() {
+            return Ok(());
+        }
+        self.read(world)
+    }
+
+    #[inline(never)]
+    fn read<L: Layer, D: Model>(&mut self, world: &World<L, D>) -> Result<(), PlayError> {
+        let mut lbas = [0; AHEAD];
+        let mut transfers = 0;
+        if self.fault.is_none() {
+            for record in self.records.by_ref().take(AHEAD) {
+                match record {
+                    Ok(record) => self.ahead.push_back(record),
+                    Err(error) => {
+                        self.fault = Some(error);
+                        break;
+                    }
+                }
+            }
+        }
+        for record in self.ahead.iter().filter(|it| matches!(it.op, Op::Read | Op::Write)) {
+            lbas[transfers] = record.lba;
+            transfers += 1;
+        }
+        world.look_ahead(&lbas[..transfers]);
+        match self.fault.take_if(|_| self.ahead.is_empty()) {
+            Some(error) => Err(PlayError::Trace(error)),
+            None => Ok(()),
+        }
     }
 
     fn limit(&self) -> u64 {
@@ -172,36 +211,42 @@ impl<I: Iterator<Item = Result<Record, TraceError>>> Player<I> {
 
     /// When the next request may be issued, if only time holds it back.
     fn arrival(&self, front: &Front) -> Option<Nanos> {
-        let record = self.next.as_ref()?;
+        let record = self.ahead.front()?;
         if front.outstanding() >= self.limit() {
             return None;
         }
-        Some(self.due(record))
+        let zero = self.zero.unwrap_or(record.t_ns);
+        Some(due(self.pace, self.start, zero, record))
     }
 
-    fn due(&self, record: &Record) -> Nanos {
-        match self.pace {
-            Pace::Trace => {
-                self.start + record.t_ns.saturating_sub(self.zero.unwrap_or(record.t_ns))
-            }
-            Pace::Closed(_) => self.start,
-        }
-    }
-
-    fn issue_due(&mut self, now: Nanos, front: &mut Front) -> Result<(), PlayError> {
-        while let Some(record) = self.next {
-            self.zero.get_or_insert(record.t_ns);
-            if self.due(&record) > now {
+    fn issue_due<L: Layer, D: Model>(
+        &mut self,
+        world: &World<L, D>,
+        front: &mut Front,
+    ) -> Result<(), PlayError> {
+        let now = world.now();
+        while let Some(record) = self.ahead.front() {
+            let zero = *self.zero.get_or_insert(record.t_ns);
+            if due(self.pace, self.start, zero, record) > now {
                 return Ok(());
             }
             if front.outstanding() >= self.limit() {
                 self.saturated |= self.pace == Pace::Trace;
                 return Ok(());
             }
-            front.issue(now, &record);
+            front.issue(now, record);
             self.issued += 1;
-            self.fetch()?;
+            self.ahead.pop_front();
+            self.fetch(world)?;
         }
         Ok(())
+    }
+}
+
+/// When a record is issued if nothing holds it back; `zero` is the trace's first time.
+fn due(pace: Pace, start: Nanos, zero: Nanos, record: &Record) -> Nanos {
+    match pace {
+        Pace::Trace => start + record.t_ns.saturating_sub(zero),
+        Pace::Closed(_) => start,
     }
 }

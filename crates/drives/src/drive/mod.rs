@@ -24,7 +24,6 @@ mod saved;
 mod window;
 
 use std::collections::VecDeque;
-use std::hint::black_box;
 
 use hostftl_core::{CAUSES, Cause, Command, DeviceError, DeviceInfo, Nanos, Tally};
 
@@ -174,22 +173,18 @@ impl Drive {
     }
 
     /// Looks at what writes of these sectors will change, all at once, so that what the caches lack
-    /// of it comes at the same time. It changes nothing but how long the writes take.
-    ///
-    /// # Panics
-    /// When the drive has no such sector.
+    /// of it comes at the same time. It changes nothing but how long the writes take; sectors that
+    /// the drive has not are passed over.
     pub fn look_ahead(&self, lbas: &[u64]) {
         if self.raw.is_some() {
             return;
         }
         let unit = u64::from(self.spec.map_unit);
-        let homes = lbas.iter().map(|lba| self.home((lba / unit) as u32));
-        for (pool, local) in homes.clone() {
-            black_box(self.pools[pool as usize].find(local));
-        }
-        for (pool, local) in homes {
-            black_box(self.pools[pool as usize].stale_word(local));
-        }
+        let lbas = lbas.iter().filter(|&&lba| lba < self.spec.exported);
+        let homes = lbas.map(|lba| self.home((lba / unit) as u32));
+        homes.clone().for_each(|(pool, local)| self.pools[pool as usize].look_at_map(local));
+        homes.clone().for_each(|(pool, local)| self.pools[pool as usize].look_at_counts(local));
+        homes.for_each(|(pool, local)| self.pools[pool as usize].look_at_lists(local));
     }
 
     /// When the flash is done with something next.

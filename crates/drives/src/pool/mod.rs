@@ -15,6 +15,7 @@
 //!   [`PoolSpec::aside`] segments' worth when a victim is chosen, and collection gains a page for
 //!   each that the host then writes, so that no frontier ever runs dry.
 
+mod ahead;
 mod check;
 mod collect;
 mod hint;
@@ -191,12 +192,6 @@ impl Pool {
     #[inline]
     pub fn find(&self, logical: u32) -> Option<u32> {
         Some(self.map[logical as usize]).filter(|&page| page != NONE)
-    }
-
-    /// The word of the stale bits that a write of a logical page will change.
-    #[inline]
-    pub(crate) fn stale_word(&self, logical: u32) -> Option<u64> {
-        self.stale.get(self.bit(self.map[logical as usize]).0).copied()
     }
 
     /// The word of a page among the stale bits, its segment, and its bit in the word.

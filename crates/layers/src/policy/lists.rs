@@ -97,6 +97,12 @@ impl Lists {
         })
     }
 
+    /// The nodes beside a node, which change when it goes.
+    #[inline]
+    pub fn beside(&self, node: u32) -> [u32; 2] {
+        self.links[node as usize]
+    }
+
     /// Whether a segment is in a list.
     pub fn contains(&self, segment: u32) -> bool {
         self.links[segment as usize] != [segment; 2]

@@ -159,6 +159,16 @@ impl Victims {
         }
     }
 
+    /// What [`Victims::live_changed`] will look at besides the segment, as far as that is one step
+    /// away: the nodes beside it in its list, of which the same can be asked. Nothing changes.
+    #[inline]
+    pub fn beside(&self, node: u32) -> [u32; 2] {
+        match &self.kind {
+            Kind::Greedy(lists) | Kind::CostBenefit(lists, _) => lists.beside(node),
+            Kind::Fifo(_) | Kind::Choices(..) | Kind::Own(..) => [node; 2],
+        }
+    }
+
     /// The segment to collect next; `live` tells how many live pages one has. It stays sealed.
     pub fn pick(&mut self, now: u64, live: impl Fn(u32) -> u32) -> Option<u32> {
         match &mut self.kind {
