@@ -81,9 +81,10 @@ impl Back {
     /// The lane on which a page of a pool lies.
     #[inline]
     pub(super) fn lane(&self, pool: u32, page: u32) -> u32 {
-        match self.lane_pools {
-            true => pool,
-            false => page / self.units_per_row % self.lanes,
+        match (self.lane_pools, self.units_per_row) {
+            (true, _) => pool,
+            (false, 1) => page % self.lanes,
+            (false, units) => page / units % self.lanes,
         }
     }
 
@@ -198,9 +199,9 @@ impl Back {
         let gc = Cause::DriveGc;
         let (unit, rows) = (u64::from(self.unit), self.rows_per_unit);
         self.work.sectors[gc as usize] += unit;
-        let lane = self.lane(pool, from);
         let mut errand = Errand { now, owner: NONE, first: NONE };
-        if self.copyback && self.units_per_row == 1 && lane == self.lane(pool, to) {
+        let stays = |back: &Back| back.lane(pool, from) == back.lane(pool, to);
+        if self.copyback && self.units_per_row == 1 && stays(self) {
             let op = self.flash.prepare(Op::new(Kind::Move, gc, self.place(pool, to), rows, now));
             return self.flash.queue(now, op);
         }

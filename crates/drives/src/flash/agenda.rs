@@ -1,18 +1,33 @@
 //! When each die and each bus is done: one moment each, and the earliest of all.
 //!
-//! A tree of minima: no allocation, no branches, and a few steps for each change. Of equal moments
-//! the one with the lowest number comes first.
+//! A tree of minima: no allocation, no search, and as many steps for each change as it has levels.
+//! Of equal moments the one with the lowest number comes first.
+
+use std::hint::select_unpredictable;
 
 use hostftl_core::Nanos;
 
 /// Nothing is under way.
 const NEVER: Nanos = Nanos::MAX;
 
+/// A moment and whose it is, as one number, by which they are in order.
+type Least = u128;
+
+#[inline]
+fn least(at: Nanos, index: u32) -> Least {
+    Least::from(at) << u64::BITS | Least::from(index)
+}
+
+#[inline]
+fn at(least: Least) -> Nanos {
+    (least >> u64::BITS) as Nanos
+}
+
 /// See the module text.
 #[derive(Debug)]
 pub struct Agenda {
-    /// The minimum of each pair below it; the root is at 1, the moments are the second half.
-    least: Vec<Nanos>,
+    /// The least of each pair below it; the root is at 1, the moments are the second half.
+    nodes: Vec<Least>,
     leaves: usize,
 }
 
@@ -20,34 +35,37 @@ impl Agenda {
     /// So many things that can be under way, none of which is.
     pub fn new(count: u32) -> Self {
         let leaves = (count as usize).next_power_of_two();
-        Agenda { least: vec![NEVER; 2 * leaves], leaves }
+        let mut nodes = vec![least(NEVER, 0); 2 * leaves];
+        for (node, index) in nodes[leaves..].iter_mut().zip(0..) {
+            *node = least(NEVER, index);
+        }
+        Agenda { nodes, leaves }
     }
 
     /// The earliest moment.
     #[inline]
     pub fn next_at(&self) -> Option<Nanos> {
-        (self.least[1] != NEVER).then_some(self.least[1])
+        Some(at(self.nodes[1])).filter(|&at| at != NEVER)
     }
 
     /// `index` is done at `at`.
     #[inline]
     pub fn set(&mut self, index: u32, at: Nanos) {
-        let mut node = self.leaves + index as usize;
-        self.least[node] = at;
+        let nodes = &mut self.nodes[..2 * self.leaves];
+        let (mut node, mut here) = (self.leaves + index as usize, least(at, index));
+        nodes[node] = here;
         while node > 1 {
+            let beside = nodes[node ^ 1];
+            here = select_unpredictable(beside < here, beside, here);
             node /= 2;
-            let least = self.least[2 * node].min(self.least[2 * node + 1]);
-            if self.least[node] == least {
-                break;
-            }
-            self.least[node] = least;
+            nodes[node] = here;
         }
     }
 
     /// When `index` is done.
     #[inline]
     pub fn get(&self, index: u32) -> Nanos {
-        self.least[self.leaves + index as usize]
+        at(self.nodes[self.leaves + index as usize])
     }
 
     /// `index` has nothing under way any more.
@@ -56,17 +74,12 @@ impl Agenda {
         self.set(index, NEVER);
     }
 
-    /// Takes what is done first; something must be under way.
+    /// What is done first, and when; something must be under way.
     #[inline]
-    pub fn pop(&mut self) -> (Nanos, u32) {
-        let at = self.least[1];
-        let mut node = 1;
-        while node < self.leaves {
-            node = 2 * node + usize::from(self.least[2 * node] != at);
-        }
-        let index = (node - self.leaves) as u32;
-        self.clear(index);
-        (at, index)
+    pub fn first(&self) -> (Nanos, u32) {
+        let first = self.nodes[1];
+        assert!(at(first) != NEVER, "nothing is under way");
+        (at(first), first as u32)
     }
 }
 
@@ -88,7 +101,8 @@ mod tests {
                 assert_eq!(agenda.next_at(), (least != NEVER).then_some(least));
                 if least != NEVER && dice.random_range(0..2) == 0 {
                     let first = model.iter().position(|&at| at == least).unwrap();
-                    assert_eq!(agenda.pop(), (least, first as u32));
+                    assert_eq!(agenda.first(), (least, first as u32));
+                    agenda.clear(first as u32);
                     model[first] = NEVER;
                 } else {
                     let (index, at) = (dice.random_range(0..count), dice.random_range(0..50));

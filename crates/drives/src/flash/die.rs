@@ -67,8 +67,11 @@ impl Set {
 #[derive(Clone, Copy, Debug)]
 pub struct Die {
     pub phase: Phase,
+    /// The channel whose bus it uses.
+    channel: u32,
     /// Lanes with something queued: a bit each; then those with urgent reads.
     pub waiting: [u16; 2],
+    /// What it is at, unless it is idle.
     set: Set,
     /// A set that was interrupted, since when, and what was left of it.
     parked: Option<(Set, Nanos, Nanos)>,
@@ -77,8 +80,11 @@ pub struct Die {
 }
 
 impl Die {
-    pub const IDLE: Die =
-        Die { phase: Phase::Idle, waiting: [0; 2], set: Set::EMPTY, parked: None, collected: 0 };
+    /// One that uses the bus of this channel.
+    pub fn idle(channel: u32) -> Self {
+        let (phase, set) = (Phase::Idle, Set::EMPTY);
+        Die { phase, channel, waiting: [0; 2], set, parked: None, collected: 0 }
+    }
 
     /// How long it has collected until `now`.
     #[inline]
@@ -120,20 +126,22 @@ impl Flash {
             }
         }
         let Some(best) = best else { return false };
-        let mut set = Set { began: now, kind: self.head(die, best, urgent).kind, ..Set::EMPTY };
-        self.take(die, best, urgent, &mut set);
+        // The set grows where it stays.
+        let kind = self.head(die, best, urgent).kind;
+        self.dies[die as usize].set = Set { began: now, kind, ..Set::EMPTY };
+        self.take(die, best, urgent);
         if self.multiplane {
             let mut left = self.dies[die as usize].waiting[urgent] & !(1 << best);
             while left != 0 {
                 let lane = left.trailing_zeros();
                 left &= left - 1;
                 let op = self.head(die, lane, urgent);
-                if op.waits == 0 && op.kind == set.kind {
-                    self.take(die, lane, urgent, &mut set);
+                if op.waits == 0 && op.kind == kind {
+                    self.take(die, lane, urgent);
                 }
             }
         }
-        self.begin(now, die, set);
+        self.begin(now, die);
         true
     }
 
@@ -144,14 +152,15 @@ impl Flash {
         self.ops.get(self.queues[slot][urgent].head)
     }
 
-    /// Moves what waits first in a queue to a set.
+    /// Moves what waits first in a queue to the set of the die, which is idle.
     #[inline]
-    fn take(&mut self, die: u32, lane: u32, urgent: usize, set: &mut Set) {
+    fn take(&mut self, die: u32, lane: u32, urgent: usize) {
         let slot = (die * self.shape.lanes_per_die + lane) as usize;
         let queue = &mut self.queues[slot][urgent];
         let index = self.ops.pop(queue);
+        let Die { waiting, set, .. } = &mut self.dies[die as usize];
         if queue.head == NONE {
-            self.dies[die as usize].waiting[urgent] &= !(1 << lane);
+            waiting[urgent] &= !(1 << lane);
         }
         let op = self.ops.get_mut(index);
         op.next = set.head;
@@ -162,35 +171,46 @@ impl Flash {
         set.sectors += op.sectors;
     }
 
-    fn begin(&mut self, now: Nanos, die: u32, mut set: Set) {
-        let rows = u64::from(set.rows);
+    /// Begins the set that was gathered for a die.
+    #[inline]
+    fn begin(&mut self, now: Nanos, die: u32) {
+        let Set { kind, rows, sectors, .. } = self.dies[die as usize].set;
+        let rows = u64::from(rows);
         let Times { read, program, erase, bus, suspend } = self.times;
-        set.array = self.draw(match set.kind {
+        let mut array = self.draw(match kind {
             Kind::Read => rows * read,
             Kind::Program => rows * program,
             Kind::Move => rows * (read + program),
             Kind::Erase => erase,
         });
-        if bus > 0 && set.sectors > 0 {
-            let mean = bus * u64::from(set.sectors) / u64::from(self.shape.row_sectors);
-            set.transfer = self.draw(mean);
-        }
+        let transfer = match bus > 0 && sectors > 0 {
+            true => self.draw(self.on_bus(sectors)),
+            false => 0,
+        };
         if self.dies[die as usize].parked.is_some_and(|(_, since, _)| since == now) {
-            set.array += suspend.unwrap_or(0);
+            array += suspend.unwrap_or(0);
         }
-        set.from = match set.kind {
-            Kind::Program if set.transfer > 0 => self.transfer(now, die, set.transfer),
+        let from = match kind {
+            Kind::Program if transfer > 0 => self.transfer(now, die, transfer),
             _ => now,
         };
-        self.agenda.set(die, set.from + set.array);
+        self.agenda.set(die, from + array);
         let it = &mut self.dies[die as usize];
-        (it.set, it.phase) = (set, Phase::Busy);
+        it.phase = Phase::Busy;
+        (it.set.array, it.set.transfer, it.set.from) = (array, transfer, from);
+    }
+
+    /// How long so many sectors are on a bus.
+    #[inline]
+    fn on_bus(&self, sectors: u32) -> Nanos {
+        let (bus, row) = (self.times.bus, self.shape.row_sectors);
+        if sectors == row { bus } else { bus * u64::from(sectors) / u64::from(row) }
     }
 
     /// Asks for the bus of a die, and says when the transfer is over.
     #[inline]
     fn transfer(&mut self, now: Nanos, die: u32, takes: Nanos) -> Nanos {
-        let free = &mut self.buses[(die % self.shape.channels) as usize];
+        let free = &mut self.buses[self.dies[die as usize].channel as usize];
         *free = now.max(*free) + takes;
         self.work.busy.bus += takes;
         *free
@@ -228,43 +248,44 @@ impl Flash {
     fn finish(&mut self, now: Nanos, die: u32) {
         let it = &mut self.dies[die as usize];
         it.phase = Phase::Idle;
-        let set = std::mem::replace(&mut it.set, Set::EMPTY);
+        let set = it.set;
         let collected = it.collected;
         if set.collects {
             it.collected += now - set.began;
         }
-        let busy = (set.array + set.transfer) / u64::from(set.count);
-        let rest = (set.array + set.transfer) % u64::from(set.count);
-        let (mut index, mut busy) = (set.head, busy + rest);
+        let took = set.array + set.transfer;
+        let (share, rest) = match set.count {
+            1 => (took, 0),
+            count => (took / u64::from(count), took % u64::from(count)),
+        };
+        let (mut index, mut busy, mut released) = (set.head, share + rest, false);
         while index != NONE {
-            let op = *self.ops.get(index);
-            self.ops.give(index);
-            self.count(op.kind, op.cause(), op.rows.into());
-            self.book(op.kind, op.cause(), &set, busy);
-            busy = (set.array + set.transfer) / u64::from(set.count);
-            if self.times.suspend.is_some() && matches!(op.kind, Kind::Program | Kind::Move) {
+            let op = self.ops.get(index);
+            let (kind, cause, rows, then, next) = (op.kind, op.cause(), op.rows, op.then, op.next);
+            if self.times.suspend.is_some() && matches!(kind, Kind::Program | Kind::Move) {
                 self.pending[op.block as usize] -= 1;
             }
             if op.owner != NONE {
-                let Op { owner, held, epoch, .. } = op;
-                self.over.push(Over {
-                    owner,
-                    held,
-                    epoch,
-                    spent: spent(now, &op, &set, collected),
-                });
+                let &Op { owner, held, epoch, .. } = op;
+                let spent = spent(now, op, &set, collected);
+                self.over.push(Over { owner, held, epoch, spent });
             }
-            if op.then != NONE {
-                let then = self.ops.get_mut(op.then);
+            self.ops.give(index);
+            self.count(kind, cause, rows.into());
+            self.book(kind, cause, &set, busy);
+            busy = share;
+            if then != NONE {
+                released = true;
+                let then = self.ops.get_mut(then);
                 then.waits -= 1;
                 then.ready = now;
             }
-            index = op.next;
+            index = next;
         }
         // All of them first, so that what was made ready together can begin together.
-        let mut index = set.head;
+        let mut index = if released { set.head } else { NONE };
         while index != NONE {
-            let Op { then, next, .. } = *self.ops.get(index);
+            let &Op { then, next, .. } = self.ops.get(index);
             if then != NONE {
                 self.dispatch(now, self.ops.get(then).die.into());
             }

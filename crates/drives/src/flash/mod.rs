@@ -56,6 +56,8 @@ pub struct Flash {
     dice: Option<Xoshiro256PlusPlus>,
     /// Of each lane, die by die, its queue and then that of its urgent reads.
     queues: Vec<[Queue; 2]>,
+    /// Of each lane, its die and its number there.
+    places: Vec<(u16, u8)>,
     dies: Vec<Die>,
     /// When each channel's bus is free.
     buses: Vec<Nanos>,
@@ -73,6 +75,7 @@ impl Flash {
     pub fn new(spec: &DriveSpec) -> Self {
         let shape = spec.shape;
         let DriveSpec { read, program, erase, bus, suspend, .. } = *spec;
+        let place = |lane: u32| ((lane % shape.dies) as u16, (lane / shape.dies) as u8);
         let blocks = if suspend.is_some() { shape.lanes() * shape.blocks } else { 0 };
         Flash {
             shape,
@@ -80,7 +83,8 @@ impl Flash {
             multiplane: spec.multiplane,
             dice: spec.exponential.then(|| Xoshiro256PlusPlus::seed_from_u64(0xf1a5)),
             queues: vec![[Queue::EMPTY; 2]; shape.lanes() as usize],
-            dies: vec![Die::IDLE; shape.dies as usize],
+            places: (0..shape.lanes()).map(place).collect(),
+            dies: (0..shape.dies).map(|die| Die::idle(die % shape.channels)).collect(),
             buses: vec![0; shape.channels as usize],
             agenda: Agenda::new(shape.dies),
             ops: Ops::new(ROOM),
@@ -153,12 +157,12 @@ impl Flash {
     /// Where a lane's operations work; `block` is asked for when blocks count their programs.
     #[inline]
     pub fn lane(&self, lane: u32, block: impl FnOnce() -> u32) -> Lane {
-        let (die, within) = (lane % self.shape.dies, lane / self.shape.dies);
+        let (die, within) = self.places[lane as usize];
         let block = match self.times.suspend {
             Some(_) => lane * self.shape.blocks + block(),
             None => 0,
         };
-        Lane { die: die as u16, within: within as u8, block }
+        Lane { die, within, block }
     }
 
     /// When something ends next.
@@ -169,8 +173,12 @@ impl Flash {
 
     /// Lets the next thing end, of which there is one, and says when that is.
     pub fn advance(&mut self) -> Nanos {
-        let (now, die) = self.agenda.pop();
+        let (now, die) = self.agenda.first();
         self.done(now, die);
+        // Most dies go on at once, and then the agenda knows already until when.
+        if self.dies[die as usize].phase == Phase::Idle {
+            self.agenda.clear(die);
+        }
         now
     }
 
