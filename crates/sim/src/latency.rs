@@ -4,7 +4,8 @@
 //! before that command was sent is the layer's. They add up to the latency of every request.
 
 use hdrhistogram::Histogram;
-use hostftl_core::Nanos;
+use hostftl_core::{Cause, Command, Nanos};
+use hostftl_drives::Spent;
 use hostftl_trace::Op;
 use serde::Serialize;
 
@@ -51,6 +52,29 @@ impl Legs {
     /// All of them.
     pub fn total(&self) -> Nanos {
         self.parts().iter().map(|(_, part)| part).sum()
+    }
+
+    /// Where the time of a command went; what the map needs counts as the map's.
+    pub fn of_command(command: &Command, spent: Spent) -> Legs {
+        let is_map = |cause: Cause| matches!(cause, Cause::Map | Cause::Checkpoint);
+        let map = match command {
+            Command::Read { cause, .. } => is_map(*cause),
+            Command::Program { tally, .. } => Cause::ALL
+                .into_iter()
+                .all(|cause| tally.get(cause) == 0 || is_map(cause) || cause == Cause::Pad),
+            _ => false,
+        };
+        match map {
+            true => Legs { map: spent.total(), ..Legs::default() },
+            false => Legs {
+                queue: spent.queue,
+                gc: spent.gc,
+                rmw: spent.rmw,
+                bus: spent.bus,
+                die: spent.die,
+                ..Legs::default()
+            },
+        }
     }
 
     /// The legs of a request that took `took`: what its last command does not explain is the

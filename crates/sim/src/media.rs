@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 
-use hostftl_core::{Gather, MetaBuf, Page, Piece, SECTOR, SECTORS_PER_BLOCK};
+use hostftl_core::{Command, Gather, MetaBuf, Page, Piece, SECTOR, SECTORS_PER_BLOCK, Target};
 
 /// Sectors of a page.
 const PAGE: u64 = SECTORS_PER_BLOCK as u64;
@@ -95,6 +95,24 @@ impl Media {
             *page = found.map_or_else(Page::default, |page| whole(page));
         }
     }
+}
+
+/// Moves the metadata of a command that is over; false when it reads what is not kept.
+pub fn transfer(media: &mut Option<Media>, command: &mut Command) -> bool {
+    match (command, media) {
+        (Command::Read { device, lba, into: Target::Meta { buf, pages }, .. }, Some(media)) => {
+            media.read(*device, *lba, buf, *pages);
+        }
+        (Command::Read { into: Target::Meta { .. }, .. }, None) => return false,
+        (Command::Program { device, lba, gather, .. }, Some(media)) => {
+            media.program(*device, *lba, gather);
+        }
+        (Command::Reset { device, lba, sectors }, Some(media)) => {
+            media.forget(*device, *lba, *lba + *sectors);
+        }
+        _ => {}
+    }
+    true
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 use hostftl_core::{
     CAUSES, Cause, Command, Credits, Done, Event as LayerEvent, HostError, Input, Layer, Nanos,
-    Out, Output, Payload, Request, StreamDigest, Target, Token, Verdict,
+    Out, Output, Payload, Request, StreamDigest, Token, Verdict,
 };
 use hostftl_drives::{Clock, Drive, DriveSpec, Ended, Model, Spent};
 
@@ -18,7 +18,7 @@ use crate::costs::HostCosts;
 use crate::error::Violation;
 use crate::events::{Event, Events};
 use crate::latency::Legs;
-use crate::media::Media;
+use crate::media::{self, Media};
 use crate::series::Sample;
 
 /// Timer steps in a row at one moment that nothing can justify.
@@ -340,11 +340,11 @@ impl<L: Layer, D: Model> World<L, D> {
                 }
                 if !self.counts {
                     self.legs = match done.command.device() {
-                        Some(_) => legs(&done.command, spent),
+                        Some(_) => Legs::of_command(&done.command, spent),
                         None => self.inherited[slot as usize],
                     };
                 }
-                if !transfer(&mut self.media, &mut done.command) {
+                if !media::transfer(&mut self.media, &mut done.command) {
                     self.broken = Some(Violation::Metadata);
                 }
                 self.free.push(slot);
@@ -368,7 +368,7 @@ impl<L: Layer, D: Model> World<L, D> {
         Err(Violation::Livelock("the layer"))
     }
 
-    /// Gives the layer what `make` makes, where it is to be: an input is too long to be copied often.
+    /// Gives the layer what `make` makes, where it is to be: an input is too long to be copied.
     #[inline(always)]
     fn step(&mut self, make: impl FnOnce(&mut Self) -> Input) -> Result<(), Violation> {
         let mut out = self.out.take().expect("a step does not step");
@@ -475,46 +475,5 @@ impl<L: Layer, D: Model> Drop for World<L, D> {
                 done.command.void();
             }
         }
-    }
-}
-
-/// Moves the metadata of a command that is over; false when it reads what is not kept.
-fn transfer(media: &mut Option<Media>, command: &mut Command) -> bool {
-    match (command, media) {
-        (Command::Read { device, lba, into: Target::Meta { buf, pages }, .. }, Some(media)) => {
-            media.read(*device, *lba, buf, *pages);
-        }
-        (Command::Read { into: Target::Meta { .. }, .. }, None) => return false,
-        (Command::Program { device, lba, gather, .. }, Some(media)) => {
-            media.program(*device, *lba, gather);
-        }
-        (Command::Reset { device, lba, sectors }, Some(media)) => {
-            media.forget(*device, *lba, *lba + *sectors);
-        }
-        _ => {}
-    }
-    true
-}
-
-/// Where the time of a command went; what the map needs counts as the map's.
-fn legs(command: &Command, spent: Spent) -> Legs {
-    let is_map = |cause: Cause| matches!(cause, Cause::Map | Cause::Checkpoint);
-    let map = match command {
-        Command::Read { cause, .. } => is_map(*cause),
-        Command::Program { tally, .. } => Cause::ALL
-            .into_iter()
-            .all(|cause| tally.get(cause) == 0 || is_map(cause) || cause == Cause::Pad),
-        _ => false,
-    };
-    match map {
-        true => Legs { map: spent.total(), ..Legs::default() },
-        false => Legs {
-            queue: spent.queue,
-            gc: spent.gc,
-            rmw: spent.rmw,
-            bus: spent.bus,
-            die: spent.die,
-            ..Legs::default()
-        },
     }
 }
