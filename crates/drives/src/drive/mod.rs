@@ -16,6 +16,7 @@
 //! has segments for a layer that translates.
 
 mod acks;
+mod ahead;
 mod back;
 mod counted;
 mod hint;
@@ -170,21 +171,6 @@ impl Drive {
             other => unreachable!("{other:?} goes to no device"),
         };
         over.then_some(Ok(()))
-    }
-
-    /// Looks at what writes of these sectors will change, all at once, so that what the caches lack
-    /// of it comes at the same time. It changes nothing but how long the writes take; sectors that
-    /// the drive has not are passed over.
-    pub fn look_ahead(&self, lbas: &[u64]) {
-        if self.raw.is_some() {
-            return;
-        }
-        let unit = u64::from(self.spec.map_unit);
-        let lbas = lbas.iter().filter(|&&lba| lba < self.spec.exported);
-        let homes = lbas.map(|lba| self.home((lba / unit) as u32));
-        homes.clone().for_each(|(pool, local)| self.pools[pool as usize].look_at_map(local));
-        homes.clone().for_each(|(pool, local)| self.pools[pool as usize].look_at_counts(local));
-        homes.for_each(|(pool, local)| self.pools[pool as usize].look_at_lists(local));
     }
 
     /// When the flash is done with something next.

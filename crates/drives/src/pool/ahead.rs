@@ -1,10 +1,9 @@
 //! A look at what writes will change, before they do: what the caches lack of it comes for many
 //! writes at the same time. It changes nothing.
 //!
-//! Each pass looks at what the pass before has found, so all writes have one pass before any has
-//! the next.
-
-use std::hint::black_box;
+//! Each pass looks at what passes before have found, so all writes have one pass before any has the
+//! next; and each is short, so that a processor has many of it under way. What a pass gives has no
+//! meaning but that it was looked at.
 
 use super::collect::GC;
 use super::{BITS, NONE, Pool, bits};
@@ -13,33 +12,43 @@ use super::{BITS, NONE, Pool, bits};
 const COPIES: usize = 2;
 
 impl Pool {
-    /// The places of logical pages that are written soon, and what the next copies copy.
+    /// The first pass: where the logical page lies that is written soon.
     #[inline]
-    pub(crate) fn look_at_map(&self, logical: u32) {
-        black_box(self.map[logical as usize]);
-        black_box(self.next_copies().fold(0, |sum, page| sum ^ self.back[page as usize]));
+    pub(crate) fn look_at_map(&self, logical: u32) -> u64 {
+        self.map[logical as usize].into()
     }
 
-    /// What counts the page that a write makes stale, and the map of what is copied.
+    /// The second pass: what the next copies copy, whatever is written.
     #[inline]
-    pub(crate) fn look_at_counts(&self, logical: u32) {
-        let moved = self.next_copies().map(|page| self.back[page as usize]);
-        black_box(moved.fold(0, |sum, logical| sum ^ self.map[logical as usize]));
-        if let Some(page) = self.find(logical) {
+    pub(crate) fn look_at_victim(&self, _logical: u32) -> u64 {
+        self.next_copies().fold(0, |sum, page| sum ^ u64::from(self.back[page as usize]))
+    }
+
+    /// The third pass: what counts the page that the write makes stale.
+    #[inline]
+    pub(crate) fn look_at_counts(&self, logical: u32) -> u64 {
+        self.find(logical).map_or(0, |page| {
             let (word, segment, _) = self.bit(page);
-            black_box(self.stale[word]);
-            black_box(self.segments[segment as usize].stale);
-            black_box(self.policy.beside(segment));
-        }
+            let [before, after] = self.policy.beside(segment);
+            let stale = self.segments[segment as usize].stale;
+            self.stale[word] ^ u64::from(stale ^ before ^ after)
+        })
     }
 
-    /// The neighbours in the policy's lists of the segment that a write changes.
+    /// The fourth pass: the map of what is copied.
     #[inline]
-    pub(crate) fn look_at_lists(&self, logical: u32) {
-        if let Some(page) = self.find(logical) {
+    pub(crate) fn look_at_copies(&self, _logical: u32) -> u64 {
+        let copied = self.next_copies().map(|page| self.back[page as usize]);
+        copied.fold(0, |sum, logical| sum ^ u64::from(self.map[logical as usize]))
+    }
+
+    /// The last pass: the neighbours in the policy's lists of the segment that the write changes.
+    #[inline]
+    pub(crate) fn look_at_lists(&self, logical: u32) -> u64 {
+        self.find(logical).map_or(0, |page| {
             let [before, after] = self.policy.beside(self.bit(page).1);
-            black_box((self.policy.beside(before), self.policy.beside(after)));
-        }
+            u64::from(self.policy.beside(before)[0] ^ self.policy.beside(after)[0])
+        })
     }
 
     /// The pages that the victim of collection loses next.
