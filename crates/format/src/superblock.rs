@@ -112,7 +112,13 @@ impl<const N: usize> Text<N> {
         core::str::from_utf8(&self.0[..len]).expect("checked when it was made")
     }
 
-    fn parse(bytes: &[u8]) -> Option<Self> {
+    /// The text with its padding.
+    pub(crate) fn bytes(&self) -> [u8; N] {
+        self.0
+    }
+
+    /// The text that `bytes` are, with its padding.
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
         let len = bytes.iter().position(|byte| *byte == 0).unwrap_or(N);
         let padded = bytes[len..].iter().all(|byte| *byte == 0);
         let text = core::str::from_utf8(&bytes[..len]).ok()?;

@@ -1,11 +1,14 @@
 //! Opening a file or block device for this process alone.
 
 use std::fs::{File, OpenOptions};
+use std::ops::Range;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::time::{Duration, Instant};
 
 use crate::error::IoError;
-use crate::holder::holder_of;
+use crate::holder::{holder_of, holder_of_range};
+use crate::ofd::{self, What};
 
 /// How long a device that nobody living holds is waited for, and how often it is tried.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -21,16 +24,25 @@ pub enum Access {
     ReadOnly,
 }
 
+/// How much of a device is one's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hold {
+    /// All of it.
+    Whole,
+    /// A part, which [`take`] locks; others may have other parts.
+    Part,
+}
+
 /// Opens and locks a device with these flags. Tries again while it is held by nobody who lives:
 /// after a kill the kernel holds it until the transfers of the dead process are over; or by a child
 /// that is about to begin.
 ///
 /// # Errors
 /// When it can't be opened, or somebody has it.
-pub fn open(name: &str, flags: i32, access: Access) -> Result<File, IoError> {
+pub fn open(name: &str, flags: i32, access: Access, hold: Hold) -> Result<File, IoError> {
     let begun = Instant::now();
     loop {
-        match try_open(name, flags, access) {
+        match try_open(name, flags, access, hold) {
             Ok(file) => return Ok(file),
             Err((_, true)) if begun.elapsed() < PATIENCE => std::thread::sleep(PAUSE),
             Err((error, _)) => return Err(error),
@@ -39,7 +51,7 @@ pub fn open(name: &str, flags: i32, access: Access) -> Result<File, IoError> {
 }
 
 /// Opens and locks a device; with an error, whether it may pass by itself.
-fn try_open(name: &str, flags: i32, access: Access) -> Result<File, (IoError, bool)> {
+fn try_open(name: &str, flags: i32, access: Access, hold: Hold) -> Result<File, (IoError, bool)> {
     use std::fs::TryLockError::{Error, WouldBlock};
     let busy = |holder: String| IoError::Busy { name: name.into(), holder };
     let system = |what, source| IoError::System { name: name.into(), what, source };
@@ -54,12 +66,38 @@ fn try_open(name: &str, flags: i32, access: Access) -> Result<File, (IoError, bo
         }
         _ => (system(what, error), false),
     })?;
-    match file.try_lock() {
+    let locked = match hold {
+        Hold::Whole => file.try_lock(),
+        Hold::Part => file.try_lock_shared(),
+    };
+    match locked {
         Ok(()) => Ok(file),
         Err(WouldBlock) => Err(match holder_of(&file) {
             Some(holder) => (busy(holder.name), holder.is_leaving),
             None => (busy("another process".into()), true),
         }),
         Err(Error(error)) => Err((system("lock it", error), false)),
+    }
+}
+
+/// Locks zones of a device that was opened for [`Hold::Part`], with the same patience.
+///
+/// # Errors
+/// When somebody has one of them, who is named with the zones.
+pub fn take(file: &File, name: &str, zones: &Range<u32>, access: Access) -> Result<(), IoError> {
+    let system = |source| IoError::System { name: name.into(), what: "lock its zones", source };
+    let (what, begun) = (What::Zones(zones.clone()), Instant::now());
+    loop {
+        // A descriptor that can't write has no lock against readers.
+        let other = ofd::try_lock(file.as_raw_fd(), &what, access == Access::Full);
+        let Some(other) = other.map_err(system)? else { return Ok(()) };
+        let holder = holder_of_range(file, other);
+        if holder.is_some() || begun.elapsed() > PATIENCE {
+            let holder = holder.map_or_else(|| "another process".into(), |it| it.name);
+            let (first, last) = ofd::zones(other);
+            let holder = format!("{holder}, which has its zones {first} to {last}");
+            return Err(IoError::Busy { name: name.into(), holder });
+        }
+        std::thread::sleep(PAUSE);
     }
 }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use hostftl_core::{BLOCK, Command, DeviceError, DeviceInfo, DeviceKind, SECTOR, Verdict};
 use hostftl_format::superblock::RESERVE;
 
-use crate::alone::{self, Access};
+use crate::alone::{self, Access, Hold};
 use crate::direct::{self, Direct};
 use crate::error::IoError;
 use crate::model::{self, Model};
@@ -26,7 +26,7 @@ use crate::region::Region;
 use crate::size::parse_bytes;
 use crate::transfer::{self, NO_FILE, Transfer};
 use crate::trust::{self, Trust};
-use crate::zoned::{self, Zoned, ZonedName};
+use crate::zoned::{self, Part, Zoned, ZonedName};
 
 /// What a device is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +90,8 @@ pub(crate) enum Medium {
 impl Device {
     /// Opens a path, `mem:SIZE` for memory, or the URI of an NBD export, for this process alone.
     /// The window is all of it. `zoned:` before a path or memory, perhaps with `?zone=4M&units=4`
-    /// and so on behind it, opens a device of segments, and the window is the segments.
+    /// and so on behind it, opens a device of segments, and the window is the segments. `#zones=0-63`
+    /// or `#units=0-3` at its end opens a part of it, and others may open other parts.
     ///
     /// # Errors
     /// When it is missing, no file or block device, in use, or not readable and writable.
@@ -110,7 +111,7 @@ impl Device {
         match name.strip_prefix("mem:") {
             Some(size) => Self::memory(name, size),
             None if Uri::is_meant(name) => Self::remote(name),
-            None => Self::path(name, access),
+            None => Self::path(name, access, Hold::Whole),
         }
     }
 
@@ -148,6 +149,10 @@ impl Device {
         if Uri::is_meant(name) {
             return uri(name).map(|uri| uri.to_string());
         }
+        if zoned::split_part(name).is_some() && !Path::new(name).exists() {
+            let why = "only zoned devices have parts: write zoned:PATH#zones=FIRST-LAST";
+            return Err(IoError::Name { name: name.into(), why: why.into() });
+        }
         let path = std::path::absolute(name).map_err(|error| system(name, "find it", error))?;
         let why = "it is not UTF-8; rename it";
         let wrong = || IoError::Name { name: name.into(), why: why.into() };
@@ -161,14 +166,18 @@ impl Device {
 
     fn zoned(name: &str, zoned: &ZonedName, access: Access) -> Result<Self, IoError> {
         let wrong = |why: String| IoError::Name { name: name.into(), why };
-        let mut device = Self::open_as(&zoned.medium, access)?;
+        let mut device = match zoned.part {
+            Some(_) => Self::path(&zoned.medium, access, Hold::Part)?,
+            None => Self::open_as(&zoned.medium, access)?,
+        };
+        let part = device.take_part(name, zoned, access)?;
         let found = match &device.medium {
             Medium::Memory(_) => Zoned::memory(zoned, device.bytes).map_err(wrong)?,
             Medium::File(file) if device.backing == Backing::Block => {
-                Zoned::block(file).map_err(|error| system(name, "use its zones", error))?
+                Zoned::block(file, part).map_err(|error| system(name, "use its zones", error))?
             }
             Medium::File(file) => {
-                Zoned::file(file).map_err(|error| system(name, "read its head", error))?
+                Zoned::file(file, part).map_err(|error| system(name, "read its head", error))?
             }
             Medium::Remote(_) | Medium::Absent => return Err(wrong("it can't be zoned".into())),
         };
@@ -185,6 +194,22 @@ impl Device {
         device.zoned = Some(found);
         device.set_window(RESERVE, sectors);
         Ok(device)
+    }
+
+    /// Locks the part that is meant, if one is.
+    fn take_part(
+        &self,
+        name: &str,
+        zoned: &ZonedName,
+        access: Access,
+    ) -> Result<Option<Part>, IoError> {
+        let (Some(part), Some(file)) = (&zoned.part, self.as_file()) else { return Ok(None) };
+        let all = Zoned::all(file, self.backing == Backing::Block);
+        let (all, kept) = all.map_err(|error| system(name, "read its head", error))?;
+        let wrong = |why: String| IoError::Name { name: name.into(), why };
+        let part = Part::of(part, &all, kept).map_err(wrong)?;
+        alone::take(file, name, &part.zones, access)?;
+        Ok(Some(part))
     }
 
     fn remote(name: &str) -> Result<Self, IoError> {
@@ -234,7 +259,7 @@ impl Device {
         })
     }
 
-    fn path(name: &str, access: Access) -> Result<Self, IoError> {
+    fn path(name: &str, access: Access, hold: Hold) -> Result<Self, IoError> {
         let meta = Path::new(name).metadata().map_err(|error| system(name, "open it", error))?;
         let (backing, exclusive) = if meta.file_type().is_file() {
             (Backing::File, 0)
@@ -243,7 +268,15 @@ impl Device {
         } else {
             return Err(IoError::Kind { name: name.into() });
         };
-        let file = alone::open(name, exclusive, access)?;
+        let file = match hold {
+            Hold::Whole => alone::open(name, exclusive, access, hold)?,
+            Hold::Part => {
+                // The kernel gives a block device to one descriptor alone: it only says here
+                // whether anything else has the device.
+                drop(alone::open(name, exclusive, access, hold)?);
+                alone::open(name, 0, access, hold)?
+            }
+        };
         let bytes = length(&file).map_err(|error| system(name, "measure it", error))?;
         let direct = direct::turn_on(&file, backing == Backing::Block);
         let trust = Trust::new(!direct.is_on());
@@ -383,7 +416,8 @@ impl Device {
         self.zoned.as_mut()
     }
 
-    pub(crate) fn is_zoned(&self) -> bool {
+    /// Whether it has segments.
+    pub fn is_zoned(&self) -> bool {
         self.zoned.is_some()
     }
 

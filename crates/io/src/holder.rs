@@ -27,11 +27,38 @@ impl Device {
 /// kernel may keep a dead process's lock for a moment, until its transfers are over.
 pub fn holder_of(file: &File) -> Option<Holder> {
     let meta = file.metadata().ok()?;
-    let (major, minor) = (libc::major(meta.dev()), libc::minor(meta.dev()));
-    let id = format!("{major:02x}:{minor:02x}:{}", meta.ino());
+    let id = id(&meta);
     let pid = pid_in(&fs::read_to_string("/proc/locks").ok()?, &id)?;
     let is_leaving = pid == std::process::id() && times_open(&meta) == 1;
     Some(Holder { name: describe(pid)?, is_leaving })
+}
+
+/// How the kernel's lists of locks call a file.
+fn id(meta: &Metadata) -> String {
+    let (major, minor) = (libc::major(meta.dev()), libc::minor(meta.dev()));
+    format!("{major:02x}:{minor:02x}:{}", meta.ino())
+}
+
+/// The living process with a descriptor that has locked the range (first, last) of what `file` was
+/// opened to try; `None` when none is known. `/proc/locks` does not tell whose such a lock is, but
+/// everybody who has one also has the shared lock of all of the file.
+pub fn holder_of_range(file: &File, (first, last): (u64, u64)) -> Option<Holder> {
+    let id = id(&file.metadata().ok()?);
+    let locks = fs::read_to_string("/proc/locks").ok()?;
+    let users = locks.lines().filter_map(|line| pid_in(line, &id));
+    let range = [id.as_str(), &first.to_string(), &last.to_string()].join(" ");
+    let has = |pid: &u32| {
+        let Ok(files) = fs::read_dir(format!("/proc/{pid}/fdinfo")) else { return false };
+        let infos = files.flatten().filter_map(|file| fs::read_to_string(file.path()).ok());
+        infos.into_iter().any(|info| info.lines().any(|line| is_lock_on(line, &range)))
+    };
+    let pid = users.into_iter().find(has)?;
+    Some(Holder { name: describe(pid)?, is_leaving: false })
+}
+
+/// Whether a line about a descriptor says that the descriptor has a lock on this range of this file.
+fn is_lock_on(line: &str, range: &str) -> bool {
+    line.starts_with("lock:") && line.contains(" OFDLCK ") && line.ends_with(&format!(" {range}"))
 }
 
 /// How many descriptors of this process are the file.
@@ -71,6 +98,14 @@ mod tests {
                      2: FLOCK  ADVISORY  WRITE 2001 fe:00:7864554 0 EOF\n";
         assert_eq!(pid_in(locks, "fe:00:7864554"), Some(2001));
         assert_eq!(pid_in(locks, "fe:00:786455"), None);
+    }
+
+    #[test]
+    fn a_descriptor_says_which_ranges_are_locked() {
+        let line = "lock:\t1: OFDLCK ADVISORY  WRITE -1 fe:00:78 10 20";
+        assert!(is_lock_on(line, "fe:00:78 10 20"));
+        assert!(!is_lock_on(line, "fe:00:78 1 20") && !is_lock_on(line, "fe:00:78 10 2"));
+        assert!(!is_lock_on(&line.replace("OFDLCK", "POSIX"), "fe:00:78 10 20"));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use crate::error::IoError;
 use crate::nbd::Shared;
 use crate::transfer::{Call, NO_FILE, Transfer};
 use crate::trust::Trust;
-use crate::zoned::Spot;
+use crate::zoned::{Spot, Taken, Zoned};
 
 /// The two places of a device at which superblocks lie.
 #[derive(Debug)]
@@ -97,6 +98,30 @@ impl Device {
             _ => return Err(no_head(self.name())),
         };
         written.map_err(|error| system(self.name(), "write to it", error))
+    }
+
+    /// The zones that are its own, in the numbers of the device of which it is a part.
+    pub fn own_zones(&self) -> Option<Range<u32>> {
+        self.zones().and_then(Zoned::own_zones)
+    }
+
+    /// Who has which zones of a zoned device, or of the one of which it is a part.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn taken(&self) -> Result<Vec<Taken>, IoError> {
+        let (Some(zoned), Some(file)) = (self.zones(), self.as_file()) else { return Ok(vec![]) };
+        zoned.taken(file).map_err(|error| system(self.name(), "read its zones", error))
+    }
+
+    /// Resets the zones in which the pages beside its window lie, if they lie in zones, for a device
+    /// that is not used any more in this process.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn free_reserves(&self) -> Result<(), IoError> {
+        let (Some(zoned), Some(file)) = (self.zones(), self.as_file()) else { return Ok(()) };
+        zoned.free_reserves(file).map_err(|error| system(self.name(), "reset its zones", error))
     }
 
     /// The places of two pages, at these sectors of the whole device, for another thread.

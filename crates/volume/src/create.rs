@@ -21,6 +21,7 @@ use uuid::Uuid;
 use crate::allocate::allocate;
 use crate::blank::find_content;
 use crate::busy::user_of;
+use crate::claims;
 use crate::config::{Config, Draft};
 use crate::error::{Error, device, file};
 use crate::journal;
@@ -137,6 +138,7 @@ fn prepare(spec: &CreateSpec) -> Result<Prepared, Error> {
     }
     let devices = config.devices.iter().map(|name| open_fresh(name));
     let devices = devices.collect::<Result<Vec<_>, _>>()?;
+    devices.iter().try_for_each(claims::refuse_taken)?;
     let plan = plan(&layer, &infos(&devices))?;
     let held = match config.is_memory() {
         true => Vec::new(),
@@ -331,6 +333,7 @@ fn format(
             return Err(device(&spec.path.display().to_string(), trouble));
         }
         formatted?;
+        driver.devices().iter().zip(superblocks).try_for_each(|(one, of)| claims::make(one, of))?;
         write_superblocks(driver.devices(), superblocks)?;
         draft.publish()
     };
@@ -343,6 +346,7 @@ fn take_back(error: Error, devices: &[Device], held: &[Option<String>]) -> Error
     let mut lost = Vec::new();
     for (one, held) in devices.iter().zip(held) {
         let cleared = clear_ends(one).and_then(|()| one.clear_window());
+        let cleared = cleared.and_then(|()| claims::clear(one));
         let end = match cleared {
             Ok(()) => "was cleared, lest it be taken for that",
             Err(_) => "could not be cleared",
@@ -410,7 +414,7 @@ fn write_superblocks(devices: &[Device], superblocks: &[Superblock]) -> Result<(
 }
 
 /// Leaves no superblock on a device.
-fn clear_ends(one: &Device) -> Result<(), IoError> {
+pub(crate) fn clear_ends(one: &Device) -> Result<(), IoError> {
     write_ends(one, one.bytes() / SECTOR as u64, |_| Page::default())
 }
 

@@ -145,6 +145,11 @@ impl Scrubbing {
     }
 }
 
+/// Removes what says where the scrub of a volume is.
+pub fn forget(volume: &Path) {
+    fs::remove_file(beside(volume)).ok();
+}
+
 /// The file beside a volume's.
 fn beside(volume: &Path) -> PathBuf {
     let mut name = volume.file_name().unwrap_or_default().to_os_string();

@@ -9,6 +9,7 @@ use hostftl_io::{Access, Device};
 use hostftl_layers::LayerKind;
 use uuid::Uuid;
 
+use crate::claims;
 use crate::error::{Error, device};
 use crate::modelled;
 
@@ -37,6 +38,7 @@ pub fn open_member(name: &str, access: Access) -> Result<Member, Error> {
         return Err(device(name, "the volume file names no device in this place"));
     }
     let mut opened = modelled::open_as(name, access)?;
+    claims::verify(&opened)?;
     let Chosen { superblock, other, sound } = find_superblock(&opened)?;
     known_format(name, &superblock)?;
     let sectors = opened.bytes() / SECTOR as u64;

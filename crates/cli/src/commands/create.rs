@@ -22,7 +22,8 @@ pub struct Args {
     /// The volume's file, a small TOML, to be made
     volume: PathBuf,
     /// A file, a block device, mem:SIZE, nbd://HOST:PORT/EXPORT or nbd+unix:///EXPORT?socket=PATH,
-    /// with TLS nbds://HOST:PORT/EXPORT?tls-certificates=FOLDER; again for each device of the stack
+    /// with TLS nbds://HOST:PORT/EXPORT?tls-certificates=FOLDER; zoned:PATH for zones, of which
+    /// zoned:PATH#zones=0-63 is a part; again for each device of the stack
     #[arg(long = "device", value_name = "DEVICE", required_unless_present = "drive")]
     devices: Vec<String>,
     /// Models of drives in files beside the volume's file, instead of devices: the text or the

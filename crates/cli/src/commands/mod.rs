@@ -5,6 +5,7 @@ pub mod check;
 pub mod compare;
 pub mod completions;
 pub mod create;
+pub mod delete;
 pub mod device;
 pub mod drive;
 pub mod drives;

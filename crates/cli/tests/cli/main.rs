@@ -3,6 +3,7 @@
 mod boot;
 mod documents;
 mod interrupt;
+mod parts;
 mod several;
 mod transcripts;
 mod volume;

@@ -55,11 +55,16 @@ impl Patient {
 
     /// A zoned file of so many MiB with these options.
     fn file(options: &str, mib: u64, engine: EngineKind) -> Self {
+        Self::part(options, mib, "", engine)
+    }
+
+    /// A part of such a file.
+    fn part(options: &str, mib: u64, part: &str, engine: EngineKind) -> Self {
         let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let path = folder.path().join("zones");
         let name = format!("zoned:{}", path.display());
         make_file(&format!("{name}?{options}"), mib << 20).unwrap();
-        Patient::new(name, engine, Some(folder))
+        Patient::new(format!("{name}{part}"), engine, Some(folder))
     }
 
     fn open(&mut self) {
@@ -250,6 +255,66 @@ fn a_zoned_file_obeys_the_rules() {
             obey(|| Patient::file(shape, 24, engine));
         }
     }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "Miri opens no devices")]
+fn a_part_of_a_zoned_file_obeys_the_rules() {
+    let parts = ["#zones=40-80", "#units=1", "#units=1-3"];
+    for engine in ENGINES {
+        for (shape, part) in SHAPES.into_iter().zip(parts) {
+            obey(|| Patient::part(shape, 40, part, engine));
+        }
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "Miri opens no devices")]
+fn parts_side_by_side_share_a_table_and_touch_nothing_of_each_other() {
+    let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    let path = folder.path().join("zones");
+    let name = format!("zoned:{}", path.display());
+    make_file(&format!("{name}?zone=128k&units=2&open=20"), 24 << 20).unwrap();
+    let part = |text: &str| Patient::new(format!("{name}#{text}"), EngineKind::Uring, None);
+    let (mut left, mut right) = (part("units=0"), part("zones=88-120"));
+    let hostftl_core::DeviceKind::Zoned(shape) = right.info().kind else { panic!("it is zoned") };
+    assert_eq!((shape.count, shape.units, shape.max_open), (16, 1, 3), "its share of 20");
+    // Each flush writes the page that has the pointers of both.
+    for round in 0..20_u64 {
+        left.put(round * 8, &[(1, 8)]).unwrap();
+        left.run(Command::Flush { device: 0 }).1.unwrap();
+        right.put(256 + round * 8, &[(2, 8)]).unwrap();
+        right.run(Command::Flush { device: 0 }).1.unwrap();
+    }
+    for text in ["zones=0-30", "zones=100-150", "units=1", "zones=0-167"] {
+        let refused = Device::open(&format!("{name}#{text}")).unwrap_err().to_string();
+        assert!(refused.contains("(this one), which has its zones"), "{refused}");
+    }
+    let refused = Device::open(&name).unwrap_err().to_string();
+    assert!(refused.contains("(this one)"), "{refused}");
+    drop(Device::open(&format!("{name}#zones=121-167")).unwrap());
+    // Without a flush, as if killed.
+    for patient in [&mut left, &mut right] {
+        patient.world = None;
+        patient.open();
+    }
+    assert_eq!(left.get(0, 160).unwrap().unwrap(), vec![1; 160 * 512]);
+    assert_eq!(right.get(256, 160).unwrap().unwrap(), vec![2; 160 * 512]);
+    let before = std::fs::read(&path).unwrap();
+    right.reset(256, 256).unwrap();
+    right.put(0, &[(3, 256)]).unwrap();
+    right.run(Command::Flush { device: 0 }).1.unwrap();
+    let after = std::fs::read(&path).unwrap();
+    // Behind two MiB, zones of 128 KiB.
+    let zone = |index: usize| (2 << 20) + index * (128 << 10);
+    let changed: Vec<_> = (zone(0)..after.len()).filter(|at| before[*at] != after[*at]).collect();
+    assert!(changed.iter().all(|at| (zone(88)..zone(121)).contains(at)), "only its own zones");
+    assert!(!changed.is_empty());
+    right.world = None;
+    Device::open(&format!("{name}#zones=88-120")).unwrap().clear_window().unwrap();
+    right.open();
+    assert_eq!(right.get(0, 8), Err(DeviceError::Media), "it is cleared");
+    assert_eq!(left.get(0, 160).unwrap().unwrap(), vec![1; 160 * 512]);
 }
 
 /// Runs where `HOSTFTL_ZONED` names a zoned block device that may be overwritten.

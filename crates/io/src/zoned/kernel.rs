@@ -1,15 +1,17 @@
 //! Zones of a block device, through the kernel's ioctls.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 
-use hostftl_core::{DeviceError, SECTOR, Segments, Verdict};
+use hostftl_core::{DeviceError, Page, SECTOR, Segments, Verdict};
 use hostftl_format::superblock::RESERVE;
 
 use super::gate::{Gate, Segment};
 use super::pages;
+use super::part::Part;
 
 /// `_IOWR(0x12, 130, struct blk_zone_report)`.
 const BLKREPORTZONE: libc::c_ulong = ioctl(3, 130, 16);
@@ -121,13 +123,40 @@ const OPEN_FOR_PAGES: u32 = 3;
 /// Segments that a volume needs beside them.
 const FEWEST: usize = 4;
 
-/// The zones of a zoned block device.
+/// Zones that are kept for superblocks at each end of a part, or of a device that can't be written
+/// anywhere else.
+const KEPT: u32 = 2;
+
+/// All zones of a zoned block device as segments, and how many a part of them keeps at each end.
 ///
 /// # Errors
-/// What the kernel says, or what HostFTL can't use.
-pub fn open(file: &File, count: u32) -> io::Result<Found> {
-    let zones = zones(file, count)?;
-    let stride = u64::from(number(file.as_raw_fd(), BLKGETZONESZ)?);
+/// What the kernel says.
+pub fn all(file: &File) -> io::Result<(Segments, u32)> {
+    let zones = zones(file, there(file)?)?;
+    let size = zones.iter().find(|zone| !zone.conventional).map_or(0, |zone| zone.capacity);
+    let (write_unit, max_open) = limits(file)?;
+    let all = Segments {
+        size: u32::try_from(size).unwrap_or(0),
+        write_unit,
+        write_best: write_unit,
+        unreadable: 0,
+        max_open,
+        count: zones.len() as u32,
+        units: 1,
+    };
+    Ok((all, KEPT))
+}
+
+/// How many zones a device has.
+fn there(file: &File) -> io::Result<u32> {
+    match count(file) {
+        0 => Err(io::Error::other("it is no zoned block device")),
+        count => Ok(count),
+    }
+}
+
+/// What is written at once, in sectors, and how many zones may be open; 0 = all.
+fn limits(file: &File) -> io::Result<(u32, u32)> {
     let rdev = file.metadata()?.rdev();
     let queue = |name: &str| -> u32 {
         let path =
@@ -138,12 +167,52 @@ pub fn open(file: &File, count: u32) -> io::Result<Found> {
     let unit = queue("zone_write_granularity").max(queue("physical_block_size")).max(4096);
     let open = [queue("max_open_zones"), queue("max_active_zones")];
     let open = open.into_iter().filter(|most| *most > 0).min().unwrap_or(0);
-    found(&zones, stride, unit / SECTOR as u32, open)
+    Ok((unit / SECTOR as u32, open))
+}
+
+/// The pages that a zoned block device holds in its zones, by the sector for which each stands.
+///
+/// # Errors
+/// What the kernel says.
+pub fn pages(file: &File) -> io::Result<Vec<BTreeMap<u64, Box<Page>>>> {
+    let (write_unit, _) = limits(file)?;
+    let mut found = Vec::new();
+    for zone in zones(file, there(file)?)? {
+        if !zone.conventional && zone.pointer > 0 {
+            let lengths = (zone.len, zone.capacity, u64::from(write_unit));
+            let zone = pages::Zone { start: zone.start, pointer: zone.pointer };
+            found.push(pages::pages_in(zone, lengths, file)?);
+        }
+    }
+    Ok(found)
+}
+
+/// The zones of a zoned block device, or those of a part.
+///
+/// # Errors
+/// What the kernel says, or what HostFTL can't use.
+pub fn open(file: &File, part: Option<&Part>) -> io::Result<Found> {
+    let zones = zones(file, there(file)?)?;
+    let stride = u64::from(number(file.as_raw_fd(), BLKGETZONESZ)?);
+    let (write_unit, most) = limits(file)?;
+    let Some(part) = part else { return found(&zones, stride, write_unit, most, false) };
+    let own = &zones[part.zones.start as usize..part.zones.end as usize];
+    if own.iter().any(|zone| zone.conventional || zone.len != stride) {
+        return Err(io::Error::other("some of these zones are conventional, or shorter"));
+    }
+    found(own, stride, write_unit, part.shape.max_open, true)
 }
 
 /// The segments of `zones`: all after the conventional ones, of which there may be some first.
-/// Where those have no room for superblocks, two zones at each end are kept for them.
-fn found(zones: &[Zone], stride: u64, write_unit: u32, max_open: u32) -> io::Result<Found> {
+/// Where those have no room for superblocks, or the zones are a part, two at each end are kept for
+/// superblocks.
+fn found(
+    zones: &[Zone],
+    stride: u64,
+    write_unit: u32,
+    max_open: u32,
+    is_part: bool,
+) -> io::Result<Found> {
     let wrong = |why: &str| io::Error::other(why.to_owned());
     let first = zones.iter().position(|zone| !zone.conventional);
     let first = first.ok_or_else(|| wrong("all of its zones are conventional"))?;
@@ -167,7 +236,7 @@ fn found(zones: &[Zone], stride: u64, write_unit: u32, max_open: u32) -> io::Res
     let segment =
         |zone: &Zone| Segment::new(size, (zone.pointer as u32).min(size), 0, zone.offline);
     let mut list: Vec<Zone> = whole.copied().collect();
-    let (kept, max_open) = match rest[0].start < 2 * RESERVE {
+    let (kept, max_open) = match is_part || rest[0].start < 2 * RESERVE {
         false => (None, max_open),
         true => (Some(keep(&mut list)?), with_room(max_open)?),
     };
@@ -191,8 +260,8 @@ fn keep(list: &mut Vec<Zone>) -> io::Result<[[pages::Zone; 2]; 2]> {
         let why = "it has too few zones: four are kept for superblocks";
         return Err(io::Error::other(why));
     }
-    let tail = list.split_off(list.len() - 2);
-    let head: Vec<Zone> = list.drain(..2).collect();
+    let tail = list.split_off(list.len() - KEPT as usize);
+    let head: Vec<Zone> = list.drain(..KEPT as usize).collect();
     let of = |zone: &Zone| pages::Zone { start: zone.start, pointer: zone.pointer };
     Ok([[of(&head[0]), of(&head[1])], [of(&tail[0]), of(&tail[1])]])
 }
@@ -260,7 +329,7 @@ mod tests {
             zone(16_384, 0, (2, 15), 0),
             zone(20_480, 0, (2, 13), 2048),
         ]));
-        let Found { gate, start, stride, kept } = found(&zones[..], 4096, 8, 14).unwrap();
+        let Found { gate, start, stride, kept } = found(&zones[..], 4096, 8, 14, false).unwrap();
         assert!(kept.is_none(), "superblocks lie in the conventional zone");
         assert_eq!((start, stride, gate.shape.size), (4096, 4096, 2048));
         assert_eq!((gate.shape.count, gate.shape.max_open), (5, 14));
@@ -276,22 +345,36 @@ mod tests {
             zone(start, start + written, (2, if written > 0 { 2 } else { 1 }), 2048)
         };
         let all: Vec<_> = (0..10).map(|index| of(index, u64::from(index == 1) * 16)).collect();
-        let Found { gate, start, kept, .. } = found(&parse(&report(&all)), 4096, 8, 14).unwrap();
+        let Found { gate, start, kept, .. } =
+            found(&parse(&report(&all)), 4096, 8, 14, false).unwrap();
         assert_eq!((start, gate.shape.count, gate.shape.max_open), (2 * 4096, 6, 11));
         let [[first, second], [third, fourth]] = kept.unwrap();
         let starts = [first, second, third, fourth].map(|zone| zone.start / 4096);
         assert_eq!((starts, second.pointer), ([0, 1, 8, 9], 16));
         let refused = |zones: &[[u8; ZONE]], most| {
-            found(&parse(&report(zones)), 4096, 8, most).unwrap_err().to_string()
+            found(&parse(&report(zones)), 4096, 8, most, false).unwrap_err().to_string()
         };
         assert!(refused(&all[..7], 14).contains("too few zones"));
         assert!(refused(&all, 3).contains("superblocks need three"));
     }
 
     #[test]
+    fn a_part_keeps_its_superblocks_in_its_own_zones() {
+        let of = |index: u64| zone(index * 4096, index * 4096, (2, 1), 2048);
+        let all = parse(&report(&(0..20).map(of).collect::<Vec<_>>()));
+        let part = found(&all[10..18], 4096, 8, 6, true).unwrap();
+        assert_eq!((part.start, part.gate.shape.count), (12 * 4096, 4));
+        assert_eq!(part.gate.shape.max_open, 3, "three of its share are for superblocks");
+        let kept = part.kept.unwrap().map(|pair| pair.map(|zone| zone.start / 4096));
+        assert_eq!(kept, [[10, 11], [16, 17]]);
+        let few = found(&all[10..17], 4096, 8, 6, true).unwrap_err().to_string();
+        assert!(few.contains("too few zones"), "{few}");
+    }
+
+    #[test]
     fn zones_that_can_t_be_used_are_refused() {
         let refused = |zones: &[[u8; ZONE]]| {
-            found(&parse(&report(zones)), 4096, 8, 0).unwrap_err().to_string()
+            found(&parse(&report(zones)), 4096, 8, 0, false).unwrap_err().to_string()
         };
         let of = |start: u64, capacity: u64| zone(start, start, (2, 1), capacity);
         let loose = |start: u64| zone(start, 0, (1, 0), 4096);

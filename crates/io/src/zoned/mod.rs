@@ -4,30 +4,37 @@
 //! reserve for superblocks, the segments, a reserve. Its pointers are kept with each flush and each
 //! reset, behind the data: after a crash they are those of the last flush, and all before them is
 //! intact.
+//!
+//! A part of a device ([`part`]) has its reserves in its own zones.
 
+mod claims;
 #[cfg(test)]
 mod conform;
 mod gate;
 mod kernel;
 mod name;
 mod pages;
+mod part;
 mod table;
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use hostftl_core::{DeviceError, SECTOR, Verdict};
+use hostftl_core::{DeviceError, SECTOR, Segments, Verdict};
 use hostftl_format::superblock::RESERVE;
 use hostftl_format::zonefile;
 
 use crate::error::IoError;
+pub use claims::Taken;
 pub use gate::{Gate, Turn};
 pub use name::{PREFIX, ZonedName};
 use pages::Pages;
+pub use part::{Part, split as split_part};
 pub use table::{Settling, Table, Wait};
 
 /// Bytes of a reserve.
@@ -68,9 +75,10 @@ pub struct Zoned {
     pub gate: Gate,
     pub keeper: Keeper,
     home: Home,
-    /// Where the segments begin.
+    part: Part,
+    /// Where zone 0 begins, in the numbers of the part.
     first: u64,
-    /// From one segment to the next: zones may be longer than what can be written of them.
+    /// From one zone to the next: zones may be longer than what can be written of them.
     stride: u64,
 }
 
@@ -83,37 +91,49 @@ impl Zoned {
         let shape = name.fit(bytes, false)?;
         let segment = |_| gate::Segment::new(shape.size, 0, 0, false);
         let gate = Gate::new(shape, (0..shape.count).map(segment).collect());
-        Ok(Self::behind(0, gate, Keeper::Memory))
+        Ok(Self::behind(0, gate, (Part::whole(&shape), shape.count), Keeper::Memory))
     }
 
-    /// What the head of a zoned file says.
+    /// All segments of a file or block device, and how many zones a part keeps at each end.
+    ///
+    /// # Errors
+    /// When it is not zoned.
+    pub fn all(file: &File, is_block: bool) -> io::Result<(Segments, u32)> {
+        if is_block {
+            return kernel::all(file);
+        }
+        let all = Table::shape(file)?;
+        Ok((all, RESERVE.div_ceil(all.size.into()) as u32))
+    }
+
+    /// What the head of a zoned file says of all segments, or of a part.
     ///
     /// # Errors
     /// When it has none, or a damaged one.
-    pub fn file(file: &File) -> io::Result<Self> {
-        let (table, gate) = Table::load(file)?;
-        let head = zonefile::head_sectors(gate.shape.count) * SECTOR as u64;
-        Ok(Self::behind(head, gate, Keeper::Table(table)))
+    pub fn file(file: &File, part: Option<Part>) -> io::Result<Self> {
+        let all = Table::shape(file)?;
+        let part = part.unwrap_or_else(|| Part::whole(&all));
+        let (table, gate) = Table::load(file, &all, &part)?;
+        let head = zonefile::head_sectors(all.count) * SECTOR as u64;
+        Ok(Self::behind(head, gate, (part, all.count), Keeper::Table(table)))
     }
 
-    /// The zones of a block device. Superblocks lie in its first conventional zones, and where it
-    /// has none, in two of its zones at each end.
+    /// The zones of a block device, or a part of them. Superblocks lie in its first conventional
+    /// zones, and where it has none, as in a part, in two of its zones at each end.
     ///
     /// # Errors
     /// When it is not zoned, or its zones can't be used.
-    pub fn block(file: &File) -> io::Result<Self> {
-        let count = kernel::count(file);
-        if count == 0 {
-            return Err(io::Error::other("it is no zoned block device"));
-        }
-        let kernel::Found { gate, start, stride, kept } = kernel::open(file, count)?;
-        let (first, length) = (start * SECTOR as u64, stride * SECTOR as u64);
+    pub fn block(file: &File, part: Option<Part>) -> io::Result<Self> {
+        let kernel::Found { gate, start, stride, kept } = kernel::open(file, part.as_ref())?;
+        let part = part.map(|part| Part { shape: gate.shape, ..part });
+        let first = if part.is_some() { 0 } else { start * SECTOR as u64 };
         let mut zoned = Zoned {
+            part: part.unwrap_or_else(|| Part::whole(&gate.shape)),
             gate,
             keeper: Keeper::Kernel,
             home: Home::Fixed([0, RESERVE_BYTES]),
             first,
-            stride: length,
+            stride: stride * SECTOR as u64,
         };
         if let Some(kept) = kept {
             let shape = zoned.gate.shape;
@@ -135,11 +155,21 @@ impl Zoned {
         }
     }
 
-    fn behind(head: u64, gate: Gate, keeper: Keeper) -> Self {
+    /// A part of `all` zones that lie between two reserves, behind `head` bytes.
+    fn behind(head: u64, gate: Gate, (part, all): (Part, u32), keeper: Keeper) -> Self {
         let first = head + RESERVE_BYTES;
         let stride = u64::from(gate.shape.size) * SECTOR as u64;
-        let end = first + stride * u64::from(gate.shape.count);
-        Zoned { gate, keeper, home: Home::Fixed([head, end]), first, stride }
+        let zone = |zone: u32| first + stride * u64::from(zone);
+        let home = match part.is_whole() {
+            true => [head, zone(all)],
+            false => [zone(part.zones.start), zone(part.zones.end - part.kept)],
+        };
+        Zoned { gate, keeper, home: Home::Fixed(home), part, first, stride }
+    }
+
+    /// The zones that are its own, when others may have others.
+    pub fn own_zones(&self) -> Option<Range<u32>> {
+        (!self.part.is_whole()).then(|| self.part.zones.clone())
     }
 
     /// The length that the device shows, in bytes: both reserves and the segments.
@@ -155,7 +185,8 @@ impl Zoned {
     /// Where sector `lba` of the segments is.
     pub fn place(&self, lba: u64) -> u64 {
         let size = u64::from(self.gate.shape.size);
-        self.first + lba / size * self.stride + lba % size * SECTOR as u64
+        let zone = self.part.zone((lba / size) as u32);
+        self.first + u64::from(zone) * self.stride + lba % size * SECTOR as u64
     }
 
     /// The bytes from one segment to the next.
@@ -183,8 +214,20 @@ impl Zoned {
         let count = shape.count / 2 / shape.units * shape.units;
         let segment = |_| gate::Segment::new(shape.size, 0, 0, false);
         let list = (0..count).map(segment).collect();
-        self.gate = Gate::new(hostftl_core::Segments { count, ..shape }, list);
+        self.gate = Gate::new(Segments { count, ..shape }, list);
+        self.part = Part::whole(&self.gate.shape);
         self.stride *= 2;
+    }
+
+    /// Leaves nothing in the zones that are kept for the reserves, if they lie in zones.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn free_reserves(&self, file: &File) -> io::Result<()> {
+        match &self.home {
+            Home::Fixed(_) => Ok(()),
+            Home::Zones(pages) => pages.free(file),
+        }
     }
 
     /// Frees all segments durably, for a device that is not used any more in this process.
@@ -193,9 +236,10 @@ impl Zoned {
     /// What the system says.
     pub fn clear(&self, file: &File) -> io::Result<()> {
         let shape = self.gate.shape;
-        match self.keeper {
+        match &self.keeper {
             Keeper::Memory => Ok(()),
-            Keeper::Table(_) => Table::make(file, &shape),
+            Keeper::Table(_) if self.part.is_whole() => Table::make(file, &shape),
+            Keeper::Table(table) => table.free(file),
             Keeper::Kernel => (0..shape.count).try_for_each(|index| {
                 let at = self.place(u64::from(index) * u64::from(shape.size));
                 let done = kernel::reset(file.as_raw_fd(), at, self.stride);
@@ -246,17 +290,20 @@ pub fn path_of(name: &str) -> Option<Result<String, IoError>> {
     }
 }
 
-/// The one way to write the name of a zoned device: what a file says of itself is left out.
+/// The one way to write the name of a zoned device: what a file says of itself is left out, and a
+/// part stays.
 ///
 /// # Errors
 /// When the path is not UTF-8, or an option makes no sense.
 pub fn full_name(name: &str) -> Result<String, IoError> {
     let Some(path) = path_of(name) else { return Ok(name.into()) };
     let path = path?;
+    let part = ZonedName::parse(name).and_then(Result::ok).and_then(|zoned| zoned.part);
+    let part = part.map_or(String::new(), |part| format!("#{part}"));
     let full = std::path::absolute(Path::new(&path));
     let full =
         full.map_err(|source| IoError::System { name: name.into(), what: "find it", source })?;
     let why = "it is not UTF-8; rename it";
     let full = full.to_str().ok_or_else(|| IoError::Name { name: name.into(), why: why.into() })?;
-    Ok(format!("{PREFIX}{full}"))
+    Ok(format!("{PREFIX}{full}{part}"))
 }

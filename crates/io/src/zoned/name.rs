@@ -1,9 +1,11 @@
-//! How a zoned device is named: `zoned:PATH` or `zoned:mem:SIZE`, with what its segments are.
+//! How a zoned device is named: `zoned:PATH` or `zoned:mem:SIZE`, with what its segments are, and
+//! which part of the device is meant.
 
 use hostftl_core::{SECTOR, Segments};
 use hostftl_format::superblock::RESERVE;
 use hostftl_format::zonefile;
 
+use super::part::{self, PartName};
 use crate::size::parse_bytes;
 
 /// How the name of a zoned device begins.
@@ -19,22 +21,35 @@ pub struct ZonedName {
     pub medium: String,
     /// What was said of the segments, `None` for nothing; how many there are follows from the size.
     pub shape: Option<Segments>,
+    /// The part of the device, `None` for all of it.
+    pub part: Option<PartName>,
 }
 
 impl ZonedName {
-    /// Reads `zoned:PATH?zone=4M&units=1&write=4K&best=4K&unreadable=0&open=0`; `None` when the
-    /// name is not of a zoned device.
+    /// Reads `zoned:PATH?zone=4M&units=1&write=4K&best=4K&unreadable=0&open=0#zones=0-63`; `None`
+    /// when the name is not of a zoned device.
     ///
     /// # Errors
     /// In words, when an option is unknown or the segments can't be.
     pub fn parse(name: &str) -> Option<Result<Self, String>> {
-        let rest = name.strip_prefix(PREFIX)?;
+        Some(Self::read(name.strip_prefix(PREFIX)?))
+    }
+
+    fn read(rest: &str) -> Result<Self, String> {
+        let (rest, part) = match part::split(rest) {
+            Some((rest, part)) => (rest, Some(PartName::parse(part)?)),
+            None => (rest, None),
+        };
         let (medium, options) = match rest.split_once('?') {
             Some((medium, options)) => (medium, Some(options)),
             None => (rest, None),
         };
-        let shape = options.map(parse_shape).transpose();
-        Some(shape.map(|shape| ZonedName { medium: medium.into(), shape }))
+        let shape = options.map(parse_shape).transpose()?;
+        let zoned = ZonedName { medium: medium.into(), shape, part };
+        match zoned.part.is_some() && zoned.memory().is_some() {
+            true => Err("memory is one volume's alone: it has no parts".into()),
+            false => Ok(zoned),
+        }
     }
 
     /// The length in bytes of memory, if it is that.
@@ -143,13 +158,21 @@ mod tests {
         let shape = name.shape.unwrap();
         assert_eq!((shape.size, shape.write_unit, shape.write_best), (2048, 8, 128));
         assert_eq!((shape.units, shape.max_open), (4, 12));
-        assert_eq!(parse("zoned:x").unwrap(), ZonedName { medium: "x".into(), shape: None });
+        let plain = ZonedName { medium: "x".into(), shape: None, part: None };
+        assert_eq!(parse("zoned:x").unwrap(), plain);
+        let part = parse("zoned:/a#b?zone=1m#units=2").unwrap();
+        assert_eq!(
+            (part.medium.as_str(), part.part.unwrap().to_string()),
+            ("/a#b", "units=2-2".into())
+        );
         assert_eq!(ZonedName::parse("/a/b"), None);
         for (text, part) in [
             ("zoned:x?size=1m", "no option \"size\""),
             ("zoned:x?zone=lots", "\"lots\" is not a size"),
             ("zoned:x?zone=1m&best=3k", "write must divide best"),
             ("zoned:x?units=0", "nothing else may be 0"),
+            ("zoned:x#zone=1-2", "is no part"),
+            ("zoned:mem:64m#zones=0-7", "one volume's alone"),
         ] {
             let why = parse(text).unwrap_err();
             assert!(why.contains(part), "{why}");

@@ -117,9 +117,38 @@ impl Pages {
         lock(&self.pairs[self.pair_of(sector)]).write(sector, page, medium)
     }
 
+    /// Frees all of the zones: every page is zeros then.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn free(&self, medium: &impl Medium) -> io::Result<()> {
+        for pair in &self.pairs {
+            let mut pair = lock(pair);
+            (pair.used, pair.foreign) = (None, None);
+            pair.pages.clear();
+            (0..2).try_for_each(|zone| pair.free(zone, medium))?;
+        }
+        medium.sync()
+    }
+
     fn pair_of(&self, sector: u64) -> usize {
         usize::from(sector >= self.tail)
     }
+}
+
+/// All pages that count in a zone of which nothing else is known; none where it holds something
+/// else. Lengths as for [`Pages::new`].
+///
+/// # Errors
+/// What the system says.
+pub fn pages_in(
+    zone: Zone,
+    (len, capacity, unit): (u64, u64, u64),
+    medium: &impl Medium,
+) -> io::Result<BTreeMap<u64, Box<Page>>> {
+    let pages = Pages::new([[zone; 2]; 2], (len, capacity, unit), 0);
+    let (used, found) = lock(&pages.pairs[0]).scan(0, medium)?;
+    Ok(if used.is_some() { found } else { BTreeMap::new() })
 }
 
 /// Which zone of a pair is in use, and how far.

@@ -114,8 +114,12 @@ fn pages_come_back_after_a_start_and_many_turns_of_the_zones() {
     );
     assert_eq!(read(TAIL + 2040), page(599_u64 as u8 ^ 1));
     assert_eq!(read(24), Page::default(), "never written");
-    let used = disk.state.borrow().zones.iter().filter(|zone| !zone.0.is_empty()).count();
-    assert_eq!(used, 2, "one zone of each pair is free");
+    let used = || disk.state.borrow().zones.iter().filter(|zone| !zone.0.is_empty()).count();
+    assert_eq!(used(), 2, "one zone of each pair is free");
+    pages.free(&disk).unwrap();
+    assert_eq!((used(), pages.read(0, &disk).unwrap()), (0, Page::default()));
+    pages.write(8, &page(3), &disk).unwrap();
+    assert_eq!(disk.restart(1).read(8, &disk).unwrap(), page(3));
 }
 
 #[test]

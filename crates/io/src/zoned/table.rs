@@ -4,11 +4,13 @@
 //! - What a table page on the medium says was true of data that was durable before the page was
 //!   written, so that a crash at any moment leaves pointers behind which all is intact.
 //! - One settling at a time is under way.
+//! - Who has a part of the device changes the entries of its own zones alone. Others change theirs
+//!   on the same pages, so a page is read again and written under its lock.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
@@ -16,6 +18,8 @@ use hostftl_core::{BLOCK, DeviceError, Page, SECTOR, Segments, Verdict};
 use hostftl_format::zonefile::{self, ENTRIES, Entry};
 
 use super::gate::{Gate, Segment};
+use super::part::Part;
+use crate::ofd::{Held, What};
 use crate::planted::{Bug, planted};
 use crate::transfer::{self, Call, Transfer};
 use crate::trust::Trust;
@@ -38,9 +42,10 @@ pub struct Wait {
 }
 
 /// See the module text.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Table {
     pages: Vec<Kept>,
+    part: Part,
     /// The slot of what is being settled, and the pages that it writes.
     settling: Option<(u32, Vec<(usize, Kept)>)>,
     queue: VecDeque<Wait>,
@@ -65,42 +70,67 @@ impl Table {
         file.sync_all()
     }
 
-    /// Reads the head of a zoned file: its table, and its segments as they stand.
+    /// Reads what the head of a zoned file says of its segments.
     ///
     /// # Errors
     /// What is wrong with it, in words.
-    pub fn load(file: &File) -> io::Result<(Self, Gate)> {
-        let read = |at: u64| -> io::Result<Page> {
-            let mut page = Page::default();
-            file.read_exact_at(&mut page.0, at * SECTOR as u64)?;
-            Ok(page)
-        };
+    pub fn shape(file: &File) -> io::Result<Segments> {
         let mut shape = None;
         for at in zonefile::SHAPE_PLACES {
-            shape = shape.or(zonefile::parse_shape(&read(at)?, at).ok());
+            let mut page = Page::default();
+            file.read_exact_at(&mut page.0, at * SECTOR as u64)?;
+            shape = shape.or(zonefile::parse_shape(&page, at).ok());
         }
-        let shape = shape.ok_or_else(|| io::Error::other("it is no zoned file"))?;
-        let mut table = Table::default();
-        for index in 0..zonefile::table_pages(shape.count) {
-            let mut found: Option<Kept> = None;
-            for (place, at) in zonefile::table_places(index).into_iter().enumerate() {
-                let Ok((generation, entries)) = zonefile::parse_table(&read(at)?, at) else {
-                    continue;
-                };
-                if found.as_ref().is_none_or(|other| other.generation < generation) {
-                    found = Some(Kept { generation, place, entries });
-                }
-            }
-            let why = || io::Error::other(format!("page {index} of its table is damaged"));
-            table.pages.push(found.ok_or_else(why)?);
+        shape.ok_or_else(|| io::Error::other("it is no zoned file"))
+    }
+
+    /// Reads the table of a zoned file that has `all` segments, and those of a part as they stand.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words.
+    pub fn load(file: &File, all: &Segments, part: &Part) -> io::Result<(Self, Gate)> {
+        let mut pages = Vec::new();
+        for index in 0..zonefile::table_pages(all.count) {
+            let lock = || Held::wait(file.as_raw_fd(), What::TablePage(index), false);
+            let held = (!part.is_whole()).then(lock).transpose()?;
+            pages.push(newest(index, |at| {
+                let mut page = Page::default();
+                file.read_exact_at(&mut page.0, at * SECTOR as u64).map(|()| page)
+            })?);
+            drop(held);
         }
-        let entries = table.pages.iter().flat_map(|page| &page.entries);
-        let list = entries.take(shape.count as usize).map(|entry| {
-            let pointer = entry.pointer.min(shape.size);
-            Segment::new(shape.size, pointer, entry.erased, entry.offline)
+        let (part, size) = (part.clone(), all.size);
+        let table = Table { pages, part, settling: None, queue: VecDeque::new() };
+        let list = (0..table.part.shape.count).map(|segment| {
+            let entry = table.entry(segment);
+            Segment::new(size, entry.pointer.min(size), entry.erased, entry.offline)
         });
-        let gate = Gate::new(shape, list.collect());
+        let gate = Gate::new(table.part.shape, list.collect());
         Ok((table, gate))
+    }
+
+    /// What is kept of a segment.
+    fn entry(&self, segment: u32) -> Entry {
+        let zone = self.part.zone(segment);
+        self.pages[(zone / ENTRIES) as usize].entries[(zone % ENTRIES) as usize]
+    }
+
+    /// The pages on which anything differs from what is kept.
+    fn changes(&self, now: impl Fn(u32) -> Entry) -> Vec<Change> {
+        let mut pages: BTreeMap<u32, Vec<(usize, Entry)>> = BTreeMap::new();
+        for segment in 0..self.part.shape.count {
+            let (zone, entry) = (self.part.zone(segment), now(segment));
+            if entry != self.entry(segment) {
+                pages.entry(zone / ENTRIES).or_default().push(((zone % ENTRIES) as usize, entry));
+            }
+        }
+        let is_whole = self.part.is_whole();
+        let change = |(page, entries): (u32, _)| Change {
+            page,
+            entries,
+            base: is_whole.then(|| self.pages[page as usize].clone()),
+        };
+        pages.into_iter().map(change).collect()
     }
 
     /// Begins to keep what is so now, for `wait`; nothing when that comes later, or is over because
@@ -117,32 +147,29 @@ impl Table {
             self.queue.push_back(wait);
             return None;
         }
-        let mut changed = Vec::new();
-        for (index, kept) in self.pages.iter().enumerate() {
-            let first = index * ENTRIES as usize;
-            let part = &gate.list[first..gate.list.len().min(first + ENTRIES as usize)];
-            let same = |(segment, entry): (&Segment, &Entry)| entry_of(segment) == *entry;
-            if part.iter().zip(&kept.entries).all(same) {
-                continue;
-            }
-            let mut entries: Vec<Entry> = part.iter().map(entry_of).collect();
-            entries.resize(ENTRIES as usize, Entry::default());
-            let (generation, place) = (kept.generation + 1, 1 - kept.place);
-            changed.push((index, Kept { generation, place, entries }));
-        }
-        if changed.is_empty() && wait.frees.is_none() {
+        let changes = self.changes(|segment| entry_of(&gate.list[segment as usize]));
+        if changes.is_empty() && wait.frees.is_none() {
             finished.push(wait.slot);
             return None;
         }
-        let page = |(index, kept): &(usize, Kept)| {
-            let at = zonefile::table_places(*index as u32)[kept.place];
-            let page = zonefile::emit_table(&kept.entries, kept.generation, at);
-            (at * SECTOR as u64, Box::new(page))
+        let after = |change: &Change| {
+            let kept = &self.pages[change.page as usize];
+            (change.page as usize, change.over(kept))
         };
-        let pages = changed.iter().map(page).collect();
-        self.settling = Some((wait.slot, changed));
+        self.settling = Some((wait.slot, changes.iter().map(after).collect()));
         let trust = trust.clone();
-        Some(Settling { slot: wait.slot, fd, trust, pages, frees: wait.frees })
+        Some(Settling { slot: wait.slot, fd, trust, changes, frees: wait.frees })
+    }
+
+    /// Frees the segments of a part durably, for a device that is not used any more in this process.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn free(&self, file: &File) -> io::Result<()> {
+        let free = |segment| Entry { pointer: 0, ..self.entry(segment) };
+        let changes = self.changes(free);
+        let flush = || file.sync_all().map_err(|_| DeviceError::Media);
+        write(&changes, file.as_raw_fd(), flush).map_err(other)
     }
 
     /// The command of `slot` is over; perhaps it was what was being settled.
@@ -164,13 +191,81 @@ fn entry_of(segment: &Segment) -> Entry {
     Entry { pointer, erased, offline }
 }
 
+/// Entries that are new on a table page.
+#[derive(Debug)]
+struct Change {
+    page: u32,
+    entries: Vec<(usize, Entry)>,
+    /// The page as it is kept, unless others change it too.
+    base: Option<Kept>,
+}
+
+impl Change {
+    /// The page that comes after `kept`.
+    fn over(&self, kept: &Kept) -> Kept {
+        let mut entries = kept.entries.clone();
+        self.entries.iter().for_each(|(at, entry)| entries[*at] = *entry);
+        Kept { generation: kept.generation + 1, place: 1 - kept.place, entries }
+    }
+}
+
+fn other(error: DeviceError) -> io::Error {
+    io::Error::other(error.to_string())
+}
+
+/// What counts of a table page.
+fn newest(index: u32, mut read: impl FnMut(u64) -> io::Result<Page>) -> io::Result<Kept> {
+    let mut found: Option<Kept> = None;
+    for (place, at) in zonefile::table_places(index).into_iter().enumerate() {
+        let Ok((generation, entries)) = zonefile::parse_table(&read(at)?, at) else { continue };
+        if found.as_ref().is_none_or(|other| other.generation < generation) {
+            found = Some(Kept { generation, place, entries });
+        }
+    }
+    found.ok_or_else(|| io::Error::other(format!("page {index} of its table is damaged")))
+}
+
+/// Writes changes to the table, then flushes; pages that others change too are locked until then.
+fn write(
+    changes: &[Change],
+    fd: RawFd,
+    flush: impl FnOnce() -> Result<(), DeviceError>,
+) -> Result<(), DeviceError> {
+    let transfer = |call: Call, at: u64, page: &mut Page| {
+        let mut transfer = Transfer::new(0, fd, call, at * SECTOR as u64, BLOCK as u64);
+        transfer.push(page.0.as_mut_ptr(), BLOCK);
+        transfer::run(&mut transfer)
+    };
+    let mut held = Vec::new();
+    for change in changes {
+        let (index, mut page) = (change.page, Box::<Page>::default());
+        let kept = match &change.base {
+            Some(kept) => kept.clone(),
+            None => {
+                let lock = Held::wait(fd, What::TablePage(index), true);
+                held.push(lock.map_err(|_| DeviceError::Media)?);
+                let read = |at| {
+                    transfer(Call::Read, at, &mut page).map_err(other)?;
+                    Ok((*page).clone())
+                };
+                newest(index, read).map_err(|_| DeviceError::Media)?
+            }
+        };
+        let Kept { generation, place, entries } = change.over(&kept);
+        let at = zonefile::table_places(index)[place];
+        *page = zonefile::emit_table(&entries, generation, at);
+        transfer(Call::Write, at, &mut page)?;
+    }
+    if changes.is_empty() { Ok(()) } else { flush() }
+}
+
 /// Makes data durable, then the table, then frees what was reset.
 #[derive(Debug)]
 pub struct Settling {
     pub slot: u32,
     fd: RawFd,
     trust: Arc<Trust>,
-    pages: Vec<(u64, Box<Page>)>,
+    changes: Vec<Change>,
     frees: Option<(u64, u64)>,
 }
 
@@ -179,16 +274,9 @@ impl Settling {
     ///
     /// # Errors
     /// What failed first; then the table is as it was.
-    pub fn run(mut self) -> Result<Verdict, DeviceError> {
+    pub fn run(self) -> Result<Verdict, DeviceError> {
         self.flush()?;
-        for (offset, page) in &mut self.pages {
-            let mut write = Transfer::new(0, self.fd, Call::Write, *offset, BLOCK as u64);
-            write.push(page.0.as_mut_ptr(), BLOCK);
-            transfer::run(&mut write)?;
-        }
-        if !self.pages.is_empty() {
-            self.flush()?;
-        }
+        write(&self.changes, self.fd, || self.flush())?;
         if let Some((offset, len)) = self.frees {
             transfer::free(self.fd, offset, len);
         }

@@ -10,6 +10,7 @@ mod life;
 mod members;
 mod older;
 mod operate;
+mod parts;
 mod pulse;
 mod readonly;
 mod refusals;

@@ -1,0 +1,83 @@
+//! Who has which zones of a device: the claims of parts, and a volume that has all of it.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use hostftl_core::{Page, SECTOR};
+use hostftl_format::claim::{self, Claim};
+use hostftl_format::superblock::Superblock;
+
+use super::{Keeper, RESERVE_BYTES, Zoned, kernel};
+
+/// Zones that a volume has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// Which, and the volume.
+    pub claim: Claim,
+    /// Whether they are a part, and not the device as a whole.
+    pub is_part: bool,
+}
+
+impl Zoned {
+    /// What is taken of the device that it is, or of which it is a part; each once.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn taken(&self, file: &File) -> io::Result<Vec<Taken>> {
+        let mut found = match self.keeper {
+            Keeper::Memory => Vec::new(),
+            Keeper::Table(_) => self.taken_in_file(file)?,
+            Keeper::Kernel => taken_in_zones(file)?,
+        };
+        let key = |taken: &Taken| (taken.claim.first, taken.claim.count, taken.claim.volume);
+        found.sort_by_key(key);
+        found.dedup();
+        Ok(found)
+    }
+
+    /// In a file a claim has its place from the beginning of the first zone on.
+    fn taken_in_file(&self, file: &File) -> io::Result<Vec<Taken>> {
+        let (all, _) = Zoned::all(file, false)?;
+        let read = |at: u64| -> io::Result<Page> {
+            let mut page = Page::default();
+            file.read_exact_at(&mut page.0, at)?;
+            Ok(page)
+        };
+        let mut found = Vec::from_iter(whole(&read(self.first - RESERVE_BYTES)?, 0, all.count));
+        // The last place reaches into the reserve behind the zones, and not beyond.
+        for zone in 0..all.count {
+            let zone_at = self.first + u64::from(zone) * self.stride;
+            let page = read(zone_at + claim::places(0)[0] * SECTOR as u64)?;
+            found.extend(part(&page).filter(|taken| taken.claim.first == zone));
+        }
+        Ok(found)
+    }
+}
+
+/// On a block device claims lie among the pages of kept zones; pages without a claim are those of a
+/// volume that has all of it, whose superblocks may also lie in conventional zones.
+fn taken_in_zones(file: &File) -> io::Result<Vec<Taken>> {
+    let (all, _) = kernel::all(file)?;
+    let mut found = Vec::new();
+    for pages in kernel::pages(file)? {
+        let own: Vec<_> = pages.values().filter_map(|page| part(page)).collect();
+        let of_all = pages.iter().filter_map(|(sector, page)| whole(page, *sector, all.count));
+        found.extend(if own.is_empty() { of_all.collect() } else { own });
+    }
+    let mut first = Page::default();
+    file.read_exact_at(&mut first.0, 0)?;
+    found.extend(whole(&first, 0, all.count));
+    Ok(found)
+}
+
+fn part(page: &Page) -> Option<Taken> {
+    Claim::parse(page).map(|claim| Taken { claim, is_part: true })
+}
+
+/// What the superblock takes that lies at `sector` of all of a device with `count` zones.
+fn whole(page: &Page, sector: u64, count: u32) -> Option<Taken> {
+    let Superblock { volume, label, .. } = Superblock::parse(page, sector).ok()?;
+    let claim = Claim { volume, label, first: 0, count };
+    Some(Taken { claim, is_part: false })
+}

@@ -1,0 +1,232 @@
+//! A part of a zoned device: a volume may have some of its zones, and other volumes have others.
+//!
+//! Zones have the numbers of the device. Each part keeps zones of its own for superblocks at both
+//! of its ends, so nothing of it lies outside.
+//!
+//! Invariants
+//! - Open zones are shared by the number of zones, rounded down: whatever parts a device has, what
+//!   they may open together is no more than what the device lets be open.
+
+use std::fmt;
+use std::ops::Range;
+
+use hostftl_core::Segments;
+use hostftl_format::superblock::RESERVE;
+
+/// How a name says a part: `#zones=FIRST-LAST`, or `#units=FIRST-LAST` by parallel units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartName {
+    by: By,
+    first: u32,
+    last: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    Zones,
+    Units,
+}
+
+impl fmt::Display for PartName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let by = match self.by {
+            By::Zones => "zones",
+            By::Units => "units",
+        };
+        write!(f, "{by}={}-{}", self.first, self.last)
+    }
+}
+
+/// The two pieces of a name before and behind the `#` of a part, if it has one.
+pub fn split(name: &str) -> Option<(&str, &str)> {
+    name.rsplit_once('#').filter(|(_, part)| part.contains('='))
+}
+
+impl PartName {
+    /// Reads what stands behind the `#`.
+    ///
+    /// # Errors
+    /// In words, when it is no part.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let wrong = || format!("\"#{text}\" is no part: write #zones=0-63, or #units=0-3");
+        let (key, range) = text.split_once('=').ok_or_else(wrong)?;
+        let by = match key {
+            "zones" => By::Zones,
+            "units" => By::Units,
+            _ => return Err(wrong()),
+        };
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let number = |text: &str| match text.bytes().all(|byte| byte.is_ascii_digit()) {
+            true => text.parse::<u32>().map_err(|_| wrong()),
+            false => Err(wrong()),
+        };
+        let (first, last) = (number(first)?, number(last)?);
+        if last < first || last == u32::MAX {
+            return Err(format!("\"#{text}\" is empty: it ends before it begins"));
+        }
+        Ok(PartName { by, first, last })
+    }
+}
+
+/// Which zones are a device's own, and which of them its segments. Without a name all are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// All of its zones.
+    pub zones: Range<u32>,
+    /// The segments: what a layer sees.
+    pub shape: Segments,
+    /// Zones that are kept at each end, and for the same length of units in each unit.
+    pub kept: u32,
+}
+
+impl Part {
+    /// All of a device.
+    pub fn whole(shape: &Segments) -> Self {
+        Part { zones: 0..shape.count, shape: *shape, kept: 0 }
+    }
+
+    /// The part that `name` says of a device with these segments, of which `kept` are kept at each
+    /// end.
+    ///
+    /// # Errors
+    /// In words, when the device has no such part, or nothing fits on it.
+    pub fn of(name: &PartName, all: &Segments, kept: u32) -> Result<Self, String> {
+        let (zones, units) = find(name, all)?;
+        let (count, each) = (zones.len() as u32, zones.len() as u32 / units);
+        if each <= 2 * kept {
+            return Err(format!(
+                "{each} zones of a unit are too few: {kept} are kept for superblocks at each end"
+            ));
+        }
+        // Data is whole MiB; of small zones some are left over.
+        let whole = |step: &u32| (u64::from(*step) * u64::from(all.size)).is_multiple_of(RESERVE);
+        let step = (1..).map(|zones| zones * units).find(whole).unwrap_or(units) / units;
+        let own = (each - 2 * kept) / step * step * units;
+        if own == 0 {
+            return Err(format!("its {count} zones are too few: take {step} more in each unit"));
+        }
+        let max_open = (u64::from(all.max_open) * u64::from(count) / u64::from(all.count)) as u32;
+        if all.max_open > 0 && max_open == 0 {
+            return Err(format!(
+                "the device lets {} zones be open, and the share of {count} of its {} zones is \
+                 none: take more zones",
+                all.max_open, all.count
+            ));
+        }
+        let shape = Segments { count: own, units, max_open, ..*all };
+        Ok(Part { zones, shape, kept })
+    }
+
+    /// Whether it is all of the device.
+    pub fn is_whole(&self) -> bool {
+        self.kept == 0
+    }
+
+    /// The zone of a segment.
+    pub fn zone(&self, segment: u32) -> u32 {
+        let Segments { count, units, .. } = self.shape;
+        let (own, all) = (count / units, self.zones.len() as u32 / units);
+        self.zones.start + segment / own * all + self.kept + segment % own
+    }
+}
+
+/// The zones of a part, and on how many parallel units they lie.
+fn find(name: &PartName, all: &Segments) -> Result<(Range<u32>, u32), String> {
+    let PartName { by, first, last } = *name;
+    let each = all.count / all.units;
+    let (what, there) = match by {
+        By::Zones => ("zones", all.count),
+        By::Units => ("parallel units", all.units),
+    };
+    if last >= there {
+        return Err(format!("{name} is beyond its end: it has the {what} 0 to {}", there - 1));
+    }
+    if by == By::Units {
+        return Ok((first * each..(last + 1) * each, last + 1 - first));
+    }
+    let zones = first..last + 1;
+    if first / each == last / each {
+        return Ok((zones, 1));
+    }
+    let is_whole = first.is_multiple_of(each) && (last + 1).is_multiple_of(each);
+    let why = || {
+        format!(
+            "{name} cuts a parallel unit: each has {each} zones, so take whole ones, as #units="
+        )
+    };
+    is_whole.then(|| (zones.clone(), zones.len() as u32 / each)).ok_or_else(why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 4 units of 16 zones of 1 MiB, of which 10 may be open.
+    const ALL: Segments = Segments {
+        size: 2048,
+        write_unit: 8,
+        write_best: 8,
+        unreadable: 0,
+        max_open: 10,
+        count: 64,
+        units: 4,
+    };
+
+    fn part(text: &str) -> Result<Part, String> {
+        Part::of(&PartName::parse(text)?, &ALL, 1)
+    }
+
+    #[test]
+    fn segments_lie_between_the_kept_zones_of_each_unit() {
+        let zones = |part: &Part| (0..part.shape.count).map(|at| part.zone(at)).collect::<Vec<_>>();
+        let one = part("zones=4-11").unwrap();
+        assert_eq!((one.zones.clone(), one.shape.units), (4..12, 1));
+        assert_eq!(zones(&one), (5..11).collect::<Vec<_>>());
+        let three = part("units=1-3").unwrap();
+        assert_eq!((three.zones.clone(), three.shape.units, three.shape.count), (16..64, 3, 42));
+        let expected = (17..31).chain(33..47).chain(49..63);
+        assert_eq!(zones(&three), expected.collect::<Vec<_>>());
+        assert_eq!(part("zones=16-63").unwrap(), three);
+        let whole = Part::whole(&ALL);
+        assert_eq!(zones(&whole), (0..64).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn shares_of_open_zones_fit_whatever_the_parts() {
+        for cuts in [vec![16, 32, 48, 64], vec![8, 16, 64], vec![64], vec![9, 16, 32, 40, 48, 64]] {
+            let (mut from, mut sum) = (0, 0);
+            for end in cuts {
+                sum += part(&format!("zones={from}-{}", end - 1)).unwrap().shape.max_open;
+                from = end;
+            }
+            assert!(sum <= ALL.max_open);
+        }
+    }
+
+    #[test]
+    fn parts_that_can_t_be_are_refused_in_words() {
+        for (text, why) in [
+            ("zones=", "no part"),
+            ("zones=-1", "no part"),
+            ("zones=1-x", "no part"),
+            ("zones=+1-2", "no part"),
+            ("zones=99999999999", "no part"),
+            ("zone=1-2", "no part"),
+            ("zones=5-4", "empty"),
+            ("zones=0-64", "beyond its end: it has the zones 0 to 63"),
+            ("units=4", "beyond its end: it has the parallel units 0 to 3"),
+            ("zones=8-23", "cuts a parallel unit"),
+            ("zones=2-3", "too few"),
+            ("zones=2-5", "take more zones"),
+        ] {
+            let refused = part(text).unwrap_err();
+            assert!(refused.contains(why), "{text}: {refused}");
+        }
+        let odd = Segments { size: 1024, max_open: 0, units: 1, ..ALL };
+        let odd = |text: &str| Part::of(&PartName::parse(text).unwrap(), &odd, 1);
+        assert_eq!(odd("zones=0-4").unwrap().shape.count, 2, "one is left over");
+        let refused = odd("zones=0-2").unwrap_err();
+        assert!(refused.contains("take 2 more"), "{refused}");
+        assert_eq!(PartName::parse("zones=007").unwrap().to_string(), "zones=7-7");
+    }
+}

@@ -1,0 +1,80 @@
+//! Taking a volume off its devices.
+//!
+//! The order is what makes it repeatable: superblocks go first, so that no volume is found over data
+//! that is gone; the claim on a part goes when its zones are free, and the volume file last.
+
+use std::fs;
+use std::path::Path;
+
+use hostftl_core::{Page, SECTOR};
+use hostftl_format::claim::{self, Claim};
+use hostftl_format::session;
+use hostftl_format::superblock::{SuperFault, Superblock, is_ours, places};
+use hostftl_io::{Access, Device};
+use uuid::Uuid;
+
+use crate::claims;
+use crate::config::Config;
+use crate::create::clear_ends;
+use crate::error::{Error, device, file};
+use crate::modelled;
+use crate::open::lock;
+use crate::scrubbing;
+use crate::sole::Sole;
+use crate::stack::MISSING;
+
+/// Takes the volume whose file is `path` off its devices, and removes the file. Zones are free then;
+/// on other devices what clients wrote stays, and nothing says what it was. What was deleted.
+///
+/// # Errors
+/// When it is in use, or a device is not there or holds another volume; then nothing is changed.
+pub fn delete(path: &Path) -> Result<Config, Error> {
+    let config = Config::load(path)?;
+    let _lock = lock(path)?;
+    let _sole = Sole::take(config.uuid, path)?;
+    if !config.is_memory() {
+        let names = config.devices.iter().filter(|name| *name != MISSING);
+        let devices = names.map(|name| modelled::open_as(name, Access::Full));
+        let devices = devices.collect::<Result<Vec<_>, _>>()?;
+        devices.iter().try_for_each(|one| verify(one, config.uuid))?;
+        devices.iter().try_for_each(free)?;
+    }
+    scrubbing::forget(path);
+    fs::remove_file(path).map_err(file(path, "remove the volume file"))?;
+    Ok(config)
+}
+
+/// Whether a device holds this volume, or nothing of any, as after a `delete` that was cut off.
+fn verify(one: &Device, volume: Uuid) -> Result<(), Error> {
+    let sectors = one.bytes() / SECTOR as u64;
+    let mut others = Vec::new();
+    for at in places(sectors) {
+        let page = one.read_page(at)?;
+        others.extend(match Superblock::parse(&page, at) {
+            Ok(found) => Some(found.volume),
+            Err(SuperFault::Foreign) => None,
+            // Damaged, or of another build: the header still says whose it is.
+            Err(_) => is_ours(&page).then(|| page.0[8..24].try_into().expect("16 bytes")),
+        });
+    }
+    if one.own_zones().is_some() {
+        let claim = Claim::parse(&one.read_page(claim::places(sectors)[0])?);
+        others.extend(claim.map(|claim| claim.volume));
+    }
+    match others.into_iter().map(Uuid::from_bytes).find(|other| *other != volume) {
+        Some(other) => Err(device(one.name(), format!("holds volume {other}, not {volume}"))),
+        None => Ok(()),
+    }
+}
+
+fn free(one: &Device) -> Result<(), Error> {
+    clear_ends(one)?;
+    session::PLACES.iter().try_for_each(|at| one.write_page(*at, &Page::default()))?;
+    one.sync()?;
+    if one.is_zoned() {
+        one.clear_window()?;
+        claims::clear(one)?;
+        one.free_reserves()?;
+    }
+    Ok(())
+}
