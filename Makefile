@@ -34,7 +34,7 @@ test-kernel: build ## volumes under a real kernel that QEMU boots in seconds: NA
 bench: build ## speed of simulation and of the server, five runs each
 	@bench/run.sh
 
-chaos: setup ## power cuts and faults: SEEDS=a..b LAYER=all|hard|passthrough|exerciser RESUME=file
+chaos: setup ## power cuts and faults: SEEDS=a..b LAYER=all|hard|passthrough|exerciser|targets RESUME=file
 	@scripts/cargo.sh build --release -p hostftl-chaos
 	@"$$(scripts/cargo.sh where)/hostftl-chaos" --seeds $(SEEDS) --layer $(LAYER) \
 	    $(if $(RESUME),--resume $(RESUME))

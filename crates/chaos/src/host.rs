@@ -254,7 +254,10 @@ impl Host {
                 Ok(())
             }
             (_, Ok(())) => {
-                w.model.end_flush(begin);
+                match w.places.host_of(wish.lba) {
+                    Some(sectors) => w.model.end_flush_of(sectors, begin),
+                    None => w.model.end_flush(begin),
+                }
                 self.unflushed = Unflushed { flush: true, ..Default::default() };
                 Ok(())
             }
@@ -295,6 +298,8 @@ impl Host {
             w.tallies.note(Named::TooSmall);
         } else if !excused || error == HostError::Range {
             return Err(format!("{wish:?} was answered {error:?} and no device had failed"));
+        } else if w.places.is_unharmed(wish.lba) {
+            return Err(format!("{wish:?} was answered {error:?} and another target had failed"));
         } else if let Some(why) =
             untold().or_else(|| hiccups.wrong_error(wish.kind, error, errors, w))
         {

@@ -28,6 +28,7 @@ mod losses;
 mod matrix;
 pub mod membership;
 mod model;
+mod places;
 mod power;
 mod run;
 pub mod still;

@@ -170,6 +170,16 @@ impl Model {
         life.floor = life.floor.max(begin);
     }
 
+    /// A flush of one of several hosts, which has these sectors, was answered.
+    pub fn end_flush_of(&mut self, sectors: core::ops::Range<u64>, begin: Moment) {
+        self.tick();
+        let life = this_life(&self.lives);
+        for list in &mut self.sectors[sectors.start as usize..sectors.end as usize] {
+            let covered = |write: &&mut Write| write.lo >= life && write.end < begin;
+            list.iter_mut().filter(covered).for_each(|write| write.durable = true);
+        }
+    }
+
     /// The host sends a read.
     pub fn begin_read(&mut self) -> Moment {
         let now = self.tick();
@@ -388,6 +398,19 @@ mod tests {
         assert!(look(&mut model, 3, 0).is_err());
         assert!(look(&mut model, 3, kept.version).is_ok());
         assert!(look(&mut model, 3, late.version).is_err(), "once read, it is fixed");
+    }
+
+    #[test]
+    fn a_flush_of_one_host_covers_what_that_host_wrote() {
+        let mut model = model();
+        let (kept, lost) = (put(&mut model, 3), put(&mut model, 9));
+        let flush = model.begin_flush();
+        model.end_flush_of(0..8, flush);
+        cut(&mut model);
+        assert!(look(&mut model, 3, 0).is_err());
+        assert!(look(&mut model, 3, kept.version).is_ok());
+        assert!(look(&mut model, 9, 0).is_ok());
+        assert!(look(&mut model, 9, lost.version).is_err());
     }
 
     #[test]

@@ -39,12 +39,20 @@ pub struct Workload {
     next: u64,
     filled: u64,
     audited: u64,
+    /// Where each of several hosts begins; empty for one.
+    hosts: Vec<u64>,
 }
 
 impl Workload {
     /// For a volume of `exported` sectors; with `fill` it is written from end to end first.
     pub fn new(exported: u64, fill: bool) -> Self {
-        Workload { exported, next: 0, filled: if fill { 0 } else { exported }, audited: exported }
+        let filled = if fill { 0 } else { exported };
+        Workload { exported, next: 0, filled, audited: exported, hosts: Vec::new() }
+    }
+
+    /// It is of several hosts, which begin at these sectors.
+    pub fn divide(&mut self, hosts: Vec<u64>) {
+        self.hosts = hosts;
     }
 
     /// The volume exports so many sectors from now on.
@@ -71,8 +79,33 @@ impl Workload {
         self.audited < self.exported
     }
 
-    /// The next request, of at most `most` sectors unless it is a trim or zeroing.
+    /// The next request, of at most `most` sectors unless it is a trim or zeroing. It is of one
+    /// host, also where there are several.
     pub fn next(&mut self, swarm: &Swarm, most: u32, dice: &mut Dice) -> Wish {
+        let mut wish = self.of_any(swarm, most, dice);
+        if self.hosts.is_empty() || wish.kind == Kind::Beyond {
+            return wish;
+        }
+        if wish.kind == Kind::Flush {
+            return Wish { lba: dice.pick(&self.hosts), ..wish };
+        }
+        if wish.sectors == self.exported {
+            wish.lba = dice.pick(&self.hosts);
+        }
+        let next = self.hosts.iter().find(|first| **first > wish.lba);
+        let end = *next.unwrap_or(&self.exported);
+        let whole = wish.lba + wish.sectors;
+        wish.sectors = whole.min(end) - wish.lba;
+        // What is done from end to end goes on with the next host.
+        for cursor in [&mut self.audited, &mut self.filled] {
+            if *cursor == whole && whole > end {
+                *cursor = end;
+            }
+        }
+        wish
+    }
+
+    fn of_any(&mut self, swarm: &Swarm, most: u32, dice: &mut Dice) -> Wish {
         let most = u64::from(most.min(LONGEST));
         if self.auditing() {
             return run(&mut self.audited, self.exported, most, Kind::Read);

@@ -12,6 +12,7 @@ use crate::hiccup;
 use crate::journal;
 use crate::matrix::{Claim, Claims, Row};
 use crate::model::Model;
+use crate::places::Places;
 use crate::swarm::{Stack, Swarm};
 use crate::workload::{LONGEST, Workload};
 use crate::zoned;
@@ -40,6 +41,8 @@ pub struct World {
     pub infos: Vec<DeviceInfo>,
     /// The segments of each device, if they are zoned.
     pub segments: Option<Segments>,
+    /// What each of several targets has.
+    pub places: Places,
     /// What the layer needs and gives.
     pub plan: Plan,
     /// What the host asks next.
@@ -155,6 +158,7 @@ impl World {
             model: Model::default(),
             tallies: Tallies::default(),
             workload: Workload::new(plan.limits.exported, swarm.fill),
+            places: Places::of(&config, &infos)?,
             volume: dice.bits() | 1 << 63,
             dice,
             swarm,
@@ -216,6 +220,8 @@ impl World {
         for (disk, info) in self.machine.disks.iter_mut().zip(&self.infos) {
             disk.reset(info.sectors, self.swarm.volatile, self.swarm.destage, self.segments);
         }
+        self.places.blank();
+        self.workload.divide(self.places.hosts());
         zoned::break_some(self);
         let fixed = self.claims.get(Row::FixedAfterRecovery) == Claim::Kept;
         self.model.reset(self.plan.limits.exported, fixed);

@@ -90,7 +90,7 @@ fn lengthen(
     let size = superpage.next_multiple_of(it.write_best) * count;
     let each = sectors.div_ceil(u64::from(size) * u64::from(units)) as u32;
     let least = (strips.least * units).max(LEAST_SEGMENTS);
-    let max_open = it.max_open / it.units * units;
+    let max_open = if strips.limits_open { it.max_open / it.units * units } else { 0 };
     let unreadable = if strips.reads_at_once { 0 } else { it.unreadable };
     Segments { size, units, max_open, unreadable, count: each.max(least) * units, ..it }
 }
@@ -102,8 +102,11 @@ pub fn break_some(world: &mut World) {
     }
     for device in 0..world.machine.disks.len() {
         while may_break(world, device as u8) && world.dice.chance(300) {
-            let disk = &mut world.machine.disks[device];
-            disk.break_segment(world.dice.below(disk.sectors()), true);
+            let lba = world.dice.below(world.machine.disks[device].sectors());
+            if is_spared(world, device as u8, lba) {
+                break;
+            }
+            world.machine.disks[device].break_segment(lba, true);
         }
     }
 }
@@ -115,6 +118,15 @@ fn may_break(world: &World, device: u8) -> bool {
     let bad: usize = disks.iter().map(|disk| disk.offline().0).sum();
     let spared = world.swarm.victim.is_some_and(|victim| victim != device);
     !spared && bad < disks[usize::from(device)].offline().1 / BAD_SHARE
+}
+
+/// Whether a target that has this sector lost as many as it can do without.
+fn is_spared(world: &World, device: u8, lba: u64) -> bool {
+    let disk = &world.machine.disks[usize::from(device)];
+    world.places.place_at(lba).is_some_and(|place| {
+        let (bad, all) = disk.offline_in(place);
+        bad >= all / BAD_SHARE
+    })
 }
 
 /// What broke in earlier lives may be the last that could be done without.
@@ -141,7 +153,8 @@ pub fn break_segment(
         && !fate.is_calm()
         && w.machine.disks[usize::from(device)].segment_of(lba).is_some()
         && w.dice.chance(3)
-        && may_break(w, device);
+        && may_break(w, device)
+        && !is_spared(w, device, lba);
     if !breaks {
         return None;
     }

@@ -90,8 +90,8 @@ pub(crate) enum Medium {
 impl Device {
     /// Opens a path, `mem:SIZE` for memory, or the URI of an NBD export, for this process alone.
     /// The window is all of it. `zoned:` before a path or memory, perhaps with `?zone=4M&units=4`
-    /// and so on behind it, opens a device of segments, and the window is the segments. `#zones=0-63`
-    /// or `#units=0-3` at its end opens a part of it, and others may open other parts.
+    /// and so on behind it, opens a device of segments, and the window is the segments.
+    /// `#zones=0-63` or `#units=0-3` at its end opens a part, and others may open other parts.
     ///
     /// # Errors
     /// When it is missing, no file or block device, in use, or not readable and writable.

@@ -56,7 +56,7 @@ pub fn holder_of_range(file: &File, (first, last): (u64, u64)) -> Option<Holder>
     Some(Holder { name: describe(pid)?, is_leaving: false })
 }
 
-/// Whether a line about a descriptor says that the descriptor has a lock on this range of this file.
+/// Whether a line about a descriptor says that it has a lock on this range of this file.
 fn is_lock_on(line: &str, range: &str) -> bool {
     line.starts_with("lock:") && line.contains(" OFDLCK ") && line.ends_with(&format!(" {range}"))
 }

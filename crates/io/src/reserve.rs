@@ -114,8 +114,8 @@ impl Device {
         zoned.taken(file).map_err(|error| system(self.name(), "read its zones", error))
     }
 
-    /// Resets the zones in which the pages beside its window lie, if they lie in zones, for a device
-    /// that is not used any more in this process.
+    /// Resets the zones in which the pages beside its window lie, if they lie in zones, for a
+    /// device that is not used any more in this process.
     ///
     /// # Errors
     /// What the system says.

@@ -38,4 +38,6 @@ kinds! {
     Mhatl,
     /// As `shatl`, with a hidden area as large as a budget of memory allows.
     HatlAuto,
+    /// The test layer of several layers side by side on one device; no user may choose it.
+    Targets,
 }

@@ -125,6 +125,11 @@ bugs! {
         ZonesRootSkipsRows = "root-skips-rows",
         /// `rrpc` replays rows in the order in which it finds them.
         ZonesReplayUnsorted = "replay-unsorted",
+    "targets":
+        /// A target resets a segment of its neighbour instead of its own.
+        TargetsResetNeighbour = "reset-neighbour",
+        /// A flush of one target is given to its neighbour.
+        TargetsFlushNeighbour = "flush-neighbour",
     "log":
         /// Log answers a read of a damaged record without a word to anybody else.
         CorruptUntold = "corrupt-untold",

@@ -9,7 +9,7 @@ use core::str::FromStr;
 use crate::config::LayerConfig;
 use crate::kind::LayerKind;
 use crate::registration::{Devices, Registration};
-use crate::{exerciser, hard, log, mhatl, passthrough, scrambler, shatl, tier, zones};
+use crate::{exerciser, hard, log, mhatl, passthrough, scrambler, shatl, targets, tier, zones};
 
 /// Every layer, in the order in which users see them; those behind the first [`OFFERED`] no user
 /// may choose.
@@ -25,8 +25,9 @@ const LAYERS: [&Registration; LayerKind::COUNT] = [
     &zones::register::PBLK,
     &zones::register::RRPC,
     &exerciser::register::REGISTRATION,
+    &targets::register::REGISTRATION,
 ];
-const OFFERED: usize = LayerKind::COUNT - 1;
+const OFFERED: usize = LayerKind::COUNT - 2;
 
 const KINDS: [LayerKind; LayerKind::COUNT] = {
     let mut kinds = [LayerKind::Passthrough; LayerKind::COUNT];

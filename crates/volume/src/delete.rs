@@ -1,7 +1,7 @@
 //! Taking a volume off its devices.
 //!
-//! The order is what makes it repeatable: superblocks go first, so that no volume is found over data
-//! that is gone; the claim on a part goes when its zones are free, and the volume file last.
+//! The order is what makes it repeatable: superblocks go first, so that no volume is found over
+//! data that is gone; the claim on a part goes when its zones are free, and the volume file last.
 
 use std::fs;
 use std::path::Path;
@@ -23,8 +23,8 @@ use crate::scrubbing;
 use crate::sole::Sole;
 use crate::stack::MISSING;
 
-/// Takes the volume whose file is `path` off its devices, and removes the file. Zones are free then;
-/// on other devices what clients wrote stays, and nothing says what it was. What was deleted.
+/// Takes the volume whose file is `path` off its devices, and removes the file. Zones are free
+/// then; on other devices what clients wrote stays, and nothing says what it was. What was deleted.
 ///
 /// # Errors
 /// When it is in use, or a device is not there or holds another volume; then nothing is changed.

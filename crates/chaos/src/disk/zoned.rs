@@ -1,5 +1,7 @@
 //! What a zoned disk does: programs at the pointer, resets, and cuts that keep order in segments.
 
+use std::ops::Range;
+
 use hostftl_core::{About, DeviceError, MetaBuf, SECTOR, Verdict};
 
 use super::zones::Zone;
@@ -153,7 +155,15 @@ impl Disk {
 
     /// How many segments are offline, and how many there are.
     pub fn offline(&self) -> (usize, usize) {
-        let zones = self.zones.as_ref().map_or(&[][..], |zones| &zones.list);
+        self.offline_in(0..self.sectors())
+    }
+
+    /// The same of those that begin in a range of sectors.
+    pub fn offline_in(&self, sectors: Range<u64>) -> (usize, usize) {
+        let Some(zones) = &self.zones else { return (0, 0) };
+        let size = u64::from(zones.shape.size);
+        let [first, end] = [sectors.start, sectors.end].map(|at| at.div_ceil(size) as usize);
+        let zones = &zones.list[first..end.min(zones.list.len())];
         (zones.iter().filter(|zone| zone.offline).count(), zones.len())
     }
 

@@ -154,6 +154,8 @@ impl<'w> Life<'w> {
             && !self.flights.others_would_be_late(self.w.swarm.victim)
         {
             self.w.now += self.w.config.deadline;
+            // For a layer all that is under way is late now.
+            self.flights.all().for_each(|flight| self.w.places.strike(flight.token));
         }
         if self.phase == Phase::Ready && self.w.dice.chance(self.w.swarm.verbs) {
             self.operate();
@@ -200,6 +202,9 @@ impl<'w> Life<'w> {
     fn complete_one(&mut self) -> Input {
         let mut flight = self.flights.take(self.w);
         let result = self.execute(&mut flight);
+        if result.is_err() && flight.command.device().is_some() {
+            self.w.places.strike(flight.token);
+        }
         let is_ready = self.phase == Phase::Ready;
         let judged = self.w.follow_copy(&flight.command, result.is_ok(), is_ready);
         self.expect(judged);
@@ -294,6 +299,8 @@ impl<'w> Life<'w> {
         let extent = extent(&command);
         let within = within_device(&command, extent, self.w);
         self.expect(within);
+        let placed = self.w.places.within(token, extent);
+        self.expect(placed);
         let lent = self.w.machine.arena.lend(token.0, &command);
         self.expect(lent);
         if self.flights.has(token) {
@@ -319,6 +326,9 @@ impl<'w> Life<'w> {
             self.errors.add(Row::Hang, &self.w.claims);
             self.w.victim_is_gone();
             hangs = true;
+        }
+        if hangs {
+            self.w.places.strike(token);
         }
         self.flights.begin((token, command, stamp), extent, self.w.now, hangs);
     }

@@ -161,7 +161,8 @@ impl Table {
         Some(Settling { slot: wait.slot, fd, trust, changes, frees: wait.frees })
     }
 
-    /// Frees the segments of a part durably, for a device that is not used any more in this process.
+    /// Frees the segments of a part durably, for a device that is not used any more in this
+    /// process.
     ///
     /// # Errors
     /// What the system says.

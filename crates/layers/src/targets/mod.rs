@@ -8,17 +8,20 @@
 //!   them: the token says which one that is.
 //! - A step gives one target one input, so that the outputs fit.
 
+pub mod register;
+
 use alloc::vec::Vec;
 use core::ops::Range;
 
 use hostftl_core::{
-    About, Command, Counters, Credits, DeviceInfo, DeviceKind, Done, Event, Input, Layer, Limits,
-    MetaBuf, Nanos, Out, Output, Segments, Token, Verdict,
+    About, Command, Counters, Credits, DeviceInfo, DeviceKind, Done, Event, HostOp, Input, Layer,
+    Limits, MetaBuf, Nanos, Out, Output, Segments, Token, Verdict,
 };
 use hostftl_format::report::{self, SEGMENT_BYTES, SegmentReport};
 
 use crate::any::AnyLayer;
 use crate::config::PlanError;
+use crate::planted::{Bug, planted};
 
 /// Where a token has the number of its target.
 const SHIFT: u32 = 56;
@@ -85,6 +88,27 @@ impl View {
         Ok(View { segments, segment: each * units.start })
     }
 
+    /// The view of share `index` of `count` equal ones: of whole units, or of the segments of the
+    /// only unit. What is left over is nobody's.
+    ///
+    /// # Errors
+    /// As [`View::of`].
+    pub fn share(device: &DeviceInfo, index: u32, count: u32) -> Result<Self, PlanError> {
+        let DeviceKind::Zoned(all) = device.kind else {
+            return Err(PlanError("targets need a zoned device"));
+        };
+        if all.units > 1 {
+            let units = all.units / count;
+            return Self::of(device, index * units..(index + 1) * units);
+        }
+        let (each, max_open) = (all.count / count, all.max_open / count);
+        if each == 0 || all.max_open > 0 && max_open == 0 {
+            return Err(PlanError("the device has too few segments for so many targets"));
+        }
+        let segments = Segments { count: each, max_open, ..all };
+        Ok(View { segments, segment: index * each })
+    }
+
     /// What a layer is told of the view of `device`.
     pub fn info(&self, device: &DeviceInfo) -> DeviceInfo {
         let sectors = u64::from(self.segments.size) * u64::from(self.segments.count);
@@ -97,6 +121,14 @@ impl View {
 
     /// Makes a command of the view one of the device.
     fn enter(&self, command: &mut Command) {
+        if planted(Bug::TargetsResetNeighbour)
+            && let Command::Reset { lba, sectors, .. } = command
+            && self.segment > 0
+        {
+            // Counted from the end of the neighbour's range.
+            *lba += self.base() - *sectors;
+            return;
+        }
         match command {
             Command::Read { lba, .. }
             | Command::Program { lba, .. }
@@ -232,6 +264,9 @@ impl Targets {
                     self.starting -= 1;
                 }
                 Output::Event(Event::Stopped) => target.go(Phase::Stopped),
+                Output::Event(Event::Corrupt { lba, sectors }) => {
+                    out.push(Output::Event(Event::Corrupt { lba: lba + target.first, sectors }));
+                }
                 other => out.push(other),
             }
         }
@@ -277,7 +312,11 @@ impl Layer for Targets {
     fn step(&mut self, now: Nanos, input: Input, out: &mut Out) {
         match input {
             Input::Host(mut request) => {
-                let index = self.target_of(request.lba);
+                let mut index = self.target_of(request.lba);
+                if planted(Bug::TargetsFlushNeighbour) && matches!(request.op, HostOp::Flush) {
+                    index = (index + 1) % self.list.len();
+                    request.lba = self.list[index].first;
+                }
                 request.lba -= self.list[index].first;
                 self.give(index, now, Input::Host(request), out);
             }
@@ -343,6 +382,10 @@ impl Layer for Targets {
 
     fn map_bytes(&self) -> u64 {
         self.layers().map(Layer::map_bytes).sum()
+    }
+
+    fn has_failed(&self) -> bool {
+        self.layers().any(Layer::has_failed)
     }
 
     fn idle(&self) -> bool {

@@ -1,0 +1,168 @@
+//! What targets tell of themselves as the test layer `targets`: two or three of `pblk` and `rrpc`
+//! side by side on one device. No user may choose it; volumes that share a device are parts of it.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use hostftl_core::{DeviceInfo, DeviceKind, Limits, Payload, Token};
+
+use crate::about::About;
+use crate::any::AnyLayer;
+use crate::chaos::{Chaos, Strips};
+use crate::config::{LayerConfig, Mode, Plan, PlanError};
+use crate::kind::LayerKind;
+use crate::registration::{Devices, Promises, Registered, Registration};
+
+use super::{SHIFT, Targets, View};
+
+/// A target needs so many open segments in each of its units: one for its host, one for its map.
+const OPEN: u32 = 2;
+
+impl Registered for Targets {}
+
+/// One target, before it is made.
+struct Planned {
+    config: LayerConfig,
+    info: DeviceInfo,
+    view: View,
+    plan: Plan,
+}
+
+/// How many targets a device has room for, of the two or three that the volume's UUID says.
+fn count(config: &LayerConfig, device: &DeviceInfo) -> Result<u32, PlanError> {
+    let DeviceKind::Zoned(all) = device.kind else {
+        return Err(PlanError("targets need a zoned device"));
+    };
+    let wanted = 2 + u32::from(config.uuid[0] & 1);
+    let shares = if all.max_open == 0 { wanted } else { all.max_open / OPEN };
+    Ok(match all.units {
+        1 => wanted.min(shares).max(1),
+        units => wanted.min(units),
+    })
+}
+
+/// The targets, by the volume's UUID and what the device has: each gets as many whole units, or as
+/// many segments of the only one.
+fn planned(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Vec<Planned>, PlanError> {
+    let [device] = devices else { return Err(PlanError("targets need one zoned device")) };
+    let count = count(config, device)?;
+    let one = |index: u32| {
+        let kind =
+            if config.uuid[0] >> (1 + index) & 1 == 0 { LayerKind::Pblk } else { LayerKind::Rrpc };
+        let mut config = LayerConfig { kind, ..config.clone() };
+        // As volumes of their own: nobody takes the neighbour's pages for its own.
+        config.uuid[15] = index as u8 + 1;
+        let view = View::share(device, index, count)?;
+        let info = view.info(device);
+        let plan = AnyLayer::plan(&config, core::slice::from_ref(&info))?;
+        Ok(Planned { config, info, view, plan })
+    };
+    (0..count).map(one).collect()
+}
+
+fn plan(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Plan, PlanError> {
+    let all = planned(config, devices)?;
+    let plans = all.iter().map(|one| one.plan);
+    let sum = plans.reduce(|one, other| Plan {
+        limits: Limits {
+            exported: one.limits.exported + other.limits.exported,
+            max_transfer: one.limits.max_transfer.min(other.limits.max_transfer),
+            align: one.limits.align.max(other.limits.align),
+            ack: one.limits.ack,
+        },
+        buffers: one.buffers + other.buffers,
+        buffer_sectors: one.buffer_sectors,
+        map_bytes: one.map_bytes + other.map_bytes,
+        meta_bytes: one.meta_bytes + other.meta_bytes,
+    });
+    let sum = sum.expect("there is a target");
+    match all.iter().all(|one| one.plan.buffer_sectors == sum.buffer_sectors) {
+        true => Ok(sum),
+        false => Err(PlanError("the targets want buffers of different lengths")),
+    }
+}
+
+fn new(
+    config: &LayerConfig,
+    devices: &[DeviceInfo],
+    buffers: Vec<Payload>,
+    mode: Mode,
+) -> Result<Box<dyn Registered>, PlanError> {
+    let mut buffers = buffers.into_iter();
+    let made = |one: Planned| {
+        let own = buffers.by_ref().take(one.plan.buffers as usize).collect();
+        let layer = AnyLayer::new(&one.config, &[one.info], own, mode);
+        (layer.expect("it was planned"), one.view)
+    };
+    let layers = planned(config, devices)?.into_iter().map(made).collect();
+    Ok(Box::new(Targets::new(layers)?))
+}
+
+/// What one target has, for who judges them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Of what the targets export together, in sectors.
+    pub exported: Range<u64>,
+    /// Of the device, in sectors.
+    pub device: Range<u64>,
+}
+
+/// What each target has; nothing when `config` is of another layer.
+///
+/// # Errors
+/// As [`AnyLayer::plan`].
+pub fn places(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Vec<Place>, PlanError> {
+    if config.kind != LayerKind::Targets {
+        return Ok(Vec::new());
+    }
+    let mut first = 0;
+    let place = |one: Planned| {
+        let from = first;
+        first += one.plan.limits.exported;
+        let base = one.view.base();
+        Place { exported: from..first, device: base..base + one.info.sectors }
+    };
+    Ok(planned(config, devices)?.into_iter().map(place).collect())
+}
+
+/// Which target sent a command.
+pub fn sender(token: Token) -> usize {
+    (token.0 >> SHIFT) as usize
+}
+
+/// See [`crate::registry`].
+pub const REGISTRATION: Registration = Registration {
+    kind: LayerKind::Targets,
+    name: "targets",
+    about: About {
+        does: "two or three of pblk and rrpc side by side on one device; for tests alone",
+        pays: "for tests alone",
+        limits: "one zoned device",
+    },
+    format: 1,
+    devices: Devices::Zoned,
+    parameters: &[],
+    defaults: |config| config.spare_permille = 110,
+    reads_metadata: true,
+    promises: Promises::USUAL,
+    plan,
+    new,
+    chaos: Chaos {
+        megabytes: &[1, 1, 2],
+        superpages: &[16, 16, 32],
+        segments: Some(Strips {
+            counts: &[4, 4, 8],
+            least: 21,
+            units: 2,
+            // After a cut one target may have more of them open than its share, because what closed
+            // some was not flushed; then the device refuses one of another target.
+            limits_open: false,
+            ..Strips::USUAL
+        }),
+        large: None,
+        events: "g",
+        weight: 1,
+        ..Chaos::USUAL
+    },
+};
