@@ -43,31 +43,6 @@ exercise() {
     "$HOSTFTL" check "$layer.toml" --data
 }
 
-# parts: a volume on each third of one device, all served at once; together they may open as many
-# zones as the device lets be open, and the device refuses one more.
-parts() {
-    local at=0 layer
-    drive shared 0 30
-    for layer in log pblk rrpc; do
-        "$HOSTFTL" create "part-$layer.toml" --layer "$layer" --label "$layer" \
-            --device "zoned:/dev/shared#zones=$at-$((at + 31))"
-        at=$((at + 32))
-    done
-    ! "$HOSTFTL" create x.toml --layer log --device "zoned:/dev/shared#zones=20-40" --force 2>said
-    grep -q 'zones 0 to 31 of it are those of volume log' said
-    ! "$HOSTFTL" create x.toml --layer log --device zoned:/dev/shared --force 2>said
-    grep -q 'and this would take all of them' said
-    for layer in log pblk rrpc; do
-        exercise "part-$layer" 16
-    done
-    "$HOSTFTL" delete part-pblk.toml
-    "$HOSTFTL" create part-pblk.toml --layer log --device "zoned:/dev/shared#zones=32-63"
-    for layer in log pblk rrpc; do
-        "$HOSTFTL" check "part-$layer.toml" --data
-    done
-    echo 0 >/sys/kernel/config/nullb/shared/power
-}
-
 for layer in log pblk rrpc; do
     drive "$layer" 4
     exercise "$layer"
