@@ -22,8 +22,8 @@ macro_rules! events {
 }
 
 // The last column: the layers with one of these letters in their registration need the event. They
-// are h(ard), p(assthrough), e(xerciser), t(ier), tar(g)ets, all o(thers), and of those the ones that
-// are not always on zones (b).
+// are h(ard), p(assthrough), e(xerciser), t(ier), tar(g)ets, all o(thers), and of those the ones
+// that are not always on zones (b).
 events! {
     Cut "power cut" "hpetog",
     Killed "process killed, power kept" "hpetog",
