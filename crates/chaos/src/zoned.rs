@@ -2,7 +2,7 @@
 
 use hostftl_core::{Command, DeviceError, DeviceInfo, DeviceKind, Segments};
 use hostftl_layers::chaos::Strips;
-use hostftl_layers::{AnyLayer, LayerConfig};
+use hostftl_layers::{AnyLayer, LayerConfig, LayerKind};
 
 use crate::dice::Dice;
 use crate::disk::Refusal;
@@ -44,6 +44,11 @@ pub fn choose(
     let mut segments = draw(&mut dice, swarm.sectors);
     if let Some(strips) = &config.kind.registration().chaos.segments {
         segments = lengthen(segments, strips, config.superpage, swarm.sectors, &mut dice);
+    }
+    if config.kind == LayerKind::Targets {
+        // After a cut a target may have more of them open than its share, because what closed some
+        // was not flushed; then the device refuses one of another target.
+        segments.max_open = 0;
     }
     let fits =
         |info: DeviceInfo| AnyLayer::plan(config, &vec![info; swarm.devices as usize]).is_ok();
@@ -90,7 +95,7 @@ fn lengthen(
     let size = superpage.next_multiple_of(it.write_best) * count;
     let each = sectors.div_ceil(u64::from(size) * u64::from(units)) as u32;
     let least = (strips.least * units).max(LEAST_SEGMENTS);
-    let max_open = if strips.limits_open { it.max_open / it.units * units } else { 0 };
+    let max_open = it.max_open / it.units * units;
     let unreadable = if strips.reads_at_once { 0 } else { it.unreadable };
     Segments { size, units, max_open, unreadable, count: each.max(least) * units, ..it }
 }

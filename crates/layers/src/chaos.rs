@@ -86,8 +86,6 @@ pub struct Strips {
     pub least: u32,
     /// Whether the layer reads what it has just written.
     pub reads_at_once: bool,
-    /// Whether some devices limit how many segments may be open.
-    pub limits_open: bool,
 }
 
 impl Large {
@@ -103,7 +101,6 @@ impl Strips {
         units: u32::MAX,
         least: 0,
         reads_at_once: false,
-        limits_open: true,
     };
 }
 

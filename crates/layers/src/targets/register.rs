@@ -151,15 +151,7 @@ pub const REGISTRATION: Registration = Registration {
     chaos: Chaos {
         megabytes: &[1, 1, 2],
         superpages: &[16, 16, 32],
-        segments: Some(Strips {
-            counts: &[4, 4, 8],
-            least: 21,
-            units: 2,
-            // After a cut one target may have more of them open than its share, because what closed
-            // some was not flushed; then the device refuses one of another target.
-            limits_open: false,
-            ..Strips::USUAL
-        }),
+        segments: Some(Strips { counts: &[4, 4, 8], least: 21, units: 2, ..Strips::USUAL }),
         large: None,
         events: "g",
         weight: 1,
