@@ -1,0 +1,131 @@
+#!/usr/bin/env bash
+# Whether layers pay on aged drives: each bar beside what was measured, no layer in the same run and
+# with the same export. A line ends with MISSED where a bar is not met, and so does the script then,
+# with exit code 1. Hours on two cores for all parts.
+#
+#     bench/pays.sh [PART…]     drive, stack, database, auto; all unless given
+#
+# SLICE=32g is how much of a drive is modelled in `drive` and `database`, TRACE the database's trace,
+# BENCH_SEEDS=1 the seeds, of which the means are shown.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+hostftl=${HOSTFTL:-$(scripts/cargo.sh where)/hostftl}
+trace=${TRACE:-traces/mariadb-oltp-head.csv.zst}
+slice=${SLICE:-32g}
+seeds=${BENCH_SEEDS:-1}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+missed=$work/missed
+
+# rows ARGUMENTS…: a comparison; a line for each row: layer, state, then waf of the layer, of the
+# drive and of both, busy time relative to no layer, requests/s, p99 of writes in ns. Where a row
+# can't be, "–" stands for its figures.
+rows() {
+    "$hostftl" compare "$@" --seeds "$seeds" --csv "$work/rows.csv" >/dev/null 2>"$work/said" || true
+    [ -s "$work/rows.csv" ] || { cat "$work/said" >&2; exit 2; }
+    python3 - "$work/rows.csv" <<'PY'
+import collections, csv, sys
+names = "waf_layer waf_drive waf_total busy_ratio iops write_p99_ns".split()
+found = collections.OrderedDict()
+for row in csv.DictReader(open(sys.argv[1])):
+    state = row["warm"].split(" ")[0].split("=")[0]
+    found.setdefault((row["layer"], state), []).append(row)
+for (layer, state), rows in found.items():
+    figures = [[float(row[name]) for row in rows if row[name]] for name in names]
+    print(layer, state, *(sum(all) / len(all) if all else "–" for all in figures))
+PY
+    rm -f "$work/rows.csv"
+}
+
+# bar WHAT FIGURE most|least BAR
+bar() {
+    local said
+    said=$(awk -v what="$1" -v figure="$2" -v kind="$3" -v bar="$4" 'BEGIN {
+        if (figure == "–") { printf "  %-64s %8s   bar %s %s  NOT MADE", what, "–", kind, bar; exit }
+        bad = kind == "most" ? figure > bar + 5e-4 : figure < bar - 5e-4
+        printf "  %-64s %8.3f   bar %s %s%s", what, figure, kind, bar, bad ? "  MISSED" : "" }')
+    echo "$said"
+    case $said in *MISSED | *"NOT MADE") echo "$1" >>"$missed" ;; esac
+}
+
+# What the drive programs for each byte that log sends it.
+drive() {
+    echo "the drive under log, $slice: waf of the drive alone"
+    local name ids layer state rest figure
+    for name in hatl-32g mlc-32g qlc-16k qlc-64k sata-mlc tlc; do
+        for ids in 1 8; do
+            rows "$trace" --compact --drive "$name:capacity=$slice:placements=$ids" \
+                --layers none,log --warm "fill=70%,self=70%" >"$work/rows"
+            while read -r layer state _ figure rest; do
+                [ "$layer" = log ] || continue
+                bar "$name, $ids placement ids, $state" "$figure" most "$([ $ids = 1 ] && echo 1.2 || echo 1.05)"
+            done <"$work/rows"
+        done
+    done
+}
+
+# Random overwrites of all that is exported, with much spare.
+stack() {
+    echo "qlc-64k, uniform 4 KiB, steady, spare 30 %: waf of the whole stack"
+    local size span most layer state total rest
+    while read -r size span most; do
+        rows "synth:uniform:size=4k,span=$span,count=600000" --drive "qlc-64k:capacity=$size" \
+            --layers none,log:compress=none:spare=30 --warm steady --export 62% --closed-loop 32 \
+            >"$work/rows"
+        while read -r layer state _ _ total rest; do
+            [ "$layer" = passthrough ] && echo "  $size, no layer: $total" && continue
+            bar "$size" "$total" most "$most"
+        done <"$work/rows"
+    done <<<"4g 2g 3.3
+32g 16g 2.4"
+}
+
+# A database on a drive that is 70 % full and was aged by the database itself.
+database() {
+    echo "qlc-64k, $slice, $trace at fill=70 %, aged by itself: log relative to no layer"
+    local ratio most
+    while read -r ratio most; do
+        rows "$trace:compress=$ratio" --compact --drive "qlc-64k:capacity=$slice" --layers none,log \
+            --warm self=70% --closed-loop 32 >"$work/rows"
+        read -r waf rate p99 busy < <(awk '
+            $1 == "passthrough" { waf = $5; rate = $7; p99 = $8 }
+            $1 == "log" { print $5 / waf, $7 / rate, $8 / p99, $6 }' "$work/rows")
+        bar "data $ratio:1, waf of the whole stack" "$waf" most "$most"
+        bar "data $ratio:1, requests/s" "$rate" least 1.0
+        bar "data $ratio:1, p99 of writes" "$p99" most 1.5
+        bar "data $ratio:1, time of the dies" "$busy" most 1.0
+    done <<<"1 0.8
+2.9 0.35"
+}
+
+# hatl-auto beside the better of no layer and its family, by the drive's work.
+auto() {
+    echo "hatl-auto relative to the better of none, hard, mhatl and shatl: time of the drive"
+    local name load state busy
+    for name in hatl-1g qlc-64k qlc-16k tlc; do
+        for load in uniform:span={16m,64m,256m} zipf:span={64m,256m} skew:span=256m,hot={2,5},share=90 \
+            hotcold:span=128m moving:span=128m mix:span=128m sequential:span=128m uniform:span=64m,flush=20; do
+            rows "synth:$load,size=4k,count=100000" --drive "$name:capacity=512m" --export 70% \
+                --layers none,hard,mhatl,shatl,hatl-auto --warm "new,fill=70%,steady,self=70%" \
+                --closed-loop 16 >"$work/rows"
+            while read -r state busy; do
+                bar "$name, $load, $state" "$busy" most 1.05
+            done < <(awk '
+                $6 == "–" { next }
+                $1 == "hatl-auto" { own[$2] = $6; next }
+                !($2 in best) || $6 < best[$2] { best[$2] = $6 }
+                END { for (state in own) print state, own[state] / best[state] }' "$work/rows")
+        done
+    done
+}
+
+for part in "${@:-drive stack database auto}"; do
+    for one in $part; do
+        case $one in
+        drive | stack | database | auto) $one ;;
+        *) echo "pays: there are: drive, stack, database, auto" >&2; exit 2 ;;
+        esac
+    done
+done
+[ ! -s "$missed" ] || { echo "$(wc -l <"$missed") bars are missed"; exit 1; }
