@@ -396,6 +396,11 @@ impl Layout {
         u32::from(self.devices) - u32::from(self.parity)
     }
 
+    /// Data chunks of a full row on all devices that are neither gone nor spare.
+    pub fn made_width(&self) -> u32 {
+        self.members.count_ones() - u32::from(self.parity)
+    }
+
     /// Data chunks of a full row on all devices that stay.
     pub fn full_width(&self) -> u32 {
         self.stay.count_ones() - u32::from(self.parity)

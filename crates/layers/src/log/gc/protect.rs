@@ -13,6 +13,7 @@ use hostftl_core::{Task, TaskKind};
 
 use crate::log::devices::Devices;
 use crate::log::gc::{Collection, Needs};
+use crate::log::layout::Layout;
 use crate::log::ops::Cx;
 use crate::log::segments::Segments;
 
@@ -34,6 +35,15 @@ fn live_leaving(segments: &Segments, devices: &Devices) -> u64 {
     let leaving = devices.leaving();
     let is_on = |segment| devices.membership().told(segment).0 & leaving != 0;
     if leaving == 0 { 0 } else { segments.live_in(is_on) }
+}
+
+/// Whether all that there is fits into rows of so many data chunks: as [`Segments::fits`], with the
+/// images of the map. Where all `stay` nothing has to be looked at on as many devices as the volume
+/// has; no fewer are enough because some were to leave when it was opened, and stay after all.
+fn fits_in(width: u32, stay: bool, already: bool, segments: &Segments, layout: &Layout) -> bool {
+    stay && width >= layout.made_width()
+        || layout.image_segments(width) <= layout.map_segments
+            && segments.fits(width, layout, already)
 }
 
 /// How far it has come.
@@ -73,11 +83,7 @@ impl Collection {
         let current = with.devices.membership().current().members();
         let fits = |set: u16| {
             let width = set.count_ones() - u32::from(layout.parity);
-            // What is exported was chosen before any were to leave.
-            let as_made = leaving == 0 && width >= layout.full_width();
-            as_made
-                || layout.image_segments(width) <= layout.map_segments
-                    && segments.fits(width, layout, set == current)
+            fits_in(width, leaving == 0, set == current, segments, layout)
         };
         if with.devices.choose(fits) {
             with.segments.set_width(with.devices.membership().current().width());
@@ -200,6 +206,18 @@ impl Collection {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::log::params::Params;
+
+    #[test]
+    fn a_device_that_stays_after_all_is_needed_where_the_others_are_too_small() {
+        let layout = Layout { stay: 0b011, ..Layout::example(3) };
+        let mut segments = Segments::new(&layout, &Params::default());
+        let grains = layout.segment_grains(2);
+        (0..layout.segments * 3 / 4).for_each(|it| assert!(segments.set_count(it, grains)));
+        assert_eq!(layout.full_width(), 1, "one was to leave");
+        assert!(!fits_in(1, true, false, &segments, &layout));
+        assert!(fits_in(2, true, false, &segments, &layout));
+    }
 
     #[test]
     fn checkpoints_that_bring_nothing_on_end() {
