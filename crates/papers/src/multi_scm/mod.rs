@@ -261,6 +261,7 @@ fn checks(findings: &mut Findings, rows: &[(&Load, &[Outcome])]) {
         let claim = format!("{}: the case to choose when life counts", load.name);
         let (stated, ours) = (of.choice as f64, choice(outcomes, load.scaled) as f64);
         let check = Check::near_published(claim, Known::new(stated, TABLE), ours, 0.0);
+        let check = if is_between(load) { check.known_to_miss() } else { check };
         findings.checks.push(check.because(CHOICE));
     }
     order(findings, rows);
@@ -292,7 +293,15 @@ fn checks(findings: &mut Findings, rows: &[(&Load, &[Outcome])]) {
 
 /// Why another case lives longest here.
 const CHOICE: &str = "it depends on how the hot pages lie, which the paper does not publish; \
-                      proj_3's stand-in writes so evenly that cases 3 and 4 are the same";
+                      proj_3's stand-in writes so evenly that cases 3 and 4 are the same, and of \
+                      prxy_0's at the published size M ends before S in one, and after S in the \
+                      other";
+
+/// Whether it is known that a stand-in has the published case at the reduced size alone: at the
+/// published one cases 3 and 4 lie on both sides of where M and S end at once, and 4 is nearer.
+fn is_between(load: &Load) -> bool {
+    load.name == "prxy_0" && load.scaled == 1
+}
 
 /// All of Table 3, and what the text reads in Fig. 5.
 fn whole(findings: &mut Findings, rows: &[(&Load, &[Outcome])]) {
@@ -311,6 +320,8 @@ fn whole(findings: &mut Findings, rows: &[(&Load, &[Outcome])]) {
     let same = all().filter(|((load, outcomes), of)| choice(outcomes, load.scaled) == of.choice);
     let claim = "Table 3 and Fig. 5: workloads, of 4, with the published case for life";
     let check = Check::new(claim, same.count() as f64, Band::AtLeast(4.0));
+    let between = rows.iter().any(|(load, _)| is_between(load));
+    let check = if between { check.known_to_miss() } else { check };
     findings.checks.push(check.published(Known::new(4.0, TABLE)).because(CHOICE));
 }
 
