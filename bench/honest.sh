@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The table of README: what each layer does to three drives in four states, and to a slice sixteen
 # times as large in three of them, the losses too. Prints Markdown; with the name of a file, puts it
-# there between the marks. A quarter of an hour on two cores.
+# there between the marks. Takes long: `log` on the large slice most of it.
 #
 #     bench/honest.sh [FILE]
 set -euo pipefail
@@ -25,7 +25,8 @@ compare() {
     rm "$work/rows"
 }
 
-# Random overwrites of all of a large slice take an hour: that state is left out there.
+# Random overwrites of all of a large slice take longer than all else together: that state is left
+# out there.
 compare "$trace" "$drives" "$layers" "$states" plain.csv
 compare "$trace" "$large" "$large_layers" "${states/steady,/}" plain.csv
 # The same with data that compresses as a database's does: only a layer that compresses gains.

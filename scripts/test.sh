@@ -56,10 +56,8 @@ phase "formatting" $cargo fmt --all --check
 phase "tidy" $cargo run --release --quiet -p xtask -- tidy
 phase "documents" $cargo run --release --quiet -p xtask -- docs
 phase "imports" $cargo run --release --quiet -p xtask -- imports
-# Much of the build waits for one large crate; the lints have a folder of their own and use that time.
-phase_beside "lints" $cargo clippy --release --workspace --all-targets --quiet --target-dir target/lints -- -D warnings
+phase "lints" $cargo clippy --release --workspace --all-targets --quiet -- -D warnings
 phase "tests" $cargo test --release --workspace --lib --bins --tests --quiet
-joined
 phase "examples in docs" $cargo test --release --workspace --doc --quiet
 phase_beside "kernel" env HOSTFTL="$bin/hostftl" KILLS=5 tests/kernel/run.sh nbd ublk-kill
 phase "real clients" env HOSTFTL="$bin/hostftl" tests/e2e/run.sh

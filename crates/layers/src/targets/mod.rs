@@ -308,6 +308,16 @@ impl Targets {
     }
 }
 
+/// The limits of targets side by side.
+fn together(one: Limits, other: Limits) -> Limits {
+    Limits {
+        exported: one.exported + other.exported,
+        max_transfer: one.max_transfer.min(other.max_transfer),
+        align: one.align.max(other.align),
+        ack: one.ack,
+    }
+}
+
 impl Layer for Targets {
     fn step(&mut self, now: Nanos, input: Input, out: &mut Out) {
         match input {
@@ -353,13 +363,7 @@ impl Layer for Targets {
 
     fn limits(&self) -> Limits {
         let each = self.layers().map(Layer::limits);
-        let all = each.reduce(|one, other| Limits {
-            exported: one.exported + other.exported,
-            max_transfer: one.max_transfer.min(other.max_transfer),
-            align: one.align.max(other.align),
-            ack: one.ack,
-        });
-        all.expect("there is a target")
+        each.reduce(together).expect("there is a target")
     }
 
     fn counters(&self) -> Counters {

@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use hostftl_core::{DeviceInfo, DeviceKind, Limits, Payload, Token};
+use hostftl_core::{DeviceInfo, DeviceKind, Payload, Token};
 
 use crate::about::About;
 use crate::any::AnyLayer;
@@ -14,7 +14,7 @@ use crate::config::{LayerConfig, Mode, Plan, PlanError};
 use crate::kind::LayerKind;
 use crate::registration::{Devices, Promises, Registered, Registration};
 
-use super::{SHIFT, Targets, View};
+use super::{SHIFT, Targets, View, together};
 
 /// A target needs so many open segments in each of its units: one for its host, one for its map.
 const OPEN: u32 = 2;
@@ -65,12 +65,7 @@ fn plan(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Plan, PlanError>
     let all = planned(config, devices)?;
     let plans = all.iter().map(|one| one.plan);
     let sum = plans.reduce(|one, other| Plan {
-        limits: Limits {
-            exported: one.limits.exported + other.limits.exported,
-            max_transfer: one.limits.max_transfer.min(other.limits.max_transfer),
-            align: one.limits.align.max(other.limits.align),
-            ack: one.limits.ack,
-        },
+        limits: together(one.limits, other.limits),
         buffers: one.buffers + other.buffers,
         buffer_sectors: one.buffer_sectors,
         map_bytes: one.map_bytes + other.map_bytes,

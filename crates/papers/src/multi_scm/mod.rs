@@ -285,8 +285,8 @@ fn checks(findings: &mut Findings, rows: &[(&Load, &[Outcome])]) {
          It is told for the published size; from the reduced one it is extrapolated, which assumes \
          that M's hottest sector keeps its share of all writes where M is not levelled, and that \
          all else keeps its count, as accesses of a page stay the same (tried with prxy_1's \
-         stand-in at 64, 512 and 1024 MiB). Levelling in both always lives longest, and is the \
-         slowest."
+         stand-in at 64, 512 and 1024 MiB; of prxy_0's it gives another case than the published \
+         size does). Levelling in both always lives longest, and is the slowest."
             .into(),
     );
 }
