@@ -1,6 +1,6 @@
 //! Which victims collection of `log` takes, and how it goes through them.
 
-use hostftl_core::{Cause, Codec, Command, Layer, SECTOR, Target, Token};
+use hostftl_core::{Cause, Codec, Command, HostOp, Layer, SECTOR, Target, Token};
 use hostftl_layers::policy::GcPolicy;
 use hostftl_layers::{LayerConfig, LayerKind, Mode};
 
@@ -83,6 +83,39 @@ fn what_a_missing_chunk_is_made_from_is_read_once() {
     assert!((most / 2..=most).contains(&read), "{read} sectors of {most} were read");
     for at in 0..rows {
         assert!(world.read(at * row, row) == Ok(data(at * row, row, 1)), "row {at}");
+    }
+    world.stop();
+}
+
+/// Copies of what had to be rebuilt gain no room. They took what is kept for collection, which
+/// could not go on after the next start, and writes were refused.
+#[test]
+fn what_is_rebuilt_for_reads_leaves_collection_its_room() {
+    let mut config = LayerConfig { superpage: CHUNK as u32, ..LayerConfig::new(LayerKind::Log) };
+    (config.log.compress, config.log.parity) = (Codec::Raw, true);
+    let device = 400 * CHUNK * SECTOR;
+    let mut world = World::start_array(&config, vec![0; 3 * device], 3, Mode::Format, 1);
+    let blocks = world.layer.limits().exported / 8;
+    let mut random = Random(1);
+    for version in 0..2 * blocks {
+        let block = if version < blocks { version } else { random.below(blocks) };
+        let id = world.write(block * 8, data(block * 8, 8, version), false);
+        world.wait(id).unwrap();
+    }
+    let mut disk = world.stop();
+    disk[device + 8 * CHUNK * SECTOR..2 * device].fill(0xee);
+    let mut world = World::start_array_until_ready(&config, disk, 3, Mode::Open, 2);
+    for block in 0..blocks {
+        let id = world.send(block * 8, 8, |world| HostOp::Read(world.payload(vec![0; 4096])));
+        world.settle_but(is_gc_read);
+        assert!(matches!(world.answer(id), Some(Ok(_))), "block {block} is made from parity");
+    }
+    assert!(world.layer.gauges().is_some_and(|it| it.repaired > 0));
+    let disk = world.cut_flushed();
+    let mut world = World::start_array_until_ready(&config, disk, 3, Mode::Open, 3);
+    for block in 0..blocks {
+        let id = world.write(block * 8, data(block * 8, 8, 1), false);
+        assert_eq!(world.wait(id), Ok(()), "block {block} has room");
     }
     world.stop();
 }

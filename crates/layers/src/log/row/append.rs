@@ -20,12 +20,23 @@ use crate::log::row::streams::COPIES;
 use crate::log::row::{DEAD, Item, NO_HEIR};
 use crate::planted::{Bug, planted};
 
-/// Who wants room, and where.
+/// What wants room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    /// A write of the host.
+    Write,
+    /// A copy by which room is gained, or without which a start does not end.
+    Copy,
+    /// A copy of what had to be rebuilt: no room is gained by it, so what is kept for collection is
+    /// not for it.
+    Repair,
+}
+
+/// What wants room, and where.
 #[derive(Clone, Copy, Debug)]
 pub struct To {
     stream: u8,
-    /// Whether it is a copy, not the host's.
-    pub copy: bool,
+    what: What,
 }
 
 /// Free segments that collection may not open. Those that are kept for what only the journal has
@@ -43,23 +54,32 @@ impl Array {
     pub fn to_write(&self, block: u64) -> To {
         let old = self.pages.map().place(block);
         let segment = (!old.is_nowhere()).then(|| self.layout.segment_of(old.byte()));
-        To { stream: self.segments.stream_of_write(segment), copy: false }
+        To { stream: self.segments.stream_of_write(segment), what: What::Write }
     }
 
     /// Where a copy of what lies at `place` goes.
     pub fn to_copy(&self, place: Place) -> To {
         let segment = self.layout.segment_of(place.byte());
-        To { stream: self.segments.stream_of_copy(segment), copy: true }
+        To { stream: self.segments.stream_of_copy(segment), what: What::Copy }
+    }
+
+    /// Where a copy of what had to be rebuilt at `place` goes.
+    pub fn to_repair(&self, place: Place) -> To {
+        To { what: What::Repair, ..self.to_copy(place) }
     }
 
     /// Where recovery puts what only the journal has.
     pub fn to_restore(&self) -> To {
-        To { stream: self.segments.stream_of_write(None), copy: true }
+        To { stream: self.segments.stream_of_write(None), what: What::Copy }
     }
 
     /// Whether what wants room must leave the segments that are left to copies.
     fn must_wait(&self, to: To) -> bool {
-        let shared = !to.copy && !self.segments.uses(COPIES);
+        let shared = match to.what {
+            What::Write => !self.segments.uses(COPIES),
+            What::Copy => false,
+            What::Repair => true,
+        };
         shared && self.segments.free() < self.layout.reserve
     }
 
@@ -69,10 +89,10 @@ impl Array {
             return None;
         }
         let (layout, starting) = (self.layout, cx.life() == Life::Starting);
-        let floor = |rows: &Rows, durability: &Durability| match to.copy {
-            true if starting => layout.restore_floor(),
-            true => copies_floor(&layout, rows, durability),
-            false => layout.reserve,
+        let floor = |rows: &Rows, durability: &Durability| match to.what {
+            What::Copy if starting => layout.restore_floor(),
+            What::Copy => copies_floor(&layout, rows, durability),
+            What::Write | What::Repair => layout.reserve,
         };
         let Array { rows, segments, devices, durability, .. } = self;
         rows.take_room((to.stream, floor), len, segments, devices, durability, cx)
@@ -122,7 +142,7 @@ impl Array {
     /// Lists that `blocks` blocks hold nothing any more, and unmaps them. False when there is no
     /// room for that now.
     pub fn append_trim(&mut self, first: u64, blocks: u64, cx: &mut Cx) -> bool {
-        let to = To { stream: self.segments.stream_of_write(None), copy: false };
+        let to = To { stream: self.segments.stream_of_write(None), what: What::Write };
         let Some((row, chunk, byte)) = self.take_room(to, 0, cx) else { return false };
         let it = &mut self.rows[row];
         let item = it.push(Item {
@@ -156,11 +176,12 @@ impl Array {
         crc: u32,
         cx: &mut Cx,
     ) -> Option<(u8, u32)> {
-        if !to.copy && self.collection.is_paced(&self.segments, cx) {
+        let gains = to.what == What::Copy;
+        if !gains && self.collection.is_paced(&self.segments, cx) {
             return None;
         }
         let (row, chunk, byte) = self.take_room(to, len, cx)?;
-        if !to.copy {
+        if !gains {
             self.collection.pace_taken(len, &self.segments);
         }
         let place = self.rows.place_in(row, chunk, byte, len, generation);
@@ -169,7 +190,8 @@ impl Array {
         let item =
             it.push(Item { kind, block, place, crc, heir: NO_HEIR, replaced: 0, chunk, byte });
         it.placing += 1;
-        it.copied[chunk as usize] += if to.copy { len.next_multiple_of(GRAIN) } else { 0 };
+        let is_copy = to.what != What::Write;
+        it.copied[chunk as usize] += if is_copy { len.next_multiple_of(GRAIN) } else { 0 };
         Some((row, item))
     }
 
