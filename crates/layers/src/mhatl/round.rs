@@ -122,8 +122,10 @@ impl Buddies {
         let Some(lsp) = self.parted_lsp(area, victim, cx).filter(|_| more) else {
             return !self.jobs.is_busy() && self.end_leaves(area, victim);
         };
+        // Collection has less than its reserve then, and asks for what it needs. What is asked for
+        // here would close its stage after each victim, and collection would gain nothing.
         if cx.command_room() <= OWN_OPS / 2 || area.pool.free() <= KEPT_FREE {
-            return area.press_limbo(false);
+            return false;
         }
         let begun = match of_vsp {
             true => self.gather_vsp(area, victim, cx),

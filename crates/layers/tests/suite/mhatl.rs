@@ -88,3 +88,34 @@ fn the_cap_is_a_target_and_never_an_error() {
         world.stop();
     }
 }
+
+/// Gathering takes superpages down to the last that it may, and waits for collection. If it asked
+/// for what collection put into limbo, that would close what collection fills after each victim,
+/// which would then free no more than it takes.
+#[test]
+fn collection_gains_while_gathering_waits() {
+    let mut config = config(16, Gather::Vsp);
+    config.mhatl.leaves = 1024;
+    let mut world = World::start(&config, vec![0; 8192 * SECTOR], Mode::Format, 4);
+    let space = world.layer.limits().exported;
+    let mut write = |lba: u64, sectors: u64| {
+        let id = world.write(lba, vec![1; sectors as usize * SECTOR], false);
+        let begun = world.steps;
+        loop {
+            world.settle_but(|_, _| true);
+            if world.answer(id).is_some() {
+                return;
+            }
+            assert!(world.steps - begun < 100_000, "much moves, but no write is answered");
+            world.complete_newest(|_, _| true);
+        }
+    };
+    (0..space / 16).for_each(|lsp| write(lsp * 16, 16));
+    let mut random = Random(1);
+    for _ in 0..4000 {
+        let sectors = 1 + random.below(8);
+        write(random.below(space - sectors), sectors);
+    }
+    world.layer.check().unwrap();
+    world.stop();
+}
