@@ -21,12 +21,14 @@ impl Engine {
     /// Whether the rest of a round finds nothing to do.
     #[inline]
     pub fn is_calm(&self, cx: &Cx) -> bool {
-        cx.is_calm() && self.array.segments.is_unchanged() && !self.array.pages.map().is_crowded()
+        cx.is_calm()
+            && self.array.segments.reuse().is_unchanged()
+            && !self.array.pages.map().is_crowded()
     }
 
     /// A round begins in which everything is looked for.
     pub fn begin_to_calm(&mut self, cx: &mut Cx) {
-        self.array.segments.mark_unchanged();
+        self.array.segments.reuse_mut().mark_unchanged();
         cx.become_calm();
     }
 

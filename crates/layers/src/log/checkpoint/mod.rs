@@ -271,7 +271,7 @@ impl Checkpoint {
 
     fn stir(with: &Needs) -> Stir {
         let it = &with.durability;
-        (with.segments.changes(), it.durable(), it.next(), it.opened())
+        (with.segments.reuse().changes(), it.durable(), it.next(), it.opened())
     }
 
     fn awaited(safe: Safe, with: &Needs) -> Option<u64> {
@@ -365,7 +365,7 @@ impl Checkpoint {
     /// What the root before this one needed may be written again.
     fn root_durable(&mut self, with: &mut Needs, cx: &mut Cx) {
         self.root = self.next;
-        with.segments.root_durable();
+        with.segments.reuse_mut().root_durable();
         self.roots_mut().made_durable();
         with.pages.map_mut().root_durable();
         if cx.life() != Life::Starting || !planted(Bug::ClaimUntold) {

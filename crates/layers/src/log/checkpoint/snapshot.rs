@@ -78,7 +78,7 @@ impl Checkpoint {
 
     /// The moment that the root will show.
     fn freeze(&mut self, with: &mut Needs) {
-        with.segments.root_begun();
+        with.segments.reuse_mut().root_begun();
         self.joined = with.devices.joining();
         self.lacking = Some(with.devices.membership().lacking());
         with.pages.map_mut().freeze();

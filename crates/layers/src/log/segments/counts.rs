@@ -34,7 +34,7 @@ impl Segments {
     /// Live grains of the host's data, as they were when the last root was begun.
     pub fn count(&self, segment: u32) -> u32 {
         let it = &self.list[segment as usize];
-        match it.counted_at == self.roots as u32 && !planted(Bug::CountsNotFrozen) {
+        match it.counted_at == self.reuse.roots() as u32 && !planted(Bug::CountsNotFrozen) {
             true => it.counted,
             false => it.of_data(),
         }
@@ -87,7 +87,7 @@ impl Segments {
 
     /// Keeps what a segment had when the last root was begun.
     pub(super) fn freeze(&mut self, segment: u32) {
-        let root = self.roots as u32;
+        let root = self.reuse.roots() as u32;
         let it = self.at(segment);
         if it.counted_at != root {
             (it.counted, it.counted_at) = (it.of_data(), root);

@@ -27,7 +27,7 @@ impl Segments {
     /// Finds out which are free, after recovery has claimed those in use; those that are `dirty`
     /// have to be erased first.
     pub fn rebuild(&mut self, dirty: impl Fn(u32) -> bool, width: impl Fn(u32) -> u32) {
-        self.changes += 1;
+        self.reuse.change();
         self.free.clear();
         for index in 0..self.list.len() as u32 {
             self.at(index).width = width(index) as u8;

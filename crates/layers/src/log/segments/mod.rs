@@ -12,6 +12,7 @@
 mod age;
 mod counts;
 mod found;
+mod reuse;
 mod room;
 #[cfg(test)]
 mod tests;
@@ -29,6 +30,7 @@ use crate::log::layout::Layout;
 use crate::log::params::Params;
 use crate::log::row::streams::MAP;
 use crate::planted::{Bug, planted};
+use reuse::Reuse;
 
 /// How finely victims are told apart.
 const LEVELS: u32 = 64;
@@ -181,15 +183,9 @@ pub struct Segments {
     disproved: Option<u8>,
     /// Full segments with the host's data.
     full: Full,
-    /// Roots begun so far.
-    roots: u64,
-    is_rooting: bool,
+    reuse: Reuse,
     /// Rows that were opened so far.
     stamp: u64,
-    /// Counts what may make a segment free.
-    changes: u64,
-    /// What that was when the engine became calm.
-    unchanged_at: u64,
 }
 
 fn grains(len: u32) -> u32 {
@@ -235,11 +231,8 @@ impl Segments {
             flawed: 0,
             disproved: None,
             full: Full::default(),
-            roots: 0,
-            is_rooting: false,
+            reuse: Reuse::default(),
             stamp: 0,
-            changes: 0,
-            unchanged_at: 0,
         }
     }
 
@@ -253,19 +246,14 @@ impl Segments {
         &mut self.list[segment as usize]
     }
 
-    /// Counts the changes for which an empty segment may be out of use.
-    pub fn changes(&self) -> u64 {
-        self.changes
+    /// When empty ones may be used again.
+    pub fn reuse(&self) -> &Reuse {
+        &self.reuse
     }
 
-    /// Whether there was no such change since [`Segments::mark_unchanged`].
-    pub fn is_unchanged(&self) -> bool {
-        self.unchanged_at == self.changes
-    }
-
-    /// From now on changes count.
-    pub fn mark_unchanged(&mut self) {
-        self.unchanged_at = self.changes;
+    /// The same, to be changed.
+    pub fn reuse_mut(&mut self) -> &mut Reuse {
+        &mut self.reuse
     }
 
     /// How many are free.
@@ -286,7 +274,7 @@ impl Segments {
 
     /// Takes a free one for a stream.
     pub fn open(&mut self, stream: u8) -> u32 {
-        self.changes += 1;
+        self.reuse.change();
         let width = self.width;
         let segment = self.free.pop_front().expect("a free segment");
         let it = self.at(segment);
@@ -355,8 +343,8 @@ impl Segments {
         self.separator.emptied(stream, age);
         self.at(segment).go(State::Empty);
         self.mend(segment);
-        self.changes += 1;
-        self.empty.push_back(Empty { segment, roots: self.roots, stamp: self.stamp });
+        self.reuse.change();
+        self.empty.push_back(Empty { segment, roots: self.reuse.roots(), stamp: self.stamp });
     }
 
     /// A record in it is pointed at from now on.
@@ -404,31 +392,20 @@ impl Segments {
     pub fn unpin(&mut self, segment: u32) {
         assert!(self.at(segment).reads > 0, "a read that ends had begun");
         self.at(segment).reads -= 1;
-        self.changes += u64::from(self.at(segment).reads == 0);
+        self.rests(segment);
     }
 
     /// Nothing is on its way to a segment any more.
     pub fn rests(&mut self, segment: u32) {
-        self.changes += u64::from(self.list[segment as usize].reads == 0);
-    }
-
-    /// A root is begun: what is empty now is free when it is durable.
-    pub fn root_begun(&mut self) {
-        assert!(!self.is_rooting, "one root is under way at a time");
-        self.roots += 1;
-        self.is_rooting = true;
-    }
-
-    /// The root that was begun last is durable.
-    pub fn root_durable(&mut self) {
-        self.is_rooting = false;
-        self.changes += 1;
+        if self.list[segment as usize].reads == 0 {
+            self.reuse.change();
+        }
     }
 
     /// Whether nothing needs the segment: neither a reader, nor replay, nor what is on media.
     fn is_needless(&self, empty: &Empty, safe: Safe, is_filled: impl Fn(u32) -> bool) -> bool {
         let it = &self.list[empty.segment as usize];
-        let behind_root = empty.roots < self.roots && !self.is_rooting;
+        let behind_root = self.reuse.is_behind_root(empty.roots);
         let known = empty.stamp <= safe.stamp && it.last < safe.replay_from;
         let early = planted(Bug::SegmentBeforeRoot);
         it.reads == 0 && !is_filled(empty.segment) && (behind_root || known && !it.of_map || early)
@@ -457,7 +434,7 @@ impl Segments {
     pub fn release(&mut self, segment: u32) {
         let it = self.at(segment);
         it.go(State::Free);
-        self.changes += 1;
+        self.reuse.change();
         self.free.push_back(segment);
     }
 

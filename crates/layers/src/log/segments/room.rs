@@ -27,7 +27,7 @@ impl Segments {
                 }
             }
         }
-        self.changes += 1;
+        self.reuse.change();
     }
 
     /// How full a segment is, as victims are told apart.

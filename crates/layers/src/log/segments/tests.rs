@@ -51,9 +51,9 @@ fn an_empty_segment_is_free_behind_a_root() {
     let (layout, mut segments) = segments();
     let (free, empty) = (segments.free(), full(&layout, &mut segments, 0));
     assert_eq!(segments.reclaim(NOTHING_SAFE, |_| false), None, "no root was made since then");
-    segments.root_begun();
+    segments.reuse_mut().root_begun();
     assert_eq!(segments.reclaim(NOTHING_SAFE, |_| false), None, "that root is not durable");
-    segments.root_durable();
+    segments.reuse_mut().root_durable();
     segments.pin(empty);
     assert_eq!(segments.reclaim(NOTHING_SAFE, |_| false), None, "somebody reads it");
     segments.unpin(empty);

@@ -18,7 +18,7 @@ impl Segments {
     pub fn retire(&mut self, segment: u32) {
         let it = self.at(segment);
         it.go(State::Retired);
-        self.changes += 1;
+        self.reuse.change();
     }
 
     /// Whether no row will be written to a segment.
