@@ -23,6 +23,7 @@
 //! - When the journal is full, a record would be too long, or a row lists a trim and has no number
 //!   yet, rows are sealed as without a journal; when its device fails, from then on.
 
+mod notes;
 mod record;
 mod replay;
 pub(in crate::log) mod ring;
@@ -42,13 +43,11 @@ use crate::log::row::rows::Rows;
 use crate::log::row::{Item, NO_HEIR, Phase, Row};
 use crate::log::volume::Volume;
 use crate::planted::{Bug, planted};
+use notes::{Note, Notes};
 use record::Making;
 use replay::Played;
 pub use replay::{Done, Turn};
 use ring::Ring;
-
-/// Publications that are remembered for the next record.
-const MOST_NOTES: usize = 4096;
 
 /// What the journal is good for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,14 +62,6 @@ enum State {
     Dead,
     /// The layer stops: everything is in rows.
     Closed,
-}
-
-/// Something that the host published, and that no record has.
-#[derive(Clone, Copy, Debug)]
-struct Note {
-    row: u8,
-    item: u32,
-    stamp: u64,
 }
 
 /// A record that is durable, and that a row needs which is not.
@@ -109,9 +100,7 @@ pub struct Journal {
     logged: u64,
     /// A record up to this is asked for.
     asked: u64,
-    notes: VecDeque<Note>,
-    /// Notes up to this were given up, because they were too many for a record.
-    unlisted: u64,
+    notes: Notes,
     making: Option<Making>,
     kept: VecDeque<Kept>,
     /// The number of the next record; they go on from life to life.
@@ -136,7 +125,6 @@ impl Journal {
         };
         let ring = layout.journal.unwrap_or_default();
         let heads = if state == State::None { 0 } else { MOST_PAGES as usize };
-        let notes = if state == State::None { 0 } else { MOST_NOTES };
         Journal {
             ring,
             device,
@@ -145,8 +133,7 @@ impl Journal {
             clock: 0,
             logged: 0,
             asked: 0,
-            notes: VecDeque::with_capacity(notes),
-            unlisted: 0,
+            notes: Notes::new(state != State::None),
             making: None,
             kept: VecDeque::with_capacity(ring.slots as usize),
             next: 1,
@@ -284,7 +271,7 @@ impl Journal {
     /// The host published item `item` of a row.
     pub fn note(&mut self, row: u8, item: u32, with: &mut Needs, cx: &mut Cx) {
         assert!(self.is_ready(), "flushes go to the journal");
-        if self.notes.len() == MOST_NOTES {
+        if self.notes.is_full() {
             self.forget_some(with, cx);
         }
         self.clock += 1;
@@ -292,7 +279,7 @@ impl Journal {
         if it.first_order == 0 {
             it.first_order = self.clock;
         }
-        self.notes.push_back(Note { row, item, stamp: it.stamp });
+        self.notes.push(Note { row, item, stamp: it.stamp });
     }
 
     /// Whether what a row holds may still be lost with it.
@@ -304,33 +291,23 @@ impl Journal {
     /// Makes room for notes: when few go, there are too many for a record.
     fn forget_some(&mut self, with: &mut Needs, cx: &mut Cx) {
         self.forget_durable(with, cx);
-        if self.notes.len() > MOST_NOTES / 2 {
-            let from = self.making.map_or(0, |making| making.count as usize);
-            self.notes.truncate(from);
-            self.unlisted = self.clock;
-        }
+        self.notes.give_up(self.in_record(), self.clock);
     }
 
     /// Forgets notes of what is durable in rows, and of what was replaced, whose heir is durable or
     /// noted too; but none of the record under way.
     fn forget_durable(&mut self, with: &mut Needs, cx: &mut Cx) {
-        let from = self.making.map_or(0, |making| making.count as usize);
-        let mut notes = core::mem::take(&mut self.notes);
-        let mut kept = 0;
-        for at in 0..notes.len() {
-            let note = notes[at];
+        cx.touch(self.notes.len());
+        self.notes.forget(self.in_record(), |note| {
             let row = &with.rows[note.row];
             let is_wanted = || row.items[note.item as usize].heir == NO_HEIR;
-            if at < from
-                || row.stamp == note.stamp && Self::is_at_risk(row, with.durability) && is_wanted()
-            {
-                notes[kept] = note;
-                kept += 1;
-            }
-        }
-        cx.touch(notes.len());
-        notes.truncate(kept);
-        self.notes = notes;
+            row.stamp == note.stamp && Self::is_at_risk(row, with.durability) && is_wanted()
+        });
+    }
+
+    /// Notes of the record under way: the first so many.
+    fn in_record(&self) -> usize {
+        self.making.map_or(0, |making| making.count as usize)
     }
 
     /// The order of the first publication that may be lost with its row.

@@ -57,7 +57,7 @@ impl Journal {
     }
 
     fn noted(&self, index: u32, with: &Needs) -> Entry {
-        let note = self.notes[index as usize];
+        let note = self.notes.at(index);
         let item = with.rows[note.row].items[note.item as usize];
         Entry { kind: item.kind, block: item.block, place: item.place, crc: item.crc }
     }
@@ -66,7 +66,7 @@ impl Journal {
     fn begin_record(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
         self.forget_durable(with, cx);
         let count = self.notes.len();
-        let all_noted = Self::first_at_risk(with) > self.unlisted;
+        let all_noted = self.notes.has_all_from(Self::first_at_risk(with));
         if count == 0 && all_noted {
             self.logged = self.clock;
             return true;
@@ -92,7 +92,7 @@ impl Journal {
         let mut rows = 0;
         for index in 0..count as u32 {
             put_entry(&mut head, index, &self.noted(index, with));
-            rows |= 1 << self.notes[index as usize].row;
+            rows |= 1 << self.notes.at(index).row;
         }
         self.head = Some(head);
         cx.touch(count);
@@ -116,7 +116,7 @@ impl Journal {
         let begun = making.next;
         while making.next < making.count && cx.room() > 8 && cx.command_room() > OWN_OPS / 2 {
             let entry = self.noted(making.next, with);
-            let note = self.notes[making.next as usize];
+            let note = self.notes.at(making.next);
             making.next += 1;
             if entry.kind != Kind::Data {
                 continue;
@@ -208,7 +208,7 @@ impl Journal {
             return false;
         }
         let (number, upto) = (self.next, making.upto);
-        self.notes.drain(..making.count as usize);
+        self.notes.recorded(making.count);
         self.kept.push_back(Kept { number, upto });
         self.next += 1;
         self.begun = true;
