@@ -10,6 +10,7 @@ use crate::log::checkpoint::{self, Checkpoint};
 use crate::log::durability::WINDOW;
 use crate::log::gc::{self, Collection};
 use crate::log::journal::{self, Journal};
+use crate::log::layout::Layout;
 use crate::log::map::Where;
 use crate::log::map::pages::{Pages, With};
 use crate::log::ops::{Cx, OWN_OPS, Op};
@@ -24,6 +25,12 @@ use crate::planted::{Bug, planted};
 const HELD_WINDOW: u64 = 4;
 
 impl Array {
+    /// Where things lie on the devices.
+    #[inline]
+    pub fn layout(&self) -> &Layout {
+        self.devices.layout()
+    }
+
     /// Everything between an open row and a durable one.
     pub fn pump_writing(&mut self, cx: &mut Cx) -> bool {
         let mut moved = self.pump_commit(cx);
@@ -71,8 +78,8 @@ impl Array {
         }
         let of_host = self.rows.iter().filter(|it| it.is_unsealed() && it.of_host);
         let filling = of_host.map(|it| it.stamp).min();
-        self.durability.begin_flush(self.layout.devices, filling);
-        for device in 0..self.layout.devices {
+        self.durability.begin_flush(self.layout().devices, filling);
+        for device in 0..self.layout().devices {
             let device = if planted(Bug::FlushOneMember) { 0 } else { device };
             self.devices.submit(Op::Flush, Command::Flush { device }, cx);
         }
@@ -226,8 +233,8 @@ impl Array {
     /// counts from the start on, one that is to leave until it has left.
     #[inline]
     pub fn most_live(&self) -> Option<u64> {
-        let all = self.layout.members | self.devices.membership().all();
-        self.layout.most_live(all & !self.devices.gone())
+        let all = self.layout().members | self.devices.membership().all();
+        self.layout().most_live(all & !self.devices.gone())
     }
 
     /// Why there is no room: the volume is full, or a device can't read what should be collected.

@@ -14,7 +14,7 @@ use crate::log::{Array, Engine};
 impl Engine {
     /// A command is over: what its error means comes first.
     pub fn command_done(&mut self, op: Op, command: Command, ended: Ended, cx: &mut Cx) {
-        if self.array.layout.zoned {
+        if self.array.layout().zoned {
             self.array.devices.left_zone(&command, cx);
         }
         if let Err(error) = ended {
@@ -174,7 +174,7 @@ impl Array {
             unreachable!("an image comes back")
         };
         let well = ended.is_ok() && self.pages.loads().is_image(index, &buf);
-        match !well && self.layout.parity {
+        match !well && self.layout().parity {
             true => self.salvage.ask(Wanted::Image(index), (device, lba, pages), buf, cx),
             false => self.image_read(index, buf, well, cx),
         }

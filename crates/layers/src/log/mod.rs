@@ -92,7 +92,6 @@ pub struct Engine {
 /// See [`array`].
 #[derive(Debug)]
 pub struct Array {
-    layout: Layout,
     volume: Volume,
     generation: Generation,
     /// The blocks, the images of the pages in which they are mapped, and those that are read.
@@ -143,7 +142,6 @@ impl Log {
         }
         let plan = layout.plan(config.log.gc, Buffers::needed(&layout));
         let array = Array {
-            layout,
             volume: Volume { uuid: config.uuid, life: 0 },
             generation: Generation::default(),
             pages: Pages::new(&layout, config.uuid),
@@ -264,7 +262,8 @@ impl Core for Engine {
     }
 
     fn check(&self) -> Result<(), &'static str> {
-        let Array { pages, segments, checkpoint, layout, .. } = &self.array;
+        let Array { pages, segments, checkpoint, .. } = &self.array;
+        let layout = self.array.layout();
         check::check_live(pages, segments, checkpoint, layout)
     }
 
@@ -327,7 +326,7 @@ impl Core for Engine {
 
     fn facts(&self) -> Few<(&'static str, u64), 8> {
         let (used, frames) = self.array.pages.map().use_of_frames();
-        let pages = self.array.layout.pages.into();
+        let pages = self.array.layout().pages.into();
         let mut facts = Few::new();
         self.array.journal.tell(&mut facts);
         facts.push(("map_pages", pages));

@@ -28,7 +28,7 @@ impl Array {
         if devices.spare() & bit != 0 {
             return Err(Refusal::Because("it is a spare, on which nothing lies"));
         }
-        let refused = if self.layout.zoned {
+        let refused = if devices.layout().zoned {
             "a volume on zoned devices keeps those that it was made with"
         } else if self.journal.is(device) {
             "it is the journal's device, which can't be removed yet"
@@ -38,7 +38,7 @@ impl Array {
             "another device is being removed: wait for that, or cancel it"
         } else if devices.untrusted() != 0 {
             "a device has just come: wait until it belongs"
-        } else if left.count_ones() <= u32::from(self.layout.parity) {
+        } else if left.count_ones() <= u32::from(devices.layout().parity) {
             "too few devices would be left"
         } else {
             ""
@@ -46,14 +46,14 @@ impl Array {
         if !refused.is_empty() {
             return Err(Refusal::Because(refused));
         }
-        let width = left.count_ones() - u32::from(self.layout.parity);
-        if self.layout.image_segments(width) > self.layout.map_segments {
+        let width = left.count_ones() - u32::from(devices.layout().parity);
+        if devices.layout().image_segments(width) > devices.layout().map_segments {
             return Err(Refusal::Because("rows on those that would be left are too narrow"));
         }
-        if Segments::most_in(width, &self.layout, false) == 0 {
+        if Segments::most_in(width, devices.layout(), false) == 0 {
             return Err(Refusal::Because("those that would be left are too small for any data"));
         }
-        match self.segments.excess(width, &self.layout, false) {
+        match self.segments.excess(width, devices.layout(), false) {
             0 if begin => {
                 devices.set_leaving(device, true);
                 Ok(Answer::Begun)
@@ -70,7 +70,7 @@ impl Array {
         if devices.lost() & bit != 0 {
             return Ok(Answer::WasSo);
         }
-        let refused = if self.layout.zoned {
+        let refused = if devices.layout().zoned {
             "a device of a volume on zoned devices can't be left out by command yet"
         } else if self.journal.is(device) || devices.membership().all() & bit == 0 {
             "no data of the volume lies on it"
@@ -85,10 +85,10 @@ impl Array {
 
     /// A device stays after all.
     fn cancel(&mut self, device: u8) -> Result<Answer, Refusal> {
-        if device < self.layout.devices && self.devices.gone() >> device & 1 == 1 {
+        if device < self.layout().devices && self.devices.gone() >> device & 1 == 1 {
             return Err(Refusal::Because("it has left: nothing lies on it any more"));
         }
-        let stays = device < self.layout.devices && self.devices.set_leaving(device, false);
+        let stays = device < self.layout().devices && self.devices.set_leaving(device, false);
         Ok(if stays { Answer::Begun } else { Answer::WasSo })
     }
 }

@@ -19,13 +19,13 @@ impl Blocks {
         let it = *self.op(index);
         let reads = matches!(it.step, Step::Reading | Step::Expanding | Step::Plain);
         let from_device = it.row.is_none() && !it.place.is_nowhere();
-        array.layout.parity && reads && from_device && it.rescued.is_none()
+        array.layout().parity && reads && from_device && it.rescued.is_none()
     }
 
     pub(super) fn begin_rescue(&mut self, index: u8, array: &mut Array, cx: &mut Cx) {
         let place = self.op(index).place;
         self.op(index).rescued = Some(place);
-        let (segment, slot) = array.layout.slot_of(place.byte() / SECTOR as u64);
+        let (segment, slot) = array.layout().slot_of(place.byte() / SECTOR as u64);
         let stripe = array.devices.stripe(segment);
         match Rebuild::on_device(stripe, (segment, slot), place.device()) {
             Some(rebuild) => self.rescue_read(index, rebuild, array, cx),

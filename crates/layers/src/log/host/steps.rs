@@ -54,7 +54,7 @@ impl Blocks {
     ) {
         let place = self.op(index).place;
         if !core::mem::replace(&mut self.op(index).holds, true) {
-            array.segments.pin(array.layout.segment_of(place.byte()));
+            array.segments.pin(array.layout().segment_of(place.byte()));
         }
         let lba = place.byte() / SECTOR as u64;
         let bytes = self.range_bytes(index);
@@ -226,7 +226,7 @@ impl Blocks {
         let it = self.op(index);
         let place = it.place;
         if core::mem::take(&mut it.holds) {
-            array.segments.unpin(array.layout.segment_of(place.byte()));
+            array.segments.unpin(array.layout().segment_of(place.byte()));
         }
     }
 
@@ -343,7 +343,7 @@ impl Blocks {
             array.rows.placed(row, 1, cx);
         }
         if it.holds {
-            array.segments.unpin(array.layout.segment_of(it.place.byte()));
+            array.segments.unpin(array.layout().segment_of(it.place.byte()));
         }
         if it.writes {
             self.written(it.block);

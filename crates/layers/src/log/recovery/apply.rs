@@ -35,7 +35,7 @@ pub fn ask_for_pages(found: &Found, from: u32, array: &mut Array, cx: &mut Cx) {
 
 /// Applies an entry of a row.
 pub fn apply(entry: Entry, array: &mut Array, cx: &mut Cx) -> Applied {
-    if entry.kind == Kind::Data && !array.layout.admits_place(entry.place) {
+    if entry.kind == Kind::Data && !array.layout().admits_place(entry.place) {
         return Applied::Never("a row lists what can't be");
     }
     apply_sound(entry, array, cx)
@@ -77,12 +77,12 @@ fn point(block: u64, place: Place, crc: u32, array: &mut Array) {
     }
     let old = array.pages.map_mut().set(block, place, crc);
     if !place.is_nowhere() && !array.journal.is_place(place) {
-        let segment = array.layout.segment_of(place.byte());
+        let segment = array.layout().segment_of(place.byte());
         array.segments.claim(segment, false);
         array.segments.add(segment, place);
     }
     if !old.is_nowhere() && !array.journal.is_place(old) {
-        array.segments.kill(array.layout.segment_of(old.byte()), old);
+        array.segments.kill(array.layout().segment_of(old.byte()), old);
     }
 }
 

@@ -127,10 +127,10 @@ impl Recovery {
         let step = self.step;
         match step {
             Step::Start => self.start(array, cx),
-            Step::Flush if array.layout.zoned => self.end_of_step(Step::Report(0, 0)),
+            Step::Flush if array.layout().zoned => self.end_of_step(Step::Report(0, 0)),
             Step::Flush => self.end_of_step(Step::Roots(0)),
             Step::Report(device, from) => self.ask_report(device, from, array, cx),
-            Step::Roots(index) if array.layout.zoned => self.read_root_back(index, array, cx),
+            Step::Roots(index) if array.layout().zoned => self.read_root_back(index, array, cx),
             Step::Roots(index) => self.read_root(index, array, cx),
             Step::Claim => self.end_of_claim(array),
             Step::Tops(at) => self.read_top(at, array, cx),
@@ -165,11 +165,11 @@ impl Recovery {
             array.volume.life = 1;
             array.devices.format();
             array.devices.found_all();
-            if !array.layout.zoned {
+            if !array.layout().zoned {
                 return self.go(Step::Journal);
             }
         }
-        for device in 0..array.layout.devices {
+        for device in 0..array.layout().devices {
             self.sent.send(0, Command::Flush { device }, &mut array.devices, cx);
         }
         if let Some(device) = array.journal.device_to_flush() {
@@ -183,7 +183,7 @@ impl Recovery {
         if !self.sent.is_empty() {
             return false;
         }
-        if index == 4 * u32::from(array.layout.devices) {
+        if index == 4 * u32::from(array.layout().devices) {
             return self.choose_root(array, cx);
         }
         let place = ((index / 4) as u8, self.root_place(index, array));
@@ -208,7 +208,7 @@ impl Recovery {
 
     /// Where the root lies that is read as number `index`.
     fn root_place(&self, index: u32, array: &mut Array) -> u64 {
-        array.layout.root_at((index % 2).into(), index / 2 % 2)
+        array.layout().root_at((index % 2).into(), index / 2 % 2)
     }
 
     fn root_read(
@@ -219,11 +219,11 @@ impl Recovery {
         readable: bool,
         array: &mut Array,
     ) {
-        let root = log::open_root(&buf, &array.volume.uuid, at, array.layout.counts);
+        let root = log::open_root(&buf, &array.volume.uuid, at, array.layout().counts);
         let root = root.filter(|_| readable);
-        let root = root.filter(|root| array.layout.admits_root(root));
+        let root = root.filter(|root| array.layout().admits_root(root));
         let newest = self.newest[usize::from(device)];
-        match (array.layout.zoned, root) {
+        match (array.layout().zoned, root) {
             (true, Some(root)) => self.root_found(index.into(), root.number > newest, array),
             (true, None) => self.no_root(index.into(), readable && is_blank(&buf)),
             (false, _) => {}
@@ -251,7 +251,7 @@ impl Recovery {
 
     pub fn choose_root(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
         let best = self.best.take();
-        let whole = match (array.layout.zoned, &best) {
+        let whole = match (array.layout().zoned, &best) {
             (true, best) => {
                 best.as_ref().is_some_and(|(root, _)| self.is_newest(root.number, array))
             }
@@ -273,9 +273,9 @@ impl Recovery {
             give_up(why, cx);
             return false;
         }
-        for at in 0..array.layout.tops() {
+        for at in 0..array.layout().tops() {
             // The directory may have been shorter.
-            let pair = match at.checked_sub(array.layout.directories) {
+            let pair = match at.checked_sub(array.layout().directories) {
                 Some(count) => Some(root.directories + count),
                 None => (at < root.directories).then_some(at),
             };
@@ -283,8 +283,8 @@ impl Recovery {
             let (place, crc, members) =
                 pair.map_or(none, |pair| log::root_pair(&buf, pair as usize));
             array.checkpoint.set_top(at, place, crc);
-            if array.layout.admits_image(place) {
-                let segment = array.layout.segment_of(place.byte());
+            if array.layout().admits_image(place) {
+                let segment = array.layout().segment_of(place.byte());
                 array.devices.membership_mut().claim(segment, members, 0);
             }
         }
@@ -302,7 +302,7 @@ impl Recovery {
     /// Says which devices are older copies, when the volume can't do without them; those that are
     /// `known` to be lost are none.
     fn refuse_stale(&mut self, stale: u16, known: u16, array: &mut Array, cx: &mut Cx) {
-        let (lost, devices) = (array.devices.lost(), 0..array.layout.devices);
+        let (lost, devices) = (array.devices.lost(), 0..array.layout().devices);
         let known = lost | known;
         for device in devices.filter(|device| (stale & !known) >> device & 1 == 1) {
             let has_root = self.newest[usize::from(device)] > 0;
@@ -310,7 +310,7 @@ impl Recovery {
                 cx.tell(Event::Older { device });
             }
         }
-        let why = match array.layout.parity {
+        let why = match array.layout().parity {
             true => "more devices are missing or stale than parity makes up for",
             false => "a device lacks a root that was on all devices, and all are needed",
         };
@@ -323,7 +323,7 @@ impl Recovery {
         if planted(Bug::OlderBelieved) {
             return 0;
         }
-        let devices = usize::from(array.layout.devices);
+        let devices = usize::from(array.layout().devices);
         let newest = &self.newest[..devices];
         let stale = newest.iter().enumerate().filter(|(_, newest)| **newest < number);
         stale.fold(0, |set, (device, _)| set | 1 << device)
@@ -335,7 +335,7 @@ impl Recovery {
 
     /// Reads the images that the root points at, from number `at` on.
     fn read_top(&mut self, at: u32, array: &mut Array, cx: &mut Cx) -> bool {
-        if at == array.layout.tops() {
+        if at == array.layout().tops() {
             return array.pages.loads().is_idle() && self.go(Step::Replay);
         }
         let (place, crc) = array.checkpoint.top(at);
@@ -350,7 +350,7 @@ impl Recovery {
             give_up("the root points beyond the devices", cx);
             return false;
         }
-        let page = match at.checked_sub(array.layout.directories) {
+        let page = match at.checked_sub(array.layout().directories) {
             Some(number) => (Kind::Counts, number),
             None => (Kind::Directory, at),
         };
@@ -405,13 +405,13 @@ impl Recovery {
 
     /// Finds out what nothing needs; of a zoned device that has to be erased.
     pub fn clean(&mut self, array: &mut Array) -> bool {
-        let (zones, zoned) = (array.devices.zones(), array.layout.zoned);
+        let (zones, zoned) = (array.devices.zones(), array.layout().zoned);
         let dirty = |at| zoned && (zones.is_dirty(at) || zones.failed(at) != 0);
         let membership = array.devices.membership();
         let lacking = membership.lacking();
         array.segments.set_width(membership.current().width());
         array.segments.rebuild(dirty, |at| membership.of(at).width());
-        for segment in 0..array.layout.segments {
+        for segment in 0..array.layout().segments {
             if array.segments.is_unused(segment) {
                 array.devices.membership_mut().release(segment);
             }
@@ -426,7 +426,7 @@ impl Recovery {
             return false;
         }
         let new = self.mode == Mode::Format;
-        if new && array.devices.zones().spoiled() > array.layout.spoiled() {
+        if new && array.devices.zones().spoiled() > array.layout().spoiled() {
             give_up("too many zones are out of use, or shorter than they seem", cx);
             return false;
         }

@@ -226,16 +226,16 @@ impl Replay {
         for stream in 0..STREAMS {
             let chain = &self.chains[stream];
             let Some((at, stripe)) = chain.at.filter(|_| chain.next.is_none()) else { continue };
-            if at.segment >= array.layout.segments || at.slot >= array.layout.slots {
+            if at.segment >= array.layout().segments || at.slot >= array.layout().slots {
                 self.chains[stream].at = None;
                 continue;
             }
             // What can't be read there is made from the other members.
             array.devices.membership_mut().claim_rows(at.segment, stripe.members());
             let buf = self.bufs.pop().expect("a buffer for each chain");
-            let pages = array.layout.head_pages(at.sector == 0);
+            let pages = array.layout().head_pages(at.sector == 0);
             let device = stripe.device(at.segment, at.slot, 0);
-            let lba = array.layout.lba(at);
+            let lba = array.layout().lba(at);
             let into = Target::Meta { buf, pages };
             let command = Command::Read { device, lba, into, cause: Cause::Map };
             self.sent.send(stream as u16, command, &mut array.devices, cx);
@@ -252,7 +252,7 @@ impl Replay {
     /// A head was read from its device, or `was_made` from the others, or could not be.
     fn head_read(&mut self, stream: u16, buf: MetaBuf, was_made: bool, array: &mut Array) {
         let (at, _) = self.chains[stream as usize].at.expect("the chain goes on");
-        let lba = array.layout.lba(at);
+        let lba = array.layout().lba(at);
         let head = self.next_head(stream, &buf, lba);
         array.journal.row_knows(head.map_or(0, |head| head.journal));
         array.devices.membership_mut().claim_lack(at.segment, head.map_or(0, |head| head.lacking));
@@ -279,7 +279,7 @@ impl Replay {
             unreachable!("a head comes back")
         };
         let found = !failed && self.next_head(stream, &buf, lba).is_some();
-        if !found && array.layout.parity {
+        if !found && array.layout().parity {
             return array.salvage.ask(Wanted::Chain(stream), (device, lba, pages), buf, cx);
         }
         if failed {
@@ -315,8 +315,8 @@ impl Replay {
         self.expected += 1;
         self.durable = self.durable.max(found.head.durable);
         let (after, ahead) =
-            (array.layout.after(found.at, found.head.first_sectors), found.head.next);
-        let on = Stripe::new(found.head.next_members, array.layout.parity);
+            (array.layout().after(found.at, found.head.first_sectors), found.head.next);
+        let on = Stripe::new(found.head.next_members, array.layout().parity);
         let stripe = array.devices.stripe(found.at.segment);
         let chain = &mut self.chains[stream];
         chain.at = after.map(|at| (at, stripe));

@@ -13,10 +13,10 @@ use crate::log::recovery::{Recovery, Step};
 impl Recovery {
     /// Asks a device for its zones from number `from` on.
     pub fn ask_report(&mut self, device: u8, from: u32, array: &mut Array, cx: &mut Cx) -> bool {
-        if device == array.layout.devices {
+        if device == array.layout().devices {
             return self.all_told(array);
         }
-        if from >= ROOT_ZONES + array.layout.segments || array.devices.has_lost(device) {
+        if from >= ROOT_ZONES + array.layout().segments || array.devices.has_lost(device) {
             return self.go(Step::Report(device + 1, 0));
         }
         let Some(into) = self.report.take() else { return false };
@@ -37,10 +37,10 @@ impl Recovery {
         let Step::Report(_, from) = self.step else {
             unreachable!("a device was asked for its zones")
         };
-        let all = ROOT_ZONES + array.layout.segments;
+        let all = ROOT_ZONES + array.layout().segments;
         let told = result.map_or(0, |verdict| verdict.bytes / SEGMENT_BYTES as u32);
         let told = told.min(all - from);
-        let least = array.layout.slots * array.layout.chunk;
+        let least = array.layout().slots * array.layout().chunk;
         for index in 0..told {
             let Some(it) = report::segment(buf.pages(), index as usize) else {
                 return give_up("a device's report makes no sense", cx);

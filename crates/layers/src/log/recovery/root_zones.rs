@@ -29,7 +29,7 @@ impl Search {
 impl Recovery {
     /// Erases the next zone of roots of a new volume; false when there is none.
     pub fn erase_roots(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
-        let (devices, sectors) = (array.layout.devices, u64::from(array.layout.column));
+        let (devices, sectors) = (array.layout().devices, u64::from(array.layout().column));
         if self.mode() != Mode::Format || self.search.erased == devices || cx.room() < 8 {
             return false;
         }
@@ -49,7 +49,7 @@ impl Recovery {
         if !self.sent.is_empty() {
             return false;
         }
-        if index == ROOT_ZONES * u32::from(array.layout.devices) {
+        if index == ROOT_ZONES * u32::from(array.layout().devices) {
             return self.choose_root(array, cx);
         }
         let (device, zone) = ((index / ROOT_ZONES) as u8, index % ROOT_ZONES);
@@ -91,7 +91,7 @@ impl Recovery {
     pub fn is_newest(&mut self, number: u64, array: &mut Array) -> bool {
         let doubtful = self.search.doubtful;
         let newest = self.newest;
-        (0..usize::from(array.layout.devices))
+        (0..usize::from(array.layout().devices))
             .any(|device| newest[device] == number && doubtful >> device & 1 == 0)
     }
 }

@@ -57,7 +57,7 @@ impl With<'_> {
 
     /// The device of a chunk of the row, or of its parity.
     fn device_of(&self, chunk: u32) -> u8 {
-        let width = self.array.layout.width();
+        let width = self.array.layout().width();
         let At { segment, slot, .. } = self.found.at;
         let stripe = self.array.devices.stripe(segment);
         match chunk == width {
@@ -76,10 +76,10 @@ impl With<'_> {
     /// The first sector of a chunk of the row that is not in its zone, and where the chunk ends.
     fn lacking(&self, chunk: u32) -> Option<(u64, u64)> {
         let at = self.found.at;
-        let (device, first) = (self.device_of(chunk), self.array.layout.lba(at));
+        let (device, first) = (self.device_of(chunk), self.array.layout().lba(at));
         let end = first + u64::from(self.sectors_of(chunk));
-        let begin = self.array.layout.lba(At { slot: 0, sector: 0, ..at });
-        let usable = self.array.layout.zoned
+        let begin = self.array.layout().lba(At { slot: 0, sector: 0, ..at });
+        let usable = self.array.layout().zoned
             && !self.array.devices.has_lost(device)
             && !self.array.devices.zones().has_failed(at.segment, device);
         let sent = usable
@@ -89,13 +89,13 @@ impl With<'_> {
 
     /// The chunks that the row has, and its parity, as a set of bits.
     fn chunks(&self) -> u32 {
-        let parity = u32::from(self.array.layout.parity) << self.array.layout.width();
+        let parity = u32::from(self.array.layout().parity) << self.array.layout().width();
         ((1 << self.found.head.chunks) - 1) | parity
     }
 
     /// Whether any of these chunks is not in its zone and could still come there.
     fn lacks_any(&self, chunks: u32) -> bool {
-        (0..=self.array.layout.width())
+        (0..=self.array.layout().width())
             .any(|chunk| chunks >> chunk & 1 == 1 && self.lacking(chunk).is_some())
     }
 
@@ -105,21 +105,21 @@ impl With<'_> {
     fn never_came(&self, chunks: u32) -> bool {
         let at = self.found.at;
         let mut absent = 0;
-        for chunk in (0..=self.array.layout.width()).filter(|chunk| chunks >> chunk & 1 == 1) {
+        for chunk in (0..=self.array.layout().width()).filter(|chunk| chunks >> chunk & 1 == 1) {
             let (device, sectors) = (self.device_of(chunk), self.sectors_of(chunk));
             let unwritten =
-                self.array.devices.is_unwritten(device, self.array.layout.lba(at), sectors);
+                self.array.devices.is_unwritten(device, self.array.layout().lba(at), sectors);
             absent += u32::from(unwritten || self.array.devices.has_lost(device));
         }
-        self.array.layout.zoned
-            && (absent > u32::from(self.array.layout.parity) || self.lacks_any(chunks))
+        self.array.layout().zoned
+            && (absent > u32::from(self.array.layout().parity) || self.lacks_any(chunks))
     }
 
     /// The number of a chunk of the row, that of the parity being the greatest.
     fn number_of(&self, chunk: Chunk) -> u32 {
         match chunk {
             Chunk::Data(chunk) => chunk.into(),
-            Chunk::Parity => self.array.layout.width(),
+            Chunk::Parity => self.array.layout().width(),
         }
     }
 
@@ -163,10 +163,10 @@ impl Verify {
     fn read_row(&mut self, with: &mut With, cx: &mut Cx) -> Option<()> {
         let (head, at) = (with.found.head, with.found.at);
         let (width, most) =
-            (with.array.layout.width(), with.array.devices.stripe(at.segment).width());
-        let (chunks, full) = (head.chunks.into(), with.array.layout.chunk);
+            (with.array.layout().width(), with.array.devices.stripe(at.segment).width());
+        let (chunks, full) = (head.chunks.into(), with.array.layout().chunk);
         let first = if chunks > 1 { full..=full } else { 1..=full - at.sector };
-        let last = if chunks > 1 && with.array.layout.parity { full..=full } else { 1..=full };
+        let last = if chunks > 1 && with.array.layout().parity { full..=full } else { 1..=full };
         let sane = (1..=most).contains(&chunks)
             && first.contains(&head.first_sectors)
             && last.contains(&head.last_sectors);
@@ -174,12 +174,12 @@ impl Verify {
             return None;
         }
         self.step = Step::Reading;
-        let parity = with.array.layout.parity.then_some(width);
+        let parity = with.array.layout().parity.then_some(width);
         for chunk in (0..chunks).chain(parity) {
             let sectors = with.sectors_of(chunk);
             let buffer = Buffer::row(0, chunk);
             let into = Target::Data(with.array.buffers.at(buffer).view_mut_sectors(0, sectors));
-            let (device, lba) = (with.device_of(chunk), with.array.layout.lba(at));
+            let (device, lba) = (with.device_of(chunk), with.array.layout().lba(at));
             let command = Command::Read { device, lba, into, cause: Cause::Map };
             with.send(chunk, command, cx);
         }
@@ -188,13 +188,13 @@ impl Verify {
 
     /// All that can be read is there.
     fn row_came(&mut self, with: &mut With, cx: &mut Cx) -> Option<bool> {
-        let width = with.array.layout.width();
+        let width = with.array.layout().width();
         let unread = self.bad & !(1 << width);
         // A head that is wrong on its device would be lost with the next parity.
-        self.bad |= u32::from(with.found.was_made && !with.array.layout.zoned);
+        self.bad |= u32::from(with.found.was_made && !with.array.layout().zoned);
         let bad = self.bad;
         let data = bad & !(1 << width);
-        match (data.count_ones(), bad == data && with.array.layout.parity) {
+        match (data.count_ones(), bad == data && with.array.layout().parity) {
             (0, _) => self.step = Step::Entry(0),
             (1, true) => self.mend_chunk(data.trailing_zeros(), with),
             _ if with.never_came(bad) => return None,
@@ -260,10 +260,11 @@ impl Verify {
         let stripe = with.array.devices.stripe(at.segment);
         let chunk = (0..u32::from(head.chunks))
             .find(|chunk| stripe.device(at.segment, at.slot, *chunk) == entry.place.device());
-        let first = with.array.layout.lba(at) * SECTOR as u64;
+        let first = with.array.layout().lba(at) * SECTOR as u64;
         let byte = entry.place.byte().checked_sub(first);
         let (Some(chunk), Some(byte)) = (chunk, byte) else { return None };
-        if byte + u64::from(entry.place.len()) > u64::from(with.array.layout.chunk) * SECTOR as u64
+        if byte + u64::from(entry.place.len())
+            > u64::from(with.array.layout().chunk) * SECTOR as u64
         {
             return None;
         }
@@ -276,10 +277,10 @@ impl Verify {
 
     /// Writes what the row lacks: a chunk that was made from the others, or the parity.
     fn restore(&mut self, with: &mut With, cx: &mut Cx) {
-        let width = with.array.layout.width();
-        let (parity, mended) = (with.array.layout.parity, self.mended);
+        let width = with.array.layout().width();
+        let (parity, mended) = (with.array.layout().parity, self.mended);
         let all = with.chunks();
-        if with.array.layout.zoned && !with.lacks_any(all) {
+        if with.array.layout().zoned && !with.lacks_any(all) {
             self.step = Step::Over;
             return;
         }
@@ -297,7 +298,7 @@ impl Verify {
 
     fn write_back(&mut self, chunk: u32, with: &mut With, cx: &mut Cx) {
         let (at, stream) = (with.found.at, with.found.head.stream);
-        let (device, first) = (with.device_of(chunk), with.array.layout.lba(at));
+        let (device, first) = (with.device_of(chunk), with.array.layout().lba(at));
         let all = (first, first + u64::from(with.sectors_of(chunk)));
         let (lba, end) = with.lacking(chunk).unwrap_or(all);
         let sectors = (end - lba) as u32;
@@ -360,7 +361,7 @@ impl Verify {
         let Verify { bad, mended, .. } = *self;
         if crc == listed {
             self.step = Step::Entry(index + 1);
-        } else if with.array.layout.parity && bad == 0 && mended.is_none() {
+        } else if with.array.layout().parity && bad == 0 && mended.is_none() {
             self.mend_chunk(chunk, with);
         } else {
             return false;

@@ -12,14 +12,14 @@ impl Array {
     /// A command failed: is its zone, its device or the volume lost?
     pub fn judge(&mut self, op: Op, command: &Command, error: DeviceError, cx: &mut Cx) {
         let Some(device) = command.device() else { return };
-        if self.layout.zoned && self.zone_failed(op, command, error, cx) {
+        if self.layout().zoned && self.zone_failed(op, command, error, cx) {
             return;
         }
         cx.counters().device_errors += 1;
         let writes = match command {
             Command::Flush { .. } if planted(Bug::FlushUnheard) => return,
             // What a block device was to forget it may remember; zones are written again.
-            Command::Reset { .. } => self.layout.zoned,
+            Command::Reset { .. } => self.layout().zoned,
             _ => matches!(command, Command::Program { .. } | Command::Flush { .. }),
         };
         if self.journal.is(device) {
@@ -46,7 +46,7 @@ impl Array {
         if error != DeviceError::Media || self.devices.has_lost(*device) {
             return false;
         }
-        let Some((segment, _)) = self.layout.zone_of(*lba) else {
+        let Some((segment, _)) = self.layout().zone_of(*lba) else {
             self.checkpoint.roots_mut().fail(*device, *lba);
             return true;
         };

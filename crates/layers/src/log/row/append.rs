@@ -53,13 +53,13 @@ impl Array {
     /// Where a write of a block goes.
     pub fn to_write(&self, block: u64) -> To {
         let old = self.pages.map().place(block);
-        let segment = (!old.is_nowhere()).then(|| self.layout.segment_of(old.byte()));
+        let segment = (!old.is_nowhere()).then(|| self.layout().segment_of(old.byte()));
         To { stream: self.segments.stream_of_write(segment), what: What::Write }
     }
 
     /// Where a copy of what lies at `place` goes.
     pub fn to_copy(&self, place: Place) -> To {
-        let segment = self.layout.segment_of(place.byte());
+        let segment = self.layout().segment_of(place.byte());
         To { stream: self.segments.stream_of_copy(segment), what: What::Copy }
     }
 
@@ -80,7 +80,7 @@ impl Array {
             What::Copy => false,
             What::Repair => true,
         };
-        shared && self.segments.free() < self.layout.reserve
+        shared && self.segments.free() < self.layout().reserve
     }
 
     /// The row that takes `len` bytes, and where in it. `None` when there is none now.
@@ -88,7 +88,7 @@ impl Array {
         if self.must_wait(to) {
             return None;
         }
-        let (layout, starting) = (self.layout, cx.life() == Life::Starting);
+        let (layout, starting) = (*self.layout(), cx.life() == Life::Starting);
         let floor = |rows: &Rows, durability: &Durability| match to.what {
             What::Copy if starting => layout.restore_floor(),
             What::Copy => copies_floor(&layout, rows, durability),
@@ -110,7 +110,7 @@ impl Array {
         {
             (item.heir, item.replaced) = (heir, replaced);
         }
-        self.segments.kill(self.layout.segment_of(old.byte()), old);
+        self.segments.kill(self.layout().segment_of(old.byte()), old);
     }
 
     /// A block's record is in its row, new or from another place: the map points there.
@@ -124,7 +124,7 @@ impl Array {
         }
         let old = self.pages.map_mut().set(block, place, crc);
         self.segments.add(segment, place);
-        let from = from.map(|place| self.layout.segment_of(place.byte()));
+        let from = from.map(|place| self.layout().segment_of(place.byte()));
         self.segments.aged(segment, from);
         self.bury(old, stamp);
     }
