@@ -76,7 +76,7 @@ impl Array {
         {
             return false;
         }
-        let of_host = self.rows.iter().filter(|it| it.is_unsealed() && it.of_host);
+        let of_host = self.rows.iter().filter(|it| it.is_unsealed() && it.is_of_host());
         let filling = of_host.map(|it| it.stamp).min();
         self.durability.begin_flush(self.layout().devices, filling);
         for device in 0..self.layout().devices {

@@ -452,7 +452,7 @@ impl Blocks {
         }
         array.rows.placed(row, 1, cx);
         let it = &array.rows[row];
-        if it.of_host {
+        if it.is_of_host() {
             array.durability.host_published(it.stamp);
         }
     }

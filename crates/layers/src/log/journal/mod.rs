@@ -255,7 +255,7 @@ impl Journal {
     /// Whether a row's buffers are needed although it is written.
     pub fn holds(&self, index: u8, row: &Row, durable: u64) -> bool {
         let copied = self.making.is_some_and(|making| making.rows >> index & 1 == 1);
-        copied || self.is_ready() && row.of_host && row.seq > durable
+        copied || self.is_ready() && row.is_of_host() && row.seq > durable
     }
 
     /// Tells how many records rows need, and how many flushes sealed rows all the same.

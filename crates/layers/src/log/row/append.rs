@@ -5,7 +5,7 @@
 //! took its block over while this one was still open.
 
 use hostftl_core::Command;
-use hostftl_format::log::{GRAIN, Kind, Place};
+use hostftl_format::log::{Kind, Place};
 
 use crate::kit::Life;
 use crate::kit::shell::Ended;
@@ -190,8 +190,9 @@ impl Array {
         let item =
             it.push(Item { kind, block, place, crc, heir: NO_HEIR, replaced: 0, chunk, byte });
         it.placing += 1;
-        let is_copy = to.what != What::Write;
-        it.copied[chunk as usize] += if is_copy { len.next_multiple_of(GRAIN) } else { 0 };
+        if to.what != What::Write {
+            it.fill.mark_copy(chunk, len);
+        }
         Some((row, item))
     }
 

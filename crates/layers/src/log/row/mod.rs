@@ -7,6 +7,7 @@
 //! - A row gets its sequence number when it is sealed; from then on no item changes.
 
 pub(in crate::log) mod append;
+mod fill;
 pub(in crate::log) mod rows;
 pub(in crate::log) mod streams;
 #[cfg(test)]
@@ -15,9 +16,10 @@ mod tests;
 use alloc::vec::Vec;
 
 use hostftl_core::{MetaBuf, SECTOR};
-use hostftl_format::log::{Kind, Place};
+use hostftl_format::log::{Kind, Place, room};
 
 use crate::log::layout::{At, Layout};
+use crate::log::row::fill::Fill;
 use crate::log::row::streams::is_of_host;
 use crate::log::stripe::Stripe;
 
@@ -91,30 +93,20 @@ pub struct Row {
     pub at: At,
     /// On which devices.
     pub stripe: Stripe,
-    /// Bytes of each chunk.
-    pub size: u32,
-    /// The chunk that is filled now.
-    pub chunk: u8,
-    /// Bytes used of each chunk.
-    pub used: [u32; 16],
-    /// Bytes of each chunk that are copies.
-    pub copied: [u32; 16],
+    /// How far its chunks are filled.
+    pub fill: Fill,
     /// Whether it lists trims.
     pub has_trims: bool,
     /// Pages of the head.
     pub head_pages: u32,
     /// See the module text.
     pub items: Vec<Item>,
-    /// Entries that the head has room for.
-    pub most_items: u32,
     /// Commands under way that bring data.
     placing: u32,
     /// Commands under way that seal or write it.
     pub pending: u32,
     /// How far sealing has come.
     pub stage: Stage,
-    /// Whether it is for the host's data.
-    pub of_host: bool,
     /// The segment where the stream goes on after this one.
     pub ahead: u32,
     /// Head pages: the last is the head, the first its copy where one chunk is mirrored.
@@ -133,18 +125,13 @@ impl Row {
             stream: 0,
             at: At::default(),
             stripe: Stripe::default(),
-            size: 0,
-            chunk: 0,
-            used: [0; 16],
-            copied: [0; 16],
+            fill: Fill::default(),
             has_trims: false,
             head_pages: 0,
             items: Vec::with_capacity(layout.head_entries(true) as usize),
-            most_items: 0,
             placing: 0,
             pending: 0,
             stage: Stage::Fill(0),
-            of_host: false,
             ahead: 0,
             heads: (0..2).map(|_| MetaBuf::new(pages as usize)).collect(),
         }
@@ -183,15 +170,22 @@ impl Row {
         (self.stamp, self.first_order) = (stamp, 0);
         self.stream = stream;
         (self.at, self.stripe) = (at, stripe);
-        self.size = (layout.chunk - at.sector) * SECTOR as u32;
-        self.chunk = 0;
-        (self.used, self.copied, self.has_trims) = ([0; 16], [0; 16], false);
+        self.has_trims = false;
         self.head_pages = layout.head_pages(full);
-        self.used[0] = self.head_pages * 4096;
+        let (chunks, size) = (if full { stripe.width() } else { 1 }, layout.chunk - at.sector);
+        self.fill = Fill::new(chunks, size * SECTOR as u32, self.head_pages * 4096);
         self.items.clear();
-        self.most_items = layout.head_entries(full);
         self.stage = Stage::Fill(0);
-        self.of_host = is_of_host(stream);
+    }
+
+    /// Whether it is for the host's data.
+    pub fn is_of_host(&self) -> bool {
+        is_of_host(self.stream)
+    }
+
+    /// Whether the head has no room for one more item.
+    fn is_listed_full(&self) -> bool {
+        self.items.len() as u32 >= room(self.head_pages)
     }
 
     /// Whether it can still change what it lists.
@@ -206,27 +200,12 @@ impl Row {
 
     /// Takes room for a record of `len` bytes: the chunk and the byte in it. `None` when full.
     pub fn take(&mut self, len: u32) -> Option<(u8, u32)> {
-        if self.items.len() as u32 >= self.most_items {
-            return None;
-        }
-        let room = len.next_multiple_of(hostftl_format::log::GRAIN);
-        while self.used[self.chunk as usize] + room > self.size {
-            if u32::from(self.chunk) + 1 == self.most_chunks() {
-                return None;
-            }
-            self.chunk += 1;
-        }
-        let byte = self.used[self.chunk as usize];
-        self.used[self.chunk as usize] += room;
-        Some((self.chunk, byte))
+        if self.is_listed_full() { None } else { self.fill.take(len) }
     }
 
     /// Whether a record of `len` bytes would follow the last one in the same chunk.
     pub fn continues(&self, len: u32) -> bool {
-        let room = len.next_multiple_of(hostftl_format::log::GRAIN);
-        self.phase == Phase::Filling
-            && (self.items.len() as u32) < self.most_items
-            && self.used[self.chunk as usize] + room <= self.size
+        self.phase == Phase::Filling && !self.is_listed_full() && self.fill.continues(len)
     }
 
     /// Whether nothing was put in.
@@ -237,7 +216,7 @@ impl Row {
     /// Notes an item for which room was taken; returns its number.
     pub fn push(&mut self, item: Item) -> u32 {
         assert!(self.phase == Phase::Filling, "items go into a row that is filled");
-        assert!((self.items.len() as u32) < self.most_items, "the head has room for the item");
+        assert!(!self.is_listed_full(), "the head has room for the item");
         self.items.push(item);
         self.items.len() as u32 - 1
     }
@@ -253,20 +232,10 @@ impl Row {
     /// Sectors that chunk `chunk` takes on its device.
     pub fn sectors(&self, layout: &Layout, chunk: u32) -> u32 {
         // Parity is of whole chunks, so that it can be used without knowing the row.
-        if chunk + 1 < self.used_chunks() || layout.parity && self.used_chunks() > 1 {
+        if chunk + 1 < self.fill.chunks() || layout.parity && self.fill.chunks() > 1 {
             return layout.chunk;
         }
-        let used = self.used[chunk as usize].div_ceil(SECTOR as u32);
-        used.next_multiple_of(layout.align).min(self.size / SECTOR as u32)
-    }
-
-    /// Data chunks that it may have.
-    fn most_chunks(&self) -> u32 {
-        if self.at.sector == 0 { self.stripe.width() } else { 1 }
-    }
-
-    /// Data chunks that have anything.
-    pub fn used_chunks(&self) -> u32 {
-        u32::from(self.chunk) + 1
+        let used = self.fill.used(chunk).div_ceil(SECTOR as u32);
+        used.next_multiple_of(layout.align).min(self.fill.size() / SECTOR as u32)
     }
 }

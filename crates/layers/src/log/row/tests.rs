@@ -41,8 +41,8 @@ fn records_lie_one_behind_the_other_and_none_in_two_chunks() {
 fn behind_a_short_row_there_is_room_for_one_chunk() {
     let (layout, mut row) = open(16);
     while row.take(4096).is_some_and(|(chunk, byte)| row.push(item(chunk, byte)) < u32::MAX) {}
-    assert_eq!(row.used_chunks(), 1);
-    assert!(row.used[0] <= (layout.chunk - 16) * 512);
+    assert_eq!(row.fill.chunks(), 1);
+    assert!(row.fill.used(0) <= (layout.chunk - 16) * 512);
 }
 
 #[test]

@@ -327,7 +327,7 @@ impl Rows {
         for stream in 0..self.streams.len() {
             let Some(row) = self.streams[stream].filling else { continue };
             let it = &self[row];
-            let asked = durability.wants(it.stamp, it.of_host);
+            let asked = durability.wants(it.stamp, it.is_of_host());
             if asked && it.is_empty() {
                 all = false;
             } else if asked {
@@ -366,7 +366,7 @@ impl Rows {
             let slot = (row.at.segment, row.at.slot);
             let chunk = row.stripe.chunk_on(slot.0, slot.1, place.device())?;
             // Behind a row that was sealed early the slot may hold the next one.
-            let inside = byte < row.used[chunk as usize].into() || planted(Bug::RowOfSlot);
+            let inside = byte < row.fill.used(chunk.into()).into() || planted(Bug::RowOfSlot);
             inside.then_some((index as u8, chunk, byte as u32))
         })
     }
@@ -381,7 +381,7 @@ impl Rows {
             if !it.is_empty() {
                 let min = |of: Option<u64>| Some(of.map_or(it.stamp, |of| of.min(it.stamp)));
                 first.any = min(first.any);
-                first.host = if it.of_host { min(first.host) } else { first.host };
+                first.host = if it.is_of_host() { min(first.host) } else { first.host };
             }
         }
         first

@@ -48,7 +48,7 @@ impl Rows {
         if it.placing > 0 || !with.durability.may_seal() {
             return false;
         }
-        let (stamp, of_host) = (it.stamp, it.of_host);
+        let (stamp, of_host) = (it.stamp, it.is_of_host());
         // The numbers of a stream's rows go up from place to place.
         let before = |row: &Row| row.is_unsealed() && row.stream == it.stream && row.stamp < stamp;
         if self.iter().any(before) || with.journal.is_unsure(&it.items) {
@@ -79,7 +79,7 @@ impl Rows {
         self.go(row, Phase::Sealing);
         let it = &mut self[row];
         it.seq = seq;
-        let last = it.used_chunks() - 1;
+        let last = it.fill.chunks() - 1;
         let head = Head {
             seq,
             durable: with.durability.durable(),
@@ -114,7 +114,7 @@ impl Rows {
         let it = &self[row];
         let before =
             |other: &Row| other.has_trims && other.is_unsealed() && other.stream != it.stream;
-        if !it.of_host {
+        if !it.is_of_host() {
             return None;
         }
         self.iter().position(before).map(|index| index as u8)
@@ -131,7 +131,7 @@ impl Rows {
     /// Step 0 puts the head before the data, step `n` zeros behind chunk `n − 1`.
     fn fill_step(&mut self, row: u8, step: u8, with: &mut Sealing, cx: &mut Cx) -> bool {
         let it = &mut self[row];
-        let (chunks, size) = (it.used_chunks(), it.size);
+        let (chunks, size) = (it.fill.chunks(), it.fill.size());
         if u32::from(step) > chunks {
             let over = it.pending == 0;
             if over {
@@ -144,7 +144,7 @@ impl Rows {
             let buf = it.heads.pop().expect("a row has two heads");
             (Piece::Meta { buf, pages: it.head_pages }, 0, 0)
         } else {
-            let used = it.used[usize::from(step) - 1];
+            let used = it.fill.used(u32::from(step) - 1);
             (Piece::Zeros(size - used), u32::from(step) - 1, used)
         };
         if at == size {
@@ -162,7 +162,7 @@ impl Rows {
         if it.pending > 0 {
             return false;
         }
-        let (chunks, size) = (it.used_chunks(), it.size);
+        let (chunks, size) = (it.fill.chunks(), it.fill.size());
         if u32::from(chunk) >= chunks {
             it.stage = Stage::Write(0);
             return true;
@@ -218,7 +218,7 @@ impl Rows {
             return false;
         }
         let it = &mut self[row];
-        let copies = it.used_chunks() + u32::from(layout.parity);
+        let copies = it.fill.chunks() + u32::from(layout.parity);
         it.stage = Stage::Write(chunk + 1);
         it.pending += 1;
         if index + 1 == copies {
@@ -227,7 +227,7 @@ impl Rows {
         }
         let (gather, tally) = self.chunk_of(row, index, with);
         let it = &self[row];
-        let (at, parity) = (it.at, index == it.used_chunks());
+        let (at, parity) = (it.at, index == it.fill.chunks());
         let device = match parity {
             true => it.stripe.parity_device(at.segment, at.slot),
             false => it.stripe.device(at.segment, at.slot, index),
@@ -243,7 +243,7 @@ impl Rows {
     fn chunk_of(&mut self, row: u8, index: u32, with: &mut Sealing) -> (Gather, Tally) {
         let layout = self.layout;
         let it = &mut self[row];
-        let (parity, chunks) = (index == it.used_chunks(), it.used_chunks());
+        let (parity, chunks) = (index == it.fill.chunks(), it.fill.chunks());
         let mut gather = Gather::new();
         if parity && chunks > 1 {
             let sectors = it.sectors(&layout, 0);
@@ -253,8 +253,8 @@ impl Rows {
         }
         // The parity of one chunk is the same once more.
         let chunk = if parity { 0 } else { index };
-        let (sectors, used) = (it.sectors(&layout, chunk), it.used[chunk as usize]);
-        let copied = it.copied[chunk as usize].div_ceil(SECTOR as u32);
+        let (sectors, used) = (it.sectors(&layout, chunk), it.fill.used(chunk));
+        let copied = it.fill.copied(chunk).div_ceil(SECTOR as u32);
         let head = if chunk == 0 { it.head_pages * BLOCK as u32 } else { 0 };
         if chunk == 0 {
             let buf = it.heads.pop().expect("a row has two heads");
