@@ -22,32 +22,32 @@ impl Devices {
 
     /// Of the devices that came, those of `returning` were there before.
     pub fn with_old(mut self, returning: u16) -> Self {
-        self.returning = returning & self.fresh;
+        self.newcomers = self.newcomers.with_old(returning);
         self
     }
 
     /// Whether a device came that was there before, and nothing is known of what it has.
     pub fn is_returning(&self, device: u8) -> bool {
-        (self.fresh & self.returning) >> device & 1 == 1
+        self.newcomers.is_returning(device)
     }
 
     /// The newest root of a device that is back says that it has all rows up to this one.
     pub fn has(&mut self, device: u8, seq: u64) {
-        self.has[usize::from(device)] = seq;
+        self.newcomers.has(device, seq);
     }
 
     /// The volume is new: something is to lie on each device.
     pub fn format(&mut self) {
-        (self.out, self.entering) = (0, 0);
+        self.told.out = 0;
     }
 
     /// What the root says that recovery found.
     pub fn found(&mut self, root: &Root) {
         let places = self.places();
-        self.out = (root.out | !root.known) & places;
-        self.entering = self.fresh & !root.known;
+        self.told.out = (root.out | !root.known) & places;
+        let entering = self.newcomers.found(root.known);
         if !planted(Bug::GrownEarly) {
-            self.membership.leave(self.entering);
+            self.membership.leave(entering);
         }
     }
 
@@ -58,36 +58,32 @@ impl Devices {
 
     /// The devices of which a root knows that is written now.
     pub fn known(&self) -> u16 {
-        self.places() & !self.entering
+        self.places() & !self.newcomers.entering()
     }
 
     /// Devices that came get the roots from now on, and are not lost any more when one is durable
     /// that says what they lack. Whether there are any.
     pub fn join(&mut self, may_get: impl Fn(u32) -> bool) -> bool {
-        let fresh = core::mem::take(&mut self.fresh);
+        let fresh = self.newcomers.join();
         let lacks = if planted(Bug::NewcomerWhole) { 0 } else { fresh };
         for device in bits(lacks) {
-            match (self.returning >> device & 1, self.has[device]) {
-                (1, has @ 1..) => self.membership.begin_again(device as u8, has, &may_get),
-                _ => self.membership.begin_anew(device as u8),
+            match self.newcomers.last_row(device) {
+                Some(has) => self.membership.begin_again(device as u8, has, &may_get),
+                None => self.membership.begin_anew(device as u8),
             }
         }
-        self.joining |= fresh;
         fresh != 0
     }
 
     /// A device failed again that had come.
     pub fn stop_joining(&mut self, device: u8) {
-        let came = (self.fresh | self.joining) & 1 << device;
-        self.fresh &= !came;
-        self.joining &= !came;
+        let came = self.newcomers.stop(device);
         self.enter(came);
     }
 
     /// From now on these belong, if they did not.
     fn enter(&mut self, devices: u16) {
-        let new = self.entering & devices;
-        self.entering &= !new;
+        let new = self.newcomers.enter(devices);
         self.belong(new & !self.spare);
     }
 
@@ -100,7 +96,7 @@ impl Devices {
     /// A spare takes the place of a lost device that has none yet, which leaves.
     pub fn take_spare(&mut self) {
         let lost = self.lost & self.membership.all() & !(self.leaving | self.untrusted());
-        let ready = self.spare & !(self.lost | self.entering);
+        let ready = self.spare & !(self.lost | self.newcomers.entering());
         if lost != 0 && ready != 0 && self.membership.is_complete() {
             let lowest = |set: u16| set & set.wrapping_neg();
             let comes = lowest(ready);
@@ -119,19 +115,18 @@ impl Devices {
     pub fn told(&mut self, root: &Root, journal: u16) {
         let set = root.lost & !journal;
         assert_eq!(set & !self.lost, 0, "a root says of lost devices that they are");
-        let joined = self.joining & !set;
-        self.told = set;
+        let joined = self.newcomers.joined(set);
+        self.told.lost = set;
         self.lost &= !joined;
-        self.joining &= !joined;
         self.enter(joined);
-        (self.out, self.telling) = (root.out & self.places(), 0);
-        self.replayed = replayed(root);
+        (self.told.out, self.told.telling) = (root.out & self.places(), 0);
+        self.told.replayed = replayed(root);
         self.part();
     }
 
     /// Those that are to leave, and on which nothing lies any more, have left.
     fn part(&mut self) {
-        let left = self.leaving & self.out & !self.untrusted();
+        let left = self.leaving & self.told.out & !self.untrusted();
         if left != 0 && self.membership.is_complete() {
             self.leaving &= !left;
             self.lost |= left;
@@ -162,27 +157,27 @@ impl Devices {
 
     /// The lost devices of which a durable root says that nothing lies on them.
     pub fn told_out(&self) -> u16 {
-        let told = if self.membership.is_complete() { self.out } else { 0 };
+        let told = if self.membership.is_complete() { self.told.out } else { 0 };
         told & self.lost & !self.untrusted() & !self.gone
     }
 
     /// The devices that are lost, or leave, and on which nothing lies, nor is to lie soon.
     fn out(&self) -> u16 {
         if !self.membership.is_complete() {
-            return self.out;
+            return self.told.out;
         }
         let is_out = |device: &usize| {
             let early = self.leaving >> device & 1 == 1 && planted(Bug::RemovedEarly);
             self.membership.is_out(*device as u8) || planted(Bug::ProtectedEarly) || early
         };
-        let out = bits(self.lost | self.leaving & !self.replayed | self.spare);
+        let out = bits(self.lost | self.leaving & !self.told.replayed | self.spare);
         out.filter(is_out).fold(0, |set, device| set | 1 << device) & !self.wanted
     }
 
     /// A root is begun: the devices on which it says that nothing lies.
     pub fn begin_to_tell(&mut self, root: &Root) -> u16 {
-        self.telling = self.out() & !(self.leaving & replayed(root));
-        self.telling
+        self.told.telling = self.out() & !(self.leaving & replayed(root));
+        self.told.telling
     }
 
     /// Recovery has found where all segments lie.
@@ -192,12 +187,12 @@ impl Devices {
         // A root that somebody made up may say what can't be.
         let named = bits(self.places()).filter(|device| !self.membership.is_out(*device as u8));
         let named = named.fold(0, |set, device| set | 1 << device);
-        self.out &= !(named | self.wanted);
+        self.told.out &= !(named | self.wanted);
     }
 
     /// Whether a durable root says on which devices nothing lies.
     pub fn is_out_told(&self) -> bool {
-        self.out == self.out()
+        self.told.out == self.out()
     }
 
     /// Chooses where segments are opened: on the devices that are good and stay, if what there is
@@ -216,11 +211,12 @@ impl Devices {
             0 => good,
             _ if !self.layout.parity || may(good) => good,
             lost => {
-                let needed = if lost & !self.out == 0 { lost } else { lost & !self.out };
+                let needed = if lost & !self.told.out == 0 { lost } else { lost & !self.told.out };
                 good | 1 << needed.trailing_zeros()
             }
         };
-        let told = self.wanted & (self.out | self.telling) == 0 || planted(Bug::OpenedUntold);
+        let told =
+            self.wanted & (self.told.out | self.told.telling) == 0 || planted(Bug::OpenedUntold);
         self.widens &= !told;
         told && self.membership.choose(self.wanted)
     }
@@ -233,7 +229,7 @@ impl Devices {
 
     /// Whether a root has yet to say so of one.
     pub fn is_entering(&self) -> bool {
-        self.entering & self.joining & !self.spare != 0
+        self.newcomers.entering() & self.joining() & !self.spare != 0
     }
 
     /// Devices on which nothing is to lie when it can be elsewhere.
@@ -272,7 +268,7 @@ impl Devices {
 
     /// Whether a root has to be made before a device can leave: replay may need something there.
     pub fn is_replay_outdated(&self) -> bool {
-        let out = bits(self.leaving & self.replayed);
+        let out = bits(self.leaving & self.told.replayed);
         out.into_iter().any(|device| self.membership.is_out(device as u8))
     }
 }

@@ -11,6 +11,7 @@
 
 mod changes;
 pub(in crate::log) mod membership;
+mod newcomers;
 mod reclaim;
 
 use alloc::collections::VecDeque;
@@ -27,7 +28,24 @@ use crate::log::stripe::Stripe;
 use crate::log::zoned::write_pointers::Pointers;
 use crate::planted::{Bug, planted};
 use membership::Membership;
+use newcomers::Newcomers;
 use reclaim::Reclaim;
+
+/// What the durable root says of devices, as sets of bits.
+#[derive(Debug, Default)]
+struct Told {
+    /// Those that are lost.
+    lost: u16,
+    /// Those on which nothing lies: no parity makes up for them. All, until recovery has found that
+    /// root.
+    out: u16,
+    /// The same, of the root that is being written.
+    telling: u16,
+    /// Those that lack chunks by what its images say.
+    lacking: u16,
+    /// Those on which rows that are replayed may lie.
+    replayed: u16,
+}
 
 /// See the module text.
 #[derive(Debug)]
@@ -37,33 +55,16 @@ pub struct Devices {
     membership: Membership,
     /// What is known of the zones of zoned devices.
     zones: Pointers,
-    /// Devices as sets of bits: those that are lost, and those of which a durable root says so.
+    /// Devices as sets of bits: those that are lost.
     lost: u16,
-    told: u16,
-    /// Those of which a durable root says that nothing lies on them: no parity makes up for them.
-    /// All, until recovery has found that root.
-    out: u16,
-    /// The same, of the root that is being written.
-    telling: u16,
+    /// What the durable root says.
+    told: Told,
     /// Those on which segments are to be opened.
     wanted: u16,
-    /// Those that lack chunks by what the images of the durable root say.
-    lacking: u16,
-    /// Those of the lost ones in whose place others came that hold nothing, and those of them that
-    /// get roots already, until one is durable that says what they lack.
-    fresh: u16,
-    joining: u16,
-    /// Those of the fresh ones of which the root did not know: they did not come in the place of
-    /// others.
-    entering: u16,
-    /// Those of the fresh ones that were there before, and the number of the last row that each has
-    /// for sure.
-    returning: u16,
-    has: [u64; 16],
-    /// Those that are to be removed, those on which rows that are replayed may lie, and those that
-    /// were removed.
+    /// Those of the lost ones in whose place others came.
+    newcomers: Newcomers,
+    /// Those that are to be removed, and those that were.
     leaving: u16,
-    replayed: u16,
     gone: u16,
     /// Those that are kept to take the place of a lost one.
     spare: u16,
@@ -98,18 +99,10 @@ impl Devices {
             membership,
             zones,
             lost,
-            told: 0,
-            out: if layout.parity { u16::MAX } else { 0 },
-            telling: 0,
+            told: Told { out: if layout.parity { u16::MAX } else { 0 }, ..Told::default() },
             wanted: 0,
-            lacking: 0,
-            fresh,
-            joining: 0,
-            entering: 0,
-            returning: 0,
-            has: [0; 16],
+            newcomers: Newcomers::new(fresh),
             leaving: 0,
-            replayed: 0,
             gone: 0,
             spare: 0,
             widens: false,
@@ -147,7 +140,7 @@ impl Devices {
     pub fn open_segment(&mut self, stream: u8, segments: &mut Segments) -> u32 {
         let segment = segments.open(stream);
         let members = self.membership.assign(segment, self.lost).members();
-        let told = members & self.out == 0;
+        let told = members & self.told.out == 0;
         assert!(told || planted(Bug::ProtectedEarly), "a root says that nothing lies there");
         segment
     }
@@ -176,7 +169,7 @@ impl Devices {
 
     /// Whether all of `set` may be lost.
     pub fn can_do_without(&self, set: u16) -> bool {
-        let needed = (self.lost | set) & !self.out | self.membership.lacking();
+        let needed = (self.lost | set) & !self.told.out | self.membership.lacking();
         needed.count_ones() <= self.most
             && (self.lost | set).count_ones() < self.layout.devices.into()
     }
@@ -185,37 +178,37 @@ impl Devices {
     pub fn lose(&mut self, set: u16) {
         assert!(self.can_do_without(set), "no more are lost than parity makes up for");
         self.lost |= set;
-        self.joining &= !set;
+        self.newcomers.lose(set);
     }
 
     /// Devices that get roots although they are lost.
     pub fn joining(&self) -> u16 {
-        self.joining
+        self.newcomers.joining()
     }
 
     /// Devices that came in the place of lost ones, until a root says what they lack.
     pub fn untrusted(&self) -> u16 {
-        self.fresh | self.joining
+        self.newcomers.untrusted()
     }
 
     /// Whether a device gets roots.
     pub fn takes_roots(&self, device: u8) -> bool {
-        !self.has_lost(device) || self.joining >> device & 1 == 1
+        !self.has_lost(device) || self.joining() >> device & 1 == 1
     }
 
     /// Whether a durable root says who is lost.
     pub fn is_told(&self) -> bool {
-        self.told == self.lost
+        self.told.lost == self.lost
     }
 
     /// The images of the durable root say that these lack chunks.
     pub fn told_lacking(&mut self, lacking: u16) {
-        self.lacking = lacking;
+        self.told.lacking = lacking;
     }
 
     /// Whether they say so of a device that has all its chunks by now.
     pub fn is_lack_outdated(&self) -> bool {
-        self.lacking & !self.membership.lacking() != 0
+        self.told.lacking & !self.membership.lacking() != 0
     }
 
     /// Whether no device is lost or leaves, nothing misses a chunk, and segments are opened on all
@@ -224,7 +217,7 @@ impl Devices {
         let all = self.membership.all();
         let on_all = self.membership.current().members() == all;
         let rests = self.lost & all == 0 && self.leaving == 0 && self.untrusted() == 0;
-        rests && on_all && self.exposed() == 0 && self.lacking == 0
+        rests && on_all && self.exposed() == 0 && self.told.lacking == 0
     }
 
     /// Whether what a segment has on a device is not there.
@@ -242,8 +235,8 @@ impl Devices {
         if !self.membership.is_complete() {
             return 0;
         }
-        let out = self.out & !self.wanted;
-        let lacking = self.membership.lacking() | self.lacking;
+        let out = self.told.out & !self.wanted;
+        let lacking = self.membership.lacking() | self.told.lacking;
         let lacking = if planted(Bug::ExposedForgotten) { 0 } else { lacking };
         let missing = self.lost & !out | lacking;
         self.most.saturating_sub(missing.count_ones())
