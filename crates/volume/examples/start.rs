@@ -175,7 +175,7 @@ impl Filler {
             tops.push(self.image(&page)?);
         }
         let mut pages = Vec::new();
-        for number in 0..layout.pages {
+        for number in 0..layout.tree.pages {
             let first = u64::from(number) * PAIRS as u64;
             let blocks = first..(first + PAIRS as u64).min(layout.blocks);
             let pairs = blocks.map(|block| self.home(block));
@@ -206,8 +206,9 @@ impl Filler {
         let mut head = MetaBuf::new(pages as usize);
         loop {
             let delta = (row * pages + touched.len() as u64) * BLOCK as u64;
-            let crowd = layout.frames < layout.pages && touched.len() as u32 > layout.frames / 4;
-            let full = u64::from(from + layout.reserve + 2) + row / per / slots;
+            let crowd = layout.tree.frames < layout.tree.pages
+                && touched.len() as u32 > layout.tree.frames / 4;
+            let full = u64::from(from + layout.reserves.host + 2) + row / per / slots;
             if delta > DELTA || crowd || full >= layout.segments.into() {
                 return Ok(row);
             }
@@ -257,7 +258,7 @@ impl Filler {
                 let byte = at * SECTOR as u64 + (index * BLOCK) as u64;
                 self.file.read_exact_at(&mut page.0, self.first + byte)?;
             }
-            let root = log::open_root(&buf, &self.uuid, at, self.layout.counts);
+            let root = log::open_root(&buf, &self.uuid, at, self.layout.tree.counts);
             let root = root.unwrap_or_default();
             best = if root.number > best.number { root } else { best };
         }
@@ -285,7 +286,7 @@ fn fill(volume: &Path, size: u64, hot: bool) -> Result<(), Any> {
     let layout = LogLayout::new(&config, &[DeviceInfo::block(sectors, 1)]).map_err(|why| why.0)?;
     let file = OpenOptions::new().read(true).write(true).open(file_of(volume))?;
     let (uuid, first) = (config.uuid, first * SECTOR as u64);
-    let images = u64::from(layout.pages + layout.tops());
+    let images = u64::from(layout.tree.pages + layout.tree.tops());
     let each = layout.row_blocks() * u64::from(layout.slots);
     let data = images.div_ceil(each);
     let zeros = Zeros::new();

@@ -21,13 +21,13 @@ pub fn check_live(
         let segment = layout.segment_of(place.byte());
         live[segment as usize] += place.len().div_ceil(GRAIN);
     };
-    let tops = (0..layout.tops()).map(|at| checkpoint.top(at).0);
-    let images = (0..layout.pages).map(|page| pages.directory().place(page));
+    let tops = (0..layout.tree.tops()).map(|at| checkpoint.top(at).0);
+    let images = (0..layout.tree.pages).map(|page| pages.directory().place(page));
     tops.chain(images).filter(|place| !place.is_nowhere()).for_each(&mut add);
     let blocks = (0..pages.map().len()).filter_map(|block| pages.map().look(block));
     let mapped = blocks.filter(|place| !place.is_nowhere()).inspect(|place| add(*place)).count();
     let away = |page: u32| pages.map().state(page) != Where::Here && !pages.is_blank(page);
-    let all = !(0..layout.pages).any(away);
+    let all = !(0..layout.tree.pages).any(away);
     let fits = |(segment, sum): (usize, &u32)| {
         let live = segments.live(segment as u32);
         *sum == live || !all && *sum < live

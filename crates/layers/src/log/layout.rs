@@ -8,16 +8,19 @@
 
 mod full;
 mod grown;
+mod reserves;
 mod stack;
+mod tree;
 
 use hostftl_core::{DeviceInfo, SECTOR, SECTORS_PER_BLOCK};
-use hostftl_format::log::{COUNTS, GRAIN, MOST_BYTES, PAIRS, room};
+use hostftl_format::log::{GRAIN, MOST_BYTES, room};
 
 use crate::config::{LayerConfig, PlanError};
-use crate::log::journal::ring::{Ring, segments_for, split};
+use crate::log::journal::ring::{Ring, split};
 use crate::log::map::size::frames;
-use crate::policy::CLASSES;
+use reserves::Reserves;
 use stack::{Zones, reclaim_unit, zones};
+use tree::Tree;
 
 /// The longest transfer, in sectors: 1 MiB.
 pub const MAX_TRANSFER: u32 = 2048;
@@ -41,15 +44,6 @@ const USUAL_SEGMENTS: u64 = 192;
 const MOST_SEGMENTS: u64 = 1 << 30;
 /// Sectors of a segment whose grains can be counted.
 const MOST_SEGMENT: u64 = u32::MAX as u64 / (SECTOR as u64 / GRAIN as u64);
-/// Segments that only collection and checkpoints may open, but for those of the map.
-const RESERVE: u32 = 8;
-/// Segments of the lead at least.
-const LEAST_LEAD: u32 = 4;
-/// Segments that are never full: the open ones of three streams, those of old images, and what
-/// rows that were sealed early waste.
-const SLACK: u32 = 16;
-/// Of zoned devices one segment in so many is kept for those that fail.
-const SPOILED: u32 = 32;
 /// Zones that are open beside those of the classes: one of images, one of roots.
 const OPEN_BESIDE: u32 = 2;
 
@@ -76,34 +70,14 @@ pub struct Layout {
     pub max_open: u32,
     /// Segments.
     pub segments: u32,
-    /// Sectors of a root.
-    pub root: u32,
-    /// Sectors that one may grow to.
+    /// Sectors that a root may grow to.
     pub room: u32,
     /// Blocks that the host sees.
     pub blocks: u64,
-    /// Whether that was so before devices came or left.
-    pub is_fixed: bool,
-    /// Segments that the host's data leaves free.
-    pub held: u32,
-    /// Map pages.
-    pub pages: u32,
-    /// Pages of the directory.
-    pub directories: u32,
-    /// Pages of the counts of live grains.
-    pub counts: u32,
-    /// Map pages that memory has room for.
-    pub frames: u32,
-    /// Whether map pages have few pairs, so that a small volume has many.
-    pub few_pairs: bool,
-    /// Segments that one image of the whole map takes.
-    pub map_segments: u32,
-    /// Segments that the host may not open.
-    pub reserve: u32,
-    /// Segments above that, of which some are missing while anything is collected.
-    pub lead: u32,
-    /// Classes of data that may have a stream each.
-    pub classes: u8,
+    /// How large the map is.
+    pub tree: Tree,
+    /// Segments that are kept from the host.
+    pub reserves: Reserves,
     /// Programs are whole multiples of this.
     pub align: u32,
     /// The ring on the device behind those of the rows.
@@ -174,7 +148,7 @@ impl Layout {
             zoned: zones.is_some(),
             max_open: zones.map_or(0, |zones| zones.max_open),
             blocks: config.log.logical_size.map_or(0, |bytes| bytes / 4096),
-            few_pairs: config.log.few_pairs,
+            tree: Tree { few_pairs: config.log.few_pairs, ..Tree::default() },
             journal,
             ..Layout::default()
         };
@@ -184,12 +158,12 @@ impl Layout {
         let first = base.of_first(config.born);
         let made = match unit {
             Some(unit) => first.fit_unit(sectors, permille, unit)?,
-            None => first.fit(sectors, permille)?,
+            None => first.fit(sectors, permille, false)?,
         };
         let mut fitted = base.grown_from(&made, sectors, permille, config.exported)?;
         // What is replayed may be from before a device left, when rows were wider.
         let row = fitted.row_blocks_of(fitted.width()) as u32;
-        fitted.frames = frames(fitted.pages, fitted.blocks, row, config.log.map_memory);
+        fitted.tree.frames = frames(fitted.tree.pages, fitted.blocks, row, config.log.map_memory);
         Ok(fitted)
     }
 
@@ -230,37 +204,38 @@ impl Layout {
         let parts = (0..).map(|halvings| 1_u64 << halvings);
         let lengths = parts.map(|parts| whole.div_ceil(parts)).skip_while(|slots| *slots > most);
         for slots in lengths.take_while(|slots| *slots > self.slots.into()) {
-            let fitted = self.with_slots(slots as u32).fit(sectors, permille);
+            let fitted = self.with_slots(slots as u32).fit(sectors, permille, false);
             if let Some(fitted) = fitted.ok().filter(|it| it.keeps_spare(permille)) {
                 return Ok(fitted);
             }
         }
-        self.fit(sectors, permille)
+        self.fit(sectors, permille, false)
     }
 
     /// Chooses what is exported. There is to be room for images of the map also when devices are
-    /// lost, unless the devices are too small for that.
-    fn fit(self, sectors: u64, permille: u32) -> Result<Self, PlanError> {
+    /// lost, unless the devices are too small for that. What was exported before devices came or
+    /// left `is_fixed`: it stays so, whatever room is left.
+    fn fit(self, sectors: u64, permille: u32, is_fixed: bool) -> Result<Self, PlanError> {
         let width = self.full_width();
         let least = if self.parity { (width / 3).max(1) } else { width };
-        let strict = Layout { is_fixed: false, ..self };
-        let roomy = strict.fit_images(sectors, permille, least);
-        let fitted = roomy.or_else(|_| strict.fit_images(sectors, permille, width));
-        match self.is_fixed {
-            // What is exported already stays so, whatever room is left.
-            true => fitted.or_else(|_| self.fit_images(sectors, permille, width)),
-            false => fitted,
-        }
+        let fit = |least, is_fixed| self.fit_images(sectors, permille, least, is_fixed);
+        let fitted = fit(least, false).or_else(|_| fit(width, false));
+        if is_fixed { fitted.or_else(|_| fit(width, true)) } else { fitted }
     }
 
     /// The root depends on what is exported, and that on the root: go round until it rests. There
     /// is room for images in rows of so many data chunks.
-    fn fit_images(mut self, sectors: u64, permille: u32, least: u32) -> Result<Self, PlanError> {
+    fn fit_images(
+        mut self,
+        sectors: u64,
+        permille: u32,
+        least: u32,
+        is_fixed: bool,
+    ) -> Result<Self, PlanError> {
         let too_small = PlanError("the devices are too small for log with this chunk");
         let logical = Some(self.blocks).filter(|blocks| *blocks > 0);
         self.room = self.widest_root(sectors);
         loop {
-            self.root = self.root_pages() * SECTORS_PER_BLOCK;
             if self.zoned && 2 * self.root_stride() > self.column {
                 return Err(PlanError("log needs zones that take two roots: make them longer"));
             }
@@ -271,108 +246,43 @@ impl Layout {
             }
             self.segments = segments as u32;
             let spare = (u64::from(self.segments) * u64::from(permille) / 1000) as u32;
-            self.map_segments = self.image_segments(least);
+            self.tree.segments = self.image_segments(least);
             let kept = self.keep(spare);
             let live = self.segments.saturating_sub(kept.max(spare));
-            if live == 0 && !self.is_fixed {
+            if live == 0 && !is_fixed {
                 return Err(too_small);
             }
             let fits = u64::from(live) * self.row_blocks() * u64::from(self.slots);
             let blocks = logical.unwrap_or(fits);
-            let pages = blocks.div_ceil(self.pairs());
+            let pages = blocks.div_ceil(self.tree.pairs());
             if pages >> 31 != 0 {
                 return Err(PlanError(
                     "log maps at most 2.6 PiB of blocks: make several volumes of the devices",
                 ));
             }
-            let counts = self.segments.div_ceil(COUNTS as u32);
-            if pages as u32 <= self.pages && counts <= self.counts {
+            if self.tree.make_room(pages as u32, self.segments) {
                 self.blocks = blocks;
-                self.held = if self.is_fixed { kept } else { kept.max(spare) };
+                self.reserves.held = if is_fixed { kept } else { kept.max(spare) };
                 return Ok(self);
             }
-            self.pages = self.pages.max(pages as u32);
-            self.directories = self.pages.div_ceil(PAIRS as u32);
-            self.counts = self.counts.max(counts);
         }
-    }
-
-    /// Chooses as many classes as what is spare has room for, and their reserve. The segments that
-    /// are kept from the host.
-    fn keep(&mut self, spare: u32) -> u32 {
-        self.lead = (self.segments / 64).clamp(LEAST_LEAD, 64);
-        let opens =
-            |classes: u8| self.max_open == 0 || u32::from(classes) + OPEN_BESIDE <= self.max_open;
-        let mut kept = 0;
-        for classes in [CLASSES as u8, 4, 2].into_iter().filter(|it| opens(*it)) {
-            self.classes = classes;
-            self.reserve =
-                RESERVE + 3 * self.map_segments + self.more_classes() + self.kept_to_restore();
-            kept = self.kept();
-            if kept <= spare {
-                break;
-            }
-        }
-        kept
-    }
-
-    /// Segments that are kept from the host however little is spare.
-    pub fn kept(&self) -> u32 {
-        // Rows that a checkpoint seals early must waste less than what collection gains, and a
-        // segment with less than a 64th to gain is not collected.
-        let early = self.segments / (2 * self.slots).min(32);
-        let slack = SLACK + self.lead - LEAST_LEAD + self.spoiled();
-        self.reserve + 2 * self.map_segments + slack + 2 * self.more_classes() + early
-    }
-
-    /// Whether what is kept from the host is no more than the spare.
-    fn keeps_spare(mut self, permille: u32) -> bool {
-        let spare = (u64::from(self.segments) * u64::from(permille) / 1000) as u32;
-        self.keep(spare) <= spare
-    }
-
-    /// Segments that may go out of use before writes find no room.
-    pub fn spoiled(&self) -> u32 {
-        if self.zoned { self.segments.div_ceil(SPOILED) } else { 0 }
-    }
-
-    /// Classes beyond the host's writes and copies.
-    fn more_classes(&self) -> u32 {
-        u32::from(self.classes) - 2
     }
 
     /// Pages of a root: one head, then places of the pages that it points at.
     pub fn root_pages(&self) -> u32 {
-        hostftl_format::log::root_pages(self.tops())
+        hostftl_format::log::root_pages(self.tree.tops())
     }
 
-    /// Pages to which a root points: those of the directory, then those of the counts.
-    pub fn tops(&self) -> u32 {
-        self.directories + self.counts
+    /// Sectors of a root.
+    pub fn root(&self) -> u32 {
+        self.root_pages() * SECTORS_PER_BLOCK
     }
 
     /// Segments that one image of the whole map takes where rows have so many data chunks.
     pub fn image_segments(&self, width: u32) -> u32 {
-        let pages = u64::from(self.pages + self.tops());
+        let pages = u64::from(self.tree.pages + self.tree.tops());
         let room = width * (self.chunk / SECTORS_PER_BLOCK) - self.head_pages(true);
         pages.div_ceil(u64::from(room) * u64::from(self.slots)) as u32 + 1
-    }
-
-    /// Free segments that collection may not open: those that a checkpoint needs, and once more
-    /// when it was cut off, with a new segment for each stream.
-    pub fn gc_floor(&self) -> u32 {
-        self.restore_floor() + self.kept_to_restore()
-    }
-
-    /// Free segments that recovery may not open for what only the journal has: those that its own
-    /// checkpoint needs.
-    pub fn restore_floor(&self) -> u32 {
-        2 * self.map_segments + 3 + self.more_classes()
-    }
-
-    /// Segments that are kept for that.
-    fn kept_to_restore(&self) -> u32 {
-        if self.journal.is_some() { segments_for(ROWS as u32, self.slots) } else { 0 }
     }
 
     /// Incompressible blocks of a full row on all devices.
@@ -431,7 +341,7 @@ impl Layout {
 
     /// From one root in a zone to the next.
     pub fn root_stride(&self) -> u32 {
-        self.root.next_multiple_of(self.align)
+        self.root().next_multiple_of(self.align)
     }
 
     /// The first sector of the segments.

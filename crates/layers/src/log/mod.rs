@@ -326,7 +326,7 @@ impl Core for Engine {
 
     fn facts(&self) -> Few<(&'static str, u64), 8> {
         let (used, frames) = self.array.pages.map().use_of_frames();
-        let pages = self.array.layout().pages.into();
+        let pages = self.array.layout().tree.pages.into();
         let mut facts = Few::new();
         self.array.journal.tell(&mut facts);
         facts.push(("map_pages", pages));

@@ -47,7 +47,7 @@ impl Array {
             return Err(Refusal::Because(refused));
         }
         let width = left.count_ones() - u32::from(devices.layout().parity);
-        if devices.layout().image_segments(width) > devices.layout().map_segments {
+        if devices.layout().image_segments(width) > devices.layout().tree.segments {
             return Err(Refusal::Because("rows on those that would be left are too narrow"));
         }
         if Segments::most_in(width, devices.layout(), false) == 0 {

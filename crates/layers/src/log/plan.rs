@@ -21,8 +21,8 @@ impl Layout {
             ack: Ack::Buffer,
         };
         // The pool; for each page its frame, its image and two marks.
-        let tables = u64::from(self.pages) * (4 + 12) + u64::from(self.pages).div_ceil(4);
-        let map_bytes = u64::from(self.frames) * FRAME_BYTES + tables;
+        let tables = u64::from(self.tree.pages) * (4 + 12) + u64::from(self.tree.pages).div_ceil(4);
+        let map_bytes = u64::from(self.tree.frames) * FRAME_BYTES + tables;
         let membership = Membership::BYTES * u64::from(self.segments);
         let segments = Segments::memory(self, gc) + Pointers::memory(self) + membership;
         let meta_bytes = segments + Lane::memory(self);

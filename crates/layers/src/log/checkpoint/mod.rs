@@ -125,7 +125,7 @@ impl Checkpoint {
             roots: Roots::new(layout),
             phase: Phase::Idle,
             images: Images::new(layout),
-            top: alloc::vec![(Place::NOWHERE, 0); layout.tops() as usize],
+            top: alloc::vec![(Place::NOWHERE, 0); layout.tree.tops() as usize],
             root: Root::default(),
             next: Root::default(),
             everywhere: 0,
@@ -241,8 +241,8 @@ impl Checkpoint {
     fn is_starved(&self, with: &Needs) -> bool {
         let (more, coming) = (with.segments.empty(), with.devices.reclaiming());
         let (free, floor) = (with.segments.free() + coming, self.layout.gc_floor());
-        let most = self.layout.reserve + 1;
-        let soon = self.layout.lead / 4;
+        let most = self.layout.reserves.host + 1;
+        let soon = self.layout.reserves.lead / 4;
         // A root takes time, in which the host goes on.
         free < most + soon && more > soon
             || free < most && free + more >= most
@@ -348,7 +348,7 @@ impl Checkpoint {
         let of_this_life = root.epoch == with.life;
         let journal = if of_this_life { with.journal.newest() } else { root.journal };
         let (out, sets) = (with.devices.begin_to_tell(&root), with.devices.membership().sets());
-        let (known, directories) = (with.devices.known(), self.layout.directories);
+        let (known, directories) = (with.devices.known(), self.layout.tree.directories);
         let root = Root { lost, out, sets, journal, known, directories, ..root };
         self.send_root(root, with.devices, cx);
     }

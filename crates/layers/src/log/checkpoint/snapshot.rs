@@ -19,7 +19,7 @@ impl Checkpoint {
     /// Begins a checkpoint: first with what has to move.
     pub fn begin_images(&mut self, with: &mut Needs) {
         self.begin();
-        let surplus = with.segments.surplus_map(2 * self.layout.map_segments);
+        let surplus = with.segments.surplus_map(2 * self.layout.tree.segments);
         let flawed = with.segments.flawed_map();
         let moves = surplus.or(flawed).or_else(|| Self::exposed_map(with));
         match moves.or_else(|| Self::hurt_map(with)) {
@@ -52,7 +52,7 @@ impl Checkpoint {
         with: &mut Needs,
         cx: &mut Cx,
     ) -> bool {
-        let end = (from + LOOK).min(self.layout.pages);
+        let end = (from + LOOK).min(self.layout.tree.pages);
         for page in from..end {
             if self.lies_in(with.pages.directory().place(page), segment) {
                 with.pages.map_mut().mark(page);
@@ -60,8 +60,8 @@ impl Checkpoint {
         }
         cx.touch(LOOK as usize);
         self.go(Phase::Moving(segment, end));
-        if end == self.layout.pages {
-            for number in 0..self.layout.directories {
+        if end == self.layout.tree.pages {
+            for number in 0..self.layout.tree.directories {
                 if self.lies_in(self.top(number).0, segment) {
                     with.pages.directory_mut().mark(number);
                 }
@@ -100,7 +100,7 @@ impl Checkpoint {
             lost: with.journal.unneeded(),
             out: 0,
             known: 0,
-            directories: self.layout.directories,
+            directories: self.layout.tree.directories,
             sets: [0; SETS],
             everywhere: 0,
             mapped: with.pages.map().mapped(),
@@ -123,7 +123,7 @@ impl Checkpoint {
         if self.images.are_sent() {
             return false;
         }
-        if number == self.layout.counts {
+        if number == self.layout.tree.counts {
             self.go(Phase::Pages(0));
             return true;
         }
@@ -237,7 +237,7 @@ impl Checkpoint {
     ) {
         let crc = log::page_crc(&buf.pages()[index], &self.uuid);
         self.put_back(buf);
-        let at = if kind == Kind::Counts { self.layout.directories + number } else { number };
+        let at = if kind == Kind::Counts { self.layout.tree.directories + number } else { number };
         let (old, _) = self.top(at);
         self.set_top(at, place, crc);
         self.note_image(kind, number, place, crc, old, with);

@@ -54,12 +54,12 @@ impl Collection {
     /// Segments above the reserve that are or will be free.
     fn lead_left(&self, segments: &Segments) -> u32 {
         let left = segments.free() + segments.empty();
-        left.saturating_sub(self.layout.reserve)
+        left.saturating_sub(self.layout.reserves.host)
     }
 
     /// Whether free segments are getting few.
     pub fn wants_collection(&self, segments: &Segments) -> bool {
-        self.lead_left(segments) < self.layout.lead
+        self.lead_left(segments) < self.layout.reserves.lead
     }
 
     /// Whether collection itself will soon find no free segment: cuts in a row each left one open
@@ -78,7 +78,7 @@ impl Collection {
         if self.paced {
             with.share.over(cx.now(), moved);
         }
-        let (left, lead) = (self.lead_left(with.segments), self.layout.lead);
+        let (left, lead) = (self.lead_left(with.segments), self.layout.reserves.lead);
         self.pace.pay(self.slots_over(), u64::from(512 * left.min(lead) / lead));
     }
 

@@ -12,7 +12,7 @@ impl Layout {
     /// nothing would be left of a volume that is very small: none is removed from such a one, and
     /// what an earlier build made of it is refused only what collection finds no room for.
     pub fn most_live(&self, members: u16) -> Option<u64> {
-        let held = if members == self.members { self.held } else { self.kept() };
+        let held = if members == self.members { self.reserves.held } else { self.kept() };
         let width = members.count_ones().saturating_sub(u32::from(self.parity));
         let most = self.most_live_in(self.segments.saturating_sub(held), width);
         (0 < most && most < u64::MAX).then_some(most)

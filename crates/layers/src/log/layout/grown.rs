@@ -7,9 +7,8 @@
 use hostftl_core::SECTORS_PER_BLOCK;
 use hostftl_format::log::{COUNTS, PAIRS, root_pages};
 
-use super::{Layout, MOST_SEGMENT};
+use super::{Layout, MOST_SEGMENT, Tree};
 use crate::config::PlanError;
-use crate::log::map::size::FEW_PAIRS;
 
 /// More devices than this has no volume.
 const MOST_DEVICES: u64 = 16;
@@ -47,10 +46,9 @@ impl Layout {
         let fixed = exported / u64::from(SECTORS_PER_BLOCK);
         let blocks = if is_fixed { fixed } else { self.blocks };
         // Roots have as many pages of the directory as they had at least.
-        let Layout { slots, column, pages, directories, counts, .. } = *made;
-        let tops = Layout { pages, directories, counts, ..*self };
-        let cut = Layout { slots, column, blocks, is_fixed, ..tops };
-        cut.fit(sectors, permille)
+        let Layout { slots, column, tree: Tree { pages, directories, counts, .. }, .. } = *made;
+        let tree = Tree { pages, directories, counts, ..self.tree };
+        Layout { slots, column, blocks, tree, ..*self }.fit(sectors, permille, is_fixed)
     }
 
     /// Sectors of the root of the widest volume that this one may become.
@@ -61,14 +59,9 @@ impl Layout {
         let segments = sectors / u64::from(self.column);
         let chunk = u64::from(self.chunk / SECTORS_PER_BLOCK);
         let blocks = segments * u64::from(self.slots) * chunk * MOST_DEVICES;
-        let pages = blocks.div_ceil(self.pairs()).min(MOST_PAGES);
+        let pages = blocks.div_ceil(self.tree.pairs()).min(MOST_PAGES);
         let pointed = pages.div_ceil(PAIRS as u64) + segments.div_ceil(COUNTS as u64);
         root_pages(pointed as u32) * SECTORS_PER_BLOCK
-    }
-
-    /// Blocks that a map page maps.
-    pub(super) fn pairs(&self) -> u64 {
-        if self.few_pairs { FEW_PAIRS as u64 } else { PAIRS as u64 }
     }
 }
 
@@ -95,10 +88,10 @@ mod tests {
             for (config, devices) in [(leaves, 4), (spare, 5), (wider, 6)] {
                 let it = Layout::new(&config, &alloc::vec![device.clone(); devices]).unwrap();
                 let places = |it: &Layout| (it.first(), it.slots, it.column, it.segments, it.room);
-                assert_eq!((places(&it), it.counts), (places(&made), made.counts));
-                assert!(it.directories >= made.directories && it.blocks >= made.blocks);
-                assert!(it.root <= it.room, "the root has room");
-                assert!(it.frames >= made.frames, "what is to be replayed has room");
+                assert_eq!((places(&it), it.tree.counts), (places(&made), made.tree.counts));
+                assert!(it.tree.directories >= made.tree.directories && it.blocks >= made.blocks);
+                assert!(it.root() <= it.room, "the root has room");
+                assert!(it.tree.frames >= made.tree.frames, "what is to be replayed has room");
             }
         }
     }

@@ -116,12 +116,12 @@ pub struct Map {
 impl Map {
     /// A map of blocks that are nowhere.
     pub fn new(layout: &Layout) -> Self {
-        let Layout { blocks, pages, frames, few_pairs, .. } = *layout;
+        let (pages, frames) = (layout.tree.pages, layout.tree.frames);
         let is_whole = frames >= pages + spare(pages);
         let empty = Frame { page: 0, old: NONE, pins: 0, state: State::Free, used: false };
         Map {
-            blocks,
-            few_pairs,
+            blocks: layout.blocks,
+            few_pairs: layout.tree.few_pairs,
             frame_of: vec![0; pages as usize],
             frames: vec![empty; frames as usize],
             pairs: vec![NO_PAIR; frames as usize * PAIRS],

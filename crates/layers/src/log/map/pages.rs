@@ -155,7 +155,7 @@ impl Pages {
         Pages {
             layout: *layout,
             map: Map::new(layout),
-            directory: Directory::new(layout.pages),
+            directory: Directory::new(layout.tree.pages),
             loads: Loads::new(layout, uuid),
         }
     }
@@ -368,7 +368,7 @@ impl Pages {
 
     /// Reads pages that nobody has asked for yet into frames that nobody uses.
     pub fn warm(&mut self, with: &mut With, cx: &mut Cx) -> bool {
-        if self.loads.warm == self.layout.pages {
+        if self.loads.warm == self.layout.tree.pages {
             return false;
         }
         for _ in 0..WARM_STEP {
@@ -379,14 +379,14 @@ impl Pages {
                 return false;
             }
             if away && !self.map.has_unused() {
-                self.loads.warm = self.layout.pages;
+                self.loads.warm = self.layout.tree.pages;
                 return false;
             }
             if away {
                 self.fetch(page, with, cx);
             }
             self.loads.warm += 1;
-            if self.loads.warm == self.layout.pages {
+            if self.loads.warm == self.layout.tree.pages {
                 break;
             }
         }

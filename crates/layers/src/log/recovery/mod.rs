@@ -219,7 +219,7 @@ impl Recovery {
         readable: bool,
         array: &mut Array,
     ) {
-        let root = log::open_root(&buf, &array.volume.uuid, at, array.layout().counts);
+        let root = log::open_root(&buf, &array.volume.uuid, at, array.layout().tree.counts);
         let root = root.filter(|_| readable);
         let root = root.filter(|root| array.layout().admits_root(root));
         let newest = self.newest[usize::from(device)];
@@ -273,9 +273,9 @@ impl Recovery {
             give_up(why, cx);
             return false;
         }
-        for at in 0..array.layout().tops() {
+        for at in 0..array.layout().tree.tops() {
             // The directory may have been shorter.
-            let pair = match at.checked_sub(array.layout().directories) {
+            let pair = match at.checked_sub(array.layout().tree.directories) {
                 Some(count) => Some(root.directories + count),
                 None => (at < root.directories).then_some(at),
             };
@@ -335,7 +335,7 @@ impl Recovery {
 
     /// Reads the images that the root points at, from number `at` on.
     fn read_top(&mut self, at: u32, array: &mut Array, cx: &mut Cx) -> bool {
-        if at == array.layout().tops() {
+        if at == array.layout().tree.tops() {
             return array.pages.loads().is_idle() && self.go(Step::Replay);
         }
         let (place, crc) = array.checkpoint.top(at);
@@ -350,7 +350,7 @@ impl Recovery {
             give_up("the root points beyond the devices", cx);
             return false;
         }
-        let page = match at.checked_sub(array.layout().directories) {
+        let page = match at.checked_sub(array.layout().tree.directories) {
             Some(number) => (Kind::Counts, number),
             None => (Kind::Directory, at),
         };

@@ -33,7 +33,7 @@ impl Layout {
             && root.life < MOST_LIVES
             && root.epoch <= root.life
             && root.mapped <= self.blocks
-            && root.directories <= self.directories
+            && root.directories <= self.tree.directories
             && u32::from(root.lost) >> devices == 0
             && root.streams.iter().flatten().all(begins)
     }

@@ -80,7 +80,7 @@ impl Array {
             What::Copy => false,
             What::Repair => true,
         };
-        shared && self.segments.free() < self.layout().reserve
+        shared && self.segments.free() < self.layout().reserves.host
     }
 
     /// The row that takes `len` bytes, and where in it. `None` when there is none now.
@@ -92,7 +92,7 @@ impl Array {
         let floor = |rows: &Rows, durability: &Durability| match to.what {
             What::Copy if starting => layout.restore_floor(),
             What::Copy => copies_floor(&layout, rows, durability),
-            What::Write | What::Repair => layout.reserve,
+            What::Write | What::Repair => layout.reserves.host,
         };
         let Array { rows, segments, devices, durability, .. } = self;
         rows.take_room((to.stream, floor), len, segments, devices, durability, cx)

@@ -40,7 +40,8 @@ impl Scrub {
         match entry.kind {
             Kind::Trim => Some(false),
             Kind::Map => {
-                let page = u32::try_from(entry.block).ok().filter(|page| *page < self.layout.pages);
+                let page =
+                    u32::try_from(entry.block).ok().filter(|page| *page < self.layout.tree.pages);
                 Some(page.is_some_and(|page| with.pages.directory().place(page) == entry.place))
             }
             // There are few, and they are written again with the next root.

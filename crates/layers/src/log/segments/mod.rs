@@ -226,7 +226,7 @@ impl Segments {
             }),
             width: layout.full_width() as u8,
             now: BEGIN,
-            separator: Separator::new(params.separation, layout.classes),
+            separator: Separator::new(params.separation, layout.reserves.classes),
             total: 0,
             flawed: 0,
             disproved: None,
