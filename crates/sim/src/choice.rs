@@ -93,6 +93,17 @@ impl LayerChoice {
         suited
     }
 
+    /// The same where the spare that is left to the devices is chosen, for `infos`; at least so
+    /// many sectors stay for the host, if that is given.
+    pub fn spared(&self, infos: &[DeviceInfo], map_unit: u32, exported: Option<u64>) -> Self {
+        let mut spared = self.clone();
+        let mut config = self.on(map_unit);
+        config.choose_spare(&self.all(infos), exported);
+        (spared.config.log.chooses_spare, spared.config.spare_permille) =
+            (config.log.chooses_spare, config.spare_permille);
+        spared
+    }
+
     /// Which layer; of RAID 5, which is none of them, nothing.
     pub fn kind(&self) -> Option<LayerKind> {
         self.chunk.is_none().then_some(self.config.kind)

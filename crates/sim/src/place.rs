@@ -74,7 +74,13 @@ impl<'a> Place<'a> {
 
     /// The layer as it is for this workload.
     pub fn suited(&self) -> LayerChoice {
-        self.layer.suited(self.load.grain.sectors(), self.stack.map_unit())
+        let Place { study, stack, .. } = *self;
+        let exported = match study.export {
+            Export::Most => None,
+            export => Some(export.sectors(stack, 0)),
+        };
+        let suited = self.layer.suited(self.load.grain.sectors(), stack.map_unit());
+        suited.spared(&stack.infos(), stack.map_unit(), exported)
     }
 
     /// Refuses a workload that goes beyond what all rows of a drive export.

@@ -65,7 +65,7 @@ impl Scaled {
         let memory = match stack.is_raw() {
             // By proportion: what a larger raw drive is made of is not known.
             true => Ok((row.layer_bytes() as f64 * factor) as u64),
-            false => memory(stack, &layer.suited(row.grain, stack.map_unit()), factor),
+            false => memory(stack, &layer.suited(row.grain, stack.map_unit()), row, factor),
         };
         let impossible = memory.as_ref().err().cloned();
         let memory_bytes = memory.ok();
@@ -85,9 +85,12 @@ impl Scaled {
     }
 }
 
-/// Bytes of memory that `layer` takes on a stack whose devices are so many times as large.
-fn memory(stack: &Stack, layer: &LayerChoice, factor: f64) -> Result<u64, String> {
-    let plan = layer.plan(&stack.scaled(factor), stack.map_unit());
+/// Bytes of memory that `layer`, which made `row`, takes on a stack whose devices are so many times
+/// as large.
+fn memory(stack: &Stack, layer: &LayerChoice, row: &Row, factor: f64) -> Result<u64, String> {
+    let (infos, unit) = (stack.scaled(factor), stack.map_unit());
+    let exported = row.exported_bytes as f64 / SECTOR as f64 * factor;
+    let plan = layer.spared(&infos, unit, Some(exported as u64)).plan(&infos, unit);
     plan.map(|plan| plan.map_bytes + plan.meta_bytes).map_err(|why| why.to_string())
 }
 

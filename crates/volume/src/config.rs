@@ -166,10 +166,17 @@ impl Config {
     /// # Errors
     /// When the place is taken, or the system refuses.
     pub fn draft(&self, path: &Path) -> Result<Draft, Error> {
-        if path.exists() {
-            return Err(Error::Exists { path: path.into() });
-        }
+        Self::refuse_existing(path)?;
         write_beside(path, &self.text(path)?)
+    }
+
+    /// # Errors
+    /// When there is a file already.
+    pub(crate) fn refuse_existing(path: &Path) -> Result<(), Error> {
+        match path.exists() {
+            true => Err(Error::Exists { path: path.into() }),
+            false => Ok(()),
+        }
     }
 
     /// Puts the file in the place of the one that is there, durably; its comments stay.

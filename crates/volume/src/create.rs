@@ -15,7 +15,7 @@ use hostftl_format::letters::is_unseen;
 use hostftl_format::roster::Stamp;
 use hostftl_format::superblock::{MAX_DEVICES, Superblock, Text, data_window};
 use hostftl_io::{Device, Driver, IoError, make_zoned_file, zoned_path};
-use hostftl_layers::{AnyLayer, LayerConfig, Mode, Plan};
+use hostftl_layers::{AnyLayer, ChosenSpare, LayerConfig, Mode, Plan};
 use uuid::Uuid;
 
 use crate::allocate::allocate;
@@ -79,6 +79,8 @@ struct Prepared {
     plan: Plan,
     /// What each device holds; empty where all are in memory.
     held: Vec<Option<String>>,
+    /// What should be known.
+    notes: Vec<String>,
 }
 
 /// Makes a volume.
@@ -87,13 +89,13 @@ struct Prepared {
 /// When a device or the volume file stands in the way; everything is then as it was. Only
 /// [`Error::Formatting`] tells of devices that lost what they held.
 pub fn create(spec: &CreateSpec) -> Result<Created, Error> {
-    let Prepared { config, layer, draft, undo, devices, plan, held } = prepare(spec)?;
+    let Prepared { config, layer, draft, undo, devices, plan, held, notes } = prepare(spec)?;
     let mut created = Created {
         exported_bytes: plan.limits.exported * SECTOR as u64,
         device_bytes: journal::others(&layer, &devices).iter().map(Device::bytes).sum(),
         memory: Memory::of(&plan),
         ack: plan.limits.ack,
-        notes: Vec::new(),
+        notes,
         config,
     };
     if created.config.devices.iter().any(|name| modelled::backing(name).is_some()) {
@@ -129,9 +131,9 @@ pub fn rehearse(spec: &CreateSpec) -> Result<Vec<Device>, Error> {
 
 fn prepare(spec: &CreateSpec) -> Result<Prepared, Error> {
     let names = names(spec)?;
-    let config = config(spec, names)?;
-    let layer = config.layer_config().map_err(|why| config_error(&spec.path, why))?;
-    let draft = config.draft(&spec.path)?;
+    let mut config = config(spec, names)?;
+    let mut layer = config.layer_config().map_err(|why| config_error(&spec.path, why))?;
+    Config::refuse_existing(&spec.path)?;
     let mut undo = Undo::default();
     if !config.is_memory() {
         make_files(spec, &config, &mut undo)?;
@@ -139,12 +141,35 @@ fn prepare(spec: &CreateSpec) -> Result<Prepared, Error> {
     let devices = config.devices.iter().map(|name| open_fresh(name));
     let devices = devices.collect::<Result<Vec<_>, _>>()?;
     devices.iter().try_for_each(claims::refuse_taken)?;
+    let asked = layer.log.logical_size.map(|bytes| bytes / SECTOR as u64);
+    let spare = layer.choose_spare(&infos(&devices), asked);
+    config.layer = layer.to_text();
+    let draft = config.draft(&spec.path)?;
     let plan = plan(&layer, &infos(&devices))?;
     let held = match config.is_memory() {
         true => Vec::new(),
         false => devices.iter().map(|one| content(one, spec.force)).collect::<Result<_, _>>()?,
     };
-    Ok(Prepared { config, layer, draft, undo, devices, plan, held })
+    let notes = spare.map(|chosen| about_spare(&chosen)).into_iter().collect();
+    Ok(Prepared { config, layer, draft, undo, devices, plan, held, notes })
+}
+
+/// What a spare that the devices decided is good for.
+fn about_spare(chosen: &ChosenSpare) -> String {
+    let size = |sectors: u32| match (sectors >> 11, sectors % 2048) {
+        (mib, 0) => format!("{mib} MiB"),
+        _ => format!("{} KiB", sectors / 2),
+    };
+    let percent = f64::from(chosen.permille) / 10.0;
+    let segment = size(chosen.segment);
+    match chosen.segment == chosen.usual_segment {
+        true => format!("spare=auto is {percent} %: no more makes segments longer than {segment}"),
+        false => format!(
+            "spare=auto is {percent} %: segments have {segment} on each device, instead of {}, so \
+             that the devices copy less",
+            size(chosen.usual_segment)
+        ),
+    }
 }
 
 /// The devices by their full names, each once.

@@ -5,6 +5,7 @@ mod variants;
 
 use std::path::PathBuf;
 
+use hostftl_core::SECTOR;
 use hostftl_layers::LayerKind;
 use hostftl_sim::{
     Advice, Export, LayerChoice, Limit, Limits, Load, Offer, Outcome, Row, Scaled, Study, Warm,
@@ -93,6 +94,9 @@ pub struct Answer {
     pub without: Vec<(Limit, String)>,
     /// The first two, and none, with other seeds and in other states.
     pub checks: Vec<Check>,
+    /// The first two, none and `log` with a spare that suits the drive, all in the state before,
+    /// where a quarter less is exported.
+    pub roomier: Vec<Check>,
     /// The best layer that compresses, if the data were twice as long as compressed.
     pub compressed: Option<Check>,
     /// What makes all of it doubtful, a sentence each.
@@ -151,6 +155,7 @@ pub fn all(args: &Request, run: Run) -> Result<Answer, Wrong> {
     let offers: Vec<Offer> = outcome.rows.iter().zip(&scaled).map(offer).collect();
     let advice = advise(&offers, &args.limits);
     let checks = checks(args, &study, &offers, &advice, run)?;
+    let roomier = roomier(&study, &offers, &advice, run)?;
     let compressed = compressed(args, &study, &outcome.rows, run)?;
     let name = |index: usize| offers[index].layer.clone();
     let mut cautions = cautions(&scaled);
@@ -171,6 +176,7 @@ pub fn all(args: &Request, run: Run) -> Result<Answer, Wrong> {
         without: advice.without.iter().map(|(limit, index)| (*limit, name(*index))).collect(),
         offers: told(&outcome, offers, advice.broken),
         checks,
+        roomier,
         compressed,
         cautions,
     };
@@ -305,12 +311,7 @@ fn checks(
     advice: &Advice,
     run: Run,
 ) -> Result<Vec<Check>, Wrong> {
-    let is_asked = |layer: &&LayerChoice| {
-        let index = offers.iter().position(|offer| offer.layer == layer.name);
-        let is_first = index.is_some() && [advice.verdict, advice.runner_up].contains(&index);
-        is_first || layer.kind() == Some(LayerKind::Passthrough)
-    };
-    let layers: Vec<LayerChoice> = study.layers.iter().filter(is_asked).cloned().collect();
+    let layers = first_two(study, offers, advice);
     let steady = args.fill.steady();
     let mut checks = Vec::new();
     let mut ask = |study: Study| -> Result<bool, Wrong> {
@@ -328,6 +329,37 @@ fn checks(
         }
     }
     Ok(checks)
+}
+
+/// None, the verdict and the runner-up.
+fn first_two(study: &Study, offers: &[Offer], advice: &Advice) -> Vec<LayerChoice> {
+    let is_asked = |layer: &&LayerChoice| {
+        let index = offers.iter().position(|offer| offer.layer == layer.name);
+        let is_first = index.is_some() && [advice.verdict, advice.runner_up].contains(&index);
+        is_first || layer.kind() == Some(LayerKind::Passthrough)
+    };
+    study.layers.iter().filter(is_asked).cloned().collect()
+}
+
+/// The first two, and `log` with the spare that the drive suggests if it was asked, where a quarter
+/// less is exported: what the drive or the layer makes of more spare. Empty where the workload
+/// needs all of the room.
+fn roomier(
+    study: &Study,
+    offers: &[Offer],
+    advice: &Advice,
+    run: Run,
+) -> Result<Vec<Check>, Wrong> {
+    let stack = &study.drives[0];
+    let sectors = study.export.sectors(stack, 0) / 4 * 3;
+    let mut layers = first_two(study, offers, advice);
+    if study.layers.iter().any(|layer| layer.kind() == Some(LayerKind::Log)) {
+        layers.retain(|layer| layer.kind() != Some(LayerKind::Log));
+        layers.push(LayerChoice::parse("log:spare=auto").expect("it is built in"));
+    }
+    let export = Export::Bytes(sectors * SECTOR as u64);
+    let study = Study { layers, export, ..study.clone() };
+    Ok(done(&study, run, false)?.rows.iter().map(|row| check(row, study.seed)).collect())
 }
 
 fn check(row: &Row, seed: u64) -> Check {

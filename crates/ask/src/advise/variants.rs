@@ -21,6 +21,7 @@ const VARIANTS: [(&str, &[&str]); 5] = [
             "separation=two",
             "separation=none",
             "gc=greedy",
+            "spare=auto",
         ],
     ),
 ];

@@ -52,9 +52,10 @@ pub struct Args {
     #[arg(long, value_name = "TRACE")]
     sample: Option<String>,
     /// Over-provisioning: the share of the devices that is kept free for garbage collection; 7%
-    /// (pblk 11%, rrpc 10%) unless the layer's parameters say otherwise
-    #[arg(long, value_parser = parse_share)]
-    spare: Option<u32>,
+    /// (pblk 11%, rrpc 10%) unless the layer's parameters say otherwise. `auto`, of the layer log:
+    /// as much as segments need that are as long as what a device erases at once
+    #[arg(long, value_name = "SHARE|auto", value_parser = spare)]
+    spare: Option<Spare>,
     #[command(flatten)]
     log: Log,
     /// What to call the volume
@@ -135,6 +136,20 @@ enum Superpage {
     Of(u32),
 }
 
+/// What the user says of the spare.
+#[derive(Clone, Copy, Debug)]
+enum Spare {
+    /// The devices decide.
+    Auto,
+    /// Its share in thousandths.
+    Of(u32),
+}
+
+/// A share, or `auto`.
+fn spare(text: &str) -> Result<Spare, String> {
+    if text == "auto" { Ok(Spare::Auto) } else { parse_share(text).map(Spare::Of) }
+}
+
 /// A superpage's size in sectors, or `auto`.
 fn superpage(text: &str) -> Result<Superpage, String> {
     if text == "auto" {
@@ -195,7 +210,10 @@ fn modelled(args: &Args, stack: &str) -> Result<Parts, Failure> {
         devices.push(format!("drive:{name}@{file}"));
     }
     let map_unit = stack.map_unit();
-    Ok(Parts { layer: choice.on(map_unit), devices, journal: None, map_unit })
+    let mut layer = choice.on(map_unit);
+    let unit = stack.infos().iter().map(|info| info.reclaim_unit * SECTOR as u64).max();
+    layer.log.reclaim_unit = layer.log.reclaim_unit.or(unit.filter(|unit| *unit > 0));
+    Ok(Parts { layer, devices, journal: None, map_unit })
 }
 
 /// What the volume is made of.
@@ -217,7 +235,13 @@ pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
     if let Some(Superpage::Of(sectors)) = args.superpage {
         layer.superpage = sectors;
     }
-    layer.spare_permille = args.spare.unwrap_or(layer.spare_permille);
+    match args.spare {
+        Some(Spare::Auto) => layer.set("spare", "auto").map_err(Failure::usage)?,
+        Some(Spare::Of(permille)) => {
+            (layer.spare_permille, layer.log.chooses_spare) = (permille, false);
+        }
+        None => {}
+    }
     let sampled =
         args.sample.as_deref().map(|trace| suit(&mut layer, map_unit, trace)).transpose()?;
     let log = Log { journal, ..args.log };
@@ -238,6 +262,8 @@ pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
     spec.layer.superpage = probed.and_then(|(found, _)| found).unwrap_or(spec.layer.superpage);
     let stated = take_reclaim_unit(&mut spec);
     let mut created = hostftl_volume::create(&spec)?;
+    // The spare may be chosen only now.
+    spec.layer = created.config.layer_config().map_err(Failure::failed)?;
     created.notes.extend(stated);
     created.notes.extend(sampled);
     if let Some((_, came)) = probed {

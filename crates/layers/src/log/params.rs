@@ -27,6 +27,8 @@ pub struct Params {
     pub reclaim_unit: Option<u64>,
     /// How much of their best rate work in the background has beside a host, in percent.
     pub rebuild_share: u8,
+    /// Whether the devices decide how much is kept spare: see `LayerConfig::choose_spare`.
+    pub chooses_spare: bool,
     /// Bytes that the host sees, when that is more than fits without compression.
     pub logical_size: Option<u64>,
     /// Whether map pages have few pairs: tests get many pages of a small volume. No user may choose
@@ -48,6 +50,7 @@ impl Default for Params {
             map_memory: None,
             reclaim_unit: None,
             rebuild_share: USUAL,
+            chooses_spare: false,
             logical_size: None,
             few_pairs: false,
             backwards: false,

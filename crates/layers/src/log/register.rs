@@ -40,7 +40,21 @@ const COMPRESS: Parameter = Parameter {
 
 const PARAMETERS: &[Parameter] = &[
     Parameter { about: "the chunk: what a row has on each device", ..SUPERPAGE },
-    SPARE,
+    Parameter {
+        value: "auto|0..=90",
+        about: "over-provisioning: the percentage of the devices that is kept free for GC; auto: \
+                as much as segments need that are as long as what a device erases at once",
+        set: |config, word| {
+            config.log.chooses_spare = word == "auto";
+            let known = |_| "auto, or a percentage from 0 to 90";
+            if config.log.chooses_spare { Ok(()) } else { (SPARE.set)(config, word).map_err(known) }
+        },
+        get: |config| match config.log.chooses_spare {
+            true => Some("auto".to_string()),
+            false => (SPARE.get)(config),
+        },
+        ..SPARE
+    },
     COMPRESS,
     Parameter {
         key: "parity",

@@ -133,7 +133,17 @@ fn changes(answer: &Answer) -> Vec<String> {
         ));
     }
     texts.extend(states(answer));
+    texts.extend(roomier(answer));
     texts
+}
+
+/// How the first two stand where there is more spare, the layer's or the drive's.
+fn roomier(answer: &Answer) -> Option<String> {
+    let all = answer.roomier.iter().map(|it| format!("{} {:.2}", called(&it.layer), it.waf));
+    let texts: Vec<String> = all.collect();
+    let less = bytes(answer.exported_bytes / 4 * 3);
+    (!texts.is_empty())
+        .then(|| format!("With {less} for the host (--export): {}.", texts.join("; ")))
 }
 
 /// How the first two stand in other states of the drive.

@@ -1,0 +1,95 @@
+//! The spare of a volume whose user leaves the choice to the devices.
+
+use core::cmp::Reverse;
+
+use hostftl_core::{DeviceInfo, SECTORS_PER_BLOCK};
+
+use crate::config::LayerConfig;
+use crate::log::layout::Layout;
+
+/// The most that is chosen when nobody says what is to be exported, in thousandths.
+const MOST: u32 = 300;
+/// The most that a volume can have.
+const WHOLE: u32 = 900;
+/// Shares are tried in such steps.
+const STEP: usize = 5;
+
+/// A spare that was chosen, and what it is good for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChosenSpare {
+    /// The share in thousandths.
+    pub permille: u32,
+    /// Sectors of a segment on each device.
+    pub segment: u32,
+    /// Sectors of a segment with the usual spare.
+    pub usual_segment: u32,
+}
+
+impl LayerConfig {
+    /// Chooses the spare where that is left to the devices, with `log`'s `spare=auto`, before a
+    /// volume is planned. What was chosen, if it was.
+    ///
+    /// It is the least spare, from the usual one on, with which segments are longest: at best as
+    /// long as what a device erases at once, so that the device copies next to nothing. At least
+    /// `exported` sectors stay for the host if they are given; else the spare is 30 % at most.
+    pub fn choose_spare(
+        &mut self,
+        devices: &[DeviceInfo],
+        exported: Option<u64>,
+    ) -> Option<ChosenSpare> {
+        if !core::mem::take(&mut self.log.chooses_spare) {
+            return None;
+        }
+        let usual = self.spare_permille;
+        let most = if exported.is_some() { WHOLE } else { MOST };
+        let column = |permille: u32| {
+            let config = LayerConfig { spare_permille: permille, ..self.clone() };
+            let layout = Layout::new(&config, devices).ok()?;
+            let gives = layout.blocks * u64::from(SECTORS_PER_BLOCK);
+            exported.is_none_or(|least| gives >= least).then_some(layout.column)
+        };
+        let tried = (usual..=most.max(usual)).step_by(STEP);
+        let fits = tried.filter_map(|permille| Some((permille, column(permille)?)));
+        let longest = fits.max_by_key(|&(permille, column)| (column, Reverse(permille)));
+        // Where no volume can be, its plan says why.
+        let (permille, segment) = longest?;
+        let usual_segment = column(usual).unwrap_or(segment);
+        self.spare_permille = permille;
+        Some(ChosenSpare { permille, segment, usual_segment })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kind::LayerKind;
+
+    /// What is chosen on a device of so many GiB that erases 64 MiB at once: the share in
+    /// thousandths and MiB of a segment.
+    fn chosen(gib: u64, exported: Option<u64>) -> Option<(u32, u32)> {
+        let mut config = LayerConfig::new(LayerKind::Log);
+        config.set("spare", "auto").unwrap();
+        let device = DeviceInfo { reclaim_unit: 64 << 11, ..DeviceInfo::block(gib << 21, 128) };
+        let chosen = config.choose_spare(&[device], exported)?;
+        assert_eq!((config.spare_permille, config.log.chooses_spare), (chosen.permille, false));
+        Some((chosen.permille, chosen.segment >> 11))
+    }
+
+    #[test]
+    fn spare_is_what_whole_reclaim_units_need() {
+        assert_eq!(chosen(64, None).map(|it| it.1), Some(64));
+        let (permille, mib) = chosen(4, None).unwrap();
+        assert_eq!(mib, 64);
+        assert!((200..=300).contains(&permille), "{permille}");
+        assert!(chosen(64, None).unwrap().0 < 100, "a large device has enough of it anyway");
+    }
+
+    #[test]
+    fn what_is_to_be_exported_bounds_the_spare() {
+        let (permille, mib) = chosen(2, Some((2 << 21) * 62 / 100)).unwrap();
+        assert!(permille <= 380 && mib > 4, "{permille} {mib}");
+        let (permille, mib) = chosen(4, Some((4 << 21) * 80 / 100)).unwrap();
+        assert!(permille <= 200 && mib < 64, "{permille} {mib}");
+        assert_eq!(chosen(4, Some(4 << 21)), None, "more than any volume exports");
+    }
+}
