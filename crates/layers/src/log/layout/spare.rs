@@ -79,8 +79,8 @@ mod tests {
     fn spare_is_what_whole_reclaim_units_need() {
         assert_eq!(chosen(64, None).map(|it| it.1), Some(64));
         let (permille, mib) = chosen(4, None).unwrap();
-        assert_eq!(mib, 64);
-        assert!((200..=300).contains(&permille), "{permille}");
+        assert_eq!(mib, 32, "half of one: whole ones would need more than 30 %");
+        assert!((100..=300).contains(&permille), "{permille}");
         assert!(chosen(64, None).unwrap().0 < 100, "a large device has enough of it anyway");
     }
 
