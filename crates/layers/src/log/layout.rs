@@ -99,9 +99,6 @@ pub struct At {
 impl Layout {
     /// The layout over `devices`.
     pub fn new(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Self, PlanError> {
-        if config.log.chooses_spare {
-            return Err(PlanError("log's spare is to be chosen before the rest is planned"));
-        }
         let parity = config.log.parity;
         let (devices, journal) = split(config, devices)?;
         if devices.is_empty() || devices.len() > 16 {
