@@ -9,7 +9,7 @@
 mod full;
 mod grown;
 mod reserves;
-pub(super) mod spare;
+mod spare;
 mod stack;
 mod tree;
 

@@ -66,7 +66,6 @@ use gc::Collection;
 use gc::protect::live_exposed;
 use host::Blocks;
 use journal::Journal;
-pub use layout::spare::ChosenSpare;
 pub use layout::{At, Layout};
 use map::pages::Pages;
 use ops::{Cx, Mark, OPS, Op, give_up};

@@ -4,7 +4,7 @@ use core::cmp::Reverse;
 
 use hostftl_core::{DeviceInfo, SECTORS_PER_BLOCK};
 
-use crate::config::LayerConfig;
+use crate::config::{ChosenSpare, LayerConfig};
 use crate::log::layout::Layout;
 
 /// The most that is chosen when nobody says what is to be exported, in thousandths.
@@ -13,17 +13,6 @@ const MOST: u32 = 300;
 const WHOLE: u32 = 900;
 /// Shares are tried in such steps.
 const STEP: usize = 5;
-
-/// A spare that was chosen, and what it is good for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ChosenSpare {
-    /// The share in thousandths.
-    pub permille: u32,
-    /// Sectors of a segment on each device.
-    pub segment: u32,
-    /// Sectors of a segment with the usual spare.
-    pub usual_segment: u32,
-}
 
 impl LayerConfig {
     /// Chooses the spare where that is left to the devices, with `log`'s `spare=auto`, before a
