@@ -53,7 +53,7 @@ impl World {
         let done = layer.operate(Verb::Cancel(device));
         // The superblocks may not know of it yet when the power is cut.
         if done == Ok(Answer::Begun) && self.dice.chance(800) {
-            self.config.leaving &= !(1 << device);
+            self.config.members.leaving &= !(1 << device);
             self.tallies.note(Named::Stayed);
             self.tell_change("stays", 1 << device);
         }
@@ -71,10 +71,12 @@ impl World {
             return;
         }
         let mut config = self.config.clone();
-        config.born = if config.born == 0 { count as u8 } else { config.born };
+        if config.members.born == 0 {
+            config.members.born = count as u8;
+        }
         let spare = config.log.parity && self.dice.chance(400);
         if spare {
-            config.spare |= 1 << count;
+            config.members.spare |= 1 << count;
         }
         config.exported = 0;
         self.infos.push(info.clone());
@@ -88,7 +90,7 @@ impl World {
         self.machine.disks.push(disk);
         let old = self.plan.limits.exported;
         config.exported = if spare { old } else { plan.limits.exported.max(old) };
-        config.fresh |= 1 << count;
+        config.members.fresh |= 1 << count;
         let Ok(plan) = AnyLayer::plan(&config, &self.infos) else {
             self.infos.pop();
             return;
@@ -103,21 +105,21 @@ impl World {
 
     /// One of the devices is to leave, if enough others are good.
     fn begin_to_leave(&mut self) {
-        let config = &self.config;
-        let all = ((1_u32 << self.swarm.devices) - 1) as u16 & !config.gone;
+        let members = self.config.members;
+        let all = ((1_u32 << self.swarm.devices) - 1) as u16 & !members.gone;
         let lost = match self.swarm.victim {
             Some(victim) if self.gone => self.buried | 1 << victim,
             _ => self.buried,
         };
-        let all = all & !config.spare;
+        let all = all & !members.spare;
         let may: Vec<u16> = (0..16).map(|at| 1 << at).filter(|it| all & it != 0).collect();
         let leaves = may[self.dice.below(may.len() as u64) as usize];
-        let config = &self.config;
-        let left = all & !(lost | config.fresh | config.leaving | leaves);
-        if left.count_ones() <= u32::from(config.log.parity) || config.fresh & leaves != 0 {
+        let left = all & !(lost | members.fresh | members.leaving | leaves);
+        let parity = u32::from(self.config.log.parity);
+        if left.count_ones() <= parity || members.fresh & leaves != 0 {
             return;
         }
-        self.config.leaving |= leaves;
+        self.config.members.leaving |= leaves;
         self.config.exported = self.plan.limits.exported;
         self.tallies.note(Named::Leaves);
         self.tell_change("is to leave", leaves);
@@ -125,14 +127,14 @@ impl World {
 
     /// A root is durable: whoever has left is destroyed when the superblocks say so.
     pub(crate) fn look_at_leaving(&mut self, layer: &AnyLayer, fate: &mut Fate) {
-        let left = layer.gone_devices() & !self.config.gone;
-        let taken = self.config.spare & !layer.spare_devices();
+        let left = layer.gone_devices() & !self.config.members.gone;
+        let taken = self.config.members.spare & !layer.spare_devices();
         if left | taken == 0 || self.dice.chance(300) {
             return;
         }
         if taken != 0 {
-            self.config.spare &= !taken;
-            self.config.leaving |= layer.leaving_devices();
+            self.config.members.spare &= !taken;
+            self.config.members.leaving |= layer.leaving_devices();
             self.config.exported = self.plan.limits.exported;
             self.tallies.note(Named::SpareTaken);
             self.tell_change("takes the place of a lost one", taken);
@@ -140,8 +142,8 @@ impl World {
         if left == 0 {
             return;
         }
-        self.config.gone |= left;
-        self.config.leaving &= !left;
+        self.config.members.gone |= left;
+        self.config.members.leaving &= !left;
         self.config.exported = self.plan.limits.exported;
         self.buried |= left;
         self.tallies.note(Named::Removed);
@@ -159,12 +161,12 @@ impl World {
 
     /// The volume is made anew with the devices that it has by now.
     pub(crate) fn begin_as_made(&mut self) {
-        let config = &mut self.config;
-        if config.born == 0 && config.gone | config.leaving | config.spare == 0 {
+        let it = &mut self.config.members;
+        if it.born == 0 && it.gone | it.leaving | it.spare == 0 {
             return;
         }
-        (config.born, config.gone, config.leaving, config.spare) = (0, 0, 0, 0);
-        config.exported = 0;
+        (it.born, it.gone, it.leaving, it.spare) = (0, 0, 0, 0);
+        self.config.exported = 0;
         self.plan = AnyLayer::plan(&self.config, &self.infos).expect("it was wider than before");
         self.workload.grow(self.plan.limits.exported);
     }

@@ -66,7 +66,8 @@ pub fn choose(seed: u64, layer: LayerKind, swarm: &mut Swarm, claims: &Claims) {
 /// others may have left, and of one that is to leave no superblock says when it has.
 fn others_tell(config: &LayerConfig, devices: u32, device: u8) -> bool {
     let all = ((1_u32 << devices) - 1) as u16;
-    all & !(config.gone | config.leaving | config.spare | config.fresh | 1 << device) != 0
+    let it = &config.members;
+    all & !(it.gone | it.leaving | it.spare | it.fresh | 1 << device) != 0
 }
 
 impl World {
@@ -160,7 +161,7 @@ impl World {
 
     /// Whether a device is to leave: when nothing lies on it any more, any copy will do.
     fn leaves(&self, device: u8) -> bool {
-        self.config.leaving >> device & 1 == 1
+        self.config.members.leaving >> device & 1 == 1
     }
 
     /// A device has left, and is destroyed with what is known of its copy.
@@ -207,13 +208,13 @@ mod tests {
     fn one_device_alone_can_not_tell() {
         let mut config = LayerConfig::new(LayerKind::Log);
         assert!(others_tell(&config, 2, 0));
-        config.gone = 0b10;
+        config.members.gone = 0b10;
         assert!(!others_tell(&config, 2, 0), "the other one has left");
-        (config.gone, config.leaving) = (0, 0b10);
+        (config.members.gone, config.members.leaving) = (0, 0b10);
         assert!(!others_tell(&config, 2, 0), "it has perhaps left");
-        config.fresh = 0b100;
+        config.members.fresh = 0b100;
         assert!(!others_tell(&config, 3, 0), "no root lies on one that just came");
-        config.fresh = 0;
+        config.members.fresh = 0;
         assert!(others_tell(&config, 3, 0));
     }
 }

@@ -49,7 +49,7 @@ impl World {
         let Some(journal) = self.swarm.journal.filter(|_| mode == Mode::Open) else { return };
         let mortal = self.swarm.mortal == Some(journal) && self.swarm.faults.dead;
         if mortal && self.dice.chance(150) {
-            self.config.missing = 1 << journal;
+            self.config.members.missing = 1 << journal;
             self.tallies.note(Named::JournalAway);
         }
     }
@@ -57,7 +57,7 @@ impl World {
     /// The journal is there.
     pub(crate) fn bring_journal(&mut self) {
         if let Some(journal) = self.swarm.journal {
-            self.config.missing &= !(1 << journal);
+            self.config.members.missing &= !(1 << journal);
         }
         self.bring_true_device();
     }

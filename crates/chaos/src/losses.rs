@@ -22,27 +22,27 @@ impl World {
         let can = mode == Mode::Open && self.segments.is_none();
         let Some(victim) = self.swarm.victim.filter(|_| can) else { return };
         let mut dead = self.buried | if self.gone { 1 << victim } else { 0 };
-        dead &= !self.config.gone;
+        dead &= !self.config.members.gone;
         while dead != 0 {
             let device = dead.trailing_zeros();
             dead &= dead - 1;
             let is_victim = device == u32::from(victim);
-            if is_victim && self.config.fresh >> device & 1 == 0 && self.dice.chance(250) {
+            if is_victim && self.config.members.fresh >> device & 1 == 0 && self.dice.chance(250) {
                 // It is the same device, with what it had when it was lost.
-                self.config.fresh |= 1 << device;
-                self.config.returning |= 1 << device;
+                self.config.members.fresh |= 1 << device;
+                self.config.members.returning |= 1 << device;
                 self.gone = false;
                 self.secure = false;
                 self.tallies.note(Named::CameBack);
                 continue;
             }
-            if self.config.fresh >> device & 1 == 0 && self.dice.chance(250) {
-                self.config.returning &= !(1 << device);
+            if self.config.members.fresh >> device & 1 == 0 && self.dice.chance(250) {
+                self.config.members.returning &= !(1 << device);
                 let (size, swarm) = (self.infos[device as usize].sectors, &self.swarm);
                 let disk = &mut self.machine.disks[device as usize];
                 disk.reset(size, swarm.volatile, swarm.destage, None);
-                self.config.fresh |= 1 << device;
-                self.config.leaving &= !(1 << device);
+                self.config.members.fresh |= 1 << device;
+                self.config.members.leaving &= !(1 << device);
                 self.buried &= !(1 << device);
                 self.gone &= device != u32::from(victim);
                 self.secure = false;
@@ -57,10 +57,10 @@ impl World {
     /// A root is durable: whoever it lets everybody believe is not fresh any more.
     pub(crate) fn look_at_fresh(&mut self, layer: &AnyLayer, fate: &mut Fate) {
         let untrusted = layer.fresh_devices();
-        let joined = self.config.fresh & !untrusted;
-        self.config.fresh &= untrusted;
-        let returned = self.config.returning & joined;
-        self.config.returning &= untrusted;
+        let joined = self.config.members.fresh & !untrusted;
+        self.config.members.fresh &= untrusted;
+        let returned = self.config.members.returning & joined;
+        self.config.members.returning &= untrusted;
         self.tallies.note_if(joined != 0, Named::Joined);
         // Another victim may have damage that nobody has found yet.
         // What came back may have damage that nobody has found yet: then it stays the victim.
@@ -86,7 +86,7 @@ impl World {
     pub(crate) fn is_too_small(&self, kind: Kind, error: HostError) -> bool {
         let changes = matches!(kind, Kind::Write | Kind::Trim | Kind::Zeroes);
         // What is to leave takes its room along.
-        let shrinks = self.buried != 0 || self.config.leaving != 0;
+        let shrinks = self.buried != 0 || self.config.members.leaving != 0;
         changes && error == HostError::NoSpace && shrinks
     }
 
@@ -148,7 +148,7 @@ impl World {
     /// Looks whether the layer can still do without the next victim: when what the host writes
     /// leaves no room, rows go to lost devices again.
     pub(crate) fn look_at_protection(&mut self, layer: &AnyLayer) {
-        let changed = (self.buried | self.config.fresh) != 0 || !self.secure;
+        let changed = (self.buried | self.config.members.fresh) != 0 || !self.secure;
         if changed && !self.gone {
             self.secure = may_lose_another(layer);
         }

@@ -203,8 +203,8 @@ impl World {
 
     /// Blank devices and a volume of zeros.
     pub fn blank(&mut self) {
-        (self.buried, self.secure, self.config.fresh) = (0, true, 0);
-        self.config.returning = 0;
+        (self.buried, self.secure, self.config.members.fresh) = (0, true, 0);
+        self.config.members.returning = 0;
         self.begin_as_made();
         self.victims = self.swarm.victim.map_or(0, |victim| 1 << victim);
         self.damaged = false;
@@ -231,7 +231,7 @@ impl World {
     pub fn choose_missing(&mut self, mode: Mode) {
         self.change_members(mode);
         self.replace(mode);
-        self.config.missing = self.buried;
+        self.config.members.missing = self.buried;
         self.refused_for_now = false;
         self.miss_journal(mode);
         let Some(victim) = self.swarm.victim.filter(|_| mode == Mode::Open) else { return };
@@ -239,7 +239,7 @@ impl World {
         // What missed writes comes back only where a layer claims to notice by itself.
         let returns = self.gone && faults.stale && self.dice.chance(300);
         if self.gone && !returns || self.secure && faults.dead && self.dice.chance(100) {
-            self.config.missing |= 1 << victim;
+            self.config.members.missing |= 1 << victim;
             self.gone = true;
             self.tallies.note(Named::Degraded);
         }

@@ -3,6 +3,7 @@
 use hostftl_core::Nanos;
 
 use crate::kind::LayerKind;
+use crate::members::Members;
 pub use crate::plan::{ChosenSpare, Mode, Plan, PlanError};
 
 /// What a layer is made from. The same values must be given each time a volume is opened.
@@ -19,22 +20,8 @@ pub struct LayerConfig {
     pub deadline: Nanos,
     /// As `deadline`, for each device by its index in the stack; 0 = as for the others.
     pub deadlines: [Nanos; 16],
-    /// The devices that are not there this time, as a set of bits by index in the stack: every
-    /// command to them fails. At most as many as [`LayerConfig::tolerates`].
-    pub missing: u16,
-    /// The devices that hold nothing of the volume and came in the place of others, which they
-    /// replace: what lies on those is made again. Only where a registration says `replaces`.
-    pub fresh: u16,
-    /// Those of the `fresh` ones that were there before, and lack only what was written since.
-    pub returning: u16,
-    /// With how many devices the volume was made, if others came since; 0 = with all of them.
-    pub born: u8,
-    /// The places of devices that were removed, as a set of bits; they are all `missing`.
-    pub gone: u16,
-    /// Devices that are to be removed: nothing new is to lie on them.
-    pub leaving: u16,
-    /// Devices that are kept to take the place of one that is lost, by themselves.
-    pub spare: u16,
+    /// Who belongs to the volume this time.
+    pub members: Members,
     /// Sectors to export, if that is not as many as the devices have room for; 0 = as many.
     pub exported: u64,
     /// The volume, so that metadata of another is never taken for its own.
@@ -62,13 +49,7 @@ impl LayerConfig {
             spare_permille: 70,
             deadline: 0,
             deadlines: [0; 16],
-            missing: 0,
-            fresh: 0,
-            returning: 0,
-            born: 0,
-            gone: 0,
-            leaving: 0,
-            spare: 0,
+            members: Members::default(),
             exported: 0,
             uuid: [0; 16],
             shatl: Default::default(),

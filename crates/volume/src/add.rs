@@ -11,7 +11,7 @@ use hostftl_core::{DeviceKind, SECTOR};
 use hostftl_format::roster::{Record, Stamp, Standing};
 use hostftl_format::superblock::{MAX_DEVICES, Superblock, data_window};
 use hostftl_io::Access;
-use hostftl_layers::LayerConfig;
+use hostftl_layers::{LayerConfig, Members};
 use uuid::Uuid;
 
 use crate::config::Config;
@@ -85,7 +85,8 @@ pub fn add(spec: &AddSpec) -> Result<Added, Error> {
     let fresh =
         (before.count..before.count + spec.new.len() as u8).fold(0, |set, at| set | 1 << at);
     let spare = if spec.spare { before.spare | fresh } else { before.spare };
-    let layer = LayerConfig { born, fresh: 0, spare, exported: 0, ..layer };
+    let members = Members { born, fresh: 0, spare, ..layer.members };
+    let layer = LayerConfig { members, exported: 0, ..layer };
     let lost = found.missing();
     let (mut roster, mut devices) = seat(found);
     let mut come = (Vec::new(), Vec::new());

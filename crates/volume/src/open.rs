@@ -12,7 +12,7 @@ use hostftl_io::{
     Access, Arena, Class, Device, Driver, EngineKind, HOST_CLASSES, IoError, Parts, Tap, Waker,
     holder_of,
 };
-use hostftl_layers::{AnyLayer, LayerConfig, Mode, Plan};
+use hostftl_layers::{AnyLayer, LayerConfig, Members, Mode, Plan};
 use uuid::Uuid;
 
 use crate::config::Config;
@@ -124,7 +124,7 @@ pub fn open_with(path: &Path, options: &OpenOptions) -> Result<Volume, Error> {
 /// The layer with what the superblocks say of its devices.
 pub(crate) fn as_members(layer: LayerConfig, found: &Assembly) -> LayerConfig {
     let (missing, newest) = (found.missing(), &found.superblock);
-    LayerConfig {
+    let members = Members {
         missing,
         fresh: newest.fresh & !missing,
         returning: newest.returning & !missing,
@@ -132,6 +132,9 @@ pub(crate) fn as_members(layer: LayerConfig, found: &Assembly) -> LayerConfig {
         gone: newest.gone,
         leaving: newest.leaving,
         spare: newest.spare,
+    };
+    LayerConfig {
+        members,
         // A volume whose devices never changed is laid out as it was when it was made.
         exported: if newest.born == 0 && newest.gone | newest.leaving == 0 {
             0

@@ -65,7 +65,7 @@ impl Recording {
             deadlines: layer.deadlines,
             uuid: layer.uuid,
             format: mode == Mode::Format,
-            missing: layer.missing,
+            missing: layer.members.missing,
             devices: devices.iter().map(HeadDevice::from).collect(),
         };
         let text = serde_json::to_vec(&head).expect("plain fields");

@@ -104,10 +104,10 @@ pub fn replace(spec: &ReplaceSpec) -> Result<Replaced, Error> {
     let notes = held.map(|held| format!("{new} held {held}")).into_iter().collect();
     let superblock = superblock(&found, index as u8, &taken);
     let lost = found.missing() & !(1 << index);
-    let layer = as_members(layer, &found);
+    let mut layer = as_members(layer, &found);
     let (mut roster, mut devices) = seat(found);
     devices[index] = taken;
-    let layer = LayerConfig { missing: lost, fresh: 0, ..layer };
+    (layer.members.missing, layer.members.fresh) = (lost, 0);
     let planned = plan(&layer, &infos(&devices))?;
     if planned.limits.exported != superblock.exported {
         return Err(device(&new, "is not one on which the volume would be laid out as it is"));

@@ -10,7 +10,7 @@ use hostftl_core::{
     Payload, Request, StreamDigest, Tally, Target, Ticket, Token,
 };
 use hostftl_format::page::crc32c;
-use hostftl_layers::{AnyLayer, LayerConfig, Mode};
+use hostftl_layers::{AnyLayer, LayerConfig, Members, Mode};
 use serde::Serialize;
 
 use crate::counted::counted;
@@ -156,7 +156,8 @@ impl Stage {
     fn new(head: &Head) -> Result<Self, String> {
         let layer = LayerConfig::parse(&head.layer)?;
         let Head { deadline, deadlines, uuid, missing, .. } = *head;
-        let config = LayerConfig { deadline, deadlines, uuid, missing, ..layer };
+        let members = Members { missing, ..layer.members };
+        let config = LayerConfig { deadline, deadlines, uuid, members, ..layer };
         let devices: Vec<DeviceInfo> = head.devices.iter().map(DeviceInfo::from).collect();
         let plan = AnyLayer::plan(&config, &devices).map_err(|error| error.to_string())?;
         let issue = |id| Payload::issue(id, plan.buffer_sectors);

@@ -167,7 +167,7 @@ impl Volume {
         let recovery = recover(&mut driver, reads)?;
         let events = recovery.events.clone();
         tell_of_reconnects(&self.config.devices, &links, &events);
-        let fresh = self.layer.fresh;
+        let fresh = self.layer.members.fresh;
         let lost = settle(&self.layer, (!reads).then_some(&mut self.roster), &driver)?;
         let news = Arc::new(Mutex::new(recovery));
         let longest = self.plan.limits.max_transfer.saturating_mul(SECTOR as u32);
@@ -244,11 +244,11 @@ fn settle(
     roster: Option<&mut Roster>,
     driver: &Driver<AnyLayer>,
 ) -> Result<u16, Error> {
-    let lost = layer.missing | driver.layer().lost_devices();
+    let lost = layer.members.missing | driver.layer().lost_devices();
     // A journal that comes back later is welcome: what it holds is known to be old.
     let lost = lost & !journal::bit(layer, driver.devices().len());
     if let Some(roster) = roster {
-        let standing = Standing { lost, ..standing(driver.layer(), layer.fresh) };
+        let standing = Standing { lost, ..standing(driver.layer(), layer.members.fresh) };
         roster.settle(driver.devices(), standing).map_err(explain_full)?;
     }
     Ok(lost)

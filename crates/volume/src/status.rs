@@ -194,11 +194,11 @@ impl Status {
         if let Some(last) = self.devices.last_mut().filter(|_| layer.log.journal) {
             last.role = "journal".into();
         }
-        let gone = |index: usize| layer.gone >> index & 1 == 1;
+        let gone = |index: usize| layer.members.gone >> index & 1 == 1;
         let removed = self.devices.iter_mut().enumerate().filter(|(index, _)| gone(*index));
         removed.for_each(|(_, device)| device.health = REMOVED.into());
         let spare = self.devices.iter_mut().enumerate();
-        let spare = spare.filter(|(index, _)| layer.spare >> index & 1 == 1);
+        let spare = spare.filter(|(index, _)| layer.members.spare >> index & 1 == 1);
         spare.for_each(|(_, device)| device.role = SPARE.into());
         self.degraded = self.devices.iter().any(|device| device.health == MISSING);
     }

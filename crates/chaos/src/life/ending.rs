@@ -74,10 +74,11 @@ impl Life<'_> {
         self.w.tallies.note_if(replayed > 0, Named::CutReplayed);
         self.w.tallies.note_if(dropped > 0, Named::CutDropped);
         self.check();
-        let missing = self.w.config.missing & !self.w.config.gone;
+        let missing = self.w.config.members.missing & !self.w.config.members.gone;
         // The superblocks may not know yet who has left.
         let lost = self.layer.lost_devices() | self.layer.gone_devices() & missing;
-        let others = |victim: u8| lost & !(1 << victim | self.w.buried | self.w.config.fresh) != 0;
+        let others =
+            |victim: u8| lost & !(1 << victim | self.w.buried | self.w.config.members.fresh) != 0;
         if lost & missing != missing || self.w.swarm.victim.is_some_and(others) {
             return Err(format!("missing are {missing:#b}, the layer does without {lost:#b}"));
         }

@@ -342,7 +342,7 @@ impl<'w> Life<'w> {
     /// Whether a device is missing, or has died.
     fn is_dead(&self, device: u8) -> bool {
         let died = self.fate.is_death_due().0 && self.w.may_fail(device);
-        let away = self.w.config.missing | self.w.buried;
+        let away = self.w.config.members.missing | self.w.buried;
         died && !self.is_made() || away >> device & 1 == 1
     }
 

@@ -107,7 +107,7 @@ impl Layout {
         if parity && devices.len() < 2 {
             return Err(PlanError("log needs two devices for a mirror, three or more for parity"));
         }
-        let zones = zones(config.missing, devices)?;
+        let zones = zones(config.members.missing, devices)?;
         if zones.is_some() && journal.is_some() {
             return Err(PlanError("log takes no journal beside zoned devices: leave it out"));
         }
@@ -134,8 +134,8 @@ impl Layout {
         let align = align.max(zones.map_or(1, |zones| zones.unit)).max(SECTORS_PER_BLOCK);
         let align = if align.is_multiple_of(SECTORS_PER_BLOCK) { align } else { chunk };
         let all = ((1_u32 << devices.len()) - 1) as u16;
-        let members = all & !(config.gone | config.spare);
-        let stay = members & !config.leaving;
+        let members = all & !(config.members.gone | config.members.spare);
+        let stay = members & !config.members.leaving;
         if stay.count_ones() <= u32::from(parity) {
             return Err(PlanError("log needs a device more than it has of parity"));
         }
@@ -156,7 +156,7 @@ impl Layout {
         let permille = config.spare_permille.min(900);
         let base = base.cut(sectors, zones)?;
         let unit = reclaim_unit(config, devices).filter(|_| zones.is_none());
-        let first = base.of_first(config.born);
+        let first = base.of_first(config.members.born);
         let made = match unit {
             Some(unit) => first.fit_unit(sectors, permille, unit)?,
             None => first.fit(sectors, permille, false)?,

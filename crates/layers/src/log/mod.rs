@@ -126,9 +126,10 @@ impl Log {
         mode: Mode,
     ) -> Result<Self, PlanError> {
         let layout = Layout::new(config, devices)?;
-        let journal = Journal::new(&layout, config.missing);
-        let fresh = config.fresh & !config.missing & !journal.bit();
-        let missing = (config.missing | fresh) & !journal.bit();
+        let members = config.members;
+        let journal = Journal::new(&layout, members.missing);
+        let fresh = members.fresh & !members.missing & !journal.bit();
+        let missing = (members.missing | fresh) & !journal.bit();
         // How many lost devices parity need not make up for, only the root knows.
         let most = match mode {
             Mode::Format => config.tolerates(),
@@ -147,8 +148,8 @@ impl Log {
             pages: Pages::new(&layout, config.uuid),
             segments: Segments::new(&layout, &config.log),
             devices: Devices::new(layout, (missing, fresh), config.tolerates(), devices)
-                .without(config.gone, config.leaving, config.spare)
-                .with_old(config.returning),
+                .without(members.gone, members.leaving, members.spare)
+                .with_old(members.returning),
             rows: Rows::new(&layout),
             buffers: Buffers::new(buffers, &layout),
             hung: Hung::new(&layout),

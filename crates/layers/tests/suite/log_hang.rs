@@ -13,7 +13,8 @@ const ROWS: u64 = 200;
 
 fn config(missing: u16) -> LayerConfig {
     let new = LayerConfig::new(LayerKind::Log);
-    let mut config = LayerConfig { superpage: CHUNK as u32, deadline: 1 << 40, missing, ..new };
+    let mut config = LayerConfig { superpage: CHUNK as u32, deadline: 1 << 40, ..new };
+    config.members.missing = missing;
     config.log.parity = true;
     config
 }

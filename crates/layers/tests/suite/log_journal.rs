@@ -31,7 +31,8 @@ fn start(disk: Vec<u8>, mode: Mode, seed: u64) -> World {
 
 /// A volume whose journal is not there.
 fn without(disk: Vec<u8>) -> World {
-    let config = LayerConfig { missing: 2, ..config() };
+    let mut config = config();
+    config.members.missing = 2;
     World::start_journaled(&config, disk, JOURNAL, Mode::Open, 1)
 }
 

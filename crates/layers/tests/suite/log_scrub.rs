@@ -16,7 +16,8 @@ const PARTS: u64 = 150;
 
 fn config(missing: u16) -> LayerConfig {
     let new = LayerConfig::new(LayerKind::Log);
-    let mut config = LayerConfig { superpage: CHUNK as u32, missing, ..new };
+    let mut config = LayerConfig { superpage: CHUNK as u32, ..new };
+    config.members.missing = missing;
     (config.log.parity, config.log.compress) = (true, Codec::Raw);
     config
 }

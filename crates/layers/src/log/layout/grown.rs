@@ -82,9 +82,10 @@ mod tests {
             config.log.map_memory = Some(0);
             let made = Layout::new(&config, &alloc::vec![device.clone(); 4]).unwrap();
             let exported = made.blocks * u64::from(SECTORS_PER_BLOCK);
-            let leaves = LayerConfig { born: 4, leaving: 1, exported, ..config.clone() };
-            let spare = LayerConfig { born: 4, spare: 1 << 4, exported, ..config.clone() };
-            let wider = LayerConfig { born: 4, ..config };
+            config.members.born = 4;
+            let (mut leaves, mut spare, wider) = (config.clone(), config.clone(), config);
+            (leaves.members.leaving, leaves.exported) = (1, exported);
+            (spare.members.spare, spare.exported) = (1 << 4, exported);
             for (config, devices) in [(leaves, 4), (spare, 5), (wider, 6)] {
                 let it = Layout::new(&config, &alloc::vec![device.clone(); devices]).unwrap();
                 let places = |it: &Layout| (it.first(), it.slots, it.column, it.segments, it.room);
