@@ -23,7 +23,7 @@ pub struct Allowed {
 }
 
 /// Where all parts should get to; a part that is there may change below it. It is also what a part
-/// may have that the table does not name.
+/// may have that the table does not name. No struct has more fields, whatever the table says.
 const GOAL: Allowed = Allowed { circle: 8, impls: 4, fields: 16, open: u32::MAX, density: 0 };
 
 const HEAD: &str = "\
@@ -116,7 +116,8 @@ pub fn worse(table: &Table, measured: &Measured) -> Vec<String> {
         };
         at_most("files in a circle of imports", now.circle, most.circle);
         at_most(&format!("files with `impl {}`", figures.impls.1), now.impls, most.impls);
-        at_most(&format!("fields of `{}`", figures.fields.1), now.fields, most.fields);
+        let most_fields = most.fields.min(GOAL.fields);
+        at_most(&format!("fields of `{}`", figures.fields.1), now.fields, most_fields);
         at_most("fields that other files can touch", now.open, most.open);
         if now.density < most.density {
             let (has, least) = (now.density, most.density);

@@ -134,15 +134,17 @@ fn the_table_becomes_stricter_only() {
         let text = format!("pub struct A {{\n    {open}a: u8,\n{more}}}\nfn f() {{\n{assert}}}\n");
         crate_of(&[("lib.rs", "mod a;\n"), ("a.rs", &text)])
     };
-    let (good, same) = (of(17, "", "    assert!(true);\n"), of(16, "", "    assert!(true);\n"));
-    let bad = of(18, "pub ", "");
+    let (good, same) = (of(16, "", "    assert!(true);\n"), of(15, "", "    assert!(true);\n"));
+    let bad = of(17, "pub ", "");
     let table = ratchet::read(&ratchet::record(&ratchet::Table::new(), &good)).unwrap();
     assert_eq!(ratchet::worse(&table, &good), Vec::<String>::new());
     assert_eq!(ratchet::worse(&table, &same), Vec::<String>::new());
     let worse = ratchet::worse(&table, &bad);
     assert_eq!(worse.len(), 3, "{worse:?}");
-    assert!(worse[0].contains("18 fields of `A`; 17 at most"), "{worse:?}");
+    assert!(worse[0].contains("17 fields of `A`; 16 at most"), "{worse:?}");
     assert_eq!(ratchet::read(&ratchet::record(&table, &bad)).unwrap(), table);
+    let hand = ratchet::read("a 8 4 17 1 0").unwrap();
+    assert_eq!(ratchet::worse(&hand, &bad).len(), 1, "no hand allows more fields");
     let conflict = "<<<<<<< HEAD\na 8 4 16 7 3\n=======\na 9 4 16 6 3\n>>>>>>> mine\n";
     assert!(ratchet::read(conflict).is_err());
     let merged = ratchet::read(&ratchet::merged(conflict)).unwrap();
