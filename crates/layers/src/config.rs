@@ -4,7 +4,7 @@ use hostftl_core::Nanos;
 
 use crate::kind::LayerKind;
 use crate::members::Members;
-pub use crate::plan::{ChosenSpare, Mode, Plan, PlanError};
+pub use crate::plan::{Mode, Plan, PlanError};
 
 /// What a layer is made from. The same values must be given each time a volume is opened.
 #[derive(Clone, Debug, PartialEq, Eq)]

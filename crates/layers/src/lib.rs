@@ -35,9 +35,9 @@ mod zones;
 
 pub use about::About;
 pub use any::AnyLayer;
-pub use config::{ChosenSpare, LayerConfig, Mode, Plan, PlanError};
+pub use config::{LayerConfig, Mode, Plan, PlanError};
 pub use kind::LayerKind;
-pub use log::{At as LogAt, Layout as LogLayout};
+pub use log::{At as LogAt, ChosenSpare, Layout as LogLayout};
 pub use members::Members;
 pub use mhatl::params::Gather;
 pub use parameter::Parameter;

@@ -45,14 +45,3 @@ impl fmt::Display for PlanError {
         f.write_str(self.0)
     }
 }
-
-/// A spare that was chosen, and what it is good for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ChosenSpare {
-    /// The share in thousandths.
-    pub permille: u32,
-    /// Sectors of a segment on each device.
-    pub segment: u32,
-    /// Sectors of a segment with the usual spare.
-    pub usual_segment: u32,
-}

@@ -15,7 +15,7 @@ use hostftl_format::letters::is_unseen;
 use hostftl_format::roster::Stamp;
 use hostftl_format::superblock::{MAX_DEVICES, Superblock, Text, data_window};
 use hostftl_io::{Device, Driver, IoError, make_zoned_file, zoned_path};
-use hostftl_layers::{AnyLayer, ChosenSpare, LayerConfig, Mode, Plan};
+use hostftl_layers::{AnyLayer, LayerConfig, Mode, Plan};
 use uuid::Uuid;
 
 use crate::allocate::allocate;
@@ -150,26 +150,8 @@ fn prepare(spec: &CreateSpec) -> Result<Prepared, Error> {
         true => Vec::new(),
         false => devices.iter().map(|one| content(one, spec.force)).collect::<Result<_, _>>()?,
     };
-    let notes = spare.map(|chosen| about_spare(&chosen)).into_iter().collect();
+    let notes = spare.iter().map(ToString::to_string).collect();
     Ok(Prepared { config, layer, draft, undo, devices, plan, held, notes })
-}
-
-/// What a spare that the devices decided is good for.
-fn about_spare(chosen: &ChosenSpare) -> String {
-    let size = |sectors: u32| match (sectors >> 11, sectors % 2048) {
-        (mib, 0) => format!("{mib} MiB"),
-        _ => format!("{} KiB", sectors / 2),
-    };
-    let percent = f64::from(chosen.permille) / 10.0;
-    let segment = size(chosen.segment);
-    match chosen.segment == chosen.usual_segment {
-        true => format!("spare=auto is {percent} %: no more makes segments longer than {segment}"),
-        false => format!(
-            "spare=auto is {percent} %: segments have {segment} on each device, instead of {}, so \
-             that the devices copy less",
-            size(chosen.usual_segment)
-        ),
-    }
 }
 
 /// The devices by their full names, each once.

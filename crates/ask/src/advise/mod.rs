@@ -94,9 +94,8 @@ pub struct Answer {
     pub without: Vec<(Limit, String)>,
     /// The first two, and none, with other seeds and in other states.
     pub checks: Vec<Check>,
-    /// The first two, none and `log` with a spare that suits the drive, all in the state before,
-    /// where a quarter less is exported.
-    pub roomier: Vec<Check>,
+    /// What more spare is worth; nothing where the workload needs all of what is exported.
+    pub roomier: Option<Roomier>,
     /// The best layer that compresses, if the data were twice as long as compressed.
     pub compressed: Option<Check>,
     /// What makes all of it doubtful, a sentence each.
@@ -128,6 +127,16 @@ pub struct Check {
     pub seed: u64,
     /// Bytes programmed for each byte that the host wrote.
     pub waf: f64,
+}
+
+/// The first two, none and `log` with a spare that suits the drive, all in the state before, where
+/// a quarter less is exported.
+#[derive(Serialize)]
+pub struct Roomier {
+    /// What the host can address there.
+    pub exported_bytes: u64,
+    /// What came of it.
+    pub checks: Vec<Check>,
 }
 
 /// Asks everything; every study is run by `run`.
@@ -341,25 +350,28 @@ fn first_two(study: &Study, offers: &[Offer], advice: &Advice) -> Vec<LayerChoic
     study.layers.iter().filter(is_asked).cloned().collect()
 }
 
-/// The first two, and `log` with the spare that the drive suggests if it was asked, where a quarter
-/// less is exported: what the drive or the layer makes of more spare. Empty where the workload
-/// needs all of the room.
+/// The first two, and the first `log` that was asked with the spare that the drive suggests, where
+/// a quarter less is exported.
 fn roomier(
     study: &Study,
     offers: &[Offer],
     advice: &Advice,
     run: Run,
-) -> Result<Vec<Check>, Wrong> {
-    let stack = &study.drives[0];
-    let sectors = study.export.sectors(stack, 0) / 4 * 3;
+) -> Result<Option<Roomier>, Wrong> {
+    let is_log = |layer: &&LayerChoice| layer.kind() == Some(LayerKind::Log);
     let mut layers = first_two(study, offers, advice);
-    if study.layers.iter().any(|layer| layer.kind() == Some(LayerKind::Log)) {
-        layers.retain(|layer| layer.kind() != Some(LayerKind::Log));
-        layers.push(LayerChoice::parse("log:spare=auto").expect("it is built in"));
+    if let Some(log) = study.layers.iter().find(is_log) {
+        layers.retain(|layer| !is_log(&layer));
+        let suited = LayerChoice::parse(&format!("{}:spare=auto", log.name));
+        layers.push(suited.map_err(Wrong::usage)?);
     }
+    let sectors = study.export.sectors(&study.drives[0], 0) / 4 * 3;
     let export = Export::Bytes(sectors * SECTOR as u64);
     let study = Study { layers, export, ..study.clone() };
-    Ok(done(&study, run, false)?.rows.iter().map(|row| check(row, study.seed)).collect())
+    let outcome = done(&study, run, false)?;
+    let Some(first) = outcome.rows.first() else { return Ok(None) };
+    let checks = outcome.rows.iter().map(|row| check(row, study.seed)).collect();
+    Ok(Some(Roomier { exported_bytes: first.exported_bytes, checks }))
 }
 
 fn check(row: &Row, seed: u64) -> Check {

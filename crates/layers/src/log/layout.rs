@@ -20,7 +20,8 @@ use crate::config::{LayerConfig, PlanError};
 use crate::log::journal::ring::{Ring, split};
 use crate::log::map::size::frames;
 use reserves::Reserves;
-use stack::{Zones, reclaim_unit, zones};
+pub use spare::ChosenSpare;
+use stack::{Zones, grains, reclaim_unit, zones};
 use tree::Tree;
 
 /// The longest transfer, in sectors: 1 MiB.
@@ -99,6 +100,11 @@ pub struct At {
 impl Layout {
     /// The layout over `devices`.
     pub fn new(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Self, PlanError> {
+        if config.log.chooses_spare {
+            return Err(PlanError(
+                "spare=auto is chosen when a log volume is made: write the percentage that it has",
+            ));
+        }
         let parity = config.log.parity;
         let (devices, journal) = split(config, devices)?;
         if devices.is_empty() || devices.len() > 16 {
@@ -111,17 +117,7 @@ impl Layout {
         if zones.is_some() && journal.is_some() {
             return Err(PlanError("log takes no journal beside zoned devices: leave it out"));
         }
-        let chunk = config.superpage;
-        if !(4 * SECTORS_PER_BLOCK..=2048).contains(&chunk)
-            || !chunk.is_multiple_of(SECTORS_PER_BLOCK)
-        {
-            return Err(PlanError("log needs a chunk of 16 KiB to 1 MiB, in steps of 4 KiB"));
-        }
-        let unit = devices.iter().map(|device| device.map_unit).max().unwrap_or(1);
-        let unit = unit.max(zones.map_or(1, |zones| zones.unit));
-        if unit > chunk || !chunk.is_multiple_of(unit) {
-            return Err(PlanError("log needs chunks that are whole map units of its devices"));
-        }
+        let (chunk, align) = grains(config.superpage, devices, zones)?;
         let sectors = devices.iter().map(|device| device.sectors).min().unwrap_or(0);
         if sectors > MOST_BYTES / SECTOR as u64 {
             return Err(PlanError(
@@ -129,10 +125,6 @@ impl Layout {
                  and give several of them to one volume",
             ));
         }
-        let padded = devices.iter().filter(|device| !device.merges);
-        let align = padded.map(|device| device.map_unit).max().unwrap_or(1);
-        let align = align.max(zones.map_or(1, |zones| zones.unit)).max(SECTORS_PER_BLOCK);
-        let align = if align.is_multiple_of(SECTORS_PER_BLOCK) { align } else { chunk };
         let all = ((1_u32 << devices.len()) - 1) as u16;
         let members = all & !(config.members.gone | config.members.spare);
         let stay = members & !config.members.leaving;

@@ -66,7 +66,7 @@ use gc::Collection;
 use gc::protect::live_exposed;
 use host::Blocks;
 use journal::Journal;
-pub use layout::{At, Layout};
+pub use layout::{At, ChosenSpare, Layout};
 use map::pages::Pages;
 use ops::{Cx, Mark, OPS, Op, give_up};
 use recovery::Recovery;

@@ -139,11 +139,10 @@ fn changes(answer: &Answer) -> Vec<String> {
 
 /// How the first two stand where there is more spare, the layer's or the drive's.
 fn roomier(answer: &Answer) -> Option<String> {
-    let all = answer.roomier.iter().map(|it| format!("{} {:.2}", called(&it.layer), it.waf));
-    let texts: Vec<String> = all.collect();
-    let less = bytes(answer.exported_bytes / 4 * 3);
-    (!texts.is_empty())
-        .then(|| format!("With {less} for the host (--export): {}.", texts.join("; ")))
+    let roomier = answer.roomier.as_ref()?;
+    let all = roomier.checks.iter().map(|it| format!("{} {:.2}", called(&it.layer), it.waf));
+    let (texts, less) = (all.collect::<Vec<_>>().join("; "), bytes(roomier.exported_bytes));
+    Some(format!("With {less} for the host (--export): {texts}."))
 }
 
 /// How the first two stand in other states of the drive.

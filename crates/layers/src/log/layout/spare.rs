@@ -1,10 +1,11 @@
 //! The spare of a volume whose user leaves the choice to the devices.
 
 use core::cmp::Reverse;
+use core::fmt;
 
 use hostftl_core::{DeviceInfo, SECTORS_PER_BLOCK};
 
-use crate::config::{ChosenSpare, LayerConfig};
+use crate::config::LayerConfig;
 use crate::log::layout::Layout;
 
 /// The most that is chosen when nobody says what is to be exported, in thousandths.
@@ -13,6 +14,45 @@ const MOST: u32 = 300;
 const WHOLE: u32 = 900;
 /// Shares are tried in such steps.
 const STEP: usize = 5;
+
+/// A spare that was chosen, and what it is good for; as text, a sentence for the user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChosenSpare {
+    /// The share in thousandths.
+    permille: u32,
+    /// Sectors of a segment on each device.
+    segment: u32,
+    /// Sectors of a segment with the usual spare.
+    usual_segment: u32,
+}
+
+impl fmt::Display for ChosenSpare {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ChosenSpare { permille, segment, usual_segment } = *self;
+        write!(f, "spare=auto is {}.{} %: ", permille / 10, permille % 10)?;
+        match segment == usual_segment {
+            true => write!(f, "with more, segments are no longer than {}", Size(segment)),
+            false => write!(
+                f,
+                "a segment has {} on each device instead of {}, so that the devices copy less",
+                Size(segment),
+                Size(usual_segment)
+            ),
+        }
+    }
+}
+
+/// Sectors, told in whole MiB or in KiB.
+struct Size(u32);
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.0 >> 11, self.0 % 2048) {
+            (mib, 0) => write!(f, "{mib} MiB"),
+            _ => write!(f, "{} KiB", self.0 / 2),
+        }
+    }
+}
 
 impl LayerConfig {
     /// Chooses the spare where that is left to the devices, with `log`'s `spare=auto`, before a
@@ -80,5 +120,18 @@ mod tests {
         let (permille, mib) = chosen(4, Some((4 << 21) * 80 / 100)).unwrap();
         assert!(permille <= 200 && mib < 64, "{permille} {mib}");
         assert_eq!(chosen(4, Some(4 << 21)), None, "more than any volume exports");
+    }
+
+    #[test]
+    fn nothing_is_planned_with_a_spare_that_is_to_be_chosen() {
+        let mut config = LayerConfig::new(LayerKind::Log);
+        config.set("spare", "auto").unwrap();
+        let device = DeviceInfo::block(4 << 21, 128);
+        let why = Layout::new(&config, core::slice::from_ref(&device)).unwrap_err();
+        assert!(why.0.contains("spare=auto"), "{why}");
+        let chosen = config.choose_spare(core::slice::from_ref(&device), None).unwrap();
+        let text = "spare=auto is 7.0 %: with more, segments are no longer than 4 MiB";
+        assert_eq!(alloc::format!("{chosen}"), text);
+        assert!(Layout::new(&config, &[device]).is_ok());
     }
 }

@@ -1,6 +1,6 @@
 //! What the devices of a volume have in common.
 
-use hostftl_core::{DeviceInfo, DeviceKind, SECTOR};
+use hostftl_core::{DeviceInfo, DeviceKind, SECTOR, SECTORS_PER_BLOCK};
 
 use crate::config::{LayerConfig, PlanError};
 
@@ -9,6 +9,29 @@ pub fn reclaim_unit(config: &LayerConfig, devices: &[DeviceInfo]) -> Option<u64>
     let said = || devices.iter().map(|device| device.reclaim_unit).max();
     let unit = config.log.reclaim_unit.map(|bytes| bytes / SECTOR as u64).or_else(said);
     unit.filter(|unit| *unit > 0)
+}
+
+/// Sectors of a chunk, if a superpage can be one on these devices, and of what programs are whole
+/// multiples of.
+pub fn grains(
+    superpage: u32,
+    devices: &[DeviceInfo],
+    zones: Option<Zones>,
+) -> Result<(u32, u32), PlanError> {
+    if !(4 * SECTORS_PER_BLOCK..=2048).contains(&superpage)
+        || !superpage.is_multiple_of(SECTORS_PER_BLOCK)
+    {
+        return Err(PlanError("log needs a chunk of 16 KiB to 1 MiB, in steps of 4 KiB"));
+    }
+    let zone_unit = zones.map_or(1, |zones| zones.unit);
+    let unit = devices.iter().map(|device| device.map_unit).max().unwrap_or(1).max(zone_unit);
+    if unit > superpage || !superpage.is_multiple_of(unit) {
+        return Err(PlanError("log needs chunks that are whole map units of its devices"));
+    }
+    let padded = devices.iter().filter(|device| !device.merges);
+    let align = padded.map(|device| device.map_unit).max().unwrap_or(1);
+    let align = align.max(zone_unit).max(SECTORS_PER_BLOCK);
+    Ok((superpage, if align.is_multiple_of(SECTORS_PER_BLOCK) { align } else { superpage }))
 }
 
 /// What all zoned devices of a volume have in common.
