@@ -75,7 +75,7 @@ struct Log {
     /// Of the layer log: each of two devices holds everything
     #[arg(long, conflicts_with = "parity")]
     mirror: bool,
-    /// Of the layer log: memory for its map; unless given, all of it up to 64M, and of a larger map
+    /// Of the layer log: memory for its map; unless given, all of it up to 96M, and of a larger map
     /// a share of what the volume exports
     #[arg(long, value_name = "SIZE")]
     map_memory: Option<String>,

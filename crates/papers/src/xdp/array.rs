@@ -8,6 +8,7 @@ use hostftl_trace::{Op, Record, TraceError};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+use super::ROUNDS;
 use crate::{Error, Options, Watch};
 
 /// A slice of a drive like the seed's, with all its dies: as fast as one, and as full.
@@ -47,6 +48,15 @@ impl Lab {
             Lab::Raid5 => "RAID 5, 3 + 1, md's rules, its cache grown",
             Lab::Md => "RAID 5, 3 + 1, md's rules, 256 rows of cache",
             Lab::Log => "log array, 3 + 1",
+        }
+    }
+
+    /// How often all is written at random before anything is counted: drives that are full are
+    /// steady after one time.
+    const fn rounds(self) -> u64 {
+        match self {
+            Lab::One | Lab::Raid5 | Lab::Md => 1,
+            Lab::Log => ROUNDS,
         }
     }
 }
@@ -143,7 +153,8 @@ fn play<L: Layer>(
     let mut front = Front::new(&world);
     pass(kind, &mut world, &mut front, (0..blocks).map(write), watch)?;
     let mut anywhere = || write(random.random_range(0..blocks));
-    pass(kind, &mut world, &mut front, (0..blocks).map(|_| anywhere()), watch)?;
+    let warm = (0..kind.rounds() * blocks).map(|_| anywhere());
+    pass(kind, &mut world, &mut front, warm, watch)?;
     drain(kind, &mut world)?;
     world.set_clock(Clock::Timed);
     let (before, start) = (Work::of(&world), world.now());

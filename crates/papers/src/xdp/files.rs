@@ -10,7 +10,7 @@ use hostftl_volume::{CreateSpec, StartOptions, Status, create, open};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::{BLOCK, RANDOM};
+use super::{BLOCK, RANDOM, ROUNDS};
 use crate::{Error, Options, Watch};
 
 /// Requests under way.
@@ -18,7 +18,7 @@ pub const DEPTH: u64 = 256;
 /// Devices, one of which is worth of parity.
 const DEVICES: u64 = 4;
 /// Bytes of each file.
-const SMALL: u64 = 128 << 20;
+const SMALL: u64 = 256 << 20;
 const LARGE: u64 = 8 << 30;
 /// Requests between two looks at whether anybody waits.
 const GLANCE: u64 = 4096;
@@ -88,7 +88,8 @@ impl Real {
     }
 }
 
-/// Makes the volume, fills it, and counts what as many random writes as it has blocks come to.
+/// Makes the volume, fills it, writes it at random until collection runs, and counts what as many
+/// random writes as it has blocks come to.
 ///
 /// # Errors
 /// When the volume can't be made or fails, or nobody waits.
@@ -111,9 +112,11 @@ pub fn measure(options: &Options, watch: &dyn Watch) -> Result<Real, Error> {
     let exported = port.export().bytes;
     let blocks = exported / BLOCK as u64;
     let mut client = Client::new(port, options.seed);
+    let anywhere = |random: &mut Xoshiro256PlusPlus, _| random.random_range(0..blocks);
     client.write(blocks, watch, |_, at| at)?;
+    client.write(ROUNDS * blocks, watch, anywhere)?;
     let before = running.status();
-    client.write(blocks, watch, |random, _| random.random_range(0..blocks))?;
+    client.write(blocks, watch, anywhere)?;
     let after = running.stop().map_err(|why| failed(&why))?;
     Real::of(exported, &after, &before).ok_or_else(|| failed(&"it told no figures"))
 }

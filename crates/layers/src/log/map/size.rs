@@ -6,8 +6,9 @@ use hostftl_format::log::PAIRS;
 pub const FRAME_BYTES: u64 = 12 * PAIRS as u64 + FRAME as u64 + 4;
 /// Bytes of what is known of a frame.
 pub const FRAME: usize = 12;
-/// A map of up to so many bytes is wholly in memory by default.
-const SMALL: u64 = 64 << 20;
+/// A map of up to so many bytes is wholly in memory by default: as much as replay may read. Of a
+/// larger one roots write the pages before they changed often, wherever they are kept.
+const SMALL: u64 = 96 << 20;
 /// Bytes that are exported for each byte of memory of a larger one.
 const SHARE: u64 = 4096;
 /// A checkpoint for want of frames seals rows early. Collection gains all the same when it can fill
