@@ -5,7 +5,7 @@ use hostftl_core::{Cause, Nanos, Payload};
 use hostftl_drives::{Clock, DriveSpec};
 use hostftl_layers::{AnyLayer, LayerConfig, Mode};
 use hostftl_sim::{Front, HostCosts, Pace, PlayError, Player, Totals, Work, World, check_laws};
-use hostftl_trace::Record;
+use hostftl_trace::{Op, Record};
 
 use crate::Error;
 
@@ -103,7 +103,8 @@ impl Bench {
         Ok(front)
     }
 
-    /// Writes the first `sectors` in order, and then plays `records`, all without taking time.
+    /// Writes the first `sectors` in order, and then plays those of `records` that write, all
+    /// without taking time: reads age nothing.
     ///
     /// # Errors
     /// A broken law.
@@ -116,8 +117,8 @@ impl Bench {
         self.world.set_clock(Clock::Counts);
         let fill = (0..sectors)
             .step_by(CHUNK as usize)
-            .map(|lba| Record::new(0, hostftl_trace::Op::Write, 0, lba, CHUNK.min(sectors - lba)));
-        self.play(fill.chain(records))?;
+            .map(|lba| Record::new(0, Op::Write, 0, lba, CHUNK.min(sectors - lba)));
+        self.play(fill.chain(records.filter(|record| record.op == Op::Write)))?;
         self.world.set_clock(Clock::Timed);
         Ok(())
     }
