@@ -24,21 +24,24 @@ use crate::sole::Sole;
 use crate::stack::MISSING;
 
 /// Takes the volume whose file is `path` off its devices, and removes the file. Zones are free
-/// then; on other devices what clients wrote stays, and nothing says what it was. What was deleted.
+/// then; on other devices what clients wrote stays, and nothing says what it was. Without `force`
+/// it only makes sure that this can be done. What is deleted.
 ///
 /// # Errors
 /// When it is in use, or a device is not there or holds another volume; then nothing is changed.
-pub fn delete(path: &Path) -> Result<Config, Error> {
+pub fn delete(path: &Path, force: bool) -> Result<Config, Error> {
     let config = Config::load(path)?;
     let _lock = lock(path)?;
     let _sole = Sole::take(config.uuid, path)?;
-    if !config.is_memory() {
-        let names = config.devices.iter().filter(|name| *name != MISSING);
-        let devices = names.map(|name| modelled::open_as(name, Access::Full));
-        let devices = devices.collect::<Result<Vec<_>, _>>()?;
-        devices.iter().try_for_each(|one| verify(one, config.uuid))?;
-        devices.iter().try_for_each(free)?;
+    let names: &[String] = if config.is_memory() { &[] } else { &config.devices };
+    let there = names.iter().filter(|name| *name != MISSING);
+    let devices = there.map(|name| modelled::open_as(name, Access::Full));
+    let devices = devices.collect::<Result<Vec<_>, _>>()?;
+    devices.iter().try_for_each(|one| verify(one, config.uuid))?;
+    if !force {
+        return Ok(config);
     }
+    devices.iter().try_for_each(free)?;
     scrubbing::forget(path);
     fs::remove_file(path).map_err(file(path, "remove the volume file"))?;
     Ok(config)

@@ -71,7 +71,7 @@ cmp before after
 end
 stop
 for layer in "${layers[@]}"; do "$HOSTFTL" check "$layer.toml" --data; done
-"$HOSTFTL" delete pblk.toml
+"$HOSTFTL" delete --force pblk.toml
 "$HOSTFTL" create pblk.toml --layer log --device "$drive#zones=60-119"
 for layer in "${layers[@]}"; do "$HOSTFTL" check "$layer.toml" --data; done
 "$HOSTFTL" import "$drive#zones=120-179" --output again.toml

@@ -7,23 +7,36 @@ use crate::failure::Failure;
 
 /// Take a volume off its devices, and remove its file: what clients wrote is gone
 ///
-/// Devices that are files stay, and zones are free for other volumes.
+/// Devices that are files stay, and zones are free for other volumes. Without `--force` it only
+/// says what would be deleted.
 #[derive(clap::Args)]
 pub struct Args {
     /// The volume's file
     volume: PathBuf,
+    /// Delete it, for good
+    #[arg(long)]
+    force: bool,
 }
 
 /// Runs the command.
 ///
 /// # Errors
-/// When the volume is in use, or a device is missing or holds another one.
+/// When the volume is in use, or a device is missing or holds another one, or without `--force`.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
-    let config = hostftl_volume::delete(&args.volume)?;
+    let (name, config) = (args.volume.display(), hostftl_volume::delete(&args.volume, args.force)?);
+    if !args.force {
+        return Err(Failure::failed(format!(
+            "{name}: nothing is deleted: with --force volume {} (layer {}) is deleted from {}, and \
+             what clients wrote is gone for good",
+            config.uuid,
+            config.layer,
+            config.devices.join(", ")
+        )));
+    }
     if console.is_json() {
         return console.value(&serde_json::json!({ "volume": args.volume, "deleted": config }));
     }
-    console.line(format!("deleted {}: layer {}", args.volume.display(), config.layer))?;
+    console.line(format!("deleted {name}: layer {}", config.layer))?;
     console.field("volume", config.uuid)?;
     config.devices.iter().try_for_each(|device| console.field("device", device))
 }

@@ -48,7 +48,14 @@ fn two_processes_serve_parts_of_one_device_and_one_may_be_killed() {
     json(dir, &["check", "left.toml"]);
     assert_eq!(right.end("-TERM").0, Some(0));
     json(dir, &["check", "right.toml"]);
-    let (code, out, err) = run(dir, &["delete", "left.toml"]);
+    refused(
+        dir,
+        &["delete", "left.toml"],
+        1,
+        &["left.toml", "nothing is deleted", "--force", "z#zones=0-99"],
+    );
+    json(dir, &["check", "left.toml"]);
+    let (code, out, err) = run(dir, &["delete", "left.toml", "--force"]);
     assert_eq!((code, err.as_str()), (0, ""));
     assert!(out.contains("deleted left.toml: layer log") && out.contains("z#zones=0-99"), "{out}");
     create(dir, "left", "zoned:z#zones=0-49", "pblk", &[]);
