@@ -10,7 +10,7 @@ mod claims;
 mod loads;
 mod tables;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use hostftl_layers::LayerConfig;
 
@@ -136,6 +136,20 @@ impl Job<'_> {
         }
     }
 
+    /// An error with what it broke.
+    fn named(&self, why: Error) -> Error {
+        let (free, layer) = match self {
+            Job::Case(case, layer) => (case.free, layer),
+            Job::Load(_, free, layer) => (*free, layer),
+        };
+        match why {
+            Error::Failed(why) => {
+                Error::Failed(format!("{}, {free} % free, {layer}: {why}", self.name()))
+            }
+            why @ Error::Cancelled => why,
+        }
+    }
+
     /// The drive is filled, overwritten twice (half as often by the larger workloads), and timed.
     fn run(&self, options: &Options) -> Result<Measured, Error> {
         let (data, free, exported, layer) = match self {
@@ -217,17 +231,20 @@ pub fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Error> {
 }
 
 fn run_all(jobs: &[Job], options: &Options, watch: &dyn Watch) -> Result<Vec<Measured>, Error> {
-    let done = AtomicUsize::new(0);
+    let (done, broken) = (AtomicUsize::new(0), AtomicBool::new(false));
     let costs = vec![hostftl_sim::Job::default(); jobs.len()];
     let results = hostftl_sim::run_jobs(&costs, u64::MAX, options.threads, |index| {
-        if watch.cancelled() {
+        if watch.cancelled() || broken.load(Ordering::Relaxed) {
             return Ok(None);
         }
-        let measured = jobs[index].run(options).map(Some);
+        let measured = jobs[index].run(options).map(Some).map_err(|why| {
+            broken.store(true, Ordering::Relaxed);
+            jobs[index].named(why)
+        });
         let ended = done.fetch_add(1, Ordering::Relaxed) + 1;
         watch.progress(jobs[index].name(), ended, jobs.len());
         measured
     });
-    let results = results.into_iter().collect::<Result<Option<Vec<_>>, _>>();
-    results?.ok_or(Error::Cancelled)
+    let results = results.into_iter().collect::<Result<Vec<_>, _>>()?;
+    results.into_iter().collect::<Option<Vec<_>>>().ok_or(Error::Cancelled)
 }
