@@ -47,8 +47,9 @@ pub struct Player<I> {
     /// Records issued.
     pub issued: u64,
     next_glance: u64,
-    /// What was answered last, and the steps and the time then.
-    heard: (u64, u64, Nanos),
+    /// What was answered last, and the steps and the time then; those of the world go on from one
+    /// player to the next.
+    heard: Option<(u64, u64, Nanos)>,
     /// Whether a request came later than the trace says because 256 were under way.
     pub saturated: bool,
 }
@@ -101,7 +102,7 @@ impl<I: Iterator<Item = Result<Record, TraceError>>> Player<I> {
             zero: None,
             issued: 0,
             next_glance: 0,
-            heard: (0, 0, start),
+            heard: None,
             saturated: false,
         }
     }
@@ -155,9 +156,10 @@ impl<I: Iterator<Item = Result<Record, TraceError>>> Player<I> {
         front: &Front,
     ) -> Result<(), Violation> {
         let (answered, steps) = (front.answered(), world.steps());
-        let (before, since_steps, since) = self.heard;
+        let now = (answered, steps, world.now());
+        let (before, since_steps, since) = *self.heard.get_or_insert(now);
         if front.outstanding() == 0 || answered != before {
-            self.heard = (answered, steps, world.now());
+            self.heard = Some(now);
             return Ok(());
         }
         if steps - since_steps > TOO_MANY_STEPS || world.now() - since > TOO_LONG {
@@ -248,5 +250,40 @@ fn due(pace: Pace, start: Nanos, zero: Nanos, record: &Record) -> Nanos {
     match pace {
         Pace::Trace => start + record.t_ns.saturating_sub(zero),
         Pace::Closed(_) => start,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hostftl_core::Payload;
+    use hostftl_drives::DriveSpec;
+    use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Mode};
+    use hostftl_trace::Op;
+
+    use super::*;
+    use crate::HostCosts;
+
+    #[test]
+    fn steps_of_a_play_before_are_no_silence() {
+        let drives = [DriveSpec::find("hatl-2g:capacity=64m").expect("it is built in")];
+        let (config, infos) = (LayerConfig::new(LayerKind::Passthrough), [drives[0].device_info()]);
+        let plan = AnyLayer::plan(&config, &infos).expect("it works on this drive");
+        let issue = |id| Payload::issue(id, plan.buffer_sectors);
+        let buffers = (0..plan.buffers).map(issue).collect();
+        let layer = AnyLayer::new(&config, &infos, buffers, Mode::Format).expect("it was planned");
+        let mut world = World::new(layer, &drives, HostCosts::default()).expect("it starts");
+        let mut front = Front::new(&world);
+        let writes = |count| (0..count).map(|at| Ok(Record::new(0, Op::Write, 0, at * 8, 8)));
+        let mut before = Player::new(writes(100), Pace::Closed(1), world.now());
+        assert!(before.play(&mut world, &mut front, |_| false).is_ok());
+        let mut front = Front::new(&world);
+        let mut player = Player::new(writes(1), Pace::Closed(1), world.now());
+        assert!(player.fetch(&world).is_ok() && player.issue_due(&world, &mut front).is_ok());
+        assert_eq!((front.outstanding(), front.answered()), (1, 0));
+        player.listen(&world, &front).expect("it has only begun");
+        let (_, since, _) = player.heard.expect("it listened");
+        assert!(world.steps() > 100 && since == world.steps());
+        drop(player);
+        world.drain().expect("it ends");
     }
 }

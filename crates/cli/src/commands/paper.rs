@@ -1,16 +1,16 @@
 //! `hostftl paper`: a published experiment made again.
 
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
 use comfy_table::{Cell, CellAlignment, Color, ContentArrangement, Table, presets};
 use hostftl_papers::{ALL, Check, Error, Findings, Kind, Options, Paper, Size, Watch};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::commands::output::Output;
 use crate::console::Console;
-use crate::failure::Failure;
+use crate::failure::{Failure, code};
 use crate::{interrupt, nearest};
 
 /// What stands for all experiments.
@@ -85,29 +85,37 @@ impl Args {
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let Some(Papers(papers)) = &args.name else { return list(console) };
     let options = args.options();
-    let mut all = Vec::new();
+    let html = args.html.as_deref().map(Output::open).transpose()?;
+    let (mut all, mut broken) = (Vec::new(), None);
     for paper in papers {
-        let found = make(paper, &options, console)?;
+        let found = match make(paper, &options, console) {
+            Ok(found) => found,
+            Err(why) if papers.len() > 1 && why.code == code::FAILED => {
+                eprintln!("hostftl: {}; the others go on", why.text);
+                broken = Some(why);
+                continue;
+            }
+            Err(why) => return Err(why),
+        };
         if !console.is_json() {
             print(&found, console)?;
         }
         all.push(found);
     }
     match (console.is_json(), &all[..]) {
-        (true, [one]) => console.value(one)?,
+        (true, [one]) if papers.len() == 1 => console.value(one)?,
         (true, all) => console.value(&all)?,
         (false, _) => {}
     }
-    if let Some(path) = &args.html {
+    if let Some(file) = html {
         let page = match &all[..] {
             [one] => hostftl_papers::page(one),
             all => hostftl_papers::pages(all),
         };
-        std::fs::write(path, page)
-            .with_context(|| format!("{}: can't write the page", path.display()))
-            .map_err(|error| Failure::failed(format!("{error:#}")))?;
+        file.write(page.as_bytes())?;
     }
-    verdict(&all)
+    verdict(&all)?;
+    broken.map_or(Ok(()), Err)
 }
 
 fn make(paper: &Paper, options: &Options, console: &Console) -> Result<Findings, Failure> {
@@ -204,16 +212,31 @@ fn table(
 /// Runs shorter than this need no bar.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A progress bar on standard error, if somebody watches.
+/// How often a line comes where nobody watches.
+const LINE: Duration = Duration::from_secs(30);
+
+/// Progress on standard error: a bar if somebody watches, else a line now and then.
 struct Waiting {
     watched: bool,
     begin: Instant,
     bar: Mutex<Option<ProgressBar>>,
+    told: Mutex<Instant>,
 }
 
 impl Waiting {
     fn new(watched: bool) -> Self {
-        Waiting { watched, begin: Instant::now(), bar: Mutex::new(None) }
+        let begin = Instant::now();
+        Waiting { watched, begin, bar: Mutex::new(None), told: Mutex::new(begin) }
+    }
+
+    /// Says how far it is, unless that was said shortly before.
+    fn tell(&self, what: &str, done: usize, of: usize) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.elapsed() >= LINE {
+            *told = Instant::now();
+            let seconds = self.begin.elapsed().as_secs();
+            eprintln!("hostftl: {done} of {of} parts are made, now {what}, after {seconds} s");
+        }
     }
 
     fn clear(&self) {
@@ -221,13 +244,16 @@ impl Waiting {
     }
 
     fn bar(&self) -> std::sync::MutexGuard<'_, Option<ProgressBar>> {
-        self.bar.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.bar.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Watch for Waiting {
     fn progress(&self, what: &str, done: usize, of: usize) {
-        if !self.watched || self.begin.elapsed() < PATIENCE {
+        if !self.watched {
+            return self.tell(what, done, of);
+        }
+        if self.begin.elapsed() < PATIENCE {
             return;
         }
         let mut bar = self.bar();
