@@ -10,24 +10,20 @@ use hostftl_core::Nanos;
 /// Nothing is under way.
 const NEVER: Nanos = Nanos::MAX;
 
-/// A moment and whose it is, as one number, by which they are in order.
-type Least = u128;
-
-#[inline]
-fn least(at: Nanos, index: u32) -> Least {
-    Least::from(at) << u64::BITS | Least::from(index)
-}
-
-#[inline]
-fn at(least: Least) -> Nanos {
-    (least >> u64::BITS) as Nanos
+/// A moment and whose it is. Two numbers, so that a processor chooses between two of them without a
+/// branch that nobody can foresee.
+#[derive(Clone, Copy, Debug)]
+struct Least {
+    at: Nanos,
+    index: u64,
 }
 
 /// See the module text.
 #[derive(Debug)]
 pub struct Agenda {
-    /// The least of each pair below it; the root is at 1, the moments are the second half.
-    nodes: Vec<Least>,
+    /// The least of each pair below it, two by two; the root is at 1, the moments are the second
+    /// half.
+    nodes: Vec<[Least; 2]>,
     leaves: usize,
 }
 
@@ -35,37 +31,46 @@ impl Agenda {
     /// So many things that can be under way, none of which is.
     pub fn new(count: u32) -> Self {
         let leaves = (count as usize).next_power_of_two();
-        let mut nodes = vec![least(NEVER, 0); 2 * leaves];
-        for (node, index) in nodes[leaves..].iter_mut().zip(0..) {
-            *node = least(NEVER, index);
-        }
-        Agenda { nodes, leaves }
+        let mut agenda = Agenda { nodes: vec![[Least { at: NEVER, index: 0 }; 2]; leaves], leaves };
+        (0..leaves as u32).rev().for_each(|index| agenda.clear(index));
+        agenda
+    }
+
+    #[inline]
+    fn node(&self, node: usize) -> Least {
+        self.nodes[node / 2][node % 2]
     }
 
     /// The earliest moment.
     #[inline]
     pub fn next_at(&self) -> Option<Nanos> {
-        Some(at(self.nodes[1])).filter(|&at| at != NEVER)
+        Some(self.node(1).at).filter(|&at| at != NEVER)
     }
 
     /// `index` is done at `at`.
     #[inline]
     pub fn set(&mut self, index: u32, at: Nanos) {
-        let nodes = &mut self.nodes[..2 * self.leaves];
-        let (mut node, mut here) = (self.leaves + index as usize, least(at, index));
-        nodes[node] = here;
-        while node > 1 {
-            let beside = nodes[node ^ 1];
-            here = select_unpredictable(beside < here, beside, here);
+        let mut node = self.leaves + index as usize;
+        let mut here = Least { at, index: index.into() };
+        loop {
+            let pair = &mut self.nodes[node / 2];
+            pair[node % 2] = here;
+            if node == 1 {
+                return;
+            }
+            let beside = pair[1 - node % 2];
+            let is_left = beside.index < here.index;
+            let sooner = (beside.at < here.at) | ((beside.at == here.at) & is_left);
+            here.at = select_unpredictable(sooner, beside.at, here.at);
+            here.index = select_unpredictable(sooner, beside.index, here.index);
             node /= 2;
-            nodes[node] = here;
         }
     }
 
     /// When `index` is done.
     #[inline]
     pub fn get(&self, index: u32) -> Nanos {
-        at(self.nodes[self.leaves + index as usize])
+        self.node(self.leaves + index as usize).at
     }
 
     /// `index` has nothing under way any more.
@@ -77,9 +82,9 @@ impl Agenda {
     /// What is done first, and when; something must be under way.
     #[inline]
     pub fn first(&self) -> (Nanos, u32) {
-        let first = self.nodes[1];
-        assert!(at(first) != NEVER, "nothing is under way");
-        (at(first), first as u32)
+        let Least { at, index } = self.node(1);
+        assert!(at != NEVER, "nothing is under way");
+        (at, index as u32)
     }
 }
 
