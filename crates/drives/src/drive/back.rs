@@ -243,7 +243,7 @@ impl Back {
         let lanes = if self.lane_pools { pool..pool + 1 } else { 0..self.lanes };
         for lane in lanes {
             let lane = self.flash.lane(lane, || segment);
-            let op = self.flash.prepare(Op::new(Kind::Erase, Cause::DriveGc, lane, 0, now));
+            let op = self.flash.prepare(Op::new(Kind::Erase, Cause::DriveGc, lane, 1, now));
             self.flash.queue(now, op);
         }
     }

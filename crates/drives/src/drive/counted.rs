@@ -120,6 +120,6 @@ impl Back {
 
     fn count_erase(&mut self) {
         let lanes = if self.lane_pools { 1 } else { self.lanes };
-        (0..lanes).for_each(|_| self.flash.count(Kind::Erase, Cause::DriveGc, 0));
+        self.flash.count(Kind::Erase, Cause::DriveGc, lanes);
     }
 }

@@ -195,11 +195,11 @@ impl Drive {
     fn settle(&mut self, now: Nanos, ended: &mut VecDeque<Ended>) {
         let Back { flash, acks, .. } = &mut self.back;
         let mut released = false;
-        for over in flash.over() {
+        flash.each_over(|over| {
             if over.owner == BUFFER {
                 acks.release(over.held, over.epoch);
                 released = true;
-                continue;
+                return;
             }
             let slot = &mut self.slots[over.owner as usize];
             slot.pending -= 1;
@@ -207,7 +207,7 @@ impl Drive {
                 let result = std::mem::replace(&mut slot.result, Ok(()));
                 ended.push_back(Ended { slot: over.owner, result, spent: over.spent });
             }
-        }
+        });
         while released && let Some(waited) = acks.next() {
             let spent = Spent { queue: now - waited.since, ..Spent::default() };
             ended.push_back(Ended { slot: waited.slot, result: Ok(()), spent });
@@ -234,7 +234,7 @@ impl Drive {
             Some(window) => (window.waiting, window.absorbed),
             None => (Default::default(), self.refused),
         };
-        DriveWork { flash: *self.back.flash.work(), waiting, absorbed, ..self.back.work }
+        DriveWork { flash: self.back.flash.work(), waiting, absorbed, ..self.back.work }
     }
 
     /// How often each segment was erased, a segment being what the drive erases at once.

@@ -97,10 +97,10 @@ impl Drive {
         let blocks = self.spec.shape.blocks;
         let lane = self.back.flash.lane(segment / blocks, || segment % blocks);
         if !self.back.timed {
-            self.back.flash.count(Kind::Erase, Cause::Gc, 0);
+            self.back.flash.count(Kind::Erase, Cause::Gc, 1);
             return 1;
         }
-        let mut op = Op::new(Kind::Erase, Cause::Gc, lane, 0, now);
+        let mut op = Op::new(Kind::Erase, Cause::Gc, lane, 1, now);
         op.owner = slot;
         let op = self.back.flash.prepare(op);
         self.back.flash.queue(now, op);

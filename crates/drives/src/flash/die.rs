@@ -2,11 +2,13 @@
 //!
 //! A program asks for the bus when it begins, a read when its arrays are done.
 
-use hostftl_core::{Cause, Nanos};
+use std::hint::select_unpredictable;
+
+use hostftl_core::Nanos;
 use rand::RngExt;
 
 use super::op::{Kind, NONE, Op};
-use super::{Flash, Over, Times};
+use super::{Flash, Over};
 use crate::work::Spent;
 
 /// How often one set may be interrupted.
@@ -89,8 +91,8 @@ impl Die {
     /// How long it has collected until `now`.
     #[inline]
     pub fn collected(&self, now: Nanos) -> Nanos {
-        let under_way = self.phase != Phase::Idle && self.set.collects;
-        self.collected + if under_way { now - self.set.began } else { 0 }
+        let under_way = (self.phase != Phase::Idle) & self.set.collects;
+        self.collected + select_unpredictable(under_way, now - self.set.began, 0)
     }
 }
 
@@ -175,25 +177,17 @@ impl Flash {
     #[inline]
     fn begin(&mut self, now: Nanos, die: u32) {
         let Set { kind, rows, sectors, .. } = self.dies[die as usize].set;
-        let rows = u64::from(rows);
-        let Times { read, program, erase, bus, suspend } = self.times;
-        let mut array = self.draw(match kind {
-            Kind::Read => rows * read,
-            Kind::Program => rows * program,
-            Kind::Move => rows * (read + program),
-            Kind::Erase => erase,
-        });
-        let transfer = match bus > 0 && sectors > 0 {
+        let mut array = self.draw(u64::from(rows) * self.times.array[kind as usize]);
+        let transfer = match self.times.bus > 0 && sectors > 0 {
             true => self.draw(self.on_bus(sectors)),
             false => 0,
         };
         if self.dies[die as usize].parked.is_some_and(|(_, since, _)| since == now) {
-            array += suspend.unwrap_or(0);
+            array += self.times.suspend.unwrap_or(0);
         }
-        let from = match kind {
-            Kind::Program if transfer > 0 => self.transfer(now, die, transfer),
-            _ => now,
-        };
+        let asks = select_unpredictable(kind == Kind::Program, transfer, 0);
+        let over = self.transfer(now, die, asks);
+        let from = select_unpredictable(asks > 0, over, now);
         self.agenda.set(die, from + array);
         let it = &mut self.dies[die as usize];
         it.phase = Phase::Busy;
@@ -207,12 +201,13 @@ impl Flash {
         if sectors == row { bus } else { bus * u64::from(sectors) / u64::from(row) }
     }
 
-    /// Asks for the bus of a die, and says when the transfer is over.
+    /// Asks for the bus of a die, and says when the transfer is over. Who asks for no time changes
+    /// nothing: whoever asks next asks no earlier.
     #[inline]
     fn transfer(&mut self, now: Nanos, die: u32, takes: Nanos) -> Nanos {
         let free = &mut self.buses[self.dies[die as usize].channel as usize];
         *free = now.max(*free) + takes;
-        self.work.busy.bus += takes;
+        self.tables.bus += takes;
         *free
     }
 
@@ -250,14 +245,10 @@ impl Flash {
         it.phase = Phase::Idle;
         let set = it.set;
         let collected = it.collected;
-        if set.collects {
-            it.collected += now - set.began;
-        }
-        let took = set.array + set.transfer;
-        let (share, rest) = match set.count {
-            1 => (took, 0),
-            count => (took / u64::from(count), took % u64::from(count)),
-        };
+        it.collected += select_unpredictable(set.collects, now - set.began, 0);
+        assert!(set.kind != Kind::Move || set.transfer == 0, "a move does not use the bus");
+        let (took, count) = (set.array + set.transfer, u64::from(set.count));
+        let (share, rest) = (took / count, took % count);
         let (mut index, mut busy, mut released) = (set.head, share + rest, false);
         while index != NONE {
             let op = self.ops.get(index);
@@ -271,8 +262,7 @@ impl Flash {
                 self.over.push(Over { owner, held, epoch, spent });
             }
             self.ops.give(index);
-            self.count(kind, cause, rows.into());
-            self.book(kind, cause, &set, busy);
+            self.book(kind, cause, rows.into(), busy);
             busy = share;
             if then != NONE {
                 released = true;
@@ -292,24 +282,6 @@ impl Flash {
             index = next;
         }
         self.dispatch(now, die);
-    }
-
-    /// Books the share of an operation in what its die did.
-    #[inline]
-    fn book(&mut self, kind: Kind, cause: Cause, set: &Set, share: Nanos) {
-        let busy = &mut self.work.busy;
-        match kind {
-            Kind::Read => busy.reads[cause as usize] += share,
-            Kind::Program => busy.programs += share,
-            Kind::Erase => busy.erases += share,
-            Kind::Move => {
-                let Times { read, program, .. } = self.times;
-                assert!(set.transfer == 0, "a move does not use the bus");
-                let reading = share * read / (read + program);
-                busy.reads[cause as usize] += reading;
-                busy.programs += share - reading;
-            }
-        }
     }
 
     /// An urgent read has come for a die: what it is at may have to wait.

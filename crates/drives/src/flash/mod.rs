@@ -13,16 +13,16 @@ mod agenda;
 mod die;
 mod op;
 
-use hostftl_core::{Cause, Nanos};
+use hostftl_core::{CAUSES, Cause, Nanos};
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::spec::{DriveSpec, Shape};
-use crate::work::{FlashWork, Spent};
+use crate::work::{FlashBusy, FlashWork, Spent};
 use agenda::Agenda;
 use die::{Die, Phase};
 pub use op::{Kind, Lane, NONE, Op};
-use op::{Ops, Queue};
+use op::{KINDS, Ops, Queue};
 
 /// Operations for which memory is kept from the start.
 const ROOM: usize = 1 << 12;
@@ -39,11 +39,22 @@ pub struct Over {
 /// The times of the flash, in ns.
 #[derive(Clone, Copy, Debug)]
 struct Times {
-    read: Nanos,
-    program: Nanos,
-    erase: Nanos,
+    /// Of a row, or of the block of an erase, by [`Kind`].
+    array: [Nanos; KINDS],
     bus: Nanos,
     suspend: Option<Nanos>,
+}
+
+/// What was done, by [`Kind`] and [`Cause`]. These are tables because nobody can foresee which kind
+/// comes next: a processor that had to choose a way would choose a wrong one.
+#[derive(Debug, Default)]
+struct Tables {
+    /// Rows, or blocks erased.
+    rows: [[u64; CAUSES]; KINDS],
+    /// Dies, in ns.
+    busy: [[Nanos; CAUSES]; KINDS],
+    /// Buses, all together.
+    bus: Nanos,
 }
 
 /// See the module text.
@@ -67,7 +78,7 @@ pub struct Flash {
     /// Programs of each block that are still to come; kept when reads may be urgent.
     pending: Vec<u16>,
     over: Vec<Over>,
-    work: FlashWork,
+    tables: Tables,
 }
 
 impl Flash {
@@ -79,7 +90,7 @@ impl Flash {
         let blocks = if suspend.is_some() { shape.lanes() * shape.blocks } else { 0 };
         Flash {
             shape,
-            times: Times { read, program, erase, bus, suspend },
+            times: Times { array: [read, program, read + program, erase], bus, suspend },
             multiplane: spec.multiplane,
             dice: spec.exponential.then(|| Xoshiro256PlusPlus::seed_from_u64(0xf1a5)),
             queues: vec![[Queue::EMPTY; 2]; shape.lanes() as usize],
@@ -91,7 +102,7 @@ impl Flash {
             seq: 0,
             pending: vec![0; blocks as usize],
             over: Vec::with_capacity(64),
-            work: FlashWork::default(),
+            tables: Tables::default(),
         }
     }
 
@@ -182,29 +193,45 @@ impl Flash {
         now
     }
 
-    /// Takes what is over, in order.
+    /// Shows what is over, in order, and forgets it.
     #[inline]
-    pub fn over(&mut self) -> std::vec::Drain<'_, Over> {
-        self.over.drain(..)
+    pub fn each_over(&mut self, take: impl FnMut(&Over)) {
+        self.over.iter().for_each(take);
+        self.over.clear();
     }
 
     /// What it did so far.
-    pub fn work(&self) -> &FlashWork {
-        &self.work
+    pub fn work(&self) -> FlashWork {
+        let Tables { rows, busy, bus } = &self.tables;
+        let of = |table: &[[u64; CAUSES]; KINDS], kind: Kind| table[kind as usize].iter().sum();
+        let busy = FlashBusy {
+            reads: busy[Kind::Read as usize],
+            programs: of(busy, Kind::Program),
+            erases: of(busy, Kind::Erase),
+            bus: *bus,
+        };
+        let (programs, erases) = (of(rows, Kind::Program), of(rows, Kind::Erase));
+        FlashWork { reads: rows[Kind::Read as usize], programs, erases, busy }
     }
 
-    /// Counts work that takes no time.
+    /// Counts work that takes no time; of an erase, `rows` are blocks.
     #[inline]
     pub fn count(&mut self, kind: Kind, cause: Cause, rows: u32) {
-        match kind {
-            Kind::Read => self.work.reads[cause as usize] += u64::from(rows),
-            Kind::Program => self.work.programs += u64::from(rows),
-            Kind::Move => {
-                self.work.reads[cause as usize] += u64::from(rows);
-                self.work.programs += u64::from(rows);
-            }
-            Kind::Erase => self.work.erases += 1,
+        self.book(kind, cause, rows, 0);
+    }
+
+    /// Counts work and what it took of its die. A move is a read and a program.
+    #[inline]
+    fn book(&mut self, kind: Kind, cause: Cause, rows: u32, took: Nanos) {
+        if kind == Kind::Move {
+            let [read, _, both, _] = self.times.array;
+            let reading = took * read / both.max(1);
+            self.book(Kind::Read, cause, rows, reading);
+            return self.book(Kind::Program, cause, rows, took - reading);
         }
+        let (kind, cause) = (kind as usize, cause as usize);
+        self.tables.rows[kind][cause] += u64::from(rows);
+        self.tables.busy[kind][cause] += took;
     }
 
     /// Whether nothing is under way or queued. What is only prepared does not count.

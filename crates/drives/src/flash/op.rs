@@ -23,6 +23,9 @@ pub enum Kind {
     Erase,
 }
 
+/// How many kinds there are.
+pub const KINDS: usize = 4;
+
 /// An operation on one lane.
 #[derive(Clone, Copy, Debug)]
 pub struct Op {
@@ -34,6 +37,7 @@ pub struct Op {
     /// The lane within its die.
     pub within: u8,
     pub die: u16,
+    /// Of an erase, blocks.
     pub rows: u16,
     /// The block of the lane, which counts programs that are still to come.
     pub block: u32,
