@@ -116,54 +116,56 @@ impl Flash {
 
     /// Begins the oldest operation of a die that can begin, and what goes together with it.
     fn gather(&mut self, now: Nanos, die: u32, urgent: usize) -> bool {
+        let first = die * self.shape.lanes_per_die;
+        let waiting = self.dies[die as usize].waiting[urgent];
+        let Some(mut lane) = self.oldest(first, waiting, urgent) else { return false };
+        let mut set = Set { began: now, kind: self.head(first + lane, urgent).kind, ..Set::EMPTY };
+        let mut rest = if self.multiplane { waiting & !(1 << lane) } else { 0 };
+        let mut empty = 0;
+        loop {
+            let op = self.head(first + lane, urgent);
+            if op.waits == 0 && op.kind == set.kind {
+                empty |= u16::from(self.take(first + lane, urgent, &mut set)) << lane;
+            }
+            if rest == 0 {
+                break;
+            }
+            lane = rest.trailing_zeros();
+            rest &= rest - 1;
+        }
+        self.dies[die as usize].waiting[urgent] = waiting & !empty;
+        self.begin(now, die, set);
+        true
+    }
+
+    /// The lane, of those that wait, whose first operation is the oldest that can begin.
+    #[inline]
+    fn oldest(&self, first: u32, mut waiting: u16, urgent: usize) -> Option<u32> {
         let (mut best, mut oldest) = (None, 0);
-        let mut left = self.dies[die as usize].waiting[urgent];
-        while left != 0 {
-            let lane = left.trailing_zeros();
-            left &= left - 1;
-            let op = self.head(die, lane, urgent);
+        while waiting != 0 {
+            let lane = waiting.trailing_zeros();
+            waiting &= waiting - 1;
+            let op = self.head(first + lane, urgent);
             let age = self.seq.wrapping_sub(op.seq);
             if op.waits == 0 && (best.is_none() || age > oldest) {
                 (best, oldest) = (Some(lane), age);
             }
         }
-        let Some(best) = best else { return false };
-        // The set grows where it stays.
-        let kind = self.head(die, best, urgent).kind;
-        self.dies[die as usize].set = Set { began: now, kind, ..Set::EMPTY };
-        self.take(die, best, urgent);
-        if self.multiplane {
-            let mut left = self.dies[die as usize].waiting[urgent] & !(1 << best);
-            while left != 0 {
-                let lane = left.trailing_zeros();
-                left &= left - 1;
-                let op = self.head(die, lane, urgent);
-                if op.waits == 0 && op.kind == kind {
-                    self.take(die, lane, urgent);
-                }
-            }
-        }
-        self.begin(now, die);
-        true
+        best
     }
 
     /// What waits first in a queue that is not empty.
     #[inline]
-    fn head(&self, die: u32, lane: u32, urgent: usize) -> &Op {
-        let slot = (die * self.shape.lanes_per_die + lane) as usize;
-        self.ops.get(self.queues[slot][urgent].head)
+    fn head(&self, lane: u32, urgent: usize) -> &Op {
+        self.ops.get(self.queues[lane as usize][urgent].head)
     }
 
-    /// Moves what waits first in a queue to the set of the die, which is idle.
+    /// Moves what waits first in a queue to a set; whether nothing waits there any more.
     #[inline]
-    fn take(&mut self, die: u32, lane: u32, urgent: usize) {
-        let slot = (die * self.shape.lanes_per_die + lane) as usize;
-        let queue = &mut self.queues[slot][urgent];
+    fn take(&mut self, lane: u32, urgent: usize, set: &mut Set) -> bool {
+        let queue = &mut self.queues[lane as usize][urgent];
         let index = self.ops.pop(queue);
-        let Die { waiting, set, .. } = &mut self.dies[die as usize];
-        if queue.head == NONE {
-            waiting[urgent] &= !(1 << lane);
-        }
+        let is_empty = queue.head == NONE;
         let op = self.ops.get_mut(index);
         op.next = set.head;
         set.head = index;
@@ -171,27 +173,28 @@ impl Flash {
         set.collects |= op.collects();
         set.rows = set.rows.max(op.rows);
         set.sectors += op.sectors;
+        is_empty
     }
 
-    /// Begins the set that was gathered for a die.
+    /// Begins a set on a die, which is idle.
     #[inline]
-    fn begin(&mut self, now: Nanos, die: u32) {
-        let Set { kind, rows, sectors, .. } = self.dies[die as usize].set;
-        let mut array = self.draw(u64::from(rows) * self.times.array[kind as usize]);
-        let transfer = match self.times.bus > 0 && sectors > 0 {
-            true => self.draw(self.on_bus(sectors)),
+    fn begin(&mut self, now: Nanos, die: u32, mut set: Set) {
+        let mut array = self.draw(u64::from(set.rows) * self.times.array[set.kind as usize]);
+        let transfer = match self.times.bus > 0 && set.sectors > 0 {
+            true => self.draw(self.on_bus(set.sectors)),
             false => 0,
         };
         if self.dies[die as usize].parked.is_some_and(|(_, since, _)| since == now) {
             array += self.times.suspend.unwrap_or(0);
         }
-        let asks = select_unpredictable(kind == Kind::Program, transfer, 0);
+        let asks = select_unpredictable(set.kind == Kind::Program, transfer, 0);
         let over = self.transfer(now, die, asks);
         let from = select_unpredictable(asks > 0, over, now);
         self.agenda.set(die, from + array);
+        (set.array, set.transfer, set.from) = (array, transfer, from);
         let it = &mut self.dies[die as usize];
         it.phase = Phase::Busy;
-        (it.set.array, it.set.transfer, it.set.from) = (array, transfer, from);
+        it.set = set;
     }
 
     /// How long so many sectors are on a bus.
