@@ -71,9 +71,7 @@ impl Tally {
     /// `sectors` that all have one cause.
     #[inline]
     pub fn of(cause: Cause, sectors: u32) -> Self {
-        let mut tally = Tally::default();
-        tally.add(cause, sectors);
-        tally
+        Tally(core::array::from_fn(|of| if of == cause as usize { sectors } else { 0 }))
     }
 
     /// Counts `sectors` more for `cause`.

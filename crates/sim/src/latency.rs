@@ -81,16 +81,17 @@ impl Legs {
     /// layer's, and what that command did before the request came, in the order in which a drive
     /// does it, does not count.
     #[must_use]
-    pub fn of_request(mut self, took: Nanos) -> Legs {
+    pub fn of_request(&self, took: Nanos) -> Legs {
         let mut early = self.total().saturating_sub(took);
-        let Legs { map, queue, gc, rmw, bus, die, .. } = &mut self;
-        for part in [queue, gc, map, rmw, bus, die] {
-            let cut = early.min(*part);
-            *part -= cut;
+        let mut late = |part: Nanos| {
+            let cut = early.min(part);
             early -= cut;
-        }
-        self.layer = took - (self.total() - self.layer);
-        self
+            part - cut
+        };
+        let (queue, gc, map) = (late(self.queue), late(self.gc), late(self.map));
+        let (rmw, bus, die) = (late(self.rmw), late(self.bus), late(self.die));
+        let layer = took - (queue + gc + map + rmw + bus + die);
+        Legs { layer, map, queue, gc, rmw, bus, die }
     }
 
     fn add(&mut self, other: &Legs) {

@@ -240,6 +240,7 @@ impl Raw {
 impl Iterator for Raw {
     type Item = Result<Record, TraceError>;
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         match self {
             Raw::File(reader) => reader.next(),

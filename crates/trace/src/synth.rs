@@ -71,6 +71,7 @@ impl Synth {
 impl Iterator for Synth {
     type Item = Record;
 
+    #[inline]
     fn next(&mut self) -> Option<Record> {
         let seconds_in = |made: u64, iops: u64| {
             (u128::from(made) * 1_000_000_000).checked_div(iops.into()).unwrap_or(0) as u64

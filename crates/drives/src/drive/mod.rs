@@ -356,7 +356,7 @@ impl Drive {
             } else if sectors < whole {
                 data.mask = 0;
             }
-            self.program(now, owner, data);
+            self.program(now, owner, &data);
         }
         match buffered && self.back.timed {
             true => self.back.acks.write(slot, now),
@@ -375,34 +375,40 @@ impl Drive {
 
     /// Programs a map unit of which only some sectors may be new; the rest is read first.
     #[inline]
-    fn program(&mut self, now: Nanos, owner: u32, data: Data) {
-        let Data { unit, mask, mut tally, placement } = data;
-        let (pool, local) = self.home(unit);
+    fn program(&mut self, now: Nanos, owner: u32, data: &Data) {
+        let (pool, local) = self.home(data.unit);
         let whole = self.spec.map_unit;
-        let rest = whole - tally.total();
-        let mut first = NONE;
-        let Drive { pools, back, spec, .. } = self;
+        let rest = whole - data.tally.total();
+        let first = if rest > 0 { self.read_rest(now, data, rest) } else { NONE };
+        let Drive { pools, back, .. } = self;
+        book(&mut back.work.sectors, &data.tally);
+        book(&mut back.work.crossed, &data.tally);
         let home = &mut pools[pool as usize];
-        if rest > 0 {
-            tally.add(Cause::Rmw, rest);
-            if let Some(page) = home.find(local) {
-                back.work.rmw += 1;
-                let rows = rows_left(spec, mask);
-                let sectors = rows * spec.shape.row_sectors.min(whole);
-                if !back.is_open(pool, page) {
-                    back.work.crossed[Cause::Rmw as usize] += u64::from(sectors);
-                    first = back.read(pool, page, rows, sectors, Cause::Rmw, now, NONE);
-                }
-            }
-        }
-        book(&mut back.work.sectors, &tally);
-        book(&mut back.work.crossed, &tally);
         if !back.timed {
             let held = if owner == BUFFER { whole } else { 0 };
-            return home.write_to(local, placement, &mut Counted { back, pool, held });
+            return home.write_to(local, data.placement, &mut Counted { back, pool, held });
         }
         let errand = Errand { now, owner, first };
-        home.write_to(local, placement, &mut |op| back.take(pool, op, &errand));
+        home.write_to(local, data.placement, &mut |op| back.take(pool, op, &errand));
+    }
+
+    /// Counts the rest of a map unit as programmed with what is new, and reads it when there is one;
+    /// the operation, if it takes time.
+    fn read_rest(&mut self, now: Nanos, data: &Data, rest: u32) -> u32 {
+        let (pool, local) = self.home(data.unit);
+        let Drive { pools, back, spec, .. } = self;
+        let tally = Tally::of(Cause::Rmw, rest);
+        book(&mut back.work.sectors, &tally);
+        book(&mut back.work.crossed, &tally);
+        let Some(page) = pools[pool as usize].find(local) else { return NONE };
+        back.work.rmw += 1;
+        if back.is_open(pool, page) {
+            return NONE;
+        }
+        let rows = rows_left(spec, data.mask);
+        let sectors = rows * spec.shape.row_sectors.min(spec.map_unit);
+        back.work.crossed[Cause::Rmw as usize] += u64::from(sectors);
+        back.read(pool, page, rows, sectors, Cause::Rmw, now, NONE)
     }
 
     fn trim(&mut self, lba: u64, sectors: u64) {
@@ -423,7 +429,7 @@ impl Drive {
             return true;
         }
         while let Some(data) = self.window.as_mut().and_then(Window::pop) {
-            self.program(now, BUFFER, data);
+            self.program(now, BUFFER, &data);
         }
         self.back.write_aside(now);
         self.back.acks.flush(slot, now)

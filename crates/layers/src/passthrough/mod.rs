@@ -81,32 +81,39 @@ impl Passthrough {
     fn accept(&mut self, now: Nanos, request: Request, out: &mut Out) {
         assert!(!self.stopping, "a request after stop");
         self.count(&request);
-        let in_range = request.lba.checked_add(request.sectors) <= Some(self.limits.exported);
-        let mut slot = Slot::new(request, now.saturating_add(self.deadline));
-        let refused = match in_range {
-            false => Some(HostError::Range),
-            true if self.failed => Some(HostError::Io),
-            true => self.unflushed.filter(|_| !slot.is_read()),
-        };
-        if let Some(error) = refused {
-            return slot.answer(Err(error), out);
+        let deadline = now.saturating_add(self.deadline);
+        if let Some(error) = self.refuses(&request) {
+            return Slot::new(request, deadline).answer(Err(error), out);
         }
-        let index = self.free.pop().expect("a request came without credit");
-        self.begin(index, slot, out);
+        self.begin(deadline, || Slot::new(request, deadline), out);
     }
 
+    /// Why a request is not even tried.
     #[inline]
-    fn begin(&mut self, index: u16, slot: Slot, out: &mut Out) {
-        self.watch(slot.deadline);
-        assert!(self.slots[usize::from(index)].is_none(), "a free slot has no request");
-        self.slots[usize::from(index)] = Some(slot);
+    fn refuses(&self, request: &Request) -> Option<HostError> {
+        let in_range = request.lba.checked_add(request.sectors) <= Some(self.limits.exported);
+        match in_range {
+            false => Some(HostError::Range),
+            true if self.failed => Some(HostError::Io),
+            true => self.unflushed.filter(|_| !matches!(request.op, HostOp::Read(_))),
+        }
+    }
+
+    /// Begins what `make` makes, where it is to be: a slot is too long to be copied.
+    #[inline]
+    fn begin(&mut self, deadline: Nanos, make: impl FnOnce() -> Slot, out: &mut Out) {
+        self.watch(deadline);
+        let index = self.free.pop().expect("a request came without credit");
+        let entry = &mut self.slots[usize::from(index)];
+        assert!(entry.is_none(), "a free slot has no request");
+        *entry = Some(make());
         self.advance(index, out);
     }
 
     /// Sends a flush of the layer's own.
     fn flush_for(&mut self, own: Own, now: Nanos, out: &mut Out) {
-        let index = self.free.pop().expect("no request is under way");
-        self.begin(index, Slot::own_flush(own, now.saturating_add(self.deadline)), out);
+        let deadline = now.saturating_add(self.deadline);
+        self.begin(deadline, || Slot::own_flush(own, deadline), out);
     }
 
     /// Makes sure that something looks at a deadline.
@@ -150,11 +157,11 @@ impl Passthrough {
     }
 
     #[inline]
-    fn done(&mut self, done: Done, out: &mut Out) {
+    fn done(&mut self, mut done: Done, out: &mut Out) {
         let index = u16::try_from(done.token.0).expect("a token is a slot number");
         let slot = self.slots[index as usize].as_mut().expect("a command belongs to a slot");
         let flush = matches!(done.command, Command::Flush { .. });
-        slot.repay(done.command);
+        slot.repay(&mut done.command);
         if slot.is_abandoned() {
             let slot = self.slots[index as usize].take().expect("it was there just now");
             self.free.push(index);

@@ -1,8 +1,10 @@
 //! One request under way in passthrough, as a short list of commands.
 
+use core::mem;
+
 use hostftl_core::{
-    Cause, Command, Event, Gather, HostError, HostOp, Nanos, Out, Output, Payload, Piece, Reply,
-    Request, Tally, Target, Ticket, Token,
+    Cause, Command, Event, Gather, HostError, HostOp, MetaBuf, Nanos, Out, Output, Payload, Piece,
+    Reply, Request, Tally, Target, Ticket, Token,
 };
 
 use crate::planted::{Bug, planted};
@@ -89,17 +91,18 @@ impl Slot {
             Stage::Read => {
                 self.stage = Stage::Over;
                 let data = self.data.as_mut().expect("a read has a payload");
-                let into = Target::Data(data.view_mut_sectors(0, self.left as u32));
-                let cause = Cause::Host;
+                let (cause, sectors) = (Cause::Host, self.left as u32);
                 out.push_with(|| {
+                    let into = Target::Data(data.view_mut_sectors(0, sectors));
                     Output::Submit(token, Command::Read { device: 0, lba, into, cause })
                 });
             }
             Stage::Write { fua } => {
                 self.stage = after(fua);
                 let data = self.data.as_mut().expect("a write has a payload");
-                let piece = Piece::Data(data.view_sectors(0, self.left as u32));
-                program(token, lba, piece, self.tally, out);
+                let sectors = self.left as u32;
+                let piece = || Piece::Data(data.view_sectors(0, sectors));
+                program(token, lba, piece, &self.tally, out);
             }
             Stage::Reset { fua } => {
                 self.stage = after(fua);
@@ -114,7 +117,7 @@ impl Slot {
                     self.stage = after(fua);
                 }
                 let tally = Tally::of(Cause::Host, sectors);
-                program(token, lba, Piece::zero_sectors(sectors), tally, out);
+                program(token, lba, || Piece::zero_sectors(sectors), &tally, out);
             }
         }
         true
@@ -122,18 +125,20 @@ impl Slot {
 
     /// Takes back what a command borrowed.
     #[inline]
-    pub fn repay(&mut self, mut command: Command) {
-        if let Command::Program { gather, .. } = &mut command {
-            for piece in gather.drain() {
-                if let Piece::Data(view) = piece {
-                    self.data.as_mut().expect("a write has a payload").repay(view);
+    pub fn repay(&mut self, command: &mut Command) {
+        match command {
+            Command::Program { gather, .. } => {
+                for piece in gather.drain() {
+                    if let Piece::Data(view) = piece {
+                        self.data.as_mut().expect("a write has a payload").repay(view);
+                    }
                 }
             }
-            return;
-        }
-        match command {
-            Command::Read { into: Target::Data(view), .. } => {
-                self.data.as_mut().expect("a read has a payload").repay_mut(view);
+            Command::Read { into, .. } => {
+                let nothing = Target::Meta { buf: MetaBuf::default(), pages: 0 };
+                if let Target::Data(view) = mem::replace(into, nothing) {
+                    self.data.as_mut().expect("a read has a payload").repay_mut(view);
+                }
             }
             Command::Reset { .. } | Command::Flush { .. } => {}
             other => unreachable!("passthrough never sent {other:?}"),
@@ -143,11 +148,12 @@ impl Slot {
     /// Ends the slot with a reply.
     #[inline]
     pub fn answer(&mut self, result: Result<(), HostError>, out: &mut Out) {
-        match self.ticket.take() {
-            Some(ticket) => {
-                let data = self.data.take();
-                out.push_with(|| Output::Reply(Reply { ticket, data, result }));
-            }
+        let Slot { ticket, data, .. } = self;
+        match ticket {
+            Some(_) => out.push_with(|| {
+                let ticket = ticket.take().expect("it was looked at just now");
+                Output::Reply(Reply { ticket, data: data.take(), result })
+            }),
             None => out.push(Output::Event(self.end(result.is_ok()))),
         }
     }
@@ -170,12 +176,6 @@ impl Slot {
             Some(Own::First) => Event::Unrecoverable("the device can't be flushed"),
             _ => Event::Stopped,
         }
-    }
-
-    /// Whether it is a read of which nothing was sent yet.
-    #[inline]
-    pub fn is_read(&self) -> bool {
-        self.stage == Stage::Read
     }
 
     /// Whether only the payload is left.
@@ -204,9 +204,9 @@ impl Slot {
 
 /// Sends a program of one piece.
 #[inline]
-fn program(token: Token, lba: u64, piece: Piece, tally: Tally, out: &mut Out) {
+fn program(token: Token, lba: u64, piece: impl FnOnce() -> Piece, tally: &Tally, out: &mut Out) {
     out.push_with(|| {
-        let gather = Gather::one(piece);
+        let (gather, tally) = (Gather::one(piece()), *tally);
         Output::Submit(token, Command::Program { device: 0, lba, gather, tally, placement: 0 })
     });
 }
