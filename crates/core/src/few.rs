@@ -24,9 +24,8 @@ impl<T, const N: usize> Few<T, N> {
     /// A list of one value.
     #[inline]
     pub fn one(item: T) -> Self {
-        let mut items = [const { None }; N];
-        items[0] = Some(item);
-        Few { items, len: 1 }
+        let mut item = Some(item);
+        Few { items: core::array::from_fn(|_| item.take()), len: 1 }
     }
 
     /// Takes the values out, in order.

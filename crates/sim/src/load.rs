@@ -5,7 +5,7 @@
 //! - What is played is what was read first, whether it was kept or is read again.
 //! - A kept workload has requests to device 0 only; another is refused before it is played.
 
-use hostftl_trace::{Compressibility, Grain, Notes, Op, Record, Source, TraceError};
+use hostftl_trace::{Compressibility, Grain, Notes, Op, Record, Source, Stream, TraceError};
 
 /// Bits of a kept request that are its length in sectors; all ones stand for a place in `wide`.
 const LENGTH_BITS: u32 = 24;
@@ -238,12 +238,33 @@ impl Loaded {
     /// # Errors
     /// When a file that was not kept can't be opened again.
     pub fn open(&self) -> Result<impl Iterator<Item = Result<Record, TraceError>>, TraceError> {
-        let stream = match self.list {
-            Some(_) => None,
-            None => Some(self.source.open(self.seed, self.compact)?),
-        };
-        let kept = (0..).map_while(|index| self.list.as_ref().and_then(|list| list.get(index)));
-        Ok(kept.map(Ok).chain(stream.into_iter().flatten()))
+        Ok(match &self.list {
+            Some(list) => Requests::Kept(list, 0),
+            None => Requests::Read(Box::new(self.source.open(self.seed, self.compact)?)),
+        })
+    }
+}
+
+/// The requests of a workload, from where they are.
+enum Requests<'a> {
+    /// In memory, and which of them is next.
+    Kept(&'a List, usize),
+    Read(Box<Stream>),
+}
+
+impl Iterator for Requests<'_> {
+    type Item = Result<Record, TraceError>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        match self {
+            Requests::Kept(list, next) => {
+                let record = list.get(*next)?;
+                *next += 1;
+                Some(Ok(record))
+            }
+            Requests::Read(stream) => stream.next(),
+        }
     }
 }
 

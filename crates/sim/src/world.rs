@@ -9,8 +9,8 @@
 use std::collections::VecDeque;
 
 use hostftl_core::{
-    CAUSES, Cause, Command, Credits, Done, Event as LayerEvent, HostError, Input, Layer, Nanos,
-    Out, Output, Payload, Request, StreamDigest, Token, Verdict,
+    CAUSES, Cause, Command, Credits, DeviceError, Done, Event as LayerEvent, HostError, Input,
+    Layer, Nanos, Out, Output, Payload, Request, StreamDigest, Token, Verdict,
 };
 use hostftl_drives::{Clock, Drive, DriveSpec, Ended, Model, Spent};
 
@@ -23,6 +23,9 @@ use crate::series::Sample;
 
 /// Timer steps in a row at one moment that nothing can justify.
 const TOO_MANY_TIMERS: u32 = 1_000_000;
+
+/// What will have come of a command.
+type Learned = Result<Verdict, DeviceError>;
 
 /// The answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,7 +138,8 @@ impl<L: Layer, D: Model> World<L, D> {
             stopped: false,
             broken: None,
         };
-        world.input(Input::Timer)?;
+        world.tell(Input::Timer)?;
+        world.settle()?;
         while !world.ready {
             if !world.advance()? {
                 return Err(Violation::Stall { now: world.now, outstanding: 0 });
@@ -197,8 +201,12 @@ impl<L: Layer, D: Model> World<L, D> {
     ///
     /// # Errors
     /// What the layer broke.
+    #[inline(always)]
     pub fn send(&mut self, request: Request) -> Result<(), Violation> {
-        self.input(Input::Host(request))
+        let mut out = self.begin_step();
+        self.layer.step(self.now, Input::Host(request), &mut out);
+        self.heed(out)?;
+        self.settle()
     }
 
     /// The next answer.
@@ -305,7 +313,8 @@ impl<L: Layer, D: Model> World<L, D> {
     /// # Errors
     /// What the layer broke, or a stall.
     pub fn stop(&mut self) -> Result<(), Violation> {
-        self.input(Input::Stop)?;
+        self.tell(Input::Stop)?;
+        self.settle()?;
         while !self.stopped {
             if !self.advance()? {
                 return Err(Violation::Stall { now: self.now, outstanding: 0 });
@@ -323,10 +332,11 @@ impl<L: Layer, D: Model> World<L, D> {
         twox_hash::XxHash3_64::oneshot(text.as_bytes())
     }
 
-    #[inline]
-    fn input(&mut self, input: Input) -> Result<(), Violation> {
-        self.step(|_| input)?;
-        self.settle()
+    /// Gives the layer an input that is not often given.
+    fn tell(&mut self, input: Input) -> Result<(), Violation> {
+        let mut out = self.begin_step();
+        self.layer.step(self.now, input, &mut out);
+        self.heed(out)
     }
 
     /// Gives the layer every `Done` and every due `Timer`.
@@ -348,12 +358,13 @@ impl<L: Layer, D: Model> World<L, D> {
                     self.broken = Some(Violation::Metadata);
                 }
                 self.free.push(slot);
-                self.step(|world| {
-                    std::mem::replace(&mut world.flying[slot as usize], Input::Timer)
-                })?;
+                let mut out = self.begin_step();
+                let input = std::mem::replace(&mut self.flying[slot as usize], Input::Timer);
+                self.layer.step(self.now, input, &mut out);
+                self.heed(out)?;
             }
             match self.layer.next_timer() {
-                Some(at) if at <= self.now => self.step(|_| Input::Timer)?,
+                Some(at) if at <= self.now => self.tell(Input::Timer)?,
                 timer => {
                     if let Some(at) = timer
                         && self.timer_at.is_none_or(|set| at < set)
@@ -368,14 +379,12 @@ impl<L: Layer, D: Model> World<L, D> {
         Err(Violation::Livelock("the layer"))
     }
 
-    /// Gives the layer what `make` makes, where it is to be: an input is too long to be copied.
-    #[inline(always)]
-    fn step(&mut self, make: impl FnOnce(&mut Self) -> Input) -> Result<(), Violation> {
-        let mut out = self.out.take().expect("a step does not step");
+    /// Where the layer will say something. Whoever calls this steps the layer and heeds what it
+    /// said: no function between takes the input, which is too long to be copied.
+    #[inline]
+    fn begin_step(&mut self) -> Out {
         self.steps += 1;
-        let input = make(self);
-        self.layer.step(self.now, input, &mut out);
-        self.heed(out)
+        self.out.take().expect("a step does not step")
     }
 
     /// Does what the layer said.
@@ -431,34 +440,45 @@ impl<L: Layer, D: Model> World<L, D> {
         });
         let entry = &mut self.flying[slot as usize];
         assert!(matches!(entry, Input::Timer), "a free slot has no command");
-        let device = sent.device();
         let (command, result) = (Command::Flush { device: 0 }, Ok(Verdict::default()));
         *entry = Input::Done(Done { token, command, result });
-        let Input::Done(Done { command, result, .. }) = entry else { unreachable!("it is one") };
-        std::mem::swap(command, sent);
-        let Some(device) = device else {
-            let (took, verdict) = self.costs.of(command);
-            *result = Ok(verdict);
-            self.inherited[slot as usize] = self.legs;
-            match self.counts {
-                true => {
-                    self.ended.push_back(Ended { slot, result: Ok(()), spent: Spent::default() })
-                }
-                false => self.events.push(self.now + took, Event::Host(slot)),
-            }
-            return;
+        let learned = match sent.device() {
+            Some(device) => self.begin(slot, device, sent),
+            None => Ok(self.compute(slot, sent)),
         };
+        // Only now: to read what was copied just before, a processor would wait for the memory.
+        let entry = &mut self.flying[slot as usize];
+        let Input::Done(Done { command, result, .. }) = entry else { unreachable!("it is one") };
+        *result = learned;
+        std::mem::swap(command, sent);
+    }
+
+    /// Gives a command to its device.
+    #[inline]
+    fn begin(&mut self, slot: u32, device: u8, command: &mut Command) -> Learned {
         let drive = &mut self.drives[device as usize];
-        let over = match command {
+        let (found, over) = match command {
             Command::Report { about, into, .. } => {
-                *result = drive.report(*about, into);
-                Some(result.map(|_| ()))
+                let found = drive.report(*about, into);
+                (found, Some(found.map(|_| ())))
             }
-            command => drive.submit(self.now, slot, command),
+            command => (Ok(Verdict::default()), drive.submit(self.now, slot, command)),
         };
         if let Some(result) = over {
             self.ended.push_back(Ended { slot, result, spent: Spent::default() });
         }
+        found
+    }
+
+    /// Begins a command of the host's own.
+    fn compute(&mut self, slot: u32, command: &Command) -> Verdict {
+        let (took, verdict) = self.costs.of(command);
+        self.inherited[slot as usize] = self.legs;
+        match self.counts {
+            true => self.ended.push_back(Ended { slot, result: Ok(()), spent: Spent::default() }),
+            false => self.events.push(self.now + took, Event::Host(slot)),
+        }
+        verdict
     }
 
     /// Whether the layer said that it stopped.

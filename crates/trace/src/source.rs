@@ -206,14 +206,24 @@ impl Iterator for Stream {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        let mut item = match &mut self.records {
-            Records::Raw(raw) => raw.next(),
-            Records::Compact(compact) => compact.next(),
-        };
-        if let (Some(draws), Some(Ok(record))) = (&mut self.draws, &mut item) {
+        let Some(draws) = &mut self.draws else { return self.records.next() };
+        let mut item = self.records.next();
+        if let Some(Ok(record)) = &mut item {
             draws.apply(record);
         }
         item
+    }
+}
+
+impl Iterator for Records {
+    type Item = Result<Record, TraceError>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        match self {
+            Records::Raw(raw) => raw.next(),
+            Records::Compact(compact) => compact.next(),
+        }
     }
 }
 

@@ -24,9 +24,7 @@ impl Drive {
             let found = homes.iter_mut().zip(there).map(|(home, found)| *home = found).count();
             let homes = &homes[..found];
             self.look(homes, Pool::look_at_map);
-            self.look(homes, Pool::look_at_victim);
             self.look(homes, Pool::look_at_counts);
-            self.look(homes, Pool::look_at_copies);
             self.look(homes, Pool::look_at_lists);
         }
     }

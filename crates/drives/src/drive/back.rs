@@ -118,6 +118,7 @@ impl Back {
         self.start(op, held, errand.now);
     }
 
+    #[inline]
     fn prepare(&mut self, pool: u32, page: u32, cause: Cause, errand: &Errand) -> u32 {
         let (lane, rows) = (self.place(pool, page), self.rows_per_unit);
         let mut op = Op::new(Kind::Program, cause, lane, rows, errand.now);
@@ -205,7 +206,7 @@ impl Back {
             let op = self.flash.prepare(Op::new(Kind::Move, gc, self.place(pool, to), rows, now));
             return self.flash.queue(now, op);
         }
-        let row = from / self.units_per_row;
+        let row = if self.units_per_row == 1 { from } else { from / self.units_per_row };
         self.work.crossed[gc as usize] += unit;
         if self.units_per_row == 1 || self.copied != (pool, row) {
             self.copied = (pool, row);

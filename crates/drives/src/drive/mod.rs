@@ -160,7 +160,7 @@ impl Drive {
                 self.read(now, slot, *lba, into.sectors(), *cause)
             }
             Command::Program { lba, tally, placement, .. } => {
-                self.write(now, slot, *lba, *tally, *placement)
+                self.write(now, slot, *lba, tally, *placement)
             }
             Command::Reset { lba, sectors, .. } => {
                 self.trim(*lba, *sectors);
@@ -334,14 +334,14 @@ impl Drive {
         self.started(slot, pending)
     }
 
-    fn write(&mut self, now: Nanos, slot: u32, lba: u64, mut tally: Tally, placement: u8) -> bool {
-        let mut pending = 0;
+    fn write(&mut self, now: Nanos, slot: u32, lba: u64, tally: &Tally, placement: u8) -> bool {
+        let (mut pending, mut left, total) = (0, *tally, tally.total());
         let buffered = self.spec.write_buffer > 0;
         let owner = if buffered { BUFFER } else { slot };
         let whole = self.spec.map_unit;
-        for Part { unit, offset, sectors } in self.parts(lba, tally.total().into()) {
-            let tally = take(&mut tally, sectors);
+        for Part { unit, offset, sectors } in self.parts(lba, total.into()) {
             pending += 1;
+            let tally = if sectors == total { *tally } else { take(&mut left, sectors) };
             let mut data = Data { unit, mask: u128::MAX, tally, placement };
             if let Some(window) = &mut self.window {
                 if sectors == whole {
@@ -392,8 +392,8 @@ impl Drive {
         home.write_to(local, data.placement, &mut |op| back.take(pool, op, &errand));
     }
 
-    /// Counts the rest of a map unit as programmed with what is new, and reads it when there is one;
-    /// the operation, if it takes time.
+    /// Counts the rest of a map unit as programmed with what is new, and reads it when there is
+    /// one; the operation, if it takes time.
     fn read_rest(&mut self, now: Nanos, data: &Data, rest: u32) -> u32 {
         let (pool, local) = self.home(data.unit);
         let Drive { pools, back, spec, .. } = self;
@@ -462,9 +462,6 @@ fn book(counts: &mut [u64; CAUSES], tally: &Tally) {
 /// Takes `sectors` off a tally, in the order of the causes.
 #[inline]
 fn take(tally: &mut Tally, sectors: u32) -> Tally {
-    if tally.total() == sectors {
-        return std::mem::take(tally);
-    }
     let (mut taken, mut rest, mut left) = (Tally::default(), Tally::default(), sectors);
     for cause in Cause::ALL {
         let has = tally.get(cause);

@@ -97,13 +97,17 @@ impl Die {
 }
 
 impl Flash {
-    /// Lets a die that is idle begin what it can.
+    /// Lets a die begin what it can if it is idle.
+    #[inline]
     pub(super) fn dispatch(&mut self, now: Nanos, die: u32) {
-        let it = &self.dies[die as usize];
-        if it.phase != Phase::Idle {
-            return;
+        if self.dies[die as usize].phase == Phase::Idle {
+            self.go_on(now, die);
         }
-        if it.waiting[1] != 0 && self.gather(now, die, 1) {
+    }
+
+    /// Lets a die that is idle begin what it can.
+    fn go_on(&mut self, now: Nanos, die: u32) {
+        if self.dies[die as usize].waiting[1] != 0 && self.gather(now, die, 1) {
             return;
         }
         if self.dies[die as usize].parked.is_some() {

@@ -21,8 +21,8 @@ use crate::spec::{DriveSpec, Shape};
 use crate::work::{FlashBusy, FlashWork, Spent};
 use agenda::Agenda;
 use die::{Die, Phase};
-pub use op::{Kind, Lane, NONE, Op};
 use op::{KINDS, Ops, Queue};
+pub use op::{Kind, Lane, NONE, Op};
 
 /// Operations for which memory is kept from the start.
 const ROOM: usize = 1 << 12;

@@ -157,7 +157,7 @@ impl Passthrough {
     }
 
     #[inline]
-    fn done(&mut self, mut done: Done, out: &mut Out) {
+    fn done(&mut self, done: &mut Done, out: &mut Out) {
         let index = u16::try_from(done.token.0).expect("a token is a slot number");
         let slot = self.slots[index as usize].as_mut().expect("a command belongs to a slot");
         let flush = matches!(done.command, Command::Flush { .. });
@@ -231,10 +231,13 @@ fn host_error(error: DeviceError) -> HostError {
 
 impl Layer for Passthrough {
     #[inline]
-    fn step(&mut self, now: Nanos, input: Input, out: &mut Out) {
+    fn step(&mut self, now: Nanos, mut input: Input, out: &mut Out) {
+        if let Input::Done(done) = &mut input {
+            return self.done(done, out);
+        }
         match input {
             Input::Host(request) => self.accept(now, request, out),
-            Input::Done(done) => self.done(done, out),
+            Input::Done(_) => unreachable!("it was looked at just now"),
             Input::Timer if !self.started => {
                 self.started = true;
                 self.wake = None;
