@@ -164,8 +164,10 @@ pub fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Error> {
     let made = Made::new(&extent, options, watch)?;
     let mut findings = Findings::new("HARD, mHATL, sHATL: host remapping for superpage drives");
     tables::settings(&mut findings, &extent, &made);
-    let open = |case: &&Reference| Open::new(&case.stream, extent.writes);
-    let open: Vec<Open> = extent.cases.iter().map(open).collect();
+    let costs = vec![hostftl_sim::Job::default(); extent.cases.len()];
+    let open = hostftl_sim::run_jobs(&costs, u64::MAX, options.threads, |index| {
+        Open::new(&extent.cases[index].stream, extent.writes)
+    });
     findings.sheets.push(tables::seed(&made));
     tables::origins(&mut findings, &made);
     findings.sheets.push(tables::reference(&made.reference));

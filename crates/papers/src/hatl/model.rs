@@ -204,7 +204,9 @@ pub struct Mhatl {
     low: Vec<(u32, u64)>,
     /// Superpages with low leaves: how many, when changed, which.
     victims: BTreeSet<(u32, u64, u32)>,
+    /// Live blocks of each superpage, and the superpages that have any, by how many.
     valid: Vec<u32>,
+    emptiest: BTreeSet<(u32, u32)>,
     clock: u64,
     /// Whether gathering writes zeros where nothing is mapped, so that one leaf is left.
     zeros: bool,
@@ -220,6 +222,7 @@ impl Mhatl {
             low: vec![(0, 0); superpages as usize],
             victims: BTreeSet::new(),
             valid: vec![0; superpages as usize],
+            emptiest: BTreeSet::new(),
             clock: 0,
             zeros,
         }
@@ -265,9 +268,17 @@ impl Mhatl {
         }
     }
 
+    fn set_valid(&mut self, superpage: u32, valid: u32) {
+        let before = core::mem::replace(&mut self.valid[superpage as usize], valid);
+        self.emptiest.remove(&(before, superpage));
+        if valid > 0 {
+            self.emptiest.insert((valid, superpage));
+        }
+    }
+
     fn kill(&mut self, block: u32) {
         let Some(superpage) = self.area.kill(block) else { return };
-        self.valid[superpage as usize] -= 1;
+        self.set_valid(superpage, self.valid[superpage as usize] - 1);
         if self.valid[superpage as usize] == 0 && superpage != self.area.open {
             self.area.free.insert(0, superpage);
         }
@@ -277,7 +288,7 @@ impl Mhatl {
         self.kill(block);
         let before = self.area.open;
         self.area.put(block);
-        self.valid[self.area.open as usize] += 1;
+        self.set_valid(self.area.open, self.valid[self.area.open as usize] + 1);
         if before != self.area.open && before != NOWHERE && self.valid[before as usize] == 0 {
             self.area.free.insert(0, before);
         }
@@ -326,9 +337,8 @@ impl Mhatl {
     fn collect(&mut self) -> f64 {
         let mut busy = 0.0;
         while self.area.free.len() < 64 {
-            let full = (0..self.valid.len() as u32)
-                .filter(|it| self.valid[*it as usize] > 0 && *it != self.area.open);
-            let victim = full.min_by_key(|it| self.valid[*it as usize]).expect("one is full");
+            let mut full = self.emptiest.iter().filter(|(_, it)| *it != self.area.open);
+            let (_, victim) = *full.next().expect("one is full");
             let blocks: Vec<u32> = self.area.held(victim).collect();
             for block in &blocks {
                 let first = block / SLOTS * SLOTS;
