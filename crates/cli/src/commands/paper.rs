@@ -234,8 +234,8 @@ impl Waiting {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if told.elapsed() >= LINE {
             *told = Instant::now();
-            let seconds = self.begin.elapsed().as_secs();
-            eprintln!("hostftl: {done} of {of} parts are made, now {what}, after {seconds} s");
+            let (percent, seconds) = (done * 100 / of.max(1), self.begin.elapsed().as_secs());
+            eprintln!("hostftl: {percent} % is made, now {what}, after {seconds} s");
         }
     }
 
