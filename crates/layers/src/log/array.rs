@@ -132,7 +132,7 @@ impl Array {
     /// One step of collection: of the victim, or of one lane.
     pub fn pump_collection(&mut self, cx: &mut Cx) -> bool {
         self.with_gc(|gc, with| gc.pump(with, cx))
-            || self.collection.moving().any(|lane| {
+            || self.collection.mover().is_some_and(|lane| {
                 self.move_some(lane, cx) || self.with_gc(|gc, with| gc.lane(lane).mend_next(with))
             })
     }

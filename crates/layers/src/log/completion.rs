@@ -40,7 +40,9 @@ impl Engine {
             Op::Images { chunk } => {
                 self.array.with_checkpoint(|it, with| it.images_done(chunk, command, with, cx));
             }
-            Op::GcHead => self.array.with_gc(|gc, with| gc.head_done(command, result, with, cx)),
+            Op::GcHead { lane } => {
+                self.array.with_gc(|gc, with| gc.head_done(lane, command, result, with, cx));
+            }
             Op::GcRead { lane, chunk } => {
                 let array = &mut self.array;
                 array.with_gc(|gc, with| gc.lane(lane).read_done(chunk, command, result, with));
@@ -69,9 +71,9 @@ impl Engine {
                 recovery.done(index, command, result, &mut self.array, cx);
             }
             Op::Load { index } => self.array.load_done(index, command, result, cx),
-            Op::Salvage => {
+            Op::Salvage { part } => {
                 let replay = self.recovery.as_mut().map(Recovery::replay);
-                self.array.salvage_done(command, result, replay, cx);
+                self.array.salvage_done(part, command, result, replay, cx);
             }
             Op::Journal(part) => self.array.journal_done(part, command, result, cx),
             Op::Scrub(what) => {
@@ -123,20 +125,21 @@ impl Array {
     /// Metadata of another chunk was read.
     pub fn salvage_done(
         &mut self,
+        part: u8,
         command: Command,
         ended: Ended,
         replay: Option<&mut Replay>,
         cx: &mut Cx,
     ) {
         let Array { salvage, pages, collection, scrub, devices, .. } = self;
-        let step = salvage.done(command, ended, |wanted, buf, lba, chunks| match wanted {
+        let step = salvage.done(part, command, ended, |wanted, buf, lba, chunks| match wanted {
             Wanted::Chain(stream) => {
                 let head = replay.as_ref().and_then(|replay| replay.next_head(stream, buf, lba));
                 head.is_some_and(|head| u32::from(head.chunks) == chunks)
             }
             Wanted::Image(index) => pages.loads().is_image(index, buf),
-            Wanted::Victim => {
-                let head = collection.head_of(buf, lba, devices);
+            Wanted::Victim(lane) => {
+                let head = collection.head_of(lane, buf, devices);
                 head.is_some_and(|head| u32::from(head.chunks) == chunks)
             }
             Wanted::Scrub => {
@@ -162,7 +165,9 @@ impl Array {
                 replay.expect("chains are followed in replay").head_made(stream, buf, self);
             }
             Wanted::Image(index) => self.image_read(index, buf, well, cx),
-            Wanted::Victim => self.with_gc(|gc, with| gc.head_salvaged(buf, well, with, cx)),
+            Wanted::Victim(lane) => {
+                self.with_gc(|gc, with| gc.head_came(lane, buf, well, with, cx));
+            }
             Wanted::Scrub => self.with_scrub(|it, with| it.head_salvaged(buf, well, with, cx)),
         }
         cx.wake();

@@ -22,8 +22,8 @@ pub enum Op {
     Flush,
     /// The program of a chunk of images.
     Images { chunk: u8 },
-    /// A head of a row in the victim.
-    GcHead,
+    /// The head of the row in a lane.
+    GcHead { lane: u8 },
     /// A chunk of the row in a lane.
     GcRead { lane: u8, chunk: u8 },
     /// The sum from which a chunk of a lane's row is made.
@@ -44,8 +44,8 @@ pub enum Op {
     Recover { index: u16 },
     /// An image on its way into memory.
     Load { index: u8 },
-    /// Metadata of another chunk, from which lost metadata is made.
-    Salvage,
+    /// Metadata of another chunk, from which lost metadata is made: which it is of those.
+    Salvage { part: u8 },
     /// A command of the journal.
     Journal(Part),
     /// A command of a scrub.

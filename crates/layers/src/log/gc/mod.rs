@@ -1,11 +1,12 @@
 //! Collection: what is live in a victim moves to the stream of collection, row by row.
 //!
-//! Heads are read one after the other, for a head says where the next row begins. What comes after
-//! that goes on in a [`lane`] for each row, several at once; which row is done first does not
-//! matter, because of each record the map says whether it is still there.
+//! A row goes on in a [`lane`] from its head on, several at once; which row is done first does not
+//! matter, because of each record the map says whether it is still there. A head says where the
+//! next row begins: most are read ahead, and [`victim`] says which of them count.
 //!
 //! Invariants
-//! - A victim's heads are read in order. It is left when no row of it is under way any more.
+//! - Heads count in order. A victim is left when no row of it is under way any more.
+//! - One lane is left for the head of the next row, wherever that begins.
 //! - A record is moved only when its checksum is right, and published only where the map still
 //!   points at the place that it came from.
 //! - A lane that waits holds at most one map page, and no room in a row: it keeps no other lane
@@ -109,18 +110,18 @@ impl Collection {
         }
     }
 
-    /// The head of the victim's row at `lba`, if that is what `buf` has.
-    pub fn head_of(&self, buf: &MetaBuf, lba: u64, devices: &Devices) -> Option<Head> {
-        let head = log::open(buf, &self.uuid, lba)?;
+    /// The head of the row of a lane, if that is what `buf` has.
+    pub fn head_of(&self, lane: u8, buf: &MetaBuf, devices: &Devices) -> Option<Head> {
         let victim = self.victim.as_ref().expect("a head is one of a victim");
-        let at = victim.at();
+        let at = self.at(lane);
+        let head = log::open(buf, &self.uuid, self.layout.lba(at))?;
         let sane = self.layout.admits_head(&head, at, devices.stripe(at.segment));
         (sane && victim.may_follow(head.seq)).then_some(head)
     }
 
-    /// Where the row lies whose head is being read.
-    pub fn at(&self) -> At {
-        self.victim.as_ref().expect("a head is one of a victim").at()
+    /// Where the row of a lane begins, or would.
+    pub fn at(&self, lane: u8) -> At {
+        self.lanes[usize::from(lane)].at()
     }
 
     /// Whether no victim is gone through.
@@ -135,11 +136,20 @@ impl Collection {
     }
 
     /// The lanes whose records are moved, or wait for that.
-    pub fn moving(&self) -> impl Iterator<Item = u8> + use<> {
-        let moving = self.lanes.iter().zip(0..).filter(|(lane, _)| lane.is_moving());
-        let all = moving.fold(0_u32, |all, (_, lane)| all | 1 << lane);
-        let all = if self.is_idle() { 0 } else { all };
+    fn moving(&self) -> impl Iterator<Item = u8> + use<> {
+        let moving = self.lanes.iter().filter(|lane| lane.is_moving());
+        let all = moving.fold(0_u32, |all, lane| all | 1 << lane.number());
         (0..LANES as u8).filter(move |lane| all >> lane & 1 == 1)
+    }
+
+    /// The lane whose records are moved next. Where room is wanted rows are packed in their order,
+    /// for records of rows side by side leave more of each chunk unused, and a full volume would
+    /// gain nothing.
+    pub fn mover(&self) -> Option<u8> {
+        let may = |lane: &Lane| !self.paced || lane.may_move();
+        let moves = |lane: &&Lane| lane.has_row() && !lane.has_all_on_its_way() && may(lane);
+        let first = self.lanes.iter().filter(moves).min_by_key(|lane| lane.seq())?;
+        first.is_moving().then_some(first.number())
     }
 }
 
@@ -151,7 +161,10 @@ impl Collection {
             self.leave_victim(with, cx);
             return true;
         }
-        self.read_head(with, cx) || self.sift(with, cx) || self.pump_chunks(with, cx)
+        self.next_row(with, cx)
+            || self.read_head(with, cx)
+            || self.sift(with, cx)
+            || self.pump_chunks(with, cx)
     }
 
     fn choose_victim(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
@@ -172,7 +185,7 @@ impl Collection {
         self.pace_victim(victim, with.segments);
         cx.counters().gc_runs += 1;
         cx.tell(Event::GcStarted);
-        self.victim = Some(Victim::new(victim));
+        self.victim = Some(Victim::new(victim, self.layout.slots));
         true
     }
 
@@ -183,59 +196,95 @@ impl Collection {
         hurt.find(|it| segments.pick_this(*it))
     }
 
-    /// Begins the next row of the victim in a lane, if it is known where it lies.
+    /// Reads the head of the next row into a lane, or one ahead of it.
     fn read_head(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
-        let victim = self.victim.as_mut().expect("a row is one of a victim");
-        let Some(lane) = self.lanes.iter().position(Lane::is_idle) else { return false };
-        if !victim.has_next() || cx.command_room() == 0 || self.waits_for_host(with, cx) {
+        let victim = self.victim.as_ref().expect("a row is one of a victim");
+        let mut idle = self.lanes.iter().filter(|lane| lane.is_idle()).map(Lane::number);
+        let (Some(lane), more) = (idle.next(), idle.next().is_some()) else { return false };
+        let Some(at) = victim.to_ask(more) else { return false };
+        if cx.command_room() == 0 || self.waits_for_host(with, cx) {
             return false;
         }
-        let victim = self.victim.as_mut().expect("a row is one of a victim");
-        let at = victim.ask(lane as u8);
-        let buf = self.lanes[lane].begin(at);
+        self.victim.as_mut().expect("a row is one of a victim").ask(at, lane);
+        let buf = self.lane(lane).begin(at);
         self.row_begun(with, cx);
-        let command = Command::Read {
-            device: with.devices.stripe(at.segment).device(at.segment, at.slot, 0),
-            lba: self.layout.lba(at),
-            into: Target::Meta { buf, pages: self.layout.head_pages(at.sector == 0) },
-            cause: Cause::Gc,
-        };
-        with.devices.submit(Op::GcHead, command, cx);
+        let (device, lba, pages) = self.head_place(at, with.devices);
+        let into = Target::Meta { buf, pages };
+        let command = Command::Read { device, lba, into, cause: Cause::Gc };
+        with.devices.submit(Op::GcHead { lane }, command, cx);
         true
     }
 
-    /// The device has answered: is that the head, or what it should have been?
-    pub fn head_done(&mut self, command: Command, result: Ended, with: &mut Needs, cx: &mut Cx) {
+    /// Where the head of a row lies: the device, the first sector, and the pages.
+    fn head_place(&self, at: At, devices: &Devices) -> (u8, u64, u32) {
+        let device = devices.stripe(at.segment).device(at.segment, at.slot, 0);
+        (device, self.layout.lba(at), self.layout.head_pages(at.sector == 0))
+    }
+
+    /// The device has answered. What it lacks for sure is made from the other chunks at once.
+    pub fn head_done(
+        &mut self,
+        lane: u8,
+        command: Command,
+        result: Ended,
+        with: &mut Needs,
+        cx: &mut Cx,
+    ) {
         let Command::Read { into: Target::Meta { buf, pages }, device, lba, .. } = command else {
             unreachable!("a head comes back")
         };
-        let head = result.ok().and_then(|_| self.head_of(&buf, lba, with.devices));
-        match head.is_none() && self.layout.parity {
-            true => with.salvage.ask(Wanted::Victim, (device, lba, pages), buf, cx),
-            false => self.head_read(buf, head, with, cx),
+        let victim = self.victim.as_ref().expect("a head is one of a victim");
+        let (asked, segment) = (victim.is_asked(lane), victim.segment());
+        let lacks = result.is_err() && with.devices.is_missing_on(segment, device);
+        if asked && lacks && self.layout.parity {
+            return with.salvage.ask(Wanted::Victim(lane), (device, lba, pages), buf, cx);
         }
+        self.head_came(lane, buf, result.is_ok(), with, cx);
     }
 
-    /// The head of a row was made from the other chunks, or can't be.
-    pub fn head_salvaged(&mut self, buf: MetaBuf, well: bool, with: &mut Needs, cx: &mut Cx) {
-        let head = self.head_of(&buf, self.layout.lba(self.at()), with.devices);
-        self.head_read(buf, head.filter(|_| well), with, cx);
-    }
-
-    /// The head of a row is here, or there is none any more: what of it is live?
-    fn head_read(&mut self, buf: MetaBuf, head: Option<Head>, with: &mut Needs, cx: &mut Cx) {
-        let victim = self.victim.as_mut().expect("a head is one of a victim");
-        let at = victim.at();
-        let next = head.and_then(|head| self.layout.after(at, head.first_sectors));
-        let lane = victim.found(head.map(|head| head.seq), next);
-        match head {
-            Some(head) => self.lane(lane).sift_from(buf, &head, with.devices.stripe(at.segment)),
-            None => {
-                self.lane(lane).has_no_row(buf);
-                self.row_over(lane, with, cx);
-            }
-        }
+    /// The head of a lane's row is here, well or not, from its device or made from the others.
+    pub fn head_came(&mut self, lane: u8, buf: MetaBuf, well: bool, with: &mut Needs, cx: &mut Cx) {
+        self.lane(lane).has_head(buf, well);
+        self.drop_heads(with, cx);
         cx.wake();
+    }
+
+    /// What was read ahead and does not count any more is let go.
+    fn drop_heads(&mut self, with: &mut Needs, cx: &Cx) {
+        let victim = self.victim.as_ref().expect("a head is one of a victim");
+        let stale = |lane: &Lane| lane.head().is_some() && !victim.is_asked(lane.number());
+        let stale = self.lanes.iter().filter(|lane| stale(lane));
+        let stale = stale.fold(0_u32, |all, lane| all | 1 << lane.number());
+        for lane in (0..LANES as u8).filter(|lane| stale >> lane & 1 == 1) {
+            self.row_over(lane, with, cx);
+        }
+    }
+
+    /// Goes on with the next row when its head is here, or there is none any more: what of it is
+    /// live? A head that is wrong, or not of this use of the segment, is made from the other chunks
+    /// first.
+    fn next_row(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
+        let victim = self.victim.as_mut().expect("a row is one of a victim");
+        let Some(lane) = victim.next_lane() else { return false };
+        let it = &self.lanes[usize::from(lane)];
+        let Some((buf, well)) = it.head() else { return false };
+        let at = it.at();
+        let head = self.head_of(lane, buf, with.devices).filter(|_| well);
+        if head.is_none() && self.layout.parity && !self.lane(lane).was_salvaged() {
+            let buf = self.lane(lane).salvage_head();
+            let place = self.head_place(at, with.devices);
+            with.salvage.ask(Wanted::Victim(lane), place, buf, cx);
+            return true;
+        }
+        let next = head.and_then(|head| self.layout.after(at, head.first_sectors));
+        let victim = self.victim.as_mut().expect("a row is one of a victim");
+        victim.found(head.map(|head| head.seq), next);
+        match head {
+            Some(head) => self.lane(lane).sift_from(&head, with.devices.stripe(at.segment)),
+            None => self.row_over(lane, with, cx),
+        }
+        self.drop_heads(with, cx);
+        true
     }
 
     /// Finds out what of a row is live. Rows are gone through one after the other, for each asks
@@ -289,6 +338,7 @@ impl Collection {
         }
         if let Some(victim) = self.victim.as_mut().filter(|_| waits) {
             victim.give_up();
+            self.drop_heads(with, cx);
         }
         waits
     }

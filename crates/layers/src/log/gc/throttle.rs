@@ -84,7 +84,7 @@ impl Collection {
 
     /// Slots of the victim of which all rows are over.
     fn slots_over(&self) -> u32 {
-        let next = self.victim.as_ref().and_then(Victim::slots);
+        let next = self.victim.as_ref().and_then(Victim::found_slots);
         let first = self.lanes.iter().filter_map(Lane::slot).chain(next).min();
         first.unwrap_or(self.layout.slots)
     }

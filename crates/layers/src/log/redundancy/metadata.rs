@@ -1,11 +1,15 @@
 //! Rebuilds metadata that can't be read from its device, from parity.
 //!
-//! How many chunks a row has is not known beforehand: see [`crate::log::redundancy::rebuild`].
-//! Heads and images have checksums, so that what is wrong is never taken.
+//! How many chunks a row has is not known beforehand: see [`crate::log::redundancy::rebuild`]. So
+//! all that it may have are read at once, and then looked at one after the other. Heads and images
+//! have checksums, so that what is wrong is never taken.
 //!
-//! Invariant: one rebuild at a time; the others wait with their buffers.
+//! Invariants
+//! - One rebuild at a time; the others wait with their buffers.
+//! - Each chunk that is read has a buffer of its own until all have come.
 
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 
 use hostftl_core::{Cause, Command, MetaBuf, Target};
 
@@ -15,6 +19,9 @@ use crate::log::layout::Layout;
 use crate::log::ops::{Cx, Op};
 use crate::log::redundancy::rebuild::Rebuild;
 
+/// With less room for outputs, chunks are not read.
+const ROOM: usize = 20;
+
 /// Who wants metadata back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
@@ -22,8 +29,8 @@ pub enum Wanted {
     Chain(u16),
     /// The image that was read as number so.
     Image(u8),
-    /// Collection: the head of a row of its victim.
-    Victim,
+    /// Collection: the head of the row in a lane.
+    Victim(u8),
     /// A scrub: the head of the row that it reads.
     Scrub,
 }
@@ -68,11 +75,14 @@ pub struct Salvage {
     jobs: VecDeque<Job>,
     /// Where its segment lies, when that is not known: the guess that is tried.
     guess: usize,
-    /// How far that has come; `None` before it is begun.
+    /// How it is made; `None` before its chunks are read.
     rebuild: Option<Rebuild>,
-    busy: bool,
+    /// Chunks that are being read.
+    outstanding: u32,
+    /// What has come, in the order in which it is looked at; none of what can't be read.
+    parts: Vec<Option<MetaBuf>>,
     sum: MetaBuf,
-    buf: Option<MetaBuf>,
+    bufs: Vec<MetaBuf>,
 }
 
 impl Salvage {
@@ -84,9 +94,10 @@ impl Salvage {
             jobs: VecDeque::with_capacity(32),
             guess: 0,
             rebuild: None,
-            busy: false,
+            outstanding: 0,
+            parts: Vec::with_capacity(layout.devices.into()),
             sum: MetaBuf::new(pages),
-            buf: Some(MetaBuf::new(pages)),
+            bufs: (0..layout.devices).map(|_| MetaBuf::new(pages)).collect(),
         }
     }
 
@@ -108,68 +119,91 @@ impl Salvage {
         cx.wake();
     }
 
-    /// Reads the next chunk.
+    /// Reads the chunks that the first one is made from.
     pub fn pump(&mut self, devices: &mut Devices, cx: &mut Cx) -> Step {
-        let Some(job) = self.jobs.front().filter(|_| !self.busy && cx.command_room() > 0) else {
+        let Some(job) = self.jobs.front().filter(|_| self.rebuild.is_none()) else {
             return Step::None;
         };
-        if self.rebuild.is_none() {
-            let (segment, slot) = self.layout.slot_of(job.lba);
-            let Some(stripe) = devices.membership().guess(segment, self.guess) else {
-                return self.end(false);
-            };
-            self.rebuild = Rebuild::on_device(stripe, (segment, slot), job.device);
+        if cx.room() < ROOM {
+            cx.wake();
+            return Step::None;
         }
-        let Some(device) = self.rebuild.and_then(|rebuild| rebuild.next_device()) else {
+        if cx.command_room() < self.bufs.len() {
+            return Step::None;
+        }
+        let (segment, slot) = self.layout.slot_of(job.lba);
+        let Some(stripe) = devices.membership().guess(segment, self.guess) else {
+            return self.end(false);
+        };
+        let Some(rebuild) = Rebuild::on_device(stripe, (segment, slot), job.device) else {
             self.guess_again();
             return Step::Moved;
         };
-        let buf = self.buf.take().expect("nothing is being read");
-        let into = Target::Meta { buf, pages: job.pages };
-        let command = Command::Read { device, lba: job.lba, into, cause: Cause::Map };
-        self.busy = true;
-        devices.submit(Op::Salvage, command, cx);
+        let (lba, pages) = (job.lba, job.pages);
+        let mut rest = rebuild;
+        while let Some(device) = rest.next_device() {
+            let buf = self.bufs.pop().expect("a buffer for each device");
+            let into = Target::Meta { buf, pages };
+            let part = self.parts.len() as u8;
+            self.parts.push(None);
+            self.outstanding += 1;
+            let command = Command::Read { device, lba, into, cause: Cause::Map };
+            devices.submit(Op::Salvage { part }, command, cx);
+            rest = rest.fold();
+        }
+        self.rebuild = Some(rebuild);
         Step::Moved
     }
 
-    /// A chunk was read: is the sum so far what was wanted? `is_wanted` says whether it is the
-    /// metadata that lies at a sector, of a row with so many chunks.
+    /// A chunk was read. When all were: is the sum of the first ones what was wanted? `is_wanted`
+    /// says whether it is the metadata that lies at a sector, of a row with so many chunks.
     pub fn done(
         &mut self,
+        part: u8,
         command: Command,
         ended: Ended,
         is_wanted: impl Fn(Wanted, &MetaBuf, u64, u32) -> bool,
     ) -> Step {
-        let Command::Read { into: Target::Meta { buf, pages }, .. } = command else {
+        let Command::Read { into: Target::Meta { buf, .. }, .. } = command else {
             unreachable!("metadata comes back")
         };
-        assert!(self.busy, "a chunk that comes was asked for");
-        self.busy = false;
-        let rebuild = self.rebuild.expect("a rebuild is under way");
-        let first = rebuild.is_begin();
-        let rebuild = rebuild.fold();
-        self.rebuild = Some(rebuild);
-        let pairs = self.sum.pages_mut().iter_mut().zip(buf.pages()).take(pages as usize);
-        for (sum, page) in pairs {
-            match first {
-                true => sum.0.copy_from_slice(&page.0),
-                false => sum.0.iter_mut().zip(&page.0).for_each(|(sum, byte)| *sum ^= byte),
-            }
+        assert!(self.outstanding > 0, "a chunk that comes was asked for");
+        self.outstanding -= 1;
+        match ended.is_ok() {
+            true => self.parts[usize::from(part)] = Some(buf),
+            false => self.bufs.push(buf),
         }
-        self.buf = Some(buf);
-        if ended.is_err() {
-            self.guess_again();
-            return Step::Moved;
+        if self.outstanding > 0 {
+            return Step::None;
         }
-        let job = self.jobs.front().expect("a rebuild is under way");
-        let may_be = rebuild.may_be_over();
-        if may_be && is_wanted(job.wanted, &self.sum, job.lba, rebuild.chunks()) {
+        let well = self.sum_up(is_wanted);
+        self.bufs.extend(self.parts.drain(..).flatten());
+        if well {
             return self.end(true);
         }
-        if rebuild.next().is_none() {
-            self.guess_again();
-        }
+        self.guess_again();
         Step::Moved
+    }
+
+    /// Whether the sum of the first chunks is what was wanted, up to one that can't be read.
+    fn sum_up(&mut self, is_wanted: impl Fn(Wanted, &MetaBuf, u64, u32) -> bool) -> bool {
+        let job = self.jobs.front().expect("a rebuild is under way");
+        let mut rebuild = self.rebuild.expect("a rebuild is under way");
+        for part in self.parts.iter().map_while(Option::as_ref) {
+            let pairs = self.sum.pages_mut().iter_mut().zip(part.pages());
+            for (sum, page) in pairs.take(job.pages as usize) {
+                match rebuild.is_begin() {
+                    true => sum.0.copy_from_slice(&page.0),
+                    false => sum.0.iter_mut().zip(&page.0).for_each(|(sum, byte)| *sum ^= byte),
+                }
+            }
+            rebuild = rebuild.fold();
+            if rebuild.may_be_over() && is_wanted(job.wanted, &self.sum, job.lba, rebuild.chunks())
+            {
+                return true;
+            }
+        }
+        false
     }
 
     /// The segment does not lie where it was thought to, or what is wanted can't be had.
@@ -206,26 +240,34 @@ mod tests {
         let device = stripe.device(0, 0, 1);
         salvage.rebuild = Rebuild::on_device(stripe, (0, 0), device);
         let buf = MetaBuf::new(1);
-        salvage.jobs.push_back(Job { wanted: Wanted::Victim, device, lba, pages: 1, buf });
+        salvage.jobs.push_back(Job { wanted: Wanted::Victim(0), device, lba, pages: 1, buf });
         salvage
     }
 
-    fn read(salvage: &mut Salvage, byte: u8, ended: Ended) -> Step {
-        let mut buf = salvage.buf.take().expect("nothing is being read");
-        buf.pages_mut()[0].0.fill(byte);
-        salvage.busy = true;
-        let into = Target::Meta { buf, pages: 1 };
-        let command = Command::Read { device: 0, lba: 0, into, cause: Cause::Map };
-        let is_wanted =
-            |_: Wanted, sum: &MetaBuf, _: u64, chunks: u32| sum.pages()[0].0[7] == 2 && chunks == 2;
-        salvage.done(command, ended, is_wanted)
+    /// Both of the others come, the later one first.
+    fn read(salvage: &mut Salvage, bytes: [u8; 2], ended: Ended) -> Step {
+        salvage.parts.extend([None, None]);
+        salvage.outstanding = 2;
+        let mut step = Step::None;
+        for part in [1, 0] {
+            let mut buf = salvage.bufs.pop().expect("a buffer for each device");
+            buf.pages_mut()[0].0.fill(bytes[part]);
+            let into = Target::Meta { buf, pages: 1 };
+            let command = Command::Read { device: 0, lba: 0, into, cause: Cause::Map };
+            let is_wanted = |_: Wanted, sum: &MetaBuf, _: u64, chunks: u32| {
+                sum.pages()[0].0[7] == 2 && chunks == 2
+            };
+            assert!(matches!(step, Step::None), "nothing is known before all are here");
+            step = salvage.done(part as u8, command, ended, is_wanted);
+        }
+        assert_eq!(salvage.bufs.len(), 3, "all buffers are back");
+        step
     }
 
     #[test]
     fn metadata_is_the_sum_of_the_others() {
         let mut salvage = asked();
-        assert!(matches!(read(&mut salvage, 3, Ok(Verdict::default())), Step::Moved));
-        let Step::Over(job, true) = read(&mut salvage, 1, Ok(Verdict::default())) else {
+        let Step::Over(job, true) = read(&mut salvage, [3, 1], Ok(Verdict::default())) else {
             panic!("the sum is what was wanted")
         };
         assert_eq!(job.into_parts().1.pages()[0].0[4095], 2);
@@ -236,11 +278,10 @@ mod tests {
     fn what_can_not_be_read_or_is_wrong_ends_it() {
         let mut salvage = asked();
         let gone = Err(DeviceError::Gone);
-        assert!(matches!(read(&mut salvage, 3, gone), Step::Moved));
+        assert!(matches!(read(&mut salvage, [3, 1], gone), Step::Moved));
         assert_eq!((salvage.guess, salvage.rebuild), (1, None), "its segment may lie elsewhere");
         let mut salvage = asked();
-        assert!(matches!(read(&mut salvage, 7, Ok(Verdict::default())), Step::Moved));
-        assert!(matches!(read(&mut salvage, 1, Ok(Verdict::default())), Step::Moved));
+        assert!(matches!(read(&mut salvage, [7, 1], Ok(Verdict::default())), Step::Moved));
         assert_eq!((salvage.guess, salvage.rebuild, salvage.is_idle()), (1, None, false));
     }
 }

@@ -23,7 +23,7 @@ use crate::log::checkpoint::Checkpoint;
 use crate::log::devices::Devices;
 use crate::log::gc::Collection;
 use crate::log::journal::Journal;
-use crate::log::layout::{Layout, ROWS};
+use crate::log::layout::{LANES, Layout, ROWS};
 use crate::log::map::pages::{LOADS, Pages};
 use crate::log::ops::{Checking, Cx, OPS, Op, works};
 use crate::log::row::Phase;
@@ -31,9 +31,12 @@ use crate::log::row::rows::Rows;
 use crate::log::row::streams::MAP;
 use crate::log::scrub::Scrub;
 
-/// Heads of rows that may be read at once: one for collection, one for a scrub, one for what is
-/// salvaged.
-const HEADS: usize = 3;
+/// Heads of rows that one device may hold when it hangs: one for each lane of collection, one for a
+/// scrub, one for what is salvaged.
+const HELD_HEADS: usize = LANES + 2;
+/// Heads in the reserve: enough when two devices hang one after the other. What a third one holds
+/// waits until one of those is back.
+const HEADS: usize = 2 * HELD_HEADS;
 
 /// The parts that had lent something to a command that was given up.
 #[derive(Debug)]
@@ -137,23 +140,23 @@ impl Hung {
         Some(match op {
             Op::Load { index } => {
                 let lba = with.pages.loads().place(index).byte() / SECTOR as u64;
-                let buf = self.pages.pop().expect("a page for each load");
+                let buf = self.pages.pop()?;
                 read(device, lba, Target::Meta { buf, pages: 1 })
             }
-            Op::GcHead => {
-                let at = with.collection.at();
+            Op::GcHead { lane } => {
+                let at = with.collection.at(lane);
                 let pages = self.layout.head_pages(at.sector == 0);
-                let buf = self.heads.pop().expect("one for collection");
+                let buf = self.heads.pop()?;
                 read(device, self.layout.lba(at), Target::Meta { buf, pages })
             }
             Op::Scrub(Checking::Head) => {
                 let at = with.scrub.at();
                 let pages = self.layout.head_pages(at.sector == 0);
-                let buf = self.heads.pop().expect("one for a scrub");
+                let buf = self.heads.pop()?;
                 read(device, self.layout.lba(at), Target::Meta { buf, pages })
             }
-            Op::Salvage => {
-                let buf = self.heads.pop().expect("one for what is salvaged");
+            Op::Salvage { .. } => {
+                let buf = self.heads.pop()?;
                 read(device, 0, Target::Meta { buf, pages: 1 })
             }
             Op::GcRead { .. } | Op::GcSum { .. } | Op::Scrub(Checking::Chunk(_)) => {
@@ -170,7 +173,7 @@ impl Hung {
                 read(device, 0, Target::Data(view))
             }
             Op::Images { .. } => {
-                let buf = self.images.take().expect("one row of images at a time");
+                let buf = self.images.take()?;
                 let gather = Gather::from_iter([Piece::Meta { buf, pages: 1 }]);
                 let tally = Tally::of(Cause::Checkpoint, SECTORS_PER_BLOCK);
                 Command::Program { device, lba: 0, gather, tally, placement: MAP }

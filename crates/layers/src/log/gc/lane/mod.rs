@@ -90,6 +90,10 @@ pub struct Lane {
     /// The number of the row.
     seq: u64,
     head: Option<MetaBuf>,
+    /// Whether that was read, or made, without an error.
+    head_is_well: bool,
+    /// Whether it was made from the others when it was known that it is the next.
+    was_salvaged: bool,
     /// Entries of the row.
     entries: u32,
     /// The map page that is kept because it is needed next.
@@ -101,6 +105,8 @@ pub struct Lane {
     outstanding: u32,
     batch: Batch,
     chunks: Chunks,
+    /// The sectors of the parity that the buffer of the sum has: the first, and how many.
+    parity: Option<(u32, u32)>,
 }
 
 impl Lane {
@@ -114,6 +120,8 @@ impl Lane {
             at: At::default(),
             seq: 0,
             head: Some(MetaBuf::new(layout.head_pages(true) as usize)),
+            head_is_well: false,
+            was_salvaged: false,
             entries: 0,
             held: None,
             live: Vec::with_capacity(entries as usize),
@@ -121,6 +129,7 @@ impl Lane {
             outstanding: 0,
             batch: Batch::new(entries),
             chunks: Chunks::default(),
+            parity: None,
         }
     }
 
@@ -169,6 +178,17 @@ impl Lane {
         self.phase == Phase::Idle
     }
 
+    /// Whether it has a row whose head counts.
+    pub(super) fn has_row(&self) -> bool {
+        !matches!(self.phase, Phase::Idle | Phase::Head)
+    }
+
+    /// Whether its last records are on their way to a row.
+    pub(super) fn has_all_on_its_way(&self) -> bool {
+        let sent = self.outstanding > 0 && self.cursor == self.live.len();
+        self.is_moving() && sent && !self.chunks.any_bad()
+    }
+
     /// Whether it is being found out what of its row is live.
     pub(super) fn is_sifting(&self) -> bool {
         matches!(self.phase, Phase::Sifting(_))
@@ -201,18 +221,42 @@ impl Lane {
         self.go(Phase::Head);
         self.at = at;
         self.live.clear();
+        (self.was_salvaged, self.parity) = (false, None);
         self.head.take().expect("the head's buffer is here")
     }
 
-    /// There was no row.
-    pub(super) fn has_no_row(&mut self, buf: MetaBuf) {
-        assert!(self.phase == Phase::Head, "a head that comes was asked for");
-        self.head = Some(buf);
+    /// Where its row begins, or would.
+    pub(super) fn at(&self) -> At {
+        self.at
     }
 
-    /// The head of the row is here.
-    pub(super) fn sift_from(&mut self, buf: MetaBuf, head: &Head, stripe: Stripe) {
-        self.head = Some(buf);
+    /// The buffer of the head is back; whether it came without an error.
+    pub(super) fn has_head(&mut self, buf: MetaBuf, well: bool) {
+        assert!(self.phase == Phase::Head, "a head that comes was asked for");
+        (self.head, self.head_is_well) = (Some(buf), well);
+    }
+
+    /// The head that has come, and does not count yet; whether it came without an error.
+    pub(super) fn head(&self) -> Option<(&MetaBuf, bool)> {
+        let head = self.head.as_ref().filter(|_| self.phase == Phase::Head)?;
+        Some((head, self.head_is_well))
+    }
+
+    /// Whether the head was made from the other chunks when it was known that it is the next.
+    pub(super) fn was_salvaged(&self) -> bool {
+        self.was_salvaged
+    }
+
+    /// The head, which is the next, is to be made from the other chunks.
+    pub(super) fn salvage_head(&mut self) -> MetaBuf {
+        assert!(!self.was_salvaged, "that is done once");
+        self.was_salvaged = true;
+        self.head.take().expect("the head's buffer is here")
+    }
+
+    /// The head of the row is here, and counts.
+    pub(super) fn sift_from(&mut self, head: &Head, stripe: Stripe) {
+        assert!(self.head().is_some(), "a head that counts has come");
         (self.seq, self.entries) = (head.seq, head.entries);
         self.chunks = Chunks::new(u32::from(head.chunks).min(stripe.width()));
         self.go(Phase::Sifting(0));
@@ -235,7 +279,7 @@ impl Lane {
     }
 
     /// Reads the chunks of the row that have anything live. When a chunk is known to be missing,
-    /// what it is made from comes along.
+    /// what it is made from comes along, parity too.
     fn read_chunks(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
         if cx.room() < ROOM || cx.command_room() < COMMANDS {
             return false;
@@ -248,6 +292,9 @@ impl Lane {
             if let Some(range) = union(self.live_range(chunk), all) {
                 self.read_chunk(chunk, range, with, cx);
             }
+        }
+        if let Some(range) = missing {
+            self.read_parity(range, with, cx);
         }
         true
     }
@@ -310,6 +357,11 @@ impl Lane {
             }
             self.distrust(chunk);
         }
+        self.move_when_read();
+    }
+
+    /// What was asked for is here when nothing is under way any more.
+    fn move_when_read(&mut self) {
         if self.outstanding == 0 {
             self.cursor = 0;
             self.go(Phase::Moving);
@@ -351,7 +403,7 @@ mod tests {
     fn nothing_is_moved_before_it_was_read() {
         let mut it = Lane::new(0, &Layout::example(3));
         let buf = it.begin(At::default());
-        it.has_no_row(buf);
+        it.has_head(buf, false);
         it.go(Phase::Moving);
     }
 
@@ -360,8 +412,10 @@ mod tests {
         let mut it = Lane::new(3, &Layout::example(3));
         let buf = it.begin(At { segment: 1, slot: 2, sector: 0 });
         assert_eq!((it.slot(), it.is_idle()), (Some(2), false));
-        it.has_no_row(buf);
+        assert!(it.head().is_none(), "it is on its way");
+        it.has_head(buf, true);
+        assert!(it.head().is_some_and(|(_, well)| well));
         it.go(Phase::Idle);
-        assert_eq!((it.slot(), it.number()), (None, 3));
+        assert_eq!((it.slot(), it.number(), it.head().is_none()), (None, 3, true));
     }
 }

@@ -64,23 +64,18 @@ impl Lane {
         }
     }
 
-    /// Reads what the chunk is made from. The parity goes where the sum will be, the others where
-    /// they are anyway.
+    /// Reads what the chunk is made from and is not here. The parity goes where the sum will be,
+    /// the others where they are anyway.
     fn read_others(&mut self, mend: Mend, with: &mut Needs, cx: &mut Cx) -> bool {
         if cx.room() < ROOM || cx.command_room() < COMMANDS {
             return false;
         }
-        let Mend { range: (from, sectors), mut rebuild, .. } = mend;
+        let mut rebuild = mend.rebuild;
         while let (Some(chunk), Some(device)) = (rebuild.next(), rebuild.next_device()) {
             match chunk {
-                Chunk::Parity => {
-                    let view = self.sum(with).view_mut_sectors(from, sectors);
-                    let (lba, into) = (self.layout.lba(self.at), Target::Data(view));
-                    let lba = lba + u64::from(from);
-                    let command = Command::Read { device, lba, into, cause: Cause::Gc };
-                    self.outstanding += 1;
-                    with.devices.submit(Op::GcSum { lane: self.number }, command, cx);
-                }
+                // Whatever is made from it, it is not parity after that.
+                Chunk::Parity if self.parity.take() == Some(mend.range) => {}
+                Chunk::Parity => self.send_parity(device, mend.range, with, cx),
                 Chunk::Data(chunk) if !self.chunks.has(chunk, mend.range) => {
                     self.read_chunk(chunk, mend.range, with, cx);
                 }
@@ -88,8 +83,34 @@ impl Lane {
             }
             rebuild = rebuild.fold();
         }
-        self.go(Phase::Mending(Mend { stage: Stage::Reading { well: true }, ..mend }));
+        let mend = Mend { stage: Stage::Reading { well: true }, ..mend };
+        self.go(Phase::Mending(mend));
+        if self.outstanding == 0 {
+            self.mend_read(mend, true);
+        }
         true
+    }
+
+    /// Reads sectors of the parity before it is known that all of the others can be read.
+    pub(super) fn read_parity(&mut self, range: (u32, u32), with: &mut Needs, cx: &mut Cx) {
+        let At { segment, slot, .. } = self.at;
+        let device = with.devices.stripe(segment).parity_device(segment, slot);
+        self.parity = Some(range);
+        self.send_parity(device, range, with, cx);
+    }
+
+    fn send_parity(
+        &mut self,
+        device: u8,
+        (from, sectors): (u32, u32),
+        with: &mut Needs,
+        cx: &mut Cx,
+    ) {
+        let into = Target::Data(self.sum(with).view_mut_sectors(from, sectors));
+        let lba = self.layout.lba(self.at) + u64::from(from);
+        let command = Command::Read { device, lba, into, cause: Cause::Gc };
+        self.outstanding += 1;
+        with.devices.submit(Op::GcSum { lane: self.number }, command, cx);
     }
 
     /// Something that the chunk is made from was read, or can't be.
@@ -141,23 +162,25 @@ impl Lane {
 
     /// The parity was read, or more is in the sum.
     pub fn sum_done(&mut self, command: Command, result: Ended, with: &mut Needs) {
-        let Phase::Mending(mend) = self.phase else {
-            unreachable!("nothing is made in {:?}", self.phase)
-        };
         self.outstanding -= 1;
-        match command {
-            Command::Read { into: Target::Data(view), .. } => {
+        match (command, self.phase) {
+            (Command::Read { into: Target::Data(view), .. }, Phase::Mending(mend)) => {
                 self.sum(with).repay_mut(view);
                 self.mend_read(mend, result.is_ok());
             }
-            Command::Fold { from, into, .. } => {
+            (Command::Read { into: Target::Data(view), .. }, Phase::Reading { asked: true }) => {
+                self.sum(with).repay_mut(view);
+                self.parity = self.parity.filter(|_| result.is_ok());
+                self.move_when_read();
+            }
+            (Command::Fold { from, into, .. }, Phase::Mending(mend)) => {
                 for view in from {
                     with.buffers.repay_gc(self.number, view);
                 }
                 self.sum(with).repay_mut(into);
                 self.go(Phase::Mending(Mend { stage: Stage::Fold { asked: false }, ..mend }));
             }
-            other => unreachable!("{other:?} makes no chunk"),
+            (other, phase) => unreachable!("{other:?} makes no chunk in {phase:?}"),
         }
     }
 
