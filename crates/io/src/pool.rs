@@ -48,6 +48,10 @@ pub struct Finished {
 }
 
 impl Task {
+    fn is_long_work(&self) -> bool {
+        matches!(self, Task::Compute(..))
+    }
+
     /// Does the task in this thread.
     fn run(self) -> Finished {
         let (slot, result) = match self {
@@ -136,11 +140,16 @@ impl Pool {
         }
     }
 
-    /// Takes some back of what was lent last.
+    /// Takes some back of what was lent last, or else the long work that is next, if no worker has
+    /// begun that.
     pub fn take_back(&self, work: &mut VecDeque<(u32, Compute)>) {
-        let lent = &mut lock(&self.shared.tasks).lent;
-        let from = lent.len().saturating_sub(HANDFUL);
-        work.extend(lent.drain(from..));
+        let mut tasks = lock(&self.shared.tasks);
+        let from = tasks.lent.len().saturating_sub(HANDFUL);
+        work.extend(tasks.lent.drain(from..));
+        let next = tasks.queue.pop_front_if(|task| work.is_empty() && task.is_long_work());
+        if let Some(Task::Compute(slot, compute)) = next {
+            work.push_back((slot, compute));
+        }
     }
 
     /// Moves what is finished to the end of `list`.
@@ -209,4 +218,35 @@ impl Drop for Pool {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arena::{Arena, Class};
+    use hostftl_core::Command;
+
+    /// No worker can have begun anything here.
+    #[test]
+    fn long_work_is_taken_back_one_by_one_in_its_order() {
+        let class = Class { bytes: 4096, count: 3 };
+        let arena = Arena::new(&[class], Class { bytes: 4096, count: 0 }).unwrap();
+        let pool = Pool::new(0, Arc::new(Waker::new().unwrap())).unwrap();
+        let mut payloads: Vec<_> = (0..3).map(|_| arena.lease(4096).into_payload()).collect();
+        let mut back = VecDeque::new();
+        for (slot, payload) in (0..).zip(&mut payloads) {
+            let command = Command::Digest { from: payload.view(0, 4096), seed: 0 };
+            pool.put(Task::Compute(slot, Compute::new(&command, &arena)));
+            let Command::Digest { from, .. } = command else { unreachable!("it is a digest") };
+            payload.repay(from);
+        }
+        for slot in 0..3 {
+            pool.take_back(&mut back);
+            assert_eq!(back.len(), 1);
+            assert_eq!(back.pop_front().map(|(slot, _)| slot), Some(slot));
+        }
+        pool.take_back(&mut back);
+        assert!(back.is_empty());
+        payloads.into_iter().for_each(|payload| drop(arena.adopt(payload)));
+    }
 }
