@@ -78,6 +78,22 @@ fn log_reads_on_after_images_of_the_map_found_no_room() {
     passes_with(LayerKind::Log, 4_001_027, &[("device full", 1)]);
 }
 
+/// Two of three devices were lost. The host wrote more than the last one holds with what is kept
+/// free, collection gained nothing for ever, and trims waited for it.
+#[test]
+fn log_refuses_what_the_devices_that_are_left_do_not_hold() {
+    let events = [("protected without a spare", 1), ("no space on a thin volume", 10)];
+    passes_with(LayerKind::Log, 9_100_127, &events);
+}
+
+/// What could not be read was not collected either, and took so much room that the rest was copied
+/// for ever.
+#[test]
+fn log_gives_up_a_collection_that_gains_nothing() {
+    let report = report(LayerKind::Log, 9_301_793);
+    assert!(report.requests > 10_000, "{} requests", report.requests);
+}
+
 /// The leaves were as many as there is room for. Putting superpages into order saved none, and the
 /// host waited for that.
 #[test]

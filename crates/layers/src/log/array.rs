@@ -230,11 +230,12 @@ impl Array {
     }
 
     /// Grains that may be live now; none where all that the host sees has room. A device that comes
-    /// counts from the start on, one that is to leave until it has left.
+    /// counts from the start on, one that is to leave until it has left, and one lost device too
+    /// where parity makes up for it.
     #[inline]
     pub fn most_live(&self) -> Option<u64> {
         let all = self.layout().members | self.devices.membership().all();
-        self.layout().most_live(all & !self.devices.gone())
+        self.layout().most_live(all & !self.devices.gone() & !self.devices.beyond_parity())
     }
 
     /// Why there is no room: the volume is full, or a device can't read what should be collected.

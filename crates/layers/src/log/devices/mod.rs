@@ -167,6 +167,13 @@ impl Devices {
         self.lost >> device & 1 == 1
     }
 
+    /// The lost devices but one, in whose place nothing comes: nothing more can lie on them.
+    #[inline]
+    pub fn beyond_parity(&self) -> u16 {
+        let lost = self.lost & self.membership.all() & !self.untrusted();
+        if self.layout.parity { lost & lost.wrapping_sub(1) } else { 0 }
+    }
+
     /// Whether all of `set` may be lost.
     pub fn can_do_without(&self, set: u16) -> bool {
         let needed = (self.lost | set) & !self.told.out | self.membership.lacking();

@@ -12,6 +12,7 @@
 //! - A lane that waits holds at most one map page, and no room in a row: it keeps no other lane
 //!   from going on.
 
+mod effort;
 pub(in crate::log) mod lane;
 pub(in crate::log) mod protect;
 mod throttle;
@@ -28,6 +29,7 @@ use crate::log::buffers::Buffers;
 use crate::log::checkpoint::Checkpoint;
 use crate::log::devices::Devices;
 use crate::log::durability::Durability;
+use crate::log::gc::effort::Effort;
 use crate::log::gc::lane::Lane;
 use crate::log::gc::protect::Protection;
 use crate::log::gc::throttle::Pace;
@@ -88,6 +90,7 @@ pub struct Collection {
     victim: Option<Victim>,
     lanes: Vec<Lane>,
     pace: Pace,
+    effort: Effort,
     /// Whether the victim was chosen although no room is wanted.
     paced: bool,
     protection: Protection,
@@ -104,6 +107,7 @@ impl Collection {
             victim: None,
             lanes: (0..LANES as u8).map(|number| Lane::new(number, layout)).collect(),
             pace: Pace::new(layout),
+            effort: Effort::default(),
             paced: false,
             protection: Protection::default(),
             mending: Protection::default(),
@@ -171,7 +175,12 @@ impl Collection {
         if cx.life() == Life::Stopping {
             return false;
         }
+        if !with.devices.is_as_made() {
+            with.devices.take_spare();
+            self.choose_members(with, cx);
+        }
         let victim = match self.wants_collection(with.segments) {
+            true if self.gave_up(with.segments) => None,
             true if self.is_short(with.segments) => with.segments.pick_emptiest(),
             true => with.segments.pick(),
             false if self.layout.zoned => self.hurt_victim(with),
@@ -325,6 +334,7 @@ impl Collection {
     fn leave_victim(&mut self, with: &mut Needs, cx: &mut Cx) {
         let victim = self.victim.take().expect("a victim that is left had been chosen");
         with.segments.collected(victim.segment());
+        self.judge(with.segments);
         cx.wake();
     }
 

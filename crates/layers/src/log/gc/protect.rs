@@ -77,7 +77,7 @@ impl Protection {
 
 impl Collection {
     /// Chooses where segments are opened.
-    fn choose_members(&mut self, with: &mut Needs, cx: &mut Cx) {
+    pub(super) fn choose_members(&mut self, with: &mut Needs, cx: &mut Cx) {
         let (layout, segments) = (&self.layout, &*with.segments);
         let leaving = with.devices.leaving();
         let current = with.devices.membership().current().members();
@@ -87,6 +87,7 @@ impl Collection {
         };
         if with.devices.choose(fits) {
             with.segments.set_width(with.devices.membership().current().width());
+            self.effort.begin_again();
             cx.wake();
         }
     }
@@ -111,8 +112,6 @@ impl Collection {
             self.protection.leaving = 0;
             return None;
         }
-        with.devices.take_spare();
-        self.choose_members(with, cx);
         let left = with.devices.to_move();
         let outdated = with.devices.is_lack_outdated() || with.devices.is_replay_outdated();
         if outdated && with.devices.exposed() == 0 && with.checkpoint.hurry() {

@@ -8,6 +8,8 @@
 //!
 //! Invariant: the host is held back only while a victim is gone through, so more room comes soon.
 
+use hostftl_format::log::GRAIN;
+
 use crate::kit::Life;
 use crate::log::gc::lane::Lane;
 use crate::log::gc::victim::Victim;
@@ -50,6 +52,12 @@ impl Pace {
     }
 }
 
+/// Bytes that are live, and that a segment has room for.
+fn sizes(segments: &Segments) -> (u64, u64) {
+    let segment = u64::from(segments.grains_of_new()) * u64::from(GRAIN);
+    (segments.total() * u64::from(GRAIN), segment)
+}
+
 impl Collection {
     /// Segments above the reserve that are or will be free.
     fn lead_left(&self, segments: &Segments) -> u32 {
@@ -75,8 +83,9 @@ impl Collection {
 
     /// A row of the victim is over, of which so many bytes were moved.
     pub(super) fn pace_on(&mut self, moved: u64, with: &mut Needs, cx: &Cx) {
-        if self.paced {
-            with.share.over(cx.now(), moved);
+        match self.paced {
+            true => with.share.over(cx.now(), moved),
+            false => self.effort.copied(moved),
         }
         let (left, lead) = (self.lead_left(with.segments), self.layout.reserves.lead);
         self.pace.pay(self.slots_over(), u64::from(512 * left.min(lead) / lead));
@@ -116,8 +125,21 @@ impl Collection {
 
     /// The host took `bytes` bytes of room.
     pub fn pace_taken(&mut self, bytes: u32, segments: &Segments) {
+        self.effort.taken(bytes.into());
         if self.wants_collection(segments) && !self.is_idle() {
             self.pace.room -= i64::from(bytes);
         }
+    }
+
+    /// A victim was gone through.
+    pub(super) fn judge(&mut self, segments: &Segments) {
+        let (live, segment) = sizes(segments);
+        self.effort.judge(u64::from(self.lead_left(segments)) * segment, live, segment);
+    }
+
+    /// Whether collection gains nothing, until something dies.
+    pub fn gave_up(&mut self, segments: &Segments) -> bool {
+        let (live, segment) = sizes(segments);
+        self.effort.gave_up(live, segment)
     }
 }

@@ -25,6 +25,8 @@ use crate::planted::{Bug, planted};
 enum What {
     /// A write of the host.
     Write,
+    /// A trim where collection gains nothing: without it no room would come.
+    Relief,
     /// A copy by which room is gained, or without which a start does not end.
     Copy,
     /// A copy of what had to be rebuilt: no room is gained by it, so what is kept for collection is
@@ -77,7 +79,7 @@ impl Array {
     fn must_wait(&self, to: To) -> bool {
         let shared = match to.what {
             What::Write => !self.segments.uses(COPIES),
-            What::Copy => false,
+            What::Copy | What::Relief => false,
             What::Repair => true,
         };
         shared && self.segments.free() < self.layout().reserves.host
@@ -92,6 +94,7 @@ impl Array {
         let floor = |rows: &Rows, durability: &Durability| match to.what {
             What::Copy if starting => layout.restore_floor(),
             What::Copy => copies_floor(&layout, rows, durability),
+            What::Relief => layout.gc_floor(),
             What::Write | What::Repair => layout.reserves.host,
         };
         let Array { rows, segments, devices, durability, .. } = self;
@@ -142,7 +145,9 @@ impl Array {
     /// Lists that `blocks` blocks hold nothing any more, and unmaps them. False when there is no
     /// room for that now.
     pub fn append_trim(&mut self, first: u64, blocks: u64, cx: &mut Cx) -> bool {
-        let to = To { stream: self.segments.stream_of_write(None), what: What::Write };
+        let gave_up = self.collection.gave_up(&self.segments);
+        let what = if gave_up { What::Relief } else { What::Write };
+        let to = To { stream: self.segments.stream_of_write(None), what };
         let Some((row, chunk, byte)) = self.take_room(to, 0, cx) else { return false };
         let it = &mut self.rows[row];
         let item = it.push(Item {

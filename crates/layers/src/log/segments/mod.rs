@@ -33,7 +33,7 @@ use crate::planted::{Bug, planted};
 use reuse::Reuse;
 
 /// How finely victims are told apart.
-const LEVELS: u32 = 64;
+pub const LEVELS: u32 = 64;
 
 /// When the clock begins: what an earlier life wrote is old.
 const BEGIN: u64 = 1 << 40;

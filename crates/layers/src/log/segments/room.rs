@@ -11,6 +11,11 @@ impl Segments {
         self.rooms[usize::from(self.list[segment as usize].width)]
     }
 
+    /// Grains that a segment has room for that is opened now.
+    pub fn grains_of_new(&self) -> u32 {
+        self.rooms[usize::from(self.width)]
+    }
+
     /// Rows of segments that are opened from now on have so many data chunks: what others gain
     /// when they are collected changes.
     pub fn set_width(&mut self, width: u32) {
