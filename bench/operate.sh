@@ -5,49 +5,14 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source bench/lib.sh
-scripts/cargo.sh build --release --quiet -p hostftl-cli
-hostftl=$(scripts/cargo.sh where)/hostftl
-work=$(mktemp -d "${BENCH_DIR:-${TMPDIR:-/tmp}}/hostftl-bench.XXXXXX")
+source bench/volume.sh
 size=${BENCH_SIZE:-1G}
-server=
-cleanup() {
-    [ -z "$server" ] || { kill -KILL "$server"; wait "$server"; } 2>/dev/null || true
-    rm -rf "$work"
-}
-trap cleanup EXIT
-
-serve() {
-    "$hostftl" serve "$work/v.toml" --nbd "unix:$work/s" --go-on "$@" >"$work/out" 2>"$work/err" &
-    server=$!
-    until grep -qs '^ready' "$work/out"; do
-        kill -0 "$server" || { cat "$work/err" >&2; exit 1; }
-        sleep 0.02
-    done
-}
-
-end() {
-    kill "-$1" "$server"
-    wait "$server" || true
-    server=
-}
-
-# What fio measured, without what else it says.
-load() {
-    fio --name=load --ioengine=nbd "--uri=nbd+unix:///?socket=$work/s" --thread --output-format=json \
-        "$@" | sed -n '/^{/,$p'
-}
-
-# of FILTER: from the status.
-of() { { "$hostftl" status "$work/v.toml" --json || true; } | jq -r "$1"; }
 
 # fill PERCENT: a volume of which so much is filled.
 fill() {
-    rm -f "$work"/v.toml* "$work"/d? "$work/new"
-    local devices=()
-    for at in 0 1 2 3; do devices+=(--device "$work/d$at"); done
-    "$hostftl" create "$work/v.toml" "${devices[@]}" --size "$size" --layer log:parity=yes >/dev/null
-    serve
     local bytes
+    volume "$size"
+    serve
     bytes=$(of .exported_bytes)
     load --rw=write --bs=256k --iodepth=8 --size=$((bytes / 100 * $1 / 1048576))M --end_fsync=1 >/dev/null
     end TERM
@@ -65,10 +30,6 @@ heal() {
     until [ "$(of '.space.exposed_bytes == 0')" = true ]; do sleep 0.02; done
     echo "$begun $(date +%s.%N) $exposed $(of .traffic.sent_bytes.total) $(of '[.devices[].read_bytes] | add')" |
         awk '{ print $2 - $1, $3, $4, $5 }'
-}
-
-each() {
-    for _ in $(seq "${BENCH_RUNS:-5}"); do "$@"; done
 }
 
 # 1 and 3: what is moved, and how fast.
