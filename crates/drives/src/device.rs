@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 
 use hostftl_core::{About, Cause, Command, DeviceError, DeviceInfo, MetaBuf, Nanos, Verdict};
 
-use crate::drive::{Clock, Drive, Ended};
+use crate::drive::{Clock, Drive, Ended, Soon};
 use crate::model::Model;
 use crate::olive::{Olive, OliveSpec};
 use crate::pool::LoadError;
@@ -253,7 +253,7 @@ impl Model for Device {
         each!(self, it => Model::is_raw(&**it))
     }
 
-    fn look_ahead(&self, lbas: &[u64]) {
-        each!(self, it => Model::look_ahead(&**it, lbas));
+    fn look_ahead(&self, lbas: &[u64], soon: Soon) {
+        each!(self, it => Model::look_ahead(&**it, lbas, soon));
     }
 }

@@ -19,7 +19,7 @@ mod work;
 pub mod zoned;
 
 pub use device::{Device, DeviceSpec};
-pub use drive::{Clock, Drive, Ended};
+pub use drive::{Clock, Drive, Ended, Soon};
 pub use model::Model;
 pub use spec::{DriveError, DriveSpec, Energy, Key, Pooling, Shape};
 pub use work::{DriveWork, FlashBusy, FlashWork, Spent};

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use hostftl_core::{About, Command, DeviceError, DeviceInfo, MetaBuf, Nanos, Verdict};
 
-use crate::drive::{Clock, Drive, Ended};
+use crate::drive::{Clock, Drive, Ended, Soon};
 use crate::work::DriveWork;
 
 /// A modelled device.
@@ -57,7 +57,7 @@ pub trait Model {
         false
     }
     /// Looks at what writes of these sectors will change; it changes nothing.
-    fn look_ahead(&self, _lbas: &[u64]) {}
+    fn look_ahead(&self, _lbas: &[u64], _soon: Soon) {}
 }
 
 impl Model for Drive {
@@ -117,7 +117,7 @@ impl Model for Drive {
         self.spec().zoned.is_some()
     }
 
-    fn look_ahead(&self, lbas: &[u64]) {
-        Drive::look_ahead(self, lbas);
+    fn look_ahead(&self, lbas: &[u64], soon: Soon) {
+        Drive::look_ahead(self, lbas, soon);
     }
 }

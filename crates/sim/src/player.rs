@@ -1,10 +1,10 @@
 //! Plays a workload: by its own clock with a bound, or as a closed loop.
 
 use std::collections::VecDeque;
-use std::iter::Fuse;
+use std::ops::Range;
 
 use hostftl_core::{Layer, Nanos};
-use hostftl_drives::Model;
+use hostftl_drives::{Model, Soon};
 use hostftl_trace::{Op, Record, TraceError};
 
 use crate::error::{StudyError, Violation};
@@ -15,7 +15,8 @@ use crate::world::World;
 pub const MOST_UNDER_WAY: u32 = 256;
 /// Records between two looks at whether somebody wants to stop.
 const GLANCE: u64 = 4096;
-/// Records that are read together, so that what they will change is looked at together.
+/// Records that are read together. What they will change is looked at when they are read, and once
+/// more when all before them were issued.
 const AHEAD: usize = 32;
 
 /// Steps without an answer that nothing can justify.
@@ -34,7 +35,9 @@ pub enum Pace {
 
 /// Plays records until they end.
 pub struct Player<I> {
-    records: Fuse<I>,
+    records: I,
+    /// Whether all records were read, or those before a fault.
+    is_over: bool,
     /// Records that were read and not issued yet; none when there are no more.
     ahead: VecDeque<Record>,
     /// What is wrong behind them.
@@ -94,8 +97,9 @@ impl<I: Iterator<Item = Result<Record, TraceError>>> Player<I> {
     /// A player of `records` that begins at `start`.
     pub fn new(records: I, pace: Pace, start: Nanos) -> Self {
         Player {
-            records: records.fuse(),
-            ahead: VecDeque::with_capacity(AHEAD),
+            records,
+            is_over: false,
+            ahead: VecDeque::with_capacity(2 * AHEAD),
             fault: None,
             pace,
             start,
@@ -126,7 +130,7 @@ impl<I: Iterator<Item = Result<Record, TraceError>>> Player<I> {
                 self.next_glance = self.issued + GLANCE;
                 if glance(self.issued) {
                     end = End::Cancelled;
-                    (self.ahead, self.fault) = (VecDeque::new(), None);
+                    (self.ahead, self.fault, self.is_over) = (VecDeque::new(), None, true);
                 }
             }
             front.pump(world)?;
@@ -169,39 +173,42 @@ impl<I: Iterator<Item = Result<Record, TraceError>>> Player<I> {
         Ok(())
     }
 
-    /// Reads records when all were issued.
+    /// Reads records when no more are left than are to be looked at again.
     #[inline]
     fn fetch<L: Layer, D: Model>(&mut self, world: &World<L, D>) -> Result<(), PlayError> {
-        if !self.ahead.is_empty() {
-            return Ok(());
+        while self.ahead.len() <= AHEAD && !self.is_over {
+            self.read(world);
         }
-        self.read(world)
-    }
-
-    #[inline(never)]
-    fn read<L: Layer, D: Model>(&mut self, world: &World<L, D>) -> Result<(), PlayError> {
-        let mut lbas = [0; AHEAD];
-        let mut transfers = 0;
-        if self.fault.is_none() {
-            for record in self.records.by_ref().take(AHEAD) {
-                match record {
-                    Ok(record) => self.ahead.push_back(record),
-                    Err(error) => {
-                        self.fault = Some(error);
-                        break;
-                    }
-                }
-            }
-        }
-        for record in self.ahead.iter().filter(|it| matches!(it.op, Op::Read | Op::Write)) {
-            lbas[transfers] = record.lba;
-            transfers += 1;
-        }
-        world.look_ahead(&lbas[..transfers]);
         match self.fault.take_if(|_| self.ahead.is_empty()) {
             Some(error) => Err(PlayError::Trace(error)),
             None => Ok(()),
         }
+    }
+
+    /// Looks at those that are left, which are issued next, and reads more.
+    #[inline(never)]
+    fn read<L: Layer, D: Model>(&mut self, world: &World<L, D>) {
+        let left = self.ahead.len();
+        self.look(0..left, Soon::Next, world);
+        for _ in 0..AHEAD {
+            match self.records.next() {
+                Some(Ok(record)) => self.ahead.push_back(record),
+                end => {
+                    (self.fault, self.is_over) = (end.and_then(Result::err), true);
+                    break;
+                }
+            }
+        }
+        self.look(left..self.ahead.len(), Soon::Later, world);
+    }
+
+    /// Looks at what some of the records will change, [`AHEAD`] at most.
+    fn look<L: Layer, D: Model>(&self, which: Range<usize>, soon: Soon, world: &World<L, D>) {
+        let mut lbas = [0; AHEAD];
+        let records = self.ahead.range(which);
+        let transfers = records.filter(|it| matches!(it.op, Op::Read | Op::Write));
+        let looked = lbas.iter_mut().zip(transfers).map(|(lba, record)| *lba = record.lba).count();
+        world.look_ahead(&lbas[..looked], soon);
     }
 
     fn limit(&self) -> u64 {

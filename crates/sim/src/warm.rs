@@ -4,7 +4,7 @@
 //! would leave the same state behind if they took their time.
 
 use hostftl_core::{Layer, SECTORS_PER_BLOCK};
-use hostftl_drives::{Clock, Model};
+use hostftl_drives::{Clock, Model, Soon};
 use hostftl_trace::{Compressibility, Op, Record, TraceError};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -138,7 +138,8 @@ fn overwrite<L: Layer, D: Model>(
             let lbas = &mut lbas[..left.min(AHEAD as u64) as usize];
             lbas.fill_with(|| rng.random_range(0..units) * u64::from(grain));
             left -= lbas.len() as u64;
-            host.world.look_ahead(lbas);
+            host.world.look_ahead(lbas, Soon::Later);
+            host.world.look_ahead(lbas, Soon::Next);
             for &mut lba in lbas {
                 if host.write(lba, grain)? {
                     return Ok(());

@@ -12,7 +12,7 @@ use hostftl_core::{
     CAUSES, Cause, Command, Credits, DeviceError, Done, Event as LayerEvent, HostError, Input,
     Layer, Nanos, Out, Output, Payload, Request, StreamDigest, Token, Verdict,
 };
-use hostftl_drives::{Clock, Drive, DriveSpec, Ended, Model, Spent};
+use hostftl_drives::{Clock, Drive, DriveSpec, Ended, Model, Soon, Spent};
 
 use crate::costs::HostCosts;
 use crate::error::Violation;
@@ -282,11 +282,11 @@ impl<L: Layer, D: Model> World<L, D> {
     }
 
     /// Tells which sectors will be written soon, which changes nothing but how long that takes.
-    pub(crate) fn look_ahead(&self, lbas: &[u64]) {
+    pub(crate) fn look_ahead(&self, lbas: &[u64], soon: Soon) {
         if self.layer.map_bytes() == 0
             && let [drive] = &self.drives[..]
         {
-            drive.look_ahead(lbas);
+            drive.look_ahead(lbas, soon);
         }
     }
 

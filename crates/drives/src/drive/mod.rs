@@ -33,6 +33,7 @@ use crate::pool::Pool;
 use crate::spec::{DriveError, DriveSpec};
 use crate::work::{DriveWork, Spent};
 use crate::zoned::Zoned;
+pub use ahead::Soon;
 use back::{BUFFER, Back, Errand};
 use counted::Counted;
 use window::{Data, Window};

@@ -1,36 +1,47 @@
-//! A look at what writes will change, before they do: what the caches lack of it comes for many
-//! writes at the same time. It changes nothing.
+//! A look at what writes will change, before they do: what the caches lack of it is asked for, and
+//! nobody waits until it comes. It changes nothing.
 //!
-//! Each pass looks at what passes before have found, so all writes have one pass before any has the
-//! next; and each is short, so that a processor has many of it under way. What a pass gives has no
-//! meaning but that it was looked at.
+//! The second look goes on from what the first asked for, so between the two there should be time.
 
-use super::Pool;
+use std::hint::black_box;
+
+use prefetch_index::prefetch_index;
+
+use super::{BITS, Pool, bits};
 
 impl Pool {
-    /// The first pass: where the logical page lies that is written soon.
+    /// The first look: where the logical page lies that is written soon.
     #[inline]
-    pub(crate) fn look_at_map(&self, logical: u32) -> u64 {
-        self.map[logical as usize].into()
+    pub(crate) fn ask_for_map(&self, logical: u32) {
+        prefetch_index(&self.map, logical as usize);
     }
 
-    /// The second pass: what counts the page that the write makes stale.
+    /// The second look: what counts the page that the write makes stale, and lists its segment.
     #[inline]
-    pub(crate) fn look_at_counts(&self, logical: u32) -> u64 {
-        self.find(logical).map_or(0, |page| {
+    pub(crate) fn ask_for_counts(&self, logical: u32) {
+        if let Some(page) = self.find(logical) {
             let (word, segment, _) = self.bit(page);
-            let [before, after] = self.policy.beside(segment);
-            let stale = self.segments[segment as usize].stale;
-            self.stale[word] ^ u64::from(stale ^ before ^ after)
-        })
+            prefetch_index(&self.stale, word);
+            prefetch_index(&self.segments, segment as usize);
+            black_box(self.policy.beside(segment));
+        }
     }
 
-    /// The last pass: the neighbours in the policy's lists of the segment that the write changes.
-    #[inline]
-    pub(crate) fn look_at_lists(&self, logical: u32) -> u64 {
-        self.find(logical).map_or(0, |page| {
-            let [before, after] = self.policy.beside(self.bit(page).1);
-            u64::from(self.policy.beside(before)[0] ^ self.policy.beside(after)[0])
-        })
+    /// The first look at the live pages of a word of a victim: what they hold.
+    pub(super) fn ask_for_back(&self, segment: u32, word: u32) {
+        if word < self.spec.pages.div_ceil(BITS) {
+            let from = segment * self.spec.pages + word * BITS;
+            (0..BITS).step_by(16).for_each(|bit| prefetch_index(&self.back, (from + bit) as usize));
+        }
+    }
+
+    /// The second look: where the map has what they hold.
+    pub(super) fn ask_for_moved(&self, segment: u32, word: u32) {
+        let words = self.spec.pages.div_ceil(BITS);
+        if word < words {
+            let from = segment * self.spec.pages + word * BITS;
+            let live = !self.stale[(segment * words + word) as usize];
+            bits(live).for_each(|bit| self.ask_for_map(self.back[(from + bit) as usize]));
+        }
     }
 }

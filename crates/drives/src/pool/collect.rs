@@ -93,7 +93,8 @@ impl Pool {
         self.policy.freed(victim.segment);
         self.segments[victim.segment as usize].state = State::Victim;
         self.victims_now[which] = victim;
-        self.look_ahead(victim.segment, 0);
+        (0..=1).for_each(|word| self.ask_for_back(victim.segment, word));
+        self.ask_for_moved(victim.segment, 0);
     }
 
     /// Makes the copies that one more host write makes due, and erases a victim that has no live
@@ -137,7 +138,8 @@ impl Pool {
             }
             if self.stale[at] == u64::MAX {
                 word += 1;
-                self.look_ahead(segment, word);
+                self.ask_for_back(segment, word + 1);
+                self.ask_for_moved(segment, word);
             }
         }
         self.victims_now[which].word = word;
@@ -145,31 +147,18 @@ impl Pool {
         moved
     }
 
-    /// Looks at the map of the live pages of a word together, so that what the caches lack of it
-    /// comes at the same time.
-    fn look_ahead(&self, segment: u32, word: u32) {
-        let words = self.spec.pages.div_ceil(BITS);
-        if word == words {
-            return;
-        }
-        let from = segment * self.spec.pages + word * BITS;
-        let apart = bits(!self.stale[(segment * words + word) as usize]).fold(0, |apart, bit| {
-            let logical = self.back[(from + bit) as usize];
-            apart | (self.map[logical as usize] ^ (from + bit))
-        });
-        assert_eq!(apart, 0, "a live page is where the map has its logical page");
-    }
-
     /// Moves the pages `from + bit`, for each bit of `live`, to a frontier that has room for them.
     #[inline]
     fn copy(&mut self, from: u32, live: u64, frontier: usize, sink: &mut impl Sink) {
         let count = live.count_ones();
-        let to = self.frontiers[frontier].next;
+        let (to, mut apart) = (self.frontiers[frontier].next, 0);
         for (bit, to) in bits(live).zip(to..) {
             let logical = self.back[(from + bit) as usize];
             self.back[to as usize] = logical;
-            self.map[logical as usize] = to;
+            let was = std::mem::replace(&mut self.map[logical as usize], to);
+            apart |= was ^ (from + bit);
         }
+        assert_eq!(apart, 0, "a live page is where the map has its logical page");
         self.frontiers[frontier].next += count;
         sink.copies(from, live, to);
         self.seal_if_full(frontier);
