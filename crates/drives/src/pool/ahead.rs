@@ -7,7 +7,11 @@ use std::hint::black_box;
 
 use prefetch_index::prefetch_index;
 
+use super::collect::lowest;
 use super::{BITS, Pool, bits};
+
+/// Pages whose numbers are in a line of a cache.
+const IN_A_LINE: usize = 16;
 
 impl Pool {
     /// The first look: where the logical page lies that is written soon.
@@ -27,21 +31,22 @@ impl Pool {
         }
     }
 
-    /// The first look at the live pages of a word of a victim: what they hold.
-    pub(super) fn ask_for_back(&self, segment: u32, word: u32) {
-        if word < self.spec.pages.div_ceil(BITS) {
-            let from = segment * self.spec.pages + word * BITS;
-            (0..BITS).step_by(16).for_each(|bit| prefetch_index(&self.back, (from + bit) as usize));
-        }
+    /// What a victim's first pages hold.
+    pub(super) fn ask_for_back(&self, segment: u32) {
+        prefetch_index(&self.back, (segment * self.spec.pages) as usize);
     }
 
-    /// The second look: where the map has what they hold.
-    pub(super) fn ask_for_moved(&self, segment: u32, word: u32) {
+    /// Where the map has what the first live pages of a word of a victim hold, so many at most, and
+    /// what those after them hold.
+    #[inline]
+    pub(super) fn ask_for_moved(&self, segment: u32, word: u32, most: u32) {
         let words = self.spec.pages.div_ceil(BITS);
         if word < words {
             let from = segment * self.spec.pages + word * BITS;
-            let live = !self.stale[(segment * words + word) as usize];
+            let live = lowest(!self.stale[(segment * words + word) as usize], most);
             bits(live).for_each(|bit| self.ask_for_map(self.back[(from + bit) as usize]));
+            let end = from + (BITS - live.leading_zeros());
+            prefetch_index(&self.back, end as usize + IN_A_LINE);
         }
     }
 }

@@ -93,8 +93,7 @@ impl Pool {
         self.policy.freed(victim.segment);
         self.segments[victim.segment as usize].state = State::Victim;
         self.victims_now[which] = victim;
-        (0..=1).for_each(|word| self.ask_for_back(victim.segment, word));
-        self.ask_for_moved(victim.segment, 0);
+        self.ask_for_back(victim.segment);
     }
 
     /// Makes the copies that one more host write makes due, and erases a victim that has no live
@@ -138,10 +137,9 @@ impl Pool {
             }
             if self.stale[at] == u64::MAX {
                 word += 1;
-                self.ask_for_back(segment, word + 1);
-                self.ask_for_moved(segment, word);
             }
         }
+        self.ask_for_moved(segment, word, most);
         self.victims_now[which].word = word;
         self.segments[segment as usize].stale += moved;
         moved
@@ -207,7 +205,7 @@ impl Pool {
 
 /// The lowest bits that are set, at most so many.
 #[inline]
-fn lowest(word: u64, most: u32) -> u64 {
+pub(super) fn lowest(word: u64, most: u32) -> u64 {
     if word.count_ones() <= most {
         return word;
     }
