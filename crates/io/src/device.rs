@@ -21,6 +21,7 @@ use crate::direct::{self, Direct};
 use crate::error::IoError;
 use crate::model::{self, Model};
 use crate::nbd::{LinkWatch, Remote, Uri};
+use crate::nvme::writes_zeros;
 use crate::queue::gains_from_discard;
 use crate::region::Region;
 use crate::size::parse_bytes;
@@ -285,7 +286,8 @@ impl Device {
                 .map_err(|error| system(name, "flush what the system still held for it", error))?;
         }
         // A file would only be cut into fragments.
-        let discard = backing == Backing::Block && gains_from_discard(meta.rdev());
+        let discard =
+            backing == Backing::Block && gains_from_discard(meta.rdev()) && !writes_zeros(&file);
         let (name, medium) = (name.into(), Medium::File(file));
         Ok(Device {
             name,

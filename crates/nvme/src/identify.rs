@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::bytes::{text_at, u16_at, u32_at, u64_at};
+use crate::command::{Carrier, Command, PAGE_BYTES};
 
 /// The controller.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,11 +52,21 @@ pub struct Namespace {
     pub discard_align: Option<u64>,
     /// Optimal write size (NOWS).
     pub best_write: Option<u64>,
+    /// Whether writing zeros can free what they cover (DLFEAT, bit 3).
+    #[serde(default)]
+    pub zeroing_frees: bool,
     /// The endurance group; 0 for none.
     pub endurance_group: u16,
 }
 
 impl Namespace {
+    /// Asks for the page; none of a drive that does not say.
+    pub fn ask(carrier: &mut impl Carrier, number: u32) -> Option<Self> {
+        let mut page = vec![0; PAGE_BYTES];
+        carrier.carry(&Command::identify(0, number), &mut page).ok()?;
+        Self::parse(number, &page)
+    }
+
     /// Understands the page; none of a page that is too short or makes no sense.
     pub fn parse(number: u32, page: &[u8]) -> Option<Self> {
         let format = page.get(26)?;
@@ -75,6 +86,7 @@ impl Namespace {
             discard_grain: of(68),
             discard_align: of(70),
             best_write: of(72),
+            zeroing_frees: page.get(33)? >> 3 & 1 == 1,
             endurance_group: u16_at(page, 102)?,
         })
     }

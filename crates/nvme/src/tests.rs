@@ -45,10 +45,11 @@ fn full() -> Pages {
     put((IDENTIFY, 1), 4096, &[names[0], names[1], names[2], (96, &ctratt), (266, &[0x57, 1])]);
     let blocks = 1_000_000_u64.to_le_bytes();
     // Format 1 has blocks of 4096 bytes.
-    let namespace: [(usize, &[u8]); 8] = [
+    let namespace: [(usize, &[u8]); 9] = [
         (0, &blocks),
         (24, &[0x10]),
         (26, &[1]),
+        (33, &[9]),
         (64, &[15, 0]),
         (66, &[0, 0]),
         (68, &[255, 0]),
@@ -84,6 +85,19 @@ fn full() -> Pages {
 }
 
 #[test]
+fn zeros_that_free_nothing_are_told_from_those_that_do() {
+    // Free blocks read zeros in both; only the second takes the bit that frees.
+    for (word, expected) in [(1, false), (9, true)] {
+        let mut drive = Pages::default();
+        let page = page(4096, &[(33, &[word]), (130, &[12])]);
+        drive.pages.insert((IDENTIFY, 0), page);
+        let namespace = Namespace::ask(&mut drive, 1).unwrap();
+        assert_eq!(namespace.zeroing_frees, expected, "{word}");
+    }
+    assert_eq!(Namespace::ask(&mut Pages::default(), 1), None, "it does not say");
+}
+
+#[test]
 fn a_drive_that_tells_everything_is_understood() {
     let facts = Facts::gather(&mut full(), 1).unwrap();
     assert!(facts.refused.is_empty(), "{:?}", facts.refused);
@@ -94,6 +108,7 @@ fn a_drive_that_tells_everything_is_understood() {
     assert_eq!((namespace.bytes, namespace.block_bytes), (4_096_000_000, 4096));
     assert_eq!((namespace.write_grain, namespace.write_align), (Some(65536), Some(4096)));
     assert_eq!((namespace.discard_grain, namespace.best_write), (Some(1 << 20), Some(1 << 17)));
+    assert!(namespace.zeroing_frees);
     let smart = facts.smart.as_ref().unwrap();
     assert_eq!((smart.celsius, smart.used_percent, smart.hours), (Some(27), 20, 8766));
     assert_eq!(smart.years_left(), Some(4.0), "a fifth of its life in a year");
