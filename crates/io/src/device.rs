@@ -427,6 +427,11 @@ impl Device {
         self.zoned.as_ref()
     }
 
+    /// Where its window begins, in bytes.
+    pub(crate) fn window_start(&self) -> u64 {
+        self.base
+    }
+
     pub(crate) fn medium(&self) -> &Medium {
         &self.medium
     }

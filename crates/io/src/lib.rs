@@ -3,6 +3,7 @@
 mod alone;
 mod arena;
 mod compute;
+mod copy;
 mod device;
 mod direct;
 mod driver;

@@ -10,6 +10,7 @@ mod check;
 mod claims;
 mod config;
 mod control;
+mod copied;
 mod counted;
 mod create;
 mod delete;

@@ -1,4 +1,5 @@
-//! Another device in the place of one of a volume that is not served.
+//! Another device in the place of one of a volume that is not served. Where nothing can be made
+//! anew, it is copied: see [`crate::copied`].
 //!
 //! The order keeps a cut harmless: look at everything; clear the new device; write its superblock,
 //! which says that it holds nothing yet; write those of the others; put the volume file in its
@@ -15,6 +16,7 @@ use hostftl_layers::LayerConfig;
 use uuid::Uuid;
 
 use crate::config::Config;
+use crate::copied::{self, Change};
 use crate::create::{Taken, take_device};
 use crate::error::{Error, device};
 use crate::gather::{OpenOptions, gather, refusal};
@@ -57,38 +59,38 @@ pub struct Replaced {
     pub new: String,
     /// Whether the volume had to do without the old one already.
     pub was_lost: bool,
+    /// Whether the new one has all that the old one had; else it is made while the volume is
+    /// served.
+    pub copied: bool,
     /// What should be known.
     pub notes: Vec<String>,
 }
 
-/// Puts a device in the place of another.
+/// Puts a device in the place of another. What can't be made anew is copied: `tell` hears how many
+/// bytes are, and of how many.
 ///
 /// # Errors
-/// When the volume is served, is not one that can make anew what a device held, or misses others
-/// too; when the new device stands in the way. Nothing was changed then.
-pub fn replace(spec: &ReplaceSpec) -> Result<Replaced, Error> {
+/// When the volume is served or misses others too, the old device has to be copied and can't be
+/// read, or the new one stands in the way. Nothing was changed then.
+pub fn replace(spec: &ReplaceSpec, tell: &mut dyn FnMut(u64, u64)) -> Result<Replaced, Error> {
     let wrong = |why: String| Error::Config { path: spec.path.clone(), why };
     let mut config = Config::load(&spec.path)?;
     let _lock = lock(&spec.path)?;
     let _sole = Sole::take(config.uuid, &spec.path)?;
     let layer = config.layer_config().map_err(wrong)?;
-    if config.is_memory() || layer.tolerates() == 0 {
-        let why = format!(
-            "layer {} of this volume can't make anew what a device held; only log with parity or a \
-             mirror can",
-            layer.kind
-        );
-        return Err(wrong(why));
+    if config.is_memory() {
+        return Err(wrong("is in memory: there is nothing to replace".into()));
     }
     let index = config.find_device(&spec.old).map_err(wrong)?;
-    if journal::bit(&layer, config.devices.len()) >> index & 1 == 1 {
-        return Err(wrong("the journal's device can't be replaced yet".into()));
-    }
     let new = modelled::full_name(&spec.new)?;
     if let Some(at) =
         config.devices.iter().position(|name| *name == new && new != config.devices[index])
     {
         return Err(device(&spec.new, format!("is device {at} of this volume already")));
+    }
+    let is_journal = journal::bit(&layer, config.devices.len()) >> index & 1 == 1;
+    if layer.tolerates() == 0 || is_journal {
+        return copied::copy(&Change { spec, index, new }, &mut config, layer, tell);
     }
     let found = others(spec, &config, &layer, index)?;
     let old = config.devices[index].clone();
@@ -99,7 +101,14 @@ pub fn replace(spec: &ReplaceSpec) -> Result<Replaced, Error> {
     }
     let Taken { device: taken, undo, held } = take(&spec.new, &new, &found, spec.force)?;
     if spec.rehearse {
-        return Ok(Replaced { index: index as u8, old, new, was_lost, notes: Vec::new() });
+        return Ok(Replaced {
+            index: index as u8,
+            old,
+            new,
+            was_lost,
+            copied: false,
+            notes: Vec::new(),
+        });
     }
     let notes = held.map(|held| format!("{new} held {held}")).into_iter().collect();
     let superblock = superblock(&found, index as u8, &taken);
@@ -121,7 +130,7 @@ pub fn replace(spec: &ReplaceSpec) -> Result<Replaced, Error> {
     config.devices[index].clone_from(&new);
     config.publish_again(&spec.path)?;
     undo.keep();
-    Ok(Replaced { index: index as u8, old, new, was_lost, notes })
+    Ok(Replaced { index: index as u8, old, new, was_lost, copied: false, notes })
 }
 
 /// The members but the one that goes, which must be all that belong and are needed.

@@ -7,6 +7,7 @@ use hostftl_volume::{
     replace,
 };
 
+use crate::commands::copying::Copying;
 use crate::commands::wait;
 use crate::console::Console;
 use crate::failure::Failure;
@@ -96,8 +97,8 @@ struct Add {
     dry_run: bool,
 }
 
-/// Put another device in the place of one of a volume that is not served; what it lacks is made
-/// from the others while the volume is served
+/// Put another device in the place of one of a volume that is not served: with parity or a mirror
+/// what it lacks is made from the others while the volume is served, else the old one is copied
 #[derive(clap::Args)]
 struct Replace {
     /// The volume's file
@@ -238,12 +239,15 @@ fn run_replace(args: &Replace, console: &mut Console) -> Result<(), Failure> {
         force: args.force,
         rehearse: args.dry_run,
     };
-    let Replaced { index, old, new, was_lost, notes } = replace(&spec)?;
+    let mut copying = Copying::new(console.is_watched());
+    let replaced = replace(&spec, &mut |done, all| copying.tell(done, all));
+    drop(copying);
+    let Replaced { index, old, new, was_lost, copied, notes } = replaced?;
     let next = format!("hostftl serve {}", args.volume.display());
     if console.is_json() {
         return console.value(&serde_json::json!({
             "volume": args.volume, "device": index, "old": old, "new": new, "was_lost": was_lost,
-            "dry_run": args.dry_run, "notes": notes, "next": next,
+            "copied": copied, "dry_run": args.dry_run, "notes": notes, "next": next,
         }));
     }
     let verb = if args.dry_run { "would take" } else { "takes" };
@@ -254,6 +258,11 @@ fn run_replace(args: &Replace, console: &mut Console) -> Result<(), Failure> {
     notes.iter().try_for_each(|note| console.field("note", note))?;
     if args.dry_run {
         return console.field("note", "nothing was written");
+    }
+    if copied {
+        console
+            .field("copied", "it has all that the old one had, which is not a member any more")?;
+        return console.field("next", format!("`{next}`"));
     }
     console.field("next", format!("`{next}` makes what it lacks while it serves"))?;
     console.field(

@@ -4,6 +4,7 @@ pub mod advise;
 pub mod check;
 pub mod compare;
 pub mod completions;
+mod copying;
 pub mod create;
 pub mod delete;
 pub mod device;

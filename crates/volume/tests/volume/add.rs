@@ -79,13 +79,16 @@ fn a_full_volume_grows_by_what_the_rehearsal_said_and_holds_that() {
     let client = Client::new(port);
     (0..after).for_each(|at| assert_eq!(client.read(at * 4096, 4096), content(at), "block {at}"));
     running.stop().unwrap();
-    replace(&ReplaceSpec {
-        path: place.path("v.toml"),
-        old: "1".into(),
-        new: place.name("n1"),
-        force: false,
-        rehearse: false,
-    })
+    replace(
+        &ReplaceSpec {
+            path: place.path("v.toml"),
+            old: "1".into(),
+            new: place.name("n1"),
+            force: false,
+            rehearse: false,
+        },
+        &mut |_, _| {},
+    )
     .unwrap();
     serve(&place, 0..0, 0..after, 1);
     assert!(is_sound(&place));

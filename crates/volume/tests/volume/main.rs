@@ -4,6 +4,7 @@ mod add;
 mod allocate;
 mod blocks;
 mod common;
+mod copied;
 mod formats;
 mod journal;
 mod life;

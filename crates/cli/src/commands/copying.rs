@@ -1,0 +1,46 @@
+//! How far a copy of a device is, on standard error.
+
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::units::bytes;
+
+/// How often a line is written where nobody watches.
+const LINE: Duration = Duration::from_secs(30);
+const STYLE: &str = "{bar:30} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left";
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Copying {
+    watched: bool,
+    told: Instant,
+    bar: Option<ProgressBar>,
+}
+
+impl Copying {
+    /// With a bar if somebody watches, else with a line now and then.
+    pub fn new(watched: bool) -> Self {
+        Copying { watched, told: Instant::now(), bar: None }
+    }
+
+    /// So many bytes of `all` are copied.
+    pub fn tell(&mut self, done: u64, all: u64) {
+        if self.watched {
+            let bar = self.bar.get_or_insert_with(|| {
+                let style = ProgressStyle::with_template(STYLE).expect("it is a template");
+                ProgressBar::new(all).with_style(style)
+            });
+            bar.set_position(done);
+        } else if self.told.elapsed() >= LINE {
+            self.told = Instant::now();
+            eprintln!("hostftl: {} of {} are copied", bytes(done), bytes(all));
+        }
+    }
+}
+
+impl Drop for Copying {
+    fn drop(&mut self) {
+        self.bar.iter().for_each(ProgressBar::finish_and_clear);
+    }
+}

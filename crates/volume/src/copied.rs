@@ -1,0 +1,193 @@
+//! Another device in the place of one that can be read, of a volume that is not served and can't
+//! make anew what a device held: all that is there is copied.
+//!
+//! The order keeps a cut harmless: look at everything; clear the new device; copy; write its
+//! superblock, which says that it is the member now; write those of the others; put the volume file
+//! in its place. Until the first superblock is durable the old device is the member, and the new
+//! one is none. The same command again begins anew, or ends what was begun.
+
+use hostftl_core::{DeviceKind, SECTOR};
+use hostftl_format::roster::{Record, Stamp, Standing};
+use hostftl_format::session::PLACES;
+use hostftl_format::superblock::{Superblock, data_window};
+use hostftl_io::{Access, Device};
+use hostftl_layers::LayerConfig;
+use uuid::Uuid;
+
+use crate::config::Config;
+use crate::create::{Taken, take_device};
+use crate::error::{Error, device};
+use crate::gather::{OpenOptions, gather};
+use crate::journal;
+use crate::modelled;
+use crate::open::{as_members, infos, plan, seat};
+use crate::replace::{ReplaceSpec, Replaced, clear};
+use crate::roster::{Roster, stamp, write_ends};
+use crate::stack::{Assembly, Redundancy, open_member};
+
+/// The device that goes and the one that comes.
+#[derive(Debug)]
+pub(crate) struct Change<'a> {
+    pub spec: &'a ReplaceSpec,
+    /// The number of the device in the volume, and the full name of the new one.
+    pub index: usize,
+    pub new: String,
+}
+
+/// Copies what a device holds to another, which takes its place. `tell` hears how many bytes are
+/// copied, and of how many.
+///
+/// # Errors
+/// When a device of the volume is not there or can't be read, or the new one stands in the way.
+/// Nothing was changed then.
+pub(crate) fn copy(
+    change: &Change,
+    config: &mut Config,
+    layer: LayerConfig,
+    tell: &mut dyn FnMut(u64, u64),
+) -> Result<Replaced, Error> {
+    let Change { spec, index, new } = change;
+    let (index, old) = (*index, config.devices[*index].clone());
+    let replaced = |notes| Replaced {
+        index: index as u8,
+        old: old.clone(),
+        new: new.clone(),
+        was_lost: false,
+        copied: true,
+        notes,
+    };
+    if *new == old {
+        return Err(device(&spec.new, format!("is device {index} of this volume already")));
+    }
+    if is_member(change, config) {
+        if !spec.rehearse {
+            let mut names = config.devices.clone();
+            names[index].clone_from(new);
+            let (mut roster, devices) = seat(members(change, config, &layer, &names)?);
+            roster.settle(&devices, Standing::of_lost(0))?;
+            publish(change, config)?;
+        }
+        return Ok(replaced(vec!["ends what was cut off".into()]));
+    }
+    let found = members(change, config, &layer, &config.devices)?;
+    let said = found.members[index].as_ref().expect("all members are there").superblock;
+    let Taken { device: taken, undo, held } = take(change, &found)?;
+    if spec.rehearse {
+        return Ok(replaced(Vec::new()));
+    }
+    let notes = held.map(|held| format!("{new} held {held}")).into_iter().collect();
+    let layer = as_members(layer, &found);
+    let superblock = superblock(&said, found.superblock, &taken);
+    let (mut roster, mut devices) = seat(found);
+    clear(&taken)?;
+    let all = said.data_len * SECTOR as u64;
+    taken.copy_window(&devices[index], &mut |done| tell(done, all))?;
+    let from = std::mem::replace(&mut devices[index], taken);
+    if plan(&layer, &infos(&devices))?.limits.exported != superblock.exported {
+        return Err(device(new, "is not one on which the volume would be laid out as it is"));
+    }
+    let comes = &devices[index];
+    for at in PLACES {
+        comes.write_page(at, &from.read_page(at)?)?;
+    }
+    write_ends(comes, superblock.device_sectors, |at| superblock.emit(at))?;
+    settle(&mut roster, index, superblock, &devices)?;
+    publish(change, config)?;
+    undo.keep();
+    Ok(replaced(notes))
+}
+
+fn settle(
+    roster: &mut Roster,
+    index: usize,
+    superblock: Superblock,
+    devices: &[Device],
+) -> Result<(), Error> {
+    roster.replace(index as u8, Record { superblock, sound: [true; 2] });
+    Ok(roster.settle(devices, Standing::of_lost(0))?)
+}
+
+/// The volume file names the new device from now on.
+fn publish(change: &Change, config: &mut Config) -> Result<(), Error> {
+    let old = std::mem::replace(&mut config.devices[change.index], change.new.clone());
+    if let Some(deadline) = config.deadlines.remove(&old) {
+        config.deadlines.insert(change.new.clone(), deadline);
+    }
+    config.publish_again(&change.spec.path)
+}
+
+/// Whether the new device is the member already: a copy was cut off at its end.
+fn is_member(change: &Change, config: &Config) -> bool {
+    // One that can't be opened is no member, and why is said when it is taken.
+    let found = open_member(&change.new, Access::ReadOnly).ok();
+    found.is_some_and(|it| {
+        let it = it.superblock;
+        it.volume == *config.uuid.as_bytes() && usize::from(it.index) == change.index
+    })
+}
+
+/// The members with these names: all must be there.
+fn members(
+    change: &Change,
+    config: &Config,
+    layer: &LayerConfig,
+    names: &[String],
+) -> Result<Assembly, Error> {
+    let wrong = |why: &str| Error::Config { path: change.spec.path.clone(), why: why.into() };
+    let count = config.devices.len();
+    let redundancy = Redundancy { devices: layer.tolerates(), journal: journal::bit(layer, count) };
+    let found = gather(names, redundancy, &OpenOptions::default())?;
+    if found.superblock.volume != *config.uuid.as_bytes() {
+        return Err(wrong("names another volume than its devices hold"));
+    }
+    if found.missing() != 0 {
+        return Err(wrong("a device is copied while all others are there, and some are not"));
+    }
+    let mut members = found.members.iter().flatten();
+    if let Some(one) = members.find(|it| it.device.info().kind != DeviceKind::Block) {
+        return Err(device(one.device.name(), "is zoned: such a device can't be copied yet"));
+    }
+    Ok(found)
+}
+
+/// The device that comes, with its window set, for this process alone.
+fn take(change: &Change, found: &Assembly) -> Result<Taken, Error> {
+    let member = found.members[change.index].as_ref().expect("all members are there");
+    if [member.device.name(), &change.new].into_iter().any(|it| modelled::backing(it).is_some()) {
+        return Err(device(&change.new, "stands for a drive, or the old one does: copy its file"));
+    }
+    let (asked, size) = (change.spec.new.as_str(), member.device.bytes());
+    let mut taken = take_device(asked, &change.new, Some(size), change.spec.force)?;
+    let ((start, room), needed) =
+        (data_window(taken.device.bytes() / SECTOR as u64), member.superblock.data_len);
+    if room < needed {
+        let (room, needed) = (room * SECTOR as u64, needed * SECTOR as u64);
+        let why = format!("has room for {room} bytes of data, and the volume needs {needed}");
+        return Err(device(&change.new, why));
+    }
+    if taken.device.info().kind != DeviceKind::Block {
+        return Err(device(&change.new, "is zoned, and the old one is not"));
+    }
+    taken.device.set_window(start, needed);
+    Ok(taken)
+}
+
+/// What the new device says of itself: as the old one `said`, by the `newest` of all superblocks.
+fn superblock(said: &Superblock, newest: Superblock, taken: &Device) -> Superblock {
+    let Stamp { change, at } = stamp();
+    let device_sectors = taken.bytes() / SECTOR as u64;
+    let mut new = Superblock {
+        generation: newest.generation + 1,
+        device: *Uuid::new_v4().as_bytes(),
+        index: said.index,
+        data_start: data_window(device_sectors).0,
+        data_len: said.data_len,
+        device_sectors,
+        change,
+        parent: newest.change,
+        changed: at,
+        ..newest
+    };
+    new.members[usize::from(said.index)] = new.device;
+    new
+}

@@ -1,0 +1,118 @@
+//! A device in the place of one that nothing but a copy can replace.
+
+use std::fs::{self, File};
+
+use crate::common::{Client, MIB, Place};
+use hostftl_volume::{
+    CheckOptions, Error, ReplaceSpec, Replaced, StartOptions, Verdict, check_with, open, replace,
+};
+
+const BLOCKS: u64 = 300;
+
+fn spec(place: &Place, old: &str, new: &str) -> ReplaceSpec {
+    let (old, new) = (old.into(), place.name(new));
+    ReplaceSpec { path: place.path("v.toml"), old, new, force: false, rehearse: false }
+}
+
+fn put(place: &Place, old: &str, new: &str) -> Result<Replaced, Error> {
+    let mut last = 0;
+    let replaced = replace(&spec(place, old, new), &mut |done, all| {
+        assert!(last < done && done <= all, "{done} of {all} after {last}");
+        last = done;
+    });
+    assert!(
+        replaced.is_err() || last > 0 || replaced.as_ref().is_ok_and(|it| !it.notes.is_empty())
+    );
+    replaced
+}
+
+fn content(block: u64) -> Vec<u8> {
+    (0..4096).map(|at| (block * 37 + at / 5) as u8).collect()
+}
+
+fn serve(place: &Place, act: impl Fn(&Client)) {
+    let (running, port) =
+        open(&place.path("v.toml")).unwrap().start(&StartOptions::default()).unwrap();
+    act(&Client::new(port));
+    running.stop().unwrap();
+}
+
+fn fill(place: &Place) {
+    serve(place, |client| {
+        (0..BLOCKS).for_each(|at| client.write(at * 12288, &content(at), false).unwrap());
+        client.flush();
+    });
+}
+
+fn is_whole(place: &Place) {
+    let mut progress = |_: u64, _: u64| {};
+    let options = CheckOptions { data: Some(&mut progress), ..CheckOptions::default() };
+    assert_eq!(check_with(&place.path("v.toml"), options).unwrap().verdict, Verdict::Sound);
+    serve(place, |client| {
+        (0..BLOCKS).for_each(|at| {
+            assert_eq!(client.read(at * 12288, 4096), content(at), "block {at}");
+        });
+    });
+}
+
+#[test]
+fn volumes_of_one_device_move_to_a_larger_one() {
+    for layer in ["passthrough", "hard", "mhatl", "shatl", "hatl-auto"] {
+        let place = Place::with_volume(layer, 1, 64);
+        fill(&place);
+        File::create(place.path("large")).unwrap().set_len(80 * MIB).unwrap();
+        let done = put(&place, "0", "large").unwrap();
+        assert!(done.copied && !done.was_lost, "{layer}");
+        fs::remove_file(place.path("d0")).unwrap();
+        is_whole(&place);
+    }
+}
+
+#[test]
+fn each_device_of_a_volume_without_parity_can_be_copied() {
+    for (layer, files) in [("log", 3), ("tier", 2), ("log:parity=yes:journal=yes", 3)] {
+        let place = Place::with_volume(layer, files, 64);
+        fill(&place);
+        let first = if layer.contains("journal") { files - 1 } else { 0 };
+        for at in first..files {
+            put(&place, &at.to_string(), &format!("n{at}")).unwrap();
+            fs::remove_file(place.path(&format!("d{at}"))).unwrap();
+            is_whole(&place);
+        }
+    }
+}
+
+#[test]
+fn a_copy_that_was_cut_off_is_ended_by_the_same_command() {
+    let place = Place::with_volume("log", 2, 64);
+    fill(&place);
+    let before = fs::read(place.path("v.toml")).unwrap();
+    put(&place, "1", "n1").unwrap();
+    // All superblocks say so, and the volume file does not yet.
+    fs::write(place.path("v.toml"), before).unwrap();
+    assert_eq!(put(&place, "1", "n1").unwrap().notes, ["ends what was cut off"]);
+    is_whole(&place);
+}
+
+#[test]
+fn what_stands_in_the_way_of_a_copy_is_named_and_nothing_is_changed() {
+    let place = Place::with_volume("log", 2, 64);
+    fill(&place);
+    let before = fs::read(place.path("v.toml")).unwrap();
+    let refused = |old: &str, new: &str, why: &str| {
+        let message = put(&place, old, new).unwrap_err().to_string();
+        assert!(message.contains(why) && !message.contains('\n'), "{message}");
+    };
+    refused("0", "d0", "is device 0 of this volume already");
+    refused("0", "d1", "is device 1 of this volume already");
+    File::create(place.path("small")).unwrap().set_len(8 * MIB).unwrap();
+    refused("0", "small", "and the volume needs");
+    refused("0", "no/such/folder", "No such file or directory");
+    fs::rename(place.path("d1"), place.path("away")).unwrap();
+    refused("0", "n", "can't open it: No such file or directory");
+    refused("1", "n", "can't open it: No such file or directory");
+    fs::rename(place.path("away"), place.path("d1")).unwrap();
+    assert!(!place.path("n").exists(), "what was made is gone again");
+    assert_eq!(fs::read(place.path("v.toml")).unwrap(), before);
+    is_whole(&place);
+}
