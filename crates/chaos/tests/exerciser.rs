@@ -94,6 +94,14 @@ fn log_gives_up_a_collection_that_gains_nothing() {
     assert!(report.requests > 10_000, "{} requests", report.requests);
 }
 
+/// One of four devices was lost, the others were full, and collection gained little: what the host
+/// wrote was refused, although it has room.
+#[test]
+fn log_collects_on_where_all_can_be_read() {
+    let report = report(LayerKind::Log, 20_001_511);
+    assert!(report.requests > 5_000, "{} requests", report.requests);
+}
+
 /// The leaves were as many as there is room for. Putting superpages into order saved none, and the
 /// host waited for that.
 #[test]

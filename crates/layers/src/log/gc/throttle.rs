@@ -137,9 +137,10 @@ impl Collection {
         self.effort.judge(u64::from(self.lead_left(segments)) * segment, live, segment);
     }
 
-    /// Whether collection gains nothing, until something dies.
+    /// Whether collection gains nothing, until something dies. Where all can be read it gains
+    /// something in the end, however slowly, for what is live is bounded.
     pub fn gave_up(&mut self, segments: &Segments) -> bool {
         let (live, segment) = sizes(segments);
-        self.effort.gave_up(live, segment)
+        self.effort.gave_up(live, segment) && segments.any_shunned()
     }
 }
