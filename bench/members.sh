@@ -26,7 +26,7 @@ compare() {
     checked --rw=read --verify_only=1
 }
 
-# Live bytes on a device, with its part of parity: each of four has a fourth.
+# What lies on each of four devices: a fourth of what is live and its parity, which is a third more.
 on_one() { echo $(($(of .space.physical_bytes) / 3)); }
 
 # 2: two losses, no spare.
@@ -94,9 +94,8 @@ echo "8. KiB sent until the fifth device belongs           $(awk '{ print $2 }' 
 
 # 9: one leaves, after it was to leave and stayed.
 leaves() {
-    local begun on sent
+    local begun sent
     made 30
-    on=$(on_one)
     "$hostftl" device remove "$work/v.toml" 3 >/dev/null
     "$hostftl" device remove "$work/v.toml" 3 --cancel >/dev/null
     [ "$(of '.space.exposed_bytes == 0 and .space.may_lose == 1')" = true ]

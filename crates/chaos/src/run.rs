@@ -12,8 +12,6 @@ use crate::world::World;
 
 /// A seed has at most so many lives.
 const LIVES: u32 = 2000;
-/// A seed that takes more steps does not end: few take a fifth of that.
-const MOST_STEPS: u64 = 10_000_000;
 
 thread_local! {
     static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
@@ -115,9 +113,6 @@ fn live(world: &mut World) -> Result<(), String> {
     let mut mode = Mode::Format;
     world.blank();
     for _ in 0..LIVES {
-        if world.steps > MOST_STEPS {
-            return Err(format!("no end after {MOST_STEPS} steps"));
-        }
         let formatting = mode == Mode::Format;
         world.choose_missing(mode);
         match Life::new(world, mode, false)?.run()? {

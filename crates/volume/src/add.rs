@@ -17,14 +17,14 @@ use uuid::Uuid;
 use crate::config::Config;
 use crate::create::Taken;
 use crate::error::{Error, device};
-use crate::gather::{OpenOptions, gather, refusal};
+use crate::gather::{gather_of, refusal};
 use crate::journal;
 use crate::modelled;
 use crate::open::{as_members, infos, lock, plan, seat};
 use crate::replace::{clear, take};
 use crate::roster::{stamp, write_ends};
 use crate::sole::Sole;
-use crate::stack::{Assembly, Redundancy, open_member};
+use crate::stack::{Assembly, open_member};
 
 /// What has to be typed to go on without others.
 const FIRST: &str = "hostftl serve --degraded";
@@ -160,13 +160,7 @@ fn members(
     layer: &LayerConfig,
     names: &[String],
 ) -> Result<Assembly, Error> {
-    let count = config.devices.len();
-    let redundancy = Redundancy { devices: layer.tolerates(), journal: journal::bit(layer, count) };
-    let found = gather(names, redundancy, &OpenOptions::default())?;
-    if found.superblock.volume != *config.uuid.as_bytes() {
-        let why = "names another volume than its devices hold".into();
-        return Err(Error::Config { path: spec.path.clone(), why });
-    }
+    let found = gather_of(&spec.path, config, layer, names)?;
     if found.unsaid != 0 {
         return Err(refusal(&spec.path, &found, names, FIRST));
     }

@@ -15,15 +15,14 @@ use hostftl_layers::LayerConfig;
 use uuid::Uuid;
 
 use crate::config::Config;
-use crate::create::{Taken, take_device};
+use crate::create::Taken;
 use crate::error::{Error, device};
-use crate::gather::{OpenOptions, gather};
-use crate::journal;
+use crate::gather::gather_of;
 use crate::modelled;
 use crate::open::{as_members, infos, plan, seat};
-use crate::replace::{ReplaceSpec, Replaced, clear};
+use crate::replace::{ReplaceSpec, Replaced, clear, take_with_room};
 use crate::roster::{Roster, stamp, write_ends};
-use crate::stack::{Assembly, Redundancy, open_member};
+use crate::stack::{Assembly, Member, open_member};
 
 /// The device that goes and the one that comes.
 #[derive(Debug)]
@@ -59,17 +58,18 @@ pub(crate) fn copy(
     if *new == old {
         return Err(device(&spec.new, format!("is device {index} of this volume already")));
     }
-    if is_member(change, config) {
-        if !spec.rehearse {
-            let mut names = config.devices.clone();
-            names[index].clone_from(new);
-            let (mut roster, devices) = seat(members(change, config, &layer, &names)?);
-            roster.settle(&devices, Standing::of_lost(0))?;
-            publish(change, config)?;
+    let found = match members(change, config, &layer, &config.devices) {
+        Ok(found) => found,
+        // After a cut at the end the others do not know the old device any more.
+        Err(why) => {
+            let (mut roster, devices) = seat(with_new(change, config, &layer).ok_or(why)?);
+            if !spec.rehearse {
+                roster.settle(&devices, Standing::of_lost(0))?;
+                publish(change, config)?;
+            }
+            return Ok(replaced(vec!["ends what was cut off".into()]));
         }
-        return Ok(replaced(vec!["ends what was cut off".into()]));
-    }
-    let found = members(change, config, &layer, &config.devices)?;
+    };
     let said = found.members[index].as_ref().expect("all members are there").superblock;
     let Taken { device: taken, undo, held } = take(change, &found)?;
     if spec.rehearse {
@@ -116,13 +116,23 @@ fn publish(change: &Change, config: &mut Config) -> Result<(), Error> {
     config.publish_again(&change.spec.path)
 }
 
-/// Whether the new device is the member already: a copy was cut off at its end.
-fn is_member(change: &Change, config: &Config) -> bool {
-    // One that can't be opened is no member, and why is said when it is taken.
+/// The members with the new device in its place, if all others say that it is one. A single device
+/// says so of itself alone, also when it was replaced long ago: what it says is not believed.
+fn with_new(change: &Change, config: &Config, layer: &LayerConfig) -> Option<Assembly> {
+    let mut names = config.devices.clone();
+    names[change.index].clone_from(&change.new);
+    (names.len() > 1).then(|| members(change, config, layer, &names).ok())?
+}
+
+/// Whether a device has a copy of what the volume holds now, which was cut off at its end: so it
+/// may be written again.
+fn is_cut_off(change: &Change, newest: &Superblock) -> bool {
+    // One that can't be opened is none, and why is said when it is taken.
     let found = open_member(&change.new, Access::ReadOnly).ok();
-    found.is_some_and(|it| {
-        let it = it.superblock;
-        it.volume == *config.uuid.as_bytes() && usize::from(it.index) == change.index
+    found.is_some_and(|Member { superblock: it, .. }| {
+        it.volume == newest.volume
+            && usize::from(it.index) == change.index
+            && (it.generation, it.parent) == (newest.generation + 1, newest.change)
     })
 }
 
@@ -133,15 +143,10 @@ fn members(
     layer: &LayerConfig,
     names: &[String],
 ) -> Result<Assembly, Error> {
-    let wrong = |why: &str| Error::Config { path: change.spec.path.clone(), why: why.into() };
-    let count = config.devices.len();
-    let redundancy = Redundancy { devices: layer.tolerates(), journal: journal::bit(layer, count) };
-    let found = gather(names, redundancy, &OpenOptions::default())?;
-    if found.superblock.volume != *config.uuid.as_bytes() {
-        return Err(wrong("names another volume than its devices hold"));
-    }
+    let found = gather_of(&change.spec.path, config, layer, names)?;
     if found.missing() != 0 {
-        return Err(wrong("a device is copied while all others are there, and some are not"));
+        let why = "a device is copied while all others are there, and some are not".into();
+        return Err(Error::Config { path: change.spec.path.clone(), why });
     }
     let mut members = found.members.iter().flatten();
     if let Some(one) = members.find(|it| it.device.info().kind != DeviceKind::Block) {
@@ -156,20 +161,9 @@ fn take(change: &Change, found: &Assembly) -> Result<Taken, Error> {
     if [member.device.name(), &change.new].into_iter().any(|it| modelled::backing(it).is_some()) {
         return Err(device(&change.new, "stands for a drive, or the old one does: copy its file"));
     }
-    let (asked, size) = (change.spec.new.as_str(), member.device.bytes());
-    let mut taken = take_device(asked, &change.new, Some(size), change.spec.force)?;
-    let ((start, room), needed) =
-        (data_window(taken.device.bytes() / SECTOR as u64), member.superblock.data_len);
-    if room < needed {
-        let (room, needed) = (room * SECTOR as u64, needed * SECTOR as u64);
-        let why = format!("has room for {room} bytes of data, and the volume needs {needed}");
-        return Err(device(&change.new, why));
-    }
-    if taken.device.info().kind != DeviceKind::Block {
-        return Err(device(&change.new, "is zoned, and the old one is not"));
-    }
-    taken.device.set_window(start, needed);
-    Ok(taken)
+    let (names, size) = ((change.spec.new.as_str(), change.new.as_str()), member.device.bytes());
+    let force = change.spec.force || is_cut_off(change, &found.superblock);
+    take_with_room(names, Some(size), member.superblock.data_len, force)
 }
 
 /// What the new device says of itself: as the old one `said`, by the `newest` of all superblocks.

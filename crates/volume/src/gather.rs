@@ -6,9 +6,12 @@ use std::time::{Duration, Instant};
 
 use hostftl_format::assemble::Verdict;
 use hostftl_io::{Access, IoError};
+use hostftl_layers::LayerConfig;
 use uuid::Uuid;
 
+use crate::config::Config;
 use crate::error::Error;
+use crate::journal;
 use crate::stack::{Assembly, MISSING, Member, Redundancy, judge, open_member, order, time};
 
 /// How often a member that is not there yet is looked for.
@@ -96,6 +99,27 @@ pub fn gather(
         waiting = absent.into_iter().map(|(name, _)| name).collect();
         std::thread::sleep(PAUSE.min(left));
     }
+}
+
+/// As [`gather`], of the volume whose file at `path` is `config`, which may be about to change: the
+/// devices with these names.
+///
+/// # Errors
+/// As [`gather`], or when the devices are of another volume.
+pub(crate) fn gather_of(
+    path: &Path,
+    config: &Config,
+    layer: &LayerConfig,
+    names: &[String],
+) -> Result<Assembly, Error> {
+    let journal = journal::bit(layer, config.devices.len());
+    let redundancy = Redundancy { devices: layer.tolerates(), journal };
+    let found = gather(names, redundancy, &OpenOptions::default())?;
+    if found.superblock.volume != *config.uuid.as_bytes() {
+        let why = "names another volume than its devices hold".into();
+        return Err(Error::Config { path: path.into(), why });
+    }
+    Ok(found)
 }
 
 /// Whether a member that belongs is not there, so that it is worth waiting for.

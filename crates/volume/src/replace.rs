@@ -19,13 +19,13 @@ use crate::config::Config;
 use crate::copied::{self, Change};
 use crate::create::{Taken, take_device};
 use crate::error::{Error, device};
-use crate::gather::{OpenOptions, gather, refusal};
+use crate::gather::{gather_of, refusal};
 use crate::journal;
 use crate::modelled;
 use crate::open::{as_members, infos, lock, plan, seat};
 use crate::roster::{stamp, write_ends};
 use crate::sole::Sole;
-use crate::stack::{Assembly, Redundancy};
+use crate::stack::Assembly;
 
 /// So much at the head of the data is overwritten, in bytes: what a layer looks at first there is
 /// not to be taken for something of this volume.
@@ -140,15 +140,9 @@ fn others(
     layer: &LayerConfig,
     index: usize,
 ) -> Result<Assembly, Error> {
-    let count = config.devices.len();
-    let redundancy = Redundancy { devices: layer.tolerates(), journal: journal::bit(layer, count) };
     let mut names = config.devices.clone();
     names.remove(index);
-    let found = gather(&names, redundancy, &OpenOptions::default())?;
-    if found.superblock.volume != *config.uuid.as_bytes() {
-        let why = "names another volume than its devices hold".into();
-        return Err(Error::Config { path: spec.path.clone(), why });
-    }
+    let found = gather_of(&spec.path, config, layer, &names)?;
     let away = Assembly { unsaid: found.unsaid & !(1 << index), ..found };
     if away.unsaid != 0 {
         return Err(refusal(&spec.path, &away, &config.devices, FIRST));
@@ -162,9 +156,18 @@ fn others(
 pub(crate) fn take(asked: &str, name: &str, found: &Assembly, force: bool) -> Result<Taken, Error> {
     let members = found.members.iter().flatten();
     let size = members.map(|member| member.device.bytes()).min();
+    take_with_room((asked, name), size, found.superblock.smallest, force)
+}
+
+/// The same, with `needed` sectors of data; a file that does not exist is made `size` bytes long.
+pub(crate) fn take_with_room(
+    (asked, name): (&str, &str),
+    size: Option<u64>,
+    needed: u64,
+    force: bool,
+) -> Result<Taken, Error> {
     let mut taken = take_device(asked, name, size, force)?;
     let (start, room) = data_window(taken.device.bytes() / SECTOR as u64);
-    let needed = found.superblock.smallest;
     if room < needed {
         let (room, needed) = (room * SECTOR as u64, needed * SECTOR as u64);
         let why = format!("has room for {room} bytes of data, and the volume needs {needed}");

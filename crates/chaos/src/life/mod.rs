@@ -30,6 +30,9 @@ pub use ending::End;
 /// `Layer::check` is called so often, in steps.
 const CHECK_EVERY: u64 = 1024;
 
+/// A seed that takes more steps in all its lives does not end: few take a third of that.
+const MOST_STEPS: u64 = 10_000_000;
+
 /// What a life goes through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
@@ -253,6 +256,9 @@ impl<'w> Life<'w> {
         self.w.observe("", || trace::input(&input));
         self.w.steps += 1;
         self.steps += 1;
+        if self.w.steps > MOST_STEPS {
+            self.expect(Err(format!("no end after {MOST_STEPS} steps")));
+        }
         let timer = matches!(input, Input::Timer);
         self.w.look_at_room(&self.layer);
         self.layer.step(self.w.now, input, out);

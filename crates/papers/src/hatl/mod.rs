@@ -172,7 +172,9 @@ pub fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Error> {
     let writes = extent.writes.min(MODELLED);
     let open = hostftl_sim::run_jobs(&costs, u64::MAX, options.threads, |index| {
         let case = extent.cases[index];
-        watch.progress(&format!("the model of {}", case.name), index, extent.cases.len());
+        let (number, all) = (index + 1, extent.cases.len());
+        // All rows are made by then.
+        watch.progress(&format!("the model of {}, {number} of {all}", case.name), all, all);
         Open::new(&case.stream, writes)
     });
     findings.sheets.push(tables::seed(&made));

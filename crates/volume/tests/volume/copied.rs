@@ -3,8 +3,10 @@
 use std::fs::{self, File};
 
 use crate::common::{Client, MIB, Place};
+use hostftl_layers::LayerKind;
 use hostftl_volume::{
-    CheckOptions, Error, ReplaceSpec, Replaced, StartOptions, Verdict, check_with, open, replace,
+    CheckOptions, Error, ReplaceSpec, Replaced, StartOptions, Verdict, check_with, create, open,
+    replace,
 };
 
 const BLOCKS: u64 = 300;
@@ -95,6 +97,41 @@ fn a_copy_that_was_cut_off_is_ended_by_the_same_command() {
 }
 
 #[test]
+fn a_device_that_was_replaced_long_ago_is_not_taken_for_the_copy() {
+    let place = Place::with_volume("hard", 1, 64);
+    put(&place, "0", "n0").unwrap();
+    fill(&place);
+    let message = put(&place, "0", "d0").unwrap_err().to_string();
+    assert!(message.contains("--force would destroy it"), "{message}");
+    // Not even when the newer one is away.
+    fs::rename(place.path("n0"), place.path("away")).unwrap();
+    let message = put(&place, "0", "d0").unwrap_err().to_string();
+    assert!(message.contains("n0: can't open it"), "{message}");
+    fs::rename(place.path("away"), place.path("n0")).unwrap();
+    let forced = ReplaceSpec { force: true, ..spec(&place, "0", "d0") };
+    assert!(replace(&forced, &mut |_, _| {}).unwrap().copied);
+    fs::remove_file(place.path("n0")).unwrap();
+    is_whole(&place);
+}
+
+#[test]
+fn what_was_written_after_a_copy_was_cut_off_is_copied_too() {
+    for (layer, files) in [("hard", 1), ("log", 2)] {
+        let place = Place::with_volume(layer, files, 64);
+        let others = fs::read(place.path("d1")).ok();
+        let before = fs::read(place.path("v.toml")).unwrap();
+        put(&place, "0", "n0").unwrap();
+        // The cut came when the new device said that it is the member, and nothing else did.
+        fs::write(place.path("v.toml"), before).unwrap();
+        others.into_iter().for_each(|bytes| fs::write(place.path("d1"), bytes).unwrap());
+        fill(&place);
+        put(&place, "0", "n0").unwrap();
+        fs::remove_file(place.path("d0")).unwrap();
+        is_whole(&place);
+    }
+}
+
+#[test]
 fn what_stands_in_the_way_of_a_copy_is_named_and_nothing_is_changed() {
     let place = Place::with_volume("log", 2, 64);
     fill(&place);
@@ -115,4 +152,8 @@ fn what_stands_in_the_way_of_a_copy_is_named_and_nothing_is_changed() {
     assert!(!place.path("n").exists(), "what was made is gone again");
     assert_eq!(fs::read(place.path("v.toml")).unwrap(), before);
     is_whole(&place);
+    let zoned = Place::new();
+    create(&zoned.spec(LayerKind::Pblk)).unwrap();
+    let message = put(&zoned, "0", "n").unwrap_err().to_string();
+    assert!(message.contains("is zoned: such a device can't be copied yet"), "{message}");
 }

@@ -1,10 +1,12 @@
-//! Whether collection gains any room. On devices that hold too little, or can't read what should be
-//! collected, it would copy for ever and wear them.
+//! Whether collection gains any room. Where some media can't be read, what lies there stays, and
+//! may leave too little room for the rest: collection would copy that for ever, and wear the
+//! devices.
 //!
 //! A victim gains a 64th of what it has room for at least, but what is copied may pack worse than
 //! before. So collection gives up when it has copied all that is live twice and gained less than a
 //! 64th of that, and tries again when something died, or the devices changed. Until then writes are
-//! refused.
+//! refused. Where all can be read collection gains something in the end, however slowly, for what
+//! is live is bounded: there it never gives up.
 
 use crate::log::segments::LEVELS;
 
@@ -35,13 +37,20 @@ impl Effort {
     }
 
     /// A victim was gone through: so much is free and live by now, in segments of `segment` bytes.
-    pub fn judge(&mut self, free: u64, live: u64, segment: u64) {
+    /// Whether some media can't be read is asked only when nothing was gained.
+    pub fn judge(
+        &mut self,
+        (free, live): (u64, u64),
+        segment: u64,
+        is_unreadable: impl FnOnce() -> bool,
+    ) {
         let enough = TURNS * live.max(u64::from(LEVELS) * segment);
         if self.copied < enough {
             return;
         }
         let gained = self.taken + free.saturating_sub(self.free);
-        let gave_up = (gained < enough / u64::from(LEVELS)).then_some(live);
+        let futile = gained < enough / u64::from(LEVELS) && is_unreadable();
+        let gave_up = futile.then_some(live);
         *self = Effort { free, gave_up, ..Effort::default() };
     }
 
@@ -71,10 +80,10 @@ mod tests {
     fn it_gives_up_when_all_was_copied_twice_and_nothing_gained() {
         let mut it = Effort::default();
         it.copied(2 * LIVE - 1);
-        it.judge(0, LIVE, SEGMENT);
+        it.judge((0, LIVE), SEGMENT, || true);
         assert!(!it.gave_up(LIVE, SEGMENT));
         it.copied(1);
-        it.judge(LIVE / 100, LIVE, SEGMENT);
+        it.judge((LIVE / 100, LIVE), SEGMENT, || true);
         assert!(it.gave_up(LIVE, SEGMENT) && it.gave_up(LIVE - SEGMENT + 1, SEGMENT));
         assert!(!it.gave_up(LIVE - SEGMENT, SEGMENT), "a segment's worth died");
     }
@@ -85,7 +94,7 @@ mod tests {
             let mut it = Effort::default();
             it.copied(2 * LIVE);
             it.taken(taken);
-            it.judge(free, LIVE, SEGMENT);
+            it.judge((free, LIVE), SEGMENT, || true);
             it.gave_up(LIVE, SEGMENT)
         };
         assert!(!judged(LIVE / 32, 0) && !judged(LIVE / 64, LIVE / 64));
@@ -93,10 +102,18 @@ mod tests {
     }
 
     #[test]
+    fn where_all_can_be_read_it_goes_on() {
+        let mut it = Effort::default();
+        it.copied(2 * LIVE);
+        it.judge((0, LIVE), SEGMENT, || false);
+        assert!(!it.gave_up(LIVE, SEGMENT));
+    }
+
+    #[test]
     fn on_other_devices_it_tries_again() {
         let mut it = Effort::default();
         it.copied(2 * LIVE);
-        it.judge(0, LIVE, SEGMENT);
+        it.judge((0, LIVE), SEGMENT, || true);
         it.begin_again();
         assert!(!it.gave_up(LIVE, SEGMENT));
     }

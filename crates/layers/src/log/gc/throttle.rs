@@ -134,13 +134,13 @@ impl Collection {
     /// A victim was gone through.
     pub(super) fn judge(&mut self, segments: &Segments) {
         let (live, segment) = sizes(segments);
-        self.effort.judge(u64::from(self.lead_left(segments)) * segment, live, segment);
+        let free = u64::from(self.lead_left(segments)) * segment;
+        self.effort.judge((free, live), segment, || segments.any_shunned());
     }
 
-    /// Whether collection gains nothing, until something dies. Where all can be read it gains
-    /// something in the end, however slowly, for what is live is bounded.
+    /// Whether collection gains nothing, until something dies.
     pub fn gave_up(&mut self, segments: &Segments) -> bool {
         let (live, segment) = sizes(segments);
-        self.effort.gave_up(live, segment) && segments.any_shunned()
+        self.effort.gave_up(live, segment)
     }
 }
