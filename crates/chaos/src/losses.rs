@@ -37,21 +37,56 @@ impl World {
                 continue;
             }
             if self.config.members.fresh >> device & 1 == 0 && self.dice.chance(250) {
-                self.config.members.returning &= !(1 << device);
-                let (size, swarm) = (self.infos[device as usize].sectors, &self.swarm);
-                let disk = &mut self.machine.disks[device as usize];
-                disk.reset(size, swarm.volatile, swarm.destage, None);
-                self.config.members.fresh |= 1 << device;
-                self.config.members.leaving &= !(1 << device);
-                self.buried &= !(1 << device);
-                self.gone &= device != u32::from(victim);
-                self.secure = false;
+                self.put_new(device as u8);
                 self.tallies.note(Named::Replaced);
-                if self.trace {
-                    eprintln!("{} device {device} is replaced", self.steps);
-                }
             }
         }
+    }
+
+    /// Another device, which holds nothing, is in the place of one that is lost: the superblocks
+    /// say so.
+    fn put_new(&mut self, device: u8) {
+        let (bit, at) = (1 << device, usize::from(device));
+        let (size, swarm) = (self.infos[at].sectors, &self.swarm);
+        self.machine.disks[at].reset(size, swarm.volatile, swarm.destage, None);
+        let members = &mut self.config.members;
+        (members.fresh, members.returning) = (members.fresh | bit, members.returning & !bit);
+        members.leaving &= !bit;
+        self.buried &= !bit;
+        self.gone &= self.swarm.victim != Some(device);
+        self.secure = false;
+        if self.trace {
+            eprintln!("{} device {device} is replaced", self.steps);
+        }
+    }
+
+    /// The lost device that may be replaced while the volume is served; none while commands to it
+    /// are under way.
+    pub(crate) fn choose_to_replace(
+        &mut self,
+        layer: &AnyLayer,
+        is_busy: impl Fn(u8) -> bool,
+    ) -> Option<u8> {
+        let may = self.swarm.live_changes && self.segments.is_none();
+        let lost = layer.lost_devices() & !(self.config.members.gone | layer.fresh_devices());
+        let lost = (0..self.swarm.devices as u8).find(|device| lost >> device & 1 == 1)?;
+        (may && !is_busy(lost) && self.dice.chance(20)).then_some(lost)
+    }
+
+    /// The same as [`World::put_new`], of a device that a layer has lost that goes on. It may die
+    /// again.
+    pub(crate) fn put_new_live(&mut self, device: u8, fate: &mut Fate) {
+        self.put_new(device);
+        let at = usize::from(device);
+        self.config.members.missing &= !(1 << device);
+        // What is durable there, is so from now on.
+        for epochs in [&mut self.epochs, &mut self.known] {
+            epochs.get_mut(at).into_iter().for_each(|epoch| *epoch = 0);
+        }
+        if self.swarm.victim == Some(device) {
+            fate.choose_for_next_victim(&mut self.dice);
+        }
+        self.tallies.note(Named::ReplacedLive);
     }
 
     /// A root is durable: whoever it lets everybody believe is not fresh any more.

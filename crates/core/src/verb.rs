@@ -13,6 +13,17 @@ pub enum Verb {
     MayRemove(u8),
     /// Leave off what was begun with a device.
     Cancel(u8),
+    /// Another device, which holds nothing, came in the place of one that is done without: make
+    /// what it lacks.
+    Replaced {
+        /// The index, which stays the same.
+        device: u8,
+        /// Whether the new device gains from knowing what is free.
+        discard: bool,
+    },
+    /// Whether another device may come in the place of this one: nothing is begun.
+    /// [`Answer::WasSo`] when the one that is there has to be done without first.
+    MayReplace(u8),
     /// Read and check everything that is live.
     Scrub(Scrub),
     /// Another value of a parameter.
@@ -136,6 +147,8 @@ impl Verb {
             Verb::Scrub(Scrub::Resume) => [4, 2, 0],
             Verb::Scrub(Scrub::Stop) => [4, 3, 0],
             Verb::MayRemove(device) => [6, device.into(), 0],
+            Verb::Replaced { device, discard } => [7, device.into(), discard.into()],
+            Verb::MayReplace(device) => [8, device.into(), 0],
             Verb::Set(Setting::RebuildShare(percent)) => [5, 0, percent.into()],
             Verb::Set(Setting::Gc(policy)) => [5, 1, policy.into()],
         }
@@ -155,6 +168,8 @@ impl Verb {
             (4, 3) => Verb::Scrub(Scrub::Stop),
             (5, 0) => Verb::Set(Setting::RebuildShare(u8::try_from(value).ok()?)),
             (6, _) => Verb::MayRemove(device.ok()?),
+            (7, _) => Verb::Replaced { device: device.ok()?, discard: value == 1 },
+            (8, _) => Verb::MayReplace(device.ok()?),
             (5, 1) => Verb::Set(Setting::Gc(small.ok()?)),
             _ => return None,
         };
@@ -174,6 +189,9 @@ mod tests {
             Verb::Remove(0),
             Verb::Cancel(1),
             Verb::MayRemove(7),
+            Verb::Replaced { device: 2, discard: true },
+            Verb::Replaced { device: 0, discard: false },
+            Verb::MayReplace(3),
             Verb::Scrub(Scrub::Start(1 << 40)),
             Verb::Scrub(Scrub::Pause),
             Verb::Scrub(Scrub::Resume),
@@ -184,7 +202,9 @@ mod tests {
         for verb in verbs {
             assert_eq!(Verb::from_numbers(verb.to_numbers()), Some(verb));
         }
-        for wrong in [[7, 0, 0], [4, 4, 0], [0, 256, 0], [0, 1, 1], [5, 0, 256], [4, 1, 1]] {
+        for wrong in
+            [[9, 0, 0], [7, 0, 2], [4, 4, 0], [0, 256, 0], [0, 1, 1], [5, 0, 256], [4, 1, 1]]
+        {
             assert_eq!(Verb::from_numbers(wrong), None, "{wrong:?}");
         }
     }

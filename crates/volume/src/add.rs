@@ -81,7 +81,7 @@ pub fn add(spec: &AddSpec) -> Result<Added, Error> {
     let taken = taken.collect::<Result<Vec<_>, _>>()?;
     let before = found.superblock;
     let born = if before.born == 0 { before.count } else { before.born };
-    let layer = as_members(layer, &found);
+    let layer = as_members(layer, found.missing(), &found.superblock);
     let fresh =
         (before.count..before.count + spec.new.len() as u8).fold(0, |set, at| set | 1 << at);
     let spare = if spec.spare { before.spare | fresh } else { before.spare };

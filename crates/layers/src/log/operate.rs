@@ -1,4 +1,5 @@
-//! What an operator wants of a volume that is served: a device is to leave, or to stay.
+//! What an operator wants of a volume that is served: a device is to leave, or to stay, or another
+//! comes in its place.
 
 use hostftl_core::{Answer, Refusal, Verb};
 
@@ -13,6 +14,8 @@ impl Array {
             Verb::MayRemove(device) => self.remove(device, false),
             Verb::Cancel(device) => self.cancel(device),
             Verb::Offline(device) => self.do_without(device),
+            Verb::MayReplace(device) => self.may_replace(device),
+            Verb::Replaced { device, discard } => self.replaced(device, discard),
             _ => Err(Refusal::Unable),
         }
     }
@@ -81,6 +84,41 @@ impl Array {
             return Ok(Answer::Begun);
         };
         Err(Refusal::Because(refused))
+    }
+
+    /// Whether another device may come in the place of this one, which is lost, or may be.
+    fn may_replace(&self, device: u8) -> Result<Answer, Refusal> {
+        let bit = 1_u16.checked_shl(device.into()).unwrap_or(0);
+        let devices = &self.devices;
+        let refused = if devices.layout().zoned {
+            "a device of a volume on zoned devices can't be replaced yet"
+        } else if self.journal.is(device) {
+            "the journal's device is copied, and the volume has to be stopped for that"
+        } else if devices.gone() & bit != 0 {
+            "it was removed: add another device instead"
+        } else if devices.spare() & bit != 0 {
+            "it is a spare, on which nothing lies"
+        } else if devices.membership().all() & bit == 0 {
+            "it does not belong to the volume"
+        } else if devices.untrusted() != 0 {
+            "a device has just come: wait until it belongs"
+        } else if devices.lost() & bit == 0 && devices.may_lose() == 0 {
+            "something misses a chunk already, or has no parity: it would be lost with the device"
+        } else {
+            let is_known = devices.lost() & bit != 0 && devices.is_told();
+            return Ok(if is_known { Answer::Begun } else { Answer::WasSo });
+        };
+        Err(Refusal::Because(refused))
+    }
+
+    /// Another device, which holds nothing, came in the place of one that is lost.
+    fn replaced(&mut self, device: u8, discard: bool) -> Result<Answer, Refusal> {
+        if self.may_replace(device)? == Answer::WasSo {
+            return Err(Refusal::Because("the one before is not known to be lost yet"));
+        }
+        self.devices.replaced(device, discard);
+        self.checkpoint.hurry();
+        Ok(Answer::Begun)
     }
 
     /// A device stays after all.

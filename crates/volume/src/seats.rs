@@ -1,0 +1,258 @@
+//! The devices of a volume that is served, in their places, and the layer that is asked about them:
+//! another device comes in the place of one, beside the clients.
+//!
+//! The order keeps a cut harmless, as with a volume that is not served: look at everything; clear
+//! the new device; let the layer do without the old one; write the superblock of the new one, which
+//! says that it holds nothing yet; write those of the others; put the volume file in its place; and
+//! then let the layer know. A cut in between leaves a volume that misses the device still, and the
+//! same command again ends what was begun.
+//!
+//! Invariants
+//! - One device comes at a time.
+//! - A device is exchanged when no command to the one before is under way.
+
+use std::slice;
+use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::time::{Duration, Instant};
+
+use hostftl_core::{Answer, DeviceInfo, Layer, Refusal, SECTOR, Verb};
+use hostftl_format::superblock::{Superblock, places};
+use hostftl_io::{Backing, Device};
+use hostftl_layers::LayerConfig;
+
+use crate::config::Config;
+use crate::create::Taken;
+use crate::events::Level;
+use crate::front::Port;
+use crate::journal;
+use crate::keeper::Coming;
+use crate::open::{as_members, plan};
+use crate::replace::{ReplaceSpec, Replaced, clear, new_name, take_with_room};
+use crate::running::Live;
+use crate::session::Session;
+
+/// How long the old device, and those that have to know that it is left out, may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How often to look for that.
+const PAUSE: Duration = Duration::from_millis(10);
+/// What is said when nothing can be asked any more.
+const CLOSED: &str = "the volume is being closed";
+
+/// See the module text.
+#[derive(Debug)]
+pub(crate) struct Seats {
+    port: Port,
+    live: Live,
+    /// What the volume's file has.
+    config: Mutex<Config>,
+    /// The layer as it was started.
+    layer: LayerConfig,
+    /// How the volume is served, if it is.
+    session: Option<Session>,
+    /// Held while a device comes.
+    changes: Mutex<()>,
+}
+
+/// What is known before anything is written.
+struct Look {
+    index: u8,
+    was_lost: bool,
+    /// What all superblocks say.
+    newest: Superblock,
+    infos: Vec<DeviceInfo>,
+    /// The size of a file that is made for a device, in bytes.
+    size: Option<u64>,
+}
+
+impl Seats {
+    /// Those of a volume that takes jobs at `port`.
+    pub fn new(
+        port: Port,
+        live: &Live,
+        (config, layer): (&Config, LayerConfig),
+        session: Option<Session>,
+    ) -> Self {
+        let (config, changes) = (Mutex::new(config.clone()), Mutex::new(()));
+        Seats { port, live: live.clone(), config, layer, session, changes }
+    }
+
+    /// What the volume's file has.
+    pub fn config(&self) -> Config {
+        lock(&self.config).clone()
+    }
+
+    /// Lets the layer do what an operator wants.
+    ///
+    /// # Errors
+    /// Why nothing was changed, in words.
+    pub fn ask(&self, verb: Verb) -> Result<Answer, String> {
+        match self.port.operate(verb) {
+            Ok(answer) => {
+                // What is promised goes on after a crash.
+                self.live.watched.look();
+                Ok(answer)
+            }
+            Err(Refusal::Unable) => Err(format!("layer {} can't do that", self.layer.kind)),
+            Err(Refusal::Because(why)) => Err(why.into()),
+            Err(Refusal::Full(bytes)) => Err(format!(
+                "{bytes} bytes of what is live would have no room without it: trim as much, or add \
+                 a device first"
+            )),
+        }
+    }
+
+    /// Puts another device in the place of one.
+    ///
+    /// # Errors
+    /// Why it is not there, in words.
+    pub fn replace(&self, spec: &ReplaceSpec) -> Result<Replaced, String> {
+        let _changes = match self.changes.try_lock() {
+            Ok(changes) => changes,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                return Err("another device is just being replaced: wait for that".into());
+            }
+        };
+        let config = self.config();
+        let index = config.find_device(&spec.old)?;
+        let new = new_name(&config, index, &spec.new).map_err(|error| error.to_string())?;
+        let look = self.look(index as u8)?;
+        let taken = take_with_room((&spec.new, &new), look.size, look.newest.smallest, spec.force);
+        let Taken { device, undo, held } = taken.map_err(|error| error.to_string())?;
+        self.would_fit(&look, &device)?;
+        let (old, was_lost) = (config.devices[index].clone(), look.was_lost);
+        let notes = held.map(|held| format!("{new} held {held}")).into_iter().collect();
+        let (index, copied, served) = (look.index, false, true);
+        let replaced = Replaced { index, old, new, was_lost, copied, served, notes };
+        if spec.rehearse {
+            return Ok(replaced);
+        }
+        clear(&device).map_err(|error| error.to_string())?;
+        let left_out = self.leave_out(&look);
+        let done = left_out.and_then(|()| self.seat(&look, device, config, spec));
+        match done {
+            Ok(()) => undo.keep(),
+            Err(why) if was_lost => return Err(why),
+            Err(why) => return Err(format!("{why}; device {index} is left out now")),
+        }
+        let Replaced { new, old, .. } = &replaced;
+        let text = format!(
+            "{new} is in the place of device {index} ({old}); what it lacks is made from the others"
+        );
+        self.live.watched.events.tell(Level::Info, "device-replaced", text);
+        Ok(replaced)
+    }
+
+    /// Whether a device may come in place `index`, and what is known of the others.
+    fn look(&self, index: u8) -> Result<Look, String> {
+        let copied = journal::bit(&self.layer, self.config().devices.len()) >> index & 1 == 1;
+        if self.layer.tolerates() == 0 || copied {
+            let why = "what can't be made anew is copied: stop the volume for that, and serve it \
+                       again afterwards";
+            return Err(why.into());
+        }
+        self.ask(Verb::MayReplace(index))?;
+        let look = self.port.between(|driver, jobs| {
+            let (devices, lost) = (driver.devices(), driver.layer().lost_devices());
+            let there = |at: &usize| devices[*at].backing() != Backing::Absent;
+            let others = (0..devices.len()).filter(|at| *at != usize::from(index) && there(at));
+            let size = others.map(|at| devices[at].bytes()).min();
+            let infos = devices.iter().map(Device::info).collect();
+            let was_lost = lost >> index & 1 == 1;
+            jobs.said().map(|newest| Look { index, was_lost, newest, infos, size })
+        });
+        let none = "its devices have no superblocks: the volume is in memory, or only read";
+        look.ok_or(CLOSED)?.ok_or_else(|| none.into())
+    }
+
+    /// Whether the volume would be laid out with the new device as it is.
+    fn would_fit(&self, look: &Look, device: &Device) -> Result<(), String> {
+        let (bit, mut infos) = (1 << look.index, look.infos.clone());
+        infos[usize::from(look.index)] = device.info();
+        let mut layer = as_members(self.layer.clone(), look.newest.missing & !bit, &look.newest);
+        layer.members.fresh = 0;
+        let planned = plan(&layer, &infos).map_err(|error| error.to_string())?;
+        match planned.limits.exported == look.newest.exported {
+            true => Ok(()),
+            false => Err(format!(
+                "{} is not one on which the volume would be laid out as it is",
+                device.name()
+            )),
+        }
+    }
+
+    /// The layer does without the old device, a root says so, and no command to it is under way.
+    fn leave_out(&self, look: &Look) -> Result<(), String> {
+        if !look.was_lost {
+            self.ask(Verb::Offline(look.index))?;
+        }
+        let begun = Instant::now();
+        loop {
+            let is_known = self.ask(Verb::MayReplace(look.index))? == Answer::Begun;
+            let busy = self.port.between(|driver, _| driver.is_busy(look.index)).ok_or(CLOSED)?;
+            if is_known && !busy {
+                return Ok(());
+            }
+            if begun.elapsed() > PATIENCE {
+                let what = if busy { "commands of it never ended" } else { "no root says so yet" };
+                return Err(format!("device {} can't be replaced now: {what}", look.index));
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Writes down that the device is in its place, and puts it there.
+    fn seat(
+        &self,
+        look: &Look,
+        device: Device,
+        mut config: Config,
+        spec: &ReplaceSpec,
+    ) -> Result<(), String> {
+        let (index, name) = (look.index, device.name().to_owned());
+        let old = std::mem::replace(&mut config.devices[usize::from(index)], name.clone());
+        config.deadlines.remove(&old);
+        // How a run ends is known also when all devices were replaced in it.
+        let mark = |session: &Session| session.serving(slice::from_ref(&device), 0);
+        let marked = self.session.iter().try_for_each(mark).map_err(|error| error.to_string());
+        let publish = |()| config.publish_again(&spec.path).map_err(|error| error.to_string());
+        let written = marked.and_then(|()| self.write_down(index, &device)).and_then(publish);
+        if let Err(why) = written.and_then(|()| self.exchange(index, device)) {
+            self.port.between(|_, jobs| jobs.end_seat(index, false));
+            return Err(why);
+        }
+        lock(&self.live.news).rename(index, name);
+        *lock(&self.config) = config;
+        Ok(())
+    }
+
+    /// The layer works with the device from now on.
+    fn exchange(&self, index: u8, device: Device) -> Result<(), String> {
+        let discard = device.info().discard;
+        lock(&self.live.faces).replace(index, &device, &self.live.watched.events);
+        let old = self.port.between(|driver, jobs| {
+            let old = driver.replace(index, device).map_err(|error| error.to_string())?;
+            let answer = driver.operate(Verb::Replaced { device: index, discard }, jobs);
+            answer.map_err(|why| format!("the layer does not take it: {why:?}"))?;
+            jobs.end_seat(index, true);
+            Ok::<_, String>(old)
+        });
+        // The old device is closed here, and not while the layer waits.
+        old.ok_or(CLOSED)?.map(drop)
+    }
+
+    /// All superblocks say that the device is in its place.
+    fn write_down(&self, index: u8, device: &Device) -> Result<(), String> {
+        let bytes = device.bytes();
+        let places = places(bytes / SECTOR as u64);
+        let reserve = device.reserve(places).map_err(|error| error.to_string())?;
+        let coming = Coming { index, bytes, reserve };
+        let hears = self.port.between(|_, jobs| jobs.begin_seat(coming)).ok_or(CLOSED)?;
+        let hears = hears.ok_or("the volume's devices never change")?;
+        hears.recv_timeout(PATIENCE).map_err(|_| "the superblocks can't be written".to_owned())?
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
