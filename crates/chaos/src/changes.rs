@@ -27,7 +27,7 @@ const LARGEST: u64 = 1 << 15;
 
 /// Chooses whether devices come and leave in a seed.
 pub fn choose(seed: u64, layer: LayerKind, swarm: &mut Swarm) {
-    let can = layer.registration().promises.changes;
+    let can = layer.registration().promises.changes();
     swarm.changes = can && Dice::new(seed, SALT).chance(500);
     swarm.live_changes = can && Dice::new(seed, LIVE).chance(300);
 }

@@ -79,6 +79,7 @@ events! {
     SecondLoss "second device lost after that" "",
     Replaced "lost device replaced" "",
     ReplacedLive "lost device replaced while it was served" "",
+    CameBackLive "lost device came back while it was served" "",
     Joined "replacement believed" "",
     CameBack "lost device came back with what it had" "",
     Added "device added" "",

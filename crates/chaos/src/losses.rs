@@ -4,9 +4,10 @@
 //! Invariant: the victim fails only while the layer says that it can do without it, or since it has
 //! failed already. Earlier victims never come back.
 
-use hostftl_core::{BLOCK, Gauges, HostError, Layer};
+use hostftl_core::{BLOCK, Gauges, HostError, Layer, MetaBuf, SECTOR, Verb};
 use hostftl_layers::{AnyLayer, Mode};
 
+use crate::disk::Survival;
 use crate::events::Named;
 use crate::fate::Fate;
 use crate::workload::Kind;
@@ -73,20 +74,50 @@ impl World {
         (may && !is_busy(lost) && self.dice.chance(20)).then_some(lost)
     }
 
-    /// The same as [`World::put_new`], of a device that a layer has lost that goes on. It may die
-    /// again.
-    pub(crate) fn put_new_live(&mut self, device: u8, fate: &mut Fate) {
+    /// A device comes in the place of one that a layer has lost that goes on: another, which holds
+    /// nothing, or the same, with what it had. It may die again. What the layer is to be told.
+    pub(crate) fn put_live(&mut self, device: u8, fate: &mut Fate) -> Verb {
+        let comes_back = self.swarm.victim == Some(device) && self.dice.chance(400);
+        let verb = if comes_back { self.put_back(device) } else { self.put_new_live(device) };
+        self.config.members.missing &= !(1 << device);
+        if self.swarm.victim == Some(device) {
+            fate.choose_for_next_victim(&mut self.dice);
+        }
+        verb
+    }
+
+    fn put_new_live(&mut self, device: u8) -> Verb {
         self.put_new(device);
         let at = usize::from(device);
-        self.config.members.missing &= !(1 << device);
         // What is durable there, is so from now on.
         for epochs in [&mut self.epochs, &mut self.known] {
             epochs.get_mut(at).into_iter().for_each(|epoch| *epoch = 0);
         }
-        if self.swarm.victim == Some(device) {
-            fate.choose_for_next_victim(&mut self.dice);
-        }
         self.tallies.note(Named::ReplacedLive);
+        Verb::Replaced { device, discard: self.infos[at].discard }
+    }
+
+    /// It may have been without power, and may lack what it had not made durable.
+    fn put_back(&mut self, device: u8) -> Verb {
+        let (bit, at) = (1 << device, usize::from(device));
+        let survival = if self.dice.chance(500) { Survival::Everything } else { Survival::Nothing };
+        self.machine.disks[at].cut(survival, &mut self.dice);
+        self.config.members.fresh |= bit;
+        self.config.members.returning |= bit;
+        (self.gone, self.secure) = (false, false);
+        self.tallies.note(Named::CameBackLive);
+        let disk = &self.machine.disks[at];
+        let mut read = |lba: u64, buf: &mut MetaBuf| {
+            let sectors = (buf.pages().len() * BLOCK / SECTOR) as u32;
+            let bytes = disk.read(lba, sectors);
+            let pages = buf.pages_mut().iter_mut().zip(bytes.unwrap_or(&[]).chunks(BLOCK));
+            pages.for_each(|(page, bytes)| page.0.copy_from_slice(bytes));
+            bytes.is_some()
+        };
+        let last_on =
+            self.config.kind.registration().promises.last_on.expect("members of it change");
+        let has = last_on(&self.config, &self.infos, device, &mut read);
+        Verb::Returned { device, has: has.expect("it was planned on these devices") }
     }
 
     /// A root is durable: whoever it lets everybody believe is not fresh any more.

@@ -5,8 +5,14 @@
 pub enum Verb {
     /// Do without a device from now on, as if it had failed.
     Offline(u8),
-    /// Take a device back that was done without.
-    Online(u8),
+    /// A device is back that was done without, with what it had: make what it lacks.
+    Returned {
+        /// The index.
+        device: u8,
+        /// The last of what the layer wrote that the device has for sure, as the registration of
+        /// the layer tells it; 0 when that is nothing.
+        has: u64,
+    },
     /// Move what lies on a device elsewhere, then do without it.
     Remove(u8),
     /// Whether that would be taken: nothing is begun.
@@ -139,7 +145,7 @@ impl Verb {
     pub fn to_numbers(self) -> [u64; 3] {
         match self {
             Verb::Offline(device) => [0, device.into(), 0],
-            Verb::Online(device) => [1, device.into(), 0],
+            Verb::Returned { device, has } => [1, device.into(), has],
             Verb::Remove(device) => [2, device.into(), 0],
             Verb::Cancel(device) => [3, device.into(), 0],
             Verb::Scrub(Scrub::Start(place)) => [4, 0, place],
@@ -159,7 +165,7 @@ impl Verb {
         let (device, small) = (u8::try_from(which), u16::try_from(value));
         let found = match (verb, which) {
             (0, _) => Verb::Offline(device.ok()?),
-            (1, _) => Verb::Online(device.ok()?),
+            (1, _) => Verb::Returned { device: device.ok()?, has: value },
             (2, _) => Verb::Remove(device.ok()?),
             (3, _) => Verb::Cancel(device.ok()?),
             (4, 0) => Verb::Scrub(Scrub::Start(value)),
@@ -185,7 +191,7 @@ mod tests {
     fn a_verb_is_its_numbers() {
         let verbs = [
             Verb::Offline(3),
-            Verb::Online(15),
+            Verb::Returned { device: 15, has: 1 << 50 },
             Verb::Remove(0),
             Verb::Cancel(1),
             Verb::MayRemove(7),

@@ -121,7 +121,7 @@ pub fn add(spec: &AddSpec) -> Result<Added, Error> {
 
 /// Whether a volume may get so many devices more.
 fn may_grow(config: &Config, layer: &LayerConfig, more: usize) -> Result<(), String> {
-    if config.is_memory() || !layer.kind.registration().promises.changes {
+    if config.is_memory() || !layer.kind.registration().promises.changes() {
         return Err(format!(
             "layer {} of this volume keeps the devices that it was made with; only log takes more",
             layer.kind

@@ -150,23 +150,28 @@ fn reply(mut stream: UnixStream, (live, operator): &(Live, Arc<Operator>)) -> io
         Question::Status => {
             serde_json::to_vec(&Told { status: live.status(), events: live.events() })?
         }
+        Question::Wish(wish @ Wish::Online(_)) => {
+            return aside(stream, operator.clone(), move |it| it.act(&wish));
+        }
         Question::Wish(wish) => serde_json::to_vec(&operator.act(&wish))?,
-        Question::Replace(spec) => return replace_aside(stream, operator.clone(), spec),
+        Question::Replace(spec) => {
+            return aside(stream, operator.clone(), move |it| it.replace(&spec));
+        }
     };
     stream.write_all(&answer)
 }
 
-/// Answers when a device has come, which takes long: others are answered meanwhile.
-fn replace_aside(
+/// Answers when something is done that takes long: others are answered meanwhile.
+fn aside<A: Serialize>(
     mut stream: UnixStream,
     operator: Arc<Operator>,
-    spec: ReplaceSpec,
+    act: impl FnOnce(&Operator) -> A + Send + 'static,
 ) -> io::Result<()> {
     let run = move || -> io::Result<()> {
-        let answer = serde_json::to_vec(&operator.replace(&spec))?;
+        let answer = serde_json::to_vec(&act(&operator))?;
         stream.write_all(&answer)
     };
-    thread::Builder::new().name("replace".into()).spawn(run).map(drop)
+    thread::Builder::new().name("operator".into()).spawn(run).map(drop)
 }
 
 /// What the process that serves a volume of this UUID tells, perhaps from another volume file;
@@ -183,10 +188,18 @@ pub fn wish(volume: Uuid, wish: &Wish) -> Option<Result<Outcome, String>> {
 
 /// The same of a device that is to come in the place of another, which may take long.
 pub fn replace(volume: Uuid, spec: &ReplaceSpec) -> Option<Result<Replaced, String>> {
+    put_long(volume, &Question::Replace(spec.clone()))
+}
+
+/// The same of a device that comes back.
+pub fn online(volume: Uuid, device: &str) -> Option<Result<Outcome, String>> {
+    put_long(volume, &Question::Wish(Wish::Online(device.into())))
+}
+
+fn put_long<A: DeserializeOwned>(volume: Uuid, question: &Question) -> Option<Result<A, String>> {
     let stream = connect(volume)?;
     let ended = "the process that serves the volume ended before it answered: type the same again";
-    let question = Question::Replace(spec.clone());
-    Some(put(stream, &question, None).unwrap_or_else(|| Err(ended.into())))
+    Some(put(stream, question, None).unwrap_or_else(|| Err(ended.into())))
 }
 
 fn connect(volume: Uuid) -> Option<UnixStream> {

@@ -15,7 +15,7 @@ use hostftl_core::{
 };
 use hostftl_format::roster::Standing;
 use hostftl_format::superblock::Superblock;
-use hostftl_io::{Host, IoError, Pull};
+use hostftl_io::{Host, IoError, Pull, Reserve};
 
 use crate::events::Level;
 use crate::front::{Answer, Answers, Buffer, Extent, Inbox, Job, JobOp, MAX_EXTENTS, Taken};
@@ -209,6 +209,11 @@ impl Jobs {
     /// See [`Keeper::begin_seat`]; none where members never change.
     pub fn begin_seat(&mut self, coming: Coming) -> Option<Receiver<Result<(), String>>> {
         Some(self.keeper.as_mut()?.begin_seat(coming))
+    }
+
+    /// See [`Keeper::close`]; none where members never change.
+    pub fn close_device(&mut self, index: u8, absent: Reserve) -> Option<Receiver<()>> {
+        Some(self.keeper.as_mut()?.close(index, absent))
     }
 
     /// The device that was to come in place `index` came, or did not.

@@ -17,6 +17,7 @@ use hostftl_layers::{AnyLayer, LayerConfig};
 
 use crate::events::Level;
 use crate::journal;
+use crate::online;
 use crate::quiet::Quiet;
 use crate::replace;
 use crate::roster::{Roster, page_of, standing};
@@ -31,18 +32,47 @@ enum Order {
     /// How the members stand.
     Say(Standing),
     /// Another device comes in the place of one: who hears when all superblocks say so.
-    Seat(Coming, Sender<Result<(), String>>),
+    Seat(Box<Coming>, Sender<Result<(), String>>),
+    /// A lost device is to be closed: this is in its place. Who hears when it is.
+    Close(u8, Reserve, Sender<()>),
 }
 
-/// A device that comes in the place of one that is lost, and holds nothing.
+/// A device that comes in the place of one that is lost.
 #[derive(Debug)]
 pub struct Coming {
     /// Whose place that is.
     pub index: u8,
-    /// Its size in bytes.
-    pub bytes: u64,
+    /// What it has.
+    pub has: Has,
     /// The way to its superblocks.
     pub reserve: Reserve,
+}
+
+/// What a device has that comes.
+#[derive(Debug)]
+pub enum Has {
+    /// Nothing, on so many sectors.
+    Nothing(u64),
+    /// What it had when it was lost; its superblock is this.
+    AllUpTo(Box<Superblock>),
+}
+
+impl Has {
+    /// The sectors of the device, as its superblock tells them.
+    pub fn sectors(&self) -> u64 {
+        match self {
+            Has::Nothing(sectors) => *sectors,
+            Has::AllUpTo(own) => own.device_sectors,
+        }
+    }
+
+    /// What the device says from now on in place `index`, where the others say `newest`.
+    fn superblock(&self, newest: &Superblock, index: u8) -> Superblock {
+        match self {
+            Has::Nothing(sectors) => replace::superblock(newest, index, *sectors),
+            Has::AllUpTo(own) => online::superblock(newest, own),
+        }
+    }
 }
 
 /// Whether a host may be told that something is durable.
@@ -116,7 +146,7 @@ impl Keeper {
         news: &Arc<Mutex<Quiet>>,
     ) -> Result<Option<Self>, IoError> {
         let (devices, tolerates) = (driver.devices(), layer.tolerates());
-        let changes = layer.kind.registration().promises.changes;
+        let changes = layer.kind.registration().promises.changes();
         if tolerates == 0 && !changes || roster.is_empty() {
             return Ok(None);
         }
@@ -191,7 +221,14 @@ impl Keeper {
         self.coming |= bit;
         self.wanted = without(self.wanted, bit);
         let (says, hears) = channel();
-        self.orders.send(Order::Seat(coming, says)).ok();
+        self.orders.send(Order::Seat(Box::new(coming), says)).ok();
+        hears
+    }
+
+    /// A lost device is to be closed: `absent` is in its place. Who waits hears when it is.
+    pub fn close(&mut self, index: u8, absent: Reserve) -> Receiver<()> {
+        let (says, hears) = channel();
+        self.orders.send(Order::Close(index, absent, says)).ok();
         hears
     }
 
@@ -275,10 +312,14 @@ impl Clerk {
     fn take(&mut self, order: Order) {
         match order {
             Order::Say(more) => take_in(&mut self.all, more),
-            Order::Seat(coming, asks) => match self.seat(coming) {
+            Order::Seat(coming, asks) => match self.seat(*coming) {
                 Ok(()) => self.asks = Some(asks),
                 Err(why) => drop(asks.send(Err(why))),
             },
+            Order::Close(index, absent, asks) => {
+                self.reserves[usize::from(index)] = absent;
+                asks.send(()).ok();
+            }
         }
     }
 
@@ -286,8 +327,8 @@ impl Clerk {
     fn seat(&mut self, coming: Coming) -> Result<(), String> {
         self.settle(self.all).map_err(|(_, error)| error.to_string())?;
         let newest = self.roster.target().ok_or("there are no superblocks")?;
-        let Coming { index, bytes, reserve } = coming;
-        let superblock = replace::superblock(&newest, index, bytes);
+        let Coming { index, has, reserve } = coming;
+        let superblock = has.superblock(&newest, index);
         for (copy, at) in places(superblock.device_sectors).into_iter().enumerate() {
             reserve.write(copy, &superblock.emit(at)).map_err(|error| error.to_string())?;
         }

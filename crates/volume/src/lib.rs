@@ -71,7 +71,7 @@ pub use hostftl_io::{Access, protect};
 pub use import::import;
 pub use latency::Latency;
 pub use memory::Memory;
-pub use online::online;
+pub use online::{Back, online};
 pub use open::{Volume, open, open_with};
 pub use operate::{Outcome, Wish, operate, operate_here};
 pub use ram::ram_port;

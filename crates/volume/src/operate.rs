@@ -89,7 +89,9 @@ impl Operator {
         let device = |name: &String| config.find_device(name).map(|at| at as u8);
         let verb = match wish {
             Wish::Offline(name) => Verb::Offline(device(name)?),
-            Wish::Online(name) => Verb::Online(device(name)?),
+            Wish::Online(name) => {
+                return self.seats.online(device(name)?).map(|is_new| Outcome { is_new });
+            }
             Wish::Remove(name) => Verb::Remove(device(name)?),
             Wish::MayRemove(name) => Verb::MayRemove(device(name)?),
             Wish::Cancel(name) => Verb::Cancel(device(name)?),

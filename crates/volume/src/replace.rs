@@ -117,7 +117,7 @@ pub fn replace(spec: &ReplaceSpec, tell: &mut dyn FnMut(u64, u64)) -> Result<Rep
         });
     }
     let notes = held.map(|held| format!("{new} held {held}")).into_iter().collect();
-    let superblock = superblock(&found.superblock, index as u8, taken.bytes());
+    let superblock = superblock(&found.superblock, index as u8, taken.bytes() / SECTOR as u64);
     let lost = found.missing() & !(1 << index);
     let mut layer = as_members(layer, found.missing(), &found.superblock);
     let (mut roster, mut devices) = seat(found);
@@ -196,11 +196,10 @@ pub(crate) fn take_with_room(
     Ok(taken)
 }
 
-/// What a new device of `bytes` bytes in place `index` says of itself, where the others say
+/// What a new device of so many sectors in place `index` says of itself, where the others say
 /// `newest`.
-pub(crate) fn superblock(newest: &Superblock, index: u8, bytes: u64) -> Superblock {
+pub(crate) fn superblock(newest: &Superblock, index: u8, device_sectors: u64) -> Superblock {
     let Stamp { change, at } = stamp();
-    let device_sectors = bytes / SECTOR as u64;
     let (data_start, data_len) = (data_window(device_sectors).0, newest.smallest);
     let bit = 1 << index;
     let mut new = Superblock {

@@ -34,7 +34,7 @@ impl Life<'_> {
         }
     }
 
-    /// Perhaps another device comes in the place of one that the layer has lost: the superblocks
+    /// Perhaps a device comes in the place of one that the layer has lost: the superblocks
     /// say so first, and the power may be cut before the layer hears of it. Whether it did.
     pub(super) fn replace_live(&mut self) -> bool {
         let flights = &self.flights;
@@ -48,12 +48,10 @@ impl Life<'_> {
                 return false;
             }
         }
-        self.w.put_new_live(device, &mut self.fate);
+        let verb = self.w.put_live(device, &mut self.fate);
         if self.w.dice.chance(200) && self.fate.cut_now(self.steps) {
             return false;
         }
-        let discard = self.w.infos[usize::from(device)].discard;
-        let verb = Verb::Replaced { device, discard };
         self.w.observe("", || format!("{verb:?}"));
         let answer = self.layer.operate(verb);
         if answer != Ok(Answer::Begun) {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use hostftl_volume::{
-    AddSpec, Added, Outcome, ReplaceSpec, Replaced, Wish, add, online, operate, operate_here,
+    AddSpec, Added, Back, Outcome, ReplaceSpec, Replaced, Wish, add, online, operate, operate_here,
     replace,
 };
 
@@ -37,8 +37,8 @@ struct Offline {
     which: Which,
 }
 
-/// Take a lost device back into a volume that is not served; it gets what was written since, when
-/// the volume is served
+/// Take a lost device back: it gets what was written since, beside clients, or when the volume is
+/// served
 #[derive(clap::Args)]
 struct Online {
     #[command(flatten)]
@@ -141,8 +141,12 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
             tell_change(which, is_new, "is left out", &next, console)
         }
         Verb::Online(Online { which }) => {
-            let is_new = online(&which.volume, &which.device)?;
-            let next = format!("hostftl serve {}", which.volume.display());
+            let (Back { is_new, served }, name) =
+                (online(&which.volume, &which.device)?, which.volume.display());
+            let next = match served {
+                true => format!("hostftl wait {name}"),
+                false => format!("hostftl serve {name}"),
+            };
             tell_change(which, is_new, "belongs again", &next, console)
         }
     }

@@ -4,6 +4,7 @@
 use hostftl_core::{Answer, Refusal, Verb};
 
 use crate::log::Array;
+use crate::log::devices::Devices;
 use crate::log::segments::Segments;
 
 impl Array {
@@ -15,7 +16,12 @@ impl Array {
             Verb::Cancel(device) => self.cancel(device),
             Verb::Offline(device) => self.do_without(device),
             Verb::MayReplace(device) => self.may_replace(device),
-            Verb::Replaced { device, discard } => self.replaced(device, discard),
+            Verb::Replaced { device, discard } => {
+                self.comes(device, |devices, _| devices.replaced(device, discard))
+            }
+            Verb::Returned { device, has } => self.comes(device, |devices, segments| {
+                devices.returned(device, has, |segment| !segments.is_left(segment));
+            }),
             _ => Err(Refusal::Unable),
         }
     }
@@ -111,12 +117,16 @@ impl Array {
         Err(Refusal::Because(refused))
     }
 
-    /// Another device, which holds nothing, came in the place of one that is lost.
-    fn replaced(&mut self, device: u8, discard: bool) -> Result<Answer, Refusal> {
+    /// A device comes in the place of one that is lost.
+    fn comes(
+        &mut self,
+        device: u8,
+        come: impl FnOnce(&mut Devices, &Segments),
+    ) -> Result<Answer, Refusal> {
         if self.may_replace(device)? == Answer::WasSo {
             return Err(Refusal::Because("the one before is not known to be lost yet"));
         }
-        self.devices.replaced(device, discard);
+        come(&mut self.devices, &self.segments);
         self.checkpoint.hurry();
         Ok(Answer::Begun)
     }

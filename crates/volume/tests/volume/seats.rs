@@ -1,4 +1,5 @@
-//! Other devices in the places of those of a volume that is served, beside its client.
+//! Other devices in the places of those of a volume that is served, and devices that come back,
+//! beside its client.
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -8,7 +9,7 @@ use crate::common::{Client, Place};
 use hostftl_volume::front::Port;
 use hostftl_volume::{
     CheckOptions, Config, Error, OpenOptions, ReplaceSpec, Replaced, Running, StartOptions,
-    Verdict, Wish, check_with, open_with, operate, replace, status,
+    Verdict, Wish, check_with, online, open_with, operate, replace, status,
 };
 
 const BLOCKS: u64 = 500;
@@ -187,4 +188,66 @@ fn what_stands_in_the_way_beside_a_client_is_named_and_nothing_is_changed() {
     let why = put(&alone, "0", "n").unwrap_err().to_string();
     assert!(why.contains("stop the volume"), "{why}");
     running.stop().unwrap();
+}
+
+/// A device that was left out comes back, and gets no more than what was written meanwhile.
+#[test]
+fn a_device_comes_back_beside_a_client_with_what_it_has() {
+    let place = made("log:parity=yes:compress=none", 4);
+    let path = place.path("v.toml");
+    let (running, port) = serve(&place);
+    let client = Client::new(port);
+    (0..8).for_each(|turn| write(&client, turn));
+    assert!(!online(&path, "1").unwrap().is_new, "it belongs");
+    // What it has for sure a root says.
+    operate(&path, &Wish::Offline("2".into())).unwrap().unwrap();
+    assert!(online(&path, "2").unwrap().is_new);
+    until(&running, |it| it.status().events.contains_key("device-joined"));
+    heal(&running);
+    operate(&path, &Wish::Offline("1".into())).unwrap().unwrap();
+    client.write(0, &content(0, 7), false).unwrap();
+    client.flush();
+    assert!(online(&path, "1").unwrap().is_new);
+    heal(&running);
+    until(&running, |it| it.status().events["device-joined"] == 2);
+    heal(&running);
+    let now = running.status();
+    let sent = now.devices[1].sent_bytes;
+    assert!(now.devices.iter().all(|it| it.health == "good") && !now.degraded, "{now:?}");
+    assert!(sent < BLOCKS * 4096 / 2, "{sent} bytes are more than what was written meanwhile");
+    verify(&client, 7);
+    running.stop().unwrap();
+    assert!(is_sound(&place));
+    fs::remove_file(place.path("d3")).unwrap();
+    let (running, port) = serve(&place);
+    verify(&Client::new(port), 7);
+    running.stop().unwrap();
+}
+
+#[test]
+fn a_device_that_was_missing_at_the_start_comes_back() {
+    let place = made("log:parity=yes", 3);
+    let path = place.path("v.toml");
+    let (running, port) = serve(&place);
+    write(&Client::new(port), 0);
+    running.stop().unwrap();
+    fs::rename(place.path("d0"), place.path("away")).unwrap();
+    let (running, port) = serve(&place);
+    let client = Client::new(port);
+    write(&client, 1);
+    let refused = |why: &str| {
+        let message = online(&path, "0").unwrap_err().to_string();
+        assert!(message.contains(why) && !message.contains('\n'), "{message}");
+    };
+    refused("No such file");
+    let other = made("log:parity=yes", 3);
+    fs::copy(other.path("d0"), place.path("d0")).unwrap();
+    refused("is not the device that was lost");
+    fs::rename(place.path("away"), place.path("d0")).unwrap();
+    assert!(online(&path, "0").unwrap().is_new);
+    until(&running, |it| it.status().events.contains_key("device-joined"));
+    heal(&running);
+    verify(&client, 1);
+    running.stop().unwrap();
+    assert!(is_sound(&place));
 }

@@ -82,12 +82,26 @@ impl Devices {
     /// When no durable root says that the one before is lost: then the new one could be taken for
     /// it.
     pub fn replaced(&mut self, device: u8, discard: bool) {
-        let may = self.has_lost(device) && self.is_told() && self.membership.is_complete();
-        assert!(may, "a device comes in the place of one that is known to be lost");
+        assert!(self.may_come(device), "a device comes in the place of one known to be lost");
         self.leaving &= !(1 << device);
         self.reclaim.set_gains(device, discard);
         self.newcomers.come(device);
         self.join(|_| true);
+    }
+
+    /// A lost device is back, with all rows up to number `has`; until it is believed it may get
+    /// some of those segments that `may_get` rows. Otherwise as [`Devices::replaced`].
+    ///
+    /// # Panics
+    /// When no durable root says that it is lost.
+    pub fn returned(&mut self, device: u8, has: u64, may_get: impl Fn(u32) -> bool) {
+        assert!(self.may_come(device), "a device comes back that is known to be lost");
+        self.newcomers.come_back(device, has);
+        self.join(may_get);
+    }
+
+    fn may_come(&self, device: u8) -> bool {
+        self.has_lost(device) && self.is_told() && self.membership.is_complete()
     }
 
     /// A device failed again that had come.
@@ -372,6 +386,23 @@ mod tests {
         it.told(&root(0, 0, 0b1111), 0);
         assert_eq!((it.untrusted(), it.lost(), it.exposed()), (0, 0, 1));
         assert!(it.is_missing_on(3, 2), "it is made anew yet");
+    }
+
+    #[test]
+    fn a_device_that_is_back_while_the_volume_is_served_lacks_what_is_newer() {
+        let mut it = four(0, 0);
+        it.found(&root(0, 0, 0b1111));
+        for (segment, seq) in [(3, 10), (4, 20), (5, 10)] {
+            it.membership_mut().claim(segment, 0b1111, 0);
+            it.membership_mut().has_row(segment, seq);
+        }
+        it.found_all();
+        it.lose(0b0100);
+        it.told(&root(0b0100, 0, 0b1111), 0);
+        it.returned(2, 15, |segment| segment == 5);
+        it.told(&root(0, 0, 0b1111), 0);
+        let lacks = [3, 4, 5].map(|segment| it.is_missing_on(segment, 2));
+        assert_eq!((it.lost(), lacks), (0, [false, true, true]));
     }
 
     #[test]

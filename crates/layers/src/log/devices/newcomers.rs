@@ -57,6 +57,16 @@ impl Newcomers {
         self.has[usize::from(device)] = 0;
     }
 
+    /// The device that was there before comes back; it has all rows up to this one.
+    ///
+    /// # Panics
+    /// As [`Newcomers::come`].
+    pub fn come_back(&mut self, device: u8, has: u64) {
+        self.come(device);
+        self.returning |= 1 << device;
+        self.has(device, has);
+    }
+
     /// Those that get roots.
     pub fn joining(&self) -> u16 {
         self.joining

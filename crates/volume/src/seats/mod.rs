@@ -11,23 +11,23 @@
 //! - One device comes at a time.
 //! - A device is exchanged when no command to the one before is under way.
 
+mod online;
+mod replace;
+
 use std::slice;
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
-use hostftl_core::{Answer, DeviceInfo, Layer, Refusal, SECTOR, Verb};
+use hostftl_core::{Answer, DeviceInfo, Layer, Refusal, Verb};
 use hostftl_format::superblock::{Superblock, places};
 use hostftl_io::{Backing, Device};
 use hostftl_layers::LayerConfig;
 
 use crate::config::Config;
-use crate::create::Taken;
-use crate::events::Level;
 use crate::front::Port;
 use crate::journal;
-use crate::keeper::Coming;
-use crate::open::{as_members, plan};
-use crate::replace::{ReplaceSpec, Replaced, clear, new_name, take_with_room};
+use crate::keeper::{Coming, Has};
+use crate::open::as_members;
 use crate::running::Live;
 use crate::session::Session;
 
@@ -101,46 +101,30 @@ impl Seats {
         }
     }
 
-    /// Puts another device in the place of one.
-    ///
-    /// # Errors
-    /// Why it is not there, in words.
-    pub fn replace(&self, spec: &ReplaceSpec) -> Result<Replaced, String> {
-        let _changes = match self.changes.try_lock() {
-            Ok(changes) => changes,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+    /// A device is about to come, and no other.
+    fn begin(&self) -> Result<MutexGuard<'_, ()>, String> {
+        match self.changes.try_lock() {
+            Ok(changes) => Ok(changes),
+            Err(TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
             Err(TryLockError::WouldBlock) => {
-                return Err("another device is just being replaced: wait for that".into());
+                Err("another device is just coming: wait for that".into())
             }
-        };
-        let config = self.config();
-        let index = config.find_device(&spec.old)?;
-        let new = new_name(&config, index, &spec.new).map_err(|error| error.to_string())?;
-        let look = self.look(index as u8)?;
-        let taken = take_with_room((&spec.new, &new), look.size, look.newest.smallest, spec.force);
-        let Taken { device, undo, held } = taken.map_err(|error| error.to_string())?;
-        self.would_fit(&look, &device)?;
-        let (old, was_lost) = (config.devices[index].clone(), look.was_lost);
-        let notes = held.map(|held| format!("{new} held {held}")).into_iter().collect();
-        let (index, copied, served) = (look.index, false, true);
-        let replaced = Replaced { index, old, new, was_lost, copied, served, notes };
-        if spec.rehearse {
-            return Ok(replaced);
         }
-        clear(&device).map_err(|error| error.to_string())?;
-        let left_out = self.leave_out(&look);
-        let done = left_out.and_then(|()| self.seat(&look, device, config, spec));
-        match done {
-            Ok(()) => undo.keep(),
-            Err(why) if was_lost => return Err(why),
-            Err(why) => return Err(format!("{why}; device {index} is left out now")),
+    }
+
+    /// It has come, or will not: then what the layer says of its place counts again.
+    fn end(&self, index: u8, done: Result<(), String>) -> Result<(), String> {
+        if done.is_err() {
+            self.port.between(|_, jobs| jobs.end_seat(index, false));
         }
-        let Replaced { new, old, .. } = &replaced;
-        let text = format!(
-            "{new} is in the place of device {index} ({old}); what it lacks is made from the others"
-        );
-        self.live.watched.events.tell(Level::Info, "device-replaced", text);
-        Ok(replaced)
+        done
+    }
+
+    /// The layer with the devices as they are now.
+    fn layer_now(&self, look: &Look) -> LayerConfig {
+        let mut layer = as_members(self.layer.clone(), look.newest.missing, &look.newest);
+        layer.members.fresh = 0;
+        layer
     }
 
     /// Whether a device may come in place `index`, and what is known of the others.
@@ -165,22 +149,6 @@ impl Seats {
         look.ok_or(CLOSED)?.ok_or_else(|| none.into())
     }
 
-    /// Whether the volume would be laid out with the new device as it is.
-    fn would_fit(&self, look: &Look, device: &Device) -> Result<(), String> {
-        let (bit, mut infos) = (1 << look.index, look.infos.clone());
-        infos[usize::from(look.index)] = device.info();
-        let mut layer = as_members(self.layer.clone(), look.newest.missing & !bit, &look.newest);
-        layer.members.fresh = 0;
-        let planned = plan(&layer, &infos).map_err(|error| error.to_string())?;
-        match planned.limits.exported == look.newest.exported {
-            true => Ok(()),
-            false => Err(format!(
-                "{} is not one on which the volume would be laid out as it is",
-                device.name()
-            )),
-        }
-    }
-
     /// The layer does without the old device, a root says so, and no command to it is under way.
     fn leave_out(&self, look: &Look) -> Result<(), String> {
         if !look.was_lost {
@@ -201,38 +169,12 @@ impl Seats {
         }
     }
 
-    /// Writes down that the device is in its place, and puts it there.
-    fn seat(
-        &self,
-        look: &Look,
-        device: Device,
-        mut config: Config,
-        spec: &ReplaceSpec,
-    ) -> Result<(), String> {
-        let (index, name) = (look.index, device.name().to_owned());
-        let old = std::mem::replace(&mut config.devices[usize::from(index)], name.clone());
-        config.deadlines.remove(&old);
-        // How a run ends is known also when all devices were replaced in it.
-        let mark = |session: &Session| session.serving(slice::from_ref(&device), 0);
-        let marked = self.session.iter().try_for_each(mark).map_err(|error| error.to_string());
-        let publish = |()| config.publish_again(&spec.path).map_err(|error| error.to_string());
-        let written = marked.and_then(|()| self.write_down(index, &device)).and_then(publish);
-        if let Err(why) = written.and_then(|()| self.exchange(index, device)) {
-            self.port.between(|_, jobs| jobs.end_seat(index, false));
-            return Err(why);
-        }
-        lock(&self.live.news).rename(index, name);
-        *lock(&self.config) = config;
-        Ok(())
-    }
-
     /// The layer works with the device from now on.
-    fn exchange(&self, index: u8, device: Device) -> Result<(), String> {
-        let discard = device.info().discard;
+    fn exchange(&self, index: u8, device: Device, verb: Verb) -> Result<(), String> {
         lock(&self.live.faces).replace(index, &device, &self.live.watched.events);
         let old = self.port.between(|driver, jobs| {
             let old = driver.replace(index, device).map_err(|error| error.to_string())?;
-            let answer = driver.operate(Verb::Replaced { device: index, discard }, jobs);
+            let answer = driver.operate(verb, jobs);
             answer.map_err(|why| format!("the layer does not take it: {why:?}"))?;
             jobs.end_seat(index, true);
             Ok::<_, String>(old)
@@ -241,12 +183,14 @@ impl Seats {
         old.ok_or(CLOSED)?.map(drop)
     }
 
-    /// All superblocks say that the device is in its place.
-    fn write_down(&self, index: u8, device: &Device) -> Result<(), String> {
-        let bytes = device.bytes();
-        let places = places(bytes / SECTOR as u64);
+    /// All superblocks say that the device, which has what is said, is in its place.
+    fn write_down(&self, index: u8, device: &Device, has: Has) -> Result<(), String> {
+        // How a run ends is known also when all devices were replaced in it.
+        let mark = |session: &Session| session.serving(slice::from_ref(device), 0);
+        self.session.iter().try_for_each(mark).map_err(|error| error.to_string())?;
+        let places = places(has.sectors());
         let reserve = device.reserve(places).map_err(|error| error.to_string())?;
-        let coming = Coming { index, bytes, reserve };
+        let coming = Coming { index, has, reserve };
         let hears = self.port.between(|_, jobs| jobs.begin_seat(coming)).ok_or(CLOSED)?;
         let hears = hears.ok_or("the volume's devices never change")?;
         hears.recv_timeout(PATIENCE).map_err(|_| "the superblocks can't be written".to_owned())?
