@@ -242,7 +242,11 @@ impl Membership {
     }
 
     /// How often segments miss a chunk, when `lost` is lost.
+    #[inline]
     pub fn exposed(&self, lost: u16) -> u32 {
+        if lost == 0 && !self.incomplete {
+            return 0;
+        }
         let of_lost = bits(lost).map(|device| self.named[device]).sum::<u32>();
         of_lost + bits(!lost).map(|device| self.lacks[device]).sum::<u32>()
     }
@@ -312,7 +316,12 @@ impl Membership {
 
 /// The numbers of the bits that are set.
 pub(super) fn bits(set: u16) -> impl Iterator<Item = usize> {
-    (0..16).filter(move |at| set >> at & 1 == 1)
+    let mut left = set;
+    core::iter::from_fn(move || {
+        let at = left.trailing_zeros() as usize;
+        left &= left.checked_sub(1)?;
+        Some(at)
+    })
 }
 
 #[cfg(test)]
@@ -374,6 +383,17 @@ mod tests {
         assert_eq!(guesses(&it, 5), [0b1110, 0b1111]);
         it.assign(5, 0);
         assert_eq!(guesses(&it, 5), [0b1110]);
+    }
+
+    #[test]
+    fn a_chunk_is_missed_also_where_no_device_is_lost() {
+        let mut it = Membership::new(&Layout::example(3));
+        it.assign(1, 0);
+        it.assign(2, 0b100);
+        assert_eq!((it.exposed(0), it.exposed(0b001), it.exposed(0b100)), (1, 3, 2));
+        it.release(2);
+        assert_eq!((it.exposed(0), it.exposed(0b001)), (0, 1));
+        assert!(bits(0b1000_0000_0000_0101).eq([0, 2, 15]) && bits(0).next().is_none());
     }
 
     #[test]
