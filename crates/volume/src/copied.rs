@@ -53,7 +53,6 @@ pub(crate) fn copy(
         new: new.clone(),
         was_lost: false,
         copied: true,
-        served: false,
         notes,
     };
     if *new == old {
@@ -77,7 +76,7 @@ pub(crate) fn copy(
         return Ok(replaced(Vec::new()));
     }
     let notes = held.map(|held| format!("{new} held {held}")).into_iter().collect();
-    let layer = as_members(layer, found.missing(), &found.superblock);
+    let layer = as_members(layer, &found);
     let superblock = superblock(&said, found.superblock, &taken);
     let (mut roster, mut devices) = seat(found);
     clear(&taken)?;

@@ -4,7 +4,6 @@ mod boot;
 mod documents;
 mod interrupt;
 mod parts;
-mod replaced;
 mod several;
 mod transcripts;
 mod volume;

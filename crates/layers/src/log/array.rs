@@ -133,7 +133,8 @@ impl Array {
     pub fn pump_collection(&mut self, cx: &mut Cx) -> bool {
         self.with_gc(|gc, with| gc.pump(with, cx))
             || self.collection.mover().is_some_and(|lane| {
-                self.move_some(lane, cx) || self.with_gc(|gc, with| gc.lane(lane).mend_next(with))
+                self.move_some(lane, cx)
+                    || self.with_gc(|gc, with| gc.lanes().mend_next(lane, with))
             })
     }
 

@@ -45,10 +45,11 @@ impl Engine {
             }
             Op::GcRead { lane, chunk } => {
                 let array = &mut self.array;
-                array.with_gc(|gc, with| gc.lane(lane).read_done(chunk, command, result, with));
+                array
+                    .with_gc(|gc, with| gc.lanes().read_done((lane, chunk), command, result, with));
             }
             Op::GcSum { lane } => {
-                self.array.with_gc(|gc, with| gc.lane(lane).sum_done(command, result, with));
+                self.array.with_gc(|gc, with| gc.lanes().sum_done(lane, command, result, with));
             }
             Op::GcMove { lane } => self.array.gc_move_done(lane, command, result, cx),
             Op::Root { .. } => {

@@ -15,7 +15,6 @@ use crate::policy::{GcPolicy, Separation};
 use crate::registration::{Devices, Promises, Registered, Registration};
 
 use crate::log::Log;
-use crate::log::recovery::last_on::last_on;
 use crate::log::share::USUAL;
 
 impl Registered for Log {}
@@ -187,7 +186,7 @@ pub const REGISTRATION: Registration = Registration {
     promises: Promises {
         does_without: |config| config.log.parity.into(),
         tells_corrupt: true,
-        last_on: Some(last_on),
+        changes: true,
         ..Promises::USUAL
     },
     plan: Log::plan,

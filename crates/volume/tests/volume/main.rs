@@ -18,7 +18,6 @@ mod refusals;
 mod remove;
 mod replace;
 mod rot;
-mod seats;
 mod session;
 mod sole;
 mod tier;

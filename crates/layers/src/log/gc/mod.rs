@@ -18,8 +18,6 @@ pub(in crate::log) mod protect;
 mod throttle;
 mod victim;
 
-use alloc::vec::Vec;
-
 use hostftl_core::{Cause, Command, Event, Gauges, MetaBuf, Target};
 use hostftl_format::log::{self, Head};
 
@@ -30,11 +28,11 @@ use crate::log::checkpoint::Checkpoint;
 use crate::log::devices::Devices;
 use crate::log::durability::Durability;
 use crate::log::gc::effort::Effort;
-use crate::log::gc::lane::Lane;
+use crate::log::gc::lane::{Lane, Lanes, Set};
 use crate::log::gc::protect::Protection;
 use crate::log::gc::throttle::Pace;
 use crate::log::gc::victim::Victim;
-use crate::log::layout::{At, LANES, Layout};
+use crate::log::layout::{At, Layout};
 use crate::log::map::Where;
 use crate::log::map::pages::{Pages, With};
 use crate::log::ops::{Cx, Op};
@@ -88,7 +86,7 @@ pub struct Collection {
     layout: Layout,
     uuid: [u8; 16],
     victim: Option<Victim>,
-    lanes: Vec<Lane>,
+    lanes: Lanes,
     pace: Pace,
     effort: Effort,
     /// Whether the victim was chosen although no room is wanted.
@@ -105,7 +103,7 @@ impl Collection {
             layout: *layout,
             uuid,
             victim: None,
-            lanes: (0..LANES as u8).map(|number| Lane::new(number, layout)).collect(),
+            lanes: Lanes::new(layout),
             pace: Pace::new(layout),
             effort: Effort::default(),
             paced: false,
@@ -125,7 +123,7 @@ impl Collection {
 
     /// Where the row of a lane begins, or would.
     pub fn at(&self, lane: u8) -> At {
-        self.lanes[usize::from(lane)].at()
+        self.lanes.at(lane)
     }
 
     /// Whether no victim is gone through.
@@ -133,27 +131,24 @@ impl Collection {
         self.victim.is_none()
     }
 
-    /// A lane.
+    /// A lane, of which records are moved.
     #[inline]
     pub fn lane(&mut self, lane: u8) -> &mut Lane {
-        &mut self.lanes[usize::from(lane)]
+        self.lanes.lane(lane)
     }
 
-    /// The lanes whose records are moved, or wait for that.
-    fn moving(&self) -> impl Iterator<Item = u8> + use<> {
-        let moving = self.lanes.iter().filter(|lane| lane.is_moving());
-        let all = moving.fold(0_u32, |all, lane| all | 1 << lane.number());
-        (0..LANES as u8).filter(move |lane| all >> lane & 1 == 1)
+    /// All lanes, of one of which a command is over.
+    #[inline]
+    pub fn lanes(&mut self) -> &mut Lanes {
+        &mut self.lanes
     }
 
     /// The lane whose records are moved next. Where room is wanted rows are packed in their order,
     /// for records of rows side by side leave more of each chunk unused, and a full volume would
     /// gain nothing.
+    #[inline]
     pub fn mover(&self) -> Option<u8> {
-        let may = |lane: &Lane| !self.paced || lane.may_move();
-        let moves = |lane: &&Lane| lane.has_row() && !lane.has_all_on_its_way() && may(lane);
-        let first = self.lanes.iter().filter(moves).min_by_key(|lane| lane.seq())?;
-        first.is_moving().then_some(first.number())
+        self.lanes.mover(!self.paced)
     }
 }
 
@@ -161,14 +156,14 @@ impl Collection {
     /// The next step, unless records are moved.
     pub fn pump(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
         let Some(victim) = &self.victim else { return self.choose_victim(with, cx) };
-        if victim.is_read() && self.lanes.iter().all(Lane::is_idle) {
+        if victim.is_read() && self.lanes.are_idle() {
             self.leave_victim(with, cx);
             return true;
         }
         self.next_row(with, cx)
             || self.read_head(with, cx)
             || self.sift(with, cx)
-            || self.pump_chunks(with, cx)
+            || self.lanes.pump(with, cx)
     }
 
     fn choose_victim(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
@@ -190,7 +185,7 @@ impl Collection {
         let victim = victim.or_else(|| self.protect(with, cx));
         let victim = victim.or_else(|| self.mend_flawed(with, cx));
         let Some(victim) = victim else { return false };
-        assert!(self.lanes.iter().all(Lane::is_idle), "nothing of another victim is under way");
+        assert!(self.lanes.are_idle(), "nothing of another victim is under way");
         self.pace_victim(victim, with.segments);
         cx.counters().gc_runs += 1;
         cx.tell(Event::GcStarted);
@@ -208,14 +203,13 @@ impl Collection {
     /// Reads the head of the next row into a lane, or one ahead of it.
     fn read_head(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
         let victim = self.victim.as_ref().expect("a row is one of a victim");
-        let mut idle = self.lanes.iter().filter(|lane| lane.is_idle()).map(Lane::number);
-        let (Some(lane), more) = (idle.next(), idle.next().is_some()) else { return false };
+        let Some((lane, more)) = self.lanes.idle() else { return false };
         let Some(at) = victim.to_ask(more) else { return false };
         if cx.command_room() == 0 || self.waits_for_host(with, cx) {
             return false;
         }
         self.victim.as_mut().expect("a row is one of a victim").ask(at, lane);
-        let buf = self.lane(lane).begin(at);
+        let buf = self.lanes.begin(lane, at);
         self.row_begun(with, cx);
         let (device, lba, pages) = self.head_place(at, with.devices);
         let into = Target::Meta { buf, pages };
@@ -261,10 +255,9 @@ impl Collection {
     /// What was read ahead and does not count any more is let go.
     fn drop_heads(&mut self, with: &mut Needs, cx: &Cx) {
         let victim = self.victim.as_ref().expect("a head is one of a victim");
-        let stale = |lane: &Lane| lane.head().is_some() && !victim.is_asked(lane.number());
-        let stale = self.lanes.iter().filter(|lane| stale(lane));
-        let stale = stale.fold(0_u32, |all, lane| all | 1 << lane.number());
-        for lane in (0..LANES as u8).filter(|lane| stale >> lane & 1 == 1) {
+        let stale = self.lanes.heads().filter(|lane| !victim.is_asked(*lane));
+        let stale = stale.fold(Set::default(), Set::with);
+        for lane in stale {
             self.row_over(lane, with, cx);
         }
     }
@@ -275,9 +268,8 @@ impl Collection {
     fn next_row(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
         let victim = self.victim.as_mut().expect("a row is one of a victim");
         let Some(lane) = victim.next_lane() else { return false };
-        let it = &self.lanes[usize::from(lane)];
-        let Some((buf, well)) = it.head() else { return false };
-        let at = it.at();
+        let Some((buf, well)) = self.lanes.head(lane) else { return false };
+        let at = self.at(lane);
         let head = self.head_of(lane, buf, with.devices).filter(|_| well);
         if head.is_none() && self.layout.parity && !self.lane(lane).was_salvaged() {
             let buf = self.lane(lane).salvage_head();
@@ -289,7 +281,7 @@ impl Collection {
         let victim = self.victim.as_mut().expect("a row is one of a victim");
         victim.found(head.map(|head| head.seq), next);
         match head {
-            Some(head) => self.lane(lane).sift_from(&head, with.devices.stripe(at.segment)),
+            Some(head) => self.lanes.sift_from(lane, &head, with.devices.stripe(at.segment)),
             None => self.row_over(lane, with, cx),
         }
         self.drop_heads(with, cx);
@@ -299,19 +291,12 @@ impl Collection {
     /// Finds out what of a row is live. Rows are gone through one after the other, for each asks
     /// for map pages ahead.
     fn sift(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
-        let sifting = self.lanes.iter_mut().filter(|lane| lane.is_sifting());
-        let Some(lane) = sifting.min_by_key(|lane| lane.seq()) else { return false };
-        let moved = lane.sift(with, cx);
-        if lane.has_nothing() {
-            let lane = lane.number();
+        let Some(lane) = self.lanes.sifting() else { return false };
+        let moved = self.lanes.sift(lane, with, cx);
+        if self.lane(lane).has_nothing() {
             self.row_over(lane, with, cx);
         }
         moved
-    }
-
-    /// Reads the chunks of a row that have anything live, or makes one from the others.
-    fn pump_chunks(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
-        self.lanes.iter_mut().any(|lane| lane.pump(with, cx))
     }
 
     /// No record of a row is left to be moved. Whether none has to be made from the others first.
@@ -326,7 +311,7 @@ impl Collection {
 
     /// A row was gone through.
     fn row_over(&mut self, lane: u8, with: &mut Needs, cx: &Cx) {
-        let moved = self.lane(lane).end(with);
+        let moved = self.lanes.end(lane, with);
         self.pace_on(moved, with, cx);
     }
 
@@ -342,7 +327,7 @@ impl Collection {
     /// victim can't get.
     pub fn end(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
         let mut waits = false;
-        for lane in self.moving() {
+        for lane in self.lanes.moving() {
             self.row_over(lane, with, cx);
             waits = true;
         }

@@ -11,7 +11,6 @@
 use hostftl_format::log::GRAIN;
 
 use crate::kit::Life;
-use crate::log::gc::lane::Lane;
 use crate::log::gc::victim::Victim;
 use crate::log::gc::{Collection, Needs};
 use crate::log::layout::Layout;
@@ -94,7 +93,7 @@ impl Collection {
     /// Slots of the victim of which all rows are over.
     fn slots_over(&self) -> u32 {
         let next = self.victim.as_ref().and_then(Victim::found_slots);
-        let first = self.lanes.iter().filter_map(Lane::slot).chain(next).min();
+        let first = self.lanes.slots().chain(next).min();
         first.unwrap_or(self.layout.slots)
     }
 

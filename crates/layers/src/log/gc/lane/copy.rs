@@ -46,6 +46,7 @@ pub type Records = Vec<(u16, u32)>;
 
 impl Lane {
     /// The next record that may still be live and is not known to be damaged.
+    #[inline]
     pub fn next_live(&mut self, pages: &mut Pages) -> Option<Live> {
         loop {
             let live = *self.live.get(self.cursor)?;

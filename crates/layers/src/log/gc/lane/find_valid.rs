@@ -6,6 +6,7 @@ use hostftl_format::log::{self, Entry, Kind};
 
 use crate::log::gc::Needs;
 use crate::log::gc::lane::{Checked, Lane, Live, Phase};
+use crate::log::layout::{At, Layout};
 use crate::log::map::Where;
 use crate::log::ops::Cx;
 use crate::log::stripe::Stripe;
@@ -13,9 +14,35 @@ use crate::log::stripe::Stripe;
 /// Entries of a row whose map pages are asked for before they are needed.
 const AHEAD: u32 = 32;
 
+/// Where the row lies, as its entries ask for it: mostly of the same device one after the other.
+struct Spread {
+    stripe: Stripe,
+    at: At,
+    /// Its first byte on each device.
+    begin: u64,
+    /// The device that was asked for last, and the chunk on it.
+    last: (u8, Option<u8>),
+}
+
+impl Spread {
+    fn new(stripe: Stripe, at: At, layout: &Layout) -> Self {
+        let last = (0, stripe.chunk_on(at.segment, at.slot, 0));
+        Spread { stripe, at, begin: layout.lba(at) * SECTOR as u64, last }
+    }
+
+    /// The data chunk on a device.
+    #[inline]
+    fn chunk_on(&mut self, device: u8) -> Option<u8> {
+        if self.last.0 != device {
+            self.last = (device, self.stripe.chunk_on(self.at.segment, self.at.slot, device));
+        }
+        self.last.1
+    }
+}
+
 impl Lane {
     /// Finds out what of the row is live, as far as the pages of the map are here.
-    pub(in crate::log::gc) fn sift(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
+    pub(super) fn sift(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
         let Phase::Sifting(from) = self.phase else {
             unreachable!("nothing is found out in {:?}", self.phase)
         };
@@ -25,8 +52,9 @@ impl Lane {
             let blocks = (0..entries).filter_map(|index| log::entry(&head, index));
             with.pages.map().look_ahead(blocks.map(|entry| entry.block));
         }
+        let mut spread = Spread::new(with.devices.stripe(self.at.segment), self.at, &self.layout);
         let mut next = from;
-        while next < entries && self.sift_entry(log::entry(&head, next), with, cx) {
+        while next < entries && self.sift_entry(log::entry(&head, next), &mut spread, with, cx) {
             next += 1;
         }
         let ahead = (next + 1..entries.min(next + AHEAD)).filter_map(|it| log::entry(&head, it));
@@ -37,10 +65,10 @@ impl Lane {
         }
         cx.touch((next - from) as usize);
         self.head = Some(head);
-        self.go(Phase::Sifting(next));
-        if next == entries {
-            self.go(Phase::Reading { asked: false });
-        }
+        self.go(match next == entries {
+            true => Phase::Reading { asked: false },
+            false => Phase::Sifting(next),
+        });
         next > from || next == entries
     }
 
@@ -53,10 +81,16 @@ impl Lane {
     }
 
     /// Whether it is known if an entry is live; notes it if so.
-    fn sift_entry(&mut self, entry: Option<Entry>, with: &mut Needs, cx: &mut Cx) -> bool {
+    fn sift_entry(
+        &mut self,
+        entry: Option<Entry>,
+        spread: &mut Spread,
+        with: &mut Needs,
+        cx: &mut Cx,
+    ) -> bool {
         let Some(entry) = entry else { return true };
         match self.is_live(&entry, with) {
-            Some(true) => self.note_live(with.devices.stripe(self.at.segment), entry),
+            Some(true) => self.note_live(spread, entry),
             Some(false) => {}
             // What maps it can't be read: it stays where it is.
             None => {
@@ -85,11 +119,10 @@ impl Lane {
         }
     }
 
-    fn note_live(&mut self, stripe: Stripe, entry: Entry) {
-        let at = self.at;
+    fn note_live(&mut self, spread: &mut Spread, entry: Entry) {
         let Entry { block, place, crc, .. } = entry;
-        let Some(chunk) = stripe.chunk_on(at.segment, at.slot, place.device()) else { return };
-        let byte = (place.byte() - self.layout.lba(at) * SECTOR as u64) as u32;
+        let Some(chunk) = spread.chunk_on(place.device()) else { return };
+        let byte = (place.byte() - spread.begin) as u32;
         self.live.push(Live { block, place, crc, chunk, byte, state: Checked::No });
     }
 }

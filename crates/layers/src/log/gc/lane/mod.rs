@@ -9,6 +9,7 @@ mod chunks;
 mod copy;
 mod faults;
 mod find_valid;
+mod lanes;
 mod rebuild;
 
 use alloc::vec::Vec;
@@ -24,6 +25,7 @@ use crate::log::ops::{Cx, Op};
 use crate::log::stripe::Stripe;
 use chunks::Chunks;
 use copy::Batch;
+pub use lanes::{Lanes, Set};
 use rebuild::Mend;
 
 /// With less room for outputs, chunks are not read.
@@ -46,6 +48,40 @@ enum Phase {
     Moving,
     /// A chunk is made from the others; see [`rebuild`].
     Mending(Mend),
+}
+
+/// What comes next in a phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// A row.
+    Idle,
+    /// The head.
+    Head,
+    /// More of what is live.
+    Sifting,
+    /// Reads of chunks.
+    ToRead,
+    /// The ends of these.
+    Reading,
+    /// More records.
+    Moving,
+    /// More of the chunk that is made.
+    Mending,
+}
+
+impl Phase {
+    #[inline]
+    fn kind(self) -> Kind {
+        match self {
+            Phase::Idle => Kind::Idle,
+            Phase::Head => Kind::Head,
+            Phase::Sifting(_) => Kind::Sifting,
+            Phase::Reading { asked: false } => Kind::ToRead,
+            Phase::Reading { asked: true } => Kind::Reading,
+            Phase::Moving => Kind::Moving,
+            Phase::Mending(_) => Kind::Mending,
+        }
+    }
 }
 
 /// A live record of the row.
@@ -111,7 +147,7 @@ pub struct Lane {
 
 impl Lane {
     /// One without a row.
-    pub(super) fn new(number: u8, layout: &Layout) -> Self {
+    fn new(number: u8, layout: &Layout) -> Self {
         let entries = layout.head_entries(true);
         Lane {
             layout: *layout,
@@ -140,16 +176,6 @@ impl Lane {
         LANES as u64 * (u64::from(layout.head_pages(true)) * 4096 + entries * of_entry)
     }
 
-    /// Its number.
-    pub(super) fn number(&self) -> u8 {
-        self.number
-    }
-
-    /// The number of its row.
-    pub(super) fn seq(&self) -> u64 {
-        self.seq
-    }
-
     /// Goes on.
     ///
     /// # Panics
@@ -174,24 +200,14 @@ impl Lane {
     }
 
     /// Whether it has no row.
-    pub(super) fn is_idle(&self) -> bool {
+    fn is_idle(&self) -> bool {
         self.phase == Phase::Idle
     }
 
-    /// Whether it has a row whose head counts.
-    pub(super) fn has_row(&self) -> bool {
-        !matches!(self.phase, Phase::Idle | Phase::Head)
-    }
-
     /// Whether its last records are on their way to a row.
-    pub(super) fn has_all_on_its_way(&self) -> bool {
+    fn has_all_on_its_way(&self) -> bool {
         let sent = self.outstanding > 0 && self.cursor == self.live.len();
         self.is_moving() && sent && !self.chunks.any_bad()
-    }
-
-    /// Whether it is being found out what of its row is live.
-    pub(super) fn is_sifting(&self) -> bool {
-        matches!(self.phase, Phase::Sifting(_))
     }
 
     /// Whether nothing of its row is live.
@@ -200,12 +216,12 @@ impl Lane {
     }
 
     /// Whether its records are moved, or wait for that.
-    pub(super) fn is_moving(&self) -> bool {
+    fn is_moving(&self) -> bool {
         self.phase == Phase::Moving
     }
 
     /// The slot of its row, if it has one.
-    pub(super) fn slot(&self) -> Option<u32> {
+    fn slot(&self) -> Option<u32> {
         (!self.is_idle()).then_some(self.at.slot)
     }
 
@@ -217,17 +233,12 @@ impl Lane {
 
 impl Lane {
     /// Takes the row at `at`, whose head comes into the buffer.
-    pub(super) fn begin(&mut self, at: At) -> MetaBuf {
+    fn begin(&mut self, at: At) -> MetaBuf {
         self.go(Phase::Head);
         self.at = at;
         self.live.clear();
         (self.was_salvaged, self.parity) = (false, None);
         self.head.take().expect("the head's buffer is here")
-    }
-
-    /// Where its row begins, or would.
-    pub(super) fn at(&self) -> At {
-        self.at
     }
 
     /// The buffer of the head is back; whether it came without an error.
@@ -255,7 +266,7 @@ impl Lane {
     }
 
     /// The head of the row is here, and counts.
-    pub(super) fn sift_from(&mut self, head: &Head, stripe: Stripe) {
+    fn sift_from(&mut self, head: &Head, stripe: Stripe) {
         assert!(self.head().is_some(), "a head that counts has come");
         (self.seq, self.entries) = (head.seq, head.entries);
         self.chunks = Chunks::new(u32::from(head.chunks).min(stripe.width()));
@@ -263,14 +274,14 @@ impl Lane {
     }
 
     /// Nothing of the row is left to be moved: the bytes that were.
-    pub(super) fn end(&mut self, with: &mut Needs) -> u64 {
+    fn end(&mut self, with: &mut Needs) -> u64 {
         self.end_keep(with);
         self.go(Phase::Idle);
         self.live.iter().map(|live| u64::from(live.place.len())).sum()
     }
 
     /// The next step with the row's chunks, unless records are moved.
-    pub(super) fn pump(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
+    fn pump(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
         match self.phase {
             Phase::Reading { asked: false } => self.read_chunks(with, cx),
             Phase::Mending(mend) => self.pump_mend(mend, with, cx),
@@ -339,7 +350,7 @@ impl Lane {
     }
 
     /// A chunk was read.
-    pub fn read_done(&mut self, chunk: u8, command: Command, result: Ended, with: &mut Needs) {
+    fn read_done(&mut self, chunk: u8, command: Command, result: Ended, with: &mut Needs) {
         let Command::Read { into: Target::Data(view), .. } = command else {
             unreachable!("a chunk comes back")
         };
@@ -416,6 +427,6 @@ mod tests {
         it.has_head(buf, true);
         assert!(it.head().is_some_and(|(_, well)| well));
         it.go(Phase::Idle);
-        assert_eq!((it.slot(), it.number(), it.head().is_none()), (None, 3, true));
+        assert_eq!((it.slot(), it.number, it.head().is_none()), (None, 3, true));
     }
 }

@@ -38,7 +38,7 @@ enum Stage {
 
 impl Lane {
     /// Begins to make a bad chunk from the others when nothing else can be done with the row.
-    pub fn mend_next(&mut self, with: &mut Needs) -> bool {
+    pub(super) fn mend_next(&mut self, with: &mut Needs) -> bool {
         if self.outstanding > 0 || self.cursor < self.live.len() {
             return false;
         }
@@ -161,7 +161,7 @@ impl Lane {
     }
 
     /// The parity was read, or more is in the sum.
-    pub fn sum_done(&mut self, command: Command, result: Ended, with: &mut Needs) {
+    pub(super) fn sum_done(&mut self, command: Command, result: Ended, with: &mut Needs) {
         self.outstanding -= 1;
         match (command, self.phase) {
             (Command::Read { into: Target::Data(view), .. }, Phase::Mending(mend)) => {

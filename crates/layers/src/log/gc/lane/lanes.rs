@@ -1,0 +1,322 @@
+//! All lanes: which are in which phase, and in which order their rows lie in the victim.
+//!
+//! A round asks this several times and mostly finds nothing to be done, so it is known without a
+//! look at each lane.
+//!
+//! Invariants
+//! - A phase changes only through here, and each lane is in the set of its kind of phase.
+//! - The lanes whose rows count are in the order of their rows.
+
+use alloc::vec::Vec;
+
+use hostftl_core::{Command, MetaBuf};
+use hostftl_format::log::Head;
+
+use crate::kit::shell::Ended;
+use crate::log::gc::Needs;
+use crate::log::gc::lane::{Kind, Lane};
+use crate::log::layout::{At, LANES, Layout};
+use crate::log::ops::Cx;
+use crate::log::stripe::Stripe;
+
+/// How many kinds of phases there are.
+const KINDS: usize = Kind::Mending as usize + 1;
+
+/// Some lanes, as a set of bits; it hands their numbers out in order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Set(u8);
+
+impl Set {
+    const ALL: Set = Set(u8::MAX);
+
+    /// The set with one more.
+    #[must_use]
+    pub fn with(self, lane: u8) -> Set {
+        Set(self.0 | 1 << lane)
+    }
+
+    /// Whether a lane is one of them.
+    #[inline]
+    fn has(self, lane: u8) -> bool {
+        self.0 >> lane & 1 == 1
+    }
+
+    fn without(self, lane: u8) -> Set {
+        Set(self.0 & !(1 << lane))
+    }
+}
+
+impl Iterator for Set {
+    type Item = u8;
+
+    #[inline]
+    fn next(&mut self) -> Option<u8> {
+        let first = self.0.trailing_zeros() as u8;
+        self.0 &= self.0.checked_sub(1)?;
+        Some(first)
+    }
+}
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Lanes {
+    lanes: Vec<Lane>,
+    /// Those in each kind of phase.
+    kinds: [Set; KINDS],
+    /// Those whose rows count, in the order of their rows, and how many.
+    order: [u8; LANES],
+    count: usize,
+}
+
+impl Lanes {
+    /// None has a row.
+    pub fn new(layout: &Layout) -> Self {
+        const { assert!(LANES == u8::BITS as usize, "a set has a bit for each") };
+        let mut kinds = [Set::default(); KINDS];
+        kinds[Kind::Idle as usize] = Set::ALL;
+        let lanes = (0..LANES as u8).map(|number| Lane::new(number, layout)).collect();
+        Lanes { lanes, kinds, order: [0; LANES], count: 0 }
+    }
+
+    #[inline]
+    fn of(&self, lane: u8) -> &Lane {
+        &self.lanes[usize::from(lane)]
+    }
+
+    /// A lane, of which records are moved.
+    #[inline]
+    pub fn lane(&mut self, lane: u8) -> &mut Lane {
+        &mut self.lanes[usize::from(lane)]
+    }
+
+    #[inline]
+    fn are_in(&self, kind: Kind) -> Set {
+        self.kinds[kind as usize]
+    }
+
+    /// Does something with a lane that may change its phase.
+    #[inline]
+    fn change<T>(&mut self, lane: u8, act: impl FnOnce(&mut Lane) -> T) -> T {
+        let it = &mut self.lanes[usize::from(lane)];
+        let was = it.phase.kind();
+        let result = act(it);
+        let is = it.phase.kind();
+        if is != was {
+            self.kinds[was as usize] = self.are_in(was).without(lane);
+            self.kinds[is as usize] = self.are_in(is).with(lane);
+        }
+        result
+    }
+
+    /// Where the row of a lane begins, or would.
+    pub fn at(&self, lane: u8) -> At {
+        self.of(lane).at
+    }
+
+    /// Whether none has a row.
+    #[inline]
+    pub fn are_idle(&self) -> bool {
+        self.are_in(Kind::Idle) == Set::ALL
+    }
+
+    /// The first that has no row, and whether there are more.
+    #[inline]
+    pub fn idle(&self) -> Option<(u8, bool)> {
+        let mut idle = self.are_in(Kind::Idle);
+        let first = idle.next()?;
+        Some((first, idle.next().is_some()))
+    }
+
+    /// Those whose heads have come, and do not count yet.
+    pub fn heads(&self) -> impl Iterator<Item = u8> {
+        self.are_in(Kind::Head).filter(|lane| self.head(*lane).is_some())
+    }
+
+    /// The head of a lane that has come, and does not count yet; whether it came without an error.
+    #[inline]
+    pub fn head(&self, lane: u8) -> Option<(&MetaBuf, bool)> {
+        self.of(lane).head()
+    }
+
+    /// Those whose records are moved, or wait for that.
+    pub fn moving(&self) -> Set {
+        self.are_in(Kind::Moving)
+    }
+
+    /// The slots of the rows that lanes have.
+    pub fn slots(&self) -> impl Iterator<Item = u32> {
+        self.lanes.iter().filter_map(Lane::slot)
+    }
+
+    /// Those whose rows count, in the order of their rows.
+    #[inline]
+    fn in_order(&self) -> impl Iterator<Item = u8> {
+        self.order[..self.count].iter().copied()
+    }
+
+    /// The first in the order of rows of which it is found out what is live.
+    #[inline]
+    pub fn sifting(&self) -> Option<u8> {
+        let sifting = self.are_in(Kind::Sifting);
+        if sifting == Set::default() {
+            return None;
+        }
+        self.in_order().find(|lane| sifting.has(*lane))
+    }
+
+    /// The lane whose records are moved next: of the first row of which not all is on its way, or,
+    /// unless that is so `in_order`, of any that can be moved at once.
+    #[inline]
+    pub fn mover(&self, in_order: bool) -> Option<u8> {
+        let may = |lane: &&Lane| !lane.has_all_on_its_way() && (in_order || lane.may_move());
+        let first = self.in_order().map(|lane| self.of(lane)).find(may)?;
+        first.is_moving().then_some(first.number)
+    }
+}
+
+impl Lanes {
+    /// As [`Lane::begin`].
+    pub(in crate::log::gc) fn begin(&mut self, lane: u8, at: At) -> MetaBuf {
+        self.change(lane, |it| it.begin(at))
+    }
+
+    /// As [`Lane::sift_from`]; the row is the last of those that count.
+    pub(in crate::log::gc) fn sift_from(&mut self, lane: u8, head: &Head, stripe: Stripe) {
+        let last = self.in_order().last();
+        let follows = last.is_none_or(|last| self.of(last).seq < head.seq);
+        assert!(follows, "rows count in their order");
+        self.order[self.count] = lane;
+        self.count += 1;
+        self.change(lane, |it| it.sift_from(head, stripe));
+    }
+
+    /// As [`Lane::sift`].
+    pub(in crate::log::gc) fn sift(&mut self, lane: u8, with: &mut Needs, cx: &mut Cx) -> bool {
+        self.change(lane, |it| it.sift(with, cx))
+    }
+
+    /// Reads the chunks of a row that have anything live, or makes one from the others.
+    #[inline]
+    pub(in crate::log::gc) fn pump(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
+        let to_read = self.are_in(Kind::ToRead);
+        let mut left = Set(to_read.0 | self.are_in(Kind::Mending).0);
+        left.any(|lane| self.change(lane, |it| it.pump(with, cx)))
+    }
+
+    /// As [`Lane::end`].
+    pub(in crate::log::gc) fn end(&mut self, lane: u8, with: &mut Needs) -> u64 {
+        self.leave_order(lane);
+        self.change(lane, |it| it.end(with))
+    }
+
+    fn leave_order(&mut self, lane: u8) {
+        let at = self.in_order().position(|it| it == lane);
+        let is_head = self.are_in(Kind::Head).has(lane);
+        assert!(at.is_none() == is_head, "a row counts when its head does");
+        if let Some(at) = at {
+            self.order[at..self.count].rotate_left(1);
+            self.count -= 1;
+        }
+    }
+
+    /// As [`Lane::mend_next`].
+    pub fn mend_next(&mut self, lane: u8, with: &mut Needs) -> bool {
+        self.change(lane, |it| it.mend_next(with))
+    }
+
+    /// As [`Lane::read_done`].
+    pub fn read_done(
+        &mut self,
+        (lane, chunk): (u8, u8),
+        command: Command,
+        result: Ended,
+        with: &mut Needs,
+    ) {
+        self.change(lane, |it| it.read_done(chunk, command, result, with));
+    }
+
+    /// As [`Lane::sum_done`].
+    pub fn sum_done(&mut self, lane: u8, command: Command, result: Ended, with: &mut Needs) {
+        self.change(lane, |it| it.sum_done(command, result, with));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::gc::lane::Phase;
+
+    fn head(seq: u64) -> Head {
+        Head {
+            seq,
+            durable: 0,
+            journal: 0,
+            epoch: 0,
+            next: 0,
+            entries: 0,
+            first_sectors: 0,
+            last_sectors: 0,
+            chunks: 1,
+            stream: 0,
+            members: 0b11,
+            next_members: 0b11,
+            lacking: 0,
+        }
+    }
+
+    /// Lanes of which the first have rows whose heads have come.
+    fn with_heads(count: u8) -> Lanes {
+        let mut it = Lanes::new(&Layout::example(2));
+        for lane in 0..count {
+            let buf = it.begin(lane, At::default());
+            it.lane(lane).has_head(buf, true);
+        }
+        it
+    }
+
+    fn sift(it: &mut Lanes, lane: u8, seq: u64) {
+        it.sift_from(lane, &head(seq), Stripe::new(0b11, true));
+    }
+
+    fn go(it: &mut Lanes, lane: u8, phases: &[Phase]) {
+        phases.iter().for_each(|phase| it.change(lane, |lane| lane.go(*phase)));
+    }
+
+    const READ: [Phase; 3] =
+        [Phase::Reading { asked: false }, Phase::Reading { asked: true }, Phase::Moving];
+
+    #[test]
+    fn each_lane_is_where_its_phase_says() {
+        let mut it = with_heads(7);
+        assert_eq!((it.idle(), it.are_idle()), (Some((7, false)), false));
+        sift(&mut it, 4, 1);
+        assert!(it.heads().eq([0, 1, 2, 3, 5, 6]) && it.sifting() == Some(4));
+        go(&mut it, 4, &READ);
+        assert!(it.sifting().is_none() && it.moving().eq([4]) && it.slots().count() == 7);
+        it.leave_order(4);
+        go(&mut it, 4, &[Phase::Idle]);
+        assert_eq!((it.idle(), it.moving().count()), (Some((4, true)), 0));
+    }
+
+    #[test]
+    fn rows_are_sifted_and_moved_in_their_order_not_that_of_their_lanes() {
+        let mut it = with_heads(3);
+        [(2, 7), (0, 8), (1, 9)].iter().for_each(|(lane, seq)| sift(&mut it, *lane, *seq));
+        assert_eq!(it.sifting(), Some(2));
+        go(&mut it, 0, &READ);
+        assert_eq!((it.sifting(), it.mover(true), it.mover(false)), (Some(2), None, Some(0)));
+        go(&mut it, 2, &READ);
+        assert_eq!((it.sifting(), it.mover(true), it.mover(false)), (Some(1), Some(2), Some(2)));
+        it.leave_order(2);
+        go(&mut it, 2, &[Phase::Idle]);
+        assert_eq!(it.mover(true), Some(0));
+    }
+
+    #[test]
+    #[should_panic(expected = "in their order")]
+    fn a_row_before_the_last_does_not_count_any_more() {
+        let mut it = with_heads(2);
+        sift(&mut it, 0, 8);
+        sift(&mut it, 1, 7);
+    }
+}
