@@ -94,6 +94,14 @@ fn log_gives_up_a_collection_that_gains_nothing() {
     assert!(report.requests > 10_000, "{} requests", report.requests);
 }
 
+/// Lost devices are replaced while a volume is served, and come back to it.
+#[test]
+fn log_takes_devices_while_it_is_served() {
+    let replaced = ("lost device replaced while it was served", 1);
+    let returned = ("lost device came back while it was served", 1);
+    passes_where(LayerKind::Log, 100, &[replaced, returned, ("replacement believed", 2)]);
+}
+
 /// One of four devices was lost, the others were full, and collection gained little: what the host
 /// wrote was refused, although it has room.
 #[test]
