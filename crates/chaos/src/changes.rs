@@ -18,6 +18,8 @@ use crate::world::World;
 
 /// Sets the choices of a seed here apart from all others.
 const SALT: u64 = 0x6368_616e_6765;
+/// The same of those that are replaced while a volume is served.
+const LIVE: u64 = 0x6c69_7665_6e65_7773;
 /// A stack does not become wider than this.
 const WIDEST: u32 = 6;
 /// Larger devices are left as they are: each sector takes memory.
@@ -25,7 +27,9 @@ const LARGEST: u64 = 1 << 15;
 
 /// Chooses whether devices come and leave in a seed.
 pub fn choose(seed: u64, layer: LayerKind, swarm: &mut Swarm) {
-    swarm.changes = layer.registration().promises.changes && Dice::new(seed, SALT).chance(500);
+    let can = layer.registration().promises.changes();
+    swarm.changes = can && Dice::new(seed, SALT).chance(500);
+    swarm.live_changes = can && Dice::new(seed, LIVE).chance(300);
 }
 
 impl World {

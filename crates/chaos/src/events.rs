@@ -78,6 +78,8 @@ events! {
     Protected "protected without a spare" "",
     SecondLoss "second device lost after that" "",
     Replaced "lost device replaced" "",
+    ReplacedLive "lost device replaced while it was served" "",
+    CameBackLive "lost device came back while it was served" "",
     Joined "replacement believed" "",
     CameBack "lost device came back with what it had" "",
     Added "device added" "",

@@ -76,6 +76,15 @@ impl Fate {
         self.hang_at = u64::MAX;
     }
 
+    /// The power is cut now, if it is to be in this life: whether it is.
+    pub fn cut_now(&mut self, steps: u64) -> bool {
+        let is_cut = self.cut_at < u64::MAX;
+        if is_cut {
+            self.cut_at = steps;
+        }
+        is_cut
+    }
+
     /// Whether the power is cut after so many steps.
     pub fn is_cut(&self, steps: u64) -> bool {
         steps >= self.cut_at

@@ -63,6 +63,12 @@ impl Flights {
         !self.hung.is_empty()
     }
 
+    /// Whether a command to a device has not ended.
+    pub fn any_to(&self, device: u8) -> bool {
+        let of_it = |flight: &Flight| flight.command.device() == Some(device);
+        self.going.iter().chain(&self.hung).any(of_it)
+    }
+
     /// Whether a token is used.
     pub fn has(&self, token: Token) -> bool {
         self.going.iter().chain(&self.hung).any(|other| other.token == token)

@@ -4,9 +4,10 @@
 //! Invariant: the victim fails only while the layer says that it can do without it, or since it has
 //! failed already. Earlier victims never come back.
 
-use hostftl_core::{BLOCK, Gauges, HostError, Layer};
+use hostftl_core::{BLOCK, Gauges, HostError, Layer, MetaBuf, SECTOR, Verb};
 use hostftl_layers::{AnyLayer, Mode};
 
+use crate::disk::Survival;
 use crate::events::Named;
 use crate::fate::Fate;
 use crate::workload::Kind;
@@ -37,21 +38,86 @@ impl World {
                 continue;
             }
             if self.config.members.fresh >> device & 1 == 0 && self.dice.chance(250) {
-                self.config.members.returning &= !(1 << device);
-                let (size, swarm) = (self.infos[device as usize].sectors, &self.swarm);
-                let disk = &mut self.machine.disks[device as usize];
-                disk.reset(size, swarm.volatile, swarm.destage, None);
-                self.config.members.fresh |= 1 << device;
-                self.config.members.leaving &= !(1 << device);
-                self.buried &= !(1 << device);
-                self.gone &= device != u32::from(victim);
-                self.secure = false;
+                self.put_new(device as u8);
                 self.tallies.note(Named::Replaced);
-                if self.trace {
-                    eprintln!("{} device {device} is replaced", self.steps);
-                }
             }
         }
+    }
+
+    /// Another device, which holds nothing, is in the place of one that is lost: the superblocks
+    /// say so.
+    fn put_new(&mut self, device: u8) {
+        let (bit, at) = (1 << device, usize::from(device));
+        let (size, swarm) = (self.infos[at].sectors, &self.swarm);
+        self.machine.disks[at].reset(size, swarm.volatile, swarm.destage, None);
+        let members = &mut self.config.members;
+        (members.fresh, members.returning) = (members.fresh | bit, members.returning & !bit);
+        members.leaving &= !bit;
+        self.buried &= !bit;
+        self.gone &= self.swarm.victim != Some(device);
+        self.secure = false;
+        if self.trace {
+            eprintln!("{} device {device} is replaced", self.steps);
+        }
+    }
+
+    /// The lost device that may be replaced while the volume is served; none while commands to it
+    /// are under way.
+    pub(crate) fn choose_to_replace(
+        &mut self,
+        layer: &AnyLayer,
+        is_busy: impl Fn(u8) -> bool,
+    ) -> Option<u8> {
+        let may = self.swarm.live_changes && self.segments.is_none();
+        let lost = layer.lost_devices() & !(self.config.members.gone | layer.fresh_devices());
+        let lost = (0..self.swarm.devices as u8).find(|device| lost >> device & 1 == 1)?;
+        (may && !is_busy(lost) && self.dice.chance(20)).then_some(lost)
+    }
+
+    /// A device comes in the place of one that a layer has lost that goes on: another, which holds
+    /// nothing, or the same, with what it had. It may die again. What the layer is to be told.
+    pub(crate) fn put_live(&mut self, device: u8, fate: &mut Fate) -> Verb {
+        let comes_back = self.swarm.victim == Some(device) && self.dice.chance(400);
+        let verb = if comes_back { self.put_back(device) } else { self.put_new_live(device) };
+        self.config.members.missing &= !(1 << device);
+        if self.swarm.victim == Some(device) {
+            fate.choose_for_next_victim(&mut self.dice);
+        }
+        verb
+    }
+
+    fn put_new_live(&mut self, device: u8) -> Verb {
+        self.put_new(device);
+        let at = usize::from(device);
+        // What is durable there, is so from now on.
+        for epochs in [&mut self.epochs, &mut self.known] {
+            epochs.get_mut(at).into_iter().for_each(|epoch| *epoch = 0);
+        }
+        self.tallies.note(Named::ReplacedLive);
+        Verb::Replaced { device, discard: self.infos[at].discard }
+    }
+
+    /// It may have been without power, and may lack what it had not made durable.
+    fn put_back(&mut self, device: u8) -> Verb {
+        let (bit, at) = (1 << device, usize::from(device));
+        let survival = if self.dice.chance(500) { Survival::Everything } else { Survival::Nothing };
+        self.machine.disks[at].cut(survival, &mut self.dice);
+        self.config.members.fresh |= bit;
+        self.config.members.returning |= bit;
+        (self.gone, self.secure) = (false, false);
+        self.tallies.note(Named::CameBackLive);
+        let disk = &self.machine.disks[at];
+        let mut read = |lba: u64, buf: &mut MetaBuf| {
+            let sectors = (buf.pages().len() * BLOCK / SECTOR) as u32;
+            let bytes = disk.read(lba, sectors);
+            let pages = buf.pages_mut().iter_mut().zip(bytes.unwrap_or(&[]).chunks(BLOCK));
+            pages.for_each(|(page, bytes)| page.0.copy_from_slice(bytes));
+            bytes.is_some()
+        };
+        let last_on =
+            self.config.kind.registration().promises.last_on.expect("members of it change");
+        let has = last_on(&self.config, &self.infos, device, &mut read);
+        Verb::Returned { device, has: has.expect("it was planned on these devices") }
     }
 
     /// A root is durable: whoever it lets everybody believe is not fresh any more.

@@ -161,6 +161,8 @@ pub struct Swarm {
     pub verbs: u32,
     /// Whether devices come and leave.
     pub changes: bool,
+    /// Whether lost devices are replaced while the volume is served.
+    pub live_changes: bool,
     /// What else may go wrong.
     pub faults: Faults,
 }
@@ -264,6 +266,7 @@ impl Swarm {
             also: false,
             verbs: 0,
             changes: false,
+            live_changes: false,
             faults,
         };
         if choices.stacks_flushes && swarm.stacked {

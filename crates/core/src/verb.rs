@@ -5,14 +5,31 @@
 pub enum Verb {
     /// Do without a device from now on, as if it had failed.
     Offline(u8),
-    /// Take a device back that was done without.
-    Online(u8),
+    /// A device is back that was done without, with what it had: make what it lacks.
+    Returned {
+        /// The index.
+        device: u8,
+        /// The last of what the layer wrote that the device has for sure, as the registration of
+        /// the layer tells it; 0 when that is nothing.
+        has: u64,
+    },
     /// Move what lies on a device elsewhere, then do without it.
     Remove(u8),
     /// Whether that would be taken: nothing is begun.
     MayRemove(u8),
     /// Leave off what was begun with a device.
     Cancel(u8),
+    /// Another device, which holds nothing, came in the place of one that is done without: make
+    /// what it lacks.
+    Replaced {
+        /// The index, which stays the same.
+        device: u8,
+        /// Whether the new device gains from knowing what is free.
+        discard: bool,
+    },
+    /// Whether another device may come in the place of this one: nothing is begun.
+    /// [`Answer::WasSo`] when the one that is there has to be done without first.
+    MayReplace(u8),
     /// Read and check everything that is live.
     Scrub(Scrub),
     /// Another value of a parameter.
@@ -128,7 +145,7 @@ impl Verb {
     pub fn to_numbers(self) -> [u64; 3] {
         match self {
             Verb::Offline(device) => [0, device.into(), 0],
-            Verb::Online(device) => [1, device.into(), 0],
+            Verb::Returned { device, has } => [1, device.into(), has],
             Verb::Remove(device) => [2, device.into(), 0],
             Verb::Cancel(device) => [3, device.into(), 0],
             Verb::Scrub(Scrub::Start(place)) => [4, 0, place],
@@ -136,6 +153,8 @@ impl Verb {
             Verb::Scrub(Scrub::Resume) => [4, 2, 0],
             Verb::Scrub(Scrub::Stop) => [4, 3, 0],
             Verb::MayRemove(device) => [6, device.into(), 0],
+            Verb::Replaced { device, discard } => [7, device.into(), discard.into()],
+            Verb::MayReplace(device) => [8, device.into(), 0],
             Verb::Set(Setting::RebuildShare(percent)) => [5, 0, percent.into()],
             Verb::Set(Setting::Gc(policy)) => [5, 1, policy.into()],
         }
@@ -146,7 +165,7 @@ impl Verb {
         let (device, small) = (u8::try_from(which), u16::try_from(value));
         let found = match (verb, which) {
             (0, _) => Verb::Offline(device.ok()?),
-            (1, _) => Verb::Online(device.ok()?),
+            (1, _) => Verb::Returned { device: device.ok()?, has: value },
             (2, _) => Verb::Remove(device.ok()?),
             (3, _) => Verb::Cancel(device.ok()?),
             (4, 0) => Verb::Scrub(Scrub::Start(value)),
@@ -155,6 +174,8 @@ impl Verb {
             (4, 3) => Verb::Scrub(Scrub::Stop),
             (5, 0) => Verb::Set(Setting::RebuildShare(u8::try_from(value).ok()?)),
             (6, _) => Verb::MayRemove(device.ok()?),
+            (7, _) => Verb::Replaced { device: device.ok()?, discard: value == 1 },
+            (8, _) => Verb::MayReplace(device.ok()?),
             (5, 1) => Verb::Set(Setting::Gc(small.ok()?)),
             _ => return None,
         };
@@ -170,10 +191,13 @@ mod tests {
     fn a_verb_is_its_numbers() {
         let verbs = [
             Verb::Offline(3),
-            Verb::Online(15),
+            Verb::Returned { device: 15, has: 1 << 50 },
             Verb::Remove(0),
             Verb::Cancel(1),
             Verb::MayRemove(7),
+            Verb::Replaced { device: 2, discard: true },
+            Verb::Replaced { device: 0, discard: false },
+            Verb::MayReplace(3),
             Verb::Scrub(Scrub::Start(1 << 40)),
             Verb::Scrub(Scrub::Pause),
             Verb::Scrub(Scrub::Resume),
@@ -184,7 +208,9 @@ mod tests {
         for verb in verbs {
             assert_eq!(Verb::from_numbers(verb.to_numbers()), Some(verb));
         }
-        for wrong in [[7, 0, 0], [4, 4, 0], [0, 256, 0], [0, 1, 1], [5, 0, 256], [4, 1, 1]] {
+        for wrong in
+            [[9, 0, 0], [7, 0, 2], [4, 4, 0], [0, 256, 0], [0, 1, 1], [5, 0, 256], [4, 1, 1]]
+        {
             assert_eq!(Verb::from_numbers(wrong), None, "{wrong:?}");
         }
     }

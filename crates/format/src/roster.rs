@@ -203,6 +203,11 @@ impl Roster {
         self.target.map_or(0, |target| target.missing)
     }
 
+    /// What all say when nothing is left to be written; none of a volume without superblocks.
+    pub fn target(&self) -> Option<Superblock> {
+        self.target
+    }
+
     /// Whether something may be promised to a host while the layer does without `lost`.
     pub fn may_promise(&self, lost: u16) -> bool {
         if planted(Bug::LossAfterFlush) {

@@ -346,6 +346,23 @@ impl<L: Layer> Driver<L> {
         answer
     }
 
+    /// Puts another device, whose window is set and which is not zoned, in the place of one that
+    /// the layer does without and to which no command is under way; that. The layer has to be told
+    /// next, by [`Verb::Replaced`].
+    ///
+    /// # Errors
+    /// When a command is under way, or the system gives no threads; nothing was changed then.
+    pub fn replace(&mut self, index: u8, device: Device) -> Result<Device, IoError> {
+        let lost = self.layer.lost_devices();
+        assert!(lost >> index & 1 == 1, "the layer does without the device before");
+        self.world.replace(index.into(), device)
+    }
+
+    /// Whether a command to a device is under way.
+    pub fn is_busy(&self, index: u8) -> bool {
+        self.world.under_way(index.into()) > 0
+    }
+
     /// Requests that are not answered yet.
     fn waiting(&self) -> u64 {
         self.world.stats.requests_in - self.world.stats.requests_out

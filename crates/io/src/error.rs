@@ -77,6 +77,19 @@ pub enum IoError {
         /// Their names, each with a count of commands.
         devices: String,
     },
+    /// A device was to come in the place of one that has commands yet.
+    #[error(
+        "{name} can't take the place of {old} yet, which has {under_way} commands that never \
+         ended: try again, or stop the volume first"
+    )]
+    Unended {
+        /// The device that comes.
+        name: String,
+        /// The one that goes.
+        old: String,
+        /// Its commands.
+        under_way: usize,
+    },
     /// The layer waits for nothing and does not go on: a bug.
     #[error("the layer stalled while {0}: please report this")]
     Stalled(&'static str),

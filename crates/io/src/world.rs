@@ -28,13 +28,13 @@ use crate::stats::{DeviceStats, Stats};
 use crate::transfer::{self, Call, Transfer};
 use crate::waker::Waker;
 use crate::zoned::Keeper;
+use lanes::{threads, threads_for};
 
+mod lanes;
 mod zoned;
 
-/// The most threads that compute, and those for each device where io_uring does not do the
-/// transfers.
+/// The most threads that compute.
 const THREADS: usize = 2;
-const THREADS_OF_DEVICE: usize = 8;
 /// How long to wait at the end for commands that the layer has given up, or did not wait for.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// So much short work is lent to the workers; the driver does what they have not begun when nothing
@@ -84,16 +84,15 @@ impl World {
                 Err(error) => (None, Some(error)),
             },
         };
-        let threads = |count: usize| Pool::new(count, waker.clone()).map_err(IoError::Start);
+        let threads = |count: usize| threads(count, &waker);
         // One processor is the driver's.
         let others = std::thread::available_parallelism().map_or(1, |all| all.get() - 1);
         let pool = threads(others.clamp(1, THREADS))?;
         let placed: Vec<_> = devices.iter().map(Placed::of).collect();
-        let lane = |(device, placed): (&Device, &Option<_>)| {
-            let calls = placed.is_some() || ring.is_none() && device.fd() != transfer::NO_FILE;
-            threads(if calls { THREADS_OF_DEVICE } else { 0 })
+        let calls = |(device, placed): (&Device, &Option<_>)| {
+            threads(threads_for(device, placed.is_some(), ring.is_some()))
         };
-        let lanes = devices.iter().zip(&placed).map(lane).collect::<Result<_, _>>()?;
+        let lanes = devices.iter().zip(&placed).map(calls).collect::<Result<_, _>>()?;
         let stats =
             Stats { devices: vec![DeviceStats::default(); devices.len()], ..Stats::default() };
         let (flights, free) = (Vec::new(), Vec::new());
@@ -413,17 +412,6 @@ impl World {
             }
         }
         true
-    }
-
-    /// The devices that still have commands, each with how many.
-    pub fn unanswered(&self) -> Vec<(&str, usize)> {
-        let count = |device: usize| {
-            let on =
-                |flight: &&(Token, Command)| flight.1.device().map(usize::from) == Some(device);
-            self.flights.iter().flatten().filter(on).count()
-        };
-        let names = self.devices.iter().map(Device::name).enumerate();
-        names.map(|(index, name)| (name, count(index))).filter(|(_, count)| *count > 0).collect()
     }
 }
 

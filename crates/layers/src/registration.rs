@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt::{self, Debug};
 
-use hostftl_core::{DeviceInfo, Layer, Payload};
+use hostftl_core::{DeviceInfo, Layer, MetaBuf, Payload};
 
 use crate::about::About;
 use crate::chaos::Chaos;
@@ -57,6 +57,16 @@ impl fmt::Display for Devices {
     }
 }
 
+/// Finds the last of what a layer wrote that a device has for sure, for [`hostftl_core::Verb`]:
+/// the function that it is given reads pages of the device from a sector on, and says whether they
+/// could be read.
+pub type LastOn = fn(
+    &LayerConfig,
+    &[DeviceInfo],
+    u8,
+    &mut dyn FnMut(u64, &mut MetaBuf) -> bool,
+) -> Result<u64, PlanError>;
+
 /// What a layer promises beside its column of the matrix in docs/SEMANTICS.md.
 #[derive(Debug)]
 pub struct Promises {
@@ -67,14 +77,20 @@ pub struct Promises {
     pub knows_lost: bool,
     /// Whether somebody hears why before a read of the host fails.
     pub tells_corrupt: bool,
-    /// Whether devices may come to a volume and leave it.
-    pub changes: bool,
+    /// What a device has that was done without and is back; none where devices neither come to a
+    /// volume nor leave it.
+    pub last_on: Option<LastOn>,
 }
 
 impl Promises {
+    /// Whether devices may come to a volume and leave it.
+    pub fn changes(&self) -> bool {
+        self.last_on.is_some()
+    }
+
     /// What a layer over one device promises.
     pub const USUAL: Promises =
-        Promises { does_without: |_| 0, knows_lost: false, tells_corrupt: false, changes: false };
+        Promises { does_without: |_| 0, knows_lost: false, tells_corrupt: false, last_on: None };
 }
 
 /// The function that makes a layer; see [`crate::AnyLayer::new`].

@@ -81,7 +81,7 @@ pub fn add(spec: &AddSpec) -> Result<Added, Error> {
     let taken = taken.collect::<Result<Vec<_>, _>>()?;
     let before = found.superblock;
     let born = if before.born == 0 { before.count } else { before.born };
-    let layer = as_members(layer, &found);
+    let layer = as_members(layer, found.missing(), &found.superblock);
     let fresh =
         (before.count..before.count + spec.new.len() as u8).fold(0, |set, at| set | 1 << at);
     let spare = if spec.spare { before.spare | fresh } else { before.spare };
@@ -121,7 +121,7 @@ pub fn add(spec: &AddSpec) -> Result<Added, Error> {
 
 /// Whether a volume may get so many devices more.
 fn may_grow(config: &Config, layer: &LayerConfig, more: usize) -> Result<(), String> {
-    if config.is_memory() || !layer.kind.registration().promises.changes {
+    if config.is_memory() || !layer.kind.registration().promises.changes() {
         return Err(format!(
             "layer {} of this volume keeps the devices that it was made with; only log takes more",
             layer.kind

@@ -136,11 +136,6 @@ impl Config {
         Ok(LayerConfig { uuid: *self.uuid.as_bytes(), deadline: DEADLINE, ..layer })
     }
 
-    /// The name of the layer, without its parameters.
-    pub(crate) fn layer_name(&self) -> &str {
-        self.layer.split(':').next().unwrap_or_default()
-    }
-
     /// The place of the device that is called so here, or has this number.
     ///
     /// # Errors

@@ -30,6 +30,7 @@ use crate::error::{Error, file};
 use crate::events::Event;
 use crate::operate::{Operator, Outcome, Wish};
 use crate::place;
+use crate::replace::{ReplaceSpec, Replaced};
 use crate::running::Live;
 use crate::status::Status;
 
@@ -58,7 +59,7 @@ pub struct Control {
 impl Control {
     /// Answers with the status of `live` until it is closed. The caller has the volume's lock, so a
     /// socket that is there and answers nothing is left over from a process that was killed.
-    pub fn listen(volume: Uuid, live: Live, operator: Operator) -> Result<Self, Error> {
+    pub fn listen(volume: Uuid, live: Live, operator: Arc<Operator>) -> Result<Self, Error> {
         place::prepare()?;
         let path = place::of(volume, "sock");
         if UnixStream::connect(&path).is_ok() {
@@ -74,7 +75,7 @@ impl Control {
         let listening = UnixStream::from(OwnedFd::from(again));
         let over = Arc::new(AtomicBool::new(false));
         let (ends, (says, thread)) = (over.clone(), channel());
-        let answer = move || answer(&listener, (&live, &operator), &ends, says);
+        let answer = move || answer(&listener, &(live, operator), &ends, says);
         let builder = thread::Builder::new().name("control".into());
         builder.spawn(answer).map_err(file(&path, "start the control thread"))?;
         Ok(Control { path, identity, over, listening, thread: Mutex::new(Some(thread)) })
@@ -102,7 +103,7 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
 /// Answers every question until it is over; `_alive` is dropped then.
 fn answer(
     listener: &UnixListener,
-    told: (&Live, &Operator),
+    told: &(Live, Arc<Operator>),
     over: &AtomicBool,
     _alive: Sender<()>,
 ) {
@@ -126,6 +127,8 @@ enum Question {
     Status,
     /// Somebody wants something: answered by what came of it, or by why nothing did.
     Wish(Wish),
+    /// Another device is to come in the place of one: answered the same, after as long as it takes.
+    Replace(ReplaceSpec),
 }
 
 /// What a reader is told.
@@ -138,7 +141,7 @@ pub struct Told {
 }
 
 /// Answers one question.
-fn reply(mut stream: UnixStream, (live, operator): (&Live, &Operator)) -> io::Result<()> {
+fn reply(mut stream: UnixStream, (live, operator): &(Live, Arc<Operator>)) -> io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut text = Vec::new();
@@ -147,26 +150,68 @@ fn reply(mut stream: UnixStream, (live, operator): (&Live, &Operator)) -> io::Re
         Question::Status => {
             serde_json::to_vec(&Told { status: live.status(), events: live.events() })?
         }
+        Question::Wish(wish @ Wish::Online(_)) => {
+            return aside(stream, operator.clone(), move |it| it.act(&wish));
+        }
         Question::Wish(wish) => serde_json::to_vec(&operator.act(&wish))?,
+        Question::Replace(spec) => {
+            return aside(stream, operator.clone(), move |it| it.replace(&spec));
+        }
     };
     stream.write_all(&answer)
+}
+
+/// Answers when something is done that takes long: others are answered meanwhile.
+fn aside<A: Serialize>(
+    mut stream: UnixStream,
+    operator: Arc<Operator>,
+    act: impl FnOnce(&Operator) -> A + Send + 'static,
+) -> io::Result<()> {
+    let run = move || -> io::Result<()> {
+        let answer = serde_json::to_vec(&act(&operator))?;
+        stream.write_all(&answer)
+    };
+    thread::Builder::new().name("operator".into()).spawn(run).map(drop)
 }
 
 /// What the process that serves a volume of this UUID tells, perhaps from another volume file;
 /// `None` when there is none.
 pub fn ask(volume: Uuid) -> Option<Told> {
-    put(volume, &Question::Status)
+    put(connect(volume)?, &Question::Status, Some(PATIENCE))
 }
 
 /// What the process that serves a volume of this UUID made of a wish, or why it made nothing of it;
 /// `None` when there is none.
 pub fn wish(volume: Uuid, wish: &Wish) -> Option<Result<Outcome, String>> {
-    put(volume, &Question::Wish(wish.clone()))
+    put(connect(volume)?, &Question::Wish(wish.clone()), Some(PATIENCE))
 }
 
-fn put<A: DeserializeOwned>(volume: Uuid, question: &Question) -> Option<A> {
-    let mut stream = UnixStream::connect(place::of(volume, "sock")).ok()?;
-    stream.set_read_timeout(Some(PATIENCE)).ok()?;
+/// The same of a device that is to come in the place of another, which may take long.
+pub fn replace(volume: Uuid, spec: &ReplaceSpec) -> Option<Result<Replaced, String>> {
+    put_long(volume, &Question::Replace(spec.clone()))
+}
+
+/// The same of a device that comes back.
+pub fn online(volume: Uuid, device: &str) -> Option<Result<Outcome, String>> {
+    put_long(volume, &Question::Wish(Wish::Online(device.into())))
+}
+
+fn put_long<A: DeserializeOwned>(volume: Uuid, question: &Question) -> Option<Result<A, String>> {
+    let stream = connect(volume)?;
+    let ended = "the process that serves the volume ended before it answered: type the same again";
+    Some(put(stream, question, None).unwrap_or_else(|| Err(ended.into())))
+}
+
+fn connect(volume: Uuid) -> Option<UnixStream> {
+    UnixStream::connect(place::of(volume, "sock")).ok()
+}
+
+fn put<A: DeserializeOwned>(
+    mut stream: UnixStream,
+    question: &Question,
+    patience: Option<Duration>,
+) -> Option<A> {
+    stream.set_read_timeout(patience).ok()?;
     stream.set_write_timeout(Some(PATIENCE)).ok()?;
     stream.write_all(&serde_json::to_vec(question).ok()?).ok()?;
     stream.shutdown(Shutdown::Write).ok()?;

@@ -53,6 +53,7 @@ pub(crate) fn copy(
         new: new.clone(),
         was_lost: false,
         copied: true,
+        served: false,
         notes,
     };
     if *new == old {
@@ -76,7 +77,7 @@ pub(crate) fn copy(
         return Ok(replaced(Vec::new()));
     }
     let notes = held.map(|held| format!("{new} held {held}")).into_iter().collect();
-    let layer = as_members(layer, &found);
+    let layer = as_members(layer, found.missing(), &found.superblock);
     let superblock = superblock(&said, found.superblock, &taken);
     let (mut roster, mut devices) = seat(found);
     clear(&taken)?;

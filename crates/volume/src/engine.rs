@@ -201,15 +201,20 @@ impl Engine {
     /// Why nothing was changed.
     pub fn operate(&self, verb: Verb) -> Result<Answer, Refusal> {
         let closed = Err(Refusal::Because("the volume is being closed"));
+        self.between(|driver, jobs| driver.operate(verb, jobs)).unwrap_or(closed)
+    }
+
+    /// Does something between two steps of the layer; none when the volume is being closed.
+    pub fn between<T>(&self, act: impl FnOnce(&mut Driver<AnyLayer>, &mut Jobs) -> T) -> Option<T> {
         let _alarm = Alarm(self);
-        let Ok(mut core) = self.core.lock() else { return closed };
+        let mut core = self.core.lock().ok()?;
         let is_over = core.end.is_some();
-        let Some((driver, jobs)) = core.parts.as_mut().filter(|_| !is_over) else { return closed };
-        let answer = driver.operate(verb, jobs);
+        let (driver, jobs) = core.parts.as_mut().filter(|_| !is_over)?;
+        let done = act(driver, jobs);
         drop(core);
         self.help();
         self.waker.ring();
-        answer
+        Some(done)
     }
 
     /// Asks for a turn, and says how many there were.

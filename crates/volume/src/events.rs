@@ -53,7 +53,7 @@ pub struct Event {
 
 /// Every kind of event, how bad it is, what it means, and what to do. `docs/OPERATING.md` has the
 /// same table.
-pub const KINDS: [(&str, Level, &str, &str); 23] = [
+pub const KINDS: [(&str, Level, &str, &str); 24] = [
     ("started", Level::Info, "the volume was opened; the text says what recovery did", "nothing"),
     ("note", Level::Info, "something to know of the start or of the server", "read it"),
     (
@@ -97,6 +97,12 @@ pub const KINDS: [(&str, Level, &str, &str); 23] = [
         Level::Info,
         "all that lay on a lost device was made again on the others, with parity",
         "replace the device when it suits: `hostftl device replace`",
+    ),
+    (
+        "device-replaced",
+        Level::Info,
+        "another device came in the place of one while the volume was served",
+        "nothing; `device-joined` follows, and `hostftl wait` ends when all is made anew",
     ),
     (
         "device-joined",

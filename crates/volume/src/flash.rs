@@ -1,6 +1,6 @@
 //! What the drives of a volume tell of their flash, since the volume was started.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use hostftl_io::{Device, NvmeDrive};
@@ -64,8 +64,8 @@ impl DriveStatus {
 }
 
 /// The drives of a volume, in the order of its devices.
-#[derive(Clone, Debug)]
-pub(crate) struct Drives(Vec<Option<Arc<Drive>>>);
+#[derive(Debug)]
+pub(crate) struct Drives(Vec<Option<Drive>>);
 
 #[derive(Debug)]
 struct Drive {
@@ -77,12 +77,12 @@ struct Drive {
 impl Drives {
     /// Asks the drives of these devices what they count from.
     pub fn of(devices: &[Device]) -> Self {
-        let drive = |device: &Device| {
-            let nvme = device.nvme()?;
-            let start = nvme.facts().ok();
-            Some(Arc::new(Drive { nvme, start, last: Mutex::default() }))
-        };
-        Drives(devices.iter().map(drive).collect())
+        Drives(devices.iter().map(Drive::of).collect())
+    }
+
+    /// Another device is in place `index`.
+    pub fn replace(&mut self, index: usize, device: &Device) {
+        self.0[index] = Drive::of(device);
     }
 
     /// Adds what the drives tell now to a status. While it is served, the way from the host's bytes
@@ -109,6 +109,13 @@ impl Drives {
 }
 
 impl Drive {
+    /// The drive of a device; none of one that can't be asked.
+    fn of(device: &Device) -> Option<Self> {
+        let nvme = device.nvme()?;
+        let start = nvme.facts().ok();
+        Some(Drive { nvme, start, last: Mutex::default() })
+    }
+
     /// What the drive tells now; none where it tells nothing.
     fn ask(&self) -> Option<DriveStatus> {
         let mut last = self.last.lock().unwrap_or_else(|poisoned| poisoned.into_inner());

@@ -9,9 +9,11 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
 use hostftl_core::{HostError, Refusal, SECTOR, Verb};
-use hostftl_io::{Arena, Lease, Waker};
+use hostftl_io::{Arena, Driver, Lease, Waker};
+use hostftl_layers::AnyLayer;
 
 use crate::engine::Engine;
+use crate::jobs::Jobs;
 
 /// What all clients of a volume may take of memory together, beside the volume's buffers, in bytes:
 /// as much as the longest read.
@@ -285,6 +287,14 @@ impl Port {
         let engine = self.0.engine.get().and_then(Weak::upgrade);
         let closed = Err(Refusal::Because("the volume is being closed"));
         engine.map_or(closed, |engine| engine.operate(verb))
+    }
+
+    /// Does something between two steps of the layer; none when the volume is being closed.
+    pub(crate) fn between<T>(
+        &self,
+        act: impl FnOnce(&mut Driver<AnyLayer>, &mut Jobs) -> T,
+    ) -> Option<T> {
+        self.0.engine.get().and_then(Weak::upgrade)?.between(act)
     }
 
     /// From now on whoever has a seat helps `engine`.

@@ -5,6 +5,7 @@
 //! - Nobody answers a job twice, and a payload always goes back to the arena.
 //! - What promises that something is durable is held back until the members know who is lost.
 
+use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -13,11 +14,12 @@ use hostftl_core::{
     Tally, Ticket,
 };
 use hostftl_format::roster::Standing;
-use hostftl_io::{Host, IoError, Pull};
+use hostftl_format::superblock::Superblock;
+use hostftl_io::{Host, IoError, Pull, Reserve};
 
 use crate::events::Level;
 use crate::front::{Answer, Answers, Buffer, Extent, Inbox, Job, JobOp, MAX_EXTENTS, Taken};
-use crate::keeper::{Keeper, Promise};
+use crate::keeper::{Coming, Keeper, Promise};
 use crate::latency::{Kind, Latencies};
 use crate::quiet::Quiet;
 use crate::roster::standing;
@@ -197,6 +199,29 @@ impl Jobs {
             self.tell(reply, answer);
         }
         None
+    }
+
+    /// What all superblocks say; none where they never change.
+    pub fn said(&self) -> Option<Superblock> {
+        self.keeper.as_ref()?.said()
+    }
+
+    /// See [`Keeper::begin_seat`]; none where members never change.
+    pub fn begin_seat(&mut self, coming: Coming) -> Option<Receiver<Result<(), String>>> {
+        Some(self.keeper.as_mut()?.begin_seat(coming))
+    }
+
+    /// See [`Keeper::close`]; none where members never change.
+    pub fn close_device(&mut self, index: u8, absent: Reserve) -> Option<Receiver<()>> {
+        Some(self.keeper.as_mut()?.close(index, absent))
+    }
+
+    /// The device that was to come in place `index` came, or did not.
+    pub fn end_seat(&mut self, index: u8, came: bool) {
+        self.keeper.iter_mut().for_each(|keeper| keeper.end_seat(index));
+        if came {
+            (self.fresh, self.joined) = (self.fresh | 1 << index, self.joined & !(1 << index));
+        }
     }
 
     /// Whether an answer is held back.

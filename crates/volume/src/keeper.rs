@@ -1,5 +1,6 @@
 //! Losses while a volume is served: the superblocks of the members that are left say so before
-//! anything else is promised to a host.
+//! anything else is promised to a host. Another device that comes in the place of a lost one gets
+//! its superblock here too.
 //!
 //! A thread of its own writes, so that a member that hangs meanwhile holds up promises only, and
 //! the layer's deadline for it goes on.
@@ -9,19 +10,70 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use hostftl_format::roster::Standing;
-use hostftl_format::superblock::places;
+use hostftl_format::roster::{Record, Standing};
+use hostftl_format::superblock::{Superblock, places};
 use hostftl_io::{Driver, IoError, Reserve, Waker};
 use hostftl_layers::{AnyLayer, LayerConfig};
 
 use crate::events::Level;
 use crate::journal;
+use crate::online;
 use crate::quiet::Quiet;
+use crate::replace;
 use crate::roster::{Roster, page_of, standing};
 
 /// How often a write is tried before the hosts hear of it, and the pause before it is tried again.
 const TRIES: u32 = 3;
 const PAUSE: Duration = Duration::from_millis(200);
+
+/// What the thread is told.
+#[derive(Debug)]
+enum Order {
+    /// How the members stand.
+    Say(Standing),
+    /// Another device comes in the place of one: who hears when all superblocks say so.
+    Seat(Box<Coming>, Sender<Result<(), String>>),
+    /// A lost device is to be closed: this is in its place. Who hears when it is.
+    Close(u8, Reserve, Sender<()>),
+}
+
+/// A device that comes in the place of one that is lost.
+#[derive(Debug)]
+pub struct Coming {
+    /// Whose place that is.
+    pub index: u8,
+    /// What it has.
+    pub has: Has,
+    /// The way to its superblocks.
+    pub reserve: Reserve,
+}
+
+/// What a device has that comes.
+#[derive(Debug)]
+pub enum Has {
+    /// Nothing, on so many sectors.
+    Nothing(u64),
+    /// What it had when it was lost; its superblock is this.
+    AllUpTo(Box<Superblock>),
+}
+
+impl Has {
+    /// The sectors of the device, as its superblock tells them.
+    pub fn sectors(&self) -> u64 {
+        match self {
+            Has::Nothing(sectors) => *sectors,
+            Has::AllUpTo(own) => own.device_sectors,
+        }
+    }
+
+    /// What the device says from now on in place `index`, where the others say `newest`.
+    fn superblock(&self, newest: &Superblock, index: u8) -> Superblock {
+        match self {
+            Has::Nothing(sectors) => replace::superblock(newest, index, *sectors),
+            Has::AllUpTo(own) => online::superblock(newest, own),
+        }
+    }
+}
 
 /// Whether a host may be told that something is durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,8 +89,11 @@ pub enum Promise {
 /// See the module text.
 #[derive(Debug)]
 pub struct Keeper {
-    orders: Sender<Standing>,
+    orders: Sender<Order>,
     progress: Arc<Mutex<Progress>>,
+    /// Those in whose place another device is about to come, as a set of bits: until it is there
+    /// nothing of them is told.
+    coming: u16,
     /// Ends when the thread does.
     end: Receiver<()>,
     /// The devices whose loss is told.
@@ -57,6 +112,8 @@ pub struct Keeper {
 struct Progress {
     settled: u16,
     failed: Option<String>,
+    /// What all superblocks say.
+    said: Option<Superblock>,
 }
 
 /// What the thread has.
@@ -68,7 +125,11 @@ struct Clerk {
     progress: Arc<Mutex<Progress>>,
     waker: Arc<Waker>,
     news: Arc<Mutex<Quiet>>,
-    orders: Receiver<Standing>,
+    orders: Receiver<Order>,
+    /// What is to be said of the members.
+    all: Standing,
+    /// Who waits for the device that came last.
+    asks: Option<Sender<Result<(), String>>>,
 }
 
 impl Keeper {
@@ -85,7 +146,7 @@ impl Keeper {
         news: &Arc<Mutex<Quiet>>,
     ) -> Result<Option<Self>, IoError> {
         let (devices, tolerates) = (driver.devices(), layer.tolerates());
-        let changes = layer.kind.registration().promises.changes;
+        let changes = layer.kind.registration().promises.changes();
         if tolerates == 0 && !changes || roster.is_empty() {
             return Ok(None);
         }
@@ -96,7 +157,8 @@ impl Keeper {
         let members = !journal::bit(layer, devices.len());
         let wanted = of_members(standing(driver.layer(), fresh), members);
         let settled = wanted.lost;
-        let progress = Arc::new(Mutex::new(Progress { settled, failed: None }));
+        let said = roster.target();
+        let progress = Arc::new(Mutex::new(Progress { settled, failed: None, said }));
         let (orders, inbox) = channel();
         let (_end, end) = channel();
         let clerk = Clerk {
@@ -107,6 +169,8 @@ impl Keeper {
             waker,
             news: news.clone(),
             orders: inbox,
+            all: Standing::default(),
+            asks: None,
         };
         let run = move || {
             // Its end is what the keeper waits for.
@@ -117,6 +181,7 @@ impl Keeper {
         Ok(Some(Keeper {
             orders,
             progress,
+            coming: 0,
             end,
             members,
             wanted,
@@ -134,14 +199,42 @@ impl Keeper {
     /// What the layer says now.
     pub fn look(&mut self, standing: Standing) {
         self.suspects = false;
-        let more = of_members(standing, self.members);
+        let more = without(of_members(standing, self.members), self.coming);
         let (was, mut wanted) = (self.wanted, self.wanted);
         take_in(&mut wanted, more);
         if wanted != was {
             let since = if wanted.lost == was.lost { self.since } else { Instant::now() };
             (self.wanted, self.since) = (wanted, since);
-            self.orders.send(wanted).ok();
+            self.orders.send(Order::Say(wanted)).ok();
         }
+    }
+
+    /// What all superblocks say.
+    pub fn said(&self) -> Option<Superblock> {
+        lock(&self.progress).said
+    }
+
+    /// Another device is about to come in the place of a lost one: its superblock is written, then
+    /// those of the others. Who waits hears when all say so, or why they do not.
+    pub fn begin_seat(&mut self, coming: Coming) -> Receiver<Result<(), String>> {
+        let bit = 1 << coming.index;
+        self.coming |= bit;
+        self.wanted = without(self.wanted, bit);
+        let (says, hears) = channel();
+        self.orders.send(Order::Seat(Box::new(coming), says)).ok();
+        hears
+    }
+
+    /// A lost device is to be closed: `absent` is in its place. Who waits hears when it is.
+    pub fn close(&mut self, index: u8, absent: Reserve) -> Receiver<()> {
+        let (says, hears) = channel();
+        self.orders.send(Order::Close(index, absent, says)).ok();
+        hears
+    }
+
+    /// It is there, or will not come: what the layer says of that place counts again.
+    pub fn end_seat(&mut self, index: u8) {
+        self.coming &= !(1 << index);
     }
 
     /// Whether something may be promised now.
@@ -182,23 +275,20 @@ impl Keeper {
 
 impl Clerk {
     fn run(mut self) {
-        let mut all = Standing::default();
-        while let Ok(more) = self.orders.recv() {
-            take_in(&mut all, more);
+        while let Ok(order) = self.orders.recv() {
+            self.take(order);
             for tries in 1.. {
                 // What came meanwhile is told as well.
-                while let Ok(more) = self.orders.try_recv() {
-                    take_in(&mut all, more);
+                while let Ok(order) = self.orders.try_recv() {
+                    self.take(order);
                 }
-                let Err((member, error)) = self.settle(all) else {
-                    assert!(self.roster.may_promise(all.lost), "all was written");
-                    let mut progress = lock(&self.progress);
-                    (progress.settled, progress.failed) = (all.lost, None);
+                let Err((member, error)) = self.settle(self.all) else {
+                    self.settled();
                     break;
                 };
-                let needed = (all.lost | 1 << member) & !all.out.unwrap_or(0);
+                let needed = (self.all.lost | 1 << member) & !self.all.out.unwrap_or(0);
                 if tries >= TRIES && needed.count_ones() <= self.tolerates {
-                    all.lost |= 1 << member;
+                    self.all.lost |= 1 << member;
                     self.tell(format!(
                         "device {member} is done without from the next start on, \
                                        because its superblock can't be written: {error}"
@@ -209,7 +299,7 @@ impl Clerk {
                     self.fail(error.to_string());
                 }
                 match self.orders.recv_timeout(PAUSE) {
-                    Ok(more) => take_in(&mut all, more),
+                    Ok(order) => self.take(order),
                     Err(RecvTimeoutError::Timeout) => {}
                     Err(RecvTimeoutError::Disconnected) if tries < TRIES => thread::sleep(PAUSE),
                     Err(RecvTimeoutError::Disconnected) => return,
@@ -217,6 +307,43 @@ impl Clerk {
             }
             self.waker.ring();
         }
+    }
+
+    fn take(&mut self, order: Order) {
+        match order {
+            Order::Say(more) => take_in(&mut self.all, more),
+            Order::Seat(coming, asks) => match self.seat(*coming) {
+                Ok(()) => self.asks = Some(asks),
+                Err(why) => drop(asks.send(Err(why))),
+            },
+            Order::Close(index, absent, asks) => {
+                self.reserves[usize::from(index)] = absent;
+                asks.send(()).ok();
+            }
+        }
+    }
+
+    /// Writes the superblock of a device that comes. Nothing else is on its way then.
+    fn seat(&mut self, coming: Coming) -> Result<(), String> {
+        self.settle(self.all).map_err(|(_, error)| error.to_string())?;
+        let newest = self.roster.target().ok_or("there are no superblocks")?;
+        let Coming { index, has, reserve } = coming;
+        let superblock = has.superblock(&newest, index);
+        for (copy, at) in places(superblock.device_sectors).into_iter().enumerate() {
+            reserve.write(copy, &superblock.emit(at)).map_err(|error| error.to_string())?;
+        }
+        self.roster.replace(index, Record { superblock, sound: [true; 2] });
+        self.reserves[usize::from(index)] = reserve;
+        self.all = without(self.all, 1 << index);
+        Ok(())
+    }
+
+    /// All superblocks say what they should.
+    fn settled(&mut self) {
+        assert!(self.roster.may_promise(self.all.lost), "all was written");
+        let (settled, said) = (self.all.lost, self.roster.target());
+        *lock(&self.progress) = Progress { settled, failed: None, said };
+        self.asks.take().into_iter().for_each(|asks| drop(asks.send(Ok(()))));
     }
 
     /// Writes what there is to write; the member whose device refuses, and why.
@@ -234,7 +361,8 @@ impl Clerk {
         Ok(())
     }
 
-    fn fail(&self, why: String) {
+    fn fail(&mut self, why: String) {
+        self.asks.take().into_iter().for_each(|asks| drop(asks.send(Err(why.clone()))));
         self.tell(format!(
             "flushes are answered with errors, because not every device can be told \
                            that another is lost: {why}"
@@ -254,7 +382,21 @@ fn of_members(standing: Standing, members: u16) -> Standing {
     Standing { lost: lost & members, out: out.map(|out| out & members), ..standing }
 }
 
-/// A loss is never taken back, whoever found it.
+/// The same, and nothing of those of `devices`.
+fn without(standing: Standing, devices: u16) -> Standing {
+    let Standing { lost, out, joined, gone, leaving, spare } = standing;
+    let rest = |set: u16| set & !devices;
+    Standing {
+        lost: rest(lost),
+        out: out.map(rest),
+        joined: rest(joined),
+        gone: rest(gone),
+        leaving: leaving.map(rest),
+        spare: spare.map(rest),
+    }
+}
+
+/// A loss is never taken back, whoever found it, unless another device comes.
 fn take_in(all: &mut Standing, more: Standing) {
     let (joined, gone) = (all.joined | more.joined, all.gone | more.gone);
     *all = Standing { lost: all.lost | more.lost, joined, gone, ..more };
@@ -277,21 +419,29 @@ mod tests {
         let shared = progress.clone();
         let (members, wanted) = (0b011, Standing::default());
         let lost = Standing::of_lost;
+        let coming = 0;
         let mut keeper =
-            Keeper { orders, progress, end, members, wanted, since, patience, suspects };
+            Keeper { orders, progress, coming, end, members, wanted, since, patience, suspects };
         assert_eq!(keeper.promise(), Promise::Kept);
         keeper.suspect();
         assert!(matches!(keeper.promise(), Promise::Waits(_)), "what failed is not known yet");
         keeper.look(lost(0b100));
         assert_eq!(keeper.promise(), Promise::Kept, "the journal is no member that is told");
         keeper.look(lost(0b110));
-        assert_eq!(inbox.try_recv(), Ok(lost(0b010)));
+        assert!(matches!(inbox.try_recv(), Ok(Order::Say(said)) if said == lost(0b010)));
         assert!(matches!(keeper.promise(), Promise::Waits(left) if left <= patience));
         // The other member hangs.
         thread::sleep(patience);
         assert_eq!(keeper.promise(), Promise::Broken);
         lock(&shared).settled = 0b010;
         assert_eq!(keeper.promise(), Promise::Kept, "it came back");
+        keeper.coming = 0b010;
+        keeper.wanted = without(keeper.wanted, 0b010);
+        keeper.look(lost(0b010));
+        assert!(inbox.try_recv().is_err(), "another is about to come in its place");
+        keeper.end_seat(1);
+        keeper.look(lost(0b010));
+        assert!(matches!(inbox.try_recv(), Ok(Order::Say(said)) if said == lost(0b010)));
         lock(&shared).failed = Some("no room".into());
         keeper.look(lost(0b011));
         assert_eq!(keeper.promise(), Promise::Broken);

@@ -1,4 +1,5 @@
-//! A device that was lost comes back to a volume that is not served.
+//! A device that was lost comes back to a volume: to the process that serves it, see
+//! [`crate::seats`], or to this one, when none does.
 //!
 //! It keeps what it has: when the volume is served, the layer finds out from the device's newest
 //! root what was written since, and makes that alone anew. The order keeps a cut harmless, as with
@@ -13,27 +14,43 @@ use hostftl_io::Access;
 use uuid::Uuid;
 
 use crate::config::Config;
+use crate::control;
 use crate::error::{Error, device};
 use crate::gather::{OpenOptions, gather, refusal};
 use crate::journal;
 use crate::open::{lock, seat};
+use crate::operate::Outcome;
 use crate::roster::{stamp, write_ends};
 use crate::sole::Sole;
-use crate::stack::{Redundancy, open_member};
+use crate::stack::{Member, Redundancy, open_member};
 
-/// Takes a device back that the volume does without. Whether it was out; else it belongs already.
+/// What came of a device that is back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Back {
+    /// Whether it was out; else it belongs already.
+    pub is_new: bool,
+    /// Whether the volume is served, and made what it lacks from then on.
+    pub served: bool,
+}
+
+/// Takes a device back that the volume does without, whoever serves it.
 ///
 /// # Errors
-/// When the volume is served, or does without others too that belong; when the device is not the
+/// When the volume does without others too that belong; when the device is not the
 /// one that was lost. Nothing was changed then.
-pub fn online(path: &Path, wanted: &str) -> Result<bool, Error> {
+pub fn online(path: &Path, wanted: &str) -> Result<Back, Error> {
     let wrong = |why: String| Error::Config { path: path.into(), why };
     let config = Config::load(path)?;
+    if let Some(told) = control::online(config.uuid, wanted) {
+        let refused = |why| Error::Refused { path: path.into(), why };
+        let back = |told: Outcome| Back { is_new: told.is_new, served: true };
+        return told.map(back).map_err(refused);
+    }
     let _lock = lock(path)?;
     let _sole = Sole::take(config.uuid, path)?;
     let layer = config.layer_config().map_err(wrong)?;
     let journal = journal::bit(&layer, config.devices.len());
-    if layer.tolerates() == 0 || !layer.kind.registration().promises.changes {
+    if layer.tolerates() == 0 || !layer.kind.registration().promises.changes() {
         let why = format!("a device never leaves layer {} alone while it serves", layer.kind);
         return Err(wrong(why));
     }
@@ -46,26 +63,50 @@ pub fn online(path: &Path, wanted: &str) -> Result<bool, Error> {
     }
     let (newest, bit) = (found.superblock, 1_u16 << index);
     if newest.missing & bit == 0 {
-        return Ok(false);
+        return Ok(Back { is_new: false, served: false });
     }
     if newest.gone & bit != 0 {
         return Err(device(name, "was removed: `hostftl device add` takes it as a new one"));
     }
     let own = open_member(name, Access::Full)?;
-    let is_it = own.superblock.volume == newest.volume
-        && own.superblock.device == newest.members[index]
-        && own.superblock.generation < newest.generation;
-    if !is_it {
-        let (was, is) = (newest.members[index], own.superblock.device);
-        let why = format!(
-            "is not the device that was lost ({}) but {}; `hostftl device replace` takes it as a \
-             new one",
-            Uuid::from_bytes(was),
-            Uuid::from_bytes(is)
-        );
-        return Err(device(name, why));
+    let back = superblock(&newest, &verify(&own, &newest, index)?);
+    let lost = found.missing() & !bit;
+    let (mut roster, mut devices) = seat(found);
+    devices[index] = own.device;
+    let sectors = devices[index].bytes() / SECTOR as u64;
+    assert!(sectors >= back.device_sectors, "it was opened as a member");
+    write_ends(&devices[index], back.device_sectors, |at| back.emit(at))?;
+    roster.replace(index as u8, Record { superblock: back, sound: [true; 2] });
+    roster.settle(&devices, Standing::of_lost(lost))?;
+    Ok(Back { is_new: true, served: false })
+}
+
+/// The superblock of a device that is to come back in place `index`, which has to be the one that
+/// was lost.
+///
+/// # Errors
+/// When it is another.
+pub(crate) fn verify(own: &Member, newest: &Superblock, index: usize) -> Result<Superblock, Error> {
+    let said = own.superblock;
+    let is_it = said.volume == newest.volume
+        && said.device == newest.members[index]
+        && said.generation < newest.generation;
+    if is_it {
+        return Ok(said);
     }
-    let Stamp { change, at } = stamp();
+    let (was, is) = (newest.members[index], said.device);
+    let why = format!(
+        "is not the device that was lost ({}) but {}; `hostftl device replace` takes it as a new \
+         one",
+        Uuid::from_bytes(was),
+        Uuid::from_bytes(is)
+    );
+    Err(device(own.device.name(), why))
+}
+
+/// What a device says that is back, and said `own` before, where the others say `newest`.
+pub(crate) fn superblock(newest: &Superblock, own: &Superblock) -> Superblock {
+    let (Stamp { change, at }, bit) = (stamp(), 1 << own.index);
     let mut back = Superblock {
         generation: newest.generation + 1,
         missing: newest.missing & !bit,
@@ -75,17 +116,9 @@ pub fn online(path: &Path, wanted: &str) -> Result<bool, Error> {
         change,
         parent: newest.change,
         changed: at,
-        ..newest
+        ..*newest
     }
-    .on_device_of(&own.superblock);
-    back.lost[index] = 0;
-    let lost = found.missing() & !bit;
-    let (mut roster, mut devices) = seat(found);
-    devices[index] = own.device;
-    let sectors = devices[index].bytes() / SECTOR as u64;
-    assert!(sectors >= back.device_sectors, "it was opened as a member");
-    write_ends(&devices[index], back.device_sectors, |at| back.emit(at))?;
-    roster.replace(index as u8, Record { superblock: back, sound: [true; 2] });
-    roster.settle(&devices, Standing::of_lost(lost))?;
-    Ok(true)
+    .on_device_of(own);
+    back.lost[usize::from(own.index)] = 0;
+    back
 }

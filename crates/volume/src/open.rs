@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use hostftl_core::{DeviceInfo, SECTOR};
 use hostftl_format::roster::Record;
-use hostftl_format::superblock::data_window;
+use hostftl_format::superblock::{Superblock, data_window};
 use hostftl_io::{
     Access, Arena, Class, Device, Driver, EngineKind, HOST_CLASSES, IoError, Parts, Tap, Waker,
     holder_of,
@@ -22,6 +22,7 @@ use crate::journal;
 use crate::modelled;
 use crate::roster::Roster;
 use crate::stack::{Assembly, Member, Redundancy, time};
+use crate::status::without;
 use crate::tier;
 
 /// What must be said of a volume that is only read.
@@ -105,7 +106,7 @@ pub fn open_with(path: &Path, options: &OpenOptions) -> Result<Volume, Error> {
     if found.unsaid != 0 && !options.degraded {
         return Err(refusal(path, &found, &config.devices, options.command));
     }
-    let mut layer = as_members(layer, &found);
+    let mut layer = as_members(layer, found.missing(), &found.superblock);
     let mut notes = degraded(&config, &layer, &found);
     notes.extend(found.members.iter().flatten().filter_map(|member| member.flaw.clone()));
     notes.extend((access == Access::ReadOnly).then(|| READ_ONLY.into()));
@@ -121,9 +122,9 @@ pub fn open_with(path: &Path, options: &OpenOptions) -> Result<Volume, Error> {
     Ok(Volume { path, config, layer, plan, devices, roster, mode, access, notes, lock })
 }
 
-/// The layer with what the superblocks say of its devices.
-pub(crate) fn as_members(layer: LayerConfig, found: &Assembly) -> LayerConfig {
-    let (missing, newest) = (found.missing(), &found.superblock);
+/// The layer with what the newest superblock says of its devices, of which those of `missing` are
+/// not there.
+pub(crate) fn as_members(layer: LayerConfig, missing: u16, newest: &Superblock) -> LayerConfig {
     let members = Members {
         missing,
         fresh: newest.fresh & !missing,
@@ -155,8 +156,8 @@ fn degraded(config: &Config, layer: &LayerConfig, found: &Assembly) -> Vec<Strin
         .map(|(index, _)| match journal >> index & 1 == 1 {
             true => journal::AWAY.into(),
             false => format!(
-                "DEGRADED: the volume runs without device {index} of {}{}; everything is \
-                 served, {}",
+                "{}of {}{}; everything is served, {}",
+                without(index),
                 config.devices.len(),
                 time(found.superblock.lost[index])
                     .map_or(String::new(), |since| format!(", which it lost at {since}")),

@@ -5,18 +5,18 @@
 
 use std::path::{Path, PathBuf};
 
-use hostftl_core::{Answer, Refusal, Scrub, Verb};
+use hostftl_core::{Answer, Scrub, Verb};
 use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
 use crate::control;
 use crate::error::Error;
-use crate::front::Port;
 use crate::gather::OpenOptions;
 use crate::open::open_with;
+use crate::replace::{ReplaceSpec, Replaced};
 use crate::running::{Running, StartOptions};
+use crate::seats::Seats;
 use crate::set;
-use crate::watch::Watched;
 
 /// What an operator wants. A device is named as in the volume file, or by its number there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,19 +57,27 @@ pub struct Outcome {
 }
 
 /// Makes verbs of wishes, for the process that serves a volume.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Operator {
-    port: Port,
-    watched: Watched,
-    /// The volume's file, and what it has.
+    /// The devices, and the layer over them.
+    seats: Seats,
+    /// The volume's file.
     path: PathBuf,
-    config: Config,
 }
 
 impl Operator {
-    /// The one of a volume that takes jobs at `port`, and is `watched`.
-    pub fn new(port: Port, watched: &Watched, path: &Path, config: &Config) -> Self {
-        Operator { port, watched: watched.clone(), path: path.into(), config: config.clone() }
+    /// The one of the volume whose file is `path`.
+    pub fn new(seats: Seats, path: &Path) -> Self {
+        Operator { seats, path: path.into() }
+    }
+
+    /// As [`crate::replace()`], of the volume that is served.
+    ///
+    /// # Errors
+    /// Why the new device is not in the place of the old one, in words.
+    pub fn replace(&self, spec: &ReplaceSpec) -> Result<Replaced, String> {
+        let spec = ReplaceSpec { path: self.path.clone(), ..spec.clone() };
+        self.seats.replace(&spec)
     }
 
     /// Does what somebody wants.
@@ -77,10 +85,13 @@ impl Operator {
     /// # Errors
     /// Why nothing was changed, in words.
     pub fn act(&self, wish: &Wish) -> Result<Outcome, String> {
-        let device = |name: &String| self.config.find_device(name).map(|at| at as u8);
+        let config = self.seats.config();
+        let device = |name: &String| config.find_device(name).map(|at| at as u8);
         let verb = match wish {
             Wish::Offline(name) => Verb::Offline(device(name)?),
-            Wish::Online(name) => Verb::Online(device(name)?),
+            Wish::Online(name) => {
+                return self.seats.online(device(name)?).map(|is_new| Outcome { is_new });
+            }
             Wish::Remove(name) => Verb::Remove(device(name)?),
             Wish::MayRemove(name) => Verb::MayRemove(device(name)?),
             Wish::Cancel(name) => Verb::Cancel(device(name)?),
@@ -89,31 +100,13 @@ impl Operator {
             Wish::ResumeScrub => Verb::Scrub(Scrub::Resume),
             Wish::StopScrub => Verb::Scrub(Scrub::Stop),
             Wish::Set { key, value } => {
-                self.ask(set::verb(&self.config, key, value)?)?;
+                self.seats.ask(set::verb(&config, key, value)?)?;
                 // The lock stays on the file that was replaced; that of the volume's UUID holds.
                 let kept = set::keep(&self.path, key, value).map_err(|error| error.to_string());
                 return kept.map(|is_new| Outcome { is_new });
             }
         };
-        self.ask(verb)
-    }
-
-    fn ask(&self, verb: Verb) -> Result<Outcome, String> {
-        match self.port.operate(verb) {
-            Ok(answer) => {
-                // What is promised goes on after a crash.
-                self.watched.look();
-                Ok(Outcome { is_new: answer == Answer::Begun })
-            }
-            Err(Refusal::Unable) => {
-                Err(format!("layer {} can't do that", self.config.layer_name()))
-            }
-            Err(Refusal::Because(why)) => Err(why.into()),
-            Err(Refusal::Full(bytes)) => Err(format!(
-                "{bytes} bytes of what is live would have no room without it: trim as much, or add \
-                 a device first"
-            )),
-        }
+        self.seats.ask(verb).map(|answer| Outcome { is_new: answer == Answer::Begun })
     }
 }
 
@@ -134,9 +127,9 @@ pub fn operate(path: &Path, wish: &Wish) -> Result<Option<Outcome>, Error> {
 /// When the volume can't be opened, or why nothing was changed.
 pub fn operate_here(path: &Path, wish: &Wish) -> Result<(Running, Outcome), Error> {
     let volume = open_with(path, &OpenOptions::default())?;
-    let config = volume.config.clone();
-    let (running, port) = volume.start(&StartOptions::default())?;
-    match Operator::new(port, running.watched(), path, &config).act(wish) {
+    let (running, _) = volume.start(&StartOptions::default())?;
+    let done = running.operator().act(wish);
+    match done {
         Ok(outcome) => Ok((running, outcome)),
         Err(why) => {
             running.stop()?;

@@ -67,6 +67,11 @@ impl Quiet {
         self.devices.get(usize::from(device)).map_or("", String::as_str)
     }
 
+    /// A device is called so from now on.
+    pub fn rename(&mut self, device: u8, name: String) {
+        self.devices[usize::from(device)] = name;
+    }
+
     /// `error` and what led to it.
     pub fn explain(&self, error: IoError) -> Error {
         let hint = self.is_full.then(|| FULL.to_owned());

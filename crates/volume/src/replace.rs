@@ -1,4 +1,5 @@
-//! Another device in the place of one of a volume that is not served. Where nothing can be made
+//! Another device in the place of one of a volume: the process that serves it does that, see
+//! [`crate::seats`], or this one, when none does. Where nothing can be made
 //! anew, it is copied: see [`crate::copied`].
 //!
 //! The order keeps a cut harmless: look at everything; clear the new device; write its superblock,
@@ -13,9 +14,11 @@ use hostftl_format::roster::{Record, Stamp, Standing};
 use hostftl_format::superblock::{Superblock, data_window};
 use hostftl_io::Device;
 use hostftl_layers::LayerConfig;
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::config::Config;
+use crate::control;
 use crate::copied::{self, Change};
 use crate::create::{Taken, take_device};
 use crate::error::{Error, device};
@@ -34,7 +37,7 @@ const HEAD: u64 = 16 << 20;
 const FIRST: &str = "hostftl serve --degraded";
 
 /// What is wanted.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ReplaceSpec {
     /// The volume file.
     pub path: PathBuf,
@@ -49,7 +52,7 @@ pub struct ReplaceSpec {
 }
 
 /// What was done, or would be.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Replaced {
     /// The number of the device in the volume.
     pub index: u8,
@@ -62,6 +65,8 @@ pub struct Replaced {
     /// Whether the new one has all that the old one had; else it is made while the volume is
     /// served.
     pub copied: bool,
+    /// Whether the volume is served, and made what the new one lacks from then on.
+    pub served: bool,
     /// What should be known.
     pub notes: Vec<String>,
 }
@@ -70,11 +75,16 @@ pub struct Replaced {
 /// bytes are, and of how many.
 ///
 /// # Errors
-/// When the volume is served or misses others too, the old device has to be copied and can't be
+/// When the volume misses others too, the old device has to be copied and can't be
 /// read, or the new one stands in the way. Nothing was changed then.
 pub fn replace(spec: &ReplaceSpec, tell: &mut dyn FnMut(u64, u64)) -> Result<Replaced, Error> {
     let wrong = |why: String| Error::Config { path: spec.path.clone(), why };
     let mut config = Config::load(&spec.path)?;
+    // The process that serves it may have another working directory.
+    let told = ReplaceSpec { new: modelled::full_name(&spec.new)?, ..spec.clone() };
+    if let Some(done) = control::replace(config.uuid, &told) {
+        return done.map_err(|why| Error::Refused { path: spec.path.clone(), why });
+    }
     let _lock = lock(&spec.path)?;
     let _sole = Sole::take(config.uuid, &spec.path)?;
     let layer = config.layer_config().map_err(wrong)?;
@@ -82,12 +92,7 @@ pub fn replace(spec: &ReplaceSpec, tell: &mut dyn FnMut(u64, u64)) -> Result<Rep
         return Err(wrong("is in memory: there is nothing to replace".into()));
     }
     let index = config.find_device(&spec.old).map_err(wrong)?;
-    let new = modelled::full_name(&spec.new)?;
-    if let Some(at) =
-        config.devices.iter().position(|name| *name == new && new != config.devices[index])
-    {
-        return Err(device(&spec.new, format!("is device {at} of this volume already")));
-    }
+    let new = new_name(&config, index, &spec.new)?;
     let is_journal = journal::bit(&layer, config.devices.len()) >> index & 1 == 1;
     if layer.tolerates() == 0 || is_journal {
         return copied::copy(&Change { spec, index, new }, &mut config, layer, tell);
@@ -107,13 +112,14 @@ pub fn replace(spec: &ReplaceSpec, tell: &mut dyn FnMut(u64, u64)) -> Result<Rep
             new,
             was_lost,
             copied: false,
+            served: false,
             notes: Vec::new(),
         });
     }
     let notes = held.map(|held| format!("{new} held {held}")).into_iter().collect();
-    let superblock = superblock(&found, index as u8, &taken);
+    let superblock = superblock(&found.superblock, index as u8, taken.bytes() / SECTOR as u64);
     let lost = found.missing() & !(1 << index);
-    let mut layer = as_members(layer, &found);
+    let mut layer = as_members(layer, found.missing(), &found.superblock);
     let (mut roster, mut devices) = seat(found);
     devices[index] = taken;
     (layer.members.missing, layer.members.fresh) = (lost, 0);
@@ -130,7 +136,17 @@ pub fn replace(spec: &ReplaceSpec, tell: &mut dyn FnMut(u64, u64)) -> Result<Rep
     config.devices[index].clone_from(&new);
     config.publish_again(&spec.path)?;
     undo.keep();
-    Ok(Replaced { index: index as u8, old, new, was_lost, copied: false, notes })
+    Ok(Replaced { index: index as u8, old, new, was_lost, copied: false, served: false, notes })
+}
+
+/// The full name of what comes in place `index`.
+pub(crate) fn new_name(config: &Config, index: usize, asked: &str) -> Result<String, Error> {
+    let new = modelled::full_name(asked)?;
+    let mut others = config.devices.iter().enumerate().filter(|(at, _)| *at != index);
+    match others.find(|(_, name)| **name == new) {
+        Some((at, _)) => Err(device(asked, format!("is device {at} of this volume already"))),
+        None => Ok(new),
+    }
 }
 
 /// The members but the one that goes, which must be all that belong and are needed.
@@ -180,29 +196,29 @@ pub(crate) fn take_with_room(
     Ok(taken)
 }
 
-/// What the new device says of itself.
-fn superblock(found: &Assembly, index: u8, taken: &Device) -> Superblock {
+/// What a new device of so many sectors in place `index` says of itself, where the others say
+/// `newest`.
+pub(crate) fn superblock(newest: &Superblock, index: u8, device_sectors: u64) -> Superblock {
     let Stamp { change, at } = stamp();
-    let device_sectors = taken.bytes() / SECTOR as u64;
-    let (data_start, data_len) = (data_window(device_sectors).0, found.superblock.smallest);
+    let (data_start, data_len) = (data_window(device_sectors).0, newest.smallest);
     let bit = 1 << index;
     let mut new = Superblock {
-        generation: found.superblock.generation + 1,
+        generation: newest.generation + 1,
         device: *Uuid::new_v4().as_bytes(),
         index,
-        missing: found.superblock.missing & !bit,
-        out: found.superblock.out & !bit,
-        fresh: found.superblock.fresh | bit,
-        leaving: found.superblock.leaving & !bit,
-        spare: found.superblock.spare & !bit,
-        returning: found.superblock.returning & !bit,
+        missing: newest.missing & !bit,
+        out: newest.out & !bit,
+        fresh: newest.fresh | bit,
+        leaving: newest.leaving & !bit,
+        spare: newest.spare & !bit,
+        returning: newest.returning & !bit,
         data_start,
         data_len,
         device_sectors,
         change,
-        parent: found.superblock.change,
+        parent: newest.change,
         changed: at,
-        ..found.superblock
+        ..*newest
     };
     new.members[usize::from(index)] = new.device;
     new.lost[usize::from(index)] = 0;

@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use hostftl_core::{Layer, Page};
 use hostftl_format::roster::{Record, Roster as Pure, Stamp, Standing, Write};
-use hostftl_format::superblock::places;
+use hostftl_format::superblock::{Superblock, places};
 use hostftl_io::{Device, IoError};
 use uuid::Uuid;
 
@@ -53,6 +53,11 @@ impl Roster {
     pub fn add(&mut self, records: &[Record]) {
         self.sectors.extend(records.iter().map(|it| it.superblock.device_sectors));
         self.pure.add(records.iter().copied());
+    }
+
+    /// See [`Pure::target`].
+    pub fn target(&self) -> Option<Superblock> {
+        self.pure.target()
     }
 
     /// See [`Pure::may_promise`].

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use hostftl_core::{Layer, SECTOR};
 use hostftl_format::roster::Standing;
-use hostftl_io::{Access, Device, Driver, IoError, Link, LinkWatch, Tap};
+use hostftl_io::{Access, Driver, IoError, Tap};
 use hostftl_layers::{AnyLayer, LayerConfig};
 
 use crate::beginning::Beginning;
@@ -18,7 +18,7 @@ use crate::counted::counted;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::events::{Event, Events, Level};
-use crate::flash::Drives;
+use crate::faces::Faces;
 use crate::front::{Export, Port};
 use crate::jobs::Jobs;
 use crate::journal;
@@ -30,9 +30,10 @@ use crate::quiet::{Quiet, explain_full};
 use crate::record::Recording;
 use crate::roster::{Roster, standing};
 use crate::scrubbing::Scrubbing;
+use crate::seats::Seats;
 use crate::session::{self, Service, Session};
 use crate::sole::Sole;
-use crate::status::{Status, Still};
+use crate::status::Status;
 use crate::watch::{Watch, Watched};
 
 /// How a volume is started.
@@ -58,6 +59,7 @@ pub struct Running {
     port: Port,
     thread: Option<JoinHandle<Result<(), IoError>>>,
     control: Control,
+    operator: Arc<Operator>,
     /// Ends with the volume.
     _watch: Watch,
     live: Live,
@@ -73,14 +75,10 @@ pub struct Running {
 /// Where a running volume's figures come from.
 #[derive(Clone, Debug)]
 pub(crate) struct Live {
-    still: Arc<Still>,
-    news: Arc<Mutex<Quiet>>,
+    pub faces: Arc<Mutex<Faces>>,
+    pub news: Arc<Mutex<Quiet>>,
     latencies: Arc<Mutex<Latencies>>,
-    watched: Watched,
-    /// For each device that has one, its connection.
-    links: Vec<Option<LinkWatch>>,
-    /// What the drives tell.
-    drives: Drives,
+    pub watched: Watched,
 }
 
 impl Live {
@@ -90,7 +88,8 @@ impl Live {
             self.watched.shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
         let news = self.news.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let latencies = self.latencies.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let mut status = self.still.with(&snapshot, &news, &latencies);
+        let faces = self.faces.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut status = faces.still.with(&snapshot, &news, &latencies);
         drop((news, latencies));
         let meters = self.watched.meters.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         status.tasks = meters.tell(&snapshot.tasks);
@@ -101,13 +100,8 @@ impl Live {
             space.full_in_seconds = space.capacity_bytes.and_then(full_in);
         }
         drop(filling);
-        for (device, watch) in status.devices.iter_mut().zip(&self.links) {
-            if let Some(Link { reconnects, trouble }) = watch.as_ref().map(LinkWatch::link) {
-                (device.reconnects, device.trouble) = (Some(reconnects), trouble);
-            }
-        }
         status.needs_hand.extend(self.watched.unkept.why());
-        self.drives.tell(&mut status);
+        faces.tell(&mut status);
         status
     }
 
@@ -129,7 +123,8 @@ impl Live {
             }
         };
         // What is only read has no need to be written.
-        (failed && !self.still.read_only).then(why)
+        let faces = self.faces.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        (failed && !faces.still.read_only).then(why)
     }
 }
 
@@ -152,21 +147,18 @@ impl Volume {
     pub fn start(mut self, options: &StartOptions) -> Result<(Running, Port), Error> {
         let reads = self.access == Access::ReadOnly;
         let _sole = Sole::take(self.config.uuid, &self.path)?;
-        let infos = crate::open::infos(&self.devices);
-        let record = |path: &PathBuf| Recording::new(path, &self.layer, &infos, self.mode);
-        let recording = options.record.as_ref().map(record).transpose()?;
+        let recording = self.recording(options)?;
         let tap = recording.as_ref().map(|recording| Box::new(recording.tap()) as Box<dyn Tap>);
-        let links: Vec<_> = self.devices.iter().map(Device::watch).collect();
-        let drives = Drives::of(&self.devices);
+        let mut faces = Faces::of(&self.devices);
         let machine = assemble_machine(&self.layer, &self.plan, self.devices, self.mode, tap)?;
         let (mut driver, mut notes) = (machine.driver, self.notes);
         notes.extend(machine.note);
         let mut still =
-            Still::of_running(&self.path, &self.config, &self.layer, &self.plan, &driver);
+            Status::of_running(&self.path, &self.config, &self.layer, &self.plan, &driver);
         options.beginning.recovers(driver.shown());
         let recovery = recover(&mut driver, reads)?;
         let events = recovery.events.clone();
-        tell_of_reconnects(&self.config.devices, &links, &events);
+        faces.tell_of_reconnects(&self.config.devices, &events);
         let fresh = self.layer.members.fresh;
         let lost = settle(&self.layer, (!reads).then_some(&mut self.roster), &driver)?;
         let news = Arc::new(Mutex::new(recovery));
@@ -190,16 +182,16 @@ impl Volume {
         still.set_service(options, port.export());
         tell_notes(&events, &notes);
         still.notes.append(&mut notes);
-        let (still, shown) = (Arc::new(still), driver.shown());
-        let watched = Watched::new(shown, events);
-        let live = Live { still, news, latencies, watched: watched.clone(), links, drives };
-        let operator = Operator::new(port.clone(), &watched, &self.path, &self.config);
-        let control = Control::listen(self.config.uuid, live.clone(), operator)?;
+        faces.still = still;
+        let (watched, faces) = (Watched::new(driver.shown(), events), Arc::new(Mutex::new(faces)));
+        let live = Live { faces, news, latencies, watched: watched.clone() };
         // The marks stay as they are when nothing is written.
         let session = session.filter(|_| !reads);
-        if let Some(session) = &session {
-            session.serving(driver.devices(), lost).map_err(explain_full)?;
-        }
+        let seats = Seats::new(port.clone(), &live, (&self.config, self.layer), session.clone());
+        let operator = Arc::new(Operator::new(seats, &self.path));
+        let control = Control::listen(self.config.uuid, live.clone(), operator.clone())?;
+        let serving = |session: &Session| session.serving(driver.devices(), lost);
+        session.iter().try_for_each(serving).map_err(explain_full)?;
         let engine = Engine::new(driver, jobs, port.clone(), machine.waker);
         port.set_engine(&engine);
         let (broken, _lock) = (engine.broken(), self.lock);
@@ -210,6 +202,7 @@ impl Volume {
             port: port_too,
             thread,
             control,
+            operator,
             _watch,
             live,
             recording,
@@ -218,6 +211,15 @@ impl Volume {
             _sole,
         };
         Ok((running, port))
+    }
+}
+
+impl Volume {
+    /// Where the layer's inputs go, if somebody wants them.
+    fn recording(&self, options: &StartOptions) -> Result<Option<Recording>, Error> {
+        let infos = crate::open::infos(&self.devices);
+        let record = |path: &PathBuf| Recording::new(path, &self.layer, &infos, self.mode);
+        options.record.as_ref().map(record).transpose()
     }
 }
 
@@ -321,9 +323,9 @@ fn spawn(
 }
 
 impl Running {
-    /// What is looked at again and again.
-    pub(crate) fn watched(&self) -> &Watched {
-        &self.live.watched
+    /// Who does what an operator wants.
+    pub(crate) fn operator(&self) -> &Operator {
+        &self.operator
     }
 
     /// What happened, from the start on: damaged copies, a slow engine, a device that fails.
@@ -388,20 +390,6 @@ impl Running {
             None => Ok(()),
             Some(Ok(result)) => Ok(result?),
             Some(Err(panic)) => std::panic::resume_unwind(panic),
-        }
-    }
-}
-
-/// Tells an event each time that the connection to a device was made again.
-fn tell_of_reconnects(names: &[String], links: &[Option<LinkWatch>], events: &Events) {
-    for (name, link) in names.iter().zip(links) {
-        let (name, events) = (name.clone(), events.clone());
-        if let Some(link) = link {
-            link.follow(move |away| {
-                let seconds = away.as_secs_f64();
-                let text = format!("{name} is connected again after {seconds:.1} s");
-                events.tell(Level::Warning, "reconnected", text);
-            });
         }
     }
 }

@@ -166,9 +166,6 @@ pub struct DeviceStatus {
     pub drive: Option<DriveStatus>,
 }
 
-/// The part of a status that does not change while a volume is served.
-pub(crate) type Still = Status;
-
 impl Status {
     /// A volume that is not served.
     fn at_rest(path: &Path, config: &Config, layer: &LayerConfig, plan: &Plan) -> Self {
@@ -192,7 +189,7 @@ impl Status {
         self.device_bytes = others.iter().map(|device| device.bytes()).sum();
         self.devices = devices.iter().map(device_status).collect();
         if let Some(last) = self.devices.last_mut().filter(|_| layer.log.journal) {
-            last.role = "journal".into();
+            last.role = JOURNAL.into();
         }
         let gone = |index: usize| layer.members.gone >> index & 1 == 1;
         let removed = self.devices.iter_mut().enumerate().filter(|(index, _)| gone(*index));
@@ -201,6 +198,16 @@ impl Status {
         let spare = spare.filter(|(index, _)| layer.members.spare >> index & 1 == 1);
         spare.for_each(|(_, device)| device.role = SPARE.into());
         self.degraded = self.devices.iter().any(|device| device.health == MISSING);
+    }
+
+    /// Another device is in place `index`.
+    pub(crate) fn replace_device(&mut self, index: usize, device: &hostftl_io::Device) {
+        self.devices[index] = device_status(device);
+        self.device_bytes =
+            self.devices.iter().filter(|it| it.role != JOURNAL).map(|it| it.bytes).sum();
+        self.degraded = self.devices.iter().any(|device| device.health == MISSING);
+        let runs_without = without(index);
+        self.notes.retain(|note| !note.starts_with(&runs_without));
     }
 
     /// A volume that is being served by this process.
@@ -287,7 +294,7 @@ impl Status {
             .enumerate()
             .filter(|(index, device)| lost >> index & 1 == 1 && device.health != MISSING);
         gone.map(|(index, device)| match device.role.as_str() {
-            "journal" => journal::AWAY.into(),
+            JOURNAL => journal::AWAY.into(),
             _ => format!(
                 "DEGRADED: device {index} ({}) was lost; the volume goes on without it",
                 device.name
@@ -353,8 +360,15 @@ const CAP_IS_TIGHT: &str = "what was written touches so many superpages that mor
 const MISSING: &str = "missing";
 /// And of a place whose device was removed.
 const REMOVED: &str = "removed";
+/// The role of the journal's device.
+const JOURNAL: &str = "journal";
 /// The role of a device that waits to take the place of a lost one.
 const SPARE: &str = "spare";
+
+/// How the note begins of a volume that was opened without device `index`.
+pub(crate) fn without(index: usize) -> String {
+    format!("DEGRADED: the volume runs without device {index} ")
+}
 
 fn device_status(device: &hostftl_io::Device) -> DeviceStatus {
     let why_not_direct = match device.direct() {

@@ -125,8 +125,13 @@ impl<'w> Life<'w> {
                 self.switch_off();
                 return Ok(end);
             }
+            let replaces = self.phase == Phase::Ready && self.replace_live();
             if self.fate.is_cut(self.steps) {
                 return Ok(self.cut());
+            }
+            if replaces {
+                self.feed(Input::Timer, &mut out);
+                continue;
             }
             match self.choose() {
                 Some(input) => self.feed(input, &mut out),

@@ -34,6 +34,32 @@ impl Life<'_> {
         }
     }
 
+    /// Perhaps a device comes in the place of one that the layer has lost: the superblocks
+    /// say so first, and the power may be cut before the layer hears of it. Whether it did.
+    pub(super) fn replace_live(&mut self) -> bool {
+        let flights = &self.flights;
+        let is_busy = |device| flights.any_to(device);
+        let Some(device) = self.w.choose_to_replace(&self.layer, is_busy) else { return false };
+        match self.layer.operate(Verb::MayReplace(device)) {
+            Ok(Answer::Begun) => {}
+            Ok(Answer::WasSo) | Err(Refusal::Because(_)) => return false,
+            answer => {
+                self.expect(Err(format!("device {device} may be replaced: {answer:?}")));
+                return false;
+            }
+        }
+        let verb = self.w.put_live(device, &mut self.fate);
+        if self.w.dice.chance(200) && self.fate.cut_now(self.steps) {
+            return false;
+        }
+        self.w.observe("", || format!("{verb:?}"));
+        let answer = self.layer.operate(verb);
+        if answer != Ok(Answer::Begun) {
+            self.expect(Err(format!("{verb:?} was answered {answer:?}")));
+        }
+        true
+    }
+
     /// A scrub is over, which left so many blocks that nothing can mend, and mended something in so
     /// many rows.
     pub(super) fn scrub_over(

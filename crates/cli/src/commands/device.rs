@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use hostftl_volume::{
-    AddSpec, Added, Outcome, ReplaceSpec, Replaced, Wish, add, online, operate, operate_here,
+    AddSpec, Added, Back, Outcome, ReplaceSpec, Replaced, Wish, add, online, operate, operate_here,
     replace,
 };
 
@@ -37,8 +37,8 @@ struct Offline {
     which: Which,
 }
 
-/// Take a lost device back into a volume that is not served; it gets what was written since, when
-/// the volume is served
+/// Take a lost device back: it gets what was written since, beside clients, or when the volume is
+/// served
 #[derive(clap::Args)]
 struct Online {
     #[command(flatten)]
@@ -97,8 +97,9 @@ struct Add {
     dry_run: bool,
 }
 
-/// Put another device in the place of one of a volume that is not served: with parity or a mirror
-/// what it lacks is made from the others while the volume is served, else the old one is copied
+/// Put another device in the place of one: with parity or a mirror what it lacks is made from the
+/// others, beside clients if the volume is served; else the old one is copied, while the volume is
+/// not served
 #[derive(clap::Args)]
 struct Replace {
     /// The volume's file
@@ -140,8 +141,12 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
             tell_change(which, is_new, "is left out", &next, console)
         }
         Verb::Online(Online { which }) => {
-            let is_new = online(&which.volume, &which.device)?;
-            let next = format!("hostftl serve {}", which.volume.display());
+            let (Back { is_new, served }, name) =
+                (online(&which.volume, &which.device)?, which.volume.display());
+            let next = match served {
+                true => format!("hostftl wait {name}"),
+                false => format!("hostftl serve {name}"),
+            };
             tell_change(which, is_new, "belongs again", &next, console)
         }
     }
@@ -242,12 +247,17 @@ fn run_replace(args: &Replace, console: &mut Console) -> Result<(), Failure> {
     let mut copying = Copying::new(console.is_watched());
     let replaced = replace(&spec, &mut |done, all| copying.tell(done, all));
     drop(copying);
-    let Replaced { index, old, new, was_lost, copied, notes } = replaced?;
-    let next = format!("hostftl serve {}", args.volume.display());
+    let Replaced { index, old, new, was_lost, copied, served, notes } = replaced?;
+    let volume = args.volume.display();
+    let next = match served {
+        true => format!("hostftl wait {volume}"),
+        false => format!("hostftl serve {volume}"),
+    };
     if console.is_json() {
         return console.value(&serde_json::json!({
             "volume": args.volume, "device": index, "old": old, "new": new, "was_lost": was_lost,
-            "copied": copied, "dry_run": args.dry_run, "notes": notes, "next": next,
+            "copied": copied, "served": served, "dry_run": args.dry_run, "notes": notes,
+            "next": next,
         }));
     }
     let verb = if args.dry_run { "would take" } else { "takes" };
@@ -264,9 +274,10 @@ fn run_replace(args: &Replace, console: &mut Console) -> Result<(), Failure> {
             .field("copied", "it has all that the old one had, which is not a member any more")?;
         return console.field("next", format!("`{next}`"));
     }
-    console.field("next", format!("`{next}` makes what it lacks while it serves"))?;
-    console.field(
-        "then",
-        format!("`hostftl status {}` says what is exposed yet", args.volume.display()),
-    )
+    let next = match served {
+        true => format!("`{next}` ends when all that it lacks is made"),
+        false => format!("`{next}` makes what it lacks while it serves"),
+    };
+    console.field("next", next)?;
+    console.field("then", format!("`hostftl status {volume}` says what is exposed yet"))
 }

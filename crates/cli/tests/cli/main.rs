@@ -4,6 +4,7 @@ mod boot;
 mod documents;
 mod interrupt;
 mod parts;
+mod replaced;
 mod several;
 mod transcripts;
 mod volume;

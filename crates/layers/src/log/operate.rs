@@ -1,8 +1,10 @@
-//! What an operator wants of a volume that is served: a device is to leave, or to stay.
+//! What an operator wants of a volume that is served: a device is to leave, or to stay, or another
+//! comes in its place.
 
 use hostftl_core::{Answer, Refusal, Verb};
 
 use crate::log::Array;
+use crate::log::devices::Devices;
 use crate::log::segments::Segments;
 
 impl Array {
@@ -13,6 +15,13 @@ impl Array {
             Verb::MayRemove(device) => self.remove(device, false),
             Verb::Cancel(device) => self.cancel(device),
             Verb::Offline(device) => self.do_without(device),
+            Verb::MayReplace(device) => self.may_replace(device),
+            Verb::Replaced { device, discard } => {
+                self.comes(device, |devices, _| devices.replaced(device, discard))
+            }
+            Verb::Returned { device, has } => self.comes(device, |devices, segments| {
+                devices.returned(device, has, |segment| !segments.is_left(segment));
+            }),
             _ => Err(Refusal::Unable),
         }
     }
@@ -81,6 +90,45 @@ impl Array {
             return Ok(Answer::Begun);
         };
         Err(Refusal::Because(refused))
+    }
+
+    /// Whether another device may come in the place of this one, which is lost, or may be.
+    fn may_replace(&self, device: u8) -> Result<Answer, Refusal> {
+        let bit = 1_u16.checked_shl(device.into()).unwrap_or(0);
+        let devices = &self.devices;
+        let refused = if devices.layout().zoned {
+            "a device of a volume on zoned devices can't be replaced yet"
+        } else if self.journal.is(device) {
+            "the journal's device is copied, and the volume has to be stopped for that"
+        } else if devices.gone() & bit != 0 {
+            "it was removed: add another device instead"
+        } else if devices.spare() & bit != 0 {
+            "it is a spare, on which nothing lies"
+        } else if devices.membership().all() & bit == 0 {
+            "it does not belong to the volume"
+        } else if devices.untrusted() != 0 {
+            "a device has just come: wait until it belongs"
+        } else if devices.lost() & bit == 0 && devices.may_lose() == 0 {
+            "something misses a chunk already, or has no parity: it would be lost with the device"
+        } else {
+            let is_known = devices.lost() & bit != 0 && devices.is_told();
+            return Ok(if is_known { Answer::Begun } else { Answer::WasSo });
+        };
+        Err(Refusal::Because(refused))
+    }
+
+    /// A device comes in the place of one that is lost.
+    fn comes(
+        &mut self,
+        device: u8,
+        come: impl FnOnce(&mut Devices, &Segments),
+    ) -> Result<Answer, Refusal> {
+        if self.may_replace(device)? == Answer::WasSo {
+            return Err(Refusal::Because("the one before is not known to be lost yet"));
+        }
+        come(&mut self.devices, &self.segments);
+        self.checkpoint.hurry();
+        Ok(Answer::Begun)
     }
 
     /// A device stays after all.

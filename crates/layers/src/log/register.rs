@@ -15,6 +15,7 @@ use crate::policy::{GcPolicy, Separation};
 use crate::registration::{Devices, Promises, Registered, Registration};
 
 use crate::log::Log;
+use crate::log::recovery::last_on::last_on;
 use crate::log::share::USUAL;
 
 impl Registered for Log {}
@@ -186,7 +187,7 @@ pub const REGISTRATION: Registration = Registration {
     promises: Promises {
         does_without: |config| config.log.parity.into(),
         tells_corrupt: true,
-        changes: true,
+        last_on: Some(last_on),
         ..Promises::USUAL
     },
     plan: Log::plan,

@@ -18,6 +18,7 @@ mod refusals;
 mod remove;
 mod replace;
 mod rot;
+mod seats;
 mod session;
 mod sole;
 mod tier;

@@ -179,7 +179,7 @@ fn a_device_that_was_away_gets_what_was_written_since() {
     let refused = operate(&path, &Wish::Offline("0".into())).unwrap_err().to_string();
     assert!(refused.contains("misses a chunk already"), "{refused}");
     running.stop().unwrap();
-    assert!(online(&path, "1").unwrap() && !online(&path, "1").unwrap());
+    assert!(online(&path, "1").unwrap().is_new && !online(&path, "1").unwrap().is_new);
     let (running, _client) = serve(&place);
     let first = running.status().space.unwrap();
     until(&running, |it| it.status().space.unwrap().may_lose == 1);

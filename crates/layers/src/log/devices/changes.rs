@@ -75,6 +75,35 @@ impl Devices {
         fresh != 0
     }
 
+    /// Another device came in the place of one that is lost. It gets roots from now on, and what it
+    /// lacks is made when one is durable that says so.
+    ///
+    /// # Panics
+    /// When no durable root says that the one before is lost: then the new one could be taken for
+    /// it.
+    pub fn replaced(&mut self, device: u8, discard: bool) {
+        assert!(self.may_come(device), "a device comes in the place of one known to be lost");
+        self.leaving &= !(1 << device);
+        self.reclaim.set_gains(device, discard);
+        self.newcomers.come(device);
+        self.join(|_| true);
+    }
+
+    /// A lost device is back, with all rows up to number `has`; until it is believed it may get
+    /// some of those segments that `may_get` rows. Otherwise as [`Devices::replaced`].
+    ///
+    /// # Panics
+    /// When no durable root says that it is lost.
+    pub fn returned(&mut self, device: u8, has: u64, may_get: impl Fn(u32) -> bool) {
+        assert!(self.may_come(device), "a device comes back that is known to be lost");
+        self.newcomers.come_back(device, has);
+        self.join(may_get);
+    }
+
+    fn may_come(&self, device: u8) -> bool {
+        self.has_lost(device) && self.is_told() && self.membership.is_complete()
+    }
+
     /// A device failed again that had come.
     pub fn stop_joining(&mut self, device: u8) {
         let came = self.newcomers.stop(device);
@@ -131,6 +160,8 @@ impl Devices {
             self.leaving &= !left;
             self.lost |= left;
             self.gone |= left;
+            // It may have been wanted again since the root was begun.
+            self.wanted &= !left;
             self.membership.leave(left);
         }
     }
@@ -281,12 +312,15 @@ fn replayed(root: &Root) -> u16 {
 
 #[cfg(test)]
 mod tests {
+    use hostftl_core::DeviceInfo;
+
     use super::*;
     use crate::log::layout::Layout;
 
     fn four(fresh: u16, leaving: u16) -> Devices {
         let layout = Layout { parity: true, ..Layout::example(4) };
-        Devices::new(layout, (fresh, fresh), 1, &[]).without(0, leaving, 0)
+        let infos = core::array::from_fn::<_, 4, _>(|_| DeviceInfo::block(1 << 16, 8));
+        Devices::new(layout, (fresh, fresh), 1, &infos).without(0, leaving, 0)
     }
 
     fn root(lost: u16, out: u16, known: u16) -> Root {
@@ -334,6 +368,62 @@ mod tests {
         assert!(it.choose(|_| true) && it.membership().current().members() == 0b1110);
         it.told(&root(0b0001, 0b0001, 0b1111), 0);
         assert_eq!((it.gone(), it.may_lose()), (0b0001, 1));
+    }
+
+    #[test]
+    fn another_device_comes_while_the_volume_is_served() {
+        let mut it = four(0, 0);
+        it.found(&root(0, 0, 0b1111));
+        it.membership_mut().claim(3, 0b1111, 0);
+        it.found_all();
+        it.lose(0b0100);
+        it.told(&root(0b0100, 0, 0b1111), 0);
+        it.replaced(2, true);
+        assert_eq!((it.untrusted(), it.joining(), it.lost()), (0b0100, 0b0100, 0b0100));
+        assert!(it.takes_roots(2) && it.is_missing_on(3, 2) && it.may_lose() == 0);
+        it.told(&root(0b0100, 0, 0b1111), 0);
+        assert_eq!(it.lost(), 0b0100, "that root was begun before");
+        it.told(&root(0, 0, 0b1111), 0);
+        assert_eq!((it.untrusted(), it.lost(), it.exposed()), (0, 0, 1));
+        assert!(it.is_missing_on(3, 2), "it is made anew yet");
+    }
+
+    #[test]
+    fn a_device_that_is_back_while_the_volume_is_served_lacks_what_is_newer() {
+        let mut it = four(0, 0);
+        it.found(&root(0, 0, 0b1111));
+        for (segment, seq) in [(3, 10), (4, 20), (5, 10)] {
+            it.membership_mut().claim(segment, 0b1111, 0);
+            it.membership_mut().has_row(segment, seq);
+        }
+        it.found_all();
+        it.lose(0b0100);
+        it.told(&root(0b0100, 0, 0b1111), 0);
+        it.returned(2, 15, |segment| segment == 5);
+        it.told(&root(0, 0, 0b1111), 0);
+        let lacks = [3, 4, 5].map(|segment| it.is_missing_on(segment, 2));
+        assert_eq!((it.lost(), lacks), (0, [false, true, true]));
+    }
+
+    #[test]
+    #[should_panic(expected = "known to be lost")]
+    fn no_device_comes_in_the_place_of_one_that_works() {
+        let mut it = four(0, 0);
+        it.found(&root(0, 0, 0b1111));
+        it.found_all();
+        it.replaced(2, false);
+    }
+
+    #[test]
+    fn a_device_that_has_left_is_out_though_it_was_wanted_again() {
+        let mut it = four(0, 0b0010);
+        it.found(&root(0, 0, 0b1111));
+        it.found_all();
+        assert!(it.choose(|_| true));
+        let out = it.begin_to_tell(&root(0, 0, 0));
+        assert!(out == 0b0010 && !it.choose(|set| set.count_ones() == 4), "it is told already");
+        it.told(&root(0, out, 0b1111), 0);
+        assert_eq!((it.gone(), it.begin_to_tell(&root(0b0010, 0, 0))), (0b0010, 0b0010));
     }
 
     #[test]

@@ -46,6 +46,27 @@ impl Newcomers {
         (self.returning >> device & 1 == 1 && has > 0).then_some(has)
     }
 
+    /// Another device, which holds nothing, comes in the place of this one.
+    ///
+    /// # Panics
+    /// When one has come already of which no root says what it lacks.
+    pub fn come(&mut self, device: u8) {
+        let bit = 1 << device;
+        assert_eq!(self.untrusted() & bit, 0, "one comes at a time");
+        (self.fresh, self.returning) = (self.fresh | bit, self.returning & !bit);
+        self.has[usize::from(device)] = 0;
+    }
+
+    /// The device that was there before comes back; it has all rows up to this one.
+    ///
+    /// # Panics
+    /// As [`Newcomers::come`].
+    pub fn come_back(&mut self, device: u8, has: u64) {
+        self.come(device);
+        self.returning |= 1 << device;
+        self.has(device, has);
+    }
+
     /// Those that get roots.
     pub fn joining(&self) -> u16 {
         self.joining

@@ -36,6 +36,11 @@ impl Reclaim {
         Reclaim { gains, left: alloc::vec![0; layout.segments as usize], count: 0 }
     }
 
+    /// Whether a device gains from knowing what is free, which is another from now on.
+    pub fn set_gains(&mut self, device: u8, gains: bool) {
+        self.gains[usize::from(device)] = gains;
+    }
+
     /// Whether no device has to answer for a segment.
     pub fn has_forgotten(&self, segment: u32) -> bool {
         self.left[segment as usize] == 0

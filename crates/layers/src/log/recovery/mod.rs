@@ -10,6 +10,7 @@
 //! 7. A checkpoint, after which nothing of the last life is replayed any more.
 
 mod apply;
+pub(in crate::log) mod last_on;
 mod records;
 pub(in crate::log) mod replay;
 mod report;
@@ -29,6 +30,7 @@ use crate::log::devices::Devices;
 use crate::log::layout::Layout;
 use crate::log::map::pages::Purpose;
 use crate::log::ops::{Cx, Op, fail, give_up};
+use crate::log::recovery::last_on::has_up_to;
 use crate::log::recovery::replay::{Progress, Replay};
 use crate::log::recovery::root_zones::{Search, is_blank};
 use crate::log::row::Phase;
@@ -230,8 +232,7 @@ impl Recovery {
         }
         let newest = &mut self.newest[usize::from(device)];
         if let Some(root) = root.filter(|root| root.number > *newest) {
-            let knows = root.lost >> device & 1 == 0;
-            array.devices.has(device, if knows { root.durable } else { 0 });
+            array.devices.has(device, has_up_to(&root, device));
         }
         // Whoever is back tells what it has, and nothing of the volume.
         let root = root.filter(|_| !array.devices.is_returning(device));

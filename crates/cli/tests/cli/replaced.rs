@@ -1,0 +1,133 @@
+//! A device that is replaced beside a server, which is killed in the middle: the same command ends
+//! what was begun, and nothing is lost.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Instant;
+
+use hostftl_volume::front::{Job, JobOp};
+use hostftl_volume::{StartOptions, open};
+use tempfile::TempDir;
+
+use crate::hostftl;
+use crate::volume::{Server, json, run};
+
+const BLOCKS: u64 = 2000;
+
+fn content(block: u64) -> Vec<u8> {
+    (0..4096).map(|at| (block * 53 + at / 9) as u8).collect()
+}
+
+/// A folder with `v.toml` over three files, which holds something.
+fn with_array() -> TempDir {
+    let dir = TempDir::new().expect("there is room");
+    let mut args = vec!["create", "v.toml", "--size", "48M", "--layer"];
+    args.extend(["log:parity=yes:compress=none", "--device", "d0", "--device", "d1"]);
+    args.extend(["--device", "d2"]);
+    json(dir.path(), &args);
+    let (running, port) = open(&dir.path().join("v.toml"))
+        .and_then(|volume| volume.start(&StartOptions::default()))
+        .expect("it is whole");
+    let (sender, answers) = channel();
+    let reply = std::sync::Arc::new(sender);
+    for block in 0..BLOCKS {
+        let mut data = port.buffer(4096);
+        data.copy_from_slice(&content(block));
+        let op = JobOp::Write { data, fua: false };
+        port.submit(Job { op, offset: block * 4096, bytes: 4096, cookie: 0, reply: reply.clone() });
+        answers.recv().expect("an answer").result.expect("there is room");
+    }
+    running.stop().expect("it is closed clean");
+    dir
+}
+
+/// Reads all again, and checks it: nobody serves it.
+fn verify(dir: &Path) {
+    let (running, port) = open(&dir.join("v.toml"))
+        .and_then(|volume| volume.start(&StartOptions::default()))
+        .expect("it is whole");
+    let (sender, answers) = channel();
+    let reply = std::sync::Arc::new(sender);
+    for block in 0..BLOCKS {
+        let op = JobOp::Read(port.buffer(4096));
+        port.submit(Job { op, offset: block * 4096, bytes: 4096, cookie: 0, reply: reply.clone() });
+        let answer = answers.recv().expect("an answer");
+        answer.result.expect("it can be read");
+        assert_eq!(answer.data.expect("it is read")[..], content(block)[..], "block {block}");
+    }
+    running.stop().expect("it is closed clean");
+    let checked = json(dir, &["check", "v.toml", "--data"]);
+    assert_eq!(checked["problems"], serde_json::json!([]), "{checked}");
+}
+
+fn replace(dir: &Path, old: &str, new: &str) -> Child {
+    let args = ["device", "replace", "v.toml", old, new, "--force"];
+    let mut command = hostftl();
+    command.current_dir(dir).args(args).stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().expect("hostftl starts")
+}
+
+#[test]
+fn a_server_that_is_killed_while_a_device_comes_loses_nothing() {
+    let folder = with_array();
+    let dir = folder.path();
+    let mut server = Server::start(dir, "v.toml", "s.sock", &[]);
+    let begun = Instant::now();
+    assert!(replace(dir, "2", "n").wait().expect("it ends").success());
+    let whole = begun.elapsed();
+    assert_eq!(server.end("-TERM").0, Some(0));
+    for (turn, percent) in [5, 40, 70, 80, 90, 95, 100, 110].into_iter().enumerate() {
+        let (old, new, after) = ((turn % 3).to_string(), format!("n{turn}"), whole * percent / 100);
+        let mut server = Server::start(dir, "v.toml", "s.sock", &["--go-on"]);
+        let mut begun = replace(dir, &old, &new);
+        thread::sleep(after);
+        server.end("-KILL");
+        begun.wait().expect("it ends with the server");
+        // Whether it came so far or not: the same command has nothing to do, or ends it.
+        let text = fs::read_to_string(dir.join("v.toml")).expect("it is there");
+        if !text.contains(&format!("{new}\"")) {
+            let args = ["device", "replace", "v.toml", &old, &new, "--force"];
+            let (code, _, err) = run(dir, &args);
+            assert_eq!(code, 0, "after {after:?}: {err}");
+        }
+        let mut server = Server::start(dir, "v.toml", "s.sock", &["--go-on"]);
+        let waited = run(dir, &["wait", "v.toml"]);
+        assert_eq!(waited.0, 0, "{}", waited.2);
+        let (code, err) = server.end("-TERM");
+        assert_eq!(code, Some(0), "{err}");
+        verify(dir);
+    }
+}
+
+#[test]
+fn an_end_is_unclean_also_when_all_devices_were_replaced() {
+    let folder = with_array();
+    let dir = folder.path();
+    let mut server = Server::start(dir, "v.toml", "s.sock", &[]);
+    for index in ["0", "1", "2"] {
+        assert!(replace(dir, index, &format!("n{index}")).wait().expect("it ends").success());
+        assert_eq!(run(dir, &["wait", "v.toml"]).0, 0);
+    }
+    server.end("-KILL");
+    assert_eq!(json(dir, &["status", "v.toml"])["unclean"], true);
+}
+
+#[test]
+fn a_device_is_replaced_beside_a_server_and_the_next_command_is_named() {
+    let folder = with_array();
+    let dir = folder.path();
+    let mut server = Server::start(dir, "v.toml", "s.sock", &[]);
+    let (code, out, err) = run(dir, &["device", "replace", "v.toml", "1", "n"]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert!(out.contains("takes the place of device 1") && out.contains("hostftl wait v.toml"));
+    assert_eq!(run(dir, &["wait", "v.toml"]).0, 0);
+    let status = json(dir, &["status", "v.toml"]);
+    assert_eq!(status["devices"][1]["health"], "good");
+    assert!(status["devices"][1]["name"].as_str().is_some_and(|name| name.ends_with("/n")));
+    assert_eq!(server.end("-TERM").0, Some(0));
+    fs::remove_file(dir.join("d1")).expect("it is there yet");
+    verify(dir);
+}

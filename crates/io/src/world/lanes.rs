@@ -1,0 +1,69 @@
+//! The devices of a world and the threads that make calls to them: another device may come in the
+//! place of one, and who is still busy is known.
+
+use std::sync::Arc;
+
+use hostftl_core::{Command, Token};
+
+use super::World;
+use crate::device::Device;
+use crate::error::IoError;
+use crate::placed::Placed;
+use crate::pool::Pool;
+use crate::stats::DeviceStats;
+use crate::transfer;
+use crate::waker::Waker;
+
+/// The threads for each device where io_uring does not do the transfers.
+const THREADS_OF_DEVICE: usize = 8;
+
+/// So many threads, which wake whoever sleeps on `waker`.
+///
+/// # Errors
+/// When the system gives none.
+pub fn threads(count: usize, waker: &Arc<Waker>) -> Result<Pool, IoError> {
+    Pool::new(count, waker.clone()).map_err(IoError::Start)
+}
+
+/// How many threads make calls to a device.
+pub fn threads_for(device: &Device, is_placed: bool, has_ring: bool) -> usize {
+    let calls = is_placed || !has_ring && device.fd() != transfer::NO_FILE;
+    if calls { THREADS_OF_DEVICE } else { 0 }
+}
+
+impl World {
+    /// Puts another device, which is not zoned, in the place of one to which no command is under
+    /// way; that.
+    ///
+    /// # Errors
+    /// When one is, or the system gives no threads; nothing was changed then.
+    pub fn replace(&mut self, index: usize, device: Device) -> Result<Device, IoError> {
+        let under_way = self.under_way(index);
+        if under_way > 0 {
+            let (name, old) = (device.name(), self.devices[index].name());
+            return Err(IoError::Unended { name: name.into(), old: old.into(), under_way });
+        }
+        let placed = Placed::of(&device);
+        let count = threads_for(&device, placed.is_some(), self.ring.is_some());
+        self.lanes[index] = threads(count, &self.waker)?;
+        self.placed[index] = placed;
+        device.as_remote().iter().for_each(|remote| remote.listen(self.waker.clone()));
+        self.stats.devices[index] = DeviceStats::default();
+        Ok(std::mem::replace(&mut self.devices[index], device))
+    }
+
+    /// Commands to a device that have not ended.
+    pub fn under_way(&self, device: usize) -> usize {
+        let to = |flight: &&(Token, Command)| flight.1.device().map(usize::from) == Some(device);
+        self.flights.iter().flatten().filter(to).count()
+    }
+
+    /// The devices that still have commands, each with how many.
+    pub fn unanswered(&self) -> Vec<(&str, usize)> {
+        let names = self.devices.iter().map(Device::name).enumerate();
+        names
+            .map(|(index, name)| (name, self.under_way(index)))
+            .filter(|(_, count)| *count > 0)
+            .collect()
+    }
+}

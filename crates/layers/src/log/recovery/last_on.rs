@@ -1,0 +1,38 @@
+//! What a device has for sure that was done without and is back: its newest root says so.
+
+use hostftl_core::{DeviceInfo, MetaBuf};
+use hostftl_format::log::{self, Root};
+
+use crate::config::LayerConfig;
+use crate::log::layout::Layout;
+use crate::plan::PlanError;
+
+/// The number of the last row that a device has with all before, by the newest root on it: none
+/// when the device was lost then already.
+pub fn has_up_to(root: &Root, device: u8) -> u64 {
+    if root.lost >> device & 1 == 0 { root.durable } else { 0 }
+}
+
+/// See [`crate::registration::LastOn`].
+///
+/// # Errors
+/// When the layer can't work on such devices.
+pub fn last_on(
+    config: &LayerConfig,
+    infos: &[DeviceInfo],
+    device: u8,
+    read: &mut dyn FnMut(u64, &mut MetaBuf) -> bool,
+) -> Result<u64, PlanError> {
+    let layout = Layout::new(config, infos)?;
+    let mut buf = MetaBuf::new(layout.root_pages() as usize);
+    let mut newest: Option<Root> = None;
+    for (slot, copy) in [(0, 0), (1, 0), (0, 1), (1, 1)] {
+        let at = layout.root_at(slot, copy);
+        let root = read(at, &mut buf)
+            .then(|| log::open_root(&buf, &config.uuid, at, layout.tree.counts))
+            .flatten();
+        let root = root.filter(|root| layout.admits_root(root));
+        newest = newest.into_iter().chain(root).max_by_key(|root| root.number);
+    }
+    Ok(newest.map_or(0, |root| has_up_to(&root, device)))
+}

@@ -1,0 +1,202 @@
+//! The devices of a volume that is served, in their places, and the layer that is asked about them:
+//! another device comes in the place of one, beside the clients.
+//!
+//! The order keeps a cut harmless, as with a volume that is not served: look at everything; clear
+//! the new device; let the layer do without the old one; write the superblock of the new one, which
+//! says that it holds nothing yet; write those of the others; put the volume file in its place; and
+//! then let the layer know. A cut in between leaves a volume that misses the device still, and the
+//! same command again ends what was begun.
+//!
+//! Invariants
+//! - One device comes at a time.
+//! - A device is exchanged when no command to the one before is under way.
+
+mod online;
+mod replace;
+
+use std::slice;
+use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::time::{Duration, Instant};
+
+use hostftl_core::{Answer, DeviceInfo, Layer, Refusal, Verb};
+use hostftl_format::superblock::{Superblock, places};
+use hostftl_io::{Backing, Device};
+use hostftl_layers::LayerConfig;
+
+use crate::config::Config;
+use crate::front::Port;
+use crate::journal;
+use crate::keeper::{Coming, Has};
+use crate::open::as_members;
+use crate::running::Live;
+use crate::session::Session;
+
+/// How long the old device, and those that have to know that it is left out, may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How often to look for that.
+const PAUSE: Duration = Duration::from_millis(10);
+/// What is said when nothing can be asked any more.
+const CLOSED: &str = "the volume is being closed";
+
+/// See the module text.
+#[derive(Debug)]
+pub(crate) struct Seats {
+    port: Port,
+    live: Live,
+    /// What the volume's file has.
+    config: Mutex<Config>,
+    /// The layer as it was started.
+    layer: LayerConfig,
+    /// How the volume is served, if it is.
+    session: Option<Session>,
+    /// Held while a device comes.
+    changes: Mutex<()>,
+}
+
+/// What is known before anything is written.
+struct Look {
+    index: u8,
+    was_lost: bool,
+    /// What all superblocks say.
+    newest: Superblock,
+    infos: Vec<DeviceInfo>,
+    /// The size of a file that is made for a device, in bytes.
+    size: Option<u64>,
+}
+
+impl Seats {
+    /// Those of a volume that takes jobs at `port`.
+    pub fn new(
+        port: Port,
+        live: &Live,
+        (config, layer): (&Config, LayerConfig),
+        session: Option<Session>,
+    ) -> Self {
+        let (config, changes) = (Mutex::new(config.clone()), Mutex::new(()));
+        Seats { port, live: live.clone(), config, layer, session, changes }
+    }
+
+    /// What the volume's file has.
+    pub fn config(&self) -> Config {
+        lock(&self.config).clone()
+    }
+
+    /// Lets the layer do what an operator wants.
+    ///
+    /// # Errors
+    /// Why nothing was changed, in words.
+    pub fn ask(&self, verb: Verb) -> Result<Answer, String> {
+        match self.port.operate(verb) {
+            Ok(answer) => {
+                // What is promised goes on after a crash.
+                self.live.watched.look();
+                Ok(answer)
+            }
+            Err(Refusal::Unable) => Err(format!("layer {} can't do that", self.layer.kind)),
+            Err(Refusal::Because(why)) => Err(why.into()),
+            Err(Refusal::Full(bytes)) => Err(format!(
+                "{bytes} bytes of what is live would have no room without it: trim as much, or add \
+                 a device first"
+            )),
+        }
+    }
+
+    /// A device is about to come, and no other.
+    fn begin(&self) -> Result<MutexGuard<'_, ()>, String> {
+        match self.changes.try_lock() {
+            Ok(changes) => Ok(changes),
+            Err(TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => {
+                Err("another device is just coming: wait for that".into())
+            }
+        }
+    }
+
+    /// It has come, or will not: then what the layer says of its place counts again.
+    fn end(&self, index: u8, done: Result<(), String>) -> Result<(), String> {
+        if done.is_err() {
+            self.port.between(|_, jobs| jobs.end_seat(index, false));
+        }
+        done
+    }
+
+    /// The layer with the devices as they are now.
+    fn layer_now(&self, look: &Look) -> LayerConfig {
+        let mut layer = as_members(self.layer.clone(), look.newest.missing, &look.newest);
+        layer.members.fresh = 0;
+        layer
+    }
+
+    /// Whether a device may come in place `index`, and what is known of the others.
+    fn look(&self, index: u8) -> Result<Look, String> {
+        let copied = journal::bit(&self.layer, self.config().devices.len()) >> index & 1 == 1;
+        if self.layer.tolerates() == 0 || copied {
+            let why = "what can't be made anew is copied: stop the volume for that, and serve it \
+                       again afterwards";
+            return Err(why.into());
+        }
+        self.ask(Verb::MayReplace(index))?;
+        let look = self.port.between(|driver, jobs| {
+            let (devices, lost) = (driver.devices(), driver.layer().lost_devices());
+            let there = |at: &usize| devices[*at].backing() != Backing::Absent;
+            let others = (0..devices.len()).filter(|at| *at != usize::from(index) && there(at));
+            let size = others.map(|at| devices[at].bytes()).min();
+            let infos = devices.iter().map(Device::info).collect();
+            let was_lost = lost >> index & 1 == 1;
+            jobs.said().map(|newest| Look { index, was_lost, newest, infos, size })
+        });
+        let none = "its devices have no superblocks: the volume is in memory, or only read";
+        look.ok_or(CLOSED)?.ok_or_else(|| none.into())
+    }
+
+    /// The layer does without the old device, a root says so, and no command to it is under way.
+    fn leave_out(&self, look: &Look) -> Result<(), String> {
+        if !look.was_lost {
+            self.ask(Verb::Offline(look.index))?;
+        }
+        let begun = Instant::now();
+        loop {
+            let is_known = self.ask(Verb::MayReplace(look.index))? == Answer::Begun;
+            let busy = self.port.between(|driver, _| driver.is_busy(look.index)).ok_or(CLOSED)?;
+            if is_known && !busy {
+                return Ok(());
+            }
+            if begun.elapsed() > PATIENCE {
+                let what = if busy { "commands of it never ended" } else { "no root says so yet" };
+                return Err(format!("device {} can't be replaced now: {what}", look.index));
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// The layer works with the device from now on.
+    fn exchange(&self, index: u8, device: Device, verb: Verb) -> Result<(), String> {
+        lock(&self.live.faces).replace(index, &device, &self.live.watched.events);
+        let old = self.port.between(|driver, jobs| {
+            let old = driver.replace(index, device).map_err(|error| error.to_string())?;
+            let answer = driver.operate(verb, jobs);
+            answer.map_err(|why| format!("the layer does not take it: {why:?}"))?;
+            jobs.end_seat(index, true);
+            Ok::<_, String>(old)
+        });
+        // The old device is closed here, and not while the layer waits.
+        old.ok_or(CLOSED)?.map(drop)
+    }
+
+    /// All superblocks say that the device, which has what is said, is in its place.
+    fn write_down(&self, index: u8, device: &Device, has: Has) -> Result<(), String> {
+        // How a run ends is known also when all devices were replaced in it.
+        let mark = |session: &Session| session.serving(slice::from_ref(device), 0);
+        self.session.iter().try_for_each(mark).map_err(|error| error.to_string())?;
+        let places = places(has.sectors());
+        let reserve = device.reserve(places).map_err(|error| error.to_string())?;
+        let coming = Coming { index, has, reserve };
+        let hears = self.port.between(|_, jobs| jobs.begin_seat(coming)).ok_or(CLOSED)?;
+        let hears = hears.ok_or("the volume's devices never change")?;
+        hears.recv_timeout(PATIENCE).map_err(|_| "the superblocks can't be written".to_owned())?
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}

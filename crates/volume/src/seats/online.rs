@@ -1,0 +1,66 @@
+//! A device that was lost comes back, and keeps what it has.
+
+use hostftl_core::{MetaBuf, SECTORS_PER_BLOCK, Verb};
+use hostftl_format::superblock::Superblock;
+use hostftl_io::{Access, Device};
+
+use super::{CLOSED, Look, PATIENCE, Seats};
+use crate::keeper::Has;
+use crate::online::verify;
+use crate::stack::{Member, open_member};
+
+impl Seats {
+    /// Takes a device back that the volume does without. Whether it was out; else it belongs
+    /// already.
+    ///
+    /// # Errors
+    /// Why it is not there, in words.
+    pub fn online(&self, index: u8) -> Result<bool, String> {
+        let _changes = self.begin()?;
+        let look = self.look(index)?;
+        if !look.was_lost {
+            return Ok(false);
+        }
+        self.leave_out(&look)?;
+        let look = self.look(index)?;
+        let name = self.config().devices[usize::from(index)].clone();
+        // What is open still may be what is gone; it is opened again when it is there.
+        self.close(&look, &name)?;
+        let member = open_member(&name, Access::Full).map_err(|error| error.to_string())?;
+        let own = verify(&member, &look.newest, index.into()).map_err(|error| error.to_string())?;
+        let Member { device, .. } = member;
+        let has = self.last_on(&look, &device, &own)?;
+        let written = self.write_down(index, &device, Has::AllUpTo(Box::new(own)));
+        let verb = Verb::Returned { device: index, has };
+        self.end(index, written.and_then(|()| self.exchange(index, device, verb)))?;
+        Ok(true)
+    }
+
+    /// Closes a device that the layer does without: both ways to it.
+    fn close(&self, look: &Look, name: &str) -> Result<(), String> {
+        let (index, absent) = (look.index, Device::absent(name, look.newest.smallest));
+        let nothing = absent.reserve([0, 0]).map_err(|error| error.to_string())?;
+        let closed = self.port.between(|driver, jobs| {
+            let old = driver.replace(index, absent).map_err(|error| error.to_string())?;
+            Ok::<_, String>((old, jobs.close_device(index, nothing)))
+        });
+        let (old, hears) = closed.ok_or(CLOSED)??;
+        drop(old);
+        hears.map_or(Ok(()), |hears| hears.recv_timeout(PATIENCE)).map_err(|_| CLOSED.into())
+    }
+
+    /// The last of what the layer wrote that the device has for sure.
+    fn last_on(&self, look: &Look, device: &Device, own: &Superblock) -> Result<u64, String> {
+        let layer = self.layer_now(look);
+        let last_on = layer.kind.registration().promises.last_on;
+        let last_on = last_on.ok_or("a device never comes back to such a layer")?;
+        let mut read = |lba: u64, buf: &mut MetaBuf| {
+            let from = own.data_start + lba;
+            buf.pages_mut()
+                .iter_mut()
+                .zip((from..).step_by(SECTORS_PER_BLOCK as usize))
+                .all(|(page, at)| device.read_page(at).map(|read| *page = read).is_ok())
+        };
+        last_on(&layer, &look.infos, look.index, &mut read).map_err(|why| why.to_string())
+    }
+}

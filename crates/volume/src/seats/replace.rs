@@ -1,0 +1,87 @@
+//! Another device, which holds nothing, comes in the place of one that is lost, or is left out now.
+
+use hostftl_core::{SECTOR, Verb};
+use hostftl_io::Device;
+
+use super::{Look, Seats, lock};
+use crate::config::Config;
+use crate::create::Taken;
+use crate::events::Level;
+use crate::keeper::Has;
+use crate::open::plan;
+use crate::replace::{ReplaceSpec, Replaced, clear, new_name, take_with_room};
+
+impl Seats {
+    /// Puts another device in the place of one.
+    ///
+    /// # Errors
+    /// Why it is not there, in words.
+    pub fn replace(&self, spec: &ReplaceSpec) -> Result<Replaced, String> {
+        let _changes = self.begin()?;
+        let config = self.config();
+        let index = config.find_device(&spec.old)?;
+        let new = new_name(&config, index, &spec.new).map_err(|error| error.to_string())?;
+        let look = self.look(index as u8)?;
+        let taken = take_with_room((&spec.new, &new), look.size, look.newest.smallest, spec.force);
+        let Taken { device, undo, held } = taken.map_err(|error| error.to_string())?;
+        self.would_fit(&look, &device)?;
+        let (old, was_lost) = (config.devices[index].clone(), look.was_lost);
+        let notes = held.map(|held| format!("{new} held {held}")).into_iter().collect();
+        let (index, copied, served) = (look.index, false, true);
+        let replaced = Replaced { index, old, new, was_lost, copied, served, notes };
+        if spec.rehearse {
+            return Ok(replaced);
+        }
+        clear(&device).map_err(|error| error.to_string())?;
+        let left_out = self.leave_out(&look);
+        let done = left_out.and_then(|()| self.seat(&look, device, config, spec));
+        match done {
+            Ok(()) => undo.keep(),
+            Err(why) if was_lost => return Err(why),
+            Err(why) => return Err(format!("{why}; device {index} is left out now")),
+        }
+        let Replaced { new, old, .. } = &replaced;
+        let text = format!(
+            "{new} is in the place of device {index} ({old}); what it lacks is made from the others"
+        );
+        self.live.watched.events.tell(Level::Info, "device-replaced", text);
+        Ok(replaced)
+    }
+
+    /// Whether the volume would be laid out with the new device as it is.
+    fn would_fit(&self, look: &Look, device: &Device) -> Result<(), String> {
+        let (bit, mut infos) = (1 << look.index, look.infos.clone());
+        infos[usize::from(look.index)] = device.info();
+        let mut layer = self.layer_now(look);
+        layer.members.missing &= !bit;
+        let planned = plan(&layer, &infos).map_err(|error| error.to_string())?;
+        match planned.limits.exported == look.newest.exported {
+            true => Ok(()),
+            false => Err(format!(
+                "{} is not one on which the volume would be laid out as it is",
+                device.name()
+            )),
+        }
+    }
+
+    /// Writes down that the device is in its place, and puts it there.
+    fn seat(
+        &self,
+        look: &Look,
+        device: Device,
+        mut config: Config,
+        spec: &ReplaceSpec,
+    ) -> Result<(), String> {
+        let (index, name) = (look.index, device.name().to_owned());
+        let old = std::mem::replace(&mut config.devices[usize::from(index)], name.clone());
+        config.deadlines.remove(&old);
+        let publish = |()| config.publish_again(&spec.path).map_err(|error| error.to_string());
+        let (sectors, discard) = (device.bytes() / SECTOR as u64, device.info().discard);
+        let written = self.write_down(index, &device, Has::Nothing(sectors)).and_then(publish);
+        let verb = Verb::Replaced { device: index, discard };
+        self.end(index, written.and_then(|()| self.exchange(index, device, verb)))?;
+        lock(&self.live.news).rename(index, name);
+        *lock(&self.config) = config;
+        Ok(())
+    }
+}

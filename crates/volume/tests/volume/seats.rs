@@ -1,0 +1,253 @@
+//! Other devices in the places of those of a volume that is served, and devices that come back,
+//! beside its client.
+
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use crate::common::{Client, Place};
+use hostftl_volume::front::Port;
+use hostftl_volume::{
+    CheckOptions, Config, Error, OpenOptions, ReplaceSpec, Replaced, Running, StartOptions,
+    Verdict, Wish, check_with, online, open_with, operate, replace, status,
+};
+
+const BLOCKS: u64 = 500;
+/// How long what is waited for may take here.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn made(layer: &str, files: usize) -> Place {
+    Place::with_volume(layer, files, 48)
+}
+
+fn serve(place: &Place) -> (Running, Port) {
+    let how = OpenOptions { degraded: true, ..OpenOptions::default() };
+    let opened = open_with(&place.path("v.toml"), &how).unwrap();
+    opened.start(&StartOptions::default()).unwrap()
+}
+
+fn put(place: &Place, old: &str, new: &str) -> Result<Replaced, Error> {
+    let (path, old, new) = (place.path("v.toml"), old.into(), place.name(new));
+    replace(&ReplaceSpec { path, old, new, force: false, rehearse: false }, &mut |_, _| {})
+}
+
+/// What a block holds after so many turns of writing.
+fn content(block: u64, turn: u64) -> Vec<u8> {
+    (0..4096).map(|at| (block * 31 + turn * 7 + at / 5) as u8).collect()
+}
+
+fn write(client: &Client, turn: u64) {
+    (0..BLOCKS).for_each(|at| client.write(at * 8192, &content(at, turn), false).unwrap());
+    client.flush();
+}
+
+fn verify(client: &Client, turn: u64) {
+    for at in 0..BLOCKS {
+        assert_eq!(client.read(at * 8192, 4096), content(at, turn), "block {at}");
+    }
+}
+
+fn until(running: &Running, is: impl Fn(&Running) -> bool) {
+    let begun = Instant::now();
+    while !is(running) {
+        assert!(begun.elapsed() < PATIENCE, "{:?}", running.status());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Waits until nothing misses anything, and another device may be lost.
+fn heal(running: &Running) {
+    let is = |space: hostftl_volume::Space| space.exposed_bytes == 0 && space.may_lose == 1;
+    until(running, |it| it.status().space.is_some_and(is));
+}
+
+fn is_sound(place: &Place) -> bool {
+    let mut progress = |_: u64, _: u64| {};
+    let options = CheckOptions { data: Some(&mut progress), ..CheckOptions::default() };
+    check_with(&place.path("v.toml"), options).unwrap().verdict == Verdict::Sound
+}
+
+/// All devices of a volume are replaced, one after the other, while a client writes.
+fn all_are_replaced(layer: &str, files: usize) {
+    let place = made(layer, files);
+    let (running, port) = serve(&place);
+    write(&Client::new(port.clone()), 0);
+    let over = AtomicBool::new(false);
+    let turns = std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let client = Client::new(port.clone());
+            (1..)
+                .take_while(|turn| {
+                    verify(&client, turn - 1);
+                    write(&client, *turn);
+                    !over.load(SeqCst)
+                })
+                .last()
+        });
+        for index in 0..files {
+            let done = put(&place, &index.to_string(), &format!("n{index}")).unwrap();
+            assert_eq!((usize::from(done.index), done.was_lost, done.served), (index, false, true));
+            heal(&running);
+        }
+        over.store(true, SeqCst);
+        writer.join().unwrap().unwrap_or(0) + 1
+    });
+    let now = running.status();
+    let names: Vec<_> = (0..files).map(|index| place.name(&format!("n{index}"))).collect();
+    assert!(now.devices.iter().map(|it| &it.name).eq(&names) && !now.degraded);
+    assert!(now.devices.iter().all(|it| it.health == "good" && it.sent_bytes > 0), "{now:?}");
+    assert_eq!(
+        (now.events["device-replaced"], now.events["device-joined"]),
+        (files as u64, files as u64)
+    );
+    running.stop().unwrap();
+    assert_eq!(Config::load(&place.path("v.toml")).unwrap().devices, names);
+    (0..files).for_each(|index| fs::remove_file(place.path(&format!("d{index}"))).unwrap());
+    assert!(is_sound(&place));
+    fs::remove_file(place.path("n1")).unwrap();
+    let (running, port) = serve(&place);
+    verify(&Client::new(port), turns);
+    running.stop().unwrap();
+}
+
+#[test]
+fn all_devices_of_an_array_are_replaced_beside_a_client() {
+    all_are_replaced("log:parity=yes:compress=none", 4);
+}
+
+#[test]
+fn both_devices_of_a_mirror_are_replaced_beside_a_client() {
+    all_are_replaced("log:parity=yes", 2);
+}
+
+#[test]
+fn a_lost_device_is_replaced_and_another_may_be_lost_then() {
+    let place = made("log:parity=yes", 3);
+    let (running, port) = serve(&place);
+    let client = Client::new(port);
+    write(&client, 0);
+    operate(&place.path("v.toml"), &Wish::Offline("2".into())).unwrap().unwrap();
+    write(&client, 1);
+    let done = put(&place, "2", "n2").unwrap();
+    assert!(done.was_lost && done.served && !done.copied);
+    until(&running, |it| it.status().events.contains_key("device-joined"));
+    heal(&running);
+    put(&place, "0", "n0").unwrap();
+    heal(&running);
+    verify(&client, 1);
+    running.stop().unwrap();
+    assert!(is_sound(&place));
+    assert!(status(&place.path("v.toml")).unwrap().devices.iter().all(|it| it.health == "good"));
+}
+
+#[test]
+fn a_device_that_was_missing_at_the_start_is_replaced() {
+    let place = made("log:parity=yes", 3);
+    let (running, port) = serve(&place);
+    write(&Client::new(port), 0);
+    running.stop().unwrap();
+    fs::remove_file(place.path("d0")).unwrap();
+    let (running, port) = serve(&place);
+    assert!(running.status().degraded);
+    put(&place, "0", "n0").unwrap();
+    heal(&running);
+    let now = running.status();
+    assert!(!now.degraded && now.needs_hand.is_empty(), "{now:?}");
+    assert!(!now.notes.iter().any(|note| note.starts_with("DEGRADED")), "{:?}", now.notes);
+    verify(&Client::new(port), 0);
+    running.stop().unwrap();
+    assert!(is_sound(&place));
+}
+
+#[test]
+fn what_stands_in_the_way_beside_a_client_is_named_and_nothing_is_changed() {
+    let place = made("log:parity=yes", 3);
+    let (running, port) = serve(&place);
+    write(&Client::new(port.clone()), 0);
+    let before = fs::read(place.path("v.toml")).unwrap();
+    let refused = |old: &str, new: &str, why: &str| {
+        let message = put(&place, old, new).unwrap_err().to_string();
+        assert!(message.contains(why) && !message.contains('\n'), "{message}");
+    };
+    refused("7", "n", "7 is none of its devices: 0 (");
+    refused("0", "d1", "is device 1 of this volume already");
+    fs::File::create(place.path("small")).unwrap().set_len(8 << 20).unwrap();
+    refused("0", "small", "and the volume needs");
+    let other = made("log:parity=yes", 2);
+    fs::copy(other.path("d0"), place.path("foreign")).unwrap();
+    refused("0", "foreign", "--force would destroy it");
+    let (path, old, new) = (place.path("v.toml"), "1".into(), place.name("n"));
+    let rehearsal = ReplaceSpec { path, old, new, force: false, rehearse: true };
+    assert_eq!(replace(&rehearsal, &mut |_, _| {}).unwrap().index, 1);
+    assert!(!place.path("n").exists());
+    assert_eq!(running.status().space.unwrap().may_lose, 1, "no device is left out");
+    assert_eq!(fs::read(place.path("v.toml")).unwrap(), before);
+    running.stop().unwrap();
+    let alone = made("passthrough", 1);
+    let (running, _port) = serve(&alone);
+    let why = put(&alone, "0", "n").unwrap_err().to_string();
+    assert!(why.contains("stop the volume"), "{why}");
+    running.stop().unwrap();
+}
+
+/// A device that was left out comes back, and gets no more than what was written meanwhile.
+#[test]
+fn a_device_comes_back_beside_a_client_with_what_it_has() {
+    let place = made("log:parity=yes:compress=none", 4);
+    let path = place.path("v.toml");
+    let (running, port) = serve(&place);
+    let client = Client::new(port);
+    (0..8).for_each(|turn| write(&client, turn));
+    assert!(!online(&path, "1").unwrap().is_new, "it belongs");
+    // What it has for sure a root says.
+    operate(&path, &Wish::Offline("2".into())).unwrap().unwrap();
+    assert!(online(&path, "2").unwrap().is_new);
+    until(&running, |it| it.status().events.contains_key("device-joined"));
+    heal(&running);
+    operate(&path, &Wish::Offline("1".into())).unwrap().unwrap();
+    client.write(0, &content(0, 7), false).unwrap();
+    client.flush();
+    assert!(online(&path, "1").unwrap().is_new);
+    heal(&running);
+    until(&running, |it| it.status().events["device-joined"] == 2);
+    heal(&running);
+    let now = running.status();
+    let sent = now.devices[1].sent_bytes;
+    assert!(now.devices.iter().all(|it| it.health == "good") && !now.degraded, "{now:?}");
+    assert!(sent < BLOCKS * 4096 / 2, "{sent} bytes are more than what was written meanwhile");
+    verify(&client, 7);
+    running.stop().unwrap();
+    assert!(is_sound(&place));
+    fs::remove_file(place.path("d3")).unwrap();
+    let (running, port) = serve(&place);
+    verify(&Client::new(port), 7);
+    running.stop().unwrap();
+}
+
+#[test]
+fn a_device_that_was_missing_at_the_start_comes_back() {
+    let place = made("log:parity=yes", 3);
+    let path = place.path("v.toml");
+    let (running, port) = serve(&place);
+    write(&Client::new(port), 0);
+    running.stop().unwrap();
+    fs::rename(place.path("d0"), place.path("away")).unwrap();
+    let (running, port) = serve(&place);
+    let client = Client::new(port);
+    write(&client, 1);
+    let refused = |why: &str| {
+        let message = online(&path, "0").unwrap_err().to_string();
+        assert!(message.contains(why) && !message.contains('\n'), "{message}");
+    };
+    refused("No such file");
+    let other = made("log:parity=yes", 3);
+    fs::copy(other.path("d0"), place.path("d0")).unwrap();
+    refused("is not the device that was lost");
+    fs::rename(place.path("away"), place.path("d0")).unwrap();
+    assert!(online(&path, "0").unwrap().is_new);
+    until(&running, |it| it.status().events.contains_key("device-joined"));
+    heal(&running);
+    verify(&client, 1);
+    running.stop().unwrap();
+    assert!(is_sound(&place));
+}
