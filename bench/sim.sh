@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # How fast studies are: the timed drive, the clock that counts, ageing, and a whole trace over four
 # drives. Five runs each, median (lowest–highest). The bar for the timed drive is 6 M page operations a
-# second on a quiet machine; docs/STUDIES.md says what there is (5.9 M by turns at a load average of 4),
-# and where the time goes.
+# second on a quiet machine; docs/STUDIES.md says what there is, and where the time goes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source bench/lib.sh
