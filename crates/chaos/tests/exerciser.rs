@@ -102,15 +102,6 @@ fn log_takes_devices_while_it_is_served() {
     passes_where(LayerKind::Log, 100, &[replaced, returned, ("replacement believed", 2)]);
 }
 
-/// A device had left, and the root after that did not say so, because it had been wanted again in
-/// between: with the next device that went stale the volume was refused. Lost devices are replaced
-/// while it is served.
-#[test]
-fn log_does_without_a_device_that_has_left_and_another() {
-    let events = [("device removed", 2), ("lost device replaced while it was served", 1)];
-    passes_with(LayerKind::Log, 121, &events);
-}
-
 /// One of four devices was lost, the others were full, and collection gained little: what the host
 /// wrote was refused, although it has room.
 #[test]
