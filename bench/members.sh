@@ -47,7 +47,8 @@ echo "2. seconds until all has parity on three of four     $(awk '{ print $1 }' 
 echo "2. the same in live MB/s                             $(awk '{ print $2 }' "$work/losses" | spread 0)"
 echo "2. blocks wrong after one more loss                  0 in ${BENCH_RUNS:-5} runs   goal 0"
 
-# 7: one is away for a while, from a root on: it gets what came since the last one that it has.
+# 7: one is away for a while, from a root on, and comes back beside its host: it gets what came since
+# the last root that it has.
 away() {
     local begun written sent
     made 50
@@ -55,12 +56,10 @@ away() {
     serve
     "$hostftl" device offline "$work/v.toml" 1 >/dev/null
     load --rw=write --bs=256k --iodepth=8 --size=16M --verify=crc32c --do_verify=0 --end_fsync=1 >/dev/null
-    end KILL
     written=$((16 << 20))
-    "$hostftl" device online "$work/v.toml" 1 >/dev/null
     begun=$(date +%s.%N)
-    serve --degraded
-    until [ "$(of '.degraded == false and .space.exposed_bytes == 0')" = true ]; do sleep 0.02; done
+    "$hostftl" device online "$work/v.toml" 1 >/dev/null
+    until [ "$(of '.events["device-joined"] == 1 and .space.exposed_bytes == 0')" = true ]; do sleep 0.02; done
     sent=$(of '.devices[1].sent_bytes')
     echo "$begun $(date +%s.%N) $sent $written $(on_one)" |
         awk '{ print $2 - $1, $3 / $4, 100 * $3 / $5 }' >>"$work/away"

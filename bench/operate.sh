@@ -65,9 +65,7 @@ beside() {
     serve
     load --rw=randwrite --bs=4k --iodepth=4 --size=64M --time_based --runtime=5 --rate_iops=2000 |
         jq '.jobs[0].write.clat_ns.percentile["99.000000"]' >"$work/quiet"
-    end TERM
     "$hostftl" device replace "$work/v.toml" 1 "$work/new" >/dev/null
-    serve
     local before
     before=$(of .space.exposed_bytes)
     load --rw=randwrite --bs=4k --iodepth=4 --size=64M --time_based --runtime=5 --rate_iops=2000 |

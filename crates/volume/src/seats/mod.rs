@@ -171,6 +171,7 @@ impl Seats {
 
     /// The layer works with the device from now on.
     fn exchange(&self, index: u8, device: Device, verb: Verb) -> Result<(), String> {
+        device.set_deadline(Duration::from_nanos(self.layer.deadline));
         lock(&self.live.faces).replace(index, &device, &self.live.watched.events);
         let old = self.port.between(|driver, jobs| {
             let old = driver.replace(index, device).map_err(|error| error.to_string())?;

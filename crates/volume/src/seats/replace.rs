@@ -1,11 +1,14 @@
 //! Another device, which holds nothing, comes in the place of one that is lost, or is left out now.
 
+use std::path::Path;
+
 use hostftl_core::{SECTOR, Verb};
 use hostftl_io::Device;
 
 use super::{Look, Seats, lock};
 use crate::config::Config;
 use crate::create::Taken;
+use crate::error::Error;
 use crate::events::Level;
 use crate::keeper::Has;
 use crate::open::plan;
@@ -34,7 +37,7 @@ impl Seats {
         }
         clear(&device).map_err(|error| error.to_string())?;
         let left_out = self.leave_out(&look);
-        let done = left_out.and_then(|()| self.seat(&look, device, config, spec));
+        let done = left_out.and_then(|()| self.seat(&look, device, &spec.path));
         match done {
             Ok(()) => undo.keep(),
             Err(why) if was_lost => return Err(why),
@@ -65,23 +68,24 @@ impl Seats {
     }
 
     /// Writes down that the device is in its place, and puts it there.
-    fn seat(
-        &self,
-        look: &Look,
-        device: Device,
-        mut config: Config,
-        spec: &ReplaceSpec,
-    ) -> Result<(), String> {
+    fn seat(&self, look: &Look, device: Device, path: &Path) -> Result<(), String> {
         let (index, name) = (look.index, device.name().to_owned());
-        let old = std::mem::replace(&mut config.devices[usize::from(index)], name.clone());
-        config.deadlines.remove(&old);
-        let publish = |()| config.publish_again(&spec.path).map_err(|error| error.to_string());
         let (sectors, discard) = (device.bytes() / SECTOR as u64, device.info().discard);
-        let written = self.write_down(index, &device, Has::Nothing(sectors)).and_then(publish);
+        let written = self.write_down(index, &device, Has::Nothing(sectors));
+        let named = written
+            .and_then(|()| publish(path, index.into(), &name).map_err(|error| error.to_string()));
         let verb = Verb::Replaced { device: index, discard };
-        self.end(index, written.and_then(|()| self.exchange(index, device, verb)))?;
-        lock(&self.live.news).rename(index, name);
-        *lock(&self.config) = config;
+        self.end(index, named.and_then(|()| self.exchange(index, device, verb)))?;
+        lock(&self.live.news).rename(index, name.clone());
+        lock(&self.config).devices[usize::from(index)] = name;
         Ok(())
     }
+}
+
+/// The volume's file, which may have been changed since the start, names a device in its place.
+fn publish(path: &Path, index: usize, name: &str) -> Result<(), Error> {
+    let mut config = Config::load(path)?;
+    let old = std::mem::replace(&mut config.devices[index], name.into());
+    config.deadlines.remove(&old);
+    config.publish_again(path)
 }

@@ -9,7 +9,7 @@ use crate::common::{Client, Place};
 use hostftl_volume::front::Port;
 use hostftl_volume::{
     CheckOptions, Config, Error, OpenOptions, ReplaceSpec, Replaced, Running, StartOptions,
-    Verdict, Wish, check_with, online, open_with, operate, replace, status,
+    Verdict, Wish, check_with, online, open_with, operate, replace, set, status,
 };
 
 const BLOCKS: u64 = 500;
@@ -128,6 +128,7 @@ fn a_lost_device_is_replaced_and_another_may_be_lost_then() {
     write(&client, 0);
     operate(&place.path("v.toml"), &Wish::Offline("2".into())).unwrap().unwrap();
     write(&client, 1);
+    set(&place.path("v.toml"), "rebuild-share", "55").unwrap();
     let done = put(&place, "2", "n2").unwrap();
     assert!(done.was_lost && done.served && !done.copied);
     until(&running, |it| it.status().events.contains_key("device-joined"));
@@ -135,6 +136,8 @@ fn a_lost_device_is_replaced_and_another_may_be_lost_then() {
     put(&place, "0", "n0").unwrap();
     heal(&running);
     verify(&client, 1);
+    let file = fs::read_to_string(place.path("v.toml")).unwrap();
+    assert!(file.contains("rebuild-share = \"55\""), "what was set meanwhile stays: {file}");
     running.stop().unwrap();
     assert!(is_sound(&place));
     assert!(status(&place.path("v.toml")).unwrap().devices.iter().all(|it| it.health == "good"));
