@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use hostftl_format::roster::{Record, Standing};
 use hostftl_format::superblock::{Superblock, places};
-use hostftl_io::{Driver, IoError, Reserve, Waker};
+use hostftl_io::{Driver, IoError, Reserve, Snapshot, Waker};
 use hostftl_layers::{AnyLayer, LayerConfig};
 
 use crate::events::Level;
@@ -122,6 +122,8 @@ struct Clerk {
     reserves: Vec<Reserve>,
     /// How many members may be lost in all.
     tolerates: u32,
+    /// How the layer is: whether it can do without another device now.
+    shown: Arc<Mutex<Snapshot>>,
     progress: Arc<Mutex<Progress>>,
     waker: Arc<Waker>,
     news: Arc<Mutex<Quiet>>,
@@ -165,6 +167,7 @@ impl Keeper {
             roster,
             reserves,
             tolerates,
+            shown: driver.shown(),
             progress: progress.clone(),
             waker,
             news: news.clone(),
@@ -286,8 +289,7 @@ impl Clerk {
                     self.settled();
                     break;
                 };
-                let needed = (self.all.lost | 1 << member) & !self.all.out.unwrap_or(0);
-                if tries >= TRIES && needed.count_ones() <= self.tolerates {
+                if tries >= TRIES && self.can_do_without(member) {
                     self.all.lost |= 1 << member;
                     self.tell(format!(
                         "device {member} is done without from the next start on, \
@@ -307,6 +309,14 @@ impl Clerk {
             }
             self.waker.ring();
         }
+    }
+
+    /// Whether a member may be done without from the next start on: a device that came, and lacks
+    /// something yet, needs all others.
+    fn can_do_without(&self, member: u8) -> bool {
+        let needed = (self.all.lost | 1 << member) & !self.all.out.unwrap_or(0);
+        let gauges = lock(&self.shown).gauges;
+        needed.count_ones() <= self.tolerates && gauges.is_none_or(|it| it.may_lose > 0)
     }
 
     fn take(&mut self, order: Order) {
