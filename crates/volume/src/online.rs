@@ -94,6 +94,10 @@ pub(crate) fn verify(own: &Member, newest: &Superblock, index: usize) -> Result<
     if is_it {
         return Ok(said);
     }
+    if said.device == newest.members[index] && said.volume == newest.volume {
+        let why = "is as new as the others: it was not lost, or they are older copies";
+        return Err(device(own.device.name(), why));
+    }
     let (was, is) = (newest.members[index], said.device);
     let why = format!(
         "is not the device that was lost ({}) but {}; `hostftl device replace` takes it as a new \

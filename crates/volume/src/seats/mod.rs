@@ -149,7 +149,7 @@ impl Seats {
         look.ok_or(CLOSED)?.ok_or_else(|| none.into())
     }
 
-    /// The layer does without the old device, a root says so, and no command to it is under way.
+    /// The layer does without the old device, the others know, and no command to it is under way.
     fn leave_out(&self, look: &Look) -> Result<(), String> {
         if !look.was_lost {
             self.ask(Verb::Offline(look.index))?;
@@ -157,12 +157,21 @@ impl Seats {
         let begun = Instant::now();
         loop {
             let is_known = self.ask(Verb::MayReplace(look.index))? == Answer::Begun;
-            let busy = self.port.between(|driver, _| driver.is_busy(look.index)).ok_or(CLOSED)?;
-            if is_known && !busy {
+            let (busy, is_said) = self
+                .port
+                .between(|driver, jobs| {
+                    let says = |said: Superblock| said.missing >> look.index & 1 == 1;
+                    (driver.is_busy(look.index), jobs.said().is_none_or(says))
+                })
+                .ok_or(CLOSED)?;
+            if is_known && is_said && !busy {
                 return Ok(());
             }
             if begun.elapsed() > PATIENCE {
-                let what = if busy { "commands of it never ended" } else { "no root says so yet" };
+                let what = match busy {
+                    true => "commands of it never ended",
+                    false => "not all others know yet that it is left out",
+                };
                 return Err(format!("device {} can't be replaced now: {what}", look.index));
             }
             std::thread::sleep(PAUSE);

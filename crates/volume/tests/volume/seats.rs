@@ -87,6 +87,10 @@ fn all_are_replaced(layer: &str, files: usize) {
         for index in 0..files {
             let done = put(&place, &index.to_string(), &format!("n{index}")).unwrap();
             assert_eq!((usize::from(done.index), done.was_lost, done.served), (index, false, true));
+            // Where all was made again on the others already nothing is exposed in between.
+            until(&running, |it| {
+                it.status().events.get("device-joined") == Some(&(index as u64 + 1))
+            });
             heal(&running);
         }
         over.store(true, SeqCst);
