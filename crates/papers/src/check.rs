@@ -59,8 +59,12 @@ pub enum Verdict {
     Holds,
     /// It does not, and that is known.
     Misses,
+    /// It does not, on a trace that was given: nothing is known of that one.
+    Told,
     /// It does not any more: something broke.
     Fails,
+    /// It does, though it is listed as one that does not.
+    HoldsNow,
 }
 
 /// One claim, and what we find.
@@ -82,6 +86,9 @@ pub struct Check {
     pub verdict: Verdict,
     /// Why ours is another figure, as far as that is known.
     pub why: Option<String>,
+    /// Whether the figure is of a trace that was given, so that nothing is known to hold.
+    #[serde(skip)]
+    given: bool,
 }
 
 impl Check {
@@ -97,6 +104,7 @@ impl Check {
             band,
             verdict,
             why: None,
+            given: false,
         }
     }
 
@@ -141,18 +149,46 @@ impl Check {
         self
     }
 
-    /// It is known that the claim does not hold: README's table names it, and nothing broke.
+    /// The figure is of a trace that was given: a claim that does not hold is told, and nothing
+    /// broke.
     #[must_use]
-    pub fn known_to_miss(mut self) -> Self {
+    pub fn on_given_trace(mut self) -> Self {
+        self.given = true;
         if self.verdict == Verdict::Fails {
-            self.verdict = Verdict::Misses;
+            self.verdict = Verdict::Told;
         }
+        self
+    }
+
+    /// The claim is listed as one that does not hold: if it does, the list is wrong.
+    #[must_use]
+    pub(crate) fn listed(mut self) -> Self {
+        self.verdict = match self.verdict {
+            Verdict::Fails => Verdict::Misses,
+            Verdict::Holds if !self.given => Verdict::HoldsNow,
+            other => other,
+        };
         self
     }
 
     /// Whether the claim holds.
     pub fn holds(&self) -> bool {
-        self.verdict == Verdict::Holds
+        matches!(self.verdict, Verdict::Holds | Verdict::HoldsNow)
+    }
+
+    /// Whether something broke, or the list of misses is wrong: the command ends with an error.
+    pub fn fails(&self) -> bool {
+        matches!(self.verdict, Verdict::Fails | Verdict::HoldsNow)
+    }
+
+    /// What the command says of a claim that [fails](Check::fails).
+    pub fn complaint(&self) -> String {
+        match self.verdict {
+            Verdict::HoldsNow => {
+                format!("holds now, take it off the list of known misses: {}", self.claim)
+            }
+            _ => format!("held before and does not hold: {}", self.claim),
+        }
     }
 
     fn differ(mut self) -> Self {
@@ -168,17 +204,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_claim_that_misses_its_band_fails_unless_that_is_known() {
+    fn a_claim_outside_its_band_fails_unless_it_is_listed_or_of_a_given_trace() {
         let known = || Known::new(2.0, "Table 1");
-        let near = Check::near_published("gain", known(), 2.19, 10.0);
-        assert!(near.holds());
-        assert!((near.difference_percent.unwrap() - 9.5).abs() < 1e-9);
-        assert_eq!(near.clone().known_to_miss(), near);
-        let far = Check::near_computed("gain", known(), 2.21, 10.0).because("no cache");
-        assert_eq!(far.verdict, Verdict::Fails);
-        assert_eq!(far.known_to_miss().verdict, Verdict::Misses);
+        let near = || Check::near_published("gain", known(), 2.19, 10.0);
+        let far = || Check::near_computed("gain", known(), 2.21, 10.0).because("no cache");
+        assert!(near().holds() && !near().fails());
+        assert!((near().difference_percent.unwrap() - 9.5).abs() < 1e-9);
+        assert_eq!(far().verdict, Verdict::Fails);
+        assert!(far().complaint().starts_with("held before"));
+        assert_eq!(far().listed().verdict, Verdict::Misses);
+        assert_eq!(far().on_given_trace().verdict, Verdict::Told);
+        assert_eq!(far().on_given_trace().listed().verdict, Verdict::Told);
+        assert!(near().on_given_trace().holds());
         assert!(!Band::AtLeast(1.0).holds(f64::NAN));
         assert!(Band::AtMost(1.0).holds(1.0));
+    }
+
+    #[test]
+    fn a_listed_claim_that_holds_fails_but_not_on_a_given_trace() {
+        let near = || Check::new("gain", 1.0, Band::AtLeast(1.0));
+        let now = near().listed();
+        assert_eq!(now.verdict, Verdict::HoldsNow);
+        assert!(now.holds() && now.fails());
+        assert!(now.complaint().starts_with("holds now"), "{}", now.complaint());
+        assert_eq!(near().on_given_trace().listed().verdict, Verdict::Holds);
     }
 
     #[test]

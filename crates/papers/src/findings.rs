@@ -3,7 +3,7 @@
 use hostftl_report::Figure;
 use serde::Serialize;
 
-use crate::check::{Check, Verdict};
+use crate::check::Check;
 use crate::made::Made;
 use crate::sheet::Sheet;
 
@@ -52,8 +52,8 @@ impl Findings {
         (self.checks.iter().filter(|check| check.holds()).count(), self.checks.len())
     }
 
-    /// The claims that held before and fail now.
+    /// The claims that held before and do not now, and those that are listed as misses and hold.
     pub fn failed(&self) -> impl Iterator<Item = &Check> {
-        self.checks.iter().filter(|check| check.verdict == Verdict::Fails)
+        self.checks.iter().filter(|check| check.fails())
     }
 }

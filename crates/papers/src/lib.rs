@@ -8,6 +8,7 @@ mod check;
 mod findings;
 pub mod hatl;
 mod made;
+mod misses;
 mod multi_scm;
 mod olive;
 mod page;
@@ -23,6 +24,7 @@ use thiserror::Error;
 pub use check::{Band, Check, Known, Verdict};
 pub use findings::Findings;
 pub use made::{Made, Options, Size};
+pub use misses::{MISSES, Miss};
 pub use page::{page, pages};
 pub use sheet::{Cell, Kind, Sheet};
 
@@ -43,7 +45,8 @@ impl Paper {
     /// When a file can't be read or written, a law is broken, or nobody waits.
     pub fn make(&self, options: &Options, watch: &dyn Watch) -> Result<Findings, Error> {
         let start = Instant::now();
-        let findings = (self.run)(options, watch)?;
+        let mut findings = (self.run)(options, watch)?;
+        misses::judge(self.name, options, &mut findings);
         let made = Made::new(self.name, options, start.elapsed().as_secs_f64());
         Ok(Findings { made: Some(made), ..findings })
     }

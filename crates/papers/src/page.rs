@@ -22,12 +22,22 @@ pub fn pages(all: &[Findings]) -> String {
     let (held, of) =
         all.iter().map(Findings::held).fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
     page.lead(&format!("{held} of {of} claims hold; the whole page was made in {took:.0} s."));
-    let mut table = Table::new(&["system", "claims", "hold", "known to miss", "fail", "seconds"]);
+    let mut table = Table::new(&[
+        "system",
+        "claims",
+        "hold",
+        "known to miss",
+        "miss on a given trace",
+        "fail",
+        "seconds",
+    ]);
     for it in all {
         let (held, of) = it.held();
         let failed = it.failed().count();
+        let count = |verdict| it.checks.iter().filter(|it| it.verdict == verdict).count();
+        let (missed, told) = (count(Verdict::Misses), count(Verdict::Told));
         let took = it.made.as_ref().map_or("–".into(), |made| format!("{:.0}", made.took_s));
-        let counts = [of, held, of - held - failed, failed].map(|count| count.to_string());
+        let counts = [of, held, missed, told, failed].map(|count| count.to_string());
         table.row([it.title.clone()].into_iter().chain(counts).chain([took]));
     }
     page.table(&table);
@@ -124,7 +134,9 @@ impl Check {
         let verdict = match self.verdict {
             Verdict::Holds => "yes",
             Verdict::Misses => "no, as known",
+            Verdict::Told => "no, on the trace that was given",
             Verdict::Fails => "no: it held before",
+            Verdict::HoldsNow => "yes, but it is listed as a miss",
         };
         [
             self.claim.clone(),
@@ -158,7 +170,7 @@ mod tests {
         findings.sheets.push(sheet);
         let known = Known::new(2.0, "Table 4");
         let check = Check::near_published("gain", known, 1.25, 10.0).because("no cache");
-        findings.checks.push(check.known_to_miss());
+        findings.checks.push(check.listed());
         let size = Size::Full;
         let options = Options { size, sweep: false, traces: None, threads: 2, seed: 7 };
         findings.made = Some(Made::new("a", &options, 61.0));

@@ -8,6 +8,9 @@ use crate::{Findings, Sheet};
 pub const NEEDS_NONE: &str = "The paper's own workloads are generated (fio), and so are these: no \
                               trace belongs to it, and --traces changes nothing.";
 
+/// The trace that is shipped: what is known to hold is known of it.
+pub const SHIPPED: &str = "mariadb-oltp-head";
+
 /// Where a workload comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
