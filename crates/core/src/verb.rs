@@ -34,6 +34,9 @@ pub enum Verb {
     Scrub(Scrub),
     /// Another value of a parameter.
     Set(Setting),
+    /// Write down soon where all data is, so that a device that is away from then on lacks little:
+    /// [`Answer::Begun`] when that is begun now, [`Answer::WasSo`] while it goes on since before.
+    Settle,
 }
 
 /// What is to become of a scrub.
@@ -155,6 +158,7 @@ impl Verb {
             Verb::MayRemove(device) => [6, device.into(), 0],
             Verb::Replaced { device, discard } => [7, device.into(), discard.into()],
             Verb::MayReplace(device) => [8, device.into(), 0],
+            Verb::Settle => [9, 0, 0],
             Verb::Set(Setting::RebuildShare(percent)) => [5, 0, percent.into()],
             Verb::Set(Setting::Gc(policy)) => [5, 1, policy.into()],
         }
@@ -176,6 +180,7 @@ impl Verb {
             (6, _) => Verb::MayRemove(device.ok()?),
             (7, _) => Verb::Replaced { device: device.ok()?, discard: value == 1 },
             (8, _) => Verb::MayReplace(device.ok()?),
+            (9, _) => Verb::Settle,
             (5, 1) => Verb::Set(Setting::Gc(small.ok()?)),
             _ => return None,
         };
@@ -198,6 +203,7 @@ mod tests {
             Verb::Replaced { device: 2, discard: true },
             Verb::Replaced { device: 0, discard: false },
             Verb::MayReplace(3),
+            Verb::Settle,
             Verb::Scrub(Scrub::Start(1 << 40)),
             Verb::Scrub(Scrub::Pause),
             Verb::Scrub(Scrub::Resume),
@@ -208,9 +214,16 @@ mod tests {
         for verb in verbs {
             assert_eq!(Verb::from_numbers(verb.to_numbers()), Some(verb));
         }
-        for wrong in
-            [[9, 0, 0], [7, 0, 2], [4, 4, 0], [0, 256, 0], [0, 1, 1], [5, 0, 256], [4, 1, 1]]
-        {
+        for wrong in [
+            [10, 0, 0],
+            [9, 1, 0],
+            [7, 0, 2],
+            [4, 4, 0],
+            [0, 256, 0],
+            [0, 1, 1],
+            [5, 0, 256],
+            [4, 1, 1],
+        ] {
             assert_eq!(Verb::from_numbers(wrong), None, "{wrong:?}");
         }
     }

@@ -88,7 +88,11 @@ impl Operator {
         let config = self.seats.config();
         let device = |name: &String| config.find_device(name).map(|at| at as u8);
         let verb = match wish {
-            Wish::Offline(name) => Verb::Offline(device(name)?),
+            Wish::Offline(name) => {
+                let index = device(name)?;
+                self.seats.settle();
+                Verb::Offline(index)
+            }
             Wish::Online(name) => {
                 return self.seats.online(device(name)?).map(|is_new| Outcome { is_new });
             }

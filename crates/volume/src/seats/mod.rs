@@ -33,6 +33,8 @@ use crate::session::Session;
 
 /// How long the old device, and those that have to know that it is left out, may take.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a root may take before a device is left out.
+const SETTLES: Duration = Duration::from_secs(2);
 /// How often to look for that.
 const PAUSE: Duration = Duration::from_millis(10);
 /// What is said when nothing can be asked any more.
@@ -98,6 +100,21 @@ impl Seats {
                 "{bytes} bytes of what is live would have no room without it: trim as much, or add \
                  a device first"
             )),
+        }
+    }
+
+    /// Before a device goes: what is written is made known from the start on, so that the device
+    /// lacks little when it is back. That is not waited for long: the device may be the one that
+    /// hangs.
+    pub fn settle(&self) {
+        let (begun, mut roots) = (Instant::now(), 0);
+        // The second is begun when the first, which began after the call, is durable.
+        while roots < 2 && begun.elapsed() < SETTLES {
+            match self.port.operate(Verb::Settle) {
+                Ok(Answer::Begun) => roots += 1,
+                Ok(Answer::WasSo) => std::thread::sleep(PAUSE),
+                Err(_) => return,
+            }
         }
     }
 
