@@ -47,6 +47,8 @@ pub struct Options {
     pub threads: usize,
     /// What all draws begin with.
     pub seed: u64,
+    /// The commit that the program was built from; empty where that is not known.
+    pub commit: &'static str,
 }
 
 impl Options {
@@ -63,6 +65,8 @@ pub struct Made {
     pub command: String,
     /// The version of HostFTL.
     pub version: &'static str,
+    /// The commit that the program was built from; empty where that is not known.
+    pub commit: &'static str,
     /// What all draws began with.
     pub seed: u64,
     /// How large it was.
@@ -90,6 +94,7 @@ impl Made {
         Made {
             command,
             version: env!("CARGO_PKG_VERSION"),
+            commit: options.commit,
             seed: options.seed,
             size: options.size,
             traces,
@@ -101,9 +106,12 @@ impl Made {
     /// All of it in lines.
     pub fn lines(&self) -> String {
         let traces = self.traces.as_deref().unwrap_or("none");
-        format!(
-            "{}\nversion {}, seed {}, size {}, traces {traces}\nmade in {:.0} s, {} at once",
-            self.command, self.version, self.seed, self.size, self.took_s, self.threads
-        )
+        let commit = match self.commit {
+            "" => "unknown",
+            known => known,
+        };
+        let how = format!("seed {}, size {}, traces {traces}", self.seed, self.size);
+        let took = format!("made in {:.0} s, {} at once", self.took_s, self.threads);
+        format!("{}\nversion {}, commit {commit}, {how}\n{took}", self.command, self.version)
     }
 }

@@ -103,7 +103,7 @@ mod tests {
     /// a list that names one.
     fn verdicts(listed: &'static str, size: Size, seed: u64) -> Vec<Verdict> {
         let list = [Miss { paper: "a", claim: listed, sizes: SCALED, shipped: false }];
-        let options = Options { size, sweep: false, traces: None, threads: 1, seed };
+        let options = Options { size, sweep: false, traces: None, threads: 1, seed, commit: "" };
         let mut findings = Findings::new("A system");
         let checks = [("far", 0.5), ("near", 1.5)];
         let check = |(claim, ours)| Check::new(claim, ours, Band::AtLeast(1.0));

@@ -172,7 +172,8 @@ mod tests {
         let check = Check::near_published("gain", known, 1.25, 10.0).because("no cache");
         findings.checks.push(check.listed());
         let size = Size::Full;
-        let options = Options { size, sweep: false, traces: None, threads: 2, seed: 7 };
+        let options =
+            Options { size, sweep: false, traces: None, threads: 2, seed: 7, commit: "0123abcd" };
         findings.made = Some(Made::new("a", &options, 61.0));
         findings
     }
@@ -189,6 +190,7 @@ mod tests {
             "no cache",
             "hostftl paper a --seed 7 --full",
             env!("CARGO_PKG_VERSION"),
+            "commit 0123abcd",
         ] {
             assert!(text.contains(part), "{part} is not in {text}");
         }

@@ -11,11 +11,17 @@ pub const NEEDS_NONE: &str = "The paper's own workloads are generated (fio), and
 /// The trace that is shipped: what is known to hold is known of it.
 pub const SHIPPED: &str = "mariadb-oltp-head";
 
+/// Said by a paper that plays traces which nobody here knows.
+pub const TOLD: &str = "What is known to hold is known of the stand-ins and of the shipped trace: \
+                        a claim on another trace that does not hold is told, and ends nothing.";
+
 /// Where a workload comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// A recorded trace.
+    /// The trace that the paper names.
     Real,
+    /// A recorded trace, but another.
+    Another,
     /// Made up in the place of a published trace that is not at hand.
     StandIn,
     /// Made up where the paper has no trace either.
@@ -23,10 +29,25 @@ pub enum Origin {
 }
 
 impl Origin {
+    /// That of the trace `name`, where it is another than the paper's if it is our database's, or
+    /// the volume of a cloud.
+    pub fn of(name: &str) -> Self {
+        match name.starts_with("mariadb-") || name.starts_with("cloudphysics-") {
+            true => Origin::Another,
+            false => Origin::Real,
+        }
+    }
+
+    /// Whether it was recorded.
+    pub fn is_recorded(self) -> bool {
+        matches!(self, Origin::Real | Origin::Another)
+    }
+
     /// What the page says.
     fn text(self) -> &'static str {
         match self {
             Origin::Real => "real trace",
+            Origin::Another => "a real trace, another than the paper's",
             Origin::StandIn => "stand-in",
             Origin::Generated => "generated",
         }
@@ -53,6 +74,14 @@ pub fn find(folder: &Path, name: &str) -> Option<PathBuf> {
         name.is_some_and(|name| name.starts_with(&begin))
     };
     files.filter(called).min()
+}
+
+/// A trace's file and its size, so that another of the same name is seen to be another.
+pub fn file(path: &Path) -> String {
+    match std::fs::metadata(path) {
+        Ok(meta) => format!("{} ({} bytes)", path.display(), meta.len()),
+        Err(_) => path.display().to_string(),
+    }
 }
 
 #[cfg(test)]

@@ -22,7 +22,8 @@ const NEAR: f64 = 2.0;
 /// Makes a paper and demands each claim that is not known to miss, and the golden figures.
 fn holds(name: &str) {
     let paper = ALL.iter().find(|paper| paper.name == name).expect("a paper of that name");
-    let options = Options { size: Size::Quick, sweep: false, traces: None, threads: 2, seed: 1 };
+    let options =
+        Options { size: Size::Quick, sweep: false, traces: None, threads: 2, seed: 1, commit: "" };
     let findings = paper.make(&options, &Patient).expect("it can be made");
     for sheet in &findings.sheets {
         println!("{}\n{}", sheet.title, sheet.heads.join(" | "));

@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use comfy_table::{Cell, CellAlignment, Color, ContentArrangement, Table, presets};
+use hostftl_ask::program;
 use hostftl_papers::{ALL, Check, Error, Findings, Kind, Options, Paper, Size, Watch};
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -74,6 +75,7 @@ impl Args {
             traces: self.traces.clone().or_else(|| shipped.is_dir().then_some(shipped)),
             threads: self.threads.map_or(machine, usize::from),
             seed: self.seed,
+            commit: program::COMMIT,
         }
     }
 }

@@ -104,7 +104,7 @@ fn models(scaled: bool) -> [f64; 2] {
 /// What the seed says of its benchmarks in words, on the real traces. What is known to hold is
 /// known of the shipped one.
 fn sentences(checks: &mut Vec<Check>, real: &[(String, Rows)]) {
-    let given = real.iter().any(|(name, _)| name != SHIPPED);
+    let given = are_given(real);
     let told = |check: Check| if given { check.on_given_trace() } else { check };
     let most =
         |share: &dyn Fn(&Rows) -> f64| real.iter().map(|(_, it)| share(it)).fold(0.0, f64::max);
@@ -129,6 +129,11 @@ fn sentences(checks: &mut Vec<Check>, real: &[(String, Rows)]) {
              and are wider than the memory of the layer holds, see the sweep",
         ));
     }
+}
+
+/// Whether there is a trace of which nothing is known to hold.
+pub fn are_given(real: &[(String, Rows)]) -> bool {
+    real.iter().any(|(name, _)| name != SHIPPED)
 }
 
 /// The reference model on the small drive.

@@ -10,10 +10,11 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::model::Stream;
 use crate::Error;
+use crate::traces::SHIPPED;
 
 /// Real traces; the first is shipped.
 const TRACES: [&str; 10] = [
-    "mariadb-oltp-head",
+    SHIPPED,
     "mariadb-oltp",
     "cloudphysics-vm",
     "prxy_0",
@@ -76,14 +77,15 @@ pub fn parse(name: &str, text: &str) -> Result<Load, Error> {
     Ok(Load { name: name.into(), ..load })
 }
 
-/// The real traces that are in a folder.
+/// The real traces that are in a folder, and the file of each.
 ///
 /// # Errors
 /// As for [`parse`].
-pub fn traces(folder: Option<&Path>) -> Result<Vec<Load>, Error> {
+pub fn traces(folder: Option<&Path>) -> Result<(Vec<Load>, Vec<String>), Error> {
     let files = TRACES.iter().filter_map(|name| {
         let path = crate::traces::find(folder?, name)?;
-        Some(parse(name, &path.display().to_string()))
+        let load = parse(name, &path.display().to_string());
+        Some(load.map(|load| (load, crate::traces::file(&path))))
     });
     files.collect()
 }

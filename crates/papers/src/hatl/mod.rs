@@ -96,6 +96,8 @@ impl Extent {
 struct Made {
     /// At the seed's size: uniform writes, real traces.
     seed: Vec<(String, Rows)>,
+    /// The files of the real traces.
+    files: Vec<String>,
     /// Whether that is a sixteenth of the seed's size.
     scaled: bool,
     sweep: Vec<(u64, Rows)>,
@@ -112,7 +114,8 @@ impl Made {
             Some(writes) => (UNIFORM, writes),
             None => (UNIFORM / SCALE, extent.swept),
         };
-        let real = if scaled { Vec::new() } else { traces(options.traces.as_deref())? };
+        let folder = options.traces.as_deref().filter(|_| !scaled);
+        let (real, files) = traces(folder)?;
         let sweep = extent.footprints.iter().map(|mib| footprint(*mib, extent.swept));
         let texts = drawn(options.seed, extent.drawn, extent.drawn_writes);
         let short = |text: &String| text.trim_start_matches("synth:").to_owned();
@@ -142,6 +145,7 @@ impl Made {
         let names = real_names.into_iter().chain(uniform_names);
         Ok(Made {
             seed: names.zip(real.into_iter().chain(uniform)).collect(),
+            files,
             scaled,
             sweep: extent.footprints.iter().copied().zip(sweep).collect(),
             reference: extent.cases.iter().copied().zip(reference).collect(),

@@ -3,7 +3,7 @@
 use hostftl_report::{Axis, Bars, Figure, Lines};
 use hostftl_sim::Row;
 
-use super::claims::beside_best;
+use super::claims::{are_given, beside_best};
 use super::loads::Reference;
 use super::{Extent, LAYERS, Layers, MODELLED, Made, SCALE, SCALED, SEED, busy, model};
 use crate::traces::{self, Origin};
@@ -211,8 +211,10 @@ pub fn lines(sweep: &[(u64, Vec<Row>)]) -> Figure {
 
 /// Which workloads at the seed's size are recorded.
 pub fn origins(findings: &mut Findings, made: &Made) {
-    let real = made.real().iter().map(|(name, _)| {
-        (name.clone(), Origin::Real, "with its own times, addresses packed".to_owned())
+    let real = made.real().iter().zip(&made.files).map(|((name, rows), file)| {
+        let requests = rows[0].requests;
+        let what = format!("{requests} requests of {file}, its own times, addresses packed");
+        (name.clone(), Origin::of(name), what)
     });
     let generated = made.seed[made.real().len()..].iter().map(|(name, _)| {
         (name.clone(), Origin::Generated, "drawn from the seed, as in the other tables".to_owned())
@@ -239,6 +241,9 @@ pub fn settings(findings: &mut Findings, extent: &Extent, made: &Made) {
             of(&SCALED)
         ),
     });
+    if are_given(made.real()) {
+        setting.push(traces::TOLD.into());
+    }
     if made.real().is_empty() && !made.scaled {
         let text = "No real trace: run it where ./traces has mariadb-oltp-head.csv.zst, or give \
                     --traces a folder.";

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use hostftl_trace::{Op, Record, Source, TraceError};
 
-use crate::traces::Origin;
+use crate::traces::{Origin, file};
 use crate::{Error, Options};
 
 /// Sectors of a page.
@@ -112,7 +112,10 @@ impl Load {
     pub fn all(options: &Options) -> Result<Vec<Self>, Error> {
         let folder = options.traces.as_deref();
         let load = |of: &Published| match folder.and_then(|it| crate::traces::find(it, of.name)) {
-            Some(path) => Self::recorded(of.name, &path, options.size.pick(QUICK, REAL, u64::MAX)),
+            Some(path) => {
+                let most = options.size.pick(QUICK, REAL, u64::MAX);
+                Self::recorded(of.name, Origin::Real, &path, most)
+            }
             None => Ok(Self::synthetic(of, options.full())),
         };
         PUBLISHED.iter().map(load).collect()
@@ -120,10 +123,10 @@ impl Load {
 
     /// The first reads and writes of a trace, at most `most` of them, on memories for what these
     /// touch.
-    fn recorded(name: &str, path: &Path, most: u64) -> Result<Self, Error> {
+    fn recorded(name: &str, origin: Origin, path: &Path, most: u64) -> Result<Self, Error> {
         let failed = |why: TraceError| Error::Failed(why.to_string());
         let source: Source = path.display().to_string().parse().map_err(failed)?;
-        let (about, origin) = (String::new(), Origin::Real);
+        let about = String::new();
         let (name, pages, scaled) = (name.into(), 0, 1);
         let mut load = Load { name, origin, about, source, pages, scaled, count: most };
         let (mut end, mut count) = (0, 0);
@@ -144,7 +147,7 @@ impl Load {
         load.count = count;
         load.about = format!(
             "{whole} {count} reads and writes of {}, addresses packed into {mib} MiB",
-            path.display()
+            file(path)
         );
         Ok(load)
     }
@@ -163,7 +166,7 @@ impl Load {
 
     /// Whether it is a recorded trace.
     pub fn is_real(&self) -> bool {
-        self.origin == Origin::Real
+        self.origin.is_recorded()
     }
 
     /// The same, of which only the first part is played.
@@ -179,7 +182,7 @@ impl Load {
         let names = ["mariadb-oltp-head.csv.zst", "mariadb-oltp.csv.zst"];
         let path = names.map(|name| folder.join(name)).into_iter().find(|path| path.exists());
         let Some(path) = path else { return Ok(None) };
-        Self::recorded("mariadb-oltp", &path, DATABASE).map(Some)
+        Self::recorded("mariadb-oltp", Origin::Another, &path, DATABASE).map(Some)
     }
 
     /// The requests, without flushes: a multi-SCM SSD has nothing volatile.
@@ -225,7 +228,8 @@ mod tests {
         let text = format!("t_us,op,byte_off,byte_len\n{}", plain.collect::<String>());
         std::fs::write(folder.path().join("Proj_3.CSV"), text).unwrap();
         let traces = Some(folder.path().to_owned());
-        let mut options = Options { size: Size::Quick, sweep: false, traces, threads: 1, seed: 1 };
+        let mut options =
+            Options { size: Size::Quick, sweep: false, traces, threads: 1, seed: 1, commit: "" };
         let all = Load::all(&options).unwrap();
         let real: Vec<bool> = all.iter().map(Load::is_real).collect();
         assert_eq!(real, [true, false, false, true]);

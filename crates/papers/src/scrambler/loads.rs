@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use hostftl_trace::{Op, Record, Source, TraceError};
 
 use super::cases::{LEAST, MISALIGNED};
-use crate::traces::Origin;
+use crate::traces::{Origin, SHIPPED, file};
 use crate::{Error, Options};
 
 /// Requests of a trace that are timed.
@@ -18,6 +18,8 @@ pub struct Workload {
     pub name: &'static str,
     /// Where it comes from.
     pub origin: Origin,
+    /// Whether it is a trace of which nothing is known to hold: not the shipped one.
+    pub given: bool,
     /// What it is.
     pub about: String,
     source: Source,
@@ -52,8 +54,8 @@ pub fn workloads(options: &Options) -> Result<Vec<Workload>, Error> {
     let mut loads = Vec::new();
     for &(name, gb, synth) in all {
         let folder = options.traces.as_deref();
-        if let Some(path) = folder.and_then(|folder| trace(folder, name)) {
-            loads.push(Workload::recorded(name, &path)?);
+        if let Some((called, path)) = folder.and_then(|folder| trace(folder, name)) {
+            loads.push(Workload::recorded(name, called, &path)?);
             continue;
         }
         let aligned = Workload::synthetic(name, gb, synth, options)?;
@@ -67,12 +69,13 @@ pub fn workloads(options: &Options) -> Result<Vec<Workload>, Error> {
     Ok(loads)
 }
 
-fn trace(folder: &Path, name: &str) -> Option<PathBuf> {
+/// The trace for the workload `name`, and how the file is called.
+fn trace(folder: &Path, name: &'static str) -> Option<(&'static str, PathBuf)> {
     let names = match name {
-        "tpcc-mysql" => &["tpcc-mysql", "tpcc", "mariadb-oltp-head", "mariadb-oltp"][..],
+        "tpcc-mysql" => &["tpcc-mysql", "tpcc", SHIPPED, "mariadb-oltp"][..],
         _ => &[name],
     };
-    names.iter().find_map(|name| crate::traces::find(folder, name))
+    names.iter().find_map(|name| Some((*name, crate::traces::find(folder, name)?)))
 }
 
 fn failed(why: TraceError) -> Error {
@@ -80,17 +83,18 @@ fn failed(why: TraceError) -> Error {
 }
 
 impl Workload {
-    /// The trace in a file.
-    fn recorded(name: &'static str, path: &Path) -> Result<Self, Error> {
+    /// The trace `called` in a file.
+    fn recorded(name: &'static str, called: &str, path: &Path) -> Result<Self, Error> {
         let source: Source = path.display().to_string().parse().map_err(failed)?;
         let (mut data, mut count) = (0, 0);
         for record in source.open(0, true).map_err(failed)? {
             data = record.map_err(failed)?.end().max(data);
             count += 1;
         }
-        let about = format!("the addresses of {}, packed", path.display());
+        let about = format!("{count} requests, addresses packed, of {}", file(path));
+        let (origin, given) = (Origin::of(called), called != SHIPPED);
         let (data, count) = (data.next_multiple_of(8192), count.min(TIMED));
-        Ok(Workload { name, origin: Origin::Real, about, source, shift: 0, data, count })
+        Ok(Workload { name, origin, given, about, source, shift: 0, data, count })
     }
 
     /// What stands in for a trace.
@@ -111,7 +115,8 @@ impl Workload {
         let text = format!("synth:{synth},span={}k,count={}", data / 2, 100 * data / size);
         let source: Source = text.parse().map_err(failed)?;
         let about = synth.to_owned();
-        Ok(Workload { name, origin: Origin::StandIn, about, source, shift: 0, data, count })
+        let origin = Origin::StandIn;
+        Ok(Workload { name, origin, given: false, about, source, shift: 0, data, count })
     }
 
     /// The requests, again and again; flushes left out.

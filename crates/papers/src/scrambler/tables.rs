@@ -229,6 +229,9 @@ pub fn settings(findings: &mut Findings, loads: &[Workload], options: &Options) 
         let what = format!("{}; {mib} MiB, {} requests timed", load.about, load.count);
         (load.name.to_owned(), load.origin, what)
     };
+    if loads.iter().any(|load| load.given) {
+        setting.push(traces::TOLD.into());
+    }
     traces::tell(findings, loads.iter().map(origin));
     findings.notes.extend([
         "The reference model is an independent model of the specification, on synthetic input \
