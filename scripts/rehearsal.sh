@@ -109,12 +109,13 @@ for _ in $(seq 300); do
 done
 state | grep 'can lose' || fail "the volume does not protect itself: $(state)"
 
-title "4. A new device takes the place of the dead one"
-stop
+title "4. A new device takes the place of the dead one, while the client writes"
+load third 0 64M &
+client=$!
 show "hostftl device replace vol.toml 1 new.img"
 "$hostftl" device replace "$work/vol.toml" 1 "$work/new.img" | sed "s|$work/||g"
-serve
-load third 0 64M || fail "fio found an error"
+wait "$client" || fail "the client noticed that a device came"
+"$hostftl" wait "$work/vol.toml" >/dev/null
 for _ in $(seq 300); do
     state | grep -q 'can lose' && break
     sleep 0.1
