@@ -114,7 +114,7 @@ impl Check {
         Kind::Published,
         Kind::Computed,
         Kind::Ours,
-        Kind::Plain,
+        Kind::Difference,
         Kind::Plain,
         Kind::Plain,
         Kind::Plain,
@@ -165,7 +165,7 @@ mod tests {
 
     fn findings() -> Findings {
         let mut findings = Findings::new("A system");
-        let mut sheet = Sheet::new("Gain", &["case", "published", "ours"]);
+        let mut sheet = Sheet::new("Gain").words(["case"]).published(["published"]).ours(["ours"]);
         sheet.row(["reads".into(), Cell::Number(1.5, 2), Cell::Number(1.25, 2)]);
         findings.sheets.push(sheet);
         let known = Known::new(2.0, "Table 4");

@@ -63,31 +63,24 @@ pub enum Kind {
     Published,
     /// Figures from a closed form or an independent model.
     Computed,
-    /// Figures of ours that stand beside such.
+    /// Figures that the experiment found.
     Ours,
-    /// Names, differences, and figures of ours that nothing stands beside.
+    /// Figures that were set: sizes, counts, parameters.
+    Input,
+    /// How far two other columns are apart.
+    Difference,
+    /// Names and other words.
     Plain,
 }
 
 impl Kind {
-    /// The kind that a head names with its first word: `published`, `computed` or `ours`. So the
-    /// reader sees it too.
-    pub fn of(head: &str) -> Self {
-        match head.split([' ', ',']).next() {
-            Some("published") => Kind::Published,
-            Some("computed") => Kind::Computed,
-            Some("ours") => Kind::Ours,
-            _ => Kind::Plain,
-        }
-    }
-
     /// The name of its colour in a page; nothing for the colour of text.
     pub fn class(self) -> &'static str {
         match self {
             Kind::Published => "published",
             Kind::Computed => "computed",
             Kind::Ours => "ours",
-            Kind::Plain => "",
+            Kind::Input | Kind::Difference | Kind::Plain => "",
         }
     }
 }
@@ -97,7 +90,7 @@ impl Kind {
 pub struct Sheet {
     /// What it shows.
     pub title: String,
-    /// The head of each column, with its unit; [`Kind::of`] tells the kind.
+    /// The head of each column, with its unit.
     pub heads: Vec<String>,
     /// The kind of each column.
     pub kinds: Vec<Kind>,
@@ -106,20 +99,64 @@ pub struct Sheet {
 }
 
 impl Sheet {
-    /// A table without rows.
-    pub fn new(title: impl Into<String>, heads: &[&str]) -> Self {
-        let kinds = heads.iter().map(|head| Kind::of(head)).collect();
-        let heads = heads.iter().map(|&head| head.into()).collect();
-        Sheet { title: title.into(), heads, kinds, rows: Vec::new() }
+    /// A table without columns.
+    pub fn new(title: impl Into<String>) -> Self {
+        Sheet { title: title.into(), heads: Vec::new(), kinds: Vec::new(), rows: Vec::new() }
+    }
+
+    /// Adds columns of figures that the paper prints.
+    #[must_use]
+    pub fn published<H: Into<String>>(self, heads: impl IntoIterator<Item = H>) -> Self {
+        self.columns(Kind::Published, heads)
+    }
+
+    /// Adds columns of figures from a closed form or an independent model.
+    #[must_use]
+    pub fn computed<H: Into<String>>(self, heads: impl IntoIterator<Item = H>) -> Self {
+        self.columns(Kind::Computed, heads)
+    }
+
+    /// Adds columns of figures that the experiment found.
+    #[must_use]
+    pub fn ours<H: Into<String>>(self, heads: impl IntoIterator<Item = H>) -> Self {
+        self.columns(Kind::Ours, heads)
+    }
+
+    /// Adds columns of figures that were set.
+    #[must_use]
+    pub fn input<H: Into<String>>(self, heads: impl IntoIterator<Item = H>) -> Self {
+        self.columns(Kind::Input, heads)
+    }
+
+    /// Adds a column that says how far two others are apart.
+    #[must_use]
+    pub fn difference(self, head: &str) -> Self {
+        self.columns(Kind::Difference, [head])
+    }
+
+    /// Adds columns of words.
+    #[must_use]
+    pub fn words<H: Into<String>>(self, heads: impl IntoIterator<Item = H>) -> Self {
+        self.columns(Kind::Plain, heads)
+    }
+
+    fn columns<H: Into<String>>(mut self, kind: Kind, heads: impl IntoIterator<Item = H>) -> Self {
+        self.heads.extend(heads.into_iter().map(Into::into));
+        self.kinds.resize(self.heads.len(), kind);
+        self
     }
 
     /// Adds a row.
     ///
     /// # Panics
-    /// When it does not have a cell for each head.
+    /// When it does not have a cell for each head, or a figure stands in a column of words.
     pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) -> &mut Self {
         let cells: Vec<Cell> = cells.into_iter().collect();
         assert_eq!(cells.len(), self.heads.len(), "a cell for each head");
+        for (at, cell) in cells.iter().enumerate() {
+            let is_figure = matches!(cell, Cell::Number(..));
+            assert!(!is_figure || self.kinds[at] != Kind::Plain, "whose is {}?", self.heads[at]);
+        }
         self.rows.push(cells);
         self
     }
@@ -137,9 +174,18 @@ mod tests {
     }
 
     #[test]
-    fn a_head_names_the_kind_of_its_column() {
-        let sheet = Sheet::new("", &["case", "published (%)", "computed", "ours, 4 KiB", "off"]);
-        let kinds = [Kind::Plain, Kind::Published, Kind::Computed, Kind::Ours, Kind::Plain];
-        assert_eq!(sheet.kinds, kinds);
+    fn a_column_has_the_kind_that_it_was_added_with() {
+        let sheet = Sheet::new("").words(["case"]).published(["gain"]).ours(["HARD", "mHATL"]);
+        let sheet = sheet.computed(["model"]).input(["size (KiB)"]).difference("off");
+        assert_eq!(sheet.heads, ["case", "gain", "HARD", "mHATL", "model", "size (KiB)", "off"]);
+        let (two, rest) = ([Kind::Plain, Kind::Published], [Kind::Ours, Kind::Ours]);
+        let last = [Kind::Computed, Kind::Input, Kind::Difference];
+        assert_eq!(sheet.kinds, [&two[..], &rest, &last].concat());
+    }
+
+    #[test]
+    #[should_panic(expected = "whose is gain?")]
+    fn a_figure_is_somebodys() {
+        Sheet::new("").words(["case", "gain"]).row(["reads".into(), Cell::Number(1.5, 2)]);
     }
 }

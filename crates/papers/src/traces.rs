@@ -57,7 +57,7 @@ impl Origin {
 /// Adds the table of workloads: the name in the other tables, where it comes from, and what it is.
 pub fn tell(findings: &mut Findings, rows: impl IntoIterator<Item = (String, Origin, String)>) {
     let title = "Workloads: which rows are real, and which stand-ins";
-    let mut sheet = Sheet::new(title, &["workload", "is", "what it is"]);
+    let mut sheet = Sheet::new(title).words(["workload", "is", "what it is"]);
     for (name, origin, what) in rows {
         sheet.row([name.into(), origin.text().into(), what.into()]);
     }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use hostftl_papers::{ALL, Cell, Check, MISSES, Options, Size, Watch};
+use hostftl_papers::{ALL, Cell, Check, Kind, MISSES, Options, Sheet, Size, Watch};
 
 struct Patient;
 
@@ -26,6 +26,7 @@ fn holds(name: &str) {
         Options { size: Size::Quick, sweep: false, traces: None, threads: 2, seed: 1, commit: "" };
     let findings = paper.make(&options, &Patient).expect("it can be made");
     for sheet in &findings.sheets {
+        each_figure_is_somebodys(sheet);
         println!("{}\n{}", sheet.title, sheet.heads.join(" | "));
         for row in &sheet.rows {
             println!("{}", row.iter().map(Cell::text).collect::<Vec<_>>().join(" | "));
@@ -36,6 +37,20 @@ fn holds(name: &str) {
     assert!(!findings.checks.is_empty());
     assert!(findings.violations.is_empty(), "{:?}", findings.violations);
     golden(name, &findings.checks);
+}
+
+/// No column of words has a figure in it, also none that is written as words.
+fn each_figure_is_somebodys(sheet: &Sheet) {
+    let is_figure = |text: &str| {
+        let text = text.trim_start_matches('+');
+        let units = [" %", " B", " KiB", " MiB"].iter().find_map(|unit| text.strip_suffix(unit));
+        units.unwrap_or(text).parse::<f64>().is_ok()
+    };
+    for (at, head) in sheet.heads.iter().enumerate() {
+        let figure = sheet.rows.iter().map(|row| row[at].text()).find(|text| is_figure(text));
+        let plain = sheet.kinds[at] == Kind::Plain;
+        assert!(!plain || figure.is_none(), "{}, {head}: whose is {figure:?}?", sheet.title);
+    }
 }
 
 /// README's table and the list of misses name the same claims, with the sizes at which they miss.

@@ -193,7 +193,7 @@ fn table(
             Kind::Published => Cell::new(text).fg(Color::Blue),
             Kind::Computed => Cell::new(text).fg(Color::Magenta),
             Kind::Ours => Cell::new(text).fg(Color::Green),
-            Kind::Plain => Cell::new(text),
+            Kind::Input | Kind::Difference | Kind::Plain => Cell::new(text),
         };
         match at < words {
             true => cell,

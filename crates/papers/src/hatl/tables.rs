@@ -19,16 +19,16 @@ fn number(value: f64) -> Cell {
     if value.is_finite() { Cell::Number(value, 3) } else { Cell::Nothing }
 }
 
-/// The heads of a table with a column for each layer.
-fn heads<'a>(first: &'a str, layers: &'a Layers, more: &[&'a str]) -> Vec<&'a str> {
-    let names = layers.iter().skip(1).map(|(layer, _)| *layer);
-    [first].into_iter().chain(names).chain(more.iter().copied()).collect()
+/// The layers' names, each the head of a column.
+fn names(layers: &Layers) -> impl Iterator<Item = &'static str> + '_ {
+    layers.iter().skip(1).map(|(layer, _)| *layer)
 }
 
 /// Busy times at the seed's size.
 pub fn seed(made: &Made) -> Sheet {
     let title = "The seed's configuration: busy time relative to no layer, ours";
-    let mut sheet = Sheet::new(title, &heads("workload", &SEED, &["requests", "GiB written"]));
+    let sheet = Sheet::new(title).words(["workload"]).ours(names(&SEED));
+    let mut sheet = sheet.input(["requests", "GiB written"]);
     for (name, rows) in &made.seed {
         let cells = rows[1..].iter().map(|row| number(busy(row)));
         let more = [
@@ -44,8 +44,8 @@ pub fn seed(made: &Made) -> Sheet {
 pub fn reference(rows: &[(&Reference, Vec<Row>)]) -> Sheet {
     let title =
         "A small drive (2 GiB, 8192 leaves, 8 MiB hidden): an independent model beside ours";
-    let heads = ["workload", "layer", "computed", "ours", "off"];
-    let mut sheet = Sheet::new(title, &heads);
+    let sheet = Sheet::new(title).words(["workload", "layer"]).computed(["computed"]);
+    let mut sheet = sheet.ours(["ours"]).difference("off");
     for (case, rows) in rows {
         for (index, (layer, _)) in LAYERS.iter().enumerate().skip(1) {
             let ours = busy(&rows[index]);
@@ -65,16 +65,11 @@ pub fn reference(rows: &[(&Reference, Vec<Row>)]) -> Sheet {
 /// The reference model made again, with one difference of ours at a time.
 pub fn model(rows: &[(&Reference, Vec<Row>)], open: &[model::Open]) -> Sheet {
     let title = "What the difference is: that model made again, and changed in one thing";
-    let heads = [
-        "workload",
-        "layer",
-        "computed",
-        "computed, again",
-        "computed, changed",
-        "ours",
-        "the change",
-    ];
-    let mut sheet = Sheet::new(title, &heads);
+    let mut sheet = Sheet::new(title)
+        .words(["workload", "layer"])
+        .computed(["computed", "computed, again", "computed, changed"])
+        .ours(["ours"])
+        .words(["the change"]);
     for ((case, rows), open) in rows.iter().zip(open) {
         let blocks = 2 * case.stream.blocks;
         let shatl = |kept| case.stream.busy(&mut model::Shatl::new(HIDDEN, kept, blocks), MODELLED);
@@ -114,14 +109,16 @@ fn kept(case: &Reference, row: &Row) -> u32 {
 pub fn sweep(sweep: &[(u64, Vec<Row>)]) -> Sheet {
     let title =
         "Footprint sweep at a sixteenth of the seed's drive and memory, uniform 4 KiB writes";
-    let guard = ["mHATL's leaves", "its cap", "cap is"];
-    let mut heads = heads("footprint", &SCALED, &guard);
-    heads.insert(1, "at 32 GiB");
-    let mut sheet = Sheet::new(title, &heads);
+    let mut sheet = Sheet::new(title)
+        .input(["footprint", "at 32 GiB"])
+        .ours(names(&SCALED))
+        .ours(["mHATL's leaves"])
+        .input(["its cap"])
+        .words(["cap is"]);
     for (mib, rows) in sweep {
-        let names = [format!("{mib} MiB"), format!("{} MiB", mib * SCALE)].map(Cell::from);
+        let sizes = [format!("{mib} MiB"), format!("{} MiB", mib * SCALE)].map(Cell::from);
         let cells = rows[1..].iter().map(|row| number(busy(row)));
-        sheet.row(names.into_iter().chain(cells).chain(guard_cells(&rows[2])));
+        sheet.row(sizes.into_iter().chain(cells).chain(guard_cells(&rows[2])));
     }
     sheet
 }
@@ -141,7 +138,7 @@ fn guard_cells(row: &Row) -> [Cell; 3] {
 pub fn drawn(drawn: &[(String, Vec<Row>)], seed: u64) -> Sheet {
     let title = format!("Workloads drawn from seed {seed}: busy time relative to no layer");
     let more = ["auto / better of mHATL, sHATL", "auto / HARD"];
-    let mut sheet = Sheet::new(title, &heads("workload", &LAYERS, &more));
+    let mut sheet = Sheet::new(title).words(["workload"]).ours(names(&LAYERS)).ours(more);
     for (text, rows) in drawn {
         let cells = rows[1..].iter().map(|row| number(busy(row)));
         let hard = busy(&rows[5]) / busy(&rows[1]);
@@ -154,8 +151,7 @@ pub fn drawn(drawn: &[(String, Vec<Row>)], seed: u64) -> Sheet {
 /// Where the busy time of each layer went, relative to all of that without one.
 pub fn split(name: &str, rows: &[Row]) -> Sheet {
     let title = format!("{name}: where the busy time goes, relative to all of it without a layer");
-    let heads = [
-        "layer",
+    let ours = [
         "real_request",
         "copyback",
         "of it gc",
@@ -168,7 +164,7 @@ pub fn split(name: &str, rows: &[Row]) -> Sheet {
         "map MiB",
         "map RAM KiB",
     ];
-    let mut sheet = Sheet::new(title, &heads);
+    let mut sheet = Sheet::new(title).words(["layer"]).ours(ours);
     let base = rows[0].busy_ns.total().max(1) as f64;
     for ((layer, _), row) in SEED.iter().zip(rows) {
         let it = &row.busy_ns;

@@ -159,19 +159,14 @@ fn stand_ins(setting: &mut Vec<String>, options: &Options) {
 }
 
 fn speeds(rows: &[(&Load, &[Outcome])]) -> Sheet {
-    let heads = [
-        "workload",
-        "case 1 (IOPS)",
-        "case 2 (%)",
-        "ours, case 3 (%)",
-        "published, case 3 (%)",
-        "ours, case 4 (%)",
-        "published, case 4 (%)",
-        "ours, for life",
-        "ours, for life, at the size here",
-        "published, for life",
-    ];
-    let mut sheet = Sheet::new("Requests per second over case 1 (levelling in both)", &heads);
+    let mut sheet = Sheet::new("Requests per second over case 1 (levelling in both)")
+        .words(["workload"])
+        .ours(["case 1 (IOPS)", "case 2 (%)", "ours, case 3 (%)"])
+        .published(["published, case 3 (%)"])
+        .ours(["ours, case 4 (%)"])
+        .published(["published, case 4 (%)"])
+        .ours(["ours, for life", "ours, for life, at the size here"])
+        .published(["published, for life"]);
     for (load, outcomes) in rows {
         let of = published(load);
         let number = |gain: Option<f64>| gain.map_or(Cell::Nothing, |gain| Cell::Number(gain, 1));
@@ -192,9 +187,7 @@ fn speeds(rows: &[(&Load, &[Outcome])]) -> Sheet {
 }
 
 fn wears(rows: &[(&Load, &[Outcome])]) -> Sheet {
-    let heads = [
-        "workload",
-        "case",
+    let ours = [
         "M: most writes",
         "S: most writes",
         "moved (GB)",
@@ -203,7 +196,10 @@ fn wears(rows: &[(&Load, &[Outcome])]) -> Sheet {
         "M when S ends",
         "life (GB written)",
     ];
-    let mut sheet = Sheet::new("Wear of a sector; M when S reaches 10^5, extrapolated", &heads);
+    let mut sheet = Sheet::new("Wear of a sector; M when S reaches 10^5, extrapolated")
+        .words(["workload"])
+        .input(["case"])
+        .ours(ours);
     for (load, outcomes) in rows {
         for (index, outcome) in outcomes.iter().enumerate() {
             let [m, s] = outcome.wear;

@@ -77,8 +77,10 @@ fn front(outcomes: &[Outcome], mut order: Vec<usize>) -> Vec<usize> {
 
 fn table(load: &Load, setups: &[Setup], outcomes: &[Outcome], front: &[usize]) -> Sheet {
     let title = format!("{}: speed against life, what nothing beats", load.name);
-    let heads = ["policy", "M (%)", "interval", "IOPS", "life (GB written)"];
-    let mut sheet = Sheet::new(title, &heads);
+    let mut sheet = Sheet::new(title)
+        .words(["policy"])
+        .input(["M (%)", "interval"])
+        .ours(["IOPS", "life (GB written)"]);
     for &index in front {
         let (setup, outcome) = (&setups[index], &outcomes[index]);
         let policy = POLICIES.iter().find(|(policy, _)| *policy == setup.policy);

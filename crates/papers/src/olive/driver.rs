@@ -49,8 +49,12 @@ fn bench(driver: Driver, op: Op, random: bool, kib: u32) -> Bench {
 /// # Errors
 /// When the world breaks a law.
 pub fn add(findings: &mut Findings, seed: u64) -> Result<(), Error> {
-    let heads = ["cell", "size (KiB)", "published", "ours", "off"];
-    let mut sheet = Sheet::new("Block driver against LightNVM (Tables 3 and 4)", &heads);
+    let mut sheet = Sheet::new("Block driver against LightNVM (Tables 3 and 4)")
+        .words(["cell"])
+        .input(["size (KiB)"])
+        .published(["published"])
+        .ours(["ours"])
+        .difference("off");
     let mut ours = Vec::new();
     for (name, nvm, op, random, cells) in PUBLISHED {
         let mut row = [0.0; 3];
@@ -80,8 +84,11 @@ pub fn add(findings: &mut Findings, seed: u64) -> Result<(), Error> {
 
 /// Adds the writes under `pblk`, of which the paper has no figure.
 fn add_pblk(findings: &mut Findings, rrpc: &[[f64; 3]], seed: u64) -> Result<(), Error> {
-    let heads = ["writes", "size (KiB)", "rrpc", "pblk", "off"];
-    let mut sheet = Sheet::new("The later media manager on the same chips", &heads);
+    let mut sheet = Sheet::new("The later media manager on the same chips")
+        .words(["writes"])
+        .input(["size (KiB)"])
+        .ours(["rrpc", "pblk"])
+        .difference("off");
     for (name, random, row) in [("in order (MB/s)", false, 5), ("random (K/s)", true, 7)] {
         for (index, kib) in SIZES.into_iter().enumerate() {
             let driver = Driver::LightNvm(LayerKind::Pblk);

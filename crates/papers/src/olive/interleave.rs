@@ -47,12 +47,11 @@ pub fn add(findings: &mut Findings, seed: u64) -> Result<(), Error> {
     for (op, name) in [(Op::Read, "read"), (Op::Write, "write")] {
         let depth = if op == Op::Read { 1 } else { DEPTH };
         let title = format!("Sequential {name} by interleave (MB/s), {depth} under way");
-        let mut heads = vec!["request (KiB)"];
-        let columns = WIDTHS.map(|width| format!("{width} KiB"));
-        heads.extend(columns.iter().map(String::as_str));
-        heads.push("ours, best (KiB)");
-        heads.push("published, best (KiB)");
-        let mut sheet = Sheet::new(title.clone(), &heads);
+        let mut sheet = Sheet::new(title.clone())
+            .input(["request (KiB)"])
+            .ours(WIDTHS.map(|width| format!("{width} KiB")))
+            .ours(["ours, best (KiB)"])
+            .published(["published, best (KiB)"]);
         let whole = |value: f64| format!("{value:.0}");
         let mut lines =
             Lines::new(&title, Axis::log("interleave, KiB", whole), Axis::linear("MB/s", whole));

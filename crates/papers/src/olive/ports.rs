@@ -13,9 +13,11 @@ use crate::{Band, Cell, Check, Error, Findings, Known, Sheet};
 /// # Errors
 /// When the world breaks a law.
 pub fn add(findings: &mut Findings, seed: u64) -> Result<(), Error> {
-    let heads =
-        ["", "size (KiB)", "4 ACP (MB/s)", "1 ACP + 4 HP (MB/s)", "ours, ratio", "published"];
-    let mut sheet = Sheet::new("Ports, interleave 128 KiB", &heads);
+    let mut sheet = Sheet::new("Ports, interleave 128 KiB")
+        .words([""])
+        .input(["size (KiB)"])
+        .ours(["4 ACP (MB/s)", "1 ACP + 4 HP (MB/s)", "ours, ratio"])
+        .published(["published"]);
     for (op, name, published) in [(Op::Read, "read", 2.4), (Op::Write, "write", 3.9)] {
         for kib in SIZES {
             let speed = |port: Port| {
@@ -55,10 +57,7 @@ pub fn add(findings: &mut Findings, seed: u64) -> Result<(), Error> {
 /// # Errors
 /// When the world breaks a law.
 pub fn add_conflicts(findings: &mut Findings, seed: u64) -> Result<(), Error> {
-    let heads = [
-        "chips",
-        "buses",
-        "controllers",
+    let ours = [
         "MB/s",
         "pieces that wait (%)",
         "for a bus (µs a piece)",
@@ -66,7 +65,7 @@ pub fn add_conflicts(findings: &mut Findings, seed: u64) -> Result<(), Error> {
         "for the chip (µs a piece)",
     ];
     let title = "Conflicts: random reads of 128 KiB, 16 under way, interleave 32 KiB";
-    let mut sheet = Sheet::new(title, &heads);
+    let mut sheet = Sheet::new(title).input(["chips", "buses", "controllers"]).ours(ours);
     let mut speeds = Vec::new();
     for (chips, buses, controllers) in [(4, 4, 4), (8, 4, 4), (8, 8, 2), (8, 4, 2), (8, 2, 1)] {
         let spec = OliveSpec { chips, buses, controllers, interleave: 64, ..OliveSpec::default() };

@@ -26,23 +26,20 @@ fn erases(it: &Measured) -> f64 {
 
 /// Ours beside the reference model.
 pub fn reference(pairs: &[Pair]) -> Sheet {
-    let mut sheet = Sheet::new(
-        "An independent model (512 MiB of data) beside ours: time for each request",
-        &[
-            "case",
-            "computed, no layer (us)",
-            "ours (us)",
-            "computed, scrambler (us)",
-            "ours (us)",
-            "computed, gain",
-            "ours, gain",
-            "off",
-            "computed, copies",
-            "ours, copies",
-            "computed, erases",
-            "ours, erases",
-        ],
-    );
+    let title = "An independent model (512 MiB of data) beside ours: time for each request";
+    let mut sheet = Sheet::new(title)
+        .words(["case"])
+        .computed(["computed, no layer (us)"])
+        .ours(["ours (us)"])
+        .computed(["computed, scrambler (us)"])
+        .ours(["ours (us)"])
+        .computed(["computed, gain"])
+        .ours(["ours, gain"])
+        .difference("off")
+        .computed(["computed, copies"])
+        .ours(["ours, copies"])
+        .computed(["computed, erases"])
+        .ours(["ours, erases"]);
     for (case, pair) in REFERENCE.iter().zip(pairs) {
         let known = |value: Option<f64>| value.map_or(Cell::Nothing, |it| number(it, 0));
         sheet.row([
@@ -86,8 +83,8 @@ fn varied<'a>(
     all: impl Iterator<Item = (String, &'a Measured)>,
     whole: &Pair,
 ) -> Sheet {
-    let heads = [head, "us a request", "gain", "copied pages", "programs a request"];
-    let mut sheet = Sheet::new(title, &heads);
+    let ours = ["us a request", "gain", "copied pages", "programs a request"];
+    let mut sheet = Sheet::new(title).input([head]).ours(ours);
     for (name, it) in all {
         let pair = Pair { none: whole.none.clone(), scrambled: it.clone() };
         sheet.row([
@@ -111,18 +108,10 @@ fn rows<'a>(
 
 /// The paper's grid: what the scrambler changes.
 pub fn paper(loads: &[Workload], pairs: &[Pair]) -> Sheet {
-    let heads = [
-        "workload, free",
-        "published, write gain",
-        "ours, write gain",
-        "gc runs",
-        "copied pages",
-        "energy",
-        "endurance",
-        "read time",
-    ];
+    let ours = ["ours, write gain", "gc runs", "copied pages", "energy", "endurance", "read time"];
     let title = "The paper's workloads: what the scrambler changes, slots of 512 B";
-    let mut sheet = Sheet::new(title, &heads);
+    let sheet = Sheet::new(title).words(["workload, free"]).published(["published, write gain"]);
+    let mut sheet = sheet.ours(ours);
     for (name, pair) in rows(loads, pairs) {
         sheet.row([
             name.as_str().into(),
@@ -141,9 +130,7 @@ pub fn paper(loads: &[Workload], pairs: &[Pair]) -> Sheet {
 /// Writes by size, aligned and not.
 pub fn sizes(by_slot: &[BySlot]) -> Sheet {
     let title = "src1_0's question: writes at random, 20 % free, by alignment and slot";
-    let heads = [
-        "size",
-        "off by (sectors)",
+    let ours = [
         "ours, write gain, 512 B",
         "copied pages",
         "gc runs",
@@ -151,7 +138,7 @@ pub fn sizes(by_slot: &[BySlot]) -> Sheet {
         "slot=auto chooses",
         "ours, write gain, auto",
     ];
-    let mut sheet = Sheet::new(title, &heads);
+    let mut sheet = Sheet::new(title).input(["size", "off by (sectors)"]).ours(ours);
     for of in by_slot {
         sheet.row([
             of.case.name.into(),
@@ -169,8 +156,9 @@ pub fn sizes(by_slot: &[BySlot]) -> Sheet {
 
 /// Figures of the scrambler itself.
 pub fn inside(loads: &[Workload], pairs: &[Pair]) -> Sheet {
-    let heads = ["workload, free", "fresh", "preferred", "least used", "tables KiB", "write MB/s"];
-    let mut sheet = Sheet::new("Inside: shares of the rules, tables, throughput", &heads);
+    let mut sheet = Sheet::new("Inside: shares of the rules, tables, throughput")
+        .words(["workload, free"])
+        .ours(["fresh", "preferred", "least used", "tables KiB", "write MB/s"]);
     for (name, pair) in rows(loads, pairs) {
         let it = &pair.scrambled;
         let all = it.rules.iter().sum::<u64>().max(1) as f64;

@@ -102,8 +102,11 @@ fn setting(findings: &mut Findings, real: &Real, labs: &[Outcome; 4], options: &
 }
 
 fn ratios(real: &Real) -> Sheet {
-    let heads = ["bytes", "published", "computed", "ours"];
-    let mut sheet = Sheet::new("Compression, and what the drives are sent", &heads);
+    let mut sheet = Sheet::new("Compression, and what the drives are sent")
+        .words(["bytes"])
+        .published(["published"])
+        .computed(["computed"])
+        .ours(["ours"]);
     let number = |value| Cell::Number(value, 3);
     let ideal = number(BLOCK as f64 / RANDOM as f64);
     sheet.row(["a block over its random bytes".into(), Cell::Nothing, ideal, Cell::Nothing]);
@@ -115,8 +118,9 @@ fn ratios(real: &Real) -> Sheet {
 }
 
 fn steps(real: &Real) -> Sheet {
-    let heads = ["step", "MiB", "for each byte of the host"];
-    let mut sheet = Sheet::new("From the host to the drives, random writes only", &heads);
+    let mut sheet = Sheet::new("From the host to the drives, random writes only")
+        .words(["step"])
+        .ours(["MiB", "for each byte of the host"]);
     for (name, bytes) in real.steps() {
         let share = bytes as f64 / real.host as f64;
         sheet.row([name.into(), Cell::Number(bytes as f64 / 1048576.0, 1), Cell::Number(share, 4)]);
@@ -125,8 +129,7 @@ fn steps(real: &Real) -> Sheet {
 }
 
 fn speeds(labs: &[Outcome; 4]) -> Sheet {
-    let heads = [
-        "stack",
+    let ours = [
         "ours, requests/s",
         "over one drive",
         "sent/host",
@@ -135,7 +138,8 @@ fn speeds(labs: &[Outcome; 4]) -> Sheet {
         "years at 1 drive write a day",
         "p99 (µs)",
     ];
-    let mut sheet = Sheet::new("Random 4 KiB writes on modelled TLC drives", &heads);
+    let mut sheet =
+        Sheet::new("Random 4 KiB writes on modelled TLC drives").words(["stack"]).ours(ours);
     for lab in labs {
         sheet.row([
             lab.kind.name().into(),
