@@ -32,7 +32,7 @@ use crate::operate::{Operator, Outcome, Wish};
 use crate::place;
 use crate::replace::{ReplaceSpec, Replaced};
 use crate::running::Live;
-use crate::status::Status;
+use crate::status::{Status, served_elsewhere};
 
 /// How long a reader or a server may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -178,6 +178,19 @@ fn aside<A: Serialize>(
 /// `None` when there is none.
 pub fn ask(volume: Uuid) -> Option<Told> {
     put(connect(volume)?, &Question::Status, Some(PATIENCE))
+}
+
+/// Whether a wish for the volume whose file is `path` would reach a process that serves a copy of
+/// it, or another part.
+///
+/// # Errors
+/// When it would.
+pub fn refuse_elsewhere(path: &Path, volume: Uuid) -> Result<(), Error> {
+    let Some(there) = ask(volume).and_then(|told| served_elsewhere(path, &told.status)) else {
+        return Ok(());
+    };
+    let why = format!("{there} is served, which has the same UUID: name that, or stop it first");
+    Err(Error::Refused { path: path.into(), why })
 }
 
 /// What the process that serves a volume of this UUID made of a wish, or why it made nothing of it;

@@ -41,6 +41,7 @@ pub struct Back {
 pub fn online(path: &Path, wanted: &str) -> Result<Back, Error> {
     let wrong = |why: String| Error::Config { path: path.into(), why };
     let config = Config::load(path)?;
+    control::refuse_elsewhere(path, config.uuid)?;
     if let Some(told) = control::online(config.uuid, wanted) {
         let refused = |why| Error::Refused { path: path.into(), why };
         let back = |told: Outcome| Back { is_new: told.is_new, served: true };

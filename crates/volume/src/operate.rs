@@ -120,6 +120,7 @@ impl Operator {
 /// When there is no such volume, or why nothing was changed.
 pub fn operate(path: &Path, wish: &Wish) -> Result<Option<Outcome>, Error> {
     let config = Config::load(path)?;
+    control::refuse_elsewhere(path, config.uuid)?;
     let refused = |why| Error::Refused { path: path.into(), why };
     control::wish(config.uuid, wish).transpose().map_err(refused)
 }

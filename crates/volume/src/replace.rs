@@ -1,6 +1,6 @@
 //! Another device in the place of one of a volume: the process that serves it does that, see
-//! [`crate::seats`], or this one, when none does. Where nothing can be made
-//! anew, it is copied: see [`crate::copied`].
+//! [`crate::seats`], or this one, when none does. Where nothing can be made anew, it is copied: see
+//! [`crate::copied`].
 //!
 //! The order keeps a cut harmless: look at everything; clear the new device; write its superblock,
 //! which says that it holds nothing yet; write those of the others; put the volume file in its
@@ -80,6 +80,7 @@ pub struct Replaced {
 pub fn replace(spec: &ReplaceSpec, tell: &mut dyn FnMut(u64, u64)) -> Result<Replaced, Error> {
     let wrong = |why: String| Error::Config { path: spec.path.clone(), why };
     let mut config = Config::load(&spec.path)?;
+    control::refuse_elsewhere(&spec.path, config.uuid)?;
     // The process that serves it may have another working directory.
     let told = ReplaceSpec { new: modelled::full_name(&spec.new)?, ..spec.clone() };
     if let Some(done) = control::replace(config.uuid, &told) {

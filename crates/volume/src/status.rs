@@ -426,6 +426,13 @@ pub fn status(path: &Path) -> Result<Status, Error> {
     Ok(status)
 }
 
+/// Whether a process serves another volume file than `path` with the same UUID: which.
+pub(crate) fn served_elsewhere(path: &Path, told: &Status) -> Option<String> {
+    let there = told.file.as_ref()?;
+    let is_same = VolumeFile::of(path).is_none_or(|here| here.is(there));
+    (!is_same).then(|| there.path.clone())
+}
+
 /// The events that the process that serves a volume keeps, oldest first; none when it is not
 /// served: events are not on the devices.
 ///

@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 
 use hostftl_core::{Answer, DeviceInfo, Layer, Refusal, Verb};
 use hostftl_format::superblock::{Superblock, places};
-use hostftl_io::{Backing, Device};
-use hostftl_layers::LayerConfig;
+use hostftl_io::{Backing, Device, Driver};
+use hostftl_layers::{AnyLayer, LayerConfig};
 
 use crate::config::Config;
 use crate::front::Port;
@@ -200,7 +200,7 @@ impl Seats {
         device.set_deadline(Duration::from_nanos(self.layer.deadline));
         lock(&self.live.faces).replace(index, &device, &self.live.watched.events);
         let old = self.port.between(|driver, jobs| {
-            let old = driver.replace(index, device).map_err(|error| error.to_string())?;
+            let old = put(driver, index, device)?;
             let answer = driver.operate(verb, jobs);
             answer.map_err(|why| format!("the layer does not take it: {why:?}"))?;
             jobs.end_seat(index, true);
@@ -222,6 +222,15 @@ impl Seats {
         let hears = hears.ok_or("the volume's devices never change")?;
         hears.recv_timeout(PATIENCE).map_err(|_| "the superblocks can't be written".to_owned())?
     }
+}
+
+/// Puts a device in the place of one that the layer does without still: what lay on it may have
+/// moved to a spare meanwhile, and then nothing comes in its place.
+fn put(driver: &mut Driver<AnyLayer>, index: u8, device: Device) -> Result<Device, String> {
+    if driver.layer().lost_devices() >> index & 1 == 0 {
+        return Err(format!("device {index} was removed meanwhile: add another device instead"));
+    }
+    driver.replace(index, device).map_err(|error| error.to_string())
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -4,7 +4,7 @@ use hostftl_core::{MetaBuf, SECTORS_PER_BLOCK, Verb};
 use hostftl_format::superblock::Superblock;
 use hostftl_io::{Access, Device};
 
-use super::{CLOSED, Look, PATIENCE, Seats};
+use super::{CLOSED, Look, PATIENCE, Seats, put};
 use crate::keeper::Has;
 use crate::online::verify;
 use crate::stack::{Member, open_member};
@@ -41,7 +41,7 @@ impl Seats {
         let (index, absent) = (look.index, Device::absent(name, look.newest.smallest));
         let nothing = absent.reserve([0, 0]).map_err(|error| error.to_string())?;
         let closed = self.port.between(|driver, jobs| {
-            let old = driver.replace(index, absent).map_err(|error| error.to_string())?;
+            let old = put(driver, index, absent)?;
             Ok::<_, String>((old, jobs.close_device(index, nothing)))
         });
         let (old, hears) = closed.ok_or(CLOSED)??;

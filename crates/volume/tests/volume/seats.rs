@@ -189,6 +189,16 @@ fn what_stands_in_the_way_beside_a_client_is_named_and_nothing_is_changed() {
     assert!(!place.path("n").exists());
     assert_eq!(running.status().space.unwrap().may_lose, 1, "no device is left out");
     assert_eq!(fs::read(place.path("v.toml")).unwrap(), before);
+    fs::copy(place.path("v.toml"), place.path("copy.toml")).unwrap();
+    let copy = ReplaceSpec { path: place.path("copy.toml"), ..rehearsal };
+    let of_copy = [
+        replace(&copy, &mut |_, _| {}).map(drop).unwrap_err(),
+        online(&copy.path, "1").map(drop).unwrap_err(),
+        operate(&copy.path, &Wish::Offline("1".into())).map(drop).unwrap_err(),
+    ];
+    for why in of_copy.map(|error| error.to_string()) {
+        assert!(why.contains("v.toml is served, which has the same UUID"), "{why}");
+    }
     running.stop().unwrap();
     let alone = made("passthrough", 1);
     let (running, _port) = serve(&alone);
