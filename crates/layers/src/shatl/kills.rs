@@ -57,7 +57,10 @@ pub fn kill_slot<M: HiddenMap>(area: &mut Area<M>, slot: u32, cx: &mut Cx<Op>) {
     let lsn = area.table.holds(slot).expect("a slot that dies holds a sector");
     let vsp = area.pool.superpage_of(slot);
     let stamp = match area.pool.state(vsp) {
-        State::Staged(index) => area.stages.get(index).stamp().max(area.log.sealed()),
+        State::Staged(index) => {
+            area.stages.moved_home(index);
+            area.stages.get(index).stamp().max(area.log.sealed())
+        }
         _ => area.log.sealed(),
     };
     cx.touch(1);

@@ -21,6 +21,8 @@ pub struct Stages {
     filling: Option<u8>,
     opened: u64,
     host: u64,
+    /// The stamp of the youngest stage of which a sector died that went home.
+    moved: u64,
 }
 
 impl Stages {
@@ -32,6 +34,7 @@ impl Stages {
             filling: None,
             opened: 0,
             host: 0,
+            moved: 0,
         }
     }
 
@@ -63,6 +66,16 @@ impl Stages {
     /// A host's sector was published in the stage of a stamp.
     pub fn host_published(&mut self, stamp: u64) {
         self.host = self.host.max(stamp);
+    }
+
+    /// A sector of a stage died in memory because it went home; the stage may list it still.
+    pub fn moved_home(&mut self, index: u8) {
+        self.moved = self.moved.max(self.get(index).stamp());
+    }
+
+    /// Whether a stage from `stamp` on may list a sector that the map has no more.
+    pub fn may_list_moved(&self, stamp: u64) -> bool {
+        self.moved >= stamp
     }
 
     /// An idle stage.

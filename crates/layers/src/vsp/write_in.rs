@@ -121,11 +121,15 @@ impl<T: Table> Area<T> {
     }
 
     /// What is about to be published in a stage is newer than what that stage or later ones have of
-    /// the same sectors: they must not list it.
+    /// the same sectors: they must not list it. Also not what the map has no more because it went
+    /// home: its kill comes later in the log, and until then it would hide what is published here.
     fn overtake(&mut self, stamp: u64, lsn: u64, len: u32, cx: &mut Cx<T::Op>) {
         let mut overtaken = false;
         for lsn in lsn..lsn + u64::from(len) {
-            let Some(vsn) = self.table.look_up(lsn) else { continue };
+            let Some(vsn) = self.table.look_up(lsn) else {
+                overtaken |= self.stages.may_list_moved(stamp);
+                continue;
+            };
             let State::Staged(index) = self.pool.state(self.pool.superpage_of(vsn)) else {
                 continue;
             };

@@ -3,7 +3,7 @@
 use crate::common::World;
 use crate::common::churn::{Random, data, ready, sector};
 use crate::common::lives::{comes_back, stops_cleanly, survives_cuts};
-use hostftl_core::{HostError, Layer, SECTOR};
+use hostftl_core::{Command, HostError, Layer, SECTOR, Token};
 use hostftl_layers::{LayerConfig, Mode};
 
 fn config(superpage: u32, mode: &str) -> LayerConfig {
@@ -206,4 +206,47 @@ fn a_loan_ends_though_a_hidden_sector_in_it_cannot_be_read() {
     assert!(world.read(lost, 1).unwrap() == sector(lost, 4));
     world.layer.check().unwrap();
     world.stop();
+}
+
+/// Writes single sectors of 200 LSPs in turn, and of LSP 0 so that each superpage holds one.
+fn scatter(world: &mut World, writes: u64) {
+    for i in 0..writes {
+        let lba = if i % 60 == 0 { 1 + i / 60 } else { (16 + i % 200) * 64 + i / 200 };
+        let id = world.write(lba, data(lba, 1, 1), false);
+        world.wait(id).unwrap();
+    }
+}
+
+/// The data of a write of sector 0 is late, a younger write of the sector is answered in a later
+/// stage, and collection moves the copy home. Whether all of that happened, when `writes` came
+/// before.
+fn overtakes(config: &LayerConfig, writes: u64) -> bool {
+    let mut world = World::start(config, vec![0; 300 * 64 * SECTOR], Mode::Format, 1);
+    scatter(&mut world, writes);
+    let late = world.write(0, data(0, 1, 2), false);
+    let token = world.newest();
+    let held = |it: Token, _: &Command| it == token;
+    for sent in 0..250 {
+        let lba = if sent == 80 { 0 } else { (16 + sent) * 64 + 30 };
+        world.write(lba, data(lba, 1, 3), false);
+        world.settle_but(held);
+    }
+    let home = world.disk.chunks(SECTOR).any(|it| it == sector(0, 3));
+    world.wait(late).unwrap();
+    let newest = world.read(0, 1).unwrap();
+    world.flush();
+    let disk = world.cut();
+    let mut world = World::start(config, disk, Mode::Open, 2);
+    assert!(world.read(0, 1).unwrap() == newest, "an older version is back");
+    world.stop();
+    home && newest == sector(0, 2)
+}
+
+/// What was read as the newest stays so after a cut, though the stage of a copy that went home is
+/// listed later.
+#[test]
+fn what_overtakes_a_copy_that_went_home_stays_newest_after_a_cut() {
+    let config = config(64, "shatl");
+    let moments = (52..62).filter(|spans| overtakes(&config, *spans * 60)).count();
+    assert!(moments > 0, "no number of writes brings the moment");
 }
