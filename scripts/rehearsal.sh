@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # A device dies under load, and a volume lives on: three files and an NBD export as devices, fio with
 # verify as the client. The export's server is killed while fio writes, the volume protects itself
-# without a spare, a new device takes the place of the dead one, and a scrub finds nothing wrong.
+# without a spare, a new device takes the place of the dead one, one more comes while the client
+# writes, and a scrub finds nothing wrong.
 # Leaves nothing behind.
 # seconds: 60
 set -euo pipefail
@@ -122,7 +123,15 @@ for _ in $(seq 300); do
 done
 state | grep 'can lose' || fail "what the new device lacks is not made: $(state)"
 
-title "5. A scrub reads and checks all that lives"
+title "5. One more device comes while the client writes"
+load fourth 32M 96M &
+client=$!
+show "hostftl device add vol.toml more.img"
+"$hostftl" device add "$work/vol.toml" "$work/more.img" | sed "s|$work/||g"
+wait "$client" || fail "the client noticed that one more device came"
+"$hostftl" events "$work/vol.toml" | grep -E 'device-added' | cut -c 1-150 | sed "s|$work/||g"
+
+title "6. A scrub reads and checks all that lives"
 show "hostftl scrub vol.toml --wait"
 "$hostftl" scrub "$work/vol.toml" --wait | sed "s|$work/||g" || fail "the scrub found damage"
 stop

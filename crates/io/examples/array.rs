@@ -106,7 +106,7 @@ fn measure<L: Layer>(
     let layer = make(arena.layer_buffers(plan.buffer_sectors.max(1)));
     let (waker, engine) = (Arc::new(Waker::new().expect("an eventfd")), EngineKind::choose());
     let engine = engine.expect("HOSTFTL_ENGINE names an engine");
-    let parts = Parts { devices, arena: arena.clone(), waker, engine, tap: None };
+    let parts = Parts { devices, memory: arena.clone().into(), waker, engine, tap: None };
     let mut driver = Driver::new(layer, parts).expect("a driver");
     let (bytes, depth) = if random { (4096, 32) } else { (1 << 20, 4) };
     let (ends, seed) = (Instant::now(), 0x9e37_79b9_7f4a_7c15);

@@ -74,11 +74,12 @@ impl Class {
 
 impl Arena {
     /// An arena with `host` buffers to lease, sorted by size, and `layer` buffers for the layer.
+    /// Nothing can be leased where there are none.
     ///
     /// # Errors
     /// When the kernel gives no memory.
     pub fn new(host: &[Class], layer: Class) -> io::Result<Arc<Self>> {
-        assert!(!host.is_empty() && host.is_sorted_by_key(|class| class.bytes));
+        assert!(host.is_sorted_by_key(|class| class.bytes));
         let count = host.iter().map(|class| class.count).sum::<u32>() + layer.count;
         let (mut first, mut offset) = (NEXT.fetch_add(count, Ordering::Relaxed), 0);
         assert!(first.checked_add(count).is_some(), "numbers of buffers are used up");
@@ -168,9 +169,14 @@ impl Arena {
     /// # Panics
     /// When the arena has no buffer of that number.
     fn index(&self, id: u32) -> usize {
-        let index = id.checked_sub(self.classes[0].first).map(|index| index as usize);
-        let index = index.filter(|index| *index < self.issued.len());
-        index.expect("the buffer is one of this arena")
+        assert!(self.has(id), "the buffer is one of this arena");
+        (id - self.classes[0].first) as usize
+    }
+
+    /// Whether a buffer is one of this arena.
+    pub(crate) fn has(&self, id: u32) -> bool {
+        let first = self.classes[0].first;
+        id >= first && ((id - first) as usize) < self.issued.len()
     }
 
     /// The class of a buffer.

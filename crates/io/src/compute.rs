@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use hostftl_core::{Command, DeviceError, Few, MAX_PIECES, Piece, Verdict, View, ViewMut};
 use hostftl_work::{Job, Tools};
 
-use crate::arena::Arena;
+use crate::memory::Memory;
 use crate::stream;
 
 /// Work longer than this goes to another thread, in bytes.
@@ -45,12 +45,12 @@ impl Compute {
     ///
     /// # Panics
     /// When it goes to one.
-    pub fn new(command: &Command, arena: &Arena) -> Self {
-        let view = |view: &View| range(arena, view.id(), view.from(), view.bytes());
-        let target = |view: &ViewMut| range(arena, view.id(), view.from(), view.bytes());
+    pub fn new(command: &Command, memory: &Memory) -> Self {
+        let view = |view: &View| range(memory, view.id(), view.from(), view.bytes());
+        let target = |view: &ViewMut| range(memory, view.id(), view.from(), view.bytes());
         let nothing = Range { start: std::ptr::NonNull::dangling().as_ptr(), len: 0 };
         let (from, into) = match command {
-            Command::Place { from, into } => (source(from, arena), target(into)),
+            Command::Place { from, into } => (source(from, memory), target(into)),
             Command::Pack { from, into, .. }
             | Command::Unpack { from, into, .. }
             | Command::Move { from, into, .. } => (Few::from_iter([view(from)]), target(into)),
@@ -87,14 +87,14 @@ impl Compute {
     }
 }
 
-fn range(arena: &Arena, id: u32, from: u32, len: u32) -> Range {
-    Range { start: arena.address(id, from, len), len: len as usize }
+fn range(memory: &Memory, id: u32, from: u32, len: u32) -> Range {
+    Range { start: memory.address(id, from, len), len: len as usize }
 }
 
 /// The bytes of a piece; nothing for zeros.
-fn source(piece: &Piece, arena: &Arena) -> Few<Range, MAX_PIECES> {
+fn source(piece: &Piece, memory: &Memory) -> Few<Range, MAX_PIECES> {
     let range = match piece {
-        Piece::Data(view) => range(arena, view.id(), view.from(), view.bytes()),
+        Piece::Data(view) => range(memory, view.id(), view.from(), view.bytes()),
         Piece::Meta { buf, pages } => {
             let pages = &buf.pages()[..*pages as usize];
             Range { start: pages.as_ptr().cast_mut().cast(), len: size_of_val(pages) }

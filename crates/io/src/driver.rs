@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 
 use hostftl_core::{Answer, Event, Input, Layer, Nanos, Out, Output, Refusal, Verb};
 
-use crate::arena::Arena;
 use crate::device::Device;
 use crate::engine::EngineKind;
 use crate::error::IoError;
 use crate::host::{Host, Pull, Tap};
+use crate::memory::Memory;
 use crate::overlay::LOOK_MOST;
 use crate::stats::{Snapshot, Stats};
 use crate::waker::Waker;
@@ -39,7 +39,7 @@ pub struct Parts {
     /// The devices of the stack, with their windows set.
     pub devices: Vec<Device>,
     /// The memory that the layer's and the host's payload lies in.
-    pub arena: Arc<Arena>,
+    pub memory: Memory,
     /// What wakes the driver when the host has work.
     pub waker: Arc<Waker>,
     /// What does the transfers.
@@ -100,8 +100,8 @@ impl<L: Layer> Driver<L> {
     /// # Errors
     /// When the system gives no thread or no io_uring.
     pub fn new(mut layer: L, parts: Parts) -> Result<Self, IoError> {
-        let Parts { devices, arena, waker, engine, tap } = parts;
-        let world = World::new(devices, arena, waker, engine);
+        let Parts { devices, memory, waker, engine, tap } = parts;
+        let world = World::new(devices, memory, waker, engine);
         // Without a driver the layer's buffers are of no use.
         let world = world.inspect_err(|_| layer.power_off())?;
         let mut driver = Driver {
@@ -416,6 +416,11 @@ impl<L: Layer> Driver<L> {
         self.world.devices()
     }
 
+    /// Whether somebody listens in.
+    pub fn is_tapped(&self) -> bool {
+        self.tap.is_some()
+    }
+
     /// The engine's name, and what is to be said of it.
     pub fn engine(&self) -> (&'static str, Option<String>) {
         self.world.engine()
@@ -429,6 +434,13 @@ impl<L: Layer> Driver<L> {
     /// A picture of the driver for other threads; exact whenever it sleeps, else 0.1 s old at most.
     pub fn shown(&self) -> Arc<Mutex<Snapshot>> {
         self.shown.clone()
+    }
+
+    /// The picture is `shown` from now on; the one before stays as it is.
+    pub fn show_in(&mut self, shown: Arc<Mutex<Snapshot>>) {
+        self.shown = shown;
+        let now = self.now();
+        self.show(now);
     }
 }
 
@@ -445,6 +457,24 @@ impl<L: Layer> Driver<L> {
         let list = self.world.unanswered().into_iter();
         let words: Vec<_> = list.map(|(name, count)| format!("{name} ({count})")).collect();
         Err(IoError::Unanswered { devices: words.join(", ") })
+    }
+}
+
+impl<L: Layer> Driver<L> {
+    /// Ends the driver of a layer that is closed; its devices, for another one.
+    ///
+    /// # Errors
+    /// As [`Driver::close`].
+    pub fn into_devices(mut self) -> Result<Vec<Device>, IoError> {
+        assert_eq!(self.phase, Phase::Stopped, "the layer is closed first");
+        // Connections stay open, unless something is under way that the layer did not wait for.
+        let devices = if self.is_flying() { Vec::new() } else { self.world.take_devices() };
+        let is_lost = self.is_flying();
+        self.close()?;
+        match is_lost {
+            true => Err(IoError::Stalled("closing")),
+            false => Ok(devices),
+        }
     }
 }
 

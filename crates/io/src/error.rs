@@ -90,6 +90,9 @@ pub enum IoError {
         /// Its commands.
         under_way: usize,
     },
+    /// The layer was closed for other devices to come, and could not be opened with them.
+    #[error("the volume can't go on with other devices: {0}")]
+    Changed(String),
     /// The layer waits for nothing and does not go on: a bug.
     #[error("the layer stalled while {0}: please report this")]
     Stalled(&'static str),

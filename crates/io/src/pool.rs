@@ -236,7 +236,7 @@ mod tests {
         let mut back = VecDeque::new();
         for (slot, payload) in (0..).zip(&mut payloads) {
             let command = Command::Digest { from: payload.view(0, 4096), seed: 0 };
-            pool.put(Task::Compute(slot, Compute::new(&command, &arena)));
+            pool.put(Task::Compute(slot, Compute::new(&command, &arena.clone().into())));
             let Command::Digest { from, .. } = command else { unreachable!("it is a digest") };
             payload.repay(from);
         }

@@ -14,7 +14,7 @@ use hostftl_core::Verdict;
 use io_uring::types::{Fd, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode, squeue};
 
-use crate::arena::Arena;
+use crate::memory::Memory;
 use crate::planted::{Bug, planted};
 use crate::pool::Finished;
 use crate::transfer::{Call, Transfer};
@@ -34,16 +34,16 @@ pub struct Ring {
     transfers: Vec<Option<Transfer>>,
     flying: usize,
     polling: bool,
-    /// The registered memory, as an address range.
-    fixed: Option<(usize, usize)>,
+    /// The registered memory, as address ranges; none when the kernel keeps no more locked.
+    fixed: Option<[(usize, usize); 2]>,
 }
 
 impl Ring {
-    /// A ring, with the arena registered if the limit on locked memory allows it.
+    /// A ring, with the memory registered if the limit on locked memory allows it.
     ///
     /// # Errors
     /// When the kernel refuses io_uring.
-    pub fn new(arena: &Arena) -> io::Result<Self> {
+    pub fn new(memory: &Memory) -> io::Result<Self> {
         let mut builder = IoUring::builder();
         builder.setup_cqsize(COMPLETIONS).setup_clamp();
         let ring = builder.build(ENTRIES)?;
@@ -52,12 +52,12 @@ impl Ring {
         }
         // A kernel before 5.15 does not know this, and keeps four for each processor.
         let _ = ring.submitter().register_iowq_max_workers(&mut [WAITING, 0]);
-        let region = arena.region();
-        let (start, len) = (region.at(0, 0), region.len());
-        let whole = libc::iovec { iov_base: start.cast(), iov_len: len };
-        // SAFETY: the driver keeps the arena until the ring is gone.
-        let registered = unsafe { ring.submitter().register_buffers(&[whole]) };
-        let fixed = registered.is_ok().then_some((start as usize, start as usize + len));
+        let regions = memory.regions().map(|region| (region.at(0, 0), region.len()));
+        let whole = regions.map(|(at, len)| libc::iovec { iov_base: at.cast(), iov_len: len });
+        // SAFETY: the driver keeps the memory until the ring is gone.
+        let registered = unsafe { ring.submitter().register_buffers(&whole) };
+        let ranges = regions.map(|(start, len)| (start as usize, start as usize + len));
+        let fixed = registered.is_ok().then_some(ranges);
         Ok(Ring { ring, transfers: Vec::new(), flying: 0, polling: false, fixed })
     }
 
@@ -66,7 +66,7 @@ impl Ring {
         self.ring.as_raw_fd()
     }
 
-    /// Whether the arena is registered.
+    /// Whether the memory is registered.
     pub fn is_registered(&self) -> bool {
         self.fixed.is_some()
     }
@@ -95,15 +95,17 @@ impl Ring {
         let pieces = transfer.pieces();
         let (start, count) = (pieces.as_ptr(), pieces.len() as u32);
         let one = match pieces {
-            [piece] if self.is_fixed(piece) => Some((piece.iov_base.cast(), piece.iov_len as u32)),
+            [piece] => {
+                self.fixed(piece).map(|it| (piece.iov_base.cast(), piece.iov_len as u32, it))
+            }
             _ => None,
         };
         match (transfer.call(), one) {
-            (Call::Read, Some((memory, len))) => {
-                opcode::ReadFixed::new(fd, memory, len, 0).offset(offset).build()
+            (Call::Read, Some((memory, len, it))) => {
+                opcode::ReadFixed::new(fd, memory, len, it).offset(offset).build()
             }
-            (Call::Write, Some((memory, len))) => {
-                opcode::WriteFixed::new(fd, memory, len, 0).offset(offset).build()
+            (Call::Write, Some((memory, len, it))) => {
+                opcode::WriteFixed::new(fd, memory, len, it).offset(offset).build()
             }
             (Call::Read, None) => opcode::Readv::new(fd, start, count).offset(offset).build(),
             (Call::Write, None) => opcode::Writev::new(fd, start, count).offset(offset).build(),
@@ -115,9 +117,11 @@ impl Ring {
         }
     }
 
-    fn is_fixed(&self, piece: &libc::iovec) -> bool {
+    /// Which part of the registered memory a piece lies in.
+    fn fixed(&self, piece: &libc::iovec) -> Option<u16> {
         let start = piece.iov_base as usize;
-        self.fixed.is_some_and(|(from, to)| from <= start && start + piece.iov_len <= to)
+        let inside = |(from, to): &(usize, usize)| *from <= start && start + piece.iov_len <= *to;
+        self.fixed?.iter().position(inside).map(|index| index as u16)
     }
 
     fn push(&mut self, entry: squeue::Entry) {

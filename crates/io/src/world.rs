@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 
 use hostftl_core::{Command, DeviceError, Done, Gather, Piece, SECTOR, Target, Token, Verdict};
 
-use crate::arena::Arena;
 use crate::compute::{Compute, INLINE};
 use crate::device::{Backing, Device};
 use crate::engine::EngineKind;
 use crate::error::IoError;
+use crate::memory::Memory;
 use crate::nbd::Remote;
 use crate::overlay::Overlay;
 use crate::placed::Placed;
@@ -59,7 +59,7 @@ pub struct World {
     devices: Vec<Device>,
     /// For each device that takes placements, the way that names them.
     placed: Vec<Option<Arc<Placed>>>,
-    arena: Arc<Arena>,
+    memory: Memory,
     waker: Arc<Waker>,
     patience: Duration,
     pub stats: Stats,
@@ -72,14 +72,14 @@ pub struct World {
 impl World {
     pub fn new(
         devices: Vec<Device>,
-        arena: Arc<Arena>,
+        memory: Memory,
         waker: Arc<Waker>,
         engine: EngineKind,
     ) -> Result<Self, IoError> {
         let (ring, refusal) = match engine {
-            EngineKind::Uring => (Some(Ring::new(&arena).map_err(IoError::Refused)?), None),
+            EngineKind::Uring => (Some(Ring::new(&memory).map_err(IoError::Refused)?), None),
             EngineKind::Pread => (None, None),
-            EngineKind::Best => match Ring::new(&arena) {
+            EngineKind::Best => match Ring::new(&memory) {
                 Ok(ring) => (Some(ring), None),
                 Err(error) => (None, Some(error)),
             },
@@ -112,7 +112,7 @@ impl World {
             later,
             devices,
             placed,
-            arena,
+            memory,
             waker,
             patience,
             stats,
@@ -124,6 +124,14 @@ impl World {
     /// The devices, in the order of the stack.
     pub fn devices(&self) -> &[Device] {
         &self.devices
+    }
+
+    /// The devices, when nothing is under way any more.
+    pub fn take_devices(&mut self) -> Vec<Device> {
+        assert_eq!(self.flying(), 0, "commands of devices are under way");
+        self.lanes.clear();
+        self.placed.clear();
+        std::mem::take(&mut self.devices)
     }
 
     /// The engine's name and what is to be said of it.
@@ -183,7 +191,7 @@ impl World {
                 }
             },
             None => {
-                let compute = Compute::new(&command, &self.arena);
+                let compute = Compute::new(&command, &self.memory);
                 match compute.bytes() <= INLINE {
                     true => self.later.push_back((slot, compute)),
                     false => self.pool.put(Task::Compute(slot, compute)),
@@ -297,7 +305,7 @@ impl World {
     fn push_target(&self, into: &mut Target, transfer: &mut Transfer) {
         match into {
             Target::Data(view) => {
-                let start = self.arena.address(view.id(), view.from(), view.bytes());
+                let start = self.memory.address(view.id(), view.from(), view.bytes());
                 transfer.push(start, view.bytes() as usize);
             }
             Target::Meta { buf, pages } => {
@@ -311,7 +319,7 @@ impl World {
         for piece in gather.iter() {
             match piece {
                 Piece::Data(view) => {
-                    let start = self.arena.address(view.id(), view.from(), view.bytes());
+                    let start = self.memory.address(view.id(), view.from(), view.bytes());
                     transfer.push(start, view.bytes() as usize);
                 }
                 Piece::Meta { buf, pages } => {
@@ -420,7 +428,7 @@ mod tests {
     use hostftl_core::{About, MetaBuf};
 
     use super::*;
-    use crate::arena::Class;
+    use crate::arena::{Arena, Class};
     use crate::pool::WORTH_WAKING;
 
     /// Files and block devices tell nothing of themselves.
@@ -430,7 +438,7 @@ mod tests {
         let arena = Arena::new(&[class], class).unwrap();
         let devices = vec![Device::open("mem:1M").unwrap()];
         let waker = Arc::new(Waker::new().unwrap());
-        let mut world = World::new(devices, arena, waker, EngineKind::Pread).unwrap();
+        let mut world = World::new(devices, arena.into(), waker, EngineKind::Pread).unwrap();
         let (about, into) = (About::Collectible, MetaBuf::new(1));
         world.submit(Token(7), Command::Report { device: 0, about, into });
         let done = world.take_done().expect("it is over at once");
@@ -444,7 +452,8 @@ mod tests {
         let class = Class { bytes: 4096, count: 4 * WORTH_WAKING as u32 };
         let arena = Arena::new(&[class], Class { bytes: 4096, count: 0 }).unwrap();
         let waker = Arc::new(Waker::new().unwrap());
-        let mut world = World::new(Vec::new(), arena.clone(), waker, EngineKind::Pread).unwrap();
+        let mut world =
+            World::new(Vec::new(), arena.clone().into(), waker, EngineKind::Pread).unwrap();
         let mut shares = 0;
         let mut payloads = Vec::new();
         for number in 0..4 * WORTH_WAKING as u32 {

@@ -183,7 +183,6 @@ impl Server {
         let mut uris = self.uris().into_iter();
         let announced = uris.try_for_each(|uri| writeln!(ready, "ready {uri}"));
         announced.and_then(|()| ready.flush()).map_err(failed("can't say that it is ready"))?;
-        let offers: Vec<_> = self.exports.iter().map(|it| self.offer(it)).collect();
         let requests = AtomicU64::new(0);
         let registry = &self.stopper.0.registry;
         let accepted = thread::scope(|scope| {
@@ -195,7 +194,7 @@ impl Server {
             };
             let watching = thread::Builder::new().name("handshakes".into());
             watching.spawn_scoped(scope, watch)?;
-            let accepted = self.accept(scope, &offers, &requests);
+            let accepted = self.accept(scope, &requests);
             self.stopper.stop();
             registry.wait(GRACE);
             registry.shut(Shutdown::Both);
@@ -219,7 +218,7 @@ impl Server {
     }
 
     fn offer(&self, open: &Open) -> Offer {
-        offer(open.exported.port.export(), self.secure.is_some())
+        offer(&open.exported.port.export(), self.secure.is_some())
     }
 
     fn tell(&self, text: impl Into<String>) {
@@ -234,7 +233,6 @@ impl Server {
     fn accept<'scope, 'env>(
         &'env self,
         scope: &'scope Scope<'scope, 'env>,
-        offers: &'env [Offer],
         requests: &'env AtomicU64,
     ) -> io::Result<u64> {
         let mut number = 0;
@@ -259,9 +257,11 @@ impl Server {
                 registry.shut(Shutdown::Read);
             }
             let serve = move || {
+                // The volumes as they are now.
+                let offers: Vec<_> = self.exports.iter().map(|it| self.offer(it)).collect();
                 let service = Service {
                     exports: &self.exports,
-                    offers,
+                    offers: &offers,
                     secure: self.secure.as_ref().map(Secure::now),
                     allow: self.secure.as_ref().map_or(&[], Secure::allow),
                     stopping: &self.stopper.0.stopping,

@@ -1,4 +1,5 @@
-//! More devices for a volume that is not served.
+//! More devices for a volume: the process that serves it does that, see [`crate::seats`], or this
+//! one, when none does.
 //!
 //! The order keeps a cut harmless: look at everything; clear the new devices; write their
 //! superblocks, which say that they hold nothing yet; write those of the others; put the volume
@@ -7,14 +8,16 @@
 
 use std::path::PathBuf;
 
-use hostftl_core::{DeviceKind, SECTOR};
+use hostftl_core::{DeviceInfo, DeviceKind, SECTOR};
 use hostftl_format::roster::{Record, Stamp, Standing};
 use hostftl_format::superblock::{MAX_DEVICES, Superblock, data_window};
-use hostftl_io::Access;
+use hostftl_io::{Access, Device, IoError};
 use hostftl_layers::{LayerConfig, Members};
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::config::Config;
+use crate::control;
 use crate::create::Taken;
 use crate::error::{Error, device};
 use crate::gather::{gather_of, refusal};
@@ -30,7 +33,7 @@ use crate::stack::{Assembly, open_member};
 const FIRST: &str = "hostftl serve --degraded";
 
 /// What is wanted.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AddSpec {
     /// The volume file.
     pub path: PathBuf,
@@ -46,12 +49,14 @@ pub struct AddSpec {
 }
 
 /// What was done, or would be. Lengths are in bytes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Added {
     /// The devices that came, by their numbers in the volume.
     pub devices: Vec<(u8, String)>,
     /// What clients see before and after.
     pub exported: (u64, u64),
+    /// Whether the process did it that serves the volume.
+    pub served: bool,
     /// What should be known.
     pub notes: Vec<String>,
 }
@@ -59,18 +64,21 @@ pub struct Added {
 /// Gives a volume more devices.
 ///
 /// # Errors
-/// When the volume is served, is of a layer that takes none, or misses some of its own; when a new
+/// When the volume is of a layer that takes none, or misses some of its own; when a new
 /// device stands in the way. Nothing was changed then.
 pub fn add(spec: &AddSpec) -> Result<Added, Error> {
     let wrong = |why: String| Error::Config { path: spec.path.clone(), why };
     let mut config = Config::load(&spec.path)?;
+    control::refuse_elsewhere(&spec.path, config.uuid)?;
+    // The process that serves it may have another working directory.
+    let full = spec.new.iter().map(|name| modelled::full_name(name)).collect::<Result<_, _>>()?;
+    if let Some(done) = control::add(config.uuid, &AddSpec { new: full, ..spec.clone() }) {
+        return done.map_err(|why| Error::Refused { path: spec.path.clone(), why });
+    }
     let _lock = lock(&spec.path)?;
     let _sole = Sole::take(config.uuid, &spec.path)?;
     let layer = config.layer_config().map_err(wrong)?;
-    may_grow(&config, &layer, spec.new.len()).map_err(wrong)?;
-    if spec.spare && layer.tolerates() == 0 {
-        return Err(wrong("a spare is of use only where a loss is survived: with parity".into()));
-    }
+    may_grow(&config, &layer, spec).map_err(wrong)?;
     let new = names(spec, &config)?;
     if let Some(added) = finish(spec, &mut config, &layer, &new)? {
         return Ok(added);
@@ -80,13 +88,6 @@ pub fn add(spec: &AddSpec) -> Result<Added, Error> {
         spec.new.iter().zip(&new).map(|(asked, name)| take(asked, name, &found, spec.force));
     let taken = taken.collect::<Result<Vec<_>, _>>()?;
     let before = found.superblock;
-    let born = if before.born == 0 { before.count } else { before.born };
-    let layer = as_members(layer, found.missing(), &found.superblock);
-    let fresh =
-        (before.count..before.count + spec.new.len() as u8).fold(0, |set, at| set | 1 << at);
-    let spare = if spec.spare { before.spare | fresh } else { before.spare };
-    let members = Members { born, fresh: 0, spare, ..layer.members };
-    let layer = LayerConfig { members, exported: 0, ..layer };
     let lost = found.missing();
     let (mut roster, mut devices) = seat(found);
     let mut come = (Vec::new(), Vec::new());
@@ -97,20 +98,16 @@ pub fn add(spec: &AddSpec) -> Result<Added, Error> {
         come.1.extend(notes);
     }
     let (undo, notes) = come;
-    let room = plan(&layer, &infos(&devices))?.limits.exported;
-    let exported = if spec.spare { before.exported } else { room.max(before.exported) };
-    let fresh = &devices[usize::from(before.count)..];
-    let said = Superblock { born, exported, spare, ..before };
-    let superblocks = superblocks(&said, fresh);
-    let added = added(&new, before.count, (before.exported, exported), notes);
+    let layer = as_members(layer, lost, &before);
+    let (others, fresh) = devices.split_at(before.count.into());
+    let superblocks = superblocks(&layer, &before, (infos(others), fresh), spec.spare)?;
+    let exported = (before.exported, superblocks[0].exported);
+    let added = added(&new, before.count, exported, notes);
     if spec.rehearse {
         return Ok(added);
     }
-    for (one, superblock) in fresh.iter().zip(&superblocks) {
-        clear(one)?;
-        write_ends(one, superblock.device_sectors, |at| superblock.emit(at))?;
-    }
-    let record = |superblock: &Superblock| Record { superblock: *superblock, sound: [true; 2] };
+    fresh.iter().try_for_each(clear)?;
+    write(fresh, &superblocks)?;
     roster.add(&superblocks.iter().map(record).collect::<Vec<_>>());
     roster.settle(&devices, Standing::of_lost(lost))?;
     config.devices.extend(new);
@@ -119,8 +116,27 @@ pub fn add(spec: &AddSpec) -> Result<Added, Error> {
     Ok(added)
 }
 
-/// Whether a volume may get so many devices more.
-fn may_grow(config: &Config, layer: &LayerConfig, more: usize) -> Result<(), String> {
+/// Writes what new devices say of themselves.
+///
+/// # Errors
+/// When one of them can't be written.
+pub(crate) fn write(fresh: &[Device], superblocks: &[Superblock]) -> Result<(), IoError> {
+    let both = fresh.iter().zip(superblocks);
+    both.into_iter().try_for_each(|(one, superblock)| {
+        write_ends(one, superblock.device_sectors, |at| superblock.emit(at))
+    })
+}
+
+/// A superblock that was just written.
+pub(crate) fn record(superblock: &Superblock) -> Record {
+    Record { superblock: *superblock, sound: [true; 2] }
+}
+
+/// Whether a volume may get the devices that are wanted.
+pub(crate) fn may_grow(config: &Config, layer: &LayerConfig, spec: &AddSpec) -> Result<(), String> {
+    if spec.spare && layer.tolerates() == 0 {
+        return Err("a spare is of use only where a loss is survived: with parity".into());
+    }
     if config.is_memory() || !layer.kind.registration().promises.changes() {
         return Err(format!(
             "layer {} of this volume keeps the devices that it was made with; only log takes more",
@@ -130,7 +146,7 @@ fn may_grow(config: &Config, layer: &LayerConfig, more: usize) -> Result<(), Str
     if journal::bit(layer, config.devices.len()) != 0 {
         return Err("a volume with a journal takes no more devices yet".into());
     }
-    let (all, most) = (config.devices.len() + more, MAX_DEVICES);
+    let (all, most) = (config.devices.len() + spec.new.len(), MAX_DEVICES);
     if all > usize::from(most) {
         return Err(format!("a volume has up to {most} devices, and this one would have {all}"));
     }
@@ -138,7 +154,7 @@ fn may_grow(config: &Config, layer: &LayerConfig, more: usize) -> Result<(), Str
 }
 
 /// The full names of the new devices.
-fn names(spec: &AddSpec, config: &Config) -> Result<Vec<String>, Error> {
+pub(crate) fn names(spec: &AddSpec, config: &Config) -> Result<Vec<String>, Error> {
     let mut names: Vec<String> = Vec::new();
     for asked in &spec.new {
         let name = modelled::full_name(asked)?;
@@ -209,23 +225,44 @@ fn finish(
     Ok(Some(added))
 }
 
-fn added(new: &[String], first: u8, exported: (u64, u64), notes: Vec<String>) -> Added {
+/// What is told: these devices come, from place `first` on; `exported` is in sectors.
+pub(crate) fn added(new: &[String], first: u8, exported: (u64, u64), notes: Vec<String>) -> Added {
     let bytes = |sectors: u64| sectors * SECTOR as u64;
     Added {
         devices: (first..).zip(new.iter().cloned()).collect(),
         exported: (bytes(exported.0), bytes(exported.1)),
+        served: false,
         notes,
     }
 }
 
-/// What the new devices say of themselves.
-fn superblocks(before: &Superblock, fresh: &[hostftl_io::Device]) -> Vec<Superblock> {
+/// What the new devices say of themselves that come beside `others`, which say `before`; the layer
+/// is the one over the others.
+///
+/// # Errors
+/// When the volume can't be laid out with them.
+pub(crate) fn superblocks(
+    layer: &LayerConfig,
+    before: &Superblock,
+    (mut others, new): (Vec<DeviceInfo>, &[Device]),
+    is_spare: bool,
+) -> Result<Vec<Superblock>, Error> {
+    others.extend(infos(new));
+    let count = others.len() as u8;
+    let fresh = (before.count..count).fold(0, |set, index| set | 1 << index);
+    let born = if before.born == 0 { before.count } else { before.born };
+    let spare = if is_spare { before.spare | fresh } else { before.spare };
+    let members = Members { born, fresh: 0, spare, ..layer.members };
+    let wider = LayerConfig { members, exported: 0, ..layer.clone() };
+    let room = plan(&wider, &others)?.limits.exported;
     let Stamp { change, at } = stamp();
-    let count = before.count + fresh.len() as u8;
     let mut all = Superblock {
         generation: before.generation + 1,
         count,
-        fresh: before.fresh | (before.count..count).fold(0, |set, index| set | 1 << index),
+        born,
+        spare,
+        exported: if is_spare { before.exported } else { room.max(before.exported) },
+        fresh: before.fresh | fresh,
         data_len: before.smallest,
         change,
         parent: before.change,
@@ -236,11 +273,11 @@ fn superblocks(before: &Superblock, fresh: &[hostftl_io::Device]) -> Vec<Superbl
         all.members[usize::from(index)] = *Uuid::new_v4().as_bytes();
     }
     let mut list = Vec::new();
-    for (index, one) in (before.count..).zip(fresh) {
+    for (index, one) in (before.count..).zip(new) {
         (all.index, all.device) = (index, all.members[usize::from(index)]);
         all.device_sectors = one.bytes() / SECTOR as u64;
         all.data_start = data_window(all.device_sectors).0;
         list.push(all);
     }
-    list
+    Ok(list)
 }

@@ -26,6 +26,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::add::{AddSpec, Added};
 use crate::error::{Error, file};
 use crate::events::Event;
 use crate::operate::{Operator, Outcome, Wish};
@@ -129,6 +130,8 @@ enum Question {
     Wish(Wish),
     /// Another device is to come in the place of one: answered the same, after as long as it takes.
     Replace(ReplaceSpec),
+    /// More devices are to come: the same.
+    Add(AddSpec),
 }
 
 /// What a reader is told.
@@ -156,6 +159,9 @@ fn reply(mut stream: UnixStream, (live, operator): &(Live, Arc<Operator>)) -> io
         Question::Wish(wish) => serde_json::to_vec(&operator.act(&wish))?,
         Question::Replace(spec) => {
             return aside(stream, operator.clone(), move |it| it.replace(&spec));
+        }
+        Question::Add(spec) => {
+            return aside(stream, operator.clone(), move |it| it.add(&spec));
         }
     };
     stream.write_all(&answer)
@@ -202,6 +208,11 @@ pub fn wish(volume: Uuid, wish: &Wish) -> Option<Result<Outcome, String>> {
 /// The same of a device that is to come in the place of another, which may take long.
 pub fn replace(volume: Uuid, spec: &ReplaceSpec) -> Option<Result<Replaced, String>> {
     put_long(volume, &Question::Replace(spec.clone()))
+}
+
+/// The same of devices that are to come.
+pub fn add(volume: Uuid, spec: &AddSpec) -> Option<Result<Added, String>> {
+    put_long(volume, &Question::Add(spec.clone()))
 }
 
 /// The same of a device that comes back.

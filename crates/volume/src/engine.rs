@@ -11,7 +11,7 @@
 //!   looks after that ends the process. Until then nobody touches the core again.
 
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
@@ -19,6 +19,7 @@ use hostftl_core::{Answer, Refusal, Verb};
 use hostftl_io::{Driver, IoError, Pace, Waker};
 use hostftl_layers::AnyLayer;
 
+use crate::error::Error;
 use crate::front::Port;
 use crate::jobs::Jobs;
 
@@ -34,7 +35,8 @@ const NEVER: u64 = u64::MAX;
 pub struct Engine {
     core: Mutex<Core>,
     port: Port,
-    ring: Option<RawFd>,
+    /// What is readable when a command is over; negative for none.
+    ring: AtomicI32,
     waker: Arc<Waker>,
     /// Whether a thread with a seat waits for the devices.
     led: Mutex<bool>,
@@ -52,6 +54,8 @@ pub struct Engine {
     flying: AtomicBool,
     /// How often somebody had the core.
     turns: AtomicU64,
+    /// Whether another driver is on its way.
+    renews: AtomicBool,
     began: Instant,
 }
 
@@ -70,12 +74,12 @@ impl std::fmt::Debug for Core {
 impl Engine {
     /// An engine for a driver that is ready, whose jobs come from `port`.
     pub fn new(driver: Driver<AnyLayer>, jobs: Jobs, port: Port, waker: Arc<Waker>) -> Arc<Self> {
-        let ring = driver.ring_fd();
+        let ring = ring_of(&driver);
         let core = Mutex::new(Core { parts: Some((driver, jobs)), end: None });
         Arc::new(Engine {
             core,
             port,
-            ring,
+            ring: AtomicI32::new(ring),
             waker,
             led: Mutex::new(false),
             parked: Condvar::new(),
@@ -86,6 +90,7 @@ impl Engine {
             pulls: AtomicBool::new(true),
             flying: AtomicBool::new(false),
             turns: AtomicU64::new(0),
+            renews: AtomicBool::new(false),
             began: Instant::now(),
         })
     }
@@ -93,15 +98,15 @@ impl Engine {
     /// The driver's own thread: runs until the host is over, and gives back what it had.
     ///
     /// # Errors
-    /// When the layer stalls.
-    pub fn run(&self) -> (Driver<AnyLayer>, Jobs, Result<(), IoError>) {
+    /// When the layer stalls, or there is no driver any more.
+    pub fn run(&self) -> Result<(Driver<AnyLayer>, Jobs), IoError> {
         loop {
             self.help();
             assert!(!self.is_broken(), "the driver failed in another thread");
             let mut core = self.lock();
             if let Some(end) = core.end.take() {
-                let (driver, jobs) = core.parts.take().expect("only this thread takes them");
-                return (driver, jobs, end);
+                let parts = core.parts.take();
+                return end.map(|()| parts.expect("a driver is over that is there"));
             }
             drop(core);
             let led = lock(&self.led);
@@ -217,8 +222,46 @@ impl Engine {
         Some(done)
     }
 
-    /// Asks for a turn, and says how many there were.
+    /// As [`Port::renew`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn renew<T>(
+        &self,
+        act: impl FnOnce(Driver<AnyLayer>, &mut Jobs) -> Result<(Driver<AnyLayer>, T), Error>,
+    ) -> Option<Result<T, String>> {
+        let _alarm = Alarm(self);
+        let mut core = self.core.lock().ok()?;
+        let is_over = core.end.is_some();
+        let (driver, mut jobs) = core.parts.take_if(|_| !is_over)?;
+        // Nobody looks for jobs or at the time meanwhile, or all would wait without a rest.
+        self.renews.store(true, SeqCst);
+        self.pulls.store(false, SeqCst);
+        self.wants.store(NEVER, SeqCst);
+        let done = act(driver, &mut jobs).map(|(driver, done)| {
+            self.ring.store(ring_of(&driver), SeqCst);
+            core.parts = Some((driver, jobs));
+            done
+        });
+        let done = done.map_err(|error| error.to_string());
+        if let Err(why) = &done {
+            core.end = Some(Err(IoError::Changed(why.clone())));
+        }
+        self.renews.store(false, SeqCst);
+        self.pulls.store(true, SeqCst);
+        drop(core);
+        match &done {
+            Ok(_) => self.help(),
+            Err(_) => self.end(),
+        }
+        self.waker.ring();
+        Some(done)
+    }
+
+    /// Asks for a turn, and says how many there were. While another driver is on its way each
+    /// question counts: that takes as long as the devices may take.
     pub fn pulse(&self) -> u64 {
+        self.turns.fetch_add(u64::from(self.renews.load(Relaxed)), Relaxed);
         self.waker.ring();
         self.turns.load(Relaxed)
     }
@@ -256,15 +299,19 @@ impl Engine {
             at => Some(Duration::from_nanos(at).saturating_sub(self.began.elapsed())),
         };
         let most = timer.into_iter().chain(most).min();
-        let [ring, readable] = self
-            .waker
-            .sleep_on([self.ring, fd], most, || self.has_jobs() || self.wants.load(SeqCst) < wants);
+        let [ring, readable] = self.waker.sleep_on([self.ring(), fd], most, || {
+            self.has_jobs() || self.wants.load(SeqCst) < wants
+        });
         self.sleeps.store(0, SeqCst);
         // Only a client spoke: its own thread helps when it knows what it wants.
         if ring || !readable {
             self.help();
         }
         readable
+    }
+
+    fn ring(&self) -> Option<RawFd> {
+        Some(self.ring.load(SeqCst)).filter(|fd| *fd >= 0)
     }
 
     fn lock(&self) -> MutexGuard<'_, Core> {
@@ -304,6 +351,11 @@ impl Core {
         self.end = Some(end);
         None
     }
+}
+
+/// What is readable when a command of a driver is over; negative for none.
+fn ring_of(driver: &Driver<AnyLayer>) -> RawFd {
+    driver.ring_fd().unwrap_or(-1)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -53,7 +53,7 @@ pub struct Event {
 
 /// Every kind of event, how bad it is, what it means, and what to do. `docs/OPERATING.md` has the
 /// same table.
-pub const KINDS: [(&str, Level, &str, &str); 24] = [
+pub const KINDS: [(&str, Level, &str, &str); 25] = [
     ("started", Level::Info, "the volume was opened; the text says what recovery did", "nothing"),
     ("note", Level::Info, "something to know of the start or of the server", "read it"),
     (
@@ -97,6 +97,12 @@ pub const KINDS: [(&str, Level, &str, &str); 24] = [
         Level::Info,
         "all that lay on a lost device was made again on the others, with parity",
         "replace the device when it suits: `hostftl device replace`",
+    ),
+    (
+        "device-added",
+        Level::Info,
+        "one device more came while the volume was served",
+        "nothing; clients see a new size when they connect",
     ),
     (
         "device-replaced",

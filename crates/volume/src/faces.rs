@@ -41,6 +41,17 @@ impl Faces {
         self.still.replace_device(at, device);
     }
 
+    /// The layer was opened anew over these devices, of which there were `count`.
+    pub fn reopened(&mut self, still: Status, devices: &[Device], count: usize, events: &Events) {
+        self.still.reopened(still);
+        for device in &devices[count..] {
+            let link = device.watch();
+            link.iter().for_each(|link| tell_of(device.name(), link, events));
+            self.links.push(link);
+            self.drives.add(device);
+        }
+    }
+
     /// Adds to a status what the connections and the drives tell now.
     pub fn tell(&self, status: &mut Status) {
         for (device, watch) in status.devices.iter_mut().zip(&self.links) {

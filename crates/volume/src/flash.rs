@@ -80,6 +80,11 @@ impl Drives {
         Drives(devices.iter().map(Drive::of).collect())
     }
 
+    /// One device more.
+    pub fn add(&mut self, device: &Device) {
+        self.0.push(Drive::of(device));
+    }
+
     /// Another device is in place `index`.
     pub fn replace(&mut self, index: usize, device: &Device) {
         self.0[index] = Drive::of(device);

@@ -1,11 +1,14 @@
 //! What a front end (NBD, ublk) sees of a volume that is being served.
 
+mod seat;
+
 use std::collections::VecDeque;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock, RwLock, Weak};
 use std::time::Duration;
 
 use hostftl_core::{HostError, Refusal, SECTOR, Verb};
@@ -13,7 +16,10 @@ use hostftl_io::{Arena, Driver, Lease, Waker};
 use hostftl_layers::AnyLayer;
 
 use crate::engine::Engine;
+use crate::error::Error;
 use crate::jobs::Jobs;
+
+pub use seat::Seat;
 
 /// What all clients of a volume may take of memory together, beside the volume's buffers, in bytes:
 /// as much as the longest read.
@@ -190,7 +196,11 @@ pub struct Port(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    export: Export,
+    /// What clients see that come now.
+    export: RwLock<Arc<Export>>,
+    /// Its length.
+    bytes: AtomicU64,
+    read_only: bool,
     arena: Arc<Arena>,
     queue: Mutex<Queue>,
     waker: Arc<Waker>,
@@ -209,13 +219,27 @@ impl Port {
     pub fn new(export: Export, arena: Arc<Arena>, waker: Arc<Waker>) -> (Port, Inbox) {
         let queue = Mutex::new(Queue::default());
         let engine = OnceLock::new();
-        let shared = Arc::new(Shared { export, arena, queue, waker, engine });
+        let (bytes, read_only) = (AtomicU64::new(export.bytes), export.read_only);
+        let export = RwLock::new(Arc::new(export));
+        let shared = Arc::new(Shared { export, bytes, read_only, arena, queue, waker, engine });
         (Port(shared.clone()), Inbox(shared))
     }
 
-    /// The block device behind the port.
-    pub fn export(&self) -> &Export {
-        &self.0.export
+    /// The block device behind the port, as it is now.
+    pub fn export(&self) -> Arc<Export> {
+        self.0.export.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    }
+
+    /// The block device has this length from now on.
+    pub(crate) fn set_bytes(&self, bytes: u64) {
+        let mut export = self.0.export.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        *export = Arc::new(Export { bytes, ..(**export).clone() });
+        self.0.bytes.store(bytes, SeqCst);
+    }
+
+    /// The buffers of the jobs, and what wakes who does them.
+    pub(crate) fn means(&self) -> (&Arc<Arena>, &Arc<Waker>) {
+        (&self.0.arena, &self.0.waker)
     }
 
     /// A buffer of `bytes` bytes. Waits until the arena has room: this is the back-pressure.
@@ -230,7 +254,7 @@ impl Port {
 
     /// A place for a thread that submits jobs, each place for one thread.
     pub fn seat(&self) -> Seat {
-        Seat { port: self.clone(), leads: false }
+        Seat::at(self.clone())
     }
 
     /// Hands a job over and returns at once. The answer is an error when the range is not whole
@@ -243,11 +267,11 @@ impl Port {
     /// As [`Port::submit`], but wakes nobody: whoever pushes sees to it that the job is done.
     fn push(&self, job: Job) {
         let end = job.offset.checked_add(job.bytes);
-        let inside = end.is_some_and(|end| end <= self.0.export.bytes);
+        let inside = end.is_some_and(|end| end <= self.0.bytes.load(Relaxed));
         if !inside || !job.is_whole() {
             return job.refuse(Err(HostError::Range));
         }
-        if self.0.export.read_only {
+        if self.0.read_only {
             match job.op {
                 JobOp::Read(_) | JobOp::Status => {}
                 JobOp::Flush => return job.refuse(Ok(())),
@@ -297,6 +321,18 @@ impl Port {
         self.0.engine.get().and_then(Weak::upgrade)?.between(act)
     }
 
+    /// Another driver comes in the place of the one that there is, while whoever asks for something
+    /// waits; none when the volume is being closed.
+    ///
+    /// # Errors
+    /// When there is none any more: then the volume is over.
+    pub(crate) fn renew<T>(
+        &self,
+        act: impl FnOnce(Driver<AnyLayer>, &mut Jobs) -> Result<(Driver<AnyLayer>, T), Error>,
+    ) -> Option<Result<T, String>> {
+        self.0.engine.get().and_then(Weak::upgrade)?.renew(act)
+    }
+
     /// From now on whoever has a seat helps `engine`.
     pub(crate) fn set_engine(&self, engine: &Arc<Engine>) {
         let set = self.0.engine.set(Arc::downgrade(engine));
@@ -307,85 +343,6 @@ impl Port {
     pub(crate) fn close(&self) {
         self.0.queue().closed = true;
         self.0.waker.ring();
-    }
-}
-
-/// Where one thread hands jobs in, and does them itself when nobody else does: that saves waking
-/// another thread for each. While it waits for its client it may also wait for the devices.
-#[derive(Debug)]
-pub struct Seat {
-    port: Port,
-    /// Whether the devices are this thread's care.
-    leads: bool,
-}
-
-impl Seat {
-    /// Hands a job over. It is done at the latest when the thread waits, leaves, or helps.
-    pub fn push(&self, job: Job) {
-        self.port.push(job);
-    }
-
-    /// Does what is to be done and not done by another thread, without waiting.
-    pub fn help(&self) {
-        match self.engine() {
-            Some(engine) => engine.help(),
-            None => self.port.0.waker.wake(),
-        }
-    }
-
-    /// Helps; whether the thread has nothing to wait for but its client, because whatever is under
-    /// way is another's care, or nothing is.
-    pub fn is_free(&self) -> bool {
-        self.help();
-        !self.leads && self.engine().is_none_or(|engine| !engine.is_flying())
-    }
-
-    /// Before the thread waits for anything else than [`Seat::wait_readable`]: helps, and leaves
-    /// the devices to others.
-    pub fn leave(&mut self) {
-        self.help();
-        if std::mem::take(&mut self.leads)
-            && let Some(engine) = self.engine()
-        {
-            engine.follow();
-        }
-    }
-
-    /// Waits until `fd` has something to read, or for `most` at the longest; whether it has.
-    pub fn wait_readable(&mut self, fd: BorrowedFd<'_>, most: Option<Duration>) -> bool {
-        self.wait_until(fd, most, || false)
-    }
-
-    /// As [`Seat::wait_readable`], and not after something that this thread did made `done` true.
-    /// What others do must make `fd` readable.
-    pub fn wait_until(
-        &mut self,
-        fd: BorrowedFd<'_>,
-        most: Option<Duration>,
-        done: impl Fn() -> bool,
-    ) -> bool {
-        self.help();
-        if done() {
-            return false;
-        }
-        let Some(engine) = self.engine() else {
-            return hostftl_io::wait_readable(fd.as_raw_fd(), most);
-        };
-        self.leads = self.leads || engine.lead();
-        match self.leads {
-            true => engine.wait_readable(fd.as_raw_fd(), most, done),
-            false => hostftl_io::wait_readable(fd.as_raw_fd(), most),
-        }
-    }
-
-    fn engine(&self) -> Option<Arc<Engine>> {
-        self.port.0.engine.get()?.upgrade()
-    }
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        self.leave();
     }
 }
 

@@ -22,7 +22,7 @@ use crate::front::{Answer, Answers, Buffer, Extent, Inbox, Job, JobOp, MAX_EXTEN
 use crate::keeper::{Coming, Keeper, Promise};
 use crate::latency::{Kind, Latencies};
 use crate::quiet::Quiet;
-use crate::roster::standing;
+use crate::roster::{Roster, standing};
 
 /// See the module text.
 #[derive(Debug)]
@@ -229,13 +229,14 @@ impl Jobs {
         !self.held.is_empty()
     }
 
-    /// The layer is closed: lets the members know who was lost to the last.
+    /// The layer is closed: lets the members know who was lost to the last. What the superblocks
+    /// say; none where they never change.
     ///
     /// # Errors
     /// When they can't be told.
-    pub fn finish(&mut self, layer: &impl Layer) -> Result<(), IoError> {
+    pub fn finish(&mut self, layer: &impl Layer) -> Result<Option<Roster>, IoError> {
         let standing = standing(layer, self.fresh);
-        self.keeper.take().map_or(Ok(()), |keeper| keeper.finish(standing))
+        self.keeper.take().map_or(Ok(None), |keeper| keeper.finish(standing))
     }
 
     /// Who got answers since the last call, to be flushed.

@@ -94,8 +94,8 @@ pub struct Keeper {
     /// Those in whose place another device is about to come, as a set of bits: until it is there
     /// nothing of them is told.
     coming: u16,
-    /// Ends when the thread does.
-    end: Receiver<()>,
+    /// What the thread leaves at its end.
+    end: Receiver<Roster>,
     /// The devices whose loss is told.
     members: u16,
     /// What the thread was told last, and when.
@@ -162,7 +162,7 @@ impl Keeper {
         let said = roster.target();
         let progress = Arc::new(Mutex::new(Progress { settled, failed: None, said }));
         let (orders, inbox) = channel();
-        let (_end, end) = channel();
+        let (leaves, end) = channel();
         let clerk = Clerk {
             roster,
             reserves,
@@ -175,11 +175,7 @@ impl Keeper {
             all: Standing::default(),
             asks: None,
         };
-        let run = move || {
-            // Its end is what the keeper waits for.
-            let _end = _end;
-            clerk.run();
-        };
+        let run = move || drop(leaves.send(clerk.run()));
         thread::Builder::new().name("keeper".into()).spawn(run).map_err(IoError::Start)?;
         Ok(Some(Keeper {
             orders,
@@ -255,18 +251,20 @@ impl Keeper {
         }
     }
 
-    /// Lets the members know who was lost to the last, and ends.
+    /// Lets the members know who was lost to the last, and ends. What the superblocks say; none
+    /// when one of them takes too long to say something that may wait.
     ///
     /// # Errors
     /// When they can't be told.
-    pub fn finish(mut self, standing: Standing) -> Result<(), IoError> {
+    pub fn finish(mut self, standing: Standing) -> Result<Option<Roster>, IoError> {
         self.look(standing);
         let Keeper { orders, progress, end, wanted, patience, .. } = self;
         drop(orders);
-        let over = end.recv_timeout(patience) != Err(RecvTimeoutError::Timeout);
+        let left = end.recv_timeout(patience);
+        let over = !matches!(left, Err(RecvTimeoutError::Timeout));
         let progress = lock(&progress);
         if wanted.lost & !progress.settled == 0 {
-            return Ok(());
+            return Ok(left.ok());
         }
         let devices = match &progress.failed {
             Some(why) if over => why.clone(),
@@ -277,7 +275,8 @@ impl Keeper {
 }
 
 impl Clerk {
-    fn run(mut self) {
+    /// Does what is ordered until nothing more can come; what the superblocks say then.
+    fn run(mut self) -> Roster {
         while let Ok(order) = self.orders.recv() {
             self.take(order);
             for tries in 1.. {
@@ -304,11 +303,12 @@ impl Clerk {
                     Ok(order) => self.take(order),
                     Err(RecvTimeoutError::Timeout) => {}
                     Err(RecvTimeoutError::Disconnected) if tries < TRIES => thread::sleep(PAUSE),
-                    Err(RecvTimeoutError::Disconnected) => return,
+                    Err(RecvTimeoutError::Disconnected) => return self.roster,
                 }
             }
             self.waker.ring();
         }
+        self.roster
     }
 
     /// Whether a member may be done without from the next start on: a device that came, and lacks
@@ -422,7 +422,7 @@ mod tests {
 
     #[test]
     fn nothing_is_promised_before_the_members_know_and_nobody_waits_for_ever() {
-        let ((orders, inbox), (_end, end)) = (channel(), channel());
+        let ((orders, inbox), (_leaves, end)) = (channel(), channel());
         let progress = Arc::new(Mutex::new(Progress::default()));
         let patience = Duration::from_millis(300);
         let (since, suspects) = (Instant::now(), false);

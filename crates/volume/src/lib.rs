@@ -38,6 +38,7 @@ mod private;
 mod quiet;
 mod ram;
 mod record;
+mod renewal;
 mod replace;
 mod replay;
 mod roster;

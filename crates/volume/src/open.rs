@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hostftl_core::{DeviceInfo, SECTOR};
+use hostftl_core::{BLOCK, DeviceInfo, SECTOR};
 use hostftl_format::roster::Record;
 use hostftl_format::superblock::{Superblock, data_window};
 use hostftl_io::{
-    Access, Arena, Class, Device, Driver, EngineKind, HOST_CLASSES, IoError, Parts, Tap, Waker,
-    holder_of,
+    Access, Arena, Class, Device, Driver, EngineKind, HOST_CLASSES, IoError, Memory, Parts, Tap,
+    Waker, holder_of,
 };
 use hostftl_layers::{AnyLayer, LayerConfig, Members, Mode, Plan};
 use uuid::Uuid;
@@ -274,16 +274,28 @@ pub(crate) fn assemble_machine(
     mode: Mode,
     tap: Option<Box<dyn Tap>>,
 ) -> Result<Machine, Error> {
-    let engine = EngineKind::choose()?;
-    let own = Class::of_sectors(plan.buffer_sectors, plan.buffers);
-    let arena = Arena::new(&HOST_CLASSES, own).map_err(IoError::Start)?;
+    let none = Class { bytes: BLOCK as u32, count: 0 };
+    let arena = Arena::new(&HOST_CLASSES, none).map_err(IoError::Start)?;
     let waker = Arc::new(Waker::new().map_err(IoError::Start)?);
-    let infos = infos(&devices);
-    let parts = Parts { devices, arena: arena.clone(), waker: waker.clone(), engine, tap };
-    let buffers = arena.layer_buffers(plan.buffer_sectors.max(1));
-    let made = AnyLayer::new(layer, &infos, buffers, mode)
-        .map_err(|why| Error::Layer { layer: layer.kind.to_string(), why: why.to_string() })?;
-    let driver = Driver::new(made, parts)?;
+    let driver = drive(layer, plan, (devices, mode), (&arena, &waker), tap)?;
     let note = driver.engine().1;
     Ok(Machine { driver, arena, waker, note })
+}
+
+/// Puts a layer over devices, beside the buffers of its hosts.
+pub(crate) fn drive(
+    layer: &LayerConfig,
+    plan: &Plan,
+    (devices, mode): (Vec<Device>, Mode),
+    (arena, waker): (&Arc<Arena>, &Arc<Waker>),
+    tap: Option<Box<dyn Tap>>,
+) -> Result<Driver<AnyLayer>, Error> {
+    let engine = EngineKind::choose()?;
+    let own = Class::of_sectors(plan.buffer_sectors, plan.buffers);
+    let memory = Memory::new(arena.clone(), own).map_err(IoError::Start)?;
+    let buffers = memory.layer_buffers(plan.buffer_sectors.max(1));
+    let made = AnyLayer::new(layer, &infos(&devices), buffers, mode)
+        .map_err(|why| Error::Layer { layer: layer.kind.to_string(), why: why.to_string() })?;
+    let parts = Parts { devices, memory, waker: waker.clone(), engine, tap };
+    Ok(Driver::new(made, parts)?)
 }

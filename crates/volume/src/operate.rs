@@ -3,11 +3,12 @@
 //! A [`Wish`] goes as JSON to the process that serves the volume, whose [`Operator`] makes a verb
 //! of it. When nobody serves the volume, this process opens it, without clients, and asks itself.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use hostftl_core::{Answer, Scrub, Verb};
 use serde::{Deserialize, Serialize};
 
+use crate::add::{AddSpec, Added};
 use crate::config::Config;
 use crate::control;
 use crate::error::Error;
@@ -61,14 +62,12 @@ pub struct Outcome {
 pub(crate) struct Operator {
     /// The devices, and the layer over them.
     seats: Seats,
-    /// The volume's file.
-    path: PathBuf,
 }
 
 impl Operator {
-    /// The one of the volume whose file is `path`.
-    pub fn new(seats: Seats, path: &Path) -> Self {
-        Operator { seats, path: path.into() }
+    /// The one of the volume that has these devices.
+    pub fn new(seats: Seats) -> Self {
+        Operator { seats }
     }
 
     /// As [`crate::replace()`], of the volume that is served.
@@ -76,8 +75,15 @@ impl Operator {
     /// # Errors
     /// Why the new device is not in the place of the old one, in words.
     pub fn replace(&self, spec: &ReplaceSpec) -> Result<Replaced, String> {
-        let spec = ReplaceSpec { path: self.path.clone(), ..spec.clone() };
-        self.seats.replace(&spec)
+        self.seats.replace(&ReplaceSpec { path: self.seats.path().into(), ..spec.clone() })
+    }
+
+    /// As [`crate::add()`], of the volume that is served.
+    ///
+    /// # Errors
+    /// Why the devices did not come, in words.
+    pub fn add(&self, spec: &AddSpec) -> Result<Added, String> {
+        self.seats.add(&AddSpec { path: self.seats.path().into(), ..spec.clone() })
     }
 
     /// Does what somebody wants.
@@ -106,7 +112,8 @@ impl Operator {
             Wish::Set { key, value } => {
                 self.seats.ask(set::verb(&config, key, value)?)?;
                 // The lock stays on the file that was replaced; that of the volume's UUID holds.
-                let kept = set::keep(&self.path, key, value).map_err(|error| error.to_string());
+                let kept =
+                    set::keep(self.seats.path(), key, value).map_err(|error| error.to_string());
                 return kept.map(|is_new| Outcome { is_new });
             }
         };

@@ -67,6 +67,11 @@ impl Quiet {
         self.devices.get(usize::from(device)).map_or("", String::as_str)
     }
 
+    /// One device more.
+    pub fn add(&mut self, name: &str) {
+        self.devices.push(name.into());
+    }
+
     /// A device is called so from now on.
     pub fn rename(&mut self, device: u8, name: String) {
         self.devices[usize::from(device)] = name;

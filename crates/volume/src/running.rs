@@ -179,7 +179,7 @@ impl Volume {
         }
         jobs.set_standing(driver.layer(), fresh);
         jobs.write_through(options.through);
-        still.set_service(options, port.export());
+        still.set_service(options, &port.export());
         tell_notes(&events, &notes);
         still.notes.append(&mut notes);
         faces.still = still;
@@ -187,15 +187,16 @@ impl Volume {
         let live = Live { faces, news, latencies, watched: watched.clone() };
         // The marks stay as they are when nothing is written.
         let session = session.filter(|_| !reads);
-        let seats = Seats::new(port.clone(), &live, (&self.config, self.layer), session.clone());
-        let operator = Arc::new(Operator::new(seats, &self.path));
+        let (port_too, of) = (port.clone(), (&self.config, self.layer));
+        let seats = Seats::new(&self.path, port.clone(), &live, of, session.clone());
+        let operator = Arc::new(Operator::new(seats));
         let control = Control::listen(self.config.uuid, live.clone(), operator.clone())?;
         let serving = |session: &Session| session.serving(driver.devices(), lost);
         session.iter().try_for_each(serving).map_err(explain_full)?;
         let engine = Engine::new(driver, jobs, port.clone(), machine.waker);
         port.set_engine(&engine);
         let (broken, _lock) = (engine.broken(), self.lock);
-        let (port_too, thread) = (port.clone(), Some(spawn(engine, session, reads)?));
+        let thread = Some(spawn(engine, session, reads)?);
         let resume = || Scrubbing::resume(&self.path, options.scrub_every, port.clone());
         let _watch = Watch::begin(watched, (!reads).then(resume))?;
         let running = Running {
@@ -241,7 +242,7 @@ fn export_of(config: &Config, name: String, layer: &AnyLayer, longest: u32, read
 }
 
 /// Makes the superblocks of `roster` say how the members stand now; who is lost.
-fn settle(
+pub(crate) fn settle(
     layer: &LayerConfig,
     roster: Option<&mut Roster>,
     driver: &Driver<AnyLayer>,
@@ -307,8 +308,7 @@ fn spawn(
     reads: bool,
 ) -> Result<JoinHandle<Result<(), IoError>>, IoError> {
     let run = move || {
-        let (mut driver, mut jobs, end) = engine.run();
-        end?;
+        let (mut driver, mut jobs) = engine.run()?;
         if reads {
             return driver.close();
         }

@@ -226,6 +226,14 @@ impl Status {
         status
     }
 
+    /// The layer was opened anew, and that is what `now` shows; how it is served stays.
+    pub(crate) fn reopened(&mut self, now: Status) {
+        let was = std::mem::replace(self, now);
+        (self.protection, self.ack, self.export) = (was.protection, was.ack, was.export);
+        (self.held, self.read_only, self.unclean) = (was.held, was.read_only, was.unclean);
+        self.notes = was.notes;
+    }
+
     /// When writes are answered, under which name, and by what kind of process.
     pub(crate) fn set_service(&mut self, options: &StartOptions, export: &Export) {
         self.protection = options.protection.clone();

@@ -53,8 +53,8 @@ struct Which {
     device: String,
 }
 
-/// Give a volume with parity or a mirror, that is not served, devices that take the place of lost
-/// ones by themselves
+/// Give a volume with parity or a mirror devices that take the place of lost ones by themselves,
+/// beside clients if the volume is served
 #[derive(clap::Args)]
 struct Spare {
     #[command(flatten)]
@@ -80,8 +80,8 @@ struct Remove {
     wait: bool,
 }
 
-/// Give a volume that is not served more devices; what clients see grows at once, and rows become
-/// wider while it is served
+/// Give a volume more devices: what clients see grows at once, and rows become wider while it is
+/// served; beside clients, which wait a moment, if it is served now
 #[derive(clap::Args)]
 struct Add {
     /// The volume's file
@@ -119,7 +119,7 @@ struct Replace {
 /// Runs the command.
 ///
 /// # Errors
-/// When the volume is served, or the change can't be made; nothing was changed then.
+/// When the change can't be made; nothing was changed then.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     match &args.verb {
         Verb::Add(args) => run_add(args, false, console),
@@ -209,8 +209,11 @@ fn run_remove(args: &Remove, console: &mut Console) -> Result<(), Failure> {
 fn run_add(args: &Add, spare: bool, console: &mut Console) -> Result<(), Failure> {
     let (path, new) = (args.volume.clone(), args.new.clone());
     let spec = AddSpec { path, new, force: args.force, spare, rehearse: args.dry_run };
-    let Added { devices, exported: (before, after), notes } = add(&spec)?;
-    let next = format!("hostftl serve {}", args.volume.display());
+    let Added { devices, exported: (before, after), served, notes } = add(&spec)?;
+    let next = match served {
+        true => format!("hostftl status {}", args.volume.display()),
+        false => format!("hostftl serve {}", args.volume.display()),
+    };
     if console.is_json() {
         let devices: Vec<_> = devices
             .iter()
@@ -218,7 +221,8 @@ fn run_add(args: &Add, spare: bool, console: &mut Console) -> Result<(), Failure
             .collect();
         return console.value(&serde_json::json!({
             "volume": args.volume, "devices": devices, "usable_bytes_before": before,
-            "usable_bytes": after, "dry_run": args.dry_run, "notes": notes, "next": next,
+            "usable_bytes": after, "served": served, "dry_run": args.dry_run, "notes": notes,
+            "next": next,
         }));
     }
     let verb = if args.dry_run { "would come" } else { "comes" };

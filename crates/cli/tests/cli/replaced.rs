@@ -1,5 +1,5 @@
-//! A device that is replaced beside a server, which is killed in the middle: the same command ends
-//! what was begun, and nothing is lost.
+//! Devices that come beside a server, which is killed in the middle: the same command ends what was
+//! begun, and nothing is lost.
 
 use std::fs;
 use std::path::Path;
@@ -129,5 +129,63 @@ fn a_device_is_replaced_beside_a_server_and_the_next_command_is_named() {
     assert!(status["devices"][1]["name"].as_str().is_some_and(|name| name.ends_with("/n")));
     assert_eq!(server.end("-TERM").0, Some(0));
     fs::remove_file(dir.join("d1")).expect("it is there yet");
+    verify(dir);
+}
+
+fn add(dir: &Path, new: &str) -> Child {
+    let args = ["device", "add", "v.toml", new, "--force"];
+    let mut command = hostftl();
+    command.current_dir(dir).args(args).stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().expect("hostftl starts")
+}
+
+#[test]
+fn a_server_that_is_killed_while_devices_are_added_loses_nothing() {
+    let folder = with_array();
+    let dir = folder.path();
+    let mut server = Server::start(dir, "v.toml", "s.sock", &[]);
+    let begun = Instant::now();
+    assert!(add(dir, "n").wait().expect("it ends").success());
+    let whole = begun.elapsed();
+    assert_eq!(server.end("-TERM").0, Some(0));
+    for (turn, percent) in [10, 50, 70, 80, 85, 90, 95, 100, 110].into_iter().enumerate() {
+        let (new, after) = (format!("n{turn}"), whole * percent / 100);
+        let mut server = Server::start(dir, "v.toml", "s.sock", &["--go-on"]);
+        let mut begun = add(dir, &new);
+        thread::sleep(after);
+        server.end("-KILL");
+        begun.wait().expect("it ends with the server");
+        let text = fs::read_to_string(dir.join("v.toml")).expect("it is there");
+        if !text.contains(&format!("{new}\"")) {
+            let (code, _, err) = run(dir, &["device", "add", "v.toml", &new, "--force"]);
+            assert_eq!(code, 0, "after {after:?}: {err}");
+        }
+        verify(dir);
+    }
+    let devices = &json(dir, &["status", "v.toml"])["devices"];
+    assert_eq!(devices.as_array().map(Vec::len), Some(13));
+}
+
+#[test]
+fn a_device_is_added_beside_a_server_and_the_next_command_is_named() {
+    let folder = with_array();
+    let dir = folder.path();
+    let mut server = Server::start(dir, "v.toml", "s.sock", &[]);
+    let (code, out, err) = run(dir, &["device", "add", "v.toml", "n", "--dry-run"]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert!(out.contains("nothing was written") && !dir.join("n").exists(), "{out}");
+    let (code, out, err) = run(dir, &["device", "add", "v.toml", "n"]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert!(out.contains("comes as device 3") && out.contains("`hostftl status v.toml`"), "{out}");
+    let told = json(dir, &["device", "spare", "v.toml", "s"]);
+    assert_eq!((&told["served"], &told["devices"][0]["device"]), (&true.into(), &4.into()));
+    let status = json(dir, &["status", "v.toml"]);
+    assert_eq!(
+        (&status["devices"][4]["role"], &status["events"]["device-added"]),
+        (&"spare".into(), &2.into())
+    );
+    let (code, _, err) = run(dir, &["device", "add", "v.toml", "n"]);
+    assert!(code != 0 && err.contains("is device 3 of this volume already"), "{err}");
+    assert_eq!(server.end("-TERM").0, Some(0));
     verify(dir);
 }

@@ -77,7 +77,8 @@ impl Patient {
         }
         let devices = vec![device];
         let waker = Arc::new(Waker::new().unwrap());
-        self.world = Some(World::new(devices, self.arena.clone(), waker, self.engine).unwrap());
+        self.world =
+            Some(World::new(devices, self.arena.clone().into(), waker, self.engine).unwrap());
     }
 
     fn world(&mut self) -> &mut World {

@@ -108,7 +108,7 @@ impl Disk {
         if recovers && !features.has(RECOVERS) {
             return Err(UblkError::Lacks("recovery"));
         }
-        let wanted = Wanted { mark: mark_of(export.volume), recovers, of: attributes(export) };
+        let wanted = Wanted { mark: mark_of(export.volume), recovers, of: attributes(&export) };
         let (info, taken_over) = match find::waiting(&control, &wanted)? {
             Some(info) => (info, true),
             None => (add(&control, options.queues, &wanted)?, false),
@@ -197,8 +197,8 @@ impl Disk {
         }
         let path = self.path();
         open_soon(&path, OpenOptions::new().read(true)).map_err(system(&path, "open it"))?;
-        let (name, events) = (&exported.port.export().name, &exported.events);
-        match Link::make(name, &path) {
+        let (export, events) = (exported.port.export(), &exported.events);
+        match Link::make(&export.name, &path) {
             Ok(link) => self.link = Some(link),
             Err(error) => {
                 let text = format!("{path} has no name in {}: {error}", link::FOLDER);
@@ -359,7 +359,7 @@ mod tests {
     fn what_is_best_is_told_as_a_power_of_two_that_divides_it() {
         let port: Port = hostftl_volume::ram_port("ram", 1 << 20);
         for (align, best) in [(4096, 4096), (192 << 10, 64 << 10), (512, 512)] {
-            let export = Export { align, ..port.export().clone() };
+            let export = Export { align, ..(*port.export()).clone() };
             let told = attributes(&export);
             assert_eq!((told.best, told.sectors, told.longest), (best, 2048, 1 << 20));
         }

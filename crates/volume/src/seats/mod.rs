@@ -11,9 +11,11 @@
 //! - One device comes at a time.
 //! - A device is exchanged when no command to the one before is under way.
 
+mod add;
 mod online;
 mod replace;
 
+use std::path::{Path, PathBuf};
 use std::slice;
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
@@ -43,12 +45,14 @@ const CLOSED: &str = "the volume is being closed";
 /// See the module text.
 #[derive(Debug)]
 pub(crate) struct Seats {
+    /// The volume's file.
+    path: PathBuf,
     port: Port,
     live: Live,
     /// What the volume's file has.
     config: Mutex<Config>,
-    /// The layer as it was started.
-    layer: LayerConfig,
+    /// The layer as it was opened last.
+    layer: Mutex<LayerConfig>,
     /// How the volume is served, if it is.
     session: Option<Session>,
     /// Held while a device comes.
@@ -67,20 +71,32 @@ struct Look {
 }
 
 impl Seats {
-    /// Those of a volume that takes jobs at `port`.
+    /// Those of the volume whose file is `path`, which takes jobs at `port`.
     pub fn new(
+        path: &Path,
         port: Port,
         live: &Live,
         (config, layer): (&Config, LayerConfig),
         session: Option<Session>,
     ) -> Self {
         let (config, changes) = (Mutex::new(config.clone()), Mutex::new(()));
-        Seats { port, live: live.clone(), config, layer, session, changes }
+        let layer = Mutex::new(layer);
+        Seats { path: path.into(), port, live: live.clone(), config, layer, session, changes }
+    }
+
+    /// The volume's file.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// What the volume's file has.
     pub fn config(&self) -> Config {
         lock(&self.config).clone()
+    }
+
+    /// The layer as it was opened last.
+    fn layer(&self) -> LayerConfig {
+        lock(&self.layer).clone()
     }
 
     /// Lets the layer do what an operator wants.
@@ -94,7 +110,7 @@ impl Seats {
                 self.live.watched.look();
                 Ok(answer)
             }
-            Err(Refusal::Unable) => Err(format!("layer {} can't do that", self.layer.kind)),
+            Err(Refusal::Unable) => Err(format!("layer {} can't do that", self.layer().kind)),
             Err(Refusal::Because(why)) => Err(why.into()),
             Err(Refusal::Full(bytes)) => Err(format!(
                 "{bytes} bytes of what is live would have no room without it: trim as much, or add \
@@ -139,15 +155,15 @@ impl Seats {
 
     /// The layer with the devices as they are now.
     fn layer_now(&self, look: &Look) -> LayerConfig {
-        let mut layer = as_members(self.layer.clone(), look.newest.missing, &look.newest);
+        let mut layer = as_members(self.layer(), look.newest.missing, &look.newest);
         layer.members.fresh = 0;
         layer
     }
 
     /// Whether a device may come in place `index`, and what is known of the others.
     fn look(&self, index: u8) -> Result<Look, String> {
-        let copied = journal::bit(&self.layer, self.config().devices.len()) >> index & 1 == 1;
-        if self.layer.tolerates() == 0 || copied {
+        let copied = journal::bit(&self.layer(), self.config().devices.len()) >> index & 1 == 1;
+        if self.layer().tolerates() == 0 || copied {
             let why = "what can't be made anew is copied: stop the volume for that, and serve it \
                        again afterwards";
             return Err(why.into());
@@ -197,7 +213,7 @@ impl Seats {
 
     /// The layer works with the device from now on.
     fn exchange(&self, index: u8, device: Device, verb: Verb) -> Result<(), String> {
-        device.set_deadline(Duration::from_nanos(self.layer.deadline));
+        device.set_deadline(Duration::from_nanos(self.layer().deadline));
         lock(&self.live.faces).replace(index, &device, &self.live.watched.events);
         let old = self.port.between(|driver, jobs| {
             let old = put(driver, index, device)?;

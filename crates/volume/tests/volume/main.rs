@@ -6,6 +6,7 @@ mod blocks;
 mod common;
 mod copied;
 mod formats;
+mod grown;
 mod journal;
 mod life;
 mod members;

@@ -21,7 +21,7 @@ fn options(service: Service) -> StartOptions {
 /// Serves `v.toml` once, and stops it clean; what clients saw, and the last status.
 fn serve(place: &Place, service: Service) -> (Export, Status) {
     let (running, port) = open(&place.path("v.toml")).unwrap().start(&options(service)).unwrap();
-    (port.export().clone(), running.stop().unwrap())
+    ((*port.export()).clone(), running.stop().unwrap())
 }
 
 /// Writes without a flush, and leaves on the device what a `kill -9` then would.

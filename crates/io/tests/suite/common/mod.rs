@@ -105,7 +105,7 @@ pub fn start_layer<L: Layer>(
     let buffers = arena.layer_buffers(plan.buffer_sectors.max(1));
     let layer = make(buffers);
     let waker = Arc::new(Waker::new().unwrap());
-    let parts = Parts { devices, arena: arena.clone(), waker, engine, tap: None };
+    let parts = Parts { devices, memory: arena.clone().into(), waker, engine, tap: None };
     let mut driver = Driver::new(layer, parts).unwrap();
     let (answers, events) = (Answers::new(), Vec::new());
     let mut script = Script { asks: VecDeque::new(), arena, answers, events, next: 0 };

@@ -1,0 +1,91 @@
+//! The memory under a driver: buffers for hosts, which stay, and those of the layer, which are made
+//! anew when another layer comes in the place of one.
+
+use std::io;
+use std::sync::Arc;
+
+use hostftl_core::Payload;
+
+use crate::arena::{Arena, Class};
+use crate::region::Region;
+
+/// See the module text.
+#[derive(Clone, Debug)]
+pub struct Memory {
+    host: Arc<Arena>,
+    layer: Arc<Arena>,
+}
+
+impl Memory {
+    /// Buffers of this class for a layer, beside those of hosts.
+    ///
+    /// # Errors
+    /// When the kernel gives no memory.
+    pub fn new(host: Arc<Arena>, layer: Class) -> io::Result<Self> {
+        Ok(Memory { host, layer: Arena::new(&[], layer)? })
+    }
+
+    /// The buffers of hosts.
+    pub fn host(&self) -> &Arc<Arena> {
+        &self.host
+    }
+
+    /// The layer's buffers as handles of `sectors` sectors each. They are issued once.
+    ///
+    /// # Panics
+    /// The second time, or when they are shorter than that.
+    pub fn layer_buffers(&self, sectors: u32) -> Vec<Payload> {
+        self.layer.layer_buffers(sectors)
+    }
+
+    /// The address of `len` bytes from `from` in buffer `id`.
+    ///
+    /// # Panics
+    /// When they are not within the buffer, or neither arena has it.
+    pub(crate) fn address(&self, id: u32, from: u32, len: u32) -> *mut u8 {
+        match self.layer.has(id) {
+            true => self.layer.address(id, from, len),
+            false => self.host.address(id, from, len),
+        }
+    }
+
+    /// The memory, to register with the kernel.
+    pub(crate) fn regions(&self) -> [&Region; 2] {
+        [self.host.region(), self.layer.region()]
+    }
+}
+
+impl From<Arc<Arena>> for Memory {
+    /// An arena that has both kinds of buffers.
+    fn from(arena: Arc<Arena>) -> Self {
+        Memory { host: arena.clone(), layer: arena }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_of_hosts_stay_when_those_of_the_layer_are_made_anew() {
+        let class = |bytes, count| Class { bytes, count };
+        let host = Arena::new(&[class(4096, 2)], class(4096, 0)).unwrap();
+        let mut lease = host.lease(4096);
+        lease.fill(7);
+        let payload = lease.into_payload();
+        for count in [1, 5] {
+            let memory = Memory::new(host.clone(), class(8192, count)).unwrap();
+            let own = memory.layer_buffers(16);
+            assert_eq!(own.len(), count as usize);
+            // SAFETY: both buffers are theirs alone, and as long as that.
+            unsafe {
+                memory.address(own[0].id(), 0, 8192).write_bytes(1, 8192);
+                assert_eq!(*memory.address(payload.id(), 0, 4096), 7);
+            }
+            for payload in own {
+                payload.void();
+            }
+        }
+        assert_eq!(host.adopt(payload)[..], [7; 4096]);
+    }
+}

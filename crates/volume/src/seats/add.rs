@@ -1,0 +1,210 @@
+//! More devices come to a volume that is served. The layer is laid out anew with them, so it is
+//! closed and opened again, while clients wait.
+//!
+//! The order is that of [`crate::add`]: the new devices are cleared beside the clients; with the
+//! layer closed their superblocks are written, those of the others, and the volume file. Until a
+//! superblock of the others is written the volume goes on as it was when something is wrong. A cut
+//! later is ended by the same command.
+
+use std::time::Instant;
+
+use hostftl_core::{DeviceKind, Layer, SECTOR};
+use hostftl_format::roster::Standing;
+use hostftl_format::superblock::Superblock;
+use hostftl_io::{Backing, Device, Driver};
+use hostftl_layers::{AnyLayer, LayerConfig};
+
+use super::{CLOSED, Seats, lock};
+use crate::add::{AddSpec, Added, added, may_grow, names, record, superblocks, write};
+use crate::config::Config;
+use crate::create::Taken;
+use crate::error::Error;
+use crate::events::Level;
+use crate::jobs::Jobs;
+use crate::open::{as_members, infos};
+use crate::renewal::{self, Opened, Rest};
+use crate::replace::{clear, take_with_room};
+use crate::session::Session;
+use crate::status::Status;
+
+impl Seats {
+    /// Gives the volume more devices.
+    ///
+    /// # Errors
+    /// Why they did not come, in words.
+    pub fn add(&self, spec: &AddSpec) -> Result<Added, String> {
+        let words = |error: Error| error.to_string();
+        let _changes = self.begin()?;
+        let mut file = Config::load(&spec.path).map_err(words)?;
+        if let Some(added) = self.finish(spec, &mut file).map_err(words)? {
+            return Ok(added);
+        }
+        may_grow(&file, &self.layer(), spec)?;
+        let new = names(spec, &file).map_err(words)?;
+        let (size, smallest) = self.may_be_closed()?;
+        let take = |(asked, name): (&String, &String)| {
+            take_with_room((asked, name), size, smallest, spec.force)
+        };
+        let taken = spec.new.iter().zip(&new).map(take).collect::<Result<Vec<_>, _>>();
+        let (mut come, mut undo, mut notes) = (Vec::new(), Vec::new(), Vec::new());
+        for Taken { device, undo: one, held } in taken.map_err(words)? {
+            notes.extend(held.map(|held| format!("{} held {held}", device.name())));
+            come.push(device);
+            undo.push(one);
+        }
+        if spec.rehearse {
+            return self.would_come(spec, &new, come, notes);
+        }
+        come.iter().try_for_each(clear).map_err(words)?;
+        file.devices.extend(new.iter().cloned());
+        let begun = Instant::now();
+        let change = Change { spec, file: &file, come };
+        let renewed = self.port.renew(|driver, jobs| self.reopen(change, driver, jobs));
+        let exported = renewed.ok_or(CLOSED)??.map_err(words)?;
+        undo.into_iter().for_each(|undo| undo.keep());
+        let first = (file.devices.len() - new.len()) as u8;
+        let done = Added { served: true, ..added(&new, first, exported, notes) };
+        self.tell(&done, begun);
+        // The volume has the devices, whatever becomes of its file.
+        file.publish_again(&spec.path).map_err(|error| {
+            format!("the devices came, but {error}: mend that, and type the same again")
+        })?;
+        Ok(done)
+    }
+
+    /// Writes the volume's file when only that is lacking.
+    fn finish(&self, spec: &AddSpec, file: &mut Config) -> Result<Option<Added>, Error> {
+        let (known, first) = (self.config().devices, file.devices.len());
+        if known.len() <= first || known[first..] != spec.new {
+            return Ok(None);
+        }
+        let exported = self.port.export().bytes / SECTOR as u64;
+        let notes = vec!["only the volume's file was lacking".into()];
+        let done = added(&spec.new, first as u8, (exported, exported), notes);
+        if !spec.rehearse {
+            file.devices = known;
+            file.publish_again(&spec.path)?;
+        }
+        Ok(Some(Added { served: true, ..done }))
+    }
+
+    /// Whether the layer may be closed and opened again; the size of a file that is made for a
+    /// device, in bytes, and the sectors of data that a device needs.
+    fn may_be_closed(&self) -> Result<(Option<u64>, u64), String> {
+        let look = |driver: &mut Driver<AnyLayer>, jobs: &mut Jobs| {
+            let said = jobs.said().ok_or("its devices have no superblocks")?;
+            let (devices, lost) = (driver.devices(), driver.layer().lost_devices());
+            if driver.is_tapped() {
+                return Err("what it does is being recorded: serve it without --record");
+            }
+            if devices.iter().any(|device| device.info().kind != DeviceKind::Block) {
+                return Err("a volume on zoned devices keeps those that it was made with");
+            }
+            if (lost & !said.missing) != 0 {
+                return Err("a device was just lost, and not all others know: try again");
+            }
+            if (0..said.count).any(|index| lost >> index & 1 == 1 && driver.is_busy(index)) {
+                return Err("commands of a lost device are under way: stop the volume for this");
+            }
+            let there = devices.iter().filter(|device| device.backing() != Backing::Absent);
+            Ok((there.map(Device::bytes).min(), said.smallest))
+        };
+        self.port.between(look).ok_or(CLOSED)?.map_err(str::to_owned)
+    }
+
+    /// What would come of it.
+    fn would_come(
+        &self,
+        spec: &AddSpec,
+        new: &[String],
+        come: Vec<Device>,
+        notes: Vec<String>,
+    ) -> Result<Added, String> {
+        let look = self.port.between(|driver, jobs| (infos(driver.devices()), jobs.said()));
+        let (others, said) = look.ok_or(CLOSED)?;
+        let said = said.ok_or(CLOSED)?;
+        let layer = as_members(self.layer(), said.missing, &said);
+        let superblocks = superblocks(&layer, &said, (others, &come), spec.spare);
+        let after = superblocks.map_err(|error| error.to_string())?[0].exported;
+        Ok(Added { served: true, ..added(new, said.count, (said.exported, after), notes) })
+    }
+
+    /// Closes the layer and opens it with the devices that come, or as it was, and why.
+    fn reopen(
+        &self,
+        change: Change,
+        driver: Driver<AnyLayer>,
+        jobs: &mut Jobs,
+    ) -> Result<(Driver<AnyLayer>, Seated), Error> {
+        let mut rest = renewal::close(driver, jobs)?;
+        let layer = change.file.layer_config().map_err(Error::Failed)?;
+        let (mut config, count) = (self.config(), rest.devices.len());
+        let superblocks = self.write_new(&layer, &change, &rest);
+        let seated = match superblocks {
+            Ok((before, superblocks)) => {
+                rest.devices.extend(change.come);
+                rest.roster.add(&superblocks.iter().map(record).collect::<Vec<_>>());
+                rest.roster.settle(&rest.devices, Standing::of_lost(rest.lost))?;
+                config.devices.clone_from(&change.file.devices);
+                Ok((before, superblocks[0].exported))
+            }
+            Err(error) => Err(error),
+        };
+        let opened = renewal::open(rest, (&config, layer), (&self.port, &self.live), jobs)?;
+        self.show(&opened, &config, count);
+        self.port.set_bytes(opened.plan.limits.exported * SECTOR as u64);
+        *lock(&self.layer) = opened.layer;
+        *lock(&self.config) = config;
+        Ok((opened.driver, seated))
+    }
+
+    /// Writes the superblocks of the devices that come, and how this run ends if it does not end
+    /// well. Those superblocks, and what clients see before, in sectors.
+    fn write_new(
+        &self,
+        layer: &LayerConfig,
+        change: &Change,
+        rest: &Rest,
+    ) -> Result<(u64, Vec<Superblock>), Error> {
+        let said = rest.roster.target().ok_or_else(|| Error::Failed(CLOSED.into()))?;
+        let layer = as_members(layer.clone(), rest.lost, &said);
+        let both = (infos(&rest.devices), &change.come[..]);
+        let superblocks = superblocks(&layer, &said, both, change.spec.spare)?;
+        write(&change.come, &superblocks)?;
+        let mark = |session: &Session| session.serving(&change.come, 0);
+        self.session.iter().try_for_each(mark)?;
+        Ok((said.exported, superblocks))
+    }
+
+    /// What is shown of the volume from now on, which had `count` devices.
+    fn show(&self, opened: &Opened, config: &Config, count: usize) {
+        let (driver, path) = (&opened.driver, &self.path);
+        let still = Status::of_running(path, config, &opened.layer, &opened.plan, driver);
+        let mut faces = lock(&self.live.faces);
+        faces.reopened(still, driver.devices(), count, &self.live.watched.events);
+        drop(faces);
+        let mut news = lock(&self.live.news);
+        driver.devices()[count..].iter().for_each(|device| news.add(device.name()));
+    }
+
+    fn tell(&self, done: &Added, begun: Instant) {
+        for (index, name) in &done.devices {
+            let text = format!(
+                "{name} is device {index}; clients waited {} ms for that",
+                begun.elapsed().as_millis()
+            );
+            self.live.watched.events.tell(Level::Info, "device-added", text);
+        }
+    }
+}
+
+/// Devices that are about to come.
+struct Change<'a> {
+    spec: &'a AddSpec,
+    /// The volume's file with them.
+    file: &'a Config,
+    come: Vec<Device>,
+}
+
+/// What clients see before and after, in sectors, or why nothing was changed.
+type Seated = Result<(u64, u64), Error>;

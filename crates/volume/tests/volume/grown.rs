@@ -1,0 +1,204 @@
+//! More devices for a volume that is served, beside its client.
+
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use crate::common::{Client, Place};
+use hostftl_volume::front::Port;
+use hostftl_volume::{
+    AddSpec, Added, CheckOptions, Config, Error, Running, StartOptions, Verdict, Wish, add,
+    check_with, open, operate, set,
+};
+
+const BLOCKS: u64 = 400;
+
+fn serve(place: &Place) -> (Running, Port) {
+    open(&place.path("v.toml")).unwrap().start(&StartOptions::default()).unwrap()
+}
+
+fn spec(place: &Place, new: &[&str]) -> AddSpec {
+    let new = new.iter().map(|name| place.name(name)).collect();
+    let (path, force, spare, rehearse) = (place.path("v.toml"), false, false, false);
+    AddSpec { path, new, force, spare, rehearse }
+}
+
+fn put(place: &Place, new: &[&str]) -> Result<Added, Error> {
+    add(&spec(place, new))
+}
+
+fn content(block: u64, turn: u64) -> Vec<u8> {
+    (0..4096).map(|at| (block * 37 + turn * 11 + at / 7) as u8).collect()
+}
+
+fn write(client: &Client, turn: u64) {
+    (0..BLOCKS).for_each(|at| client.write(at * 8192, &content(at, turn), at % 9 == 0).unwrap());
+    client.flush();
+}
+
+fn verify(client: &Client, turn: u64) {
+    for at in 0..BLOCKS {
+        assert_eq!(client.read(at * 8192, 4096), content(at, turn), "block {at}");
+    }
+}
+
+fn until(running: &Running, is: impl Fn(&Running) -> bool) {
+    let begun = Instant::now();
+    while !is(running) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", running.status());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn check(place: &Place) {
+    let mut progress = |_: u64, _: u64| {};
+    let options = CheckOptions { data: Some(&mut progress), ..CheckOptions::default() };
+    assert_eq!(check_with(&place.path("v.toml"), options).unwrap().verdict, Verdict::Sound);
+}
+
+/// Says at its end that it is over.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
+    }
+}
+
+/// Devices come one after the other while a client writes and verifies; what it sees grows.
+fn grows(layer: &str, files: usize) {
+    let place = Place::with_volume(layer, files, 48);
+    let (running, port) = serve(&place);
+    write(&Client::new(port.clone()), 0);
+    let (over, first) = (AtomicBool::new(false), port.export().bytes);
+    let turns = std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let client = Client::new(port.clone());
+            let turn = |turn: &u64| {
+                verify(&client, turn - 1);
+                write(&client, *turn);
+                !over.load(SeqCst)
+            };
+            (1..).take_while(turn).last()
+        });
+        // Also when something is wrong here.
+        let ends = Ends(&over);
+        for more in 0..3 {
+            let rehearsal = AddSpec { rehearse: true, ..spec(&place, &[&format!("n{more}")]) };
+            let told = add(&rehearsal).unwrap();
+            let done = put(&place, &[&format!("n{more}")]).unwrap();
+            assert_eq!((done.exported, done.served), (told.exported, true));
+            assert_eq!(usize::from(done.devices[0].0), files + more);
+            assert_eq!(port.export().bytes, done.exported.1);
+            assert_eq!(running.status().exported_bytes, done.exported.1);
+            let joined = Some(more as u64 + 1);
+            until(&running, |it| it.status().events.get("device-joined").copied() == joined);
+            until(&running, |it| it.status().devices[files + more].sent_bytes > 0);
+        }
+        drop(ends);
+        writer.join().unwrap().unwrap_or(0) + 1
+    });
+    assert!(port.export().bytes > first * 3 / 2, "{first} became {}", port.export().bytes);
+    let client = Client::new(port.clone());
+    client.write(port.export().bytes - 4096, &content(1, 1), true).unwrap();
+    verify(&client, turns);
+    let now = running.status();
+    assert_eq!((now.devices.len(), now.events["device-added"]), (files + 3, 3));
+    assert!(now.devices.iter().all(|it| it.health == "good"), "{now:?}");
+    running.stop().unwrap();
+    let named = Config::load(&place.path("v.toml")).unwrap().devices;
+    assert_eq!(named.len(), files + 3);
+    check(&place);
+    let (running, port) = serve(&place);
+    let client = Client::new(port.clone());
+    verify(&client, turns);
+    assert_eq!(client.read(port.export().bytes - 4096, 4096), content(1, 1));
+    running.stop().unwrap();
+}
+
+#[test]
+fn an_array_grows_beside_a_client() {
+    grows("log:parity=yes:compress=none", 3);
+}
+
+#[test]
+fn a_mirror_grows_into_an_array_beside_a_client() {
+    grows("log:parity=yes", 2);
+}
+
+#[test]
+fn a_volume_without_parity_grows_beside_a_client() {
+    grows("log", 1);
+}
+
+/// A spare that came beside the client takes the place of a device that is lost then.
+#[test]
+fn a_spare_that_came_beside_a_client_takes_the_place_of_a_lost_device() {
+    let place = Place::with_volume("log:parity=yes:compress=none", 3, 48);
+    let (running, port) = serve(&place);
+    let client = Client::new(port.clone());
+    write(&client, 0);
+    let before = port.export().bytes;
+    set(&place.path("v.toml"), "rebuild-share", "60").unwrap();
+    let done = add(&AddSpec { spare: true, ..spec(&place, &["s"]) }).unwrap();
+    assert_eq!((done.exported, port.export().bytes), ((before, before), before));
+    assert_eq!(running.status().devices[3].role, "spare");
+    until(&running, |it| it.status().events.contains_key("device-joined"));
+    operate(&place.path("v.toml"), &Wish::Offline("1".into())).unwrap().unwrap();
+    write(&client, 1);
+    until(&running, |it| it.status().events.contains_key("device-removed"));
+    assert_eq!(running.status().space.unwrap().may_lose, 1);
+    verify(&client, 1);
+    // With a device that left, and one more to come in the place of the spare.
+    put(&place, &["n"]).unwrap();
+    write(&client, 2);
+    running.stop().unwrap();
+    let text = fs::read_to_string(place.path("v.toml")).unwrap();
+    assert!(text.contains("rebuild-share = \"60\""), "{text}");
+    let (running, port) = serve(&place);
+    verify(&Client::new(port), 2);
+    running.stop().unwrap();
+}
+
+#[test]
+fn a_scrub_goes_on_where_it_was() {
+    let place = Place::with_volume("log:parity=yes:compress=none", 3, 48);
+    let (running, port) = serve(&place);
+    let client = Client::new(port);
+    write(&client, 0);
+    let wish = |wish| operate(&place.path("v.toml"), &wish).unwrap().unwrap();
+    assert!(wish(Wish::Scrub).is_new && wish(Wish::PauseScrub).is_new);
+    put(&place, &["n"]).unwrap();
+    let tasks = running.status().tasks;
+    assert!(tasks.iter().any(|task| task.task == "scrub" && task.paused), "{tasks:?}");
+    assert!(wish(Wish::ResumeScrub).is_new);
+    until(&running, |it| it.status().events.contains_key("scrub-over"));
+    running.stop().unwrap();
+    check(&place);
+}
+
+#[test]
+fn what_stands_in_the_way_is_named_and_the_volume_goes_on() {
+    let place = Place::with_volume("log:parity=yes", 3, 48);
+    let (running, port) = serve(&place);
+    let client = Client::new(port.clone());
+    write(&client, 0);
+    let (before, bytes) = (fs::read(place.path("v.toml")).unwrap(), port.export().bytes);
+    let refused = |new: &[&str], why: &str| {
+        let message = put(&place, new).unwrap_err().to_string();
+        assert!(message.contains(why) && !message.contains('\n'), "{message}");
+    };
+    refused(&["d1"], "is device 1 of this volume already");
+    refused(&["n", "n"], "is named twice");
+    fs::File::create(place.path("small")).unwrap().set_len(8 << 20).unwrap();
+    refused(&["small"], "and the volume needs");
+    assert!(!place.path("n").exists(), "nothing is left of what did not come");
+    let names: Vec<_> = (0..14).map(|at| format!("n{at}")).collect();
+    refused(&names.iter().map(String::as_str).collect::<Vec<_>>(), "up to 16 devices");
+    verify(&client, 0);
+    assert_eq!(fs::read(place.path("v.toml")).unwrap(), before);
+    assert_eq!(port.export().bytes, bytes);
+    assert!(!running.status().events.contains_key("device-added"));
+    running.stop().unwrap();
+    check(&place);
+}
