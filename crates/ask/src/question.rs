@@ -136,7 +136,7 @@ pub fn layer(text: &str) -> Result<LayerChoice, String> {
 /// What was expected.
 pub fn export(text: &str) -> Result<Export, String> {
     let Some(percent) = text.strip_suffix('%') else {
-        return units::parse_size(text).map(Export::Bytes);
+        return units::parse_blocks(text).map(Export::Bytes);
     };
     let percent = percent.parse::<f64>().ok().filter(|it| (1.0..=100.0).contains(it));
     let wrong = || format!("`{text}` is no share; write a percentage from 1% to 100%, as in 80%");

@@ -1,59 +1,55 @@
-//! Sizes, shares and times as people write and read them. Units are binary: 1k = 1024 bytes.
+//! Sizes, shares and times as people write and read them. Sizes are shown in binary units.
 
-/// The size in bytes that a text like `64k`, `256M`, `1.5GiB` or `4096` means.
+use hostftl_core::{BLOCK, Size};
+
+/// The size in bytes that a text like `64k`, `256M`, `1.92TB` or `4096` means, as [`Size`] reads
+/// it.
 ///
 /// # Errors
 /// What was expected.
 pub fn parse_size(text: &str) -> Result<u64, String> {
-    let wrong = || format!("`{text}` is no size; write bytes, or k, M, G, T as in 256M or 1.5G");
-    let number_end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(number_end);
-    let unit = unit.trim_start().to_ascii_lowercase();
-    let shift = match unit.strip_suffix("ib").or(unit.strip_suffix('b')).unwrap_or(&unit) {
-        "" => 0,
-        "k" => 10,
-        "m" => 20,
-        "g" => 30,
-        "t" => 40,
-        _ => return Err(wrong()),
-    };
-    let bytes = match number.parse::<u64>() {
-        Ok(whole) => {
-            whole.checked_mul(1 << shift).ok_or_else(|| format!("`{text}` is too large"))?
-        }
-        Err(_) => fraction(number, 1 << shift).ok_or_else(wrong)?,
-    };
-    if bytes == 0 { Err(format!("`{text}`: a size is more than zero")) } else { Ok(bytes) }
+    size(text).map(Size::bytes)
 }
 
-/// `number` with a point, times `unit`, if that is a whole number of bytes.
-fn fraction(number: &str, unit: u64) -> Option<u64> {
-    let value = number.parse::<f64>().ok()? * unit as f64;
-    (value.is_finite() && value < 2f64.powi(53) && value.fract() == 0.0).then_some(value as u64)
+/// As [`parse_size`], of something that has whole blocks of 4 KiB: a size with a point or a decimal
+/// unit is rounded down to them.
+///
+/// # Errors
+/// What was expected.
+pub fn parse_blocks(text: &str) -> Result<u64, String> {
+    let size = size(text)?;
+    Ok(size.whole(BLOCK as u64).unwrap_or(size.bytes()))
+}
+
+fn size(text: &str) -> Result<Size, String> {
+    let wrong = || {
+        format!(
+            "`{text}` is no size; write bytes, or k, M, G, T as in 256M or 1.5G, or kB, MB, GB, \
+             TB as drives are sold"
+        )
+    };
+    let size = Size::parse(text).ok_or_else(wrong)?;
+    match size.bytes() {
+        0 => Err(format!("`{text}`: a size is more than zero")),
+        _ => Ok(size),
+    }
 }
 
 /// The bytes that the capacity of a drive like `61.44TB` means, as drives are sold: 10^12 bytes,
-/// and 2^40 with TiB.
+/// also without the `B`, and 2^40 with TiB.
 ///
 /// # Errors
 /// What was expected.
 pub fn parse_capacity(text: &str) -> Result<u64, String> {
     let wrong = || format!("`{text}` is no capacity; write it as in 61.44TB, 960GB or 3.5TiB");
-    let lower = text.to_ascii_lowercase();
-    if lower.ends_with("ib") {
-        return parse_size(text);
-    }
-    let end = lower.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(lower.len());
-    let (number, unit) = lower.split_at(end);
-    let unit = match unit.trim_start() {
-        "gb" | "g" => 1e9,
-        "tb" | "t" => 1e12,
-        "pb" | "p" => 1e15,
-        _ => return Err(wrong()),
-    };
-    let bytes = number.parse::<f64>().map_err(|_| wrong())? * unit;
-    if (1e9..=1e18).contains(&bytes) { Ok(bytes.round() as u64) } else { Err(wrong()) }
+    let size = Size::parse_sold(text).ok_or_else(wrong)?;
+    let bytes = Some(size.bytes()).filter(|bytes| (MIN_CAPACITY..=MAX_CAPACITY).contains(bytes));
+    bytes.ok_or_else(wrong)
 }
+
+/// The least and the largest capacity of a drive that is sold.
+const MIN_CAPACITY: u64 = 1_000_000_000;
+const MAX_CAPACITY: u64 = 1_000_000_000_000_000_000;
 
 /// The nanoseconds that a time like `5ms`, `300us` or `1.5s` means.
 ///
@@ -159,11 +155,12 @@ mod tests {
 
     #[test]
     fn sizes_are_read() {
-        let good = [("4096", 4096), ("64k", 65536), ("1G", 1 << 30), ("1.5GiB", 3 << 29)];
+        let good = [("4096", 4096), ("64k", 65536), ("1G", 1 << 30), ("2GB", 2_000_000_000)];
         good.iter().for_each(|&(text, wanted)| assert_eq!(parse_size(text), Ok(wanted), "{text}"));
-        for bad in ["", "G", "1X", "-1", "0", "1.0001k", "99999999999T", "1e3", "NaN", "1.5.5k"] {
+        for bad in ["", "G", "1X", "-1", "0", "1.5", "99999999999T", "1e3", "NaN", "1.5.5k"] {
             assert!(parse_size(bad).is_err(), "{bad}");
         }
+        assert_eq!((parse_blocks("2GB"), parse_blocks("1000")), (Ok(1_999_998_976), Ok(1000)));
     }
 
     #[test]

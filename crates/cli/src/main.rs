@@ -22,7 +22,7 @@ use crate::failure::{Failure, code};
 /// serve a real volume with the very same code.
 #[derive(Parser)]
 #[command(name = "hostftl", version, long_version = version::LONG.as_str())]
-#[command(after_help = EXIT_CODES)]
+#[command(after_help = AFTER_HELP)]
 struct Cli {
     /// Print JSON instead of text, errors included
     #[arg(long, global = true)]
@@ -31,7 +31,10 @@ struct Cli {
     command: Command,
 }
 
-const EXIT_CODES: &str = "\
+const AFTER_HELP: &str = "\
+Sizes: 64k, 1.5G and 1GiB are in powers of 1024; 960GB and 1.92TB of 1000, as drives are sold. One
+with a point or a decimal unit is rounded down to the whole blocks, pages or units that are needed.
+
 Exit codes: 0 done · 1 could not be done · 2 wrong command line · 3 integrity or conservation is
 violated · 4 the volume needs attention, as status and check say · 101 a fault of HostFTL itself ·
 130 ended by Ctrl-C";

@@ -24,6 +24,7 @@ mod layer;
 mod meta;
 mod payload;
 mod request;
+mod size;
 mod verb;
 mod words;
 
@@ -43,5 +44,6 @@ pub use layer::{
 pub use meta::{MetaBuf, Page};
 pub use payload::{Payload, View, ViewMut};
 pub use request::{HostError, HostOp, Reply, Request, Ticket};
+pub use size::Size;
 pub use verb::{Answer, Refusal, Scrub, Setting, Task, TaskEnd, TaskKind, Verb};
 pub use words::{BLOCK, Nanos, SECTOR, SECTORS_PER_BLOCK};

@@ -1,23 +1,16 @@
-//! Sizes as people write them: `64M`, `1G`, `4096`.
+//! Sizes of devices.
 
-/// The bytes that `text` means: a number with an optional K, M, G or T (powers of 1024), in either
-/// case and with an optional `iB` or `B` behind the letter.
+use hostftl_core::{BLOCK, Size};
+
+/// The bytes that `text` means, as [`Size`] reads it; one with a point or a decimal unit is rounded
+/// down to whole blocks of 4 KiB.
 ///
 /// # Errors
 /// In words, with the text that was not understood.
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
-    let wrong = || format!("\"{text}\" is not a size; write a number such as 512M or 4G");
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let number: u64 = text[..digits].parse().map_err(|_| wrong())?;
-    let shift = match text[digits..].to_ascii_lowercase().as_str() {
-        "" | "b" => 0,
-        "k" | "kb" | "kib" => 10,
-        "m" | "mb" | "mib" => 20,
-        "g" | "gb" | "gib" => 30,
-        "t" | "tb" | "tib" => 40,
-        _ => return Err(wrong()),
-    };
-    number.checked_mul(1 << shift).ok_or_else(wrong)
+    let wrong = || format!("\"{text}\" is not a size; write a number such as 512M, 4G or 1.92TB");
+    let size = Size::parse(text).ok_or_else(wrong)?;
+    Ok(size.whole(BLOCK as u64).unwrap_or(size.bytes()))
 }
 
 #[cfg(test)]
@@ -29,7 +22,8 @@ mod tests {
         for (text, bytes) in [("0", 0), ("512", 512), ("4k", 4096), ("1MiB", 1 << 20)] {
             assert_eq!(parse_bytes(text), Ok(bytes));
         }
-        for text in ["", "G", "1.5G", "-1", "12x", "99999999999T"] {
+        assert_eq!(parse_bytes("2GB"), Ok(1_999_998_976));
+        for text in ["", "G", "1.5", "-1", "12x", "99999999999T"] {
             assert!(parse_bytes(text).unwrap_err().contains(text), "{text}");
         }
     }

@@ -5,7 +5,7 @@
 use alloc::format;
 use alloc::string::String;
 
-use hostftl_core::SECTOR;
+use hostftl_core::{SECTOR, Size};
 
 use crate::config::LayerConfig;
 
@@ -54,8 +54,13 @@ pub const SPARE: Parameter = Parameter {
 
 /// A size in whole sectors, as a number of them.
 pub fn sectors(word: &str) -> Option<u64> {
-    let bytes = size(word).filter(|bytes| bytes.is_multiple_of(SECTOR as u64))?;
-    Some(bytes / SECTOR as u64)
+    Some(in_units(word, SECTOR as u64)? / SECTOR as u64)
+}
+
+/// A size in whole units of so many bytes, as [`Size::whole`] rounds it, or nothing.
+pub fn in_units(word: &str, unit: u64) -> Option<u64> {
+    let size = Size::parse(word)?;
+    if size.bytes() == 0 { Some(0) } else { size.whole(unit).ok() }
 }
 
 /// As [`sectors`], for what is short.
@@ -69,15 +74,9 @@ pub fn sectors_text(sectors: u64) -> String {
     size_text(sectors * SECTOR as u64)
 }
 
-/// Bytes: a number with `k`, `m` or `g` behind it, in powers of 1024.
+/// Bytes, as [`Size`] reads them.
 pub fn size(word: &str) -> Option<u64> {
-    let (digits, shift) = match word.as_bytes().last()? {
-        b'k' | b'K' => (&word[..word.len() - 1], 10),
-        b'm' | b'M' => (&word[..word.len() - 1], 20),
-        b'g' | b'G' => (&word[..word.len() - 1], 30),
-        _ => (word, 0),
-    };
-    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+    Size::parse(word).map(Size::bytes)
 }
 
 /// A size as [`size`] reads it, in the largest unit that it is a multiple of.

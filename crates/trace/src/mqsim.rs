@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use hostftl_core::SECTOR;
+use hostftl_core::{SECTOR, Size};
 use hostftl_mqsim::{Addresses, Flow, Kind, Made, Played, Rate, TimeUnit};
 
 use crate::error::TraceError;
@@ -94,7 +94,11 @@ impl Options {
                     return Err(format!("'{key}' is not an option of an XML file: {known}"));
                 }
             };
-            let number = amount(value).filter(|number| *number > 0);
+            let number = match key {
+                "capacity" => Size::parse(value).map(Size::bytes),
+                _ => amount(value),
+            };
+            let number = number.filter(|number| *number > 0);
             let wrong = || format!("{option}: expected a number above 0, perhaps with k, m or g");
             *place = Some(number.ok_or_else(wrong)?);
         }

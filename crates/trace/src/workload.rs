@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use hostftl_core::SECTOR;
+use hostftl_core::{SECTOR, Size};
 
 use crate::compress::Compressibility;
 use crate::error::TraceError;
@@ -100,59 +100,53 @@ pub(crate) fn workload(text: &str) -> Result<Workload, String> {
         theta: 990,
         compress: None,
     };
+    let (mut size, mut span) = (Size::exact(work.size), Size::exact(work.span));
     for option in options.split(',').filter(|option| !option.is_empty()) {
         let (key, value) = option
             .split_once('=')
             .ok_or_else(|| format!("'{option}' should be an option such as size=4k"))?;
+        let sized = || {
+            let wrong = || format!("{key}={value}: expected a size such as 4k, 64m or 1.92TB");
+            Size::parse(value).ok_or_else(wrong)
+        };
+        let number = || {
+            let wrong = || format!("{key}={value}: expected a number, perhaps with k, m or g");
+            amount(value).ok_or_else(wrong)
+        };
         match key {
-            "theta" => {
-                work.theta = theta(value)?;
-                continue;
-            }
-            "compress" => {
-                work.compress = Some(value.parse()?);
-                continue;
-            }
-            _ => {}
-        }
-        let number = amount(value)
-            .ok_or_else(|| format!("{key}={value}: expected a number, perhaps with k, m or g"))?;
-        match key {
-            "size" => work.size = number,
-            "span" => work.span = number,
-            "count" => work.count = number,
-            "flush" => work.flush = number,
-            "read" => work.read = percentage(key, number)?,
-            "hot" => work.hot = percentage(key, number)?,
-            "share" => work.share = percentage(key, number)?,
-            "every" => work.every = number,
-            "iops" => work.iops = number,
+            "size" => size = sized()?,
+            "span" => span = sized()?,
+            "count" => work.count = number()?,
+            "flush" => work.flush = number()?,
+            "read" => work.read = percentage(key, number()?)?,
+            "hot" => work.hot = percentage(key, number()?)?,
+            "share" => work.share = percentage(key, number()?)?,
+            "every" => work.every = number()?,
+            "iops" => work.iops = number()?,
+            "theta" => work.theta = theta(value)?,
+            "compress" => work.compress = Some(value.parse()?),
             _ => return Err(format!("'{key}' is not an option: {OPTIONS}")),
         }
     }
-    checked(work)
+    checked(work, size, span)
 }
 
 const OPTIONS: &str =
     "use size, span, count, flush, read, iops, hot, share, every, theta or compress";
 
-/// Turns bytes to sectors and refuses what can't be generated.
-fn checked(mut work: Workload) -> Result<Workload, String> {
+/// Takes the sizes in sectors, and refuses what can't be generated.
+fn checked(mut work: Workload, size: Size, span: Size) -> Result<Workload, String> {
     let sector = SECTOR as u64;
-    if work.size == 0 || !work.size.is_multiple_of(sector) {
-        return Err("size must be a multiple of 512 bytes above 0".into());
-    }
-    if work.span < work.size || !work.span.is_multiple_of(work.size) {
-        return Err("span must be a multiple of size".into());
-    }
+    let bytes = size.whole(sector);
+    let bytes = bytes.map_err(|why| format!("size must be a multiple of 512 bytes: {why}"))?;
+    let all = span.whole(bytes).map_err(|why| format!("span must be a multiple of size: {why}"))?;
     if work.count == 0 {
         return Err("count must be above 0".into());
     }
     if work.hot == 0 || work.every == 0 {
         return Err("hot and every must be above 0".into());
     }
-    work.size /= sector;
-    work.span /= sector;
+    (work.size, work.span) = (bytes / sector, all / sector);
     Ok(work)
 }
 
@@ -168,13 +162,8 @@ fn theta(text: &str) -> Result<u32, String> {
     Ok((number * 1000.0).round() as u32)
 }
 
-/// A number with an optional binary suffix: `64m` is 67,108,864.
+/// A whole number with an optional binary letter: `64m` is 67,108,864.
 pub(crate) fn amount(text: &str) -> Option<u64> {
-    let (digits, shift) = match text.as_bytes().last()?.to_ascii_lowercase() {
-        b'k' => (&text[..text.len() - 1], 10),
-        b'm' => (&text[..text.len() - 1], 20),
-        b'g' => (&text[..text.len() - 1], 30),
-        _ => (text, 0),
-    };
-    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+    let is_plain = !text.contains(['.', 'b', 'B', ' ']);
+    Size::parse(text).filter(|_| is_plain).map(Size::bytes)
 }

@@ -45,14 +45,7 @@ fn main() -> Result<(), Any> {
 
 /// A size such as `16g`, in bytes.
 fn bytes(text: &str) -> Result<u64, Any> {
-    let (number, unit) = text.split_at(text.len() - 1);
-    let shift = match unit {
-        "m" => 20,
-        "g" => 30,
-        "t" => 40,
-        _ => return Err(format!("{text}: use a size as 16g").into()),
-    };
-    Ok(number.parse::<u64>()? << shift)
+    Ok(hostftl_io::parse_bytes(text)?)
 }
 
 fn file_of(volume: &Path) -> PathBuf {

@@ -133,13 +133,15 @@ fn prepare(spec: &CreateSpec) -> Result<Prepared, Error> {
     let names = names(spec)?;
     let mut config = config(spec, names)?;
     let mut layer = config.layer_config().map_err(|why| config_error(&spec.path, why))?;
-    Config::refuse_existing(&spec.path)?;
     let mut undo = Undo::default();
     if !config.is_memory() {
         make_files(spec, &config, &mut undo)?;
     }
     let devices = config.devices.iter().map(|name| open_fresh(name));
     let devices = devices.collect::<Result<Vec<_>, _>>()?;
+    // A misspelt device is named before a volume file that is there: two mistakes, and the file
+    // would be removed for nothing.
+    Config::refuse_existing(&spec.path)?;
     devices.iter().try_for_each(claims::refuse_taken)?;
     let asked = layer.log.logical_size.map(|bytes| bytes / SECTOR as u64);
     let spare = layer.choose_spare(&infos(&devices), asked);

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use hostftl_core::SECTOR;
+use hostftl_core::{SECTOR, Size};
 use hostftl_layers::{LayerConfig, LayerKind};
 use hostftl_sim::LayerChoice;
 use hostftl_trace::{Grain, Source, TraceError};
@@ -11,7 +11,7 @@ use hostftl_volume::{CreateSpec, Created};
 use super::compare;
 use crate::console::Console;
 use crate::failure::Failure;
-use crate::units::{bytes, parse_share, parse_size};
+use crate::units::{bytes, parse_blocks, parse_share};
 
 /// Make a volume; says its usable size and the memory that it takes
 ///
@@ -31,7 +31,7 @@ pub struct Args {
     #[arg(long, value_name = "STACK", conflicts_with_all = ["devices", "size", "journal"])]
     drive: Option<String>,
     /// Make files that do not exist, of this size, all of it allocated
-    #[arg(long, value_parser = parse_size)]
+    #[arg(long, value_parser = parse_blocks)]
     size: Option<u64>,
     /// Make them sparse: a file takes room when it is written, and the volume fails when the file
     /// system is full then
@@ -155,12 +155,12 @@ fn superpage(text: &str) -> Result<Superpage, String> {
     if text == "auto" {
         return Ok(Superpage::Auto);
     }
-    let size = parse_size(text)?;
+    let wrong =
+        |why| format!("`{text}`: a superpage is whole sectors of 512 bytes, below 512M{why}");
+    let size = Size::parse(text).ok_or_else(|| wrong(String::new()))?;
+    let size = size.whole(SECTOR as u64).map_err(|why| wrong(format!(": {why}")))?;
     let sectors = u32::try_from(size / SECTOR as u64).ok().filter(|sectors| *sectors < 1 << 20);
-    match sectors.filter(|_| size.is_multiple_of(SECTOR as u64)) {
-        Some(sectors) => Ok(Superpage::Of(sectors)),
-        None => Err(format!("`{text}`: a superpage is whole sectors of 512 bytes, below 512M")),
-    }
+    sectors.map(Superpage::Of).ok_or_else(|| wrong(String::new()))
 }
 
 /// A layer as studies name it too.

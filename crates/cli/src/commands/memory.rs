@@ -8,7 +8,7 @@ use hostftl_volume::Memory;
 
 use crate::console::Console;
 use crate::failure::Failure;
-use crate::units::{bytes, parse_size};
+use crate::units::{bytes, parse_blocks};
 
 /// Lines between the table's head and its rows only.
 const STYLE: TableStyle = presets::UTF8_HORIZONTAL_ONLY.row_separator(presets::NOTHING.top_border);
@@ -22,7 +22,7 @@ const STYLE: TableStyle = presets::UTF8_HORIZONTAL_ONLY.row_separator(presets::N
 #[derive(clap::Args)]
 pub struct Args {
     /// The size of the devices together; again for more
-    #[arg(long = "size", value_parser = parse_size, default_values = ["32G", "512G"])]
+    #[arg(long = "size", value_parser = parse_blocks, default_values = ["32G", "512G"])]
     sizes: Vec<u64>,
     /// The layer, perhaps with parameters; again for more, all if not given
     #[arg(long = "layer", value_name = "LAYER[:KEY=VALUE]...", value_parser = super::layer_config)]

@@ -1,11 +1,11 @@
 //! The keys of an array of eMMC chips: `kind = "emmc"`.
 
-use hostftl_core::SECTOR;
+use hostftl_core::{BLOCK, SECTOR};
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::error::DriveError;
-use super::file::{Fault, optional, size};
+use super::file::{Fault, capacity, optional};
 use super::text::Text;
 use crate::olive::{OliveSpec, Port, SEGMENT};
 
@@ -56,20 +56,16 @@ fn word<T: Copy>(
 impl File {
     fn spec(&self, name: &str) -> Result<OliveSpec, Fault> {
         let at = self.capacity.span().start;
-        let bytes = size(self.capacity.get_ref()).filter(|bytes| bytes >> 47 == 0);
-        let bytes = bytes.filter(|bytes| *bytes > 0 && bytes.is_multiple_of(4096));
-        let wrong = || (at, "capacity must be whole blocks of 4 KiB, such as \"8g\"".to_owned());
         let raw = word("access", &self.access, [("block", false), ("raw", true)])?;
         let count = |key, value| optional(key, value, 1, 256, 4).map(|count: u32| count as usize);
         let interleave = optional("interleave_kib", &self.interleave_kib, 4, 1 << 20, 2048)?;
         let chips: usize = count("chips", &self.chips)?;
-        let sectors = bytes.ok_or_else(wrong)? / SECTOR as u64;
-        if raw && !sectors.is_multiple_of(u64::from(SEGMENT) * chips as u64) {
-            return Err((
-                at,
-                "capacity of a raw array must be whole 2 MiB on each chip".to_owned(),
-            ));
-        }
+        let units = match raw {
+            true => (u64::from(SEGMENT) * SECTOR as u64 * chips as u64, "segments on all chips"),
+            false => (BLOCK as u64, "blocks"),
+        };
+        let bytes = capacity(self.capacity.get_ref(), units, 47).map_err(|why| (at, why))?;
+        let sectors = bytes / SECTOR as u64;
         Ok(OliveSpec {
             name: name.to_owned(),
             sectors,

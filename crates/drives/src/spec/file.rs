@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::str::FromStr;
 
-use hostftl_core::{Nanos, SECTOR};
+use hostftl_core::{Nanos, SECTOR, Size};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -333,13 +333,9 @@ impl File {
             }
             (Some(capacity), None) => {
                 let at = capacity.span().start;
-                let bytes = size(capacity.get_ref()).filter(|&bytes| bytes >> 47 == 0);
-                let why = || "capacity must be a size such as \"512m\" or \"32g\"".to_owned();
-                spec.exported = bytes.ok_or_else(|| (at, why()))? / SECTOR as u64;
-                if spec.exported == 0 || !spec.exported.is_multiple_of(unit) {
-                    let why = "capacity must be a whole number of map units".to_owned();
-                    return Err((at, why));
-                }
+                let units = (unit * SECTOR as u64, "map units");
+                let bytes = self::capacity(capacity.get_ref(), units, 47);
+                spec.exported = bytes.map_err(|why| (at, why))? / SECTOR as u64;
                 spec.shape.set_blocks(spec.exported as f64 / share);
                 let least = 2 * (spec.map_unit / spec.shape.row_sectors).max(1);
                 while sliced && !raw && spec.shape.blocks < SLICED && spec.shape.rows >= 2 * least {
@@ -377,17 +373,15 @@ fn possible(spec: &DriveSpec, spare: f64, at: usize) -> Result<(), Fault> {
     pool.check().map_err(|why| (at, why.to_string()))
 }
 
-/// A size in bytes with an optional suffix `k`, `m`, `g` or `t`.
-pub(super) fn size(text: &str) -> Option<u64> {
-    let shift = match text.bytes().last()?.to_ascii_lowercase() {
-        b'k' => 10,
-        b'm' => 20,
-        b'g' => 30,
-        b't' => 40,
-        _ => 0,
-    };
-    let digits = if shift > 0 { &text[..text.len() - 1] } else { text };
-    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+/// The bytes of a drive that has whole units of `unit` bytes, below 2^`below`.
+///
+/// # Errors
+/// In words.
+pub(super) fn capacity(text: &str, (unit, named): (u64, &str), below: u32) -> Result<u64, String> {
+    let most = 1 << (below - 40);
+    let wrong = || format!("capacity must be a size such as \"512m\" or \"1.92TB\", below {most}t");
+    let size = Size::parse(text).filter(|size| size.bytes() >> below == 0).ok_or_else(wrong)?;
+    size.whole(unit).map_err(|why| format!("capacity must be a whole number of {named}: {why}"))
 }
 
 fn parsed<T: FromStr<Err: Display>>((at, word): (usize, String)) -> Result<T, Fault> {

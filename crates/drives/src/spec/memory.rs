@@ -5,7 +5,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::error::DriveError;
-use super::file::{Fault, optional, size, within};
+use super::file::{Fault, capacity, optional, within};
 use super::text::Text;
 use crate::scm::ScmSpec;
 
@@ -45,14 +45,9 @@ impl File {
         let at = self.capacity.span().start;
         let wrong = |why: &str| (at, why.to_owned());
         let page = optional("page_kib", &self.page_kib, 1, 1024, 16)? * KIB;
-        let bytes = size(self.capacity.get_ref()).filter(|bytes| bytes >> 44 == 0);
-        let bytes =
-            bytes.ok_or_else(|| wrong("capacity must be a size such as \"512m\", below 16t"))?;
         let page_bytes = u64::from(page) * SECTOR as u64;
-        if bytes == 0 || !bytes.is_multiple_of(page_bytes) {
-            return Err(wrong("capacity must be a whole number of pages"));
-        }
-        let pages = bytes / page_bytes;
+        let bytes = capacity(self.capacity.get_ref(), (page_bytes, "pages"), 44);
+        let pages = bytes.map_err(|why| (at, why))? / page_bytes;
         let share = optional("spare_percent", &self.spare_percent, 0.0, 90.0, 0.0)?;
         let spare = (pages as f64 * share / 100.0).ceil() as u64;
         if pages + spare > u64::from(u32::MAX) {

@@ -124,7 +124,7 @@ const PARAMETERS: &[Parameter] = &[
         about: "what the host sees, which may be more than fits: how much does, compression and \
                 zeros decide; not set, what fits without them",
         set: |config, word| {
-            let size = parameter::size(word).filter(|size| size.is_multiple_of(4096) && *size > 0);
+            let size = parameter::in_units(word, 4096).filter(|size| *size > 0);
             config.log.logical_size = Some(size.ok_or("a size in steps of 4k, as 4t")?);
             Ok(())
         },
@@ -136,8 +136,8 @@ const PARAMETERS: &[Parameter] = &[
         about: "what a device erases at once, so that a segment is as large; not set, what the \
                 device says",
         set: |config, word| {
-            let unit = parameter::size(word).filter(|unit| unit.is_multiple_of(4096));
-            config.log.reclaim_unit = Some(unit.ok_or("a size in steps of 4k, as 64m")?);
+            let unit = parameter::in_units(word, 4096).ok_or("a size in steps of 4k, as 64m")?;
+            config.log.reclaim_unit = Some(unit);
             Ok(())
         },
         get: |config| config.log.reclaim_unit.map(size_text),

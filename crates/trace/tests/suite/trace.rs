@@ -191,7 +191,7 @@ fn bad_workloads_say_what_is_right() {
     let why = |text: &str| text.parse::<Source>().unwrap_err().to_string();
     assert!(why("synth:unifrom").contains("use uniform, zipf, hotcold, moving"));
     assert!(why("synth:uniform:sise=4k").contains("use size, span, count, flush, read, iops, hot"));
-    assert!(why("synth:uniform:size=4q").contains("expected a number"));
+    assert!(why("synth:uniform:size=4q").contains("expected a size"));
     assert!(why("synth:uniform:span=5k").contains("span must be a multiple of size"));
 }
 

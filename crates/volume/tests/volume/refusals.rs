@@ -76,6 +76,29 @@ fn a_volume_file_that_exists_or_has_no_folder() {
     let spec = place.spec(Passthrough);
     fs::write(&spec.path, "mine").unwrap();
     assert!(refused(&place, &spec).ends_with("v.toml exists; remove it or choose another name"));
+    // A device that is not there is named first, whichever it is.
+    let log = |devices: &[&str], journal: &str| CreateSpec {
+        devices: devices.iter().map(|name| place.name(name)).collect(),
+        layer: LayerConfig::parse(&format!("log{journal}")).unwrap(),
+        size: None,
+        ..spec.clone()
+    };
+    for name in ["d0", "d1", "d2"] {
+        sized(&place.path(name), 64 * MIB);
+    }
+    for (devices, journal) in [
+        (&["typo"][..], ""),
+        (&["d0", "typo"], ":parity=yes"),
+        (&["d0", "d1", "typo"], ":parity=yes"),
+        (&["d0", "d1", "d2", "typo"], ":parity=yes:journal=yes"),
+    ] {
+        let message = refused(&place, &log(devices, journal));
+        assert!(message.contains("typo: does not exist"), "{message}");
+    }
+    let there = log(&["d0", "d1"], ":parity=yes");
+    assert!(refused(&place, &there).contains("v.toml exists"));
+    let no_size = CreateSpec { devices: vec!["mem:64X".into()], ..there };
+    assert!(refused(&place, &no_size).contains("mem:64X"));
     let nowhere = CreateSpec { path: place.path("no/v.toml"), ..spec };
     assert!(refused(&place, &nowhere).contains("can't write the volume file"));
 }

@@ -1,0 +1,158 @@
+//! Sizes as people write them: `4096`, `64k`, `1.5G`, `1.92TB`.
+//!
+//! A letter alone is binary, and so is one with `iB`: `1k` and `1KiB` are 1024 bytes. A letter with
+//! `B` is decimal, as drives are sold: `1.92TB` is 1,920,000,000,000 bytes.
+
+use alloc::format;
+use alloc::string::String;
+
+/// A size, and whether it has to be taken by the byte.
+///
+/// Invariant: a size that is exact was written as a whole number of bytes or of binary units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    bytes: u64,
+    is_exact: bool,
+}
+
+/// What a letter without `B` or `iB` stands for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Letters {
+    Binary,
+    Decimal,
+}
+
+impl Size {
+    /// The size that `text` means; the letters are those of k, M, G, T and P, in either case.
+    /// `None` when it is none, or has 2^64 bytes or more.
+    pub fn parse(text: &str) -> Option<Self> {
+        read(text, Letters::Binary)
+    }
+
+    /// As [`Size::parse`], of a drive's capacity: a letter alone is decimal too, as drives are
+    /// sold.
+    pub fn parse_sold(text: &str) -> Option<Self> {
+        read(text, Letters::Decimal)
+    }
+
+    /// So many bytes, exactly.
+    pub const fn exact(bytes: u64) -> Self {
+        Size { bytes, is_exact: true }
+    }
+
+    /// Whole bytes: less than a byte is left out.
+    pub fn bytes(self) -> u64 {
+        self.bytes
+    }
+
+    /// Bytes that are a multiple of `unit`. A size with a point or a decimal unit can't be meant by
+    /// the byte: it is rounded down.
+    ///
+    /// # Errors
+    /// The nearest sizes that would be right, in words.
+    ///
+    /// # Panics
+    /// When `unit` is 0.
+    pub fn whole(self, unit: u64) -> Result<u64, String> {
+        let below = self.bytes / unit * unit;
+        let fits = below > 0 && (!self.is_exact || below == self.bytes);
+        match (fits, below) {
+            (true, _) => Ok(below),
+            (false, 0) => Err(format!("{unit} bytes are the least")),
+            (false, _) => Err(format!(
+                "{} bytes are no multiple of {unit}; the nearest are {below} and {}",
+                self.bytes,
+                below.saturating_add(unit)
+            )),
+        }
+    }
+}
+
+fn read(text: &str, letters: Letters) -> Option<Size> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let (unit, is_binary) = unit_of(unit.trim_start(), letters)?;
+    let (whole, parts) = number.split_once('.').map_or((number, None), |(a, b)| (a, Some(b)));
+    // Nobody writes less than a byte by itself.
+    let is_part = parts.is_some();
+    if whole.is_empty() || parts == Some("") || is_part && unit == 1 {
+        return None;
+    }
+    let parts = parts.unwrap_or_default();
+    let digits = |text: &str| text.bytes().all(|digit| digit.is_ascii_digit());
+    if !digits(parts) || parts.len() > MOST_DIGITS {
+        return None;
+    }
+    let whole = u128::from(whole.parse::<u64>().ok()?);
+    let part = u128::from(if parts.is_empty() { 0 } else { parts.parse::<u64>().ok()? });
+    let bytes = whole * u128::from(unit) + part * u128::from(unit) / 10u128.pow(parts.len() as u32);
+    Some(Size { bytes: u64::try_from(bytes).ok()?, is_exact: is_binary && !is_part })
+}
+
+/// Digits behind a point: one more is less than a byte in every unit.
+const MOST_DIGITS: usize = 18;
+
+/// The bytes of a unit, and whether it is binary.
+fn unit_of(text: &str, letters: Letters) -> Option<(u64, bool)> {
+    let mut chars = text.chars();
+    let power = match chars.next().map(|letter| letter.to_ascii_lowercase()) {
+        None => 0,
+        Some('b') if chars.as_str().is_empty() => 0,
+        Some('k') => 1,
+        Some('m') => 2,
+        Some('g') => 3,
+        Some('t') => 4,
+        Some('p') => 5,
+        Some(_) => return None,
+    };
+    let rest = chars.as_str();
+    let is_binary = match rest {
+        "" => power == 0 || letters == Letters::Binary,
+        _ if rest.eq_ignore_ascii_case("ib") => true,
+        _ if rest.eq_ignore_ascii_case("b") => false,
+        _ => return None,
+    };
+    let base: u64 = if is_binary { 1024 } else { 1000 };
+    Some((base.pow(power), is_binary))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_letter_alone_is_binary_and_one_with_b_is_as_drives_are_sold() {
+        for (text, bytes) in [
+            ("0", 0),
+            ("4096", 4096),
+            ("512B", 512),
+            ("64k", 65536),
+            ("1G", 1 << 30),
+            ("1.5GiB", 3 << 29),
+            ("2 gib", 2 << 30),
+            ("2GB", 2_000_000_000),
+            ("1.92TB", 1_920_000_000_000),
+            ("0.05tb", 50_000_000_000),
+            ("61.44T", 67_553_994_410_557),
+            ("2p", 2 << 50),
+        ] {
+            assert_eq!(Size::parse(text).map(Size::bytes), Some(bytes), "{text}");
+        }
+        let sold = |text| Size::parse_sold(text).map(Size::bytes);
+        assert_eq!((sold("1.92T"), sold("1TiB")), (Some(1_920_000_000_000), Some(1 << 40)));
+        let bad = "|G|.5G|1.G|1X|-1|1e3|NaN|1.5.5k|99999999999T|1.5|1.5b|1bb|1kbb|1kk|+1k|1ki|µ";
+        bad.split('|').for_each(|bad| assert_eq!(Size::parse(bad), None, "{bad}"));
+    }
+
+    #[test]
+    fn what_is_sold_is_rounded_down_and_what_is_exact_is_not() {
+        let whole = |text: &str| Size::parse(text).expect("a size").whole(4096);
+        assert_eq!(whole("2GB"), Ok(1_999_998_976));
+        assert_eq!(whole("61.44T"), Ok(67_553_994_407_936));
+        assert_eq!(whole("64k"), Ok(65536));
+        let nearest = "5120 bytes are no multiple of 4096; the nearest are 4096 and 8192";
+        assert_eq!(whole("5k"), Err(nearest.into()));
+        assert_eq!(whole("1KB"), Err("4096 bytes are the least".into()));
+        assert_eq!(whole("0"), Err("4096 bytes are the least".into()));
+    }
+}
