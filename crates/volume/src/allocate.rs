@@ -9,19 +9,20 @@ use rustix::io::Errno;
 
 use crate::error::{Error, device, file};
 
-/// Allocates all of a file. What should be known, when its file system can't.
+/// Allocates all of a file. What should be known, when its file system can't; `instead` is what one
+/// may do where there is no room.
 ///
 /// # Errors
 /// When the file system has no room for it: nothing, or a part, is allocated then.
-pub fn allocate(path: &Path) -> Result<Option<String>, Error> {
+pub fn allocate(path: &Path, instead: &str) -> Result<Option<String>, Error> {
     let opened = File::options().write(true).open(path).map_err(file(path, "open it"))?;
     let size = opened.metadata().map_err(file(path, "look at it"))?.len();
     let name = path.display().to_string();
     let room = fstatvfs(&opened).map(|it| it.f_bavail.saturating_mul(it.f_frsize));
     let full = |room: u64| {
         let why = format!(
-            "needs {size} bytes, and its file system has {room} left: choose a smaller --size or \
-             another file system, or --sparse, which takes room when it is written"
+            "needs {size} bytes, and its file system has {room} left: {instead}, which takes room \
+             when it is written"
         );
         device(&name, why)
     };

@@ -288,7 +288,7 @@ pub(crate) fn take_device(
     let mut undo = Undo::default();
     make_file((asked, name), (size, false), &mut undo)?;
     for made in &undo.made {
-        allocate(made)?;
+        allocate(made, "choose another file system, or make a sparse file (truncate -s)")?;
     }
     let device = open_fresh(name)?;
     let held = content(&device, force)?;
@@ -301,7 +301,8 @@ fn allocate_files(config: &Config, undo: &Undo) -> Result<Vec<String>, Error> {
     for name in &config.devices {
         let path = zoned_path(name).transpose()?.unwrap_or_else(|| name.clone());
         if let Some(path) = undo.made.iter().find(|made| **made == Path::new(&path)) {
-            notes.extend(allocate(path)?);
+            let instead = "choose a smaller --size or another file system, or --sparse";
+            notes.extend(allocate(path, instead)?);
         }
     }
     Ok(notes)

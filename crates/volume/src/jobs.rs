@@ -50,6 +50,8 @@ pub struct Jobs {
     joined: u16,
     /// Those that were removed.
     gone: u16,
+    /// Those that are left out because an operator wants that.
+    ordered: u16,
     /// Answers that were errors.
     errors: u64,
 }
@@ -72,7 +74,7 @@ impl Jobs {
     pub fn new(inbox: Inbox, news: Arc<Mutex<Quiet>>, latencies: Arc<Mutex<Latencies>>) -> Self {
         let (waiting, free, told) = (Vec::new(), Vec::new(), Vec::new());
         let (asked, keeper, held, through) = (None, None, Vec::new(), false);
-        let (lost, out, fresh, joined, gone, errors) = (0, Some(0), 0, 0, 0, 0);
+        let (lost, out, fresh, joined, gone, ordered, errors) = (0, Some(0), 0, 0, 0, 0, 0);
         Jobs {
             inbox,
             waiting,
@@ -89,6 +91,7 @@ impl Jobs {
             fresh,
             joined,
             gone,
+            ordered,
             errors,
         }
     }
@@ -123,10 +126,13 @@ impl Jobs {
         let news = self.news.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         for device in (0..16).filter(|device| new >> device & 1 == 1) {
             let name = news.name(device);
-            let text = format!(
-                "DEGRADED: device {device} ({name}) was lost; the volume goes on without it"
-            );
-            news.events.tell(Level::Error, "device-lost", text);
+            let (level, kind, what) = match self.ordered >> device & 1 {
+                0 => (Level::Error, "device-lost", "was lost"),
+                _ => (Level::Warning, "degraded", "was left out by command"),
+            };
+            let text =
+                format!("DEGRADED: device {device} ({name}) {what}; the volume goes on without it");
+            news.events.tell(level, kind, text);
         }
         for device in (0..16).filter(|device| healed >> device & 1 == 1) {
             let name = news.name(device);
@@ -219,9 +225,16 @@ impl Jobs {
     /// The device that was to come in place `index` came, or did not.
     pub fn end_seat(&mut self, index: u8, came: bool) {
         self.keeper.iter_mut().for_each(|keeper| keeper.end_seat(index));
+        self.order(index, false);
         if came {
             (self.fresh, self.joined) = (self.fresh | 1 << index, self.joined & !(1 << index));
         }
+    }
+
+    /// An operator wants device `index` left out, or did before it came to that.
+    pub fn order(&mut self, index: u8, is_wanted: bool) {
+        let bit = 1 << index;
+        self.ordered = if is_wanted { self.ordered | bit } else { self.ordered & !bit };
     }
 
     /// Whether an answer is held back.

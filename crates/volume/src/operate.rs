@@ -95,9 +95,8 @@ impl Operator {
         let device = |name: &String| config.find_device(name).map(|at| at as u8);
         let verb = match wish {
             Wish::Offline(name) => {
-                let index = device(name)?;
                 self.seats.settle();
-                Verb::Offline(index)
+                return self.seats.offline(device(name)?).map(|is_new| Outcome { is_new });
             }
             Wish::Online(name) => {
                 return self.seats.online(device(name)?).map(|is_new| Outcome { is_new });

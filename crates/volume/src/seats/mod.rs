@@ -134,6 +134,19 @@ impl Seats {
         }
     }
 
+    /// Leaves a device out. Whether it was there; else that is so already.
+    ///
+    /// # Errors
+    /// Why it stays, in words.
+    pub fn offline(&self, index: u8) -> Result<bool, String> {
+        self.port.between(|_, jobs| jobs.order(index, true));
+        let done = self.ask(Verb::Offline(index));
+        if done != Ok(Answer::Begun) {
+            self.port.between(|_, jobs| jobs.order(index, false));
+        }
+        done.map(|answer| answer == Answer::Begun)
+    }
+
     /// A device is about to come, and no other.
     fn begin(&self) -> Result<MutexGuard<'_, ()>, String> {
         match self.changes.try_lock() {
@@ -185,7 +198,7 @@ impl Seats {
     /// The layer does without the old device, the others know, and no command to it is under way.
     fn leave_out(&self, look: &Look) -> Result<(), String> {
         if !look.was_lost {
-            self.ask(Verb::Offline(look.index))?;
+            self.offline(look.index)?;
         }
         let begun = Instant::now();
         loop {
