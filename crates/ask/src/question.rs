@@ -2,10 +2,9 @@
 
 use std::path::PathBuf;
 
-use hostftl_drives::{DeviceSpec, DriveError};
 use hostftl_layers::LayerKind;
-use hostftl_sim::{Export, LayerChoice, Load, Stack, StackError, Study, Warm, default_memory};
-use hostftl_trace::{Source, TraceError};
+use hostftl_sim::{Export, LayerChoice, Load, Stack, Study, Warm, default_memory};
+use hostftl_trace::Source;
 
 use crate::wrong::Wrong;
 use crate::{nearest, units};
@@ -96,10 +95,7 @@ impl Question {
 /// # Errors
 /// When its options make no sense, or a file that defines workloads can't be used.
 pub fn source(text: &str, skip_bad: bool) -> Result<Source, Wrong> {
-    let mut source: Source = text.parse().map_err(|error| match error {
-        TraceError::Options { .. } | TraceError::Workload { .. } => Wrong::usage(error),
-        of_a_file => Wrong::failed(of_a_file),
-    })?;
+    let mut source: Source = text.parse()?;
     if let Source::File(file) = source.plain_mut() {
         file.skip_bad |= skip_bad;
     }
@@ -148,14 +144,7 @@ pub fn export(text: &str) -> Result<Export, String> {
 /// # Errors
 /// When there is no such drive, or its file can't be used.
 pub fn stack(text: &str) -> Result<Stack, Wrong> {
-    Stack::find(text).map_err(|error| match error {
-        StackError::Drive(DriveError::Unknown { name, .. }) => {
-            let known: Vec<&str> = DeviceSpec::names().collect();
-            let text = nearest::unknown("drive", &name, &known);
-            Wrong::usage(format!("{text}, or the path of a TOML file or of MQSim's XML"))
-        }
-        other => Wrong::failed(other),
-    })
+    Ok(Stack::find(text)?)
 }
 
 /// The layers that suit `stacks` when nobody names any: those of their files, or what one takes for

@@ -2,7 +2,11 @@
 
 use std::fmt;
 
-use hostftl_sim::StudyError;
+use hostftl_drives::{DeviceSpec, DriveError};
+use hostftl_sim::{StackError, StudyError};
+use hostftl_trace::TraceError;
+
+use crate::nearest;
 
 /// Of what kind a fault is: exit codes and classes of exceptions follow it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +62,45 @@ impl From<StudyError> for Wrong {
     fn from(error: StudyError) -> Self {
         match error {
             StudyError::Violation { .. } => Wrong::violation(error),
+            StudyError::Trace(error) => error.into(),
             _ => Wrong::failed(error),
+        }
+    }
+}
+
+/// What a user wrote is usage; what stands in a file, or a system says, is not.
+impl From<TraceError> for Wrong {
+    fn from(error: TraceError) -> Self {
+        match error {
+            TraceError::Options { .. } | TraceError::Workload { .. } | TraceError::Name { .. } => {
+                Wrong::usage(error)
+            }
+            _ => Wrong::failed(error),
+        }
+    }
+}
+
+/// As of a trace; a name that is none is told with the nearest.
+impl From<DriveError> for Wrong {
+    fn from(error: DriveError) -> Self {
+        match error {
+            DriveError::Unknown { name, .. } => {
+                let known: Vec<&str> = DeviceSpec::names().collect();
+                let text = nearest::unknown("drive", &name, &known);
+                Wrong::usage(format!("{text}, or the path of a TOML file or of MQSim's XML"))
+            }
+            DriveError::Option { .. } => Wrong::usage(error),
+            _ => Wrong::failed(error),
+        }
+    }
+}
+
+impl From<StackError> for Wrong {
+    fn from(error: StackError) -> Self {
+        match error {
+            StackError::Drive(error) => error.into(),
+            StackError::Text(_) => Wrong::usage(error),
+            StackError::File(_) => Wrong::failed(error),
         }
     }
 }

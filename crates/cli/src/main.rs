@@ -37,7 +37,7 @@ with a point or a decimal unit is rounded down to the whole blocks, pages or uni
 
 Exit codes: 0 done · 1 could not be done · 2 wrong command line · 3 integrity or conservation is
 violated · 4 the volume needs attention, as status and check say · 101 a fault of HostFTL itself ·
-130 ended by Ctrl-C";
+130 ended by Ctrl-C · 141 nobody reads the output";
 
 #[derive(Subcommand)]
 enum Command {

@@ -24,7 +24,7 @@ use crate::nbd::{LinkWatch, Remote, Uri};
 use crate::nvme::writes_zeros;
 use crate::queue::gains_from_discard;
 use crate::region::Region;
-use crate::size::parse_bytes;
+use crate::size::memory_bytes;
 use crate::transfer::{self, NO_FILE, Transfer};
 use crate::trust::{self, Trust};
 use crate::zoned::{self, Part, Zoned, ZonedName};
@@ -144,7 +144,8 @@ impl Device {
         if name.starts_with(zoned::PREFIX) {
             return zoned::full_name(name);
         }
-        if Self::is_memory(name) {
+        if let Some(size) = name.strip_prefix("mem:") {
+            memory_bytes(name, size)?;
             return Ok(name.into());
         }
         if Uri::is_meant(name) {
@@ -236,7 +237,7 @@ impl Device {
     }
 
     fn memory(name: &str, size: &str) -> Result<Self, IoError> {
-        let bytes = parse_bytes(size).map_err(|why| IoError::Name { name: name.into(), why })?;
+        let bytes = memory_bytes(name, size)?;
         let size = usize::try_from(bytes).map_err(|_| IoError::Name {
             name: name.into(),
             why: "no machine has so much memory".into(),

@@ -99,8 +99,10 @@ def test_a_drive_is_a_text_with_facts():
     assert "hatl-2g" in hostftl.drives()
     with pytest.raises(hostftl.UsageError, match="did you mean `qlc-64k`"):
         hostftl.Drive("qlc-65k")
-    with pytest.raises(hostftl.StudyError, match="capacity"):
+    with pytest.raises(hostftl.UsageError, match="capacity"):
         hostftl.Drive("qlc-64k", capacity="much")
+    two = hostftl.Drive("tlc", capacity="2GB"), hostftl.Drive("tlc", capacity="2GiB")
+    assert [drive.devices[0].exported_bytes for drive in two] == [1_999_998_976, 2 << 30]
 
 
 def test_layers_are_those_of_the_command_line(cli):

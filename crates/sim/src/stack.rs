@@ -37,9 +37,12 @@ pub enum StackError {
     /// One of the drives is none.
     #[error(transparent)]
     Drive(#[from] DriveError),
-    /// The text or the file is wrong.
+    /// The text is wrong.
     #[error("{0}")]
     Text(String),
+    /// The file that the text names is wrong, or can't be read.
+    #[error("{0}")]
+    File(String),
 }
 
 /// The keys of a stack's file.
@@ -142,27 +145,28 @@ fn file(text: &str) -> Result<Option<File>, StackError> {
         return Ok(None);
     }
     let read = std::fs::read_to_string(path);
-    let read = read.map_err(|why| StackError::Text(format!("{text}: can't read it: {why}")))?;
+    let read = read.map_err(|why| StackError::File(format!("{text}: can't read it: {why}")))?;
     let is_stack = |table: toml::Table| table.contains_key("devices");
     if !read.parse::<toml::Table>().is_ok_and(is_stack) {
         return Ok(None);
     }
     toml::from_str(&read).map(Some).map_err(|error| {
         let line = error.span().map_or(1, |span| 1 + read[..span.start].matches('\n').count());
-        StackError::Text(format!("{text}:{line}: {}", error.message().replace('\n', " ")))
+        StackError::File(format!("{text}:{line}: {}", error.message().replace('\n', " ")))
     })
 }
 
 impl File {
     fn stack(&self, name: &str) -> Result<Stack, StackError> {
-        let about = |why: String| StackError::Text(format!("{name}: {why}"));
+        let about = |why: String| StackError::File(format!("{name}: {why}"));
         let layers = self.layers.iter().map(|text| LayerChoice::parse(text)).collect();
         let layers: Result<Vec<_>, _> = layers;
         let layers = layers.map_err(about)?;
         if self.devices.is_empty() {
             return Err(about("devices is empty: name one drive or more".into()));
         }
-        Ok(Stack { name: name.to_owned(), devices: devices(&self.devices.join("+"))?, layers })
+        let devices = devices(&self.devices.join("+")).map_err(|why| about(why.to_string()))?;
+        Ok(Stack { name: name.to_owned(), devices, layers })
     }
 }
 

@@ -132,7 +132,7 @@ pub fn rehearse(spec: &CreateSpec) -> Result<Vec<Device>, Error> {
 fn prepare(spec: &CreateSpec) -> Result<Prepared, Error> {
     let names = names(spec)?;
     let mut config = config(spec, names)?;
-    let mut layer = config.layer_config().map_err(|why| config_error(&spec.path, why))?;
+    let mut layer = config.layer_config().map_err(|why| asked(&spec.path, why))?;
     let mut undo = Undo::default();
     if !config.is_memory() {
         make_files(spec, &config, &mut undo)?;
@@ -143,8 +143,8 @@ fn prepare(spec: &CreateSpec) -> Result<Prepared, Error> {
     // would be removed for nothing.
     Config::refuse_existing(&spec.path)?;
     devices.iter().try_for_each(claims::refuse_taken)?;
-    let asked = layer.log.logical_size.map(|bytes| bytes / SECTOR as u64);
-    let spare = layer.choose_spare(&infos(&devices), asked);
+    let wanted = layer.log.logical_size.map(|bytes| bytes / SECTOR as u64);
+    let spare = layer.choose_spare(&infos(&devices), wanted);
     config.layer = layer.to_text();
     let draft = config.draft(&spec.path)?;
     let plan = plan(&layer, &infos(&devices))?;
@@ -160,18 +160,18 @@ fn prepare(spec: &CreateSpec) -> Result<Prepared, Error> {
 fn names(spec: &CreateSpec) -> Result<Vec<String>, Error> {
     if spec.devices.is_empty() || spec.devices.len() > usize::from(MAX_DEVICES) {
         let why = format!("a volume has 1 to {MAX_DEVICES} devices, not {}", spec.devices.len());
-        return Err(Error::Stack(why));
+        return Err(Error::Asked(why));
     }
     let in_memory = spec.devices.iter().filter(|name| Device::is_memory(name)).count();
     if in_memory > 0 && in_memory < spec.devices.len() {
         let why = "a volume can't be half in memory: use mem: for all devices or for none";
-        return Err(Error::Stack(why.into()));
+        return Err(Error::Asked(why.into()));
     }
     let mut names: Vec<String> = Vec::new();
     for name in &spec.devices {
         let full = modelled::full_name(name)?;
         if !Device::is_memory(name) && names.contains(&full) {
-            return Err(device(name, "is named twice"));
+            return Err(Error::Asked(format!("{name}: is named twice")));
         }
         names.push(full);
     }
@@ -181,10 +181,10 @@ fn names(spec: &CreateSpec) -> Result<Vec<String>, Error> {
 fn config(spec: &CreateSpec, devices: Vec<String>) -> Result<Config, Error> {
     let (label, layer) = (spec.label.clone(), spec.layer.to_text());
     if Text::<64>::new(&label).is_none() {
-        return Err(config_error(&spec.path, "the label is longer than 64 bytes".into()));
+        return Err(asked(&spec.path, "the label is longer than 64 bytes".into()));
     }
     if label.chars().any(is_unseen) {
-        return Err(config_error(
+        return Err(asked(
             &spec.path,
             "the label has characters that are not seen, or turn what follows".into(),
         ));
@@ -199,8 +199,8 @@ fn config(spec: &CreateSpec, devices: Vec<String>) -> Result<Config, Error> {
     })
 }
 
-fn config_error(path: &Path, why: String) -> Error {
-    Error::Config { path: path.into(), why }
+fn asked(path: &Path, why: String) -> Error {
+    Error::Asked(format!("{}: {why}", path.display()))
 }
 
 /// Makes the files that do not exist, and looks at the use of those that do.

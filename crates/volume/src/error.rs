@@ -72,6 +72,9 @@ pub enum Error {
         /// Why.
         why: String,
     },
+    /// What was asked makes no sense, whatever the devices are.
+    #[error("{0}")]
+    Asked(String),
     /// A file is there already that `create` or `import` would have to replace.
     #[error("{} exists; remove it or choose another name", path.display())]
     Exists {

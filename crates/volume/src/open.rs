@@ -66,7 +66,7 @@ pub fn open_with(path: &Path, options: &OpenOptions) -> Result<Volume, Error> {
     let mut config = Config::load(path)?;
     config
         .add_deadlines(&options.deadlines)
-        .map_err(|why| Error::Config { path: path.into(), why })?;
+        .map_err(|why| Error::Asked(format!("{}: {why}", path.display())))?;
     let lock = lock(path)?;
     let layer = config.layer_config().map_err(|why| Error::Config { path: path.into(), why })?;
     let access = options.access;

@@ -22,14 +22,15 @@ const LIVE: [&str; 2] = ["gc", "rebuild-share"];
 /// # Errors
 /// When there is no such volume or parameter, or it can't be changed.
 pub fn set(path: &Path, key: &str, value: &str) -> Result<Outcome, Error> {
+    let config = Config::load(path)?;
+    let wrong = |why| Error::Asked(format!("{}: {why}", path.display()));
+    verb(&config, key, value).map_err(wrong)?;
     let wish = Wish::Set { key: key.into(), value: value.into() };
     if let Some(outcome) = operate(path, &wish)? {
         return Ok(outcome);
     }
-    let config = Config::load(path)?;
     let _lock = lock(path)?;
     let _sole = Sole::take(config.uuid, path)?;
-    verb(&config, key, value).map_err(|why| Error::Refused { path: path.into(), why })?;
     keep(path, key, value).map(|is_new| Outcome { is_new })
 }
 

@@ -388,7 +388,7 @@ fn compressed(
     run: Run,
 ) -> Result<Option<Check>, Wrong> {
     let mut source = study.workloads[0].source.clone();
-    let stream = source.open(args.seed, study.compact).map_err(Wrong::failed)?;
+    let stream = source.open(args.seed, study.compact)?;
     let logs = rows
         .iter()
         .filter(|row| row.layer.starts_with("log") && !row.layer.contains("compress=none"));

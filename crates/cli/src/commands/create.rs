@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use hostftl_core::{SECTOR, Size};
 use hostftl_layers::{LayerConfig, LayerKind};
 use hostftl_sim::LayerChoice;
-use hostftl_trace::{Grain, Source, TraceError};
+use hostftl_trace::{Grain, Source};
 use hostftl_volume::{CreateSpec, Created};
 
 use super::compare;
@@ -278,11 +278,10 @@ pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
 
 /// Chooses by the first writes of a trace what the layer leaves to them; says what it was.
 fn suit(layer: &mut LayerConfig, map_unit: u32, trace: &str) -> Result<String, Failure> {
-    let failed = |why: TraceError| Failure::usage(why.to_string());
-    let source: Source = trace.parse().map_err(failed)?;
+    let source: Source = trace.parse()?;
     let mut grain = Grain::default();
-    for record in source.open(1, false).map_err(failed)? {
-        grain.see(&record.map_err(failed)?);
+    for record in source.open(1, false)? {
+        grain.see(&record?);
         if grain.is_known() {
             break;
         }

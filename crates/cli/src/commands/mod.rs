@@ -30,8 +30,10 @@ pub mod ublk;
 pub mod wait;
 mod witness;
 
+use hostftl_ask::Wrong;
 use hostftl_io::IoError;
 use hostftl_layers::LayerConfig;
+use hostftl_trace::TraceError;
 use hostftl_volume::{Error, Memory};
 
 use crate::failure::Failure;
@@ -43,13 +45,22 @@ fn layer_config(text: &str) -> Result<LayerConfig, String> {
     LayerConfig::parse(text)
 }
 
-/// A volume that can't be recovered is a broken promise; everything else is work left undone.
+/// A volume that can't be recovered is a broken promise; a name or a value that makes no sense is a
+/// wrong command line; everything else is work left undone.
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         match error {
             Error::Io(IoError::Unrecoverable(_) | IoError::Stalled(_)) => Failure::violation(error),
+            Error::Asked(_) | Error::Io(IoError::Name { .. }) => Failure::usage(error),
             _ => Failure::failed(error),
         }
+    }
+}
+
+/// What is wrong with a trace, or with how it is named.
+impl From<TraceError> for Failure {
+    fn from(error: TraceError) -> Self {
+        Wrong::from(error).into()
     }
 }
 

@@ -6,6 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Instant;
 
+use hostftl_ask::Wrong;
 use hostftl_core::{BLOCK, Nanos, Page};
 use hostftl_drives::DriveSpec;
 use hostftl_io::Device;
@@ -67,8 +68,10 @@ pub fn of(target: &str, seed: u64) -> Result<Probed, Failure> {
         let held = Device::open(target).map_err(|why| Failure::failed(why.to_string()))?;
         return of_held(&held, seed);
     }
-    let neither = |why| Failure::failed(format!("{why}; and no device has that name"));
-    let spec = DriveSpec::find(target).map_err(neither)?;
+    let spec = DriveSpec::find(target).map_err(|why| {
+        let Failure { code, text } = Failure::from(Wrong::from(why));
+        Failure { code, text: format!("{text}; and no device has that name") }
+    })?;
     super::drives::warn(target, &spec.left);
     let mut model = Modelled::new(&spec).map_err(said)?;
     probe(&mut model, seed).map_err(said)

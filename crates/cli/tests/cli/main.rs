@@ -1,6 +1,7 @@
 //! The command line as users and scripts see it.
 
 mod boot;
+mod codes;
 mod documents;
 mod interrupt;
 mod parts;

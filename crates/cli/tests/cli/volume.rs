@@ -229,7 +229,7 @@ fn a_slot_is_chosen_by_a_sample() {
     let nothing = [&["--layer", "scrambler"], &sample[..]].concat();
     refused(dir, &create("v.toml", &nothing), 2, &["--sample", "slot=auto"]);
     let unread = [&layer[..], &["--sample", "nix.csv"]].concat();
-    refused(dir, &create("v.toml", &unread), 2, &["nix.csv"]);
+    refused(dir, &create("v.toml", &unread), 1, &["nix.csv"]);
     // A page of 64 KiB has no more than 64 slots.
     for (volume, size, slot) in [("v.toml", "size=512", "1k"), ("w.toml", "size=16k", "4k")] {
         let sample = format!("synth:uniform:{size},span=8m,count=100");
@@ -257,7 +257,7 @@ fn what_is_refused_is_not_measured_first() {
         [&["create", volume], &auto[..], more].concat()
     };
     refused(dir.path(), &create("there.toml", &[]), 1, &["there.toml"]);
-    refused(dir.path(), &create("v.toml", &["--label", LONG]), 1, &["label"]);
+    refused(dir.path(), &create("v.toml", &["--label", LONG]), 2, &["label"]);
     refused(dir.path(), &create("v.toml", &["--size", "32M"]), 1, &["disk.img", "--size"]);
     let lock = OpenOptions::new().read(true).open(dir.path().join("disk.img")).unwrap();
     lock.lock().expect("nobody has it");

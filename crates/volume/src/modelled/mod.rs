@@ -9,8 +9,8 @@ mod side;
 use std::path::Path;
 
 use hostftl_core::SECTOR;
-use hostftl_drives::DriveSpec;
-use hostftl_io::{Access, Device};
+use hostftl_drives::{DriveError, DriveSpec};
+use hostftl_io::{Access, Device, IoError};
 
 use crate::error::{Error, device, file};
 use crate::private::new_private;
@@ -28,7 +28,12 @@ pub(crate) fn backing(name: &str) -> Option<&str> {
 }
 
 fn spec(name: &str, drive: &str) -> Result<DriveSpec, Error> {
-    let mut spec = DriveSpec::find(drive).map_err(|why| device(name, why.to_string()))?;
+    let mut spec = DriveSpec::find(drive).map_err(|why| match why {
+        DriveError::Unknown { .. } | DriveError::Option { .. } => {
+            Error::Io(IoError::Name { name: name.into(), why: why.to_string() })
+        }
+        _ => device(name, why.to_string()),
+    })?;
     spec.hint = true;
     Ok(spec)
 }

@@ -4,6 +4,7 @@ pub mod table;
 
 use std::path::{Path, PathBuf};
 
+use hostftl_ask::Wrong;
 use hostftl_ask::sweep::{Cells, Done, Means, Shard, Summary, SweepPlan, Sweeping};
 use hostftl_report::Sheet;
 use serde::Serialize;
@@ -12,7 +13,7 @@ use super::compare::Progress;
 use super::output::Output;
 use crate::console::Console;
 use crate::envelope::Envelope;
-use crate::failure::Failure;
+use crate::failure::{Failure, code};
 use crate::{interrupt, units};
 
 /// Every combination of a plan, each a file: in one process, or in many on several machines
@@ -80,12 +81,12 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         ));
     }
     let format = args.collect.as_deref().map(format).transpose()?;
-    let plan = SweepPlan::load(&args.plan)?.with_seeds(args.seeds);
+    let plan = SweepPlan::load(&args.plan).map_err(of_plan)?.with_seeds(args.seeds);
     let means =
         Means { threads: args.threads, memory: args.memory, cache: args.warm_cache.clone() };
     let reading = Progress::new(0, console.is_watched());
     let cells = Cells::open(&args.out)?;
-    let sweeping = Sweeping::open(plan, &means, &reading)?;
+    let sweeping = Sweeping::open(plan, &means, &reading).map_err(of_plan)?;
     let wanted = match args.resume {
         true => sweeping.missing(args.shard, &cells),
         false => sweeping.of(args.shard),
@@ -106,6 +107,12 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     }
     tell(args, &done, summary.as_deref(), console)?;
     ended(&done)
+}
+
+/// A plan that makes no sense is a file that is not what it should be, and no wrong command line.
+fn of_plan(wrong: Wrong) -> Failure {
+    let failure = Failure::from(wrong);
+    if failure.code == code::USAGE { Failure::failed(failure.text) } else { failure }
 }
 
 /// How a sheet becomes a file.

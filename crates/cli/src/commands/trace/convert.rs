@@ -37,11 +37,13 @@ pub struct Args {
 /// When the trace can't be read or the new file can't be written; then there is no new file.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let source = source(&args.input, args.skip_bad)?;
-    let mut stream = source.open(args.seed, args.compact).map_err(Failure::failed)?;
-    let mut writer = Writer::create(&args.output, stream.has_saved()).map_err(Failure::failed)?;
+    // Packing addresses reads the whole trace: a place that can't be written is said before.
+    drop(Writer::create(&args.output, false)?);
+    let mut stream = source.open(args.seed, args.compact)?;
+    let mut writer = Writer::create(&args.output, stream.has_saved())?;
     let mut progress = Progress::new(console.is_watched());
     for record in &mut stream {
-        writer.write(&record.map_err(Failure::failed)?).map_err(Failure::failed)?;
+        writer.write(&record?).map_err(Failure::failed)?;
         if progress.step() {
             break;
         }

@@ -42,7 +42,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         PathBuf::from(name).with_added_extension("hft.zst")
     });
     let mut recorder = Recorder::start(&args.device).map_err(Failure::failed)?;
-    let mut writer = Writer::create(&output, false).map_err(Failure::failed)?;
+    let mut writer = Writer::create(&output, false)?;
     warn_of_feedback(&output, &args.device);
     if console.is_watched() {
         let end = args.seconds.map_or("Ctrl-C ends it".to_owned(), |it| format!("for {it} s"));

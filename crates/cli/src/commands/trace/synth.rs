@@ -53,11 +53,11 @@ pub struct Args {
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let source: Source = text(args).parse().map_err(Failure::usage)?;
     let has_saved = source.compressibility().is_some();
-    let mut writer = Writer::create(&args.output, has_saved).map_err(Failure::failed)?;
+    let mut writer = Writer::create(&args.output, has_saved)?;
     let mut stats = matches!(source, Source::Like(_)).then(Stats::default);
     let mut progress = Progress::new(console.is_watched());
-    for record in source.open(args.seed, false).map_err(Failure::failed)? {
-        let record = record.map_err(Failure::failed)?;
+    for record in source.open(args.seed, false)? {
+        let record = record?;
         writer.write(&record).map_err(Failure::failed)?;
         stats.iter_mut().for_each(|stats| stats.count(&record));
         if progress.step() {

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use comfy_table::{Cell, CellAlignment, Table, TableStyle, presets};
 use hostftl_trace::{Info, Stats, Stream};
 
+use super::super::output::Output;
 use super::progress::Progress;
 use super::{interrupted, source, warn};
 use crate::console::Console;
@@ -41,13 +42,14 @@ pub struct Args {
 /// # Errors
 /// When the trace can't be read, the page can't be written, or the user ended it.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    let html = args.html.as_deref().map(Output::open).transpose()?;
     let source = source(&args.trace, args.skip_bad)?;
-    let mut stream = source.open(args.seed, false).map_err(Failure::failed)?;
+    let mut stream = source.open(args.seed, false)?;
     let format = hostftl_ask::traces::format(&stream);
     let mut stats = Stats::default();
     let mut progress = Progress::new(console.is_watched());
     for record in &mut stream {
-        stats.count(&record.map_err(Failure::failed)?);
+        stats.count(&record?);
         if progress.step() {
             break;
         }
@@ -62,8 +64,9 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         true => json(format, &info, &stream, console)?,
         false => print(args, format, &info, console)?,
     }
-    if let Some(path) = &args.html {
-        page::write(path, &page::page(args, format, &info, &stats.curves(), &stream.notes()))?;
+    if let (Some(html), Some(path)) = (html, &args.html) {
+        let page = page::page(args, format, &info, &stats.curves(), &stream.notes());
+        html.write(page.finish().as_bytes())?;
         if !console.is_json() {
             console.line(format_args!("{}: the page", path.display()))?;
         }

@@ -1,13 +1,9 @@
 //! The page of `trace info --html`.
 
-use std::fs;
-use std::path::Path;
-
 use hostftl_report::{Axis, Bars, Columns, Figure, Lines, Page, Table};
 use hostftl_trace::{Curves, Info, KindInfo, Notes};
 
 use super::{Args, facts};
-use crate::failure::Failure;
 use crate::interrupt;
 use crate::units::{bytes, count, counted, nanos, three_digits};
 
@@ -185,18 +181,4 @@ fn command(args: &Args) -> String {
         text += &format!(" --html {}", quoted(&path.display().to_string()));
     }
     text
-}
-
-/// Writes a page; what was there stays until the page is whole.
-///
-/// # Errors
-/// When it can't be written.
-pub fn write(path: &Path, page: &Page) -> Result<(), Failure> {
-    let partial = path.with_added_extension("partial");
-    let written = fs::write(&partial, page.finish()).and_then(|()| fs::rename(&partial, path));
-    written.map_err(|error| {
-        // What can't be taken away either is left.
-        let _ = fs::remove_file(&partial);
-        Failure::failed(format!("{}: can't write the page: {error}", path.display()))
-    })
 }
