@@ -7,6 +7,7 @@ pub mod columns;
 pub mod nearest;
 pub mod program;
 mod question;
+pub mod seeds;
 pub mod sheet;
 pub mod spread;
 pub mod sweep;

@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
+use hostftl_ask::seeds::{alike, merged};
+use hostftl_ask::sweep::Summary;
 use hostftl_ask::{Question, STATES, Wrong, sheet, units};
-use hostftl_sim::{Export, LayerChoice, Outcome, Study, Warm};
+use hostftl_sim::{Export, LayerChoice, Outcome, Study, StudyError, Warm};
 use pyo3::prelude::*;
 
 use crate::eye::Eye;
@@ -25,12 +27,19 @@ pub struct Asked {
     compact: bool,
     skip_bad: bool,
     seed: u64,
+    seeds: u16,
     threads: Option<u16>,
     memory: Option<String>,
 }
 
+/// As many seeds as the command line takes.
+const MOST_SEEDS: u16 = 1000;
+
 impl Asked {
     fn study(self) -> Result<Study, Wrong> {
+        if !(1..=MOST_SEEDS).contains(&self.seeds) {
+            return Err(Wrong::usage(format!("seeds are from 1 to {MOST_SEEDS}")));
+        }
         let warm = self.warm.iter().map(|text| text.parse::<Warm>());
         let question = Question {
             workloads: self.workloads,
@@ -83,6 +92,10 @@ pub struct Answer {
     json: String,
     /// The columns of its `--csv` and `--parquet`.
     columns: Vec<Column>,
+    /// What several seeds come to, as JSON.
+    summary: Option<String>,
+    /// The pairs of layers that do not differ, as JSON.
+    alike: Option<String>,
     /// What was noticed about the workloads.
     warnings: Vec<String>,
     /// The reason of a hole where a law was broken.
@@ -93,26 +106,42 @@ pub struct Answer {
 #[pyfunction]
 #[pyo3(signature = (asked, progress=None))]
 pub fn compare(py: Python<'_>, asked: Asked, progress: Option<Py<PyAny>>) -> PyResult<Answer> {
+    let seeds = usize::from(asked.seeds);
     let study = asked.study().map_err(|why| errors::wrong(py, why))?;
     let stop = AtomicBool::new(false);
-    let eye = Eye::new(&stop, study.rows());
+    let eye = Eye::new(&stop, study.rows().saturating_mul(seeds));
     let look = |py: Python<'_>| match &progress {
         Some(progress) => progress.call1(py, (eye.share(),)).map(drop),
         None => Ok(()),
     };
-    let outcome = outside::run(py, &stop, look, || hostftl_sim::compare(&study, &eye))?;
+    let outcome = outside::run(py, &stop, look, || with_seeds(&study, seeds, &eye))?;
     let outcome = outcome.map_err(|why| errors::wrong(py, why.into()))?;
     if outcome.rows.is_empty() {
         outcome.whole().map_err(|why| errors::wrong(py, why.into()))?;
         return Err(errors::usage(py, "there is nothing to compare".to_owned()));
     }
-    answer(outcome, eye.into_warnings()).map_err(|why| errors::wrong(py, why))
+    answer(outcome, seeds, eye.into_warnings()).map_err(|why| errors::wrong(py, why))
 }
 
-fn answer(outcome: Outcome, warnings: Vec<String>) -> Result<Answer, Wrong> {
+/// Runs the study with so many seeds, from its own on.
+fn with_seeds(study: &Study, seeds: usize, eye: &Eye<'_>) -> Result<Outcome, StudyError> {
+    let one = |number: usize| {
+        eye.turn(number * study.rows());
+        let seed = study.seed.wrapping_add(number as u64);
+        hostftl_sim::compare(&Study { seed, ..study.clone() }, eye)
+    };
+    (0..seeds).map(one).collect::<Result<_, _>>().map(merged)
+}
+
+fn answer(outcome: Outcome, seeds: usize, warnings: Vec<String>) -> Result<Answer, Wrong> {
     let violation = outcome.holes.iter().find(|hole| hole.is_violation());
+    let several = seeds > 1;
+    let summary = several.then(|| serde_json::to_string(&Summary::of_rows(&outcome.rows)));
+    let alike = several.then(|| serde_json::to_string(&alike(&outcome.rows).unwrap_or_default()));
     Ok(Answer {
         json: serde_json::to_string(&outcome).map_err(Wrong::failed)?,
+        summary: summary.transpose().map_err(Wrong::failed)?,
+        alike: alike.transpose().map_err(Wrong::failed)?,
         violation: violation.map(|hole| hole.reason()),
         columns: sheets::columns(sheet::sheet(&outcome)),
         warnings,

@@ -23,6 +23,15 @@ class Cli:
         """What a command prints with ``--json``."""
         return json.loads(self._run(*args, "--json", check=True).stdout)
 
+    def text(self, *args: str) -> str:
+        """What a command prints for people."""
+        return self._run(*args, check=True).stdout
+
+    def answer(self, *args: str):
+        """The same without what says who made it."""
+        around = {"kind", "schema", "version", "commit", "command"}
+        return {key: it for key, it in self.json(*args).items() if key not in around}
+
     def rows(self, *args: str):
         """The rows that ``compare`` prints."""
         return self.json("compare", *args)["rows"]

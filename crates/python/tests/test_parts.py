@@ -16,7 +16,7 @@ from hostftl import theory
 def test_a_trace_is_what_the_command_line_says_of_it(cli):
     trace = hostftl.Trace.open(TRACE)
     info = trace.info()
-    assert info == cli.json("trace", "info", TRACE)
+    assert info == cli.answer("trace", "info", TRACE)
     columns = trace.to_numpy()
     writes = columns["op"] == hostftl.OPS.index("write")
     assert columns["lba"].shape == (info.requests,) and writes.sum() == info.writes.requests
@@ -116,7 +116,7 @@ def test_an_advice_is_that_of_the_command_line(cli):
     drive, layers = "hatl-1g:capacity=256m", ["hard", "hatl-auto"]
     advice = hostftl.advise(SMALL, drive, layers=layers, fill=0.3, ram="16m", seeds=1)
     options = ["--layers", "hard,hatl-auto", "--fill", "30%", "--ram", "16m", "--seeds", "1"]
-    assert advice == cli.json("advise", SMALL, "--drive", drive, *options)
+    assert advice == cli.answer("advise", SMALL, "--drive", drive, *options)
     assert repr(advice).startswith(f"Advice(verdict='{advice.verdict}'")
     code, text = cli.fails("advise", SMALL, "--drive", "4*tlc")
     with pytest.raises(hostftl.UsageError) as told:

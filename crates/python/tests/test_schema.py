@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import SMALL
+from conftest import SMALL, TRACE
 
 jsonschema = pytest.importorskip("jsonschema")
 
@@ -31,6 +31,25 @@ def test_a_sweep_is_as_the_schema_says(cli, tmp_path):
     told = cli.json("sweep", str(plan), "--out", folder, *collect)
     CHECK.validate(told)
     assert told["summary"][0]["waf"]["seeds"] == 2 and told["kept"] == 4
+
+
+def test_an_advice_is_as_the_schema_says(cli):
+    limits = ["--ram", "64M", "--p99", "900ms", "--life", "0.001y", "--scale-to", "1.92TB"]
+    layers = ["--layers", "hard,log,pblk", "--seeds", "2"]
+    for asked in [], limits:
+        told = cli.json("advise", f"{SMALL},iops=5", "--drive", "qlc-64k:capacity=1g", *layers, *asked)
+        CHECK.validate(told)
+        assert told["kind"] == "advise" and told["command"].startswith("hostftl advise synth:")
+
+
+def test_what_a_trace_is_like_is_as_the_schema_says(cli, tmp_path):
+    bad = tmp_path / "bad.csv"
+    bad.write_text("0,0,W,0,4096\n5,0,X,0,4096\n4,1,F,0,0\n3,0,D,8,1000\n")
+    for trace in [TRACE], [SMALL], [str(bad), "--skip-bad"], [f"{bad}:compress=50%", "--skip-bad"]:
+        told = cli.json("trace", "info", *trace)
+        CHECK.validate(told)
+        assert told["kind"] == "trace-info" and told["version"]
+        assert not CHECK.is_valid(told | {"more": 1})
 
 
 def test_the_schema_allows_nothing_else(cli):

@@ -51,6 +51,35 @@ def test_a_seed_makes_a_difference_and_the_same_seed_makes_none(table):
     assert hostftl.run(SMALL, "hatl-2g", "hard", seed=8).digest != row.digest
 
 
+def test_several_seeds_come_to_what_the_command_line_says(cli, tmp_path):
+    layers = ["hard", "hard:spare=10", "log"]
+    table = hostftl.compare(SMALL, "hatl-2g", layers, warm="fill=70%", seed=1, seeds=3)
+    asked = [SMALL, "--drive", "hatl-2g", "--layers", ",".join(layers), "--warm", "fill=70%"]
+    assert table.to_list() == cli.rows(*asked, "--seeds", "3")
+    plan = tmp_path / "plan.toml"
+    plan.write_text(f'traces = "{SMALL}"\ndrives = "hatl-2g"\nlayers = {layers}\nwarm = "fill=70%"\n')
+    collect = ["--seeds", "3", "--collect", str(tmp_path / "all.csv")]
+    told = cli.json("sweep", str(plan), "--out", str(tmp_path / "cells"), *collect)["summary"]
+    for ours, theirs in zip(table.summary, told, strict=True):
+        same = ("layer", "drive", "workload", "warm", "waf", "busy_ratio", "iops", "write_p99_ns")
+        assert [ours[key] for key in same] == [theirs[key] for key in same]
+    waf = [row.waf_total for row in table.where(layer="log")]
+    assert table.summary[2].waf.mean == pytest.approx(np.mean(waf)) and table.summary[2].waf.seeds == 3
+    assert table.summary[2].waf.deviation == pytest.approx(np.std(waf, ddof=1))
+    text = " ".join(cli.text("compare", *asked, "--seeds", "3").split())
+    assert text.count("do not differ") == len(table.alike)
+    for pair in table.alike:
+        one, other = pair.layers
+        assert f"{one} and {other} do not differ in waf under {pair.workload} on hatl-2g" in text
+        assert f"is {pair.interval[0]:.4f} to {pair.interval[1]:.4f}." in text
+    both = pickle.loads(pickle.dumps(table)) + table
+    assert len(both.summary) == 6 and both.summary[0] == table.summary[0]
+    alone = hostftl.compare(SMALL, "hatl-2g", "hard", warm="new")
+    assert alone.summary == [] and alone.alike == []
+    with pytest.raises(hostftl.UsageError, match="from 1 to 1000"):
+        hostftl.compare(SMALL, seeds=0)
+
+
 def test_columns_are_arrays(table):
     columns = table.to_numpy()
     assert columns["layer"].tolist() == ["passthrough", "hard", "log"] * 4

@@ -107,11 +107,27 @@ class Table(Columns):
     are holes between them.
 
     It can be pickled, and tables of the same version can be added.
+
+    Attributes:
+        summary: With several seeds, for each combination what they come to: ``layer``, ``drive``,
+            ``workload``, ``warm``, and for ``waf``, ``busy_ratio``, ``iops``, ``read_p99_ns`` and
+            ``write_p99_ns`` a record of ``mean``, ``deviation``, ``half_interval`` (of the 95 %
+            interval) and ``seeds``, or None. A table that was added has those of both.
+        alike: With several seeds, the pairs of ``layers`` that do not differ in ``waf``: the 95 %
+            ``interval`` of their difference, seed by seed, has zero in it.
     """
 
-    def __init__(self, text: str, columns: list[tuple[str, str, list]]):
+    def __init__(
+        self,
+        text: str,
+        columns: list[tuple[str, str, list]],
+        summary: str | None = None,
+        alike: str | None = None,
+    ):
         super().__init__(columns)
         self._all = _read(text)
+        self.summary: list[Record] = json.loads(summary or "[]", object_hook=Record)
+        self.alike: list[Record] = json.loads(alike or "[]", object_hook=Record)
 
     @property
     def rows(self) -> list[Row]:
@@ -137,6 +153,8 @@ class Table(Columns):
             return NotImplemented
         sum_ = Table("[]", _joined(self._columns, len(self._all), other._columns, len(other._all)))
         sum_._all = self._all + other._all
+        sum_.summary = self.summary + other.summary
+        sum_.alike = self.alike + other.alike
         return sum_
 
     def __repr__(self) -> str:

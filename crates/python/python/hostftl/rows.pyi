@@ -262,7 +262,15 @@ class Columns:
 class Table(Columns):
     """Rows in the order of workloads, drives, states and layers, with holes between them."""
 
-    def __init__(self, text: str, columns: list[tuple[str, str, list[Any]]]) -> None: ...
+    summary: list[Record]
+    alike: list[Record]
+    def __init__(
+        self,
+        text: str,
+        columns: list[tuple[str, str, list[Any]]],
+        summary: str | None = None,
+        alike: str | None = None,
+    ) -> None: ...
     @property
     def rows(self) -> list[Row]: ...
     @property

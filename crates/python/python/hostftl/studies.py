@@ -26,6 +26,7 @@ def compare(
     compact: bool = False,
     skip_bad: bool = False,
     seed: int = 1,
+    seeds: int = 1,
     threads: int | None = None,
     memory: str | int | None = None,
     warm_cache: str | os.PathLike[str] | None = None,
@@ -50,6 +51,8 @@ def compare(
         compact: Pack the addresses that the trace touches.
         skip_bad: Count bad lines of a trace and leave them out.
         seed: Fixes everything that is chosen at random.
+        seeds: Make every row with so many seeds, from ``seed`` on: ``table.summary`` has what they
+            come to, and ``table.alike`` which layers do not differ.
         threads: Rows made at the same time; one per core when it is None.
         memory: Memory that all rows under way may take, in bytes or as ``"2g"``.
         warm_cache: A folder that keeps aged stacks.
@@ -72,13 +75,14 @@ def compare(
         "compact": compact,
         "skip_bad": skip_bad,
         "seed": seed,
+        "seeds": seeds,
         "threads": threads,
         "memory": maybe(memory),
     }
     answer = _native.compare(asked, progress)
     for text in answer["warnings"]:
         warnings.warn(text, TraceWarning, stacklevel=2)
-    table = Table(answer["json"], answer["columns"])
+    table = Table(answer["json"], answer["columns"], answer["summary"], answer["alike"])
     if answer["violation"] is not None:
         error = ViolationError(answer["violation"])
         error.table = table

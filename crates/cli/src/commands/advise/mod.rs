@@ -10,6 +10,7 @@ use hostftl_sim::{Export, LayerChoice, Limits, Outcome, Study, Warm};
 
 use super::compare::Progress;
 use crate::console::Console;
+use crate::envelope::Envelope;
 use crate::failure::Failure;
 use crate::interrupt;
 
@@ -109,7 +110,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let mut run = |study: &Study, is_first| one(study, is_first, watched);
     let answer = advise::all(&args.request(), &mut run)?;
     match console.is_json() {
-        true => console.value(&answer)?,
+        true => console.value(&Envelope::new("advise", &answer))?,
         false => page::print(&answer, console)?,
     }
     match answer.verdict {

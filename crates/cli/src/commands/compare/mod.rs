@@ -112,7 +112,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         let every: Vec<Row> = outcomes.iter().flat_map(|it| &it.rows).cloned().collect();
         page::page(&outcomes[0], &every, &envelope::command())
     });
-    let outcome = seeds::merged(outcomes);
+    let outcome = hostftl_ask::seeds::merged(outcomes);
     if outcome.rows.is_empty() && !interrupt::asked() {
         return outcome.whole().map(drop).map_err(failure);
     }

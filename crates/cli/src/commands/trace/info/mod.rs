@@ -12,6 +12,7 @@ use super::super::output::Output;
 use super::progress::Progress;
 use super::{interrupted, source, warn};
 use crate::console::Console;
+use crate::envelope::Envelope;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::units::{bytes, count};
@@ -77,7 +78,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
 
 fn json(format: &str, info: &Info, stream: &Stream, console: &mut Console) -> Result<(), Failure> {
     let value = hostftl_ask::traces::info(format, info, &stream.notes(), interrupt::asked());
-    console.value(&value.map_err(Failure::failed)?)
+    console.value(&Envelope::new("trace-info", value.map_err(Failure::failed)?))
 }
 
 fn print(args: &Args, format: &str, info: &Info, console: &mut Console) -> Result<(), Failure> {
