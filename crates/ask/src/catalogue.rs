@@ -55,6 +55,8 @@ pub fn drive(spec: &DeviceSpec) -> Value {
         .collect();
     let mut all = device(spec);
     all["about"] = spec.about().into();
+    all["use_when"] = spec.use_when().into();
+    all["map_bytes_of_a_terabyte"] = spec.map_of_a_terabyte().into();
     all["kind"] = spec.kind().into();
     all["keys"] = keys.into();
     all

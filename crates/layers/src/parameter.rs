@@ -14,7 +14,8 @@ use crate::config::LayerConfig;
 pub struct Parameter {
     /// The name, as in `KEY=VALUE`.
     pub key: &'static str,
-    /// What stands for the value in help, as `SIZE`, `yes|no` or `1..=50`, the range.
+    /// What stands for the value in help, as `8k..=1m`, `4k..` or `1..=50`, the range, or
+    /// `yes|no`.
     pub value: &'static str,
     /// What it is, and what holds where it is not set.
     pub about: &'static str,
@@ -27,7 +28,7 @@ pub struct Parameter {
 /// The unit in which a layer writes. A layer says in words of its own what that is to it.
 pub const SUPERPAGE: Parameter = Parameter {
     key: "superpage",
-    value: "SIZE",
+    value: "8k..=1m",
     about: "the unit in which the layer writes",
     set: |config, word| short(word).map(|sectors| config.superpage = sectors),
     get: |config| Some(sectors_text(config.superpage.into())),

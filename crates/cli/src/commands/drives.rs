@@ -60,7 +60,11 @@ pub fn warn(device: &str, texts: &[String]) {
 
 fn text(spec: &DeviceSpec, console: &mut Console) -> Result<(), Failure> {
     console.hanging(&format!("{}: ", spec.name()), &spec.about())?;
-    console.hanging("  ", &figures(spec).join(", "))
+    console.hanging("  ", &figures(spec).join(", "))?;
+    match spec.use_when().as_str() {
+        "" => Ok(()),
+        when => console.hanging("  use when ", when),
+    }
 }
 
 /// What the device is, in figures.
@@ -73,6 +77,9 @@ fn figures(spec: &DeviceSpec) -> Vec<String> {
     match spec.is_raw() {
         true => all.push("the layer translates".into()),
         false => all.push(format!("maps in {}", size(spec.map_unit().into()))),
+    }
+    if let Some(memory) = spec.map_of_a_terabyte() {
+        all.push(format!("its map takes {} of its RAM a TB", bytes(memory)));
     }
     if let DeviceSpec::Flash(flash) = spec {
         let erased = flash.erase_unit();

@@ -10,7 +10,7 @@ mod raw;
 mod shape;
 mod text;
 
-use hostftl_core::{DeviceInfo, Nanos};
+use hostftl_core::{DeviceInfo, Nanos, SECTOR};
 
 use crate::device::DeviceSpec;
 use crate::memory as model_memory;
@@ -114,7 +114,20 @@ impl DeviceSpec {
     /// What the head of the device's file says of it; empty when it says nothing, or when the
     /// device was made without a text.
     pub fn about(&self) -> String {
-        text::about(self.name())
+        text::about(self.name()).0
+    }
+
+    /// When to take the device, as the head of its file says it behind `Use when`; empty as
+    /// [`DeviceSpec::about`].
+    pub fn use_when(&self) -> String {
+        text::about(self.name()).1
+    }
+
+    /// Bytes of RAM that the map of a drive of a terabyte takes in the drive: four for each map
+    /// unit. Nothing of what translates nothing, or is no flash drive.
+    pub fn map_of_a_terabyte(&self) -> Option<u64> {
+        let unit = u64::from(self.map_unit()) * SECTOR as u64;
+        (self.is_flash() && !self.is_raw()).then(|| 4 * 1_000_000_000_000 / unit)
     }
 
     /// What the file of another program says of the device and is not carried over, a sentence

@@ -82,11 +82,19 @@ pub fn parameters(asked: &str) -> Vec<(String, String)> {
     table.into_iter().flatten().map(|(key, value)| (key, word(value))).collect()
 }
 
-/// The comment that the file of the drive `NAME[:KEY=VALUE]…` begins with, as one line.
-pub fn about(asked: &str) -> String {
+/// How the sentence begins that says what a drive is for.
+const USE_WHEN: &str = "Use when ";
+
+/// The comment that the file of the drive `NAME[:KEY=VALUE]…` begins with, as one line, and what
+/// stands there behind [`USE_WHEN`].
+pub fn about(asked: &str) -> (String, String) {
     let text = find(asked).map(|found| found.text).unwrap_or_default();
-    let head = text.lines().map_while(|line| line.strip_prefix('#'));
-    head.map(str::trim).collect::<Vec<_>>().join(" ")
+    let head = text.lines().map_while(|line| line.strip_prefix('#')).map(str::trim);
+    let lines: Vec<&str> = head.collect();
+    let end = lines.iter().position(|line| line.starts_with(USE_WHEN)).unwrap_or(lines.len());
+    let (about, when) = lines.split_at(end);
+    let when = when.join(" ");
+    (about.join(" "), when.strip_prefix(USE_WHEN).unwrap_or_default().to_owned())
 }
 
 fn read(origin: &str) -> Result<String, DriveError> {

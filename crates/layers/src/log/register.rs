@@ -40,7 +40,11 @@ const COMPRESS: Parameter = Parameter {
 };
 
 const PARAMETERS: &[Parameter] = &[
-    Parameter { about: "the chunk: what a row has on each device", ..SUPERPAGE },
+    Parameter {
+        value: "16k..",
+        about: "the chunk: what a row has on each device, 1m at most; the devices may need more",
+        ..SUPERPAGE
+    },
     Parameter {
         value: "auto|0..=90",
         about: "over-provisioning: the percentage of the devices that is kept free for GC; auto: \
@@ -94,9 +98,9 @@ const PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         key: "map-memory",
-        value: "SIZE",
-        about: "the memory for map pages; not set, enough for all of a small volume, and a share \
-                of what a large one exports",
+        value: "0..",
+        about: "the memory for map pages, or the least that the map works with; not set, enough \
+                for all of a small volume, and a share of what a large one exports",
         set: |config, word| {
             config.log.map_memory = Some(parameter::size(word).ok_or("a size, as 256m")?);
             Ok(())
@@ -120,7 +124,7 @@ const PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         key: "logical-size",
-        value: "SIZE",
+        value: "4k..",
         about: "what the host sees, which may be more than fits: how much does, compression and \
                 zeros decide; not set, what fits without them",
         set: |config, word| {
@@ -132,7 +136,7 @@ const PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         key: "reclaim-unit",
-        value: "SIZE",
+        value: "4k..",
         about: "what a device erases at once, so that a segment is as large; not set, what the \
                 device says",
         set: |config, word| {

@@ -33,9 +33,10 @@ fn share_text(permille: u32) -> String {
 const PARAMETERS: &[Parameter] = &[
     Parameter {
         key: "slot",
-        value: "SIZE|page|auto",
-        about: "the unit of the map: a part of a page of the device, page for all of one, or auto: \
-                4k or less, so that few of the first requests begin or end within one",
+        value: "512..|page|auto",
+        about: "the unit of the map: a part of a page of the device, 64k at most, page for all of \
+                one, or auto: 4k or less, so that few of the first requests begin or end within \
+                one",
         set: |config, word| {
             config.scrambler.slot = match word {
                 "page" => 0,

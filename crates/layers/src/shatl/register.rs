@@ -24,9 +24,9 @@ const SUPERPAGE_OF_BOTH: Parameter = Parameter {
 
 const HIDDEN: Parameter = Parameter {
     key: "hidden",
-    value: "SIZE",
-    about: "the size of the hidden area, to which small writes go first; a quarter of the device \
-            at the most",
+    value: "512k..",
+    about: "the size of the hidden area, to which small writes go first; from 64 superpages to a \
+            quarter of the device",
     set: |config, word| {
         let sectors = parameter::sectors(word).ok_or("a size in whole sectors, as 128m")?;
         config.shatl.hidden = sectors;
@@ -58,7 +58,7 @@ const MODE: Parameter = Parameter {
 
 const THRESHOLD: Parameter = Parameter {
     key: "threshold",
-    value: "SIZE",
+    value: "512..",
     about: "from this length on writes go home; not set, from a superpage on, or with ressd from \
             32k on",
     set: |config, word| {
@@ -70,7 +70,7 @@ const THRESHOLD: Parameter = Parameter {
 
 const BUDGET: Parameter = Parameter {
     key: "budget",
-    value: "SIZE",
+    value: "64k..",
     about: "the memory that the map may take with all that belongs to it; not set, 4m for each \
             32g of device",
     set: |config, word| {

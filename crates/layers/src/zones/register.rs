@@ -20,8 +20,12 @@ impl Registered for Zones {
     }
 }
 
-const STRIP: Parameter =
-    Parameter { about: "the strip: what is written to a segment at once", ..SUPERPAGE };
+const STRIP: Parameter = Parameter {
+    value: "8k..",
+    about: "the strip: what is written to a segment at once; rounded up to what the device and its \
+            segments are multiples of",
+    ..SUPERPAGE
+};
 
 const GC: Parameter = Parameter {
     key: "gc",

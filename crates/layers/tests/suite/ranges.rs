@@ -17,7 +17,7 @@ fn is_taken(kind: LayerKind, parameter: &Parameter, word: &str) -> bool {
 fn outside(low: &str, high: &str) -> [String; 2] {
     let unit = |word: &str| word.trim_start_matches(|it: char| it.is_ascii_digit()).to_owned();
     let number = |word: &str| word.trim_end_matches(['k', 'm', 'g']).parse::<i64>().unwrap();
-    match unit(low).is_empty() {
+    match unit(low).is_empty() && unit(high).is_empty() {
         true => [(number(low) - 1).to_string(), (number(high) + 1).to_string()],
         false => [
             format!("{}{}", number(low) / 2, unit(low)),
@@ -33,6 +33,7 @@ fn the_ends_of_ranges_and_all_words_are_taken_and_nothing_beyond() {
         for parameter in kind.registration().parameters {
             let of =
                 |word: &str| format!("{kind}: {}={word} of {}", parameter.key, parameter.value);
+            assert!(!parameter.value.contains("SIZE"), "{} without a range", of("SIZE"));
             for value in parameter.value.split('|') {
                 if let Some((low, high)) = value.split_once("..=") {
                     ranges += 1;
@@ -42,6 +43,10 @@ fn the_ends_of_ranges_and_all_words_are_taken_and_nothing_beyond() {
                     for word in outside(low, high) {
                         assert!(!is_taken(kind, parameter, &word), "{} is taken", of(&word));
                     }
+                } else if let Some(low) = value.strip_suffix("..") {
+                    // Where it ends the devices say.
+                    let taken = (parameter.set)(&mut LayerConfig::new(kind), low);
+                    assert!(taken.is_ok(), "{} is refused", of(low));
                 } else if !value.contains(|it: char| it.is_ascii_uppercase()) {
                     words += 1;
                     let taken = (parameter.set)(&mut LayerConfig::new(kind), value);
