@@ -55,11 +55,46 @@ impl World {
         }
         let device = leaving.trailing_zeros() as u8;
         let done = layer.operate(Verb::Cancel(device));
+        if done == Ok(Answer::Begun) {
+            self.stays |= 1 << device;
+        }
         // The superblocks may not know of it yet when the power is cut.
         if done == Ok(Answer::Begun) && self.dice.chance(800) {
             self.config.members.leaving &= !(1 << device);
             self.tallies.note(Named::Stayed);
             self.tell_change("stays", 1 << device);
+        }
+    }
+
+    /// A root is durable: perhaps a device is told to leave while the volume is served, if the
+    /// layer lets it. The superblocks say so at once.
+    pub(crate) fn perhaps_remove(&mut self, layer: &mut AnyLayer) {
+        let may = self.swarm.live_changes && self.segments.is_none();
+        if !may || !self.dice.chance(150) {
+            return;
+        }
+        let device = self.dice.below(self.swarm.devices.into()) as u8;
+        if layer.operate(Verb::Remove(device)) != Ok(Answer::Begun) {
+            return;
+        }
+        self.config.members.leaving |= 1 << device;
+        self.config.exported = self.plan.limits.exported;
+        self.stays &= !(1 << device);
+        self.tallies.note(Named::LeavesLive);
+        self.tell_change("is to leave while the volume is served", 1 << device);
+    }
+
+    /// A root is durable.
+    ///
+    /// # Errors
+    /// When a device has left that was told to stay after all.
+    pub(crate) fn look_at_stays(&mut self, layer: &AnyLayer) -> Result<(), String> {
+        let left = layer.gone_devices() & self.stays;
+        // A spare may take the place of one that is lost.
+        self.stays &= !layer.lost_devices();
+        match left {
+            0 => Ok(()),
+            _ => Err(format!("devices {left:#b} have left, and were told to stay after all")),
         }
     }
 
@@ -124,6 +159,7 @@ impl World {
             return;
         }
         self.config.members.leaving |= leaves;
+        self.stays &= !leaves;
         self.config.exported = self.plan.limits.exported;
         self.tallies.note(Named::Leaves);
         self.tell_change("is to leave", leaves);

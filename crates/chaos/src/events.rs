@@ -84,6 +84,7 @@ events! {
     CameBack "lost device came back with what it had" "",
     Added "device added" "",
     Leaves "device told to leave" "",
+    LeavesLive "device told to leave while it was served" "",
     Stayed "device told to stay after all" "",
     Removed "device removed" "",
     SpareTaken "spare took the place of a lost device" "",

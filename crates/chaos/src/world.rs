@@ -67,6 +67,8 @@ pub struct World {
     pub buried: u16,
     /// All that were victims so far.
     pub victims: u16,
+    /// Devices that were told to stay after all.
+    pub stays: u16,
     /// Whether the layer said last that it can lose the victim.
     pub secure: bool,
     /// Whether the last life stopped as asked, so that the journal is not needed.
@@ -114,6 +116,26 @@ fn configured(layer: LayerKind, swarm: &Swarm, journal: bool, dice: &mut Dice) -
     config
 }
 
+/// The devices of a run.
+fn infos_of(
+    config: &LayerConfig,
+    swarm: &Swarm,
+    segments: Option<Segments>,
+    journal: &Option<DeviceInfo>,
+) -> Vec<DeviceInfo> {
+    let mut info = DeviceInfo::block(swarm.sectors, swarm.map_unit);
+    info.volatile_cache = swarm.volatile;
+    info.discard = swarm.discard;
+    info.collection_hint = config.kind.needs_hint();
+    let info = segments.map_or(info, |it| zoned::info(it, swarm.volatile));
+    let mut infos = vec![info; swarm.devices as usize];
+    if config.kind.registration().devices == Devices::FastAndSlow {
+        infos[0].sectors = swarm.fast;
+    }
+    infos.extend(journal.clone());
+    infos
+}
+
 impl World {
     /// The world of `seed`.
     ///
@@ -133,16 +155,7 @@ impl World {
         config.uuid[..8].copy_from_slice(&seed.to_le_bytes());
         let mut segments = zoned::choose(seed, &config, &swarm, &mut claims);
         let (infos, plan) = loop {
-            let mut info = DeviceInfo::block(swarm.sectors, swarm.map_unit);
-            info.volatile_cache = swarm.volatile;
-            info.discard = swarm.discard;
-            info.collection_hint = layer.needs_hint();
-            let info = segments.map_or(info, |it| zoned::info(it, swarm.volatile));
-            let mut infos = vec![info; swarm.devices as usize];
-            if layer.registration().devices == Devices::FastAndSlow {
-                infos[0].sectors = swarm.fast;
-            }
-            infos.extend(journal.clone());
+            let infos = infos_of(&config, &swarm, segments, &journal);
             match AnyLayer::plan(&config, &infos) {
                 Ok(plan) => break (infos, plan),
                 Err(why) if swarm.sectors >= ROOMY => return Err(format!("plan: {why}")),
@@ -176,6 +189,7 @@ impl World {
             gone: false,
             buried: 0,
             victims: 0,
+            stays: 0,
             secure: true,
             clean: false,
             refused_for_now: false,
@@ -204,7 +218,7 @@ impl World {
     /// Blank devices and a volume of zeros.
     pub fn blank(&mut self) {
         (self.buried, self.secure, self.config.members.fresh) = (0, true, 0);
-        self.config.members.returning = 0;
+        (self.config.members.returning, self.stays) = (0, 0);
         self.begin_as_made();
         self.victims = self.swarm.victim.map_or(0, |victim| 1 << victim);
         self.damaged = false;
@@ -232,6 +246,8 @@ impl World {
         self.change_members(mode);
         self.replace(mode);
         self.config.members.missing = self.buried;
+        // What the superblocks do not know yet of one that stays is forgotten.
+        self.stays &= !self.config.members.leaving;
         self.refused_for_now = false;
         self.miss_journal(mode);
         let Some(victim) = self.swarm.victim.filter(|_| mode == Mode::Open) else { return };

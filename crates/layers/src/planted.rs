@@ -141,6 +141,16 @@ bugs! {
         FlushOneMember = "flush-one-member",
         /// A device that comes in the place of a lost one is taken to hold what that held.
         NewcomerWhole = "newcomer-whole",
+        /// A device that is back is taken to have what was written while it was away.
+        ReturnerWhole = "returner-whole",
+        /// A device that comes is believed by a root that was begun before it came.
+        JoinedEarly = "joined-early",
+        /// A checkpoint does not say what a device lacks that came.
+        LackUntold = "lack-untold",
+        /// A device leaves although that was called off.
+        CancelForgotten = "cancel-forgotten",
+        /// A scrub believes what it reads.
+        ScrubBlind = "scrub-blind",
         /// Log says that one more device may be lost while segments miss chunks.
         ExposedForgotten = "exposed-forgotten",
         /// A chunk is made from all others but the last.

@@ -42,11 +42,13 @@ impl Life<'_> {
             Event::CheckpointDone => {
                 w.look_at_fresh(&self.layer, &mut self.fate);
                 w.bury(&self.layer, &mut self.fate);
+                let stays = w.look_at_stays(&self.layer);
                 w.look_at_leaving(&self.layer, &mut self.fate);
                 w.perhaps_cancel(&mut self.layer);
+                w.perhaps_remove(&mut self.layer);
                 w.copied.root_done();
                 w.tallies.note(Named::Checkpoint);
-                Ok(())
+                stays
             }
             Event::Over { end, beyond, mended, .. } => self.scrub_over(end, beyond, mended),
             Event::Older { .. } | Event::GcStarted | Event::Full => {

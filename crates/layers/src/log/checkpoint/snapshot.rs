@@ -11,6 +11,7 @@ use crate::log::map::bits::Next;
 use crate::log::map::pages::Purpose;
 use crate::log::ops::Cx;
 use crate::log::row::streams::MAP;
+use crate::planted::{Bug, planted};
 
 /// Pages of the directory's table that are looked at in one go.
 const LOOK: u32 = MAX_TOUCH as u32 / 16;
@@ -134,6 +135,7 @@ impl Checkpoint {
         let last = (first + COUNTS as u32).min(self.layout.segments);
         let counts = (first..last).map(|segment| {
             let (members, lacking) = with.devices.membership().told(segment);
+            let lacking = if planted(Bug::LackUntold) { 0 } else { lacking };
             let newest = with.devices.membership().newest(segment);
             Counted { grains: with.segments.count(segment), members, lacking, newest }
         });

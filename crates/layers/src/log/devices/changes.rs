@@ -68,6 +68,7 @@ impl Devices {
         let lacks = if planted(Bug::NewcomerWhole) { 0 } else { fresh };
         for device in bits(lacks) {
             match self.newcomers.last_row(device) {
+                Some(_) if planted(Bug::ReturnerWhole) => {}
                 Some(has) => self.membership.begin_again(device as u8, has, &may_get),
                 None => self.membership.begin_anew(device as u8),
             }
@@ -144,7 +145,7 @@ impl Devices {
     pub fn told(&mut self, root: &Root, journal: u16) {
         let set = root.lost & !journal;
         assert_eq!(set & !self.lost, 0, "a root says of lost devices that they are");
-        let joined = self.newcomers.joined(set);
+        let joined = self.newcomers.joined(if planted(Bug::JoinedEarly) { 0 } else { set });
         self.told.lost = set;
         self.lost &= !joined;
         self.enter(joined);
@@ -183,7 +184,11 @@ impl Devices {
             true => self.leaving |= 1 << device & !self.gone,
             false => self.leaving &= !(1 << device),
         }
-        self.leaving != was
+        let changed = self.leaving != was;
+        if planted(Bug::CancelForgotten) {
+            self.leaving |= was;
+        }
+        changed
     }
 
     /// The lost devices of which a durable root says that nothing lies on them.
