@@ -208,7 +208,7 @@ impl Device {
         let (Some(part), Some(file)) = (&zoned.part, self.as_file()) else { return Ok(None) };
         let all = Zoned::all(file, self.backing == Backing::Block);
         let (all, kept) = all.map_err(|error| system(name, "read its head", error))?;
-        let wrong = |why: String| IoError::Name { name: name.into(), why };
+        let wrong = |why: String| IoError::Part { name: name.into(), why };
         let part = Part::of(part, &all, kept).map_err(wrong)?;
         alone::take(file, name, &part.zones, access)?;
         Ok(Some(part))

@@ -37,6 +37,14 @@ pub enum IoError {
         /// What is wrong with it.
         why: String,
     },
+    /// A part that the device does not have.
+    #[error("{name}: {why}")]
+    Part {
+        /// The device, with the part.
+        name: String,
+        /// What the device has instead.
+        why: String,
+    },
     /// Nothing fits on the device.
     #[error("{name} has {bytes} bytes; HostFTL needs at least {least}")]
     Small {

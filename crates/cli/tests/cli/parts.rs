@@ -70,22 +70,29 @@ fn a_part_that_can_t_be_is_refused_in_one_line_and_nothing_is_left() {
     let dir = folder.path();
     let before = fs::read_dir(dir).expect("it is there").count();
     fs::write(dir.join("plain"), vec![0; 8 << 20]).expect("there is room");
+    // A name that makes no sense is a wrong command line.
+    for (device, words) in [
+        ("zoned:z#zones=", &["is no part", "#zones=0-63"][..]),
+        ("zoned:z#zones=1M-2M", &["is no part"]),
+        ("zoned:z#offset=4096", &["is no part"]),
+        ("plain#zones=0-9", &["only zoned devices have parts"]),
+        ("mem:64m#zones=0-9", &["not a size"]),
+        ("zoned:mem:64m#zones=0-9", &["has no parts"]),
+    ] {
+        let args = ["create", "x.toml", "--device", device, "--layer", "log"];
+        refused(dir, &args, 2, words);
+        assert_eq!(fs::read_dir(dir).expect("it is there").count(), before + 1, "{device}");
+    }
     for (device, words) in [
         ("zoned:z#zones=240-253", &["beyond its end", "zones 0 to 252"][..]),
         ("zoned:z#units=1", &["beyond its end", "parallel units 0 to 0"]),
         ("zoned:z#zones=20-10", &["is empty"]),
-        ("zoned:z#zones=", &["is no part", "#zones=0-63"]),
-        ("zoned:z#zones=1M-2M", &["is no part"]),
-        ("zoned:z#offset=4096", &["is no part"]),
         ("zoned:z#zones=5-6", &["too few"]),
         ("zoned:z#zones=95-110", &["zones 0 to 99", "volume left", "zones 95 to 110"]),
         ("zoned:z#zones=101-252", &["zones 100 to 252", "volume right", "zones 101 to 252"]),
         ("zoned:z", &["zones 0 to 99", "volume left", "all of them", "hostftl delete"]),
         ("zoned:z#zones=0-99", &["holds a member of a HostFTL volume"]),
         ("zoned:plain#zones=0-9", &["it is no zoned file"]),
-        ("plain#zones=0-9", &["only zoned devices have parts"]),
-        ("mem:64m#zones=0-9", &["not a size"]),
-        ("zoned:mem:64m#zones=0-9", &["has no parts"]),
         ("nbd://localhost/x#zones=0-9", &[]),
         ("zoned:none#zones=0-9", &["does not exist"]),
     ] {
