@@ -183,7 +183,7 @@ pub fn run(
         watch.progress(index, done, total);
         stop()
     });
-    let (end, saturated) = (end.map_err(|error| cell.failed(error))?, player.saturated);
+    let (end, was_held_back) = (end.map_err(|error| cell.failed(error))?, player.was_held_back);
     world.drain().map_err(broken)?;
     front.finish(&world);
     let work = Work::of(&world).since(&before);
@@ -196,7 +196,7 @@ pub fn run(
         work: &work,
         warmed,
         start,
-        saturated,
+        was_held_back,
         partial: end == End::Cancelled,
     };
     let row = Row::new(&run, &world).map_err(broken)?;

@@ -54,7 +54,7 @@ pub struct Player<I> {
     /// player to the next.
     heard: Option<(u64, u64, Nanos)>,
     /// Whether a request came later than the trace says because 256 were under way.
-    pub saturated: bool,
+    pub was_held_back: bool,
 }
 
 /// How a play ended early, if not by an error.
@@ -107,7 +107,7 @@ impl<I: Iterator<Item = Result<Record, TraceError>>> Player<I> {
             issued: 0,
             next_glance: 0,
             heard: None,
-            saturated: false,
+            was_held_back: false,
         }
     }
 
@@ -240,7 +240,7 @@ impl<I: Iterator<Item = Result<Record, TraceError>>> Player<I> {
                 return Ok(());
             }
             if front.outstanding() >= self.limit() {
-                self.saturated |= self.pace == Pace::Trace;
+                self.was_held_back |= self.pace == Pace::Trace;
                 return Ok(());
             }
             front.issue(now, record);

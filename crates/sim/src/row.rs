@@ -141,7 +141,9 @@ pub struct Row {
     pub series: Vec<Interval>,
     /// Whether every conservation law held; a row without it is never shown.
     pub conserved: bool,
-    /// Whether requests had to wait because 256 were under way.
+    /// Whether the trace's own rate was missed: requests had to wait because 256 were under way, and
+    /// the last was answered later than the trace's end by more than 5 % of the trace's length. Never
+    /// so of a workload without a clock.
     pub saturated: bool,
     /// How long the workload takes by its own clock, in ns; 0 when it has none.
     pub workload_ns: u64,
@@ -172,6 +174,12 @@ fn remarks(cell: &Cell) -> Vec<String> {
     texts
 }
 
+/// Whether a trace of so many ns took so much longer that its rate was missed: a burst at the end is
+/// not that.
+fn is_missed(length: u64, took: u64) -> bool {
+    length > 0 && took > length + length / 20
+}
+
 /// What a row is made from, besides the world itself.
 pub struct Run<'a> {
     pub cell: &'a Cell<'a>,
@@ -179,7 +187,8 @@ pub struct Run<'a> {
     pub work: &'a Work,
     pub warmed: Warmed,
     pub start: Nanos,
-    pub saturated: bool,
+    /// Whether a request came later than the trace says.
+    pub was_held_back: bool,
     pub partial: bool,
 }
 
@@ -247,7 +256,7 @@ impl Row {
             series: run.front.series.intervals(run.front.last_answer, cell.dies()),
             erases,
             conserved: true,
-            saturated: run.saturated,
+            saturated: run.was_held_back && is_missed(cell.load.duration(), simulated),
             workload_ns: cell.load.duration(),
             simulated_ns: simulated,
             steps: world.steps(),

@@ -223,7 +223,9 @@ class Row(Record):
     conserved: bool
     """Whether every conservation law held; a row without it is never shown."""
     saturated: bool
-    """Whether requests had to wait because 256 were under way."""
+    """Whether the trace's own rate was missed: requests had to wait because 256 were under way, and
+    the last was answered later than the trace's end by more than 5 % of the trace's length. Never so
+    of a workload without a clock."""
     workload_ns: int
     """How long the workload takes by its own clock; 0 when it has none."""
     simulated_ns: int

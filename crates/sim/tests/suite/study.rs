@@ -70,6 +70,16 @@ fn a_trace_faster_than_the_drive_is_saturated() {
     assert!(!row(&study).saturated, "1000 a second is within 1250");
     study.workloads = vec![Load::parse("synth:uniform:count=2000,iops=2000").unwrap()];
     assert!(row(&study).saturated);
+    // 300 come at once, for which 1250 a second are enough; and without times nothing is missed.
+    let burst = concat!(env!("CARGO_TARGET_TMPDIR"), "/burst.csv");
+    let line = |at: u64| format!("{},W,{},4096\n", if at < 300 { 0 } else { at * 1000 }, at * 4096);
+    let lines: String = (0..3000).map(line).collect();
+    std::fs::write(burst, format!("t_us,op,byte_off,byte_len\n{lines}")).unwrap();
+    for load in [burst, "synth:uniform:count=2000"] {
+        study.workloads = vec![Load::parse(load).unwrap()];
+        let row = row(&study);
+        assert!(!row.saturated, "{load}: {} {}", row.simulated_ns, row.workload_ns);
+    }
 }
 
 #[test]

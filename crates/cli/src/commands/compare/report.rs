@@ -348,7 +348,8 @@ fn explain(args: &Args, outcome: &Outcome) -> Vec<String> {
         let which = if late.len() == rows.len() { "all rows".into() } else { late.join(", ") };
         lines.push(format!(
             "Saturated: {which}. The drive could not follow the trace's times with 256 requests \
-             under way, so these latencies also say how far it fell behind."
+             under way, and was over 5 % of the trace's length late at its end, so these latencies \
+             also say how far it fell behind."
         ));
     }
     lines.extend(about_states(outcome));
