@@ -3,6 +3,7 @@
 import ast
 import inspect
 import pickle
+import re
 from pathlib import Path
 
 import numpy as np
@@ -154,6 +155,17 @@ def test_pictures_show_what_rows_say(tmp_path):
     lines = hostftl.pictures.latencies(table).get_lines()
     assert len(lines) == 4 and lines[0].get_ydata()[2] == table[0].latency_ns.write.p99 / 1e6
     assert hostftl.pictures.over_time(table[0]).get_ylabel() == "waf"
+
+
+def test_a_cause_has_one_colour_on_the_page_and_in_pictures():
+    pictures, crates = hostftl.pictures, Path(__file__).parents[2]
+    style = (crates / "report" / "src" / "style.css").read_text()
+    light = re.findall(r"--c\d: (#[0-9a-f]{6});", style)[: len(pictures.COLOURS)]
+    charts = (crates / "cli" / "src" / "commands" / "compare" / "charts.rs").read_text()
+    causes = re.search(r"const CAUSES: \[&str; \d+\] =\s*\[([^]]*)\]", charts).group(1)
+    assert pictures.COLOURS == dict(zip(re.findall(r'"([a-z]+)"', causes), light, strict=True))
+    programmed = hostftl.compare(SMALL, "hatl-2g", ["none"])[0].programmed_bytes
+    assert set(pictures.WORDS) == set(programmed)
 
 
 def test_type_stubs_name_what_rows_have():

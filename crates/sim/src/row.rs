@@ -141,9 +141,9 @@ pub struct Row {
     pub series: Vec<Interval>,
     /// Whether every conservation law held; a row without it is never shown.
     pub conserved: bool,
-    /// Whether the trace's own rate was missed: requests had to wait because 256 were under way, and
-    /// the last was answered later than the trace's end by more than 5 % of the trace's length. Never
-    /// so of a workload without a clock.
+    /// Whether the trace's own rate was missed: requests had to wait because 256 were under way,
+    /// and the last was answered later than the trace's end by more than 5 % of the trace's
+    /// length. Never so of a workload without a clock.
     pub saturated: bool,
     /// How long the workload takes by its own clock, in ns; 0 when it has none.
     pub workload_ns: u64,
@@ -174,8 +174,8 @@ fn remarks(cell: &Cell) -> Vec<String> {
     texts
 }
 
-/// Whether a trace of so many ns took so much longer that its rate was missed: a burst at the end is
-/// not that.
+/// Whether a trace of so many ns took so much longer that its rate was missed: a burst at the end
+/// is not that.
 fn is_missed(length: u64, took: u64) -> bool {
     length > 0 && took > length + length / 20
 }

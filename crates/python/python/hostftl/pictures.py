@@ -9,18 +9,30 @@ import numpy as np
 if TYPE_CHECKING:
     from .rows import Row, Table
 
-#: A colour for each cause of a programmed byte; a cause has one in every picture.
+#: What a drive works or programs for, in the words of every picture, and its colour: those of the
+#: page that ``hostftl compare --html`` writes.
 COLOURS = {
-    "host": "#0072b2",
-    "gc": "#d55e00",
-    "drive-gc": "#e69f00",
-    "rmw": "#cc79a7",
-    "map": "#009e73",
-    "pad": "#999999",
-    "parity": "#56b4e9",
-    "journal": "#f0e442",
-    "checkpoint": "#004d40",
-    "list": "#5d3a9b",
+    "read": "#0072b2",
+    "request": "#d55e00",
+    "copyback": "#009e73",
+    "vgc": "#cc79a7",
+    "map": "#56b4e9",
+    "padding": "#e69f00",
+    "parity": "#5b5b5b",
+    "journal": "#b8a800",
+}
+#: The word for each cause of a programmed byte.
+WORDS = {
+    "host": "request",
+    "rmw": "copyback",
+    "drive-gc": "copyback",
+    "gc": "vgc",
+    "map": "map",
+    "checkpoint": "map",
+    "list": "map",
+    "pad": "padding",
+    "parity": "parity",
+    "journal": "journal",
 }
 
 
@@ -44,12 +56,12 @@ def programmed(table: Table, axes: Any = None) -> Any:
     rows = [row for row in table if row["host_write_bytes"] > 0]
     axes = _axes(axes, (8, 1.2 + 0.5 * max(len(rows), 1)))
     left, places = np.zeros(len(rows)), np.arange(len(rows))
-    causes = list(rows[0]["programmed_bytes"]) if rows else []
-    for number, cause in enumerate(causes):
-        values = np.array([row["programmed_bytes"][cause] / row["host_write_bytes"] for row in rows])
+    for word, colour in COLOURS.items():
+        causes = [cause for cause in WORDS if WORDS[cause] == word]
+        programmed = [sum(row["programmed_bytes"][cause] for cause in causes) for row in rows]
+        values = np.array([it / row["host_write_bytes"] for it, row in zip(programmed, rows)])
         if values.any():
-            colour = COLOURS.get(cause, f"C{number}")
-            axes.barh(places, values, left=left, label=cause, color=colour)
+            axes.barh(places, values, left=left, label=word, color=colour)
             left += values
     axes.set_yticks(places, _names(rows))
     axes.invert_yaxis()
