@@ -190,13 +190,16 @@ ftlsim_run() {
 }
 
 libcachesim_run() {
+    local said
     "$hostftl" trace synth "$work/t.csv" --workload \
         "uniform:size=8k,span=$((exported * 8192)),count=$requests" >/dev/null
     # It leaves a file where it runs.
     measured env -C "$work" "$(realpath "$LIBCACHESIM")" "$work/t.csv" csv lru 100000 --ignore-obj-size 1 --num-thread 1 \
         -t "time-col=1,obj-id-col=3,obj-size-col=4,obj-id-is-num=true,has-header=true,delimiter=," \
         >"$work/cachesim.log" 2>&1
-    line libCacheSim "counts hits of a cache of 100,000 pages" 0 "no flash"
+    said=$(grep -oE '[0-9]+ req' "$work/cachesim.log" | tail -n 1 | cut -d ' ' -f 1)
+    line libCacheSim "counts hits of a cache of 100,000 pages" \
+        "$([ -n "$said" ] && echo $((requests - said)) || echo "not counted")" "no flash"
 }
 
 fio_run() {

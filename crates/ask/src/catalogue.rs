@@ -3,7 +3,7 @@
 use hostftl_core::SECTOR;
 use hostftl_drives::DeviceSpec;
 use hostftl_layers::{LayerConfig, LayerKind, Registration};
-use hostftl_sim::Stack;
+use hostftl_sim::{ARRAY, Array, Stack};
 use serde_json::{Value, json};
 
 use crate::usual::memory_of_a_terabyte;
@@ -34,6 +34,27 @@ pub fn layer(kind: LayerKind) -> Value {
         "devices": devices.to_string(),
         "format": format,
         "parameters": parameters,
+    })
+}
+
+/// Every layer, and behind them the array that studies compare them with.
+pub fn layers() -> Vec<Value> {
+    LayerKind::ALL.iter().map(|kind| layer(*kind)).chain([array()]).collect()
+}
+
+/// The array that studies compare layers with, as [`layer`]: no volume is made of it.
+fn array() -> Value {
+    let Array { name, does, pays, devices, limits, parameter: (key, value, default, about) } =
+        ARRAY;
+    json!({
+        "layer": name,
+        "about": does,
+        "pays": pays,
+        "limits": limits,
+        "memory_bytes_per_tb": 0,
+        "devices": devices,
+        "format": 0,
+        "parameters": [{ "key": key, "value": value, "about": about, "default": default }],
     })
 }
 

@@ -1,7 +1,6 @@
 //! What there is to choose from: layers, drives, and what a drive is made of.
 
 use hostftl_drives::DeviceSpec;
-use hostftl_layers::LayerKind;
 use pyo3::prelude::*;
 
 use crate::errors;
@@ -9,7 +8,7 @@ use crate::errors;
 /// The layers with their parameters, as `hostftl layers --json` prints them.
 #[pyfunction]
 pub fn layers() -> String {
-    let all = LayerKind::ALL.iter().map(|kind| hostftl_ask::catalogue::layer(*kind));
+    let all = hostftl_ask::catalogue::layers().into_iter();
     serde_json::Value::Array(all.collect()).to_string()
 }
 

@@ -14,6 +14,33 @@ const RAID5: &str = "raid5";
 const CHUNK: u32 = 128;
 const OPERATIONS: u16 = 256;
 
+/// What the array that others are compared with is, for who lists what there is.
+#[derive(Clone, Copy, Debug)]
+pub struct Array {
+    /// What it is called.
+    pub name: &'static str,
+    /// What it does.
+    pub does: &'static str,
+    /// When it is of use.
+    pub pays: &'static str,
+    /// The devices that it takes.
+    pub devices: &'static str,
+    /// What it can't do.
+    pub limits: &'static str,
+    /// Its parameter: the key, its values, the default, and what it means.
+    pub parameter: (&'static str, &'static str, &'static str, &'static str),
+}
+
+/// See [`Array`].
+pub const ARRAY: Array = Array {
+    name: RAID5,
+    does: "parity in place: a small write reads what it replaces and the parity",
+    pays: "as the row that arrays are compared with; it has no journal, so it is for studies alone",
+    devices: "3 to 16 block devices",
+    limits: "no volume is made of it",
+    parameter: ("chunk", "4k..=1m", "64k", "what lies on a device before the next one's turn"),
+};
+
 /// A layer with its parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LayerChoice {

@@ -42,7 +42,7 @@ mod work;
 mod world;
 
 pub use advice::{Advice, Limit, Limits, Offer, advise};
-pub use choice::LayerChoice;
+pub use choice::{ARRAY, Array, LayerChoice};
 pub use conserve::check as check_laws;
 pub use costs::HostCosts;
 pub use devices::DeviceRow;

@@ -2,6 +2,7 @@
 
 use hostftl_ask::catalogue;
 use hostftl_layers::{LayerConfig, LayerKind, Parameter, Registration};
+use hostftl_sim::{ARRAY, Array};
 
 use crate::console::Console;
 use crate::failure::Failure;
@@ -23,10 +24,13 @@ pub struct Args {
 /// # Errors
 /// When the output can't be written.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
-    let kinds = if args.layers.is_empty() { LayerKind::ALL } else { &args.layers };
+    let all = args.layers.is_empty();
+    let kinds = if all { LayerKind::ALL } else { &args.layers };
     if console.is_json() {
-        return console
-            .value(&kinds.iter().map(|kind| catalogue::layer(*kind)).collect::<Vec<_>>());
+        return console.value(&match all {
+            true => catalogue::layers(),
+            false => kinds.iter().map(|kind| catalogue::layer(*kind)).collect(),
+        });
     }
     for (index, kind) in kinds.iter().enumerate() {
         if index > 0 {
@@ -34,7 +38,20 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         }
         text(*kind, console)?;
     }
-    Ok(())
+    if all { array(console) } else { Ok(()) }
+}
+
+/// The array that studies compare layers with.
+fn array(console: &mut Console) -> Result<(), Failure> {
+    let Array { name, does, pays, devices, limits, parameter: (key, value, default, about) } =
+        ARRAY;
+    console.line("")?;
+    console.line(format!("{name}: {does}"))?;
+    console.line(format!("  on {devices}"))?;
+    console.hanging("  for     ", pays)?;
+    console.hanging("  limits  ", limits)?;
+    console.line(format!("  {key}={value}  [default: {default}]"))?;
+    console.indented("      ", about)
 }
 
 fn text(kind: LayerKind, console: &mut Console) -> Result<(), Failure> {
