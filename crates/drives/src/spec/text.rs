@@ -7,7 +7,7 @@ use hostftl_mqsim::Drive;
 use super::error::DriveError;
 
 /// The drives that every program has built in, by name.
-const BUILT_IN: [(&str, &str); 10] = [
+const BUILT_IN: [(&str, &str); 11] = [
     ("hatl-1g", include_str!("../../../../stacks/drives/hatl-1g.toml")),
     ("hatl-2g", include_str!("../../../../stacks/drives/hatl-2g.toml")),
     ("hatl-32g", include_str!("../../../../stacks/drives/hatl-32g.toml")),
@@ -18,6 +18,7 @@ const BUILT_IN: [(&str, &str); 10] = [
     ("sata-mlc", include_str!("../../../../stacks/drives/sata-mlc.toml")),
     ("slc-1g", include_str!("../../../../stacks/drives/slc-1g.toml")),
     ("tlc", include_str!("../../../../stacks/drives/tlc.toml")),
+    ("tlc-7t", include_str!("../../../../stacks/drives/tlc-7t.toml")),
 ];
 
 /// The devices besides that every program has built in, by name.
