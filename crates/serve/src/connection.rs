@@ -119,7 +119,8 @@ impl Service<'_> {
             writer.spawn_scoped(scope, move || writer::run(channel, shared))?;
             let (port, witness) = (&exported.port, exported.witness.as_deref());
             let (outlet, stopping) = (outlet.clone(), self.stopping);
-            Reader { inlet, port, outlet, stopping, witness, throttle }.run()
+            let export = port.export();
+            Reader { inlet, port, export, outlet, stopping, witness, throttle }.run()
         })
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use hostftl_core::{HostError, SECTOR};
 use hostftl_nbd_proto::flags::{CMD_DF, CMD_FAST_ZERO, CMD_FUA, CMD_NO_HOLE, CMD_REQ_ONE};
 use hostftl_nbd_proto::{Command, Errno, MAX_PAYLOAD, Request};
-use hostftl_volume::front::{Answer, Answers, Buffer, Job, JobOp, Port};
+use hostftl_volume::front::{Answer, Answers, Buffer, Export, Job, JobOp, Port};
 
 use crate::connection::ConnectionError;
 use crate::fault::{Fault, READ_ONLY};
@@ -28,6 +28,8 @@ const LOOK: Duration = Duration::from_millis(50);
 pub(crate) struct Reader<'a> {
     pub(crate) inlet: Inlet<Source<'a>>,
     pub(crate) port: &'a Port,
+    /// The volume as it was when the client came.
+    pub(crate) export: Arc<Export>,
     pub(crate) outlet: Arc<Outlet>,
     pub(crate) stopping: &'a AtomicBool,
     pub(crate) witness: Option<&'a dyn Witness>,
@@ -126,7 +128,7 @@ impl Reader<'_> {
         let (offset, length) = (request.offset, request.length);
         let aligned = offset.is_multiple_of(SECTOR as u64) && length.is_multiple_of(SECTOR as u32);
         let end = offset.checked_add(length.into());
-        let export = self.port.export();
+        let export = &self.export;
         let within = end.is_some_and(|end| end <= export.bytes);
         let fast = request.flags & CMD_FAST_ZERO != 0;
         match request.command {
@@ -156,8 +158,8 @@ impl Reader<'_> {
 
     /// Hands over a read or a write, in parts when it is long.
     fn transfer(&mut self, request: &Request, fua: bool) -> io::Result<()> {
-        let export = self.port.export();
-        let list = || parts(request.offset, request.length, export.max_transfer, export.align);
+        let (most, align) = (self.export.max_transfer, self.export.align);
+        let list = || parts(request.offset, request.length, most, align);
         let read = request.command == Command::Read;
         let one_piece = request.flags & CMD_DF != 0;
         let slot = self.enter(Entry {

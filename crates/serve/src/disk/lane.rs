@@ -26,6 +26,8 @@ const LENGTH_SHIFT: u32 = 16;
 pub(super) struct Lane {
     queue: Queue,
     port: Port,
+    /// The longest read or write in bytes.
+    longest: u64,
     seat: Seat,
     desk: Arc<Desk>,
     witness: Option<Arc<dyn Witness>>,
@@ -55,8 +57,8 @@ impl Lane {
     ) -> io::Result<Self> {
         let queue = Queue::new(node, number, depth, waker.clone())?;
         let (seat, desk, waiting) = (port.seat(), Desk::new(waker), VecDeque::new());
-        let (flying, requests) = (0, 0);
-        Ok(Lane { queue, port, seat, desk, witness, waiting, flying, requests, quit })
+        let (flying, requests, longest) = (0, 0, port.export().max_transfer.into());
+        Ok(Lane { queue, port, longest, seat, desk, witness, waiting, flying, requests, quit })
     }
 
     /// Serves the queue until its device goes away, or the server does; how many requests came.
@@ -96,7 +98,7 @@ impl Lane {
             witness.saw(what, offset, bytes);
         }
         match op {
-            Op::Read | Op::Write if bytes > self.port.export().max_transfer.into() => {
+            Op::Read | Op::Write if bytes > self.longest => {
                 self.queue.answer(tag, -libc::EINVAL);
             }
             Op::Read | Op::Write if !self.waiting.is_empty() => self.waiting.push_back(request),
