@@ -89,8 +89,11 @@ impl World {
     /// # Errors
     /// When a device has left that was told to stay after all.
     pub(crate) fn look_at_stays(&mut self, layer: &AnyLayer) -> Result<(), String> {
+        // A spare may take the place of one that is lost, which leaves then.
+        if self.config.members.spare & !layer.spare_devices() != 0 {
+            self.stays = 0;
+        }
         let left = layer.gone_devices() & self.stays;
-        // A spare may take the place of one that is lost.
         self.stays &= !layer.lost_devices();
         match left {
             0 => Ok(()),

@@ -49,7 +49,7 @@ impl World {
         let Some(journal) = self.swarm.journal.filter(|_| mode == Mode::Open) else { return };
         let mortal = self.swarm.mortal == Some(journal) && self.swarm.faults.dead;
         if mortal && self.dice.chance(150) {
-            self.config.members.missing = 1 << journal;
+            self.config.members.missing |= 1 << journal;
             self.tallies.note(Named::JournalAway);
         }
     }

@@ -151,8 +151,10 @@ impl World {
     /// loss it never is.
     pub(crate) fn is_too_small(&self, kind: Kind, error: HostError) -> bool {
         let changes = matches!(kind, Kind::Write | Kind::Trim | Kind::Zeroes);
-        // What is to leave takes its room along.
-        let shrinks = self.buried != 0 || self.config.members.leaving != 0;
+        // What is to leave takes its room along, and a write that came then may be answered when it
+        // stays after all.
+        let leaves = self.config.members.leaving | self.stays;
+        let shrinks = self.buried != 0 || leaves != 0;
         changes && error == HostError::NoSpace && shrinks
     }
 

@@ -2,9 +2,9 @@
 //! closed and opened again, while clients wait.
 //!
 //! The order is that of [`crate::add`]: the new devices are cleared beside the clients; with the
-//! layer closed their superblocks are written, those of the others, and the volume file. Until a
-//! superblock of the others is written the volume goes on as it was when something is wrong. A cut
-//! later is ended by the same command.
+//! layer closed their superblocks are written, and those of the others; with it open again, the
+//! volume file. Until a superblock of the others is written the volume goes on as it was when
+//! something is wrong. A cut later is ended by the same command.
 
 use std::time::Instant;
 
@@ -14,7 +14,7 @@ use hostftl_format::superblock::Superblock;
 use hostftl_io::{Backing, Device, Driver};
 use hostftl_layers::{AnyLayer, LayerConfig};
 
-use super::{CLOSED, Seats, lock};
+use super::{CLOSED, Seats, UNSAID, lock};
 use crate::add::{AddSpec, Added, added, may_grow, names, record, superblocks, write};
 use crate::config::Config;
 use crate::create::Taken;
@@ -92,7 +92,7 @@ impl Seats {
     /// device, in bytes, and the sectors of data that a device needs.
     fn may_be_closed(&self) -> Result<(Option<u64>, u64), String> {
         let look = |driver: &mut Driver<AnyLayer>, jobs: &mut Jobs| {
-            let said = jobs.said().ok_or("its devices have no superblocks")?;
+            let said = jobs.said().ok_or(UNSAID)?;
             let (devices, lost) = (driver.devices(), driver.layer().lost_devices());
             if driver.is_tapped() {
                 return Err("what it does is being recorded: serve it without --record");

@@ -39,6 +39,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const SETTLES: Duration = Duration::from_secs(2);
 /// How often to look for that.
 const PAUSE: Duration = Duration::from_millis(10);
+/// What is said where superblocks never change.
+const UNSAID: &str = "its devices have no superblocks: the volume is in memory, or only read";
 /// What is said when nothing can be asked any more.
 const CLOSED: &str = "the volume is being closed";
 
@@ -191,8 +193,7 @@ impl Seats {
             let was_lost = lost >> index & 1 == 1;
             jobs.said().map(|newest| Look { index, was_lost, newest, infos, size })
         });
-        let none = "its devices have no superblocks: the volume is in memory, or only read";
-        look.ok_or(CLOSED)?.ok_or_else(|| none.into())
+        look.ok_or(CLOSED)?.ok_or_else(|| UNSAID.into())
     }
 
     /// The layer does without the old device, the others know, and no command to it is under way.
