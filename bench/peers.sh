@@ -32,7 +32,8 @@ PY
 # line NAME WHAT LOST WAF: a line of the table, with the cost of the run before. The rate is of the
 # requests that were served.
 line() {
-    local seconds memory served=$((requests - $3))
+    local seconds memory served=$requests
+    [[ $3 =~ ^-?[0-9]+$ ]] && served=$((requests - $3))
     read -r seconds memory <"$work/cost"
     awk -v s="$seconds" -v r="$served" -v head="$1 | $2" -v tail="$memory MiB | $3 | $4" 'BEGIN {
         printf "| %s | %.1f s | %.3f M/s | %s |\n", head, s, r / (s > 0 ? s : 1) / 1e6, tail }'
@@ -197,7 +198,7 @@ libcachesim_run() {
     measured env -C "$work" "$(realpath "$LIBCACHESIM")" "$work/t.csv" csv lru 100000 --ignore-obj-size 1 --num-thread 1 \
         -t "time-col=1,obj-id-col=3,obj-size-col=4,obj-id-is-num=true,has-header=true,delimiter=," \
         >"$work/cachesim.log" 2>&1
-    said=$(grep -oE '[0-9]+ req' "$work/cachesim.log" | tail -n 1 | cut -d ' ' -f 1)
+    said=$(grep -oE '[0-9]+ req' "$work/cachesim.log" | tail -n 1 | cut -d ' ' -f 1 || true)
     line libCacheSim "counts hits of a cache of 100,000 pages" \
         "$([ -n "$said" ] && echo $((requests - said)) || echo "not counted")" "no flash"
 }

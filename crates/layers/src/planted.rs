@@ -149,8 +149,6 @@ bugs! {
         LackUntold = "lack-untold",
         /// A device leaves although that was called off.
         CancelForgotten = "cancel-forgotten",
-        /// A scrub believes what it reads.
-        ScrubBlind = "scrub-blind",
         /// Log says that one more device may be lost while segments miss chunks.
         ExposedForgotten = "exposed-forgotten",
         /// A chunk is made from all others but the last.

@@ -8,7 +8,6 @@ use hostftl_format::log::{self, Head, Kind, seed};
 use crate::log::buffers::{Buffer, Buffers};
 use crate::log::layout::{At, Layout};
 use crate::log::stripe::Stripe;
-use crate::planted::{Bug, planted};
 
 /// A record that the head lists.
 #[derive(Clone, Copy, Debug)]
@@ -171,7 +170,7 @@ impl Check {
 
     /// Whether the row is not as it should be.
     pub fn is_wrong(&self) -> bool {
-        self.is_wrong && !planted(Bug::ScrubBlind)
+        self.is_wrong
     }
 
     /// Bytes that were read of it.
