@@ -43,7 +43,7 @@ pub fn layers() -> Vec<Value> {
 }
 
 /// The array that studies compare layers with, as [`layer`]: no volume is made of it.
-fn array() -> Value {
+pub fn array() -> Value {
     let Array { name, does, pays, devices, limits, parameter: (key, value, default, about) } =
         ARRAY;
     json!({

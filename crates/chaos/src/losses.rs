@@ -122,11 +122,12 @@ impl World {
 
     /// A root is durable: whoever it lets everybody believe is not fresh any more.
     pub(crate) fn look_at_fresh(&mut self, layer: &AnyLayer, fate: &mut Fate) {
-        let untrusted = layer.fresh_devices();
-        let joined = self.config.members.fresh & !untrusted;
-        self.config.members.fresh &= untrusted;
+        // One that is missing again has not joined: it is still to come, or has left.
+        let others = layer.fresh_devices() | layer.lost_devices() | layer.gone_devices();
+        let joined = self.config.members.fresh & !others;
+        self.config.members.fresh &= !joined;
         let returned = self.config.members.returning & joined;
-        self.config.members.returning &= untrusted;
+        self.config.members.returning &= !joined;
         self.tallies.note_if(joined != 0, Named::Joined);
         // Another victim may have damage that nobody has found yet.
         // What came back may have damage that nobody has found yet: then it stays the victim.
@@ -151,9 +152,8 @@ impl World {
     /// loss it never is.
     pub(crate) fn is_too_small(&self, kind: Kind, error: HostError) -> bool {
         let changes = matches!(kind, Kind::Write | Kind::Trim | Kind::Zeroes);
-        // What is to leave takes its room along, and a write that came then may be answered when it
-        // stays after all.
-        let leaves = self.config.members.leaving | self.stays;
+        // What is to leave takes its room along.
+        let leaves = self.config.members.leaving;
         let shrinks = self.buried != 0 || leaves != 0;
         changes && error == HostError::NoSpace && shrinks
     }

@@ -15,8 +15,23 @@ use crate::units::bytes;
 #[derive(clap::Args)]
 pub struct Args {
     /// Of these layers alone
-    #[arg(value_name = "LAYER", value_parser = hostftl_ask::layer_kind)]
-    layers: Vec<LayerKind>,
+    #[arg(value_name = "LAYER", value_parser = which)]
+    layers: Vec<Which>,
+}
+
+/// What is asked for.
+#[derive(Clone, Copy)]
+enum Which {
+    Layer(LayerKind),
+    /// The array that studies compare layers with.
+    Array,
+}
+
+fn which(name: &str) -> Result<Which, String> {
+    match name == ARRAY.name {
+        true => Ok(Which::Array),
+        false => hostftl_ask::layer_kind(name).map(Which::Layer),
+    }
 }
 
 /// Runs the command.
@@ -24,28 +39,30 @@ pub struct Args {
 /// # Errors
 /// When the output can't be written.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
-    let all = args.layers.is_empty();
-    let kinds = if all { LayerKind::ALL } else { &args.layers };
+    let every = LayerKind::ALL.iter().copied().map(Which::Layer).chain([Which::Array]);
+    let list = if args.layers.is_empty() { every.collect() } else { args.layers.clone() };
     if console.is_json() {
-        return console.value(&match all {
-            true => catalogue::layers(),
-            false => kinds.iter().map(|kind| catalogue::layer(*kind)).collect(),
-        });
+        let value = |which: &Which| match which {
+            Which::Layer(kind) => catalogue::layer(*kind),
+            Which::Array => catalogue::array(),
+        };
+        return console.value(&list.iter().map(value).collect::<Vec<_>>());
     }
-    for (index, kind) in kinds.iter().enumerate() {
+    for (index, which) in list.iter().enumerate() {
         if index > 0 {
             console.line("")?;
         }
-        text(*kind, console)?;
+        match which {
+            Which::Layer(kind) => text(*kind, console)?,
+            Which::Array => array(console)?,
+        }
     }
-    if all { array(console) } else { Ok(()) }
+    Ok(())
 }
 
-/// The array that studies compare layers with.
 fn array(console: &mut Console) -> Result<(), Failure> {
     let Array { name, does, pays, devices, limits, parameter: (key, value, default, about) } =
         ARRAY;
-    console.line("")?;
     console.line(format!("{name}: {does}"))?;
     console.line(format!("  on {devices}"))?;
     console.hanging("  for     ", pays)?;

@@ -236,7 +236,8 @@ impl Array {
     #[inline]
     pub fn most_live(&self) -> Option<u64> {
         let all = self.layout().members | self.devices.membership().all();
-        self.layout().most_live(all & !self.devices.gone() & !self.devices.beyond_parity())
+        let members = all & !self.devices.gone() & !self.devices.beyond_parity();
+        self.layout().most_live(members, self.segments.reserves())
     }
 
     /// Why there is no room: the volume is full, or a device can't read what should be collected.

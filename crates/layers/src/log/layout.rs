@@ -19,7 +19,7 @@ use hostftl_format::log::{GRAIN, MOST_BYTES, room};
 use crate::config::{LayerConfig, PlanError};
 use crate::log::journal::ring::{Ring, split};
 use crate::log::map::size::frames;
-use reserves::Reserves;
+pub use reserves::Reserves;
 pub use spare::ChosenSpare;
 use stack::{Zones, grains, reclaim_unit, zones};
 use tree::Tree;
@@ -78,7 +78,7 @@ pub struct Layout {
     pub blocks: u64,
     /// How large the map is.
     pub tree: Tree,
-    /// Segments that are kept from the host.
+    /// Segments that are kept from the host when the volume is opened.
     pub reserves: Reserves,
     /// Programs are whole multiples of this.
     pub align: u32,
@@ -198,7 +198,7 @@ impl Layout {
         let lengths = parts.map(|parts| whole.div_ceil(parts)).skip_while(|slots| *slots > most);
         for slots in lengths.take_while(|slots| *slots > self.slots.into()) {
             let fitted = self.with_slots(slots as u32).fit(sectors, permille, false);
-            if let Some(fitted) = fitted.ok().filter(|it| it.keeps_spare(permille)) {
+            if let Some(fitted) = fitted.ok().filter(|it| it.reserves.keeps_spare()) {
                 return Ok(fitted);
             }
         }
@@ -207,13 +207,13 @@ impl Layout {
 
     /// Chooses what is exported. There is to be room for images of the map also when devices are
     /// lost, unless the devices are too small for that. What was exported before devices came or
-    /// left `is_fixed`: it stays so, whatever room is left.
+    /// left `is_fixed`: it stays so, whatever room is left. Where rows on the devices that stay
+    /// would leave nothing for data, no device can leave: so the reserve is that of all.
     fn fit(self, sectors: u64, permille: u32, is_fixed: bool) -> Result<Self, PlanError> {
         let width = self.full_width();
-        let least = if self.parity { (width / 3).max(1) } else { width };
         let fit = |least, is_fixed| self.fit_images(sectors, permille, least, is_fixed);
-        let fitted = fit(least, false).or_else(|_| fit(width, false));
-        if is_fixed { fitted.or_else(|_| fit(width, true)) } else { fitted }
+        let fitted = fit(self.least_width(width), false).or_else(|_| fit(width, false));
+        if is_fixed { fitted.or_else(|_| fit(self.made_width(), true)) } else { fitted }
     }
 
     /// The root depends on what is exported, and that on the root: go round until it rests. There
@@ -239,9 +239,8 @@ impl Layout {
             }
             self.segments = segments as u32;
             let spare = (u64::from(self.segments) * u64::from(permille) / 1000) as u32;
-            self.tree.segments = self.image_segments(least);
-            let kept = self.keep(spare);
-            let live = self.segments.saturating_sub(kept.max(spare));
+            self.reserves = self.reserves_for(self.image_segments(least), spare);
+            let live = self.segments.saturating_sub(self.reserves.held);
             if live == 0 && !is_fixed {
                 return Err(too_small);
             }
@@ -255,7 +254,9 @@ impl Layout {
             }
             if self.tree.make_room(pages as u32, self.segments) {
                 self.blocks = blocks;
-                self.reserves.held = if is_fixed { kept } else { kept.max(spare) };
+                if is_fixed {
+                    self.reserves = self.reserves.without_spare();
+                }
                 return Ok(self);
             }
         }

@@ -5,6 +5,7 @@ use hostftl_core::{Answer, Refusal, Verb};
 
 use crate::log::Array;
 use crate::log::devices::Devices;
+use crate::log::layout::{Layout, Reserves};
 use crate::log::segments::Segments;
 
 impl Array {
@@ -59,21 +60,12 @@ impl Array {
         if !refused.is_empty() {
             return Err(Refusal::Because(refused));
         }
-        let width = left.count_ones() - u32::from(devices.layout().parity);
-        if devices.layout().image_segments(width) > devices.layout().tree.segments {
-            return Err(Refusal::Because("rows on those that would be left are too narrow"));
+        let kept = room_on(left, devices.layout(), &self.segments)?;
+        if begin {
+            devices.set_leaving(device, true);
+            self.segments.keep(kept);
         }
-        if Segments::most_in(width, devices.layout(), false) == 0 {
-            return Err(Refusal::Because("those that would be left are too small for any data"));
-        }
-        match self.segments.excess(width, devices.layout(), false) {
-            0 if begin => {
-                devices.set_leaving(device, true);
-                Ok(Answer::Begun)
-            }
-            0 => Ok(Answer::Begun),
-            bytes => Err(Refusal::Full(bytes)),
-        }
+        Ok(Answer::Begun)
     }
 
     /// A device is not used any more, as if it had failed.
@@ -141,6 +133,27 @@ impl Array {
             return Err(Refusal::Because("it has left: nothing lies on it any more"));
         }
         let stays = device < self.layout().devices && self.devices.set_leaving(device, false);
-        Ok(if stays { Answer::Begun } else { Answer::WasSo })
+        if !stays {
+            return Ok(Answer::WasSo);
+        }
+        let stay = self.devices.membership().all() & !self.devices.leaving();
+        if let Some(kept) = self.layout().reserves_on(stay) {
+            self.segments.keep(kept);
+        }
+        Ok(Answer::Begun)
+    }
+}
+
+/// What is kept from the host where rows lie on the devices `left` only, if that leaves room for
+/// all that there is.
+fn room_on(left: u16, layout: &Layout, segments: &Segments) -> Result<Reserves, Refusal> {
+    let width = left.count_ones() - u32::from(layout.parity);
+    let kept = layout.reserves_on(left);
+    let kept = kept.filter(|kept| Segments::most_in(width, kept, layout, false) > 0);
+    let small = Refusal::Because("those that would be left are too small for any data");
+    let kept = kept.ok_or(small)?;
+    match segments.excess(width, &kept, layout, false) {
+        0 => Ok(kept),
+        bytes => Err(Refusal::Full(bytes)),
     }
 }

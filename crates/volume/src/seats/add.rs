@@ -6,6 +6,7 @@
 //! volume file. Until a superblock of the others is written the volume goes on as it was when
 //! something is wrong. A cut later is ended by the same command.
 
+use std::path::Path;
 use std::time::Instant;
 
 use hostftl_core::{DeviceKind, Layer, SECTOR};
@@ -39,6 +40,10 @@ impl Seats {
         if let Some(added) = self.finish(spec, &mut file).map_err(words)? {
             return Ok(added);
         }
+        self.is_of(&file, &spec.path)?;
+        let layer = file
+            .layer_config()
+            .map_err(|why| words(Error::Config { path: spec.path.clone(), why }))?;
         may_grow(&file, &self.layer(), spec)?;
         let new = names(spec, &file).map_err(words)?;
         let (size, smallest) = self.may_be_closed()?;
@@ -52,17 +57,18 @@ impl Seats {
             come.push(device);
             undo.push(one);
         }
+        let first = file.devices.len() as u8;
+        let exported = self.would_export(spec, &come)?;
         if spec.rehearse {
-            return self.would_come(spec, &new, come, notes);
+            return Ok(Added { served: true, ..added(&new, first, exported, notes) });
         }
         come.iter().try_for_each(clear).map_err(words)?;
         file.devices.extend(new.iter().cloned());
         let begun = Instant::now();
-        let change = Change { spec, file: &file, come };
+        let change = Change { spec, devices: &file.devices, layer, come };
         let renewed = self.port.renew(|driver, jobs| self.reopen(change, driver, jobs));
         let exported = renewed.ok_or(CLOSED)??.map_err(words)?;
         undo.into_iter().for_each(|undo| undo.keep());
-        let first = (file.devices.len() - new.len()) as u8;
         let done = Added { served: true, ..added(&new, first, exported, notes) };
         self.tell(&done, begun);
         // The volume has the devices, whatever becomes of its file.
@@ -70,6 +76,19 @@ impl Seats {
             format!("the devices came, but {error}: mend that, and type the same again")
         })?;
         Ok(done)
+    }
+
+    /// Whether a file is still that of the volume that is served: it may have been edited.
+    fn is_of(&self, file: &Config, path: &Path) -> Result<(), String> {
+        let served = self.config();
+        if (file.uuid, &file.devices) == (served.uuid, &served.devices) {
+            return Ok(());
+        }
+        Err(format!(
+            "{} names other devices, or another volume, than what is served: put it right, or \
+             remove it and write it again with `hostftl import`",
+            path.display()
+        ))
     }
 
     /// Writes the volume's file when only that is lacking.
@@ -112,21 +131,15 @@ impl Seats {
         self.port.between(look).ok_or(CLOSED)?.map_err(str::to_owned)
     }
 
-    /// What would come of it.
-    fn would_come(
-        &self,
-        spec: &AddSpec,
-        new: &[String],
-        come: Vec<Device>,
-        notes: Vec<String>,
-    ) -> Result<Added, String> {
+    /// What clients see before and after, in sectors, if the volume can be laid out so.
+    fn would_export(&self, spec: &AddSpec, come: &[Device]) -> Result<(u64, u64), String> {
         let look = self.port.between(|driver, jobs| (infos(driver.devices()), jobs.said()));
         let (others, said) = look.ok_or(CLOSED)?;
         let said = said.ok_or(CLOSED)?;
         let layer = as_members(self.layer(), said.missing, &said);
-        let superblocks = superblocks(&layer, &said, (others, &come), spec.spare);
+        let superblocks = superblocks(&layer, &said, (others, come), spec.spare);
         let after = superblocks.map_err(|error| error.to_string())?[0].exported;
-        Ok(Added { served: true, ..added(new, said.count, (said.exported, after), notes) })
+        Ok((said.exported, after))
     }
 
     /// Closes the layer and opens it with the devices that come, or as it was, and why.
@@ -137,20 +150,19 @@ impl Seats {
         jobs: &mut Jobs,
     ) -> Result<(Driver<AnyLayer>, Seated), Error> {
         let mut rest = renewal::close(driver, jobs)?;
-        let layer = change.file.layer_config().map_err(Error::Failed)?;
         let (mut config, count) = (self.config(), rest.devices.len());
-        let superblocks = self.write_new(&layer, &change, &rest);
+        let superblocks = self.write_new(&change, &rest);
         let seated = match superblocks {
             Ok((before, superblocks)) => {
                 rest.devices.extend(change.come);
                 rest.roster.add(&superblocks.iter().map(record).collect::<Vec<_>>());
                 rest.roster.settle(&rest.devices, Standing::of_lost(rest.lost))?;
-                config.devices.clone_from(&change.file.devices);
+                config.devices.clone_from(change.devices);
                 Ok((before, superblocks[0].exported))
             }
             Err(error) => Err(error),
         };
-        let opened = renewal::open(rest, (&config, layer), (&self.port, &self.live), jobs)?;
+        let opened = renewal::open(rest, (&config, change.layer), (&self.port, &self.live), jobs)?;
         self.show(&opened, &config, count);
         self.port.set_bytes(opened.plan.limits.exported * SECTOR as u64);
         *lock(&self.layer) = opened.layer;
@@ -160,14 +172,9 @@ impl Seats {
 
     /// Writes the superblocks of the devices that come, and how this run ends if it does not end
     /// well. Those superblocks, and what clients see before, in sectors.
-    fn write_new(
-        &self,
-        layer: &LayerConfig,
-        change: &Change,
-        rest: &Rest,
-    ) -> Result<(u64, Vec<Superblock>), Error> {
+    fn write_new(&self, change: &Change, rest: &Rest) -> Result<(u64, Vec<Superblock>), Error> {
         let said = rest.roster.target().ok_or_else(|| Error::Failed(CLOSED.into()))?;
-        let layer = as_members(layer.clone(), rest.lost, &said);
+        let layer = as_members(change.layer.clone(), rest.lost, &said);
         let both = (infos(&rest.devices), &change.come[..]);
         let superblocks = superblocks(&layer, &said, both, change.spec.spare)?;
         write(&change.come, &superblocks)?;
@@ -201,8 +208,10 @@ impl Seats {
 /// Devices that are about to come.
 struct Change<'a> {
     spec: &'a AddSpec,
-    /// The volume's file with them.
-    file: &'a Config,
+    /// The names of all then.
+    devices: &'a Vec<String>,
+    /// The layer as the volume's file says it.
+    layer: LayerConfig,
     come: Vec<Device>,
 }
 

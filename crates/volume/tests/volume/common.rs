@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
 
 use hostftl_core::HostError;
 use hostftl_layers::{LayerConfig, LayerKind};
 use hostftl_volume::front::{Answer, Job, JobOp, Port};
-use hostftl_volume::{CreateSpec, create};
+use hostftl_volume::{CreateSpec, Running, create};
 
 pub const MIB: u64 = 1 << 20;
 
@@ -60,6 +61,18 @@ impl Place {
             label: String::new(),
             force: false,
         }
+    }
+}
+
+/// How long anything may take that happens in the background.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits until something is so of a volume that is served.
+pub fn until(running: &Running, is: impl Fn(&Running) -> bool) {
+    let begun = Instant::now();
+    while !is(running) {
+        assert!(begun.elapsed() < PATIENCE, "{:?}", running.status());
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 

@@ -2,9 +2,8 @@
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::time::{Duration, Instant};
 
-use crate::common::{Client, Place};
+use crate::common::{Client, Place, until};
 use hostftl_volume::front::Port;
 use hostftl_volume::{
     AddSpec, Added, CheckOptions, Config, Error, Running, StartOptions, Verdict, Wish, add,
@@ -39,14 +38,6 @@ fn write(client: &Client, turn: u64) {
 fn verify(client: &Client, turn: u64) {
     for at in 0..BLOCKS {
         assert_eq!(client.read(at * 8192, 4096), content(at, turn), "block {at}");
-    }
-}
-
-fn until(running: &Running, is: impl Fn(&Running) -> bool) {
-    let begun = Instant::now();
-    while !is(running) {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", running.status());
-        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
@@ -199,6 +190,31 @@ fn what_stands_in_the_way_is_named_and_the_volume_goes_on() {
     assert_eq!(fs::read(place.path("v.toml")).unwrap(), before);
     assert_eq!(port.export().bytes, bytes);
     assert!(!running.status().events.contains_key("device-added"));
+    running.stop().unwrap();
+    check(&place);
+}
+
+#[test]
+fn a_volume_file_that_was_edited_ends_nothing() {
+    let place = Place::with_volume("log:parity=yes", 3, 48);
+    let (running, port) = serve(&place);
+    let client = Client::new(port);
+    write(&client, 0);
+    let path = place.path("v.toml");
+    let text = fs::read_to_string(&path).unwrap();
+    let refused = |edited: &str, why: &str| {
+        fs::write(&path, edited).unwrap();
+        let message = put(&place, &["n"]).unwrap_err().to_string();
+        assert!(message.contains(why) && !message.contains('\n'), "{message}");
+        assert!(!place.path("n").exists(), "nothing is left of what did not come");
+    };
+    refused(&text.replace("d2", "d9"), "names other devices, or another volume");
+    refused(&text.replace("parity=yes", "parity=maybe"), "parity");
+    refused("devices = [", "v.toml");
+    fs::write(&path, &text).unwrap();
+    verify(&client, 0);
+    put(&place, &["n"]).unwrap();
+    verify(&client, 0);
     running.stop().unwrap();
     check(&place);
 }

@@ -1,15 +1,12 @@
 //! Devices that leave a volume that is served, or that nobody serves.
 
 use std::fs;
-use std::time::{Duration, Instant};
 
-use crate::common::{Client, Place};
+use crate::common::{Client, Place, until};
 use hostftl_volume::{
     AddSpec, CheckOptions, OpenOptions, Running, StartOptions, Verdict, Wish, add, check_with,
     online, open_with, operate, operate_here, status,
 };
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 fn made(layer: &str, files: usize) -> Place {
     Place::with_volume(layer, files, 40)
@@ -24,14 +21,6 @@ fn serve(place: &Place) -> (Running, Client) {
     let opened = open_with(&place.path("v.toml"), &how).unwrap();
     let (running, port) = opened.start(&StartOptions::default()).unwrap();
     (running, Client::new(port))
-}
-
-fn until(running: &Running, is: impl Fn(&Running) -> bool) {
-    let begun = Instant::now();
-    while !is(running) {
-        assert!(begun.elapsed() < PATIENCE, "{:?}", running.status());
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 fn health(place: &Place) -> Vec<String> {

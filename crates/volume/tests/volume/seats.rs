@@ -3,9 +3,8 @@
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::time::{Duration, Instant};
 
-use crate::common::{Client, Place};
+use crate::common::{Client, Place, until};
 use hostftl_volume::front::Port;
 use hostftl_volume::{
     CheckOptions, Config, Error, OpenOptions, ReplaceSpec, Replaced, Running, StartOptions,
@@ -13,9 +12,6 @@ use hostftl_volume::{
 };
 
 const BLOCKS: u64 = 500;
-/// How long what is waited for may take here.
-const PATIENCE: Duration = Duration::from_secs(60);
-
 fn made(layer: &str, files: usize) -> Place {
     Place::with_volume(layer, files, 48)
 }
@@ -44,14 +40,6 @@ fn write(client: &Client, turn: u64) {
 fn verify(client: &Client, turn: u64) {
     for at in 0..BLOCKS {
         assert_eq!(client.read(at * 8192, 4096), content(at, turn), "block {at}");
-    }
-}
-
-fn until(running: &Running, is: impl Fn(&Running) -> bool) {
-    let begun = Instant::now();
-    while !is(running) {
-        assert!(begun.elapsed() < PATIENCE, "{:?}", running.status());
-        std::thread::sleep(Duration::from_millis(10));
     }
 }
 

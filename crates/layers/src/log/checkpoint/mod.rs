@@ -240,9 +240,8 @@ impl Checkpoint {
     /// have answered, and could with what is empty.
     fn is_starved(&self, with: &Needs) -> bool {
         let (more, coming) = (with.segments.empty(), with.devices.reclaiming());
-        let (free, floor) = (with.segments.free() + coming, self.layout.gc_floor());
-        let most = self.layout.reserves.host + 1;
-        let soon = self.layout.reserves.lead / 4;
+        let (free, kept) = (with.segments.free() + coming, with.segments.reserves());
+        let (floor, most, soon) = (kept.gc_floor(), kept.host + 1, kept.lead / 4);
         // A root takes time, in which the host goes on.
         free < most + soon && more > soon
             || free < most && free + more >= most

@@ -20,7 +20,7 @@ impl Checkpoint {
     /// Begins a checkpoint: first with what has to move.
     pub fn begin_images(&mut self, with: &mut Needs) {
         self.begin();
-        let surplus = with.segments.surplus_map(2 * self.layout.tree.segments);
+        let surplus = with.segments.surplus_map(2 * with.segments.reserves().images());
         let flawed = with.segments.flawed_map();
         let moves = surplus.or(flawed).or_else(|| Self::exposed_map(with));
         match moves.or_else(|| Self::hurt_map(with)) {

@@ -42,7 +42,7 @@ fn live_leaving(segments: &Segments, devices: &Devices) -> u64 {
 /// has; no fewer are enough because some were to leave when it was opened, and stay after all.
 fn fits_in(width: u32, stay: bool, already: bool, segments: &Segments, layout: &Layout) -> bool {
     stay && width >= layout.made_width()
-        || layout.image_segments(width) <= layout.tree.segments
+        || layout.image_segments(width) <= segments.reserves().images()
             && segments.fits(width, layout, already)
 }
 

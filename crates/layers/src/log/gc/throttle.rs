@@ -61,18 +61,18 @@ impl Collection {
     /// Segments above the reserve that are or will be free.
     fn lead_left(&self, segments: &Segments) -> u32 {
         let left = segments.free() + segments.empty();
-        left.saturating_sub(self.layout.reserves.host)
+        left.saturating_sub(segments.reserves().host)
     }
 
     /// Whether free segments are getting few.
     pub fn wants_collection(&self, segments: &Segments) -> bool {
-        self.lead_left(segments) < self.layout.reserves.lead
+        self.lead_left(segments) < segments.reserves().lead
     }
 
     /// Whether collection itself will soon find no free segment: cuts in a row each left one open
     /// that holds little. Then only the victim that is done first helps.
     pub fn is_short(&self, segments: &Segments) -> bool {
-        segments.free() <= self.layout.gc_floor() + 2
+        segments.free() <= segments.reserves().gc_floor() + 2
     }
 
     /// A victim is begun.
@@ -86,7 +86,7 @@ impl Collection {
             true => with.share.over(cx.now(), moved),
             false => self.effort.copied(moved),
         }
-        let (left, lead) = (self.lead_left(with.segments), self.layout.reserves.lead);
+        let (left, lead) = (self.lead_left(with.segments), with.segments.reserves().lead);
         self.pace.pay(self.slots_over(), u64::from(512 * left.min(lead) / lead));
     }
 

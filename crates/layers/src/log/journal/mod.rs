@@ -245,13 +245,6 @@ impl Journal {
         items.iter().any(|item| item.heir != NO_HEIR && between.contains(&item.replaced))
     }
 
-    /// Whether a row that is sealed now lists an item: nothing that is replayed before the row is
-    /// newer. Rows with the stamps in `open` have no number yet.
-    pub fn lists(&self, item: &Item, open: &[u64]) -> bool {
-        let later = open.contains(&item.heir) && !self.has(item.replaced);
-        item.heir == NO_HEIR || later || planted(Bug::HeirIgnored)
-    }
-
     /// Whether a row's buffers are needed although it is written.
     pub fn holds(&self, index: u8, row: &Row, durable: u64) -> bool {
         let copied = self.making.is_some_and(|making| making.rows >> index & 1 == 1);

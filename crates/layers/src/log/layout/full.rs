@@ -4,15 +4,15 @@
 use hostftl_core::SECTORS_PER_BLOCK;
 use hostftl_format::log::GRAIN;
 
-use super::Layout;
+use super::{Layout, Reserves};
 
 impl Layout {
     /// Grains that may be live on these members; none where all that the host sees has room. Where
     /// devices have left, nothing is spare that collection can do without. There is no bound where
     /// nothing would be left of a volume that is very small: none is removed from such a one, and
     /// what an earlier build made of it is refused only what collection finds no room for.
-    pub fn most_live(&self, members: u16) -> Option<u64> {
-        let held = if members == self.members { self.reserves.held } else { self.kept() };
+    pub fn most_live(&self, members: u16, reserves: &Reserves) -> Option<u64> {
+        let held = if members == self.members { reserves.held } else { reserves.kept() };
         let width = members.count_ones().saturating_sub(u32::from(self.parity));
         let most = self.most_live_in(self.segments.saturating_sub(held), width);
         (0 < most && most < u64::MAX).then_some(most)
@@ -46,13 +46,14 @@ mod tests {
         let devices = alloc::vec![DeviceInfo::block(32 << 11, 8); 4];
         let mut config = LayerConfig::new(LayerKind::Log);
         let plain = Layout::new(&config, &devices).unwrap();
-        assert_eq!(plain.most_live(0b1111), None);
-        let three = plain.most_live(0b1011).expect("a quarter is gone");
+        let most_live = |it: &Layout, members| it.most_live(members, &it.reserves);
+        assert_eq!(most_live(&plain, 0b1111), None);
+        let three = most_live(&plain, 0b1011).expect("a quarter is gone");
         assert!(three < plain.most_live_in(plain.segments, 3).min(plain.blocks * 256));
-        assert!(plain.most_live(0b0011).expect("half is gone") < three);
+        assert!(most_live(&plain, 0b0011).expect("half is gone") < three);
         config.log.logical_size = Some(1 << 30);
         let thin = Layout::new(&config, &devices).unwrap();
-        let most = thin.most_live(0b1111).expect("it exports more than fits");
+        let most = most_live(&thin, 0b1111).expect("it exports more than fits");
         assert!(0 < most && most <= plain.blocks * 256, "it keeps more free for its map");
     }
 }

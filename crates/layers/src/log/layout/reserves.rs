@@ -6,6 +6,8 @@ use crate::policy::CLASSES;
 
 /// Segments that only collection and checkpoints may open, but for those of the map.
 const RESERVE: u32 = 8;
+/// The host's writes and copies.
+const LEAST_CLASSES: u8 = 2;
 /// Segments of the lead at least.
 const LEAST_LEAD: u32 = 4;
 /// Segments that are never full: the open ones of three streams, those of old images, and what
@@ -14,11 +16,19 @@ const SLACK: u32 = 16;
 /// Of zoned devices one segment in so many is kept for those that fail.
 const SPOILED: u32 = 32;
 
-/// See the module text.
+/// See the module text. They depend on how narrow rows may become: [`Layout::reserves_on`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reserves {
+    /// Segments that the user wants to be spare.
+    spare: u32,
+    /// Segments that one image of the whole map takes.
+    images: u32,
+    /// Segments that are kept from the host however little is spare.
+    kept: u32,
     /// Segments that the host's data leaves free.
     pub(super) held: u32,
+    /// Those of `host` that are kept for what only the journal has.
+    to_restore: u32,
     /// Segments that the host may not open.
     pub host: u32,
     /// Segments above that, of which some are missing while anything is collected.
@@ -27,65 +37,129 @@ pub struct Reserves {
     pub classes: u8,
 }
 
-impl Layout {
-    /// Chooses as many classes as what is spare has room for, and their reserve. The segments that
-    /// are kept from the host.
-    pub(super) fn keep(&mut self, spare: u32) -> u32 {
-        self.reserves.lead = (self.segments / 64).clamp(LEAST_LEAD, 64);
-        let opens =
-            |classes: u8| self.max_open == 0 || u32::from(classes) + OPEN_BESIDE <= self.max_open;
-        let mut kept = 0;
-        for classes in [CLASSES as u8, 4, 2].into_iter().filter(|it| opens(*it)) {
-            self.reserves.classes = classes;
-            self.reserves.host =
-                RESERVE + 3 * self.tree.segments + self.more_classes() + self.kept_to_restore();
-            kept = self.kept();
-            if kept <= spare {
-                break;
-            }
-        }
-        kept
+impl Reserves {
+    /// Segments that one image of the whole map takes.
+    pub fn images(&self) -> u32 {
+        self.images
     }
 
     /// Segments that are kept from the host however little is spare.
     pub fn kept(&self) -> u32 {
-        // Rows that a checkpoint seals early must waste less than what collection gains, and a
-        // segment with less than a 64th to gain is not collected.
-        let early = self.segments / (2 * self.slots).min(32);
-        let slack = SLACK + self.reserves.lead - LEAST_LEAD + self.spoiled();
-        self.reserves.host + 2 * self.tree.segments + slack + 2 * self.more_classes() + early
+        self.kept
     }
 
     /// Whether what is kept from the host is no more than the spare.
-    pub(super) fn keeps_spare(mut self, permille: u32) -> bool {
-        let spare = (u64::from(self.segments) * u64::from(permille) / 1000) as u32;
-        self.keep(spare) <= spare
+    pub(super) fn keeps_spare(&self) -> bool {
+        self.kept <= self.spare
+    }
+
+    /// Those of a volume of which nothing has to be spare.
+    pub(super) fn without_spare(self) -> Self {
+        Reserves { held: self.kept, ..self }
+    }
+
+    /// Free segments that collection may not open: those that a checkpoint needs, and once more
+    /// when it was cut off, with a new segment for each stream.
+    pub fn gc_floor(&self) -> u32 {
+        self.restore_floor() + self.to_restore
+    }
+
+    /// Free segments that recovery may not open for what only the journal has: those that its own
+    /// checkpoint needs.
+    pub fn restore_floor(&self) -> u32 {
+        2 * self.images + 3 + self.more_classes()
+    }
+
+    /// Classes beyond the host's writes and copies.
+    fn more_classes(&self) -> u32 {
+        u32::from(self.classes - LEAST_CLASSES)
+    }
+}
+
+impl Layout {
+    /// Those with as many classes as what is spare has room for, where an image of the map takes
+    /// so many segments.
+    pub(super) fn reserves_for(&self, images: u32, spare: u32) -> Reserves {
+        let opens =
+            |classes: u8| self.max_open == 0 || u32::from(classes) + OPEN_BESIDE <= self.max_open;
+        let all = [CLASSES as u8, 4, LEAST_CLASSES].into_iter().filter(|it| opens(*it));
+        let mut reserves = all.map(|classes| self.reserves_of(images, classes, spare));
+        let fits = reserves.find(Reserves::keeps_spare);
+        fits.unwrap_or_else(|| self.reserves_of(images, LEAST_CLASSES, spare))
+    }
+
+    /// Those with so many classes.
+    fn reserves_of(&self, images: u32, classes: u8, spare: u32) -> Reserves {
+        let lead = (self.segments / 64).clamp(LEAST_LEAD, 64);
+        let to_restore =
+            if self.journal.is_some() { segments_for(ROWS as u32, self.slots) } else { 0 };
+        let more_classes = u32::from(classes - LEAST_CLASSES);
+        let host = RESERVE + 3 * images + more_classes + to_restore;
+        // Rows that a checkpoint seals early must waste less than what collection gains, and a
+        // segment with less than a 64th to gain is not collected.
+        let early = self.segments / (2 * self.slots).min(32);
+        let slack = SLACK + lead - LEAST_LEAD + self.spoiled();
+        let kept = host + 2 * images + slack + 2 * more_classes + early;
+        Reserves { spare, images, kept, held: kept.max(spare), to_restore, host, lead, classes }
+    }
+
+    /// Those where rows lie on these devices, with as many classes as there are; `None` where they
+    /// would leave nothing for data.
+    pub fn reserves_on(&self, devices: u16) -> Option<Reserves> {
+        let width = devices.count_ones().saturating_sub(u32::from(self.parity));
+        let Reserves { classes, spare, .. } = self.reserves;
+        let of = |width| self.reserves_of(self.image_segments(width), classes, spare);
+        let widths = [self.least_width(width), width].into_iter().filter(|width| *width > 0);
+        widths.map(of).find(|it| it.held < self.segments)
+    }
+
+    /// The fewest data chunks of a row for which images of the map are to have room, of a volume
+    /// whose full rows have `width`.
+    pub(super) fn least_width(&self, width: u32) -> u32 {
+        if self.parity { (width / 3).max(1) } else { width }
     }
 
     /// Segments that may go out of use before writes find no room.
     pub fn spoiled(&self) -> u32 {
         if self.zoned { self.segments.div_ceil(SPOILED) } else { 0 }
     }
+}
 
-    /// Classes beyond the host's writes and copies.
-    fn more_classes(&self) -> u32 {
-        u32::from(self.reserves.classes) - 2
+#[cfg(test)]
+mod tests {
+    use hostftl_core::{DeviceInfo, SECTORS_PER_BLOCK};
+
+    use super::*;
+    use crate::config::LayerConfig;
+    use crate::kind::LayerKind;
+
+    /// A volume on six devices of so many MiB, and the same when it is opened while those of
+    /// `leaving` are to leave.
+    fn volumes(mib: u64, parity: bool, leaving: u16) -> (Layout, Layout) {
+        let devices = alloc::vec![DeviceInfo::block(mib << 11, 8); 6];
+        let mut config = LayerConfig::new(LayerKind::Log);
+        (config.log.parity, config.log.few_pairs) = (parity, true);
+        let made = Layout::new(&config, &devices).unwrap();
+        (config.members.born, config.members.leaving) = (6, leaving);
+        config.exported = made.blocks * u64::from(SECTORS_PER_BLOCK);
+        (made, Layout::new(&config, &devices).unwrap())
     }
 
-    /// Free segments that collection may not open: those that a checkpoint needs, and once more
-    /// when it was cut off, with a new segment for each stream.
-    pub fn gc_floor(&self) -> u32 {
-        self.restore_floor() + self.kept_to_restore()
+    #[test]
+    fn as_much_is_kept_whether_a_device_is_told_to_leave_before_the_start_or_after_it() {
+        for (mib, parity) in [(16, true), (48, true), (48, false), (400, false)] {
+            let (made, opened) = volumes(mib, parity, 0b1);
+            assert_eq!(made.reserves_on(opened.stay), Some(opened.reserves), "{mib} {parity}");
+            assert_eq!(opened.reserves_on(opened.members), Some(made.reserves), "it stays");
+            assert!(parity || opened.reserves.images > made.reserves.images, "rows are narrower");
+        }
     }
 
-    /// Free segments that recovery may not open for what only the journal has: those that its own
-    /// checkpoint needs.
-    pub fn restore_floor(&self) -> u32 {
-        2 * self.tree.segments + 3 + self.more_classes()
-    }
-
-    /// Segments that are kept for that.
-    fn kept_to_restore(&self) -> u32 {
-        if self.journal.is_some() { segments_for(ROWS as u32, self.slots) } else { 0 }
+    #[test]
+    fn where_too_few_devices_would_stay_as_much_is_kept_as_for_all() {
+        let (made, opened) = volumes(16, false, 0b1_1111);
+        assert_eq!((made.reserves_on(0b10_0000), opened.full_width()), (None, 1));
+        let (Reserves { images, host, .. }, all) = (opened.reserves, made.reserves);
+        assert_eq!((images, host), (all.images, all.host));
     }
 }

@@ -17,8 +17,6 @@ pub struct Tree {
     pub frames: u32,
     /// Whether map pages have few pairs, so that a small volume has many.
     pub few_pairs: bool,
-    /// Segments that one image of the whole map takes.
-    pub segments: u32,
 }
 
 impl Tree {

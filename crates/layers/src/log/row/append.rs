@@ -13,11 +13,11 @@ use crate::log::Array;
 use crate::log::durability::Durability;
 use crate::log::gc::lane::Live;
 use crate::log::journal::ring::segments_for;
-use crate::log::layout::Layout;
+use crate::log::layout::Reserves;
 use crate::log::ops::{Cx, OWN_OPS};
 use crate::log::row::rows::Rows;
 use crate::log::row::streams::COPIES;
-use crate::log::row::{DEAD, Item, NO_HEIR};
+use crate::log::row::{A_TRIM, DEAD, Item, NO_HEIR};
 use crate::planted::{Bug, planted};
 
 /// What wants room.
@@ -43,10 +43,10 @@ pub struct To {
 
 /// Free segments that collection may not open. Those that are kept for what only the journal has
 /// are not needed while it has nothing, but for the rows that the host's segment takes.
-fn copies_floor(layout: &Layout, rows: &Rows, durability: &Durability) -> u32 {
-    let (least, most) = (layout.restore_floor(), layout.gc_floor());
+fn copies_floor(kept: &Reserves, slots: u32, rows: &Rows, durability: &Durability) -> u32 {
+    let (least, most) = (kept.restore_floor(), kept.gc_floor());
     match durability.has_all(durability.host(), rows.unsealed()) {
-        true => most.min(least + segments_for(layout.slots, layout.slots)),
+        true => most.min(least + segments_for(slots, slots)),
         false => most,
     }
 }
@@ -82,7 +82,7 @@ impl Array {
             What::Copy | What::Relief => false,
             What::Repair => true,
         };
-        shared && self.segments.free() < self.layout().reserves.host
+        shared && self.segments.free() < self.segments.reserves().host
     }
 
     /// The row that takes `len` bytes, and where in it. `None` when there is none now.
@@ -90,19 +90,20 @@ impl Array {
         if self.must_wait(to) {
             return None;
         }
-        let (layout, starting) = (*self.layout(), cx.life() == Life::Starting);
+        let (kept, slots) = (*self.segments.reserves(), self.layout().slots);
+        let starting = cx.life() == Life::Starting;
         let floor = |rows: &Rows, durability: &Durability| match to.what {
-            What::Copy if starting => layout.restore_floor(),
-            What::Copy => copies_floor(&layout, rows, durability),
-            What::Relief => layout.gc_floor(),
-            What::Write | What::Repair => layout.reserves.host,
+            What::Copy if starting => kept.restore_floor(),
+            What::Copy => copies_floor(&kept, slots, rows, durability),
+            What::Relief => kept.gc_floor(),
+            What::Write | What::Repair => kept.host,
         };
         let Array { rows, segments, devices, durability, .. } = self;
         rows.take_room((to.stream, floor), len, segments, devices, durability, cx)
     }
 
-    /// What the map pointed at is no longer wanted: row `heir` has what is newer.
-    fn bury(&mut self, old: Place, heir: u64) {
+    /// What the map pointed at is no longer wanted: item `newer` of row `heir` is newer.
+    fn bury(&mut self, old: Place, (heir, newer): (u64, u32)) {
         if old.is_nowhere() || self.journal.is_place(old) {
             return;
         }
@@ -111,7 +112,7 @@ impl Array {
             && self.rows[row].is_unsealed()
             && let Some(item) = self.rows[row].find(chunk, byte)
         {
-            (item.heir, item.replaced) = (heir, replaced);
+            (item.heir, item.newer, item.replaced) = (heir, newer, replaced);
         }
         self.segments.kill(self.layout().segment_of(old.byte()), old);
     }
@@ -129,7 +130,7 @@ impl Array {
         self.segments.add(segment, place);
         let from = from.map(|place| self.layout().segment_of(place.byte()));
         self.segments.aged(segment, from);
-        self.bury(old, stamp);
+        self.bury(old, (stamp, item));
     }
 
     /// A copy is in its row: the map points there, unless it points elsewhere by now.
@@ -156,6 +157,7 @@ impl Array {
             place: Place::from_bits(blocks),
             crc: 0,
             heir: NO_HEIR,
+            newer: 0,
             replaced: 0,
             chunk,
             byte,
@@ -167,7 +169,7 @@ impl Array {
         for block in first..first + blocks {
             if !self.pages.map().place(block).is_nowhere() {
                 let old = self.pages.map_mut().set(block, Place::NOWHERE, 0);
-                self.bury(old, stamp);
+                self.bury(old, (stamp, A_TRIM));
             }
         }
         true
@@ -192,8 +194,8 @@ impl Array {
         let place = self.rows.place_in(row, chunk, byte, len, generation);
         let it = &mut self.rows[row];
         let kind = Kind::Data;
-        let item =
-            it.push(Item { kind, block, place, crc, heir: NO_HEIR, replaced: 0, chunk, byte });
+        let (heir, newer, replaced) = (NO_HEIR, 0, 0);
+        let item = it.push(Item { kind, block, place, crc, heir, newer, replaced, chunk, byte });
         it.placing += 1;
         if to.what != What::Write {
             it.fill.mark_copy(chunk, len);

@@ -27,6 +27,8 @@ use crate::log::stripe::Stripe;
 pub const NO_HEIR: u64 = 0;
 /// Of an item: it was too late when it came.
 pub const DEAD: u64 = u64::MAX;
+/// See [`Item::newer`].
+pub const A_TRIM: u32 = u32::MAX;
 
 /// Where a row is in its cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +71,8 @@ pub struct Item {
     pub crc: u32,
     /// The row (by its stamp) that has a newer version, [`NO_HEIR`], or [`DEAD`].
     pub heir: u64,
+    /// Which of its items that is; [`A_TRIM`] for a trim, of which nothing is newer.
+    pub newer: u32,
     /// When that came, if there is an heir; see [`crate::log::journal::Journal::moment`].
     pub replaced: u64,
     /// The chunk of the row where it begins.

@@ -19,7 +19,7 @@ fn open(sector: u32) -> (Layout, Row) {
 
 fn item(chunk: u8, byte: u32) -> Item {
     let (place, kind) = (Place::NOWHERE, Kind::Data);
-    Item { kind, block: 5, place, crc: 0, heir: NO_HEIR, replaced: 0, chunk, byte }
+    Item { kind, block: 5, place, crc: 0, heir: NO_HEIR, newer: 0, replaced: 0, chunk, byte }
 }
 
 #[test]

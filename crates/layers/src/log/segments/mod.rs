@@ -26,7 +26,7 @@ use hostftl_format::log::{GRAIN, Place};
 
 use crate::policy::{GcPolicy, Separator, Victims};
 
-use crate::log::layout::Layout;
+use crate::log::layout::{Layout, Reserves};
 use crate::log::params::Params;
 use crate::log::row::streams::MAP;
 use crate::planted::{Bug, planted};
@@ -184,6 +184,8 @@ pub struct Segments {
     /// Full segments with the host's data.
     full: Full,
     reuse: Reuse,
+    /// Those of `free` that are kept from the host.
+    reserves: Reserves,
     /// Rows that were opened so far.
     stamp: u64,
 }
@@ -226,6 +228,7 @@ impl Segments {
             }),
             width: layout.full_width() as u8,
             now: BEGIN,
+            reserves: layout.reserves,
             separator: Separator::new(params.separation, layout.reserves.classes),
             total: 0,
             flawed: 0,

@@ -3,7 +3,7 @@
 use hostftl_format::log::GRAIN;
 
 use super::{LEVELS, Segments, State};
-use crate::log::layout::Layout;
+use crate::log::layout::{Layout, Reserves};
 
 impl Segments {
     /// Grains that a segment has room for.
@@ -43,23 +43,35 @@ impl Segments {
         (live * u64::from(LEVELS)).div_ceil(room.into()).min(LEVELS.into()) as u8
     }
 
+    /// How many are kept from the host.
+    pub fn reserves(&self) -> &Reserves {
+        &self.reserves
+    }
+
+    /// So many are kept from the host from now on: devices are to leave, or stay after all.
+    pub fn keep(&mut self, reserves: Reserves) {
+        assert_eq!(reserves.classes, self.reserves.classes, "each class has its stream");
+        self.reserves = reserves;
+        self.reuse.change();
+    }
+
     /// Whether all that is live fits into segments whose rows have so many data chunks, and leaves
     /// what must be kept free; somewhat less does where `already` they are opened so.
     pub fn fits(&self, width: u32, layout: &Layout, already: bool) -> bool {
-        self.excess(width, layout, already) == 0
+        self.excess(width, &self.reserves, layout, already) == 0
     }
 
     /// The bytes of what is live that are too many for that. Where not all that is exported has
     /// room, the ends of chunks count as lost: else collection would go on for ever.
-    pub fn excess(&self, width: u32, layout: &Layout, already: bool) -> u64 {
-        let room = Self::most_in(width, layout, already);
+    pub fn excess(&self, width: u32, kept: &Reserves, layout: &Layout, already: bool) -> u64 {
+        let room = Self::most_in(width, kept, layout, already);
         self.total.saturating_sub(room) * u64::from(GRAIN)
     }
 
     /// The grains that have room then.
-    pub fn most_in(width: u32, layout: &Layout, already: bool) -> u64 {
+    pub fn most_in(width: u32, kept: &Reserves, layout: &Layout, already: bool) -> u64 {
         let margin = if already { 0 } else { 2 + layout.segments / 32 };
-        let may = layout.segments.saturating_sub(layout.kept() + margin);
+        let may = layout.segments.saturating_sub(kept.kept() + margin);
         layout.most_live_in(may, width)
     }
 }

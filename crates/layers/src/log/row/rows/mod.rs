@@ -278,7 +278,8 @@ impl Rows {
                 segments.leave(next.segment);
                 return true;
             }
-            let floor = |rows: &Rows, _: &Durability| rows.layout.gc_floor();
+            let kept = segments.reserves().gc_floor();
+            let floor = |_: &Rows, _: &Durability| kept;
             let mut open = |it: &mut Rows| {
                 it.open(stream, &floor, (&mut *segments, &mut *devices), durability, cx)
             };

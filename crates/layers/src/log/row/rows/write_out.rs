@@ -19,7 +19,7 @@ use crate::log::journal::Journal;
 use crate::log::layout::ROWS;
 use crate::log::ops::{Cx, Op, count_sent, works};
 use crate::log::row::rows::Rows;
-use crate::log::row::{Phase, Row, Stage};
+use crate::log::row::{Item, NO_HEIR, Phase, Row, Stage};
 use crate::log::segments::Segments;
 use crate::log::volume::Volume;
 
@@ -68,7 +68,7 @@ impl Rows {
         let mut buf = self[row].heads.pop().expect("nothing is sealed with it");
         let mut entries = 0;
         for item in &self[row].items {
-            if with.journal.lists(item, &open) {
+            if self.lists(item, &open, with.journal) {
                 let (kind, block, place, crc) = (item.kind, item.block, item.place, item.crc);
                 log::put_entry(&mut buf, entries, &Entry { kind, block, place, crc });
                 entries += 1;
@@ -105,6 +105,24 @@ impl Rows {
         }
         it.heads.push(buf);
         cx.touch(entries as usize);
+        true
+    }
+
+    /// Whether a row that is sealed now lists an item: nothing that is replayed before the row is
+    /// newer. Rows that have no number yet have their stamps in `open`; they may be sealed in any
+    /// order, so each of the versions that came since has to be in one of them.
+    fn lists(&self, item: &Item, open: &[u64; ROWS], journal: &Journal) -> bool {
+        let mut item = item;
+        while item.heir != NO_HEIR {
+            let row = open.iter().position(|stamp| *stamp == item.heir);
+            let Some(row) = row.filter(|_| !journal.has(item.replaced)) else {
+                return planted(Bug::HeirIgnored);
+            };
+            match self.list[row].items.get(item.newer as usize) {
+                Some(newer) => item = newer,
+                None => return true,
+            }
+        }
         true
     }
 
@@ -310,5 +328,39 @@ impl Rows {
     fn is_its_turn(&self, row: u8, with: &mut Sealing, cx: &mut Cx) -> bool {
         let segment = self[row].at.segment;
         self.is_first(row) && with.devices.may_enter(segment, with.segments, cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hostftl_format::log::{Kind, Place};
+
+    use super::*;
+    use crate::log::layout::{At, Layout};
+    use crate::log::row::A_TRIM;
+    use crate::log::stripe::Stripe;
+
+    #[test]
+    fn what_a_sealed_row_replaced_is_not_listed_though_another_version_came_between() {
+        let layout = Layout::example(3);
+        let (mut rows, journal) = (Rows::new(&layout), Journal::new(&layout, 0));
+        let mut open = [0; ROWS];
+        // The version of the second row is newer than that of the first, and a trim of the third
+        // is newer than both.
+        for (row, (heir, newer)) in [(2, 0), (3, A_TRIM), (NO_HEIR, 0)].into_iter().enumerate() {
+            let (at, stamp) = (At { segment: row as u32, slot: 0, sector: 0 }, row as u64 + 1);
+            let it = &mut rows[row as u8];
+            it.open(&layout, (at, Stripe::new(0b111, true)), row as u8, stamp);
+            let (kind, place, replaced) = (Kind::Data, Place::NOWHERE, 1);
+            let (block, crc, chunk, byte) = (5, 0, 0, it.head_pages * 4096);
+            it.push(Item { kind, block, place, crc, heir, newer, replaced, chunk, byte });
+            open[row] = stamp;
+        }
+        let lists = |row: u8, open: &[u64; ROWS]| rows.lists(&rows[row].items[0], open, &journal);
+        assert!((0..3).all(|row| lists(row, &open)), "all are sealed later");
+        open[2] = 0;
+        assert_eq!([0, 1, 2].map(|row| lists(row, &open)), [false, false, true]);
+        (open[1], open[2]) = (0, 3);
+        assert_eq!([0, 1, 2].map(|row| lists(row, &open)), [false, true, true]);
     }
 }
