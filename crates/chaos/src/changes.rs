@@ -70,14 +70,17 @@ impl World {
     /// layer lets it. The superblocks say so at once.
     pub(crate) fn perhaps_remove(&mut self, layer: &mut AnyLayer) {
         let may = self.swarm.live_changes && self.segments.is_none();
-        if !may || !self.dice.chance(150) {
+        // The superblocks would say all of it together.
+        let members = self.config.members;
+        let untold = layer.gone_devices() & !members.gone | members.spare & !layer.spare_devices();
+        if !may || untold != 0 || !self.dice.chance(150) {
             return;
         }
         let device = self.dice.below(self.swarm.devices.into()) as u8;
         if layer.operate(Verb::Remove(device)) != Ok(Answer::Begun) {
             return;
         }
-        self.config.members.leaving |= 1 << device;
+        self.config.members.leaving = layer.leaving_devices();
         self.config.exported = self.plan.limits.exported;
         self.stays &= !(1 << device);
         self.tallies.note(Named::LeavesLive);
