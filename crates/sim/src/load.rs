@@ -1,11 +1,14 @@
 //! Workloads as studies play them: read once, checked, and kept in 16 bytes a request, 17 when it
-//! says how well the data compresses.
+//! says how well the data compresses. A flat trace costs nothing to read again: it stays in the
+//! page cache, where all processes of a machine share it.
 //!
 //! Invariants
 //! - What is played is what was read first, whether it was kept or is read again.
 //! - A kept workload has requests to device 0 only; another is refused before it is played.
 
-use hostftl_trace::{Compressibility, Grain, Notes, Op, Record, Source, Stream, TraceError};
+use hostftl_trace::{
+    Compressibility, Format, Grain, Notes, Op, Record, Source, Stream, TraceError,
+};
 
 /// Bits of a kept request that are its length in sectors; all ones stand for a place in `wide`.
 const LENGTH_BITS: u32 = 24;
@@ -147,11 +150,12 @@ impl Loaded {
         let source = load.source.clone();
         let mut stream = source.open(seed, compact)?;
         let is_file = matches!(source.plain(), Source::File(_));
+        let is_kept = is_file && stream.format() != Some(Format::Flat);
         let mut loaded = Loaded {
             source,
             seed,
             compact,
-            list: is_file.then(|| List::new(stream.has_saved())),
+            list: is_kept.then(|| List::new(stream.has_saved())),
             records: 0,
             end: 0,
             last_dev: 0,
@@ -271,6 +275,7 @@ impl Iterator for Requests<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hostftl_trace::Writer;
     use std::path::PathBuf;
 
     fn load(text: &str, limit: u64) -> Loaded {
@@ -290,6 +295,24 @@ mod tests {
         };
         assert_eq!(records(&kept).len() as u64, kept.records);
         assert_eq!(records(&kept), records(&again));
+    }
+
+    #[test]
+    fn a_flat_trace_takes_no_memory_and_gives_the_same() {
+        let kept = load("mariadb-oltp-head.csv.zst", u64::MAX);
+        let path = std::env::temp_dir().join(format!("hostftl-load-{}.flat", std::process::id()));
+        let mut writer = Writer::create(&path, false).expect("a new file");
+        let records = |loaded: &Loaded| -> Vec<Record> {
+            loaded.open().expect("it opens").map(|record| record.expect("it is good")).collect()
+        };
+        records(&kept).iter().for_each(|record| writer.write(record).expect("room"));
+        writer.finish().expect("it is whole");
+        let load = Load::parse(path.to_str().expect("a plain path")).expect("a trace");
+        let shared = Loaded::new(&load, 1, false, 0, || false).expect("it can be read");
+        assert_eq!((shared.bytes(), shared.again, shared.remarks().len()), (0, false, 0));
+        assert_eq!(records(&shared), records(&kept));
+        assert_eq!(shared.digest_with_times(), kept.digest_with_times());
+        std::fs::remove_file(&path).expect("it is there");
     }
 
     #[test]

@@ -83,7 +83,10 @@ pub enum TraceError {
         why: String,
     },
     /// A file's name does not tell the format to write.
-    #[error("{}: name it .csv, .csv.zst, .hft or .hft.zst, which tells the format", path.display())]
+    #[error(
+        "{}: name it .csv, .hft or .flat, perhaps with .zst behind it, which tells the format",
+        path.display()
+    )]
     Name {
         /// The file.
         path: PathBuf,

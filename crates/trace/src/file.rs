@@ -59,6 +59,12 @@ impl TraceFile {
         }
     }
 
+    /// Whether its requests are taken as they are, once.
+    pub fn is_whole(&self) -> bool {
+        let as_they_are = self.dev.is_none() && self.shift == 0 && self.compress.is_none();
+        as_they_are && self.rounds == 1
+    }
+
     fn set(&mut self, option: &str) -> Result<(), String> {
         let (key, value) = option.split_once('=').unwrap_or((option, ""));
         match key {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::binary::fixed::Fixed;
+use crate::binary::flat;
 use crate::binary::packed;
 use crate::text::fields::Fields;
 use crate::text::{Text, own};
@@ -18,6 +19,8 @@ pub enum Format {
     Own,
     /// This project's binary format.
     Packed,
+    /// This project's format for many readers at once.
+    Flat,
     /// MSR Cambridge.
     Msr,
     /// SPC, as the UMass Financial and WebSearch traces have it.
@@ -42,9 +45,10 @@ pub enum Format {
 
 impl Format {
     /// All of them.
-    pub const ALL: [Format; 12] = [
+    pub const ALL: [Format; 13] = [
         Format::Own,
         Format::Packed,
+        Format::Flat,
         Format::Msr,
         Format::Spc,
         Format::DiskSim,
@@ -62,6 +66,7 @@ impl Format {
         match self {
             Format::Own => "csv",
             Format::Packed => "hft",
+            Format::Flat => "flat",
             Format::Msr => "msr",
             Format::Spc => "spc",
             Format::DiskSim => "disksim",
@@ -85,6 +90,9 @@ impl Format {
         let has_text = |byte: &u8| *byte >= b' ' || b"\t\r\n".contains(byte);
         if packed::has_saved(head).is_some() {
             return Some(Format::Packed);
+        }
+        if flat::has_saved(head).is_some() {
+            return Some(Format::Flat);
         }
         if head.iter().take(4096).all(has_text) {
             return text(head);

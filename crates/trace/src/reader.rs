@@ -6,6 +6,7 @@
 //! - after an error nothing more comes.
 
 use crate::binary::fixed::Fixed;
+use crate::binary::flat::{self, Flat};
 use crate::binary::frames::Frames;
 use crate::binary::packed;
 use crate::binary::records::Records;
@@ -43,6 +44,7 @@ enum Body {
     Lines(Lines),
     Records(Records),
     Frames(Frames),
+    Flat(Box<Flat>),
 }
 
 impl Reader {
@@ -68,8 +70,10 @@ impl Reader {
             format.ok_or_else(|| TraceError::Unknown { path: path(), begins: begins() })?;
         let (body, unit) = body(file, format, window.bytes())
             .ok_or_else(|| TraceError::NotThat { path: path(), format })?;
-        if format == Format::Packed {
-            window.consume(packed::HEADER);
+        match format {
+            Format::Packed => window.consume(packed::HEADER),
+            Format::Flat => window.consume(flat::HEADER),
+            _ => {}
         }
         let cursor = Cursor { window, unit: file.time.unwrap_or(unit), line: 0 };
         let notes = Notes::new(cursor.unit, file);
@@ -89,6 +93,7 @@ impl Reader {
         match &self.body {
             Body::Lines(Lines(Text::Own(own))) => own.has_saved(),
             Body::Frames(frames) => frames.has_saved(),
+            Body::Flat(flat) => flat.has_saved(),
             _ => false,
         }
     }
@@ -105,6 +110,7 @@ impl Reader {
                 Body::Lines(lines) => lines.next(&mut self.cursor),
                 Body::Records(records) => records.next(&mut self.cursor),
                 Body::Frames(frames) => frames.next(&mut self.cursor),
+                Body::Flat(flat) => flat.next(&mut self.cursor),
             };
             let found = match found {
                 Ok(Some(found)) => found,
@@ -181,6 +187,10 @@ impl Reader {
                 frames.skip(&mut self.cursor);
                 Ok(())
             }
+            Body::Flat(flat) => {
+                flat.skip(&mut self.cursor);
+                Ok(())
+            }
         }
         .map_err(|source| TraceError::Read { path, line, source })
     }
@@ -201,6 +211,10 @@ fn body(file: &TraceFile, format: Format, head: &[u8]) -> Option<(Body, Unit)> {
     if format == Format::Packed {
         let frames = Frames::new(packed::has_saved(head)?);
         return Some((Body::Frames(frames), Unit::Nanos));
+    }
+    if format == Format::Flat {
+        let flat = Flat::new(flat::has_saved(head)?);
+        return Some((Body::Flat(Box::new(flat)), Unit::Nanos));
     }
     let fixed = match format {
         Format::Oracle => Fixed::Oracle { op: file.op, ids: file.ids },

@@ -7,8 +7,10 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use crc_fast::Digest;
 use hostftl_core::SECTOR;
 
+use crate::binary::flat;
 use crate::binary::packed::{self, Base};
 use crate::error::TraceError;
 use crate::format::Format;
@@ -33,6 +35,8 @@ pub struct Writer {
     base: Base,
     /// Records in the buffer.
     held: u32,
+    /// The checksum of what a flat file has so far.
+    digest: Digest,
     records: u64,
 }
 
@@ -42,7 +46,8 @@ enum Sink {
 }
 
 impl Writer {
-    /// Begins `path`, whose name tells the format: `.csv` or `.hft`, and perhaps `.zst` behind it.
+    /// Begins `path`, whose name tells the format: `.csv`, `.hft` or `.flat`, and perhaps `.zst`
+    /// behind it.
     /// What is known of how well writes compress is written when `has_saved`.
     ///
     /// # Errors
@@ -54,6 +59,8 @@ impl Writer {
             Format::Own
         } else if plain.ends_with(".hft") {
             Format::Packed
+        } else if plain.ends_with(".flat") {
+            Format::Flat
         } else {
             return Err(TraceError::Name { path: path.to_owned() });
         };
@@ -67,6 +74,7 @@ impl Writer {
             buffer: Vec::new(),
             base: Base::new(has_saved),
             held: 0,
+            digest: flat::digest(),
             records: 0,
         };
         writer.begin(plain.len() < name.len()).map_err(|source| writer.failed(source))?;
@@ -94,6 +102,7 @@ impl Writer {
         };
         match self.format {
             Format::Packed => sink.write(&packed::header(self.has_saved))?,
+            Format::Flat => sink.write(&flat::header(self.has_saved))?,
             _ if self.has_saved => sink.write(format!("{HEADER_SAVED}\n").as_bytes())?,
             _ => sink.write(format!("{HEADER_DEV}\n").as_bytes())?,
         }
@@ -113,6 +122,11 @@ impl Writer {
                 self.base.write(record, &mut self.buffer);
                 !Base::fits(self.buffer.len())
             }
+            Format::Flat => {
+                let known = Record { saved: record.saved.filter(|_| self.has_saved), ..*record };
+                self.buffer.extend(flat::pack(&known));
+                self.buffer.len() >= TEXT
+            }
             _ => {
                 line(record, self.has_saved, &mut self.buffer);
                 self.buffer.len() >= TEXT
@@ -125,6 +139,9 @@ impl Writer {
         let sink = self.sink.as_mut().expect("the file is open until it is finished");
         if self.format == Format::Packed && self.held > 0 {
             sink.write(&packed::head(self.held, &self.buffer))?;
+        }
+        if self.format == Format::Flat {
+            self.digest.update(&self.buffer);
         }
         sink.write(&self.buffer)?;
         self.buffer.clear();
@@ -148,6 +165,9 @@ impl Writer {
             let total = self.records.to_le_bytes();
             sink.write(&packed::head(0, &total))?;
             sink.write(&total)?;
+        }
+        if self.format == Format::Flat {
+            sink.write(&flat::last(self.records, self.digest.finalize() as u32))?;
         }
         match sink {
             Sink::Plain(file) => file,

@@ -89,7 +89,7 @@ class Trace:
 
     @classmethod
     def write(cls, path: str | os.PathLike[str], columns: Mapping[str, Any]) -> Trace:
-        """Writes a trace file that must not exist: ``.csv`` or ``.hft``, perhaps with ``.zst``.
+        """Writes a trace file that must not exist: ``.csv``, ``.hft`` or ``.flat``, perhaps with ``.zst``.
 
         Args:
             path: The file.

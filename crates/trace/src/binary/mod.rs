@@ -1,6 +1,7 @@
 //! Formats with records of bytes.
 
 pub mod fixed;
+pub mod flat;
 pub mod frames;
 pub mod packed;
 pub mod records;

@@ -1,17 +1,17 @@
 //! This project's binary format, described byte by byte in `docs/TRACES.md`.
 //!
 //! A header of eight bytes whose last is the version, 2 when writes say how well they compress and
-//! otherwise 1. Then frames of up to 64 KiB: payload bytes u32, records u32, CRC32C of both and of
-//! the payload u32, payload. A frame of no records ends the file, and its payload is the number of
-//! all records; a file without it was cut off. Within a frame every field is a difference to the
-//! record before, and the first to nothing.
+//! otherwise 1 ([`super::flat`] has others). Then frames of up to 64 KiB: payload bytes u32,
+//! records u32, CRC32C of both and of the payload u32, payload. A frame of no records ends the
+//! file, and its payload is the number of all records; a file without it was cut off. Within a
+//! frame every field is a difference to the record before, and the first to nothing.
 
 use crc_fast::{CrcAlgorithm, Digest};
 
 use crate::record::{Op, Record};
 
 /// What a file begins with; the version follows.
-const NAME: [u8; 7] = *b"HFTLTR\x00";
+pub const NAME: [u8; 7] = *b"HFTLTR\x00";
 /// The bytes of the name and the version.
 pub const HEADER: usize = NAME.len() + 1;
 /// The percentage of a write of which nothing is known.

@@ -63,7 +63,7 @@ impl Text {
             Format::Blkparse => Text::Blkparse(Events::new(head)),
             Format::Kernel => Text::Kernel(Events::default()),
             Format::Fio => Text::Fio(Fio::new(head)),
-            Format::Packed | Format::Vscsi | Format::Oracle => return None,
+            Format::Packed | Format::Flat | Format::Vscsi | Format::Oracle => return None,
         })
     }
 

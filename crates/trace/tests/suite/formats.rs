@@ -328,7 +328,7 @@ fn wrong_options_say_what_is_right() {
         let parsed: Result<TraceFile, TraceError> = format!("x.csv:{options}").parse();
         parsed.unwrap_err().to_string()
     };
-    assert!(why("format=mrs").contains("'mrs' is no trace format: use csv, hft, msr"));
+    assert!(why("format=mrs").contains("'mrs' is no trace format: use csv, hft, flat, msr"));
     assert!(why("dev=sda").contains("expected a number, or major:minor"));
     assert!(why("time=min").contains("use s, ms, us, 100ns or ns"));
     assert!(why("shift=100").contains("a multiple of 512"));

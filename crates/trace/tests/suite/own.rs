@@ -1,4 +1,4 @@
-//! Both own formats give back what was written, whatever a record may be.
+//! The own formats give back what was written, whatever a record may be.
 
 use std::path::{Path, PathBuf};
 
@@ -61,7 +61,7 @@ proptest! {
 
     #[test]
     fn every_record_comes_back(records in prop::collection::vec(record(), 1..60)) {
-        for name in ["every.csv", "every.hft"] {
+        for name in ["every.csv", "every.hft", "every.flat"] {
             for has_saved in [true, false] {
                 let path = fresh(name);
                 write(&path, &records, has_saved);
@@ -86,26 +86,34 @@ fn many_records_come_back_compressed_and_damage_is_found() {
             }
         })
         .collect();
-    for name in ["w.csv", "w.csv.zst", "w.hft", "w.hft.zst"] {
+    for name in ["w.csv", "w.csv.zst", "w.hft", "w.hft.zst", "w.flat", "w.flat.zst"] {
         let path = fresh(name);
         write(&path, &records, false);
         assert!(read(&path) == records, "{name}");
         assert!(Writer::create(&path, false).is_err(), "an existing file is kept");
     }
-    let whole = std::fs::read(fresh("w.hft").with_file_name("w.hft.zst")).unwrap();
+    damage_is_found("w.hft.zst", "damaged.hft", "the final frame");
+    damage_is_found("w.flat.zst", "damaged.flat", "the last record");
+}
+
+/// Whoever reads an expanded copy of `whole` that was cut off, or of which a bit was changed, is
+/// told.
+fn damage_is_found(whole: &str, damaged: &str, last: &str) {
+    let path = fresh(damaged);
+    let whole = std::fs::read(path.with_file_name(whole)).unwrap();
     let whole = zstd::decode_all(&whole[..]).unwrap();
     let complaint = |bytes: &[u8]| {
-        let path = fresh("damaged.hft");
         std::fs::write(&path, bytes).unwrap();
         let mut reader = Reader::open(&TraceFile::new(&path)).unwrap();
         reader.find_map(Result::err).expect("the file is damaged").to_string()
     };
     let cut = complaint(&whole[..whole.len() - 20]);
-    assert!(cut.ends_with("expected the final frame, found the end of the file: it was cut off"));
-    for at in (0..whole.len()).step_by(997).filter(|at| *at >= 8) {
+    let expected = format!("expected {last}, found the end of the file: it was cut off");
+    assert!(cut.ends_with(&expected), "{cut}");
+    for at in (0..whole.len()).step_by(9_973).filter(|at| *at >= 8) {
         let mut bytes = whole.clone();
         bytes[at] ^= 0x10;
-        assert!(complaint(&bytes).contains("damaged.hft: record "), "{at}");
+        assert!(complaint(&bytes).contains(&format!("{damaged}: record ")), "{at}");
     }
 }
 
@@ -115,7 +123,7 @@ fn what_compression_saves_stays_with_the_writes() {
     assert_eq!(source.compressibility().map(|it| it.to_string()), Some("20-80%".to_owned()));
     let records: Vec<Record> = source.open(7, false).unwrap().map(Result::unwrap).collect();
     assert!(records.iter().all(|it| it.saved.is_some() == (it.op == Op::Write)));
-    for name in ["saved.csv", "saved.hft"] {
+    for name in ["saved.csv", "saved.hft", "saved.flat"] {
         let path = fresh(name);
         write(&path, &records, true);
         assert_eq!(read(&path), records, "{name}");

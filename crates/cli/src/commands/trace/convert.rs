@@ -11,9 +11,11 @@ use crate::failure::Failure;
 use crate::interrupt;
 use crate::units::counted;
 
-/// Write a trace of any format as CSV or in the compact binary format
+/// Write a trace of any format as CSV, in the compact binary format, or in the flat one
 ///
-/// The name of the new file tells which: .csv or .hft, and .zst behind it compresses.
+/// A flat trace is larger, but nothing of it is decoded: all studies of a machine share it in
+/// the page cache.
+/// The name of the new file tells which: .csv, .hft or .flat, and .zst behind it compresses.
 #[derive(clap::Args)]
 pub struct Args {
     /// A trace, perhaps with options as in FILE:format=msr,dev=0; or a workload, synth:…

@@ -18,7 +18,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Record the requests to a block device, until Ctrl-C or for some seconds; needs root
 ///
 /// Requests are as they leave the kernel for the device: after merging, without their data. The
-/// name of the new file tells its format: .csv or .hft, and .zst behind it compresses.
+/// name of the new file tells its format: .csv, .hft or .flat, and .zst behind it compresses.
 #[derive(clap::Args)]
 pub struct Args {
     /// The device, such as /dev/nvme0n1: a whole disk, no partition

@@ -18,7 +18,7 @@ const TOLERANCE: f64 = 0.10;
 
 /// Write a synthetic trace, of a pattern or like a real volume
 ///
-/// The name of the new file tells the format: .csv or .hft, and .zst behind it compresses.
+/// The name of the new file tells the format: .csv, .hft or .flat, and .zst behind it compresses.
 #[derive(clap::Args)]
 #[command(group(clap::ArgGroup::new("what").required(true)))]
 pub struct Args {
