@@ -108,8 +108,6 @@ pub struct Checkpoint {
     uuid: [u8; 16],
     roots: Roots,
     wanted: bool,
-    /// Devices of which the images say what they lack.
-    joined: u16,
     /// Devices that lack chunks by what the images say that are taken.
     lacking: Option<u16>,
     /// Changes since the images were taken, so that a root can be known to be the last.
@@ -133,7 +131,6 @@ impl Checkpoint {
             weighed: Stir::default(),
             bufs: (0..layout.devices).map(|_| MetaBuf::new(layout.root_pages() as usize)).collect(),
             wanted: false,
-            joined: 0,
             lacking: None,
             begun_at: 0,
         }
@@ -335,14 +332,14 @@ impl Checkpoint {
 
     /// Writes a root to all devices that says something else than the last one, with its images.
     pub fn tell(&mut self, root: Root, with: &mut Needs, cx: &mut Cx) {
-        self.joined = 0;
+        with.devices.list_joining(false);
         self.send(root, with, cx);
     }
 
     /// Writes a root to all devices.
     fn send(&mut self, root: Root, with: &mut Needs, cx: &mut Cx) {
         // A root whose images were taken before a device joined does not say what that lacks.
-        let joined = with.devices.joining() & self.joined;
+        let joined = with.devices.listed();
         let lost = with.devices.lost() & !joined | root.lost & with.journal.bit();
         let of_this_life = root.epoch == with.life;
         let journal = if of_this_life { with.journal.newest() } else { root.journal };

@@ -80,7 +80,7 @@ impl Checkpoint {
     /// The moment that the root will show.
     fn freeze(&mut self, with: &mut Needs) {
         with.segments.reuse_mut().root_begun();
-        self.joined = with.devices.joining();
+        with.devices.list_joining(true);
         self.lacking = Some(with.devices.membership().lacking());
         with.pages.map_mut().freeze();
         // A root must know where each stream will begin.

@@ -76,6 +76,16 @@ impl Devices {
         fresh != 0
     }
 
+    /// Images are begun for a root that tells what those lack that get roots, or tells nothing.
+    pub fn list_joining(&mut self, tells: bool) {
+        self.newcomers.list(tells);
+    }
+
+    /// Those that came and that a root which is written now says are not lost.
+    pub fn listed(&self) -> u16 {
+        self.newcomers.listed()
+    }
+
     /// Another device came in the place of one that is lost. It gets roots from now on, and what it
     /// lacks is made when one is durable that says so.
     ///
@@ -145,7 +155,7 @@ impl Devices {
     pub fn told(&mut self, root: &Root, journal: u16) {
         let set = root.lost & !journal;
         assert_eq!(set & !self.lost, 0, "a root says of lost devices that they are");
-        let joined = self.newcomers.joined(if planted(Bug::JoinedEarly) { 0 } else { set });
+        let joined = self.newcomers.joined(set);
         self.told.lost = set;
         self.lost &= !joined;
         self.enter(joined);
@@ -341,6 +351,7 @@ mod tests {
         assert!(it.may_lose() == 1 && it.join(|_| true) && it.joining() == 0b1000);
         assert!(!it.choose(|_| true) && it.membership().current().members() == 0b0111);
         assert!(it.is_entering() && it.is_widening(), "its room is on its way");
+        it.list_joining(true);
         it.told(&root(0, 0b1000, 0b0111), 0);
         assert_eq!((it.membership().all(), it.known(), it.lost()), (0b1111, 0b1111, 0));
         assert!(!it.choose(|_| true), "a root says still that nothing lies there");
@@ -388,9 +399,30 @@ mod tests {
         assert!(it.takes_roots(2) && it.is_missing_on(3, 2) && it.may_lose() == 0);
         it.told(&root(0b0100, 0, 0b1111), 0);
         assert_eq!(it.lost(), 0b0100, "that root was begun before");
+        it.list_joining(true);
         it.told(&root(0, 0, 0b1111), 0);
         assert_eq!((it.untrusted(), it.lost(), it.exposed()), (0, 0, 1));
         assert!(it.is_missing_on(3, 2), "it is made anew yet");
+    }
+
+    #[test]
+    fn a_root_lets_no_device_join_that_came_since_its_images_were_begun() {
+        let mut it = four(0, 0);
+        it.found(&root(0, 0, 0b1111));
+        it.found_all();
+        it.lose(0b0100);
+        it.told(&root(0b0100, 0, 0b1111), 0);
+        it.replaced(2, true);
+        it.list_joining(true);
+        // It fails again while the root is written that lets it join, and another takes its place.
+        it.stop_joining(2);
+        it.replaced(2, true);
+        assert_eq!(it.listed(), 0);
+        it.told(&root(0, 0, 0b1111), 0);
+        assert_eq!((it.lost(), it.joining(), it.is_told()), (0b0100, 0b0100, false));
+        it.list_joining(true);
+        it.told(&root(0, 0, 0b1111), 0);
+        assert_eq!((it.lost(), it.joining()), (0, 0));
     }
 
     #[test]
@@ -405,6 +437,7 @@ mod tests {
         it.lose(0b0100);
         it.told(&root(0b0100, 0, 0b1111), 0);
         it.returned(2, 15, |segment| segment == 5);
+        it.list_joining(true);
         it.told(&root(0, 0, 0b1111), 0);
         let lacks = [3, 4, 5].map(|segment| it.is_missing_on(segment, 2));
         assert_eq!((it.lost(), lacks), (0, [false, true, true]));

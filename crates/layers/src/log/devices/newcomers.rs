@@ -4,6 +4,10 @@
 //! Invariants
 //! - A device that gets roots is fresh no more.
 //! - Only one that is fresh can have been there before.
+//! - A root lets those join of which its images tell what they lack: not one that came since these
+//!   images were begun, in whatever place.
+
+use crate::planted::{Bug, planted};
 
 /// See the module text. Sets of devices are sets of bits.
 #[derive(Debug)]
@@ -11,6 +15,8 @@ pub struct Newcomers {
     /// Those that hold nothing, and those that get roots already.
     fresh: u16,
     joining: u16,
+    /// Those that get roots and that the images tell of which are taken now, or were last.
+    listed: u16,
     /// Those of which the root did not know: they did not come in the place of others.
     entering: u16,
     /// Those that were there before, and the number of the last row that each has for sure.
@@ -21,7 +27,7 @@ pub struct Newcomers {
 impl Newcomers {
     /// All of them are fresh.
     pub fn new(fresh: u16) -> Self {
-        Newcomers { fresh, joining: 0, entering: 0, returning: 0, has: [0; 16] }
+        Newcomers { fresh, joining: 0, listed: 0, entering: 0, returning: 0, has: [0; 16] }
     }
 
     /// Those of `returning` were there before.
@@ -96,23 +102,37 @@ impl Newcomers {
         fresh
     }
 
+    /// The next root tells of all that get roots now, or of none.
+    pub fn list(&mut self, tells: bool) {
+        self.listed = if tells { self.joining } else { 0 };
+    }
+
+    /// Those that the next root lets join.
+    pub fn listed(&self) -> u16 {
+        self.listed
+    }
+
     /// Of these that are lost none gets roots any more.
     pub fn lose(&mut self, set: u16) {
         self.joining &= !set;
+        self.listed &= !set;
     }
 
     /// One failed again. It, if it was one of them.
     pub fn stop(&mut self, device: u8) -> u16 {
         let came = self.untrusted() & 1 << device;
         self.fresh &= !came;
-        self.joining &= !came;
+        self.lose(came);
         came
     }
 
     /// A durable root says which are still lost; those that have joined.
     pub fn joined(&mut self, lost: u16) -> u16 {
-        let joined = self.joining & !lost;
-        self.joining &= !joined;
+        let joined = match planted(Bug::JoinedEarly) {
+            true => self.joining,
+            false => self.listed & !lost,
+        };
+        self.lose(joined);
         joined
     }
 
