@@ -49,12 +49,22 @@ pub enum Round {
     },
 }
 
+/// A slot that waits to be used again.
+#[derive(Clone, Copy, Debug)]
+struct Retiring {
+    slot: u32,
+    /// Whether it was trimmed, and not replaced.
+    trims: bool,
+    /// The change by which nothing needs it any more.
+    number: u64,
+}
+
 /// See the module text.
 #[derive(Debug)]
 pub struct Journal {
     /// Changes from number `durable` on, and those of the round under way before them.
     records: VecDeque<Record>,
-    retiring: VecDeque<(u32, u64)>,
+    retiring: VecDeque<Retiring>,
     most_retiring: usize,
     promised: u32,
     /// Changes so far.
@@ -84,7 +94,7 @@ impl Journal {
 
     /// Bytes that it takes.
     pub fn memory(slots: u64) -> u64 {
-        let retiring = slots.min(RETIRING as u64) * size_of::<(u32, u64)>() as u64;
+        let retiring = slots.min(RETIRING as u64) * size_of::<Retiring>() as u64;
         retiring + (PENDING * size_of::<Record>()) as u64
     }
 
@@ -149,10 +159,10 @@ impl Journal {
         self.promised -= changes;
     }
 
-    /// The next change replaces a slot.
-    pub fn retire(&mut self, slot: u32) {
+    /// The next change replaces a slot, or trims it.
+    pub fn retire(&mut self, slot: u32, trims: bool) {
         assert!(self.retiring.len() < self.most_retiring, "room for replaced slots was checked");
-        self.retiring.push_back((slot, self.published + 1));
+        self.retiring.push_back(Retiring { slot, trims, number: self.published + 1 });
     }
 
     /// Logical slots lie in these slots now.
@@ -212,10 +222,10 @@ impl Journal {
         self.retiring.len()
     }
 
-    /// The slot that may be used again, if its page is not read.
-    pub fn next_retired(&self, early: bool) -> Option<u32> {
-        let (slot, number) = self.retiring.front()?;
-        (*number <= self.durable || early).then_some(*slot)
+    /// The slot that may be used again, if its page is not read, and whether it was trimmed.
+    pub fn next_retired(&self, early: bool) -> Option<(u32, bool)> {
+        let Retiring { slot, trims, number } = *self.retiring.front()?;
+        (number <= self.durable || early).then_some((slot, trims))
     }
 
     /// It is used again.

@@ -41,6 +41,7 @@ pub struct Layout {
     pub count: u32,
     /// Logical slots.
     pub slots: u32,
+    discards: bool,
 }
 
 impl Layout {
@@ -72,7 +73,8 @@ impl Layout {
                 "scrambler: a page of the device is 1 to 64 slots: set slot to a divisor of it",
             ));
         }
-        Self::cut(spare, device.sectors / u64::from(page), page, slot)
+        let cut = Self::cut(spare, device.sectors / u64::from(page), page, slot)?;
+        Ok(Layout { discards: device.discard, ..cut })
     }
 
     fn cut(spare: u32, total: u64, page: u32, slot: u32) -> Result<Self, PlanError> {
@@ -94,7 +96,13 @@ impl Layout {
         let spare = (count * u64::from(spare) / 1000).max(LEAST_SPARE);
         let slots = (count - spare.min(count - 1)) * u64::from(per_page);
         let (count, slots) = (count as u32, slots as u32);
-        Ok(Layout { page, slot, per_page, area, ring, count, slots })
+        let discards = false;
+        Ok(Layout { page, slot, per_page, area, ring, count, slots, discards })
+    }
+
+    /// Whether the device discards.
+    pub fn discards(&self) -> bool {
+        self.discards
     }
 
     /// What the layer needs and gives.

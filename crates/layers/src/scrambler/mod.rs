@@ -44,12 +44,15 @@ use hint::Hint;
 use journal::Journal;
 use layout::Layout;
 use map::Map;
-use ops::{Cx, OPS, Op};
+use ops::{Cx, OPS, OWN_OPS, Op};
 use pages::Pages;
 use recovery::Recovery;
 use round::Ring;
 use space::Space;
 use write::Writes;
+
+/// Pages that may be discarded at a time.
+const MOST_DISCARDS: u32 = 4;
 
 /// The layer.
 pub type Scrambler = Shell<Engine>;
@@ -127,6 +130,19 @@ impl Engine {
         released > 0
     }
 
+    /// Tells the device of a page of which everything was trimmed.
+    fn pump_discards(&mut self, cx: &mut Cx) -> bool {
+        let may = cx.is_running() && cx.command_room() > OWN_OPS;
+        let pages = self.space.pages_mut();
+        if !may || pages.discarding() >= MOST_DISCARDS {
+            return false;
+        }
+        let Some(page) = pages.discard_next() else { return false };
+        let (lba, sectors) = (self.layout.data_at(page), self.layout.page.into());
+        cx.submit(Op::Discard { page }, Command::Reset { device: 0, lba, sectors });
+        true
+    }
+
     /// A flush of a checkpoint is over; with the first root the volume is open.
     fn root_flushed(&mut self, ok: bool, cx: &mut Cx) {
         let durable = self.checkpoint.flushed(&self.space, &self.layout, ok, cx);
@@ -154,7 +170,7 @@ impl Core for Engine {
         let full = ended == Err(DeviceError::NoSpace) && planted(Bug::NoSpaceIsDone);
         let ok = ended.is_ok() || full;
         if let Err(error) = ended
-            && op != Op::Hint
+            && !matches!(op, Op::Hint | Op::Discard { .. })
             && !full
         {
             cx.counters().device_errors += 1;
@@ -173,6 +189,7 @@ impl Core for Engine {
             Op::RoundFlush => self.ring.flushed(space.journal_mut(), ok),
             Op::Log => self.ring.written(space.journal_mut(), command, ok, cx),
             Op::Hint => self.hint.answered(command, ended, &self.layout, space.pages_mut()),
+            Op::Discard { page } => space.pages_mut().discarded(page),
             Op::Image { buf } => self.checkpoint.image_written(buf, command),
             Op::RootFlush => self.root_flushed(ok, cx),
             Op::Root { copy } => self.checkpoint.root_written(copy, command, cx),
@@ -193,6 +210,7 @@ impl Core for Engine {
             || self.pump_released(cx)
             || self.writes.pump(&mut self.space, &mut self.hint, cx)
             || self.hint.pump(cx)
+            || self.pump_discards(cx)
             || self.pump_round(cx)
             || self.pump_checkpoint(cx)
             || request::answer_durable(&self.space, cx);

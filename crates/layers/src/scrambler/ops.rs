@@ -28,6 +28,8 @@ pub enum Op {
     Log,
     /// What the device collects next.
     Hint,
+    /// A page that holds nothing any more.
+    Discard { page: u32 },
     /// A page of images.
     Image { buf: u8 },
     /// A flush of a checkpoint.

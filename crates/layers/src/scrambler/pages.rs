@@ -4,7 +4,9 @@
 //! - A slot is used when it is mapped, when a write to it is under way, or when what it held last
 //!   may still be the only durable version of something.
 //! - A page is fresh when it was never written: those from `fresh` on. Every other page is in the
-//!   list of its number of used slots, except while it is being written.
+//!   list of its number of used slots, except while it is being written or discarded.
+//! - A page of which the last used slot was trimmed is *emptied* until the device has discarded it.
+//!   Such pages have a list of their own, and are free capacity like others without a used slot.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -42,7 +44,10 @@ pub struct Pages {
     prev: Vec<u32>,
     count: u32,
     fresh: u32,
-    /// Rule 1 holds while more pages than these are fresh.
+    /// Pages in lists that have no used slot, and pages that are being discarded.
+    empty: u32,
+    discarding: u32,
+    /// Rule 1 holds while more pages than these are fresh or empty.
     sufficient: u32,
     /// Rule 2 holds while so many thousandths of the slots in `told` pages are unused.
     enough_permille: u32,
@@ -61,7 +66,7 @@ impl Pages {
     /// Pages that were never written.
     pub fn new(count: u32, per_page: u32, params: &Params) -> Self {
         let sufficient = u64::from(count) * u64::from(params.sufficient_permille) / 1000;
-        let lists = per_page + 1;
+        let lists = per_page + 2;
         let mut links = Vec::with_capacity((count + lists) as usize);
         links.resize(count as usize, NONE);
         links.extend(count..count + lists);
@@ -73,6 +78,8 @@ impl Pages {
             prev: links,
             count,
             fresh: 0,
+            empty: 0,
+            discarding: 0,
             sufficient: sufficient as u32,
             enough_permille: params.enough_permille,
             told: 0,
@@ -100,8 +107,13 @@ impl Pages {
     }
 
     fn link(&mut self, page: u32) {
-        let head = self.count + self.used(page).count_ones();
+        self.link_to(self.used(page).count_ones(), page);
+    }
+
+    fn link_to(&mut self, list: u32, page: u32) {
+        let head = self.count + list;
         let last = self.prev[head as usize];
+        self.empty += u32::from(self.used(page) == 0);
         (self.next[page as usize], self.prev[page as usize]) = (head, last);
         self.next[last as usize] = page;
         self.prev[head as usize] = page;
@@ -109,13 +121,19 @@ impl Pages {
 
     fn unlink(&mut self, page: u32) {
         let (next, prev) = (self.next[page as usize], self.prev[page as usize]);
+        self.empty -= u32::from(self.used(page) == 0);
         self.next[prev as usize] = next;
         self.prev[next as usize] = prev;
         self.next[page as usize] = NONE;
     }
 
-    fn first(&self, used: u32) -> Option<u32> {
-        let head = self.count + used;
+    /// The list of emptied pages, of which the device does not know yet.
+    fn emptied(&self) -> u32 {
+        self.per_page + 1
+    }
+
+    fn first(&self, list: u32) -> Option<u32> {
+        let head = self.count + list;
         Some(self.next[head as usize]).filter(|page| *page != head)
     }
 
@@ -136,8 +154,9 @@ impl Pages {
 
     /// The page to write next, and why; `None` when all that has room is being written.
     pub fn choose(&mut self) -> Option<(u32, Rule)> {
-        if self.count - self.fresh > self.sufficient {
-            return Some((self.take_fresh(), Rule::Fresh));
+        let unwritten = self.count - self.fresh;
+        if unwritten > 0 && unwritten + self.empty > self.sufficient {
+            return Some((self.take_unwritten(), Rule::Fresh));
         }
         if self.has_enough()
             && let Some(at) = self.best_preferred()
@@ -145,17 +164,38 @@ impl Pages {
             return Some((self.preferred.swap_remove(at), Rule::Preferred));
         }
         // No page has fewer used slots than one that was never written.
-        if self.fresh < self.count {
-            return Some((self.take_fresh(), Rule::LeastUsed));
+        if unwritten > 0 {
+            return Some((self.take_unwritten(), Rule::LeastUsed));
         }
-        let least = (0..self.per_page).find_map(|used| self.first(used));
+        let emptied = self.first(self.emptied());
+        let least = emptied.or_else(|| (0..self.per_page).find_map(|used| self.first(used)));
         least.map(|page| (page, Rule::LeastUsed))
     }
 
-    fn take_fresh(&mut self) -> u32 {
+    fn take_unwritten(&mut self) -> u32 {
         self.fresh += 1;
         self.link(self.fresh - 1);
         self.fresh - 1
+    }
+
+    /// The next emptied page, which is discarded now. [`Pages::discarded`] follows.
+    pub fn discard_next(&mut self) -> Option<u32> {
+        let page = self.first(self.emptied())?;
+        self.unlink(page);
+        self.discarding += 1;
+        Some(page)
+    }
+
+    /// A page was discarded, or the device refused.
+    pub fn discarded(&mut self, page: u32) {
+        assert_eq!(self.used(page), 0, "a page that is discarded is not written");
+        self.discarding -= 1;
+        self.link(page);
+    }
+
+    /// Pages that are being discarded.
+    pub fn discarding(&self) -> u32 {
+        self.discarding
     }
 
     /// Whether what the device collects next has room enough for rule 2.
@@ -203,8 +243,8 @@ impl Pages {
         self.link(page);
     }
 
-    /// A slot may be written again.
-    pub fn release(&mut self, slot: u32) {
+    /// A slot may be written again; it was trimmed if `empties`, and the device is to know.
+    pub fn release(&mut self, slot: u32, empties: bool) {
         let (page, bit) = (slot / self.per_page, 1 << (slot % self.per_page));
         assert!(self.used(page) & bit != 0, "a slot is released once");
         let listed = self.is_listed(page);
@@ -213,7 +253,10 @@ impl Pages {
         }
         self.used[page as usize] &= !bit;
         if listed {
-            self.link(page);
+            match empties && self.used(page) == 0 {
+                true => self.link_to(self.emptied(), page),
+                false => self.link(page),
+            }
         }
     }
 
@@ -258,19 +301,24 @@ impl Pages {
         if used != slots {
             return Err("the used slots of pages and the slots in use are not the same");
         }
-        let mut listed = 0;
-        for count in 0..=self.per_page {
-            let head = self.count + count;
+        let (mut listed, mut empty) = (0, 0);
+        for list in 0..=self.emptied() {
+            let head = self.count + list;
+            let count = if list == self.emptied() { 0 } else { list };
             let mut at = self.next[head as usize];
             while at != head {
                 if at >= self.fresh || self.used(at).count_ones() != count {
                     return Err("a page is in the list of another number of used slots");
                 }
                 listed += 1;
+                empty += u32::from(count == 0);
                 at = self.next[at as usize];
             }
         }
-        match listed + writing == self.fresh as usize {
+        if empty != self.empty {
+            return Err("the empty pages and their number are not the same");
+        }
+        match listed + writing + self.discarding as usize == self.fresh as usize {
             true => Ok(()),
             false => Err("a page is in no list and is not being written"),
         }
@@ -303,7 +351,7 @@ mod tests {
         assert_eq!(write(&mut pages, 9), (2, Rule::Preferred, 0b1000));
         assert_eq!(write(&mut pages, 1), (1, Rule::LeastUsed, 0b10));
         assert!(pages.check(8, 0).is_err(), "nine are used");
-        pages.release(1);
+        pages.release(1, false);
         assert_eq!(pages.check(8, 0), Ok(()));
     }
 
@@ -320,6 +368,38 @@ mod tests {
     }
 
     #[test]
+    fn trimmed_pages_are_empty_again_when_the_device_knows() {
+        let mut pages = pages(2, 4, 1000);
+        write(&mut pages, 2);
+        write(&mut pages, 4);
+        pages.release(0, false);
+        assert_eq!(pages.discard_next(), None, "a slot of it is used");
+        pages.release(1, true);
+        assert_eq!((pages.discard_next(), pages.discarding()), (Some(0), 1));
+        assert_eq!((pages.discard_next(), pages.choose()), (None, None), "the other one is full");
+        assert_eq!(pages.check(4, 0), Ok(()));
+        pages.discarded(0);
+        assert_eq!(pages.check(4, 0), Ok(()));
+        assert_eq!(write(&mut pages, 1), (0, Rule::LeastUsed, 0b1));
+        pages.release(0, true);
+        assert_eq!(write(&mut pages, 1), (0, Rule::LeastUsed, 0b1), "the device was not told yet");
+        assert_eq!(pages.discard_next(), None, "it is used");
+        pages.release(0, false);
+        assert_eq!((pages.discard_next(), pages.check(4, 0)), (None, Ok(())), "it was replaced");
+    }
+
+    #[test]
+    fn empty_pages_are_free_capacity_for_rule_1() {
+        let params = Params { sufficient_permille: 500, ..Params::default() };
+        let mut pages = Pages::new(4, 4, &params);
+        assert_eq!(write(&mut pages, 1).1, Rule::Fresh);
+        assert_eq!(write(&mut pages, 4).1, Rule::Fresh, "more than two were left");
+        pages.prefer([1].into_iter());
+        pages.release(0, true);
+        assert_eq!(write(&mut pages, 1), (2, Rule::Fresh, 0b1), "two and an empty one");
+    }
+
+    #[test]
     fn what_is_collected_next_is_left_alone_when_it_has_too_little_room() {
         let params = Params { enough_permille: 250, ..Params::default() };
         let mut pages = Pages::new(3, 4, &params);
@@ -328,7 +408,7 @@ mod tests {
         write(&mut pages, 1);
         pages.prefer([0, 1].into_iter());
         assert_eq!(write(&mut pages, 1).1, Rule::LeastUsed, "one slot in eight");
-        pages.release(4);
+        pages.release(4, false);
         pages.prefer([0, 1].into_iter());
         assert_eq!(write(&mut pages, 1), (0, Rule::Preferred, 0b1000), "one in four");
     }

@@ -18,6 +18,8 @@ const RELEASE_STEP: usize = 1024;
 #[derive(Debug)]
 pub struct Space {
     per_page: u32,
+    /// Whether the device is told of pages that hold nothing any more.
+    discards: bool,
     map: Map,
     pages: Pages,
     journal: Journal,
@@ -42,6 +44,7 @@ impl Space {
         let slots = layout.count * layout.per_page;
         Space {
             per_page: layout.per_page,
+            discards: layout.discards(),
             map: Map::new(layout.slots, slots),
             pages: Pages::new(layout.count, layout.per_page, params),
             journal: Journal::new(slots.into()),
@@ -122,7 +125,7 @@ impl Space {
             let slot = page * self.per_page + first;
             for i in 0..len {
                 if let Some(old) = self.map.point(logical + index + i, Some(slot + i)) {
-                    self.journal.retire(old);
+                    self.journal.retire(old, false);
                 }
             }
             self.journal.publish_write(logical + index, slot, len);
@@ -135,7 +138,7 @@ impl Space {
         let mut any = false;
         for logical in logical..logical + count {
             if let Some(old) = self.map.point(logical, None) {
-                self.journal.retire(old);
+                self.journal.retire(old, true);
                 any = true;
             }
         }
@@ -148,12 +151,12 @@ impl Space {
     pub fn release(&mut self) -> usize {
         let early = planted(Bug::SlotReusedEarly);
         for released in 0..RELEASE_STEP {
-            let Some(slot) = self.journal.next_retired(early) else { return released };
+            let Some((slot, trims)) = self.journal.next_retired(early) else { return released };
             if self.pages.is_read(slot / self.per_page) && !planted(Bug::SlotNotPinned) {
                 return released;
             }
             self.journal.release_next();
-            self.pages.release(slot);
+            self.pages.release(slot, trims && self.discards);
         }
         RELEASE_STEP
     }

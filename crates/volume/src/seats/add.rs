@@ -26,6 +26,7 @@ use crate::open::{as_members, infos};
 use crate::renewal::{self, Opened, Rest};
 use crate::replace::{clear, take_with_room};
 use crate::session::Session;
+use crate::stack::MISSING;
 use crate::status::Status;
 
 impl Seats {
@@ -78,10 +79,18 @@ impl Seats {
         Ok(done)
     }
 
-    /// Whether a file is still that of the volume that is served: it may have been edited.
+    /// Whether a file is still that of the volume that is served: it may have been edited. A device
+    /// that has left, or is lost, may be `missing` there.
     fn is_of(&self, file: &Config, path: &Path) -> Result<(), String> {
-        let served = self.config();
-        if (file.uuid, &file.devices) == (served.uuid, &served.devices) {
+        let look = |driver: &mut Driver<AnyLayer>, _: &mut Jobs| {
+            driver.layer().lost_devices() | driver.layer().gone_devices()
+        };
+        let (served, away) = (self.config(), self.port.between(look).ok_or(CLOSED)?);
+        let mut names = file.devices.iter().zip(&served.devices).enumerate();
+        let same = names.all(|(index, (name, known))| {
+            name == known || name == MISSING && away >> index & 1 == 1
+        });
+        if same && (file.uuid, file.devices.len()) == (served.uuid, served.devices.len()) {
             return Ok(());
         }
         Err(format!(

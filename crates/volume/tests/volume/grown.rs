@@ -208,13 +208,25 @@ fn a_volume_file_that_was_edited_ends_nothing() {
         assert!(message.contains(why) && !message.contains('\n'), "{message}");
         assert!(!place.path("n").exists(), "nothing is left of what did not come");
     };
-    refused(&text.replace("d2", "d9"), "names other devices, or another volume");
+    refused(
+        &text.replace(&place.name("d2"), &place.name("d9")),
+        "names other devices, or another volume",
+    );
+    let missing = text.replace(&place.name("d2"), "missing");
+    refused(&missing, "names other devices, or another volume");
     refused(&text.replace("parity=yes", "parity=maybe"), "parity");
     refused("devices = [", "v.toml");
     fs::write(&path, &text).unwrap();
     verify(&client, 0);
-    put(&place, &["n"]).unwrap();
+    operate(&path, &Wish::Offline("2".into())).unwrap();
+    until(&running, |it| it.status().events.contains_key("degraded"));
+    fs::write(&path, &missing).unwrap();
+    // Until all others say that it is lost, `add` asks for patience.
+    until(&running, |_| match put(&place, &["n"]) {
+        Ok(_) => true,
+        Err(why) => !why.to_string().ends_with("try again"),
+    });
+    assert!(running.status().events.contains_key("device-added"));
     verify(&client, 0);
     running.stop().unwrap();
-    check(&place);
 }
