@@ -57,7 +57,7 @@ one() {
         "$hostftl" "$here/suites" "${KILLS:-}" "${CUTS:-}" "$here/guest.sh" "$here/suites/$name.sh" \
         >"$out/suite"
     echo 0 >"$out/life"
-    boot "$cache" "$out" "$(head_of "$name" seconds)" "${arguments[@]}"
+    MEMORY=$(head_of "$name" memory) boot "$cache" "$out" "$(head_of "$name" seconds)" "${arguments[@]}"
     watch_cuts "$out" &
     over
     code=$?
