@@ -6,9 +6,7 @@
 //! - What is played is what was read first, whether it was kept or is read again.
 //! - A kept workload has requests to device 0 only; another is refused before it is played.
 
-use hostftl_trace::{
-    Compressibility, Format, Grain, Notes, Op, Record, Source, Stream, TraceError,
-};
+use hostftl_trace::{Compressibility, Grain, Notes, Op, Record, Source, Stream, TraceError};
 
 /// Bits of a kept request that are its length in sectors; all ones stand for a place in `wide`.
 const LENGTH_BITS: u32 = 24;
@@ -150,7 +148,7 @@ impl Loaded {
         let source = load.source.clone();
         let mut stream = source.open(seed, compact)?;
         let is_file = matches!(source.plain(), Source::File(_));
-        let is_kept = is_file && stream.format() != Some(Format::Flat);
+        let is_kept = is_file && !stream.is_flat();
         let mut loaded = Loaded {
             source,
             seed,
@@ -312,6 +310,8 @@ mod tests {
         assert_eq!((shared.bytes(), shared.again, shared.remarks().len()), (0, false, 0));
         assert_eq!(records(&shared), records(&kept));
         assert_eq!(shared.digest_with_times(), kept.digest_with_times());
+        let packed = Loaded::new(&load, 1, true, u64::MAX, || false).expect("it can be read");
+        assert!(packed.bytes() > 0 && records(&packed) == records(&kept), "it is packed once");
         std::fs::remove_file(&path).expect("it is there");
     }
 

@@ -31,6 +31,8 @@ const SHOWN: usize = 32;
 pub struct Reader {
     file: TraceFile,
     format: Format,
+    /// Whether the file is not compressed.
+    is_plain: bool,
     cursor: Cursor,
     body: Body,
     notes: Notes,
@@ -54,7 +56,7 @@ impl Reader {
     /// When the file can't be opened or read, or its format is not known.
     pub fn open(file: &TraceFile) -> Result<Self, TraceError> {
         let path = || file.path.clone();
-        let input =
+        let (input, is_plain) =
             input::open(&file.path).map_err(|source| TraceError::Open { path: path(), source })?;
         let mut window = Window::new(input).map_err(|source| TraceError::Read {
             path: path(),
@@ -80,12 +82,27 @@ impl Reader {
         let file = TraceFile { format: Some(format), ..file.clone() };
         let rounds_left = file.rounds - 1;
         let later_ns = 0;
-        Ok(Reader { file, format, cursor, body, notes, rounds_left, later_ns, failed: false })
+        Ok(Reader {
+            file,
+            format,
+            is_plain,
+            cursor,
+            body,
+            notes,
+            rounds_left,
+            later_ns,
+            failed: false,
+        })
     }
 
     /// The format of the file.
     pub fn format(&self) -> Format {
         self.format
+    }
+
+    /// Whether reading it once more costs next to nothing: it is flat, and not compressed.
+    pub fn is_flat(&self) -> bool {
+        self.format == Format::Flat && self.is_plain
     }
 
     /// Whether writes may say how well they compress.

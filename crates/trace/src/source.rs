@@ -179,6 +179,11 @@ impl Stream {
         }
     }
 
+    /// Whether reading it once more costs next to nothing: a flat file that is taken as it is.
+    pub fn is_flat(&self) -> bool {
+        matches!(&self.records, Records::Raw(Raw::File(reader)) if reader.is_flat())
+    }
+
     /// Whether writes may say how well they compress.
     pub fn has_saved(&self) -> bool {
         let in_file = matches!(self.raw(), Raw::File(reader) if reader.has_saved());
