@@ -170,7 +170,7 @@ impl Core for Engine {
         let full = ended == Err(DeviceError::NoSpace) && planted(Bug::NoSpaceIsDone);
         let ok = ended.is_ok() || full;
         if let Err(error) = ended
-            && !matches!(op, Op::Hint | Op::Discard { .. })
+            && op != Op::Hint
             && !full
         {
             cx.counters().device_errors += 1;

@@ -16,7 +16,7 @@ const SLACK: u32 = 16;
 /// Of zoned devices one segment in so many is kept for those that fail.
 const SPOILED: u32 = 32;
 
-/// See the module text. They depend on how narrow rows may become: [`Layout::reserves_on`].
+/// See the module text. Narrower rows need larger reserves: [`Layout::reserves_on`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reserves {
     /// Segments that the user wants to be spare.

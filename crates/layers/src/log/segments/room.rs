@@ -43,12 +43,12 @@ impl Segments {
         (live * u64::from(LEVELS)).div_ceil(room.into()).min(LEVELS.into()) as u8
     }
 
-    /// How many are kept from the host.
+    /// How many free segments are kept from the host.
     pub fn reserves(&self) -> &Reserves {
         &self.reserves
     }
 
-    /// So many are kept from the host from now on: devices are to leave, or stay after all.
+    /// So many free segments are kept from the host from now on: devices are to leave, or stay.
     pub fn keep(&mut self, reserves: Reserves) {
         assert_eq!(reserves.classes, self.reserves.classes, "each class has its stream");
         self.reserves = reserves;
