@@ -119,7 +119,7 @@ impl World {
         if config.members.born == 0 {
             config.members.born = count as u8;
         }
-        let spare = config.log.parity && self.dice.chance(400);
+        let spare = config.log.parity > 0 && self.dice.chance(400);
         if spare {
             config.members.spare |= 1 << count;
         }
@@ -188,6 +188,7 @@ impl World {
         if left == 0 {
             return;
         }
+        self.swarm.second = self.swarm.second.filter(|second| left >> second & 1 == 0);
         self.config.members.gone |= left;
         self.config.members.leaving &= !left;
         self.config.exported = self.plan.limits.exported;

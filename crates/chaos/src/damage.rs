@@ -80,6 +80,9 @@ impl World {
     /// Whether faults may happen to this device.
     pub(crate) fn may_fail(&self, device: u8) -> bool {
         let swarm = &self.swarm;
+        if self.is_second(device) {
+            return self.second_secure;
+        }
         let of_it = swarm.victim.or(swarm.mortal).is_none_or(|victim| victim == device);
         of_it && (self.secure || self.gone)
     }

@@ -77,6 +77,7 @@ events! {
     Degraded "life without a missing device" "",
     Protected "protected without a spare" "",
     SecondLoss "second device lost after that" "",
+    TwoLost "two devices lost at once" "",
     Replaced "lost device replaced" "",
     ReplacedLive "lost device replaced while it was served" "",
     CameBackLive "lost device came back while it was served" "",

@@ -3,6 +3,7 @@
 use hostftl_core::{Cause, Command};
 
 use crate::dice::Dice;
+use crate::second::Dying;
 use crate::world::World;
 
 /// See the module text. Steps and commands to devices are counted from the beginning of the life.
@@ -19,6 +20,8 @@ pub struct Fate {
     hung_once: bool,
     /// The command from which on a device is dead.
     dead_at: u64,
+    /// Which of two devices hang and die.
+    dying: Dying,
     /// Commands to devices so far.
     commands: u64,
 }
@@ -28,7 +31,8 @@ impl Fate {
     pub fn new(calm: bool) -> Self {
         let never = u64::MAX;
         let (cut_at, hang_at, dead_at) = (never, never, never);
-        Fate { calm, cut_at, hang_at, all_hang: false, hung_once: false, dead_at, commands: 0 }
+        let (all_hang, hung_once, dying, commands) = (false, false, Dying::Victim, 0);
+        Fate { calm, cut_at, hang_at, all_hang, hung_once, dead_at, dying, commands }
     }
 
     /// Whether this life has no trouble.
@@ -51,6 +55,7 @@ impl Fate {
         if swarm.faults.dead && dice.chance(often) {
             self.dead_at = 1 + dice.below(within);
         }
+        self.dying = w.choose_dying();
     }
 
     /// Chooses when a life that is ready after so many steps is cut.
@@ -113,6 +118,11 @@ impl Fate {
     /// Whether the time of a device has come, and whether it is now.
     pub fn is_death_due(&self) -> (bool, bool) {
         (self.commands >= self.dead_at, self.commands == self.dead_at)
+    }
+
+    /// Which of two devices hang and die.
+    pub fn dying(&self) -> Dying {
+        self.dying
     }
 
     /// Whether a command hangs now, if its device may.

@@ -86,10 +86,10 @@ impl Flights {
 
     /// Whether commands of devices that must not hang would be as late as those that do, if the
     /// deadline came now.
-    pub fn others_would_be_late(&self, victim: Option<u8>) -> bool {
+    pub fn others_would_be_late(&self, may_be: u16) -> bool {
         let of_others =
-            |flight: &Flight| flight.command.device().is_some_and(|it| Some(it) != victim);
-        victim.is_some() && self.going.iter().any(of_others)
+            |flight: &Flight| flight.command.device().is_some_and(|it| may_be >> it & 1 == 0);
+        may_be != 0 && self.going.iter().any(of_others)
     }
 
     /// Whether a command to a segment comes at a time when it may.

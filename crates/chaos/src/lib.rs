@@ -31,6 +31,7 @@ mod model;
 mod places;
 mod power;
 mod run;
+mod second;
 pub mod still;
 mod swarm;
 mod trace;

@@ -10,6 +10,7 @@ use hostftl_layers::{AnyLayer, Mode};
 use crate::disk::Survival;
 use crate::events::Named;
 use crate::fate::Fate;
+use crate::second::may_lose;
 use crate::workload::Kind;
 use crate::world::World;
 
@@ -55,6 +56,7 @@ impl World {
         members.leaving &= !bit;
         self.buried &= !bit;
         self.gone &= self.swarm.victim != Some(device);
+        self.swarm.second = self.swarm.second.filter(|second| *second != device);
         self.secure = false;
         if self.trace {
             eprintln!("{} device {device} is replaced", self.steps);
@@ -164,7 +166,7 @@ impl World {
         let lost = layer.lost_devices() >> victim & 1 == 1;
         // A zone that failed stays so, also when the layer can't do without its device any more.
         let stays = self.segments.is_some() && self.swarm.faults.bad_segment;
-        if !lost || stays || !may_lose_another(layer) {
+        if !lost || stays || may_lose(layer) == 0 {
             return;
         }
         self.buried |= 1 << victim;
@@ -178,7 +180,7 @@ impl World {
         let Some(victim) = self.swarm.victim.filter(|_| self.swarm.journal.is_none()) else {
             return;
         };
-        if self.swarm.faults.are_of_data_alone() && !self.gone && may_lose_another(layer) {
+        if self.swarm.faults.are_of_data_alone() && !self.gone && may_lose(layer) > 0 {
             self.tallies.note(Named::ScrubThenNext);
             self.choose_next_victim(1 << victim, fate);
         }
@@ -197,7 +199,7 @@ impl World {
 
     /// From now on faults happen to another device, which is not one of `spared`.
     pub(crate) fn choose_next_victim(&mut self, spared: u16, fate: &mut Fate) {
-        let out = self.buried | spared;
+        let out = self.buried | spared | self.swarm.second.map_or(0, |second| 1 << second);
         let left = (0..self.swarm.devices).map(|it| it as u8).filter(|it| out >> it & 1 == 0);
         let left: Vec<_> = left.filter(|it| self.swarm.journal != Some(*it)).collect();
         if left.is_empty() {
@@ -218,14 +220,11 @@ impl World {
     pub(crate) fn look_at_protection(&mut self, layer: &AnyLayer) {
         let changed = (self.buried | self.config.members.fresh) != 0 || !self.secure;
         if changed && !self.gone {
-            self.secure = may_lose_another(layer);
+            self.secure = may_lose(layer) > u32::from(self.swarm.second.is_some());
         }
+        self.second_secure = self.swarm.second.is_some()
+            && if self.gone { self.second_is_secure(layer) } else { self.secure };
     }
-}
-
-/// Whether the layer can do without one more device than it does already.
-fn may_lose_another(layer: &AnyLayer) -> bool {
-    layer.gauges().is_some_and(|gauges| gauges.may_lose > 0)
 }
 
 /// Whether what is on its way may not fit any more into a volume that exports more than fits.

@@ -6,6 +6,7 @@ use hostftl_layers::{Devices, LayerKind, TierPolicy};
 
 use crate::dice::Dice;
 use crate::matrix::{Claim, Claims, Row};
+use crate::second;
 
 /// What keeps the dice of [`Swarm::perhaps_large`] apart from others.
 const LARGE: u64 = 0x6c61_7267_6520_6f6e;
@@ -95,6 +96,8 @@ pub struct Swarm {
     pub devices: u32,
     /// The only device to which faults happen, where a layer can do without one.
     pub victim: Option<u8>,
+    /// Another device to which faults happen at the same time, where a layer can do without two.
+    pub second: Option<u8>,
     /// Sectors of each.
     pub sectors: u64,
     /// Sectors of the fast device of a tier, and which pages come to it.
@@ -110,8 +113,8 @@ pub struct Swarm {
     pub superpage: u32,
     /// Sectors in the devices' map unit.
     pub map_unit: u32,
-    /// Whether a log over several devices has parity, and how it compresses.
-    pub parity: bool,
+    /// Parities of a log over several devices, and how it compresses.
+    pub parity: u8,
     pub compress: Codec,
     /// Whether small flushes follow one another, which stack short rows in a slot of a log.
     pub stacked: bool,
@@ -172,16 +175,17 @@ pub struct Swarm {
 pub struct Stack {
     /// Devices.
     pub devices: u32,
-    /// Whether one of them may be lost.
-    pub parity: bool,
+    /// How many of them may be lost.
+    pub parity: u8,
 }
 
 impl Stack {
     /// The stack of a seed for `layer`.
-    pub fn of(layer: LayerKind, dice: &mut Dice) -> Self {
+    pub fn of(seed: u64, layer: LayerKind, dice: &mut Dice) -> Self {
         let choices = &layer.registration().chaos;
         let devices = dice.pick_of_several(choices.devices);
-        let parity = devices > 1 && dice.chance(choices.parity);
+        let has_parity = devices > 1 && dice.chance(choices.parity);
+        let parity = if has_parity { second::parities(seed, layer, devices) } else { 0 };
         Stack { devices, parity }
     }
 }
@@ -221,7 +225,8 @@ impl Swarm {
             journal: None,
             mortal,
             older: None,
-            victim: parity.then(|| dice.below(devices.into()) as u8),
+            victim: (parity > 0).then(|| dice.below(devices.into()) as u8),
+            second: None,
             sectors: match choices.sectors {
                 Some(sectors) => sectors,
                 None => megabytes * 2048 + dice.below(256) * 8,

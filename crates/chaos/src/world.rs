@@ -13,6 +13,7 @@ use crate::journal;
 use crate::matrix::{Claim, Claims, Row};
 use crate::model::Model;
 use crate::places::Places;
+use crate::second;
 use crate::swarm::{Stack, Swarm};
 use crate::workload::{LONGEST, Workload};
 use crate::zoned;
@@ -69,8 +70,10 @@ pub struct World {
     pub victims: u16,
     /// Devices that were told to stay after all.
     pub stays: u16,
-    /// Whether the layer said last that it can lose the victim.
+    /// Whether the layer said last that it can lose the victim, and the second one.
     pub secure: bool,
+    /// See `secure`.
+    pub second_secure: bool,
     /// Whether the last life stopped as asked, so that the journal is not needed.
     pub clean: bool,
     /// Whether the last life was refused, and the next may be opened: the journal was not there, or
@@ -143,14 +146,15 @@ impl World {
     /// When SEMANTICS.md or the layer's own plan does not admit the run.
     pub fn new(seed: u64, layer: LayerKind, trace: bool) -> Result<Self, String> {
         let mut dice = Dice::new(seed, layer as u64);
-        let stack = Stack::of(layer, &mut dice);
-        let mut claims = Claims::of(layer, stack.parity)?;
+        let stack = Stack::of(seed, layer, &mut dice);
+        let mut claims = Claims::of(layer, stack.parity > 0)?;
         let mut swarm = Swarm::of(layer, stack, &claims, &mut dice);
         swarm.perhaps_large(seed, layer);
         swarm.perhaps_operated(seed, layer);
         let journal = journal::choose(seed, layer, &mut swarm, &mut claims)?;
         copies::choose(seed, layer, &mut swarm, &claims);
         hiccup::choose(seed, &claims, &mut swarm);
+        second::choose(seed, &mut swarm);
         let mut config = configured(layer, &swarm, journal.is_some(), &mut dice);
         config.uuid[..8].copy_from_slice(&seed.to_le_bytes());
         let mut segments = zoned::choose(seed, &config, &swarm, &mut claims);
@@ -191,6 +195,7 @@ impl World {
             victims: 0,
             stays: 0,
             secure: true,
+            second_secure: true,
             clean: false,
             refused_for_now: false,
             copied: Copied::Not,
@@ -218,9 +223,10 @@ impl World {
     /// Blank devices and a volume of zeros.
     pub fn blank(&mut self) {
         (self.buried, self.secure, self.config.members.fresh) = (0, true, 0);
-        (self.config.members.returning, self.stays) = (0, 0);
+        (self.config.members.returning, self.stays, self.second_secure) = (0, 0, true);
         self.begin_as_made();
-        self.victims = self.swarm.victim.map_or(0, |victim| 1 << victim);
+        let now = self.swarm.victim.into_iter().chain(self.swarm.second);
+        self.victims = now.fold(0, |set, it| set | 1 << it);
         self.damaged = false;
         self.gave_up = false;
         self.full = false;
@@ -260,6 +266,7 @@ impl World {
             self.tallies.note(Named::Degraded);
         }
         self.tallies.note_if(returns, Named::Returned);
+        self.miss_second(mode);
     }
 
     /// A fault of kind `row` harmed what is on a device: unless the layer claims to hold under it,

@@ -122,6 +122,7 @@ fn may_break(world: &World, device: u8) -> bool {
     let disks = &world.machine.disks;
     let bad: usize = disks.iter().map(|disk| disk.offline().0).sum();
     let spared = world.swarm.victim.is_some_and(|victim| victim != device);
+    let spared = spared && !world.is_second(device);
     !spared && bad < disks[usize::from(device)].offline().1 / BAD_SHARE
 }
 

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 
 use crate::cause::{Cause, Tally};
 use crate::few::Few;
+use crate::field::Factors;
 use crate::meta::MetaBuf;
 use crate::payload::{View, ViewMut};
 use crate::words::{BLOCK, SECTOR, SECTORS_PER_BLOCK};
@@ -155,8 +156,8 @@ pub enum Command {
     /// Checks and copies `parts` of `from` to `into`, in order, up to the first that has not its
     /// CRC-32C; the verdict has the number of those that were right.
     Move { from: View, into: ViewMut, parts: Vec<Part> },
-    /// `into` becomes the XOR of all of `from`; with `keep` its old content takes part too.
-    Fold { from: Few<View, MAX_PIECES>, into: ViewMut, keep: bool },
+    /// `into` becomes the sum of all of `from` and of what it held, each by its factor.
+    Fold { from: Few<View, MAX_PIECES>, into: ViewMut, factors: Factors },
 }
 
 impl Command {

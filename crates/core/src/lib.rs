@@ -19,6 +19,7 @@ mod counters;
 mod device;
 mod digest;
 mod few;
+pub mod field;
 mod gauges;
 mod layer;
 mod meta;
@@ -37,6 +38,7 @@ pub use counters::Counters;
 pub use device::{DeviceInfo, DeviceKind, Segments};
 pub use digest::StreamDigest;
 pub use few::Few;
+pub use field::Factors;
 pub use gauges::Gauges;
 pub use layer::{
     Ack, Credits, Event, Input, Layer, Limits, MAX_OUTPUTS, MAX_TOUCH, Out, Output, next_cut,

@@ -36,6 +36,8 @@ pub struct Chaos {
     pub devices: &'static [u32],
     /// How often a stack of several devices has parity or a mirror.
     pub parity: u32,
+    /// How often one of three devices or more that has parity has two of it.
+    pub two_parities: u32,
     /// How often it has a journal.
     pub journal: u32,
     /// MiB of each device.
@@ -109,6 +111,7 @@ impl Chaos {
     pub const USUAL: Chaos = Chaos {
         devices: &[1],
         parity: 0,
+        two_parities: 0,
         journal: 0,
         megabytes: &[1, 1, 1, 2, 2, 4, 8],
         sectors: None,

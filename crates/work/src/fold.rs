@@ -1,7 +1,8 @@
-//! Parity: the XOR of ranges, line by line of the caches, so that all that is read comes at about
-//! the same time.
+//! Parity: sums of ranges, each by a factor. Where all factors are 1 that is their XOR, line by
+//! line of the caches, so that all that is read comes at about the same time.
 
-use hostftl_core::MAX_PIECES;
+use hostftl_core::field::double;
+use hostftl_core::{Factors, MAX_PIECES};
 
 use crate::Sources;
 use crate::tools::Tools;
@@ -11,26 +12,51 @@ const STRIP: usize = 4096;
 /// Bytes of a line of the caches.
 const LINE: usize = 64;
 
-/// `into` becomes the XOR of all of `from`, and of what it held if that is kept.
+/// `into` becomes the sum of all of `from` and of what it held, each by its factor.
 ///
 /// # Panics
 /// When a source is shorter or longer than `into`.
-pub fn fold(from: &Sources<'_>, into: &mut [u8], keep: bool, tools: &Tools) {
+pub fn fold(from: &Sources<'_>, into: &mut [u8], factors: Factors, tools: &Tools) {
     let same = from.iter().all(|other| other.len() == into.len());
     assert!(same, "only ranges of one length can be folded");
+    let plain = factors.old <= 1 && factors.new[..from.len()].iter().all(|factor| *factor == 1);
     let mut strip = [0; STRIP];
     for (index, into) in into.chunks_mut(STRIP).enumerate() {
         let at = index * STRIP;
-        if keep {
+        if plain && factors.old == 1 {
             // It is in the caches anyway.
             add(from, at, into);
-        } else {
-            let sum = &mut strip[..into.len()];
-            sum.fill(0);
-            add(from, at, sum);
-            tools.copy(sum, into);
+            continue;
+        }
+        let sum = &mut strip[..into.len()];
+        sum.fill(0);
+        match plain {
+            true => add(from, at, sum),
+            false => add_products(from, factors, (at, into), sum),
+        }
+        tools.copy(sum, into);
+    }
+}
+
+/// The sum of what all sources have from byte `at` on, and of `old`, each by its factor: bit by bit
+/// of the factors, so that the sum is doubled as often as the greatest factor has bits.
+fn add_products(from: &Sources<'_>, factors: Factors, (at, old): (usize, &[u8]), sum: &mut [u8]) {
+    let all = factors.new[..from.len()].iter().fold(factors.old, |all, factor| all | factor);
+    for bit in (0..u8::BITS - all.leading_zeros()).rev() {
+        sum.iter_mut().for_each(|byte| *byte = double(*byte));
+        for (other, factor) in from.iter().zip(factors.new) {
+            if factor >> bit & 1 == 1 {
+                add_one(&other[at..at + sum.len()], sum);
+            }
+        }
+        if factors.old >> bit & 1 == 1 {
+            add_one(old, sum);
         }
     }
+}
+
+fn add_one(from: &[u8], sum: &mut [u8]) {
+    sum.iter_mut().zip(from).for_each(|(byte, other)| *byte ^= other);
 }
 
 /// XORs what all sources have from byte `at` on into `sum`.
@@ -57,7 +83,7 @@ fn add_some<const N: usize>(from: &Sources<'_>, at: usize, sum: &mut [u8]) {
         *place = sum;
     }
     for other in from {
-        rest.iter_mut().zip(&other[whole..]).for_each(|(byte, other)| *byte ^= other);
+        add_one(&other[whole..], rest);
     }
 }
 
@@ -75,10 +101,11 @@ fn xor(from: &[u8; LINE], into: &mut [u8; LINE]) {
 mod tests {
     use super::*;
     use alloc::vec::Vec;
+    use hostftl_core::field::product;
     use proptest::prelude::*;
 
-    fn folded(from: &[&[u8]], into: &mut [u8], keep: bool) {
-        fold(&from.iter().copied().collect(), into, keep, &Tools::default());
+    fn folded(from: &[&[u8]], into: &mut [u8], factors: Factors) {
+        fold(&from.iter().copied().collect(), into, factors, &Tools::default());
     }
 
     proptest! {
@@ -86,9 +113,9 @@ mod tests {
         fn folding_twice_changes_nothing(bytes: Vec<u8>, more: u8) {
             let before: Vec<u8> = bytes.iter().map(|byte| byte.rotate_left(more.into())).collect();
             let mut after = before.clone();
-            folded(&[&bytes, &bytes], &mut after, true);
+            folded(&[&bytes, &bytes], &mut after, Factors::ADD);
             prop_assert_eq!(&after, &before);
-            folded(&[&bytes, &before, &bytes], &mut after, false);
+            folded(&[&bytes, &before, &bytes], &mut after, Factors::SUM);
             prop_assert_eq!(after, before);
         }
 
@@ -96,15 +123,18 @@ mod tests {
         fn each_byte_is_the_sum_of_its_column(
             rows in (0..9000_usize).prop_flat_map(|len| {
                 proptest::collection::vec(proptest::collection::vec(any::<u8>(), len), 1..5)
-            }), keep: bool,
+            }), old in 0..3_u8, any_factors: [u8; MAX_PIECES], plain: bool,
         ) {
-            let (old, rows) = rows.split_first().expect("one at least");
+            let new = if plain { [1; MAX_PIECES] } else { any_factors };
+            let factors = Factors { old: if plain { old & 1 } else { old * 99 }, new };
+            let (first, rows) = rows.split_first().expect("one at least");
             let slices: Vec<&[u8]> = rows.iter().map(|row| &row[..]).collect();
-            let mut into = old.clone();
-            folded(&slices, &mut into, keep);
+            let mut into = first.clone();
+            folded(&slices, &mut into, factors);
             for (at, byte) in into.iter().enumerate() {
-                let first = if keep { old[at] } else { 0 };
-                prop_assert_eq!(*byte, rows.iter().fold(first, |sum, row| sum ^ row[at]));
+                let begin = product(first[at], factors.old);
+                let terms = rows.iter().zip(new).map(|(row, factor)| product(row[at], factor));
+                prop_assert_eq!(*byte, terms.fold(begin, |sum, term| sum ^ term));
             }
         }
     }

@@ -18,7 +18,7 @@ mod fold;
 mod parts;
 mod tools;
 
-use hostftl_core::{Codec, Command, DeviceError, Few, MAX_PIECES, Part, Piece, Verdict};
+use hostftl_core::{Codec, Command, DeviceError, Factors, Few, MAX_PIECES, Part, Piece, Verdict};
 use hostftl_format::page::crc32c;
 
 pub use tools::{Copier, Tools};
@@ -58,8 +58,8 @@ pub enum Job<'a> {
     Move(&'a [Part]),
     /// See [`Command::Fold`].
     Fold {
-        /// Whether the target's old bytes take part.
-        keep: bool,
+        /// How much the target's old bytes and each source take part.
+        factors: Factors,
     },
 }
 
@@ -76,7 +76,7 @@ impl<'a> Job<'a> {
             }
             Command::Digest { seed, .. } => Job::Digest { seed: *seed },
             Command::Move { parts, .. } => Job::Move(parts),
-            Command::Fold { keep, .. } => Job::Fold { keep: *keep },
+            Command::Fold { factors, .. } => Job::Fold { factors: *factors },
             Command::Read { .. }
             | Command::Program { .. }
             | Command::Reset { .. }
@@ -113,7 +113,7 @@ impl<'a> Job<'a> {
             }
             Job::Digest { seed } => return Ok(Verdict { bytes: 0, crc: crc32c(seed, first) }),
             Job::Move(parts) => return Ok(parts::copy(parts, first, into, tools)),
-            Job::Fold { keep } => fold::fold(from, into, keep, tools),
+            Job::Fold { factors } => fold::fold(from, into, factors, tools),
         }
         Ok(Verdict::default())
     }

@@ -42,6 +42,7 @@ impl Life<'_> {
             Event::CheckpointDone => {
                 w.look_at_fresh(&self.layer, &mut self.fate);
                 w.bury(&self.layer, &mut self.fate);
+                w.look_at_second(&self.layer);
                 let stays = w.look_at_stays(&self.layer);
                 w.look_at_leaving(&self.layer, &mut self.fate);
                 w.perhaps_cancel(&mut self.layer);
@@ -79,8 +80,9 @@ impl Life<'_> {
         let missing = self.w.config.members.missing & !self.w.config.members.gone;
         // The superblocks may not know yet who has left.
         let lost = self.layer.lost_devices() | self.layer.gone_devices() & missing;
-        let others =
-            |victim: u8| lost & !(1 << victim | self.w.buried | self.w.config.members.fresh) != 0;
+        let second = self.w.swarm.second.map_or(0, |second| 1 << second);
+        let known = second | self.w.buried | self.w.config.members.fresh;
+        let others = |victim: u8| lost & !(1 << victim | known) != 0;
         if lost & missing != missing || self.w.swarm.victim.is_some_and(others) {
             return Err(format!("missing are {missing:#b}, the layer does without {lost:#b}"));
         }

@@ -159,7 +159,7 @@ impl<'w> Life<'w> {
         self.w.now += self.w.dice.below(1000);
         if self.flights.any_hung()
             && self.w.dice.chance(5)
-            && !self.flights.others_would_be_late(self.w.swarm.victim)
+            && !self.flights.others_would_be_late(self.w.may_be_late())
         {
             self.w.now += self.w.config.deadline;
             // For a layer all that is under way is late now.
@@ -222,10 +222,10 @@ impl<'w> Life<'w> {
 
     fn execute(&mut self, flight: &mut Flight) -> Outcome {
         let device = flight.command.device();
-        if device.is_some_and(|device| self.is_dead(device)) {
+        if let Some(device) = device.filter(|device| self.is_dead(*device)) {
             self.errors.add(Row::DeadDevice, &self.w.claims);
             self.errors.disorder();
-            self.w.victim_is_gone();
+            self.w.is_gone(device);
             return Err(DeviceError::Gone);
         }
         if device.is_some() && flight.is_late() && self.w.dice.chance(500) {
@@ -335,7 +335,7 @@ impl<'w> Life<'w> {
         } else if self.hangs(&command) {
             self.fate.hang();
             self.errors.add(Row::Hang, &self.w.claims);
-            self.w.victim_is_gone();
+            command.device().into_iter().for_each(|device| self.w.is_gone(device));
             hangs = true;
         }
         if hangs {
@@ -352,7 +352,7 @@ impl<'w> Life<'w> {
 
     /// Whether a device is missing, or has died.
     fn is_dead(&self, device: u8) -> bool {
-        let died = self.fate.is_death_due().0 && self.w.may_fail(device);
+        let died = self.fate.is_death_due().0 && self.w.is_dying(device, self.fate.dying());
         let away = self.w.config.members.missing | self.w.buried;
         died && !self.is_made() || away >> device & 1 == 1
     }
@@ -360,7 +360,8 @@ impl<'w> Life<'w> {
     /// Whether this command, which is being submitted, hangs.
     fn hangs(&self, command: &Command) -> bool {
         let due = self.fate.is_hang_due() && !self.is_made();
-        due && command.device().is_some_and(|device| self.w.may_fail(device))
+        let dying = self.fate.dying();
+        due && command.device().is_some_and(|device| self.w.is_dying(device, dying))
     }
 }
 

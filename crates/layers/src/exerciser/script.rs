@@ -3,8 +3,8 @@
 use alloc::vec::Vec;
 
 use hostftl_core::{
-    ALL_ZEROS, BLOCK, Cause, Codec, Command, DeviceError, Event, Few, Gather, HostError, HostOp,
-    MAX_PIECES, Nanos, Out, Output, Page, Part, Payload, Piece, Reply, Request, SECTOR,
+    ALL_ZEROS, BLOCK, Cause, Codec, Command, DeviceError, Event, Factors, Few, Gather, HostError,
+    HostOp, MAX_PIECES, Nanos, Out, Output, Page, Part, Payload, Piece, Reply, Request, SECTOR,
     SECTORS_PER_BLOCK, Tally, Target, Ticket, Verdict,
 };
 
@@ -13,6 +13,8 @@ use super::{Exerciser, SCRATCH};
 
 /// Bytes in the first piece of a gather list: no multiple of a sector.
 const ODD: u32 = 100;
+/// Factors whose sum is 1, so that the sum of one range by each of them is that range.
+const WEIGHTED: Factors = Factors { old: 0, new: [3, 7, 5, 0] };
 /// The byte in the first buffer where the host's bytes begin.
 const SHIFT: u32 = SECTOR as u32;
 /// Sectors of zeros in one program.
@@ -136,9 +138,9 @@ impl Exerciser {
                 Stage::Pack => self.pack(out),
                 Stage::Unpack => self.unpack(out),
                 Stage::Move => self.move_whole(out),
-                Stage::Fold => self.fold(&[0, 3], 2, false, out),
-                Stage::FoldKeep => self.fold(&[1], 2, true, out),
-                Stage::FoldThree => self.fold(&[0, 3, 2], 1, false, out),
+                Stage::Fold => self.fold(&[0, 3], 2, Factors::SUM, out),
+                Stage::FoldKeep => self.fold(&[1], 2, Factors::ADD, out),
+                Stage::FoldThree => self.fold(&[0, 3, 2], 1, WEIGHTED, out),
                 Stage::Program => self.program(out),
                 Stage::ReadBack => self.read_back(out),
                 Stage::Compare => self.compare(out),
@@ -225,7 +227,7 @@ impl Exerciser {
     }
 
     /// Folds buffers into one. Bytes of the first buffer begin after a sector.
-    fn fold(&mut self, from: &[usize], into: usize, keep: bool, out: &mut Out) {
+    fn fold(&mut self, from: &[usize], into: usize, factors: Factors, out: &mut Out) {
         let bytes = self.job().bytes();
         let shift = |buffer: usize| if buffer == 0 { SHIFT } else { 0 };
         let mut views = Few::<_, MAX_PIECES>::new();
@@ -233,7 +235,7 @@ impl Exerciser {
             views.push(self.buffers[buffer].view(shift(buffer), bytes));
         }
         let into = self.buffers[into].view_mut(shift(into), bytes);
-        self.submit(Expect::Plain, Command::Fold { from: views, into, keep }, out);
+        self.submit(Expect::Plain, Command::Fold { from: views, into, factors }, out);
     }
 
     /// Writes host bytes in two odd pieces, a page and a sector of zeros to the scratch of each

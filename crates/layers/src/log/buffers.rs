@@ -14,17 +14,19 @@ use crate::log::layout::{BLOCK_OPS, LANES, Layout, ROWS, SCRATCH};
 /// What a buffer is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Buffer {
-    /// A chunk of a row; the parity comes behind the data.
+    /// A chunk of a row; its parities come behind the data.
     Row(u8, u8),
     /// A chunk of the victim's row in a lane.
     Gc(u8, u8),
     /// A chunk of a lane's row that is made from the others.
     GcSum(u8),
+    /// The second parity of a lane's row, where it is needed beside the first.
+    GcSecond(u8),
     /// A record of the journal.
     Journal,
-    /// A chunk of the row that is scrubbed; the parity comes behind the data.
+    /// A chunk of the row that is scrubbed; its parities come behind the data.
     Scrub(u8),
-    /// What its parity should be.
+    /// What one of its parities should be.
     ScrubSum,
 }
 
@@ -44,6 +46,8 @@ pub struct Buffers {
     devices: usize,
     /// Chunks of a row without its parity.
     width: usize,
+    /// Buffers that a lane has beside those of data.
+    sums: usize,
     /// Operations that share a buffer of scratch.
     per_scratch: usize,
 }
@@ -56,7 +60,7 @@ impl Buffers {
         let rows = ROWS as u32 * u32::from(layout.devices);
         let record = u32::from(layout.journal.is_some());
         let scrub = u32::from(layout.devices) + 1;
-        let lanes = LANES as u32 * (layout.width() + 1);
+        let lanes = LANES as u32 * (layout.width() + sums(layout));
         (rows + scratch + record + lanes + scrub, sectors)
     }
 
@@ -65,14 +69,15 @@ impl Buffers {
         let (count, sectors) = Self::needed(layout);
         assert_eq!(list.len(), count as usize, "the layer has the buffers that it asked for");
         let (devices, width) = (layout.devices.into(), layout.width() as usize);
-        Buffers { list, devices, width, per_scratch: (sectors / SCRATCH) as usize }
+        let (sums, per_scratch) = (sums(layout) as usize, (sectors / SCRATCH) as usize);
+        Buffers { list, devices, width, sums, per_scratch }
     }
 
     #[inline]
     fn index(&self, which: Buffer) -> usize {
         let sum = self.list.len() - 1;
         let scrub = sum - self.devices;
-        let (gc, sums) = (scrub - LANES * (self.width + 1), scrub - LANES);
+        let (gc, sums) = (scrub - LANES * (self.width + self.sums), scrub - LANES * self.sums);
         match which {
             Buffer::Row(row, chunk) => {
                 assert!(usize::from(chunk) < self.devices, "a row has a chunk on each device");
@@ -86,6 +91,10 @@ impl Buffers {
             Buffer::GcSum(lane) => {
                 assert!(usize::from(lane) < LANES, "there are so many lanes");
                 sums + usize::from(lane)
+            }
+            Buffer::GcSecond(lane) => {
+                assert!(usize::from(lane) < LANES && self.sums > 1, "rows have two parities");
+                sums + LANES + usize::from(lane)
             }
             Buffer::Scrub(chunk) => {
                 assert!(usize::from(chunk) < self.devices, "a row has a chunk on each device");
@@ -160,8 +169,10 @@ impl Buffers {
     pub fn repay_gc(&mut self, lane: u8, view: View) {
         let first = self.index(Buffer::Gc(lane, 0));
         let list = self.list[first..first + self.width].iter_mut();
-        let buffer = list.into_iter().find(|it| it.id() == view.id());
-        buffer.expect("the view is of this lane").repay(view);
+        match list.into_iter().find(|it| it.id() == view.id()) {
+            Some(buffer) => buffer.repay(view),
+            None => self.at(Buffer::GcSecond(lane)).repay(view),
+        }
     }
 
     /// The power is off.
@@ -172,12 +183,17 @@ impl Buffers {
     }
 }
 
+/// Buffers that a lane has beside those of data.
+fn sums(layout: &Layout) -> u32 {
+    u32::from(layout.parity).max(1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn buffers() -> Buffers {
-        let layout = Layout::example(3);
+    fn buffers(parity: u8) -> Buffers {
+        let layout = Layout { parity, ..Layout::example(4) };
         let (count, sectors) = Buffers::needed(&layout);
         let list = (0..count).map(|id| Payload::issue(id, sectors)).collect();
         Buffers::new(list, &layout)
@@ -185,11 +201,19 @@ mod tests {
 
     #[test]
     fn no_buffer_has_two_uses() {
-        let mut it = buffers();
+        (0..3).for_each(has_one_use_each);
+    }
+
+    fn has_one_use_each(parity: u8) {
+        let mut it = buffers(parity);
         let rows: Vec<Buffer> = (0..ROWS as u8).flat_map(|row| it.of_row(row)).collect();
-        let of_lane = |lane| [Buffer::Gc(lane, 0), Buffer::Gc(lane, 1), Buffer::GcSum(lane)];
+        let of_lane = |lane| {
+            let data = (0..4 - parity).map(move |chunk| Buffer::Gc(lane, chunk));
+            let second = (parity > 1).then_some(Buffer::GcSecond(lane));
+            data.chain([Buffer::GcSum(lane)]).chain(second)
+        };
         let gc = (0..LANES as u8).flat_map(of_lane);
-        let scrub = [0, 1, 2].map(Buffer::Scrub).into_iter().chain([Buffer::ScrubSum]);
+        let scrub = [0, 1, 2, 3].map(Buffer::Scrub).into_iter().chain([Buffer::ScrubSum]);
         let mut ids: Vec<u32> =
             rows.into_iter().chain(gc).chain(scrub).map(|which| it.at(which).id()).collect();
         let scratch = |index| (it.scratch(index).0.id(), it.scratch(index).1);
@@ -205,7 +229,7 @@ mod tests {
 
     #[test]
     fn a_view_comes_back_to_a_buffer_that_was_exchanged_meanwhile() {
-        let mut it = buffers();
+        let mut it = buffers(1);
         let view = it.at(Buffer::Row(0, 1)).view_sectors(0, 8);
         it.exchange(Buffer::Row(0, 1), Buffer::Row(5, 2));
         assert!(it.is_idle(Buffer::Row(0, 1)) && !it.is_idle(Buffer::Row(5, 2)));

@@ -51,6 +51,9 @@ impl Engine {
             Op::GcSum { lane } => {
                 self.array.with_gc(|gc, with| gc.lanes().sum_done(lane, command, result, with));
             }
+            Op::GcSecond { lane } => {
+                self.array.with_gc(|gc, with| gc.lanes().second_done(lane, command, result, with));
+            }
             Op::GcMove { lane } => self.array.gc_move_done(lane, command, result, cx),
             Op::Root { .. } => {
                 self.array.with_checkpoint(|it, with| it.root_over(command, with, cx))
@@ -180,7 +183,7 @@ impl Array {
             unreachable!("an image comes back")
         };
         let well = ended.is_ok() && self.pages.loads().is_image(index, &buf);
-        match !well && self.layout().parity {
+        match !well && self.layout().parity > 0 {
             true => self.salvage.ask(Wanted::Image(index), (device, lba, pages), buf, cx),
             false => self.image_read(index, buf, well, cx),
         }

@@ -19,6 +19,7 @@ use hostftl_format::log::{GRAIN, MOST_BYTES, room};
 use crate::config::{LayerConfig, PlanError};
 use crate::log::journal::ring::{Ring, split};
 use crate::log::map::size::frames;
+use crate::log::redundancy::rebuild::Chunk;
 pub use reserves::Reserves;
 pub use spare::ChosenSpare;
 use stack::{Zones, grains, reclaim_unit, zones};
@@ -58,8 +59,8 @@ pub struct Layout {
     pub members: u16,
     /// See `members`.
     pub stay: u16,
-    /// Whether one chunk of each row is parity.
-    pub parity: bool,
+    /// Chunks of parity of each row.
+    pub parity: u8,
     /// Sectors of a chunk.
     pub chunk: u32,
     /// Slots in a segment.
@@ -110,8 +111,11 @@ impl Layout {
         if devices.is_empty() || devices.len() > 16 {
             return Err(PlanError("log takes 1 to 16 devices"));
         }
-        if parity && devices.len() < 2 {
-            return Err(PlanError("log needs two devices for a mirror, three or more for parity"));
+        if devices.len() <= usize::from(parity) {
+            return Err(PlanError(match parity {
+                1 => "log needs two devices for a mirror, three or more for parity",
+                _ => "log needs three devices for three copies, four or more for two parities",
+            }));
         }
         let zones = zones(config.members.missing, devices)?;
         if zones.is_some() && journal.is_some() {
@@ -310,6 +314,27 @@ impl Layout {
         self.stay.count_ones() - u32::from(self.parity)
     }
 
+    /// The number of a chunk among all that a row may have: those of parity are behind the data.
+    pub fn number_of(&self, chunk: Chunk) -> u32 {
+        match chunk {
+            Chunk::Data(chunk) => chunk.into(),
+            Chunk::Parity(which) => self.width() + u32::from(which),
+        }
+    }
+
+    /// The chunk of a number.
+    pub fn chunk_of(&self, number: u32) -> Chunk {
+        match number.checked_sub(self.width()) {
+            None => Chunk::Data(number as u8),
+            Some(which) => Chunk::Parity(which as u8),
+        }
+    }
+
+    /// The parities of a row.
+    pub fn parities(&self) -> impl Iterator<Item = Chunk> + use<> {
+        (0..self.parity).map(Chunk::Parity)
+    }
+
     /// Pages of a row's head, whatever devices it lies on.
     pub fn head_pages(&self, full: bool) -> u32 {
         let chunks = if full { self.width() } else { 1 };
@@ -383,7 +408,7 @@ impl Layout {
     /// A small volume over so many block devices, for the tests of parts.
     pub fn example(devices: u8) -> Self {
         let mut config = LayerConfig::new(crate::kind::LayerKind::Log);
-        config.log.parity = devices > 2;
+        config.log.parity = u8::from(devices > 2);
         let device = DeviceInfo::block(1 << 20, 8);
         Layout::new(&config, &alloc::vec![device; devices.into()]).expect("a plan")
     }

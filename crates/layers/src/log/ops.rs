@@ -28,6 +28,8 @@ pub enum Op {
     GcRead { lane: u8, chunk: u8 },
     /// The sum from which a chunk of a lane's row is made.
     GcSum { lane: u8 },
+    /// The second parity of a lane's row is read, beside the first.
+    GcSecond { lane: u8 },
     /// Records of a lane on their way to a row.
     GcMove { lane: u8 },
     /// The program of a root on one device.

@@ -12,8 +12,8 @@ use crate::policy::{GcPolicy, Separation};
 pub struct Params {
     /// How blocks are compressed.
     pub compress: Codec,
-    /// Whether each row has a chunk of parity: a mirror on two devices.
-    pub parity: bool,
+    /// Chunks of parity of each row: with one on two devices, or two on three, those are mirrors.
+    pub parity: u8,
     /// Which segment is collected next.
     pub gc: GcPolicy,
     /// What is kept apart in segments of its own.
@@ -43,7 +43,7 @@ impl Default for Params {
     fn default() -> Self {
         Params {
             compress: Codec::Lz4,
-            parity: false,
+            parity: 0,
             gc: GcPolicy::CostBenefit,
             separation: Separation::Lifetime,
             journal: false,

@@ -63,11 +63,20 @@ const PARAMETERS: &[Parameter] = &[
     COMPRESS,
     Parameter {
         key: "parity",
-        value: "yes|no",
+        value: "yes|no|2",
         about: "whether each row has a chunk of parity, and on two devices a mirror, so that any \
-                one device may be lost",
-        set: |config, word| truth(word).map(|yes| config.log.parity = yes),
-        get: |config| Some(truth_text(config.log.parity)),
+                one device may be lost; with 2 chunks of it any two may be",
+        set: |config, word| {
+            config.log.parity = match word {
+                "2" => 2,
+                _ => truth(word).map_err(|_| "yes, no, or 2 for two chunks of it")?.into(),
+            };
+            Ok(())
+        },
+        get: |config| match config.log.parity {
+            2 => Some("2".to_string()),
+            parity => Some(truth_text(parity > 0)),
+        },
     },
     Parameter {
         key: "gc",
@@ -199,6 +208,7 @@ pub const REGISTRATION: Registration = Registration {
     chaos: Chaos {
         devices: &[1, 2, 2, 3, 3, 4, 5],
         parity: 600,
+        two_parities: 400,
         journal: 400,
         megabytes: &[1, 2, 4, 8, 8, 16, 16],
         superpages: &[32, 32, 64, 64],

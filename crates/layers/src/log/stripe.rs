@@ -1,16 +1,16 @@
 //! Which chunk of a row lies on which device: a segment has a set of devices, its members, which
 //! take turns from slot to slot.
 
-/// The members of a segment, and whether its rows have parity.
+/// The members of a segment, and how many chunks of parity its rows have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stripe {
     members: u16,
-    parity: bool,
+    parity: u8,
 }
 
 impl Stripe {
     /// On these devices, which are a set of bits and not empty.
-    pub fn new(members: u16, parity: bool) -> Self {
+    pub fn new(members: u16, parity: u8) -> Self {
         assert!(members.count_ones() > u32::from(parity), "rows have a chunk of data: {members:b}");
         Stripe { members, parity }
     }
@@ -66,9 +66,15 @@ impl Stripe {
         (is_member && chunk < self.width().into()).then_some(chunk as u8)
     }
 
-    /// The device of the parity of rows in a slot.
-    pub fn parity_device(self, segment: u32, slot: u32) -> u8 {
-        let turn = u64::from(segment) + u64::from(slot);
+    /// Chunks of parity of each row.
+    pub fn parity(self) -> u8 {
+        self.parity
+    }
+
+    /// The device of parity `which` of rows in a slot.
+    pub fn parity_device(self, segment: u32, slot: u32, which: u8) -> u8 {
+        assert!(which < self.parity, "rows have no parity {which}");
+        let turn = u64::from(segment) + u64::from(slot) + u64::from(which);
         self.member((turn % u64::from(self.count())) as u32)
     }
 }
@@ -79,7 +85,7 @@ mod tests {
 
     #[test]
     fn each_member_has_one_chunk_of_a_row_and_the_others_none() {
-        for (members, parity) in [(0b1, false), (0b101, true), (0b1111, true), (0b1101_0010, false)]
+        for (members, parity) in [(0b1, 0), (0b101, 1), (0b1111, 1), (0b1101_0010, 0), (0b1011, 2)]
         {
             let stripe = Stripe::new(members, parity);
             for slot in 0..20 {
@@ -89,8 +95,8 @@ mod tests {
                     assert_eq!(stripe.chunk_on(3, slot, device), Some(chunk as u8));
                     seen |= 1 << device;
                 }
-                if parity {
-                    let device = stripe.parity_device(3, slot);
+                for which in 0..parity {
+                    let device = stripe.parity_device(3, slot, which);
                     assert_eq!((stripe.chunk_on(3, slot, device), seen >> device & 1), (None, 0));
                     seen |= 1 << device;
                 }
@@ -103,6 +109,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "a chunk of data")]
     fn parity_alone_is_no_row() {
-        Stripe::new(0b100, true);
+        Stripe::new(0b110, 2);
     }
 }

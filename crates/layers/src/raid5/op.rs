@@ -3,7 +3,7 @@
 use core::ops::Range;
 
 use hostftl_core::{
-    Cause, Command, Few, Gather, MAX_PIECES, Out, Payload, Piece, Tally, Target, View,
+    Cause, Command, Factors, Few, Gather, MAX_PIECES, Out, Payload, Piece, Tally, Target, View,
 };
 
 use super::{Part, Raid5, host};
@@ -133,7 +133,7 @@ impl Raid5 {
                 from.push(self.buffers[old].view_sectors(0, part.sectors));
             }
             let into = self.buffers[parity].view_mut_sectors(0, part.sectors);
-            return self.submit(slot, 0, Command::Fold { from, into, keep: true }, out);
+            return self.submit(slot, 0, Command::Fold { from, into, factors: Factors::ADD }, out);
         }
         let (chunk, done) = (self.chunk, self.folded(slot));
         let end = (done + MAX_PIECES as u32).min(self.width());
@@ -146,7 +146,8 @@ impl Raid5 {
         if end < u32::from(self.devices) - 1 {
             op.step = Step::Fold;
         }
-        self.submit(slot, 0, Command::Fold { from, into, keep: done > 0 }, out);
+        let factors = Factors::plain(done > 0);
+        self.submit(slot, 0, Command::Fold { from, into, factors }, out);
     }
 
     fn folded(&self, slot: u16) -> u32 {

@@ -94,7 +94,7 @@ fn the_last_segment_has_a_place() {
     for (superpage, count) in [(32, 1), (128, 1), (128, 4), (2048, 10)] {
         for (size, sectors) in SIZES {
             let mut config = LayerConfig::new(LayerKind::Log);
-            (config.superpage, config.log.parity) = (superpage, count > 1);
+            (config.superpage, config.log.parity) = (superpage, u8::from(count > 1));
             let devices = vec![DeviceInfo::block(sectors, 8); count];
             let layout = LogLayout::new(&config, &devices).expect(size);
             let (segment, slot) = (layout.segments - 1, layout.slots - 1);
@@ -224,7 +224,7 @@ fn log_is_whole_beyond_16_tib() {
     for (sectors, count) in [(SIZES[4].1, 1), (SIZES[4].1, 3)] {
         let mut config = LayerConfig { superpage: 2048, ..LayerConfig::new(LayerKind::Log) };
         (config.log.backwards, config.log.map_memory) = (true, Some(0));
-        config.log.parity = count > 1;
+        config.log.parity = u8::from(count > 1);
         far_end(&config, &vec![DeviceInfo::block(sectors, 8); count], sectors);
     }
 }

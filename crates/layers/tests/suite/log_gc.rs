@@ -63,7 +63,7 @@ fn several_rows_of_a_victim_are_under_way_at_once() {
 #[test]
 fn what_a_missing_chunk_is_made_from_is_read_once() {
     let mut config = LayerConfig { superpage: CHUNK as u32, ..LayerConfig::new(LayerKind::Log) };
-    (config.log.compress, config.log.parity, config.spare_permille) = (Codec::Raw, true, 500);
+    (config.log.compress, config.log.parity, config.spare_permille) = (Codec::Raw, 1, 500);
     let mut world =
         World::start_array(&config, vec![0; 3 * 400 * CHUNK * SECTOR], 3, Mode::Format, 1);
     let row = (2 * CHUNK as u64 / 8 - 1) * 8;
@@ -92,7 +92,7 @@ fn what_a_missing_chunk_is_made_from_is_read_once() {
 #[test]
 fn what_is_rebuilt_for_reads_leaves_collection_its_room() {
     let mut config = LayerConfig { superpage: CHUNK as u32, ..LayerConfig::new(LayerKind::Log) };
-    (config.log.compress, config.log.parity) = (Codec::Raw, true);
+    (config.log.compress, config.log.parity) = (Codec::Raw, 1);
     let device = 400 * CHUNK * SECTOR;
     let mut world = World::start_array(&config, vec![0; 3 * device], 3, Mode::Format, 1);
     let blocks = world.layer.limits().exported / 8;

@@ -14,7 +14,7 @@ const SEEDS: u64 = 4;
 fn config() -> LayerConfig {
     let new = LayerConfig::new(LayerKind::Log);
     let mut config = LayerConfig { superpage: CHUNK as u32, ..new };
-    config.log.parity = true;
+    config.log.parity = 1;
     config.log.compress = Codec::Raw;
     config
 }

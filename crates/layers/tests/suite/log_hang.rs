@@ -15,7 +15,7 @@ fn config(missing: u16) -> LayerConfig {
     let new = LayerConfig::new(LayerKind::Log);
     let mut config = LayerConfig { superpage: CHUNK as u32, deadline: 1 << 40, ..new };
     config.members.missing = missing;
-    config.log.parity = true;
+    config.log.parity = 1;
     config
 }
 

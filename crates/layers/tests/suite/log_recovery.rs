@@ -15,7 +15,7 @@ const DEVICE: usize = 600 * CHUNK;
 #[test]
 fn a_head_that_rotted_is_made_again_after_a_recovery_that_was_cut_off() {
     let mut config = LayerConfig { superpage: CHUNK as u32, ..LayerConfig::new(LayerKind::Log) };
-    (config.log.parity, config.log.compress) = (true, Codec::Raw);
+    (config.log.parity, config.log.compress) = (1, Codec::Raw);
     let disk = vec![0; 3 * DEVICE * SECTOR];
     let mut world = World::start_array(&config, disk, 3, Mode::Format, 1);
     let before = world.disk.clone();

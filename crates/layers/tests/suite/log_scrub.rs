@@ -18,7 +18,7 @@ fn config(missing: u16) -> LayerConfig {
     let new = LayerConfig::new(LayerKind::Log);
     let mut config = LayerConfig { superpage: CHUNK as u32, ..new };
     config.members.missing = missing;
-    (config.log.parity, config.log.compress) = (true, Codec::Raw);
+    (config.log.parity, config.log.compress) = (1, Codec::Raw);
     config
 }
 

@@ -4,6 +4,7 @@
 
 use alloc::vec::Vec;
 
+use hostftl_core::field::double;
 use hostftl_core::{BLOCK, Cause, Command, Gather, MetaBuf, Page, Piece, SECTORS_PER_BLOCK, Tally};
 use hostftl_format::log::{self, Begin, Entry, Head, Kind, Place};
 
@@ -11,6 +12,7 @@ use crate::log::checkpoint::{Checkpoint, Needs};
 use crate::log::devices::Devices;
 use crate::log::layout::{At, Layout};
 use crate::log::ops::{Cx, Op, count_sent, works};
+use crate::log::redundancy::rebuild::Chunk;
 use crate::log::row::streams::MAP;
 use crate::log::stripe::Stripe;
 
@@ -20,7 +22,7 @@ pub struct Images {
     at: Option<At>,
     stripe: Stripe,
     ahead: u32,
-    /// For each device, in the order of the row's chunks.
+    /// For each device, in the order of the numbers of a row's chunks.
     bufs: Vec<Option<MetaBuf>>,
     /// Images so far.
     count: u32,
@@ -180,7 +182,8 @@ impl Checkpoint {
         let total = self.images.count + self.images_room(at).1;
         let chunks = total.div_ceil(per);
         let pages = |chunk: u32| (total - chunk * per).min(per);
-        let (align, parity, full) = (self.layout.align, self.layout.parity, self.layout.chunk);
+        let (align, full) = (self.layout.align, self.layout.chunk);
+        let parity = self.layout.parity > 0;
         let sectors = |chunk: u32| match chunk + 1 < chunks || parity && chunks > 1 {
             true => full,
             false => (pages(chunk) * SECTORS_PER_BLOCK).next_multiple_of(align),
@@ -208,13 +211,11 @@ impl Checkpoint {
         self.fold_images(total, chunks);
         let copies = chunks + u32::from(self.layout.parity);
         for chunk in 0..copies {
-            let parity = chunk == chunks;
-            let buf = match parity {
-                true => self.images.bufs.len() - 1,
-                false => chunk as usize,
+            let (which, like) = match chunk.checked_sub(chunks) {
+                None => (Chunk::Data(chunk as u8), chunk),
+                Some(which) => (Chunk::Parity(which as u8), 0),
             };
-            let like = if parity { 0 } else { chunk };
-            self.send_images(at, (buf, chunk), (pages(like), sectors(like)), parity, with, cx);
+            self.send_images(at, which, (pages(like), sectors(like)), with, cx);
         }
         self.images.pending = copies;
         self.images.count = 0;
@@ -231,52 +232,56 @@ impl Checkpoint {
         log::seal(buf, &self.uuid, self.layout.lba(at), head);
     }
 
-    /// The parity of a row of images, which are metadata: the layer makes it itself.
+    /// The parities of a row of images, which are metadata: the layer makes them itself.
     fn fold_images(&mut self, total: u32, chunks: u32) {
-        if !self.layout.parity {
-            return;
-        }
         let per = self.layout.chunk / SECTORS_PER_BLOCK;
         let bufs = &mut self.images.bufs;
-        let mut parity = bufs.last_mut().and_then(Option::take).expect("no image is on its way");
-        for (index, page) in parity.pages_mut().iter_mut().enumerate() {
-            page.0.fill(0);
-            for chunk in 0..chunks {
-                if chunk * per + (index as u32) < total {
-                    let buf = bufs[chunk as usize].as_ref().expect("no image is on its way");
-                    let other = &buf.pages()[index];
-                    page.0.iter_mut().zip(&other.0).for_each(|(sum, byte)| *sum ^= byte);
+        for which in self.layout.parities() {
+            let at = self.layout.number_of(which) as usize;
+            let mut parity = bufs[at].take().expect("no image is on its way");
+            for (index, page) in parity.pages_mut().iter_mut().enumerate() {
+                page.0.fill(0);
+                for chunk in (0..chunks).rev() {
+                    if which == Chunk::Parity(1) {
+                        page.0.iter_mut().for_each(|byte| *byte = double(*byte));
+                    }
+                    if chunk * per + (index as u32) < total {
+                        let buf = bufs[chunk as usize].as_ref().expect("no image is on its way");
+                        let other = &buf.pages()[index];
+                        page.0.iter_mut().zip(&other.0).for_each(|(sum, byte)| *sum ^= byte);
+                    }
                 }
             }
+            bufs[at] = Some(parity);
         }
-        *bufs.last_mut().expect("a device") = Some(parity);
     }
 
     fn send_images(
         &mut self,
         at: At,
-        (buf, chunk): (usize, u32),
+        which: Chunk,
         (pages, sectors): (u32, u32),
-        parity: bool,
         with: &mut Needs,
         cx: &mut Cx,
     ) {
-        let device = match parity {
-            true => self.images.stripe.parity_device(at.segment, at.slot),
-            false => self.images.stripe.device(at.segment, at.slot, chunk),
-        };
-        let meta = self.images.bufs[buf].take().expect("no image is on its way");
+        let device = which.device(self.images.stripe, (at.segment, at.slot));
+        let buf = self.layout.number_of(which) as u8;
+        let meta = self.images.bufs[usize::from(buf)].take().expect("no image is on its way");
         let pad = sectors - pages * SECTORS_PER_BLOCK;
         let mut gather = Gather::new();
         gather.push(Piece::Meta { buf: meta, pages });
         if pad > 0 {
             gather.push(Piece::zero_sectors(pad));
         }
-        let tally = if parity {
+        let tally = if matches!(which, Chunk::Parity(_)) {
             Tally::of(Cause::Parity, sectors)
         } else {
             // The head is what replay reads: it is log, as in every row.
-            let head = if chunk == 0 { self.images_room(at).1 * SECTORS_PER_BLOCK } else { 0 };
+            let head = if which == Chunk::Data(0) {
+                self.images_room(at).1 * SECTORS_PER_BLOCK
+            } else {
+                0
+            };
             let mut tally = Tally::of(Cause::Checkpoint, sectors - pad - head);
             tally.add(Cause::Map, head);
             tally.add(Cause::Pad, pad);
@@ -285,7 +290,7 @@ impl Checkpoint {
         count_sent(&tally, cx);
         let lba = self.layout.lba(at);
         let command = Command::Program { device, lba, gather, tally, placement: MAP };
-        with.devices.submit(Op::Images { chunk: buf as u8 }, command, cx);
+        with.devices.submit(Op::Images { chunk: buf }, command, cx);
     }
 
     /// A chunk of images is written.

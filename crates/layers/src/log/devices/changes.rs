@@ -255,7 +255,7 @@ impl Devices {
         self.wanted = match self.lost & all {
             _ if may(stays) => stays,
             0 => good,
-            _ if !self.layout.parity || may(good) => good,
+            _ if self.layout.parity == 0 || may(good) => good,
             lost => {
                 let needed = if lost & !self.told.out == 0 { lost } else { lost & !self.told.out };
                 good | 1 << needed.trailing_zeros()
@@ -333,7 +333,7 @@ mod tests {
     use crate::log::layout::Layout;
 
     fn four(fresh: u16, leaving: u16) -> Devices {
-        let layout = Layout { parity: true, ..Layout::example(4) };
+        let layout = Layout { parity: 1, ..Layout::example(4) };
         let infos = core::array::from_fn::<_, 4, _>(|_| DeviceInfo::block(1 << 16, 8));
         Devices::new(layout, (fresh, fresh), 1, &infos).without(0, leaving, 0)
     }
@@ -364,7 +364,7 @@ mod tests {
 
     #[test]
     fn a_spare_takes_the_place_of_a_lost_device_once() {
-        let layout = Layout { parity: true, members: 0b0111, stay: 0b0111, ..Layout::example(4) };
+        let layout = Layout { parity: 1, members: 0b0111, stay: 0b0111, ..Layout::example(4) };
         let mut it = Devices::new(layout, (0, 0), 1, &[]).without(0, 0, 0b1000);
         it.found(&root(0, 0b1000, 0b1111));
         it.found_all();

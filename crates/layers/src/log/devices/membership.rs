@@ -17,7 +17,8 @@ use crate::log::stripe::Stripe;
 /// See the module text. Sets of devices are sets of bits.
 #[derive(Debug)]
 pub struct Membership {
-    parity: bool,
+    /// Chunks of parity of each row.
+    parity: u8,
     /// All devices that ever were, and those that belong.
     places: u16,
     all: u16,

@@ -99,7 +99,7 @@ impl Devices {
             membership,
             zones,
             lost,
-            told: Told { out: if layout.parity { u16::MAX } else { 0 }, ..Told::default() },
+            told: Told { out: if layout.parity > 0 { u16::MAX } else { 0 }, ..Told::default() },
             wanted: 0,
             newcomers: Newcomers::new(fresh),
             leaving: 0,
@@ -167,11 +167,15 @@ impl Devices {
         self.lost >> device & 1 == 1
     }
 
-    /// The lost devices but one, in whose place nothing comes: nothing more can lie on them.
+    /// Lost devices in whose place nothing comes, but as many of them as there is parity: nothing
+    /// more can lie on them.
     #[inline]
     pub fn beyond_parity(&self) -> u16 {
         let lost = self.lost & self.membership.all() & !self.untrusted();
-        if self.layout.parity { lost & lost.wrapping_sub(1) } else { 0 }
+        match self.layout.parity {
+            0 => 0,
+            parity => (0..parity).fold(lost, |left, _| left & left.wrapping_sub(1)),
+        }
     }
 
     /// Whether all of `set` may be lost.
@@ -230,6 +234,11 @@ impl Devices {
     /// Whether what a segment has on a device is not there.
     pub fn is_missing_on(&self, segment: u32, device: u8) -> bool {
         self.membership.missing(segment, self.lost) >> device & 1 == 1
+    }
+
+    /// The devices of which the chunks of a segment are not there.
+    pub fn missing_of(&self, segment: u32) -> u16 {
+        self.membership.missing(segment, self.lost)
     }
 
     /// Whether a chunk of a segment is not there.

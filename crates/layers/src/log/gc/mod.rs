@@ -239,7 +239,7 @@ impl Collection {
         let victim = self.victim.as_ref().expect("a head is one of a victim");
         let (asked, segment) = (victim.is_asked(lane), victim.segment());
         let lacks = result.is_err() && with.devices.is_missing_on(segment, device);
-        if asked && lacks && self.layout.parity {
+        if asked && lacks && self.layout.parity > 0 {
             return with.salvage.ask(Wanted::Victim(lane), (device, lba, pages), buf, cx);
         }
         self.head_came(lane, buf, result.is_ok(), with, cx);
@@ -271,7 +271,7 @@ impl Collection {
         let Some((buf, well)) = self.lanes.head(lane) else { return false };
         let at = self.at(lane);
         let head = self.head_of(lane, buf, with.devices).filter(|_| well);
-        if head.is_none() && self.layout.parity && !self.lane(lane).was_salvaged() {
+        if head.is_none() && self.layout.parity > 0 && !self.lane(lane).was_salvaged() {
             let buf = self.lane(lane).salvage_head();
             let place = self.head_place(at, with.devices);
             with.salvage.ask(Wanted::Victim(lane), place, buf, cx);

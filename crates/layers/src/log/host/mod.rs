@@ -369,7 +369,7 @@ impl Blocks {
 
     /// Whether an operation may be begun.
     pub fn may_begin_block(&self, array: &Array) -> bool {
-        let may_hang = array.layout().parity && array.devices.lost() == 0;
+        let may_hang = array.layout().parity > 0 && array.devices.lost() == 0;
         self.free.len() > if may_hang { KEPT } else { 0 }
     }
 

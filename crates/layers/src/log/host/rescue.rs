@@ -1,7 +1,7 @@
 //! Rebuilds a record that can't be read, or is wrong, from parity.
 //!
 //! How many chunks the row has is not known: see [`crate::log::redundancy::rebuild`]. The sum is
-//! right when it has the checksum that the map knows. Sectors that a short row has not written are
+//! right when it has the checksum that the map knows; else the record is made in another way. Sectors that a short row has not written are
 //! never touched, because a row of more than one chunk is written to its end.
 
 use hostftl_core::{Command, DeviceError, Event, Few, HostError, SECTOR, Verdict};
@@ -19,7 +19,7 @@ impl Blocks {
         let it = *self.op(index);
         let reads = matches!(it.step, Step::Reading | Step::Expanding | Step::Plain);
         let from_device = it.row.is_none() && !it.place.is_nowhere();
-        array.layout().parity && reads && from_device && it.rescued.is_none()
+        array.layout().parity > 0 && reads && from_device && it.rescued.is_none()
     }
 
     pub(super) fn begin_rescue(&mut self, index: u8, array: &mut Array, cx: &mut Cx) {
@@ -27,14 +27,17 @@ impl Blocks {
         self.op(index).rescued = Some(place);
         let (segment, slot) = array.layout().slot_of(place.byte() / SECTOR as u64);
         let stripe = array.devices.stripe(segment);
-        match Rebuild::on_device(stripe, (segment, slot), place.device()) {
+        let missing = array.devices.missing_of(segment);
+        match Rebuild::on_device(stripe, (segment, slot), place.device(), missing) {
             Some(rebuild) => self.rescue_read(index, rebuild, array, cx),
             None => self.give_up_record(index, array, cx), // No chunk is there.
         }
     }
 
     fn rescue_read(&mut self, index: u8, rebuild: Rebuild, array: &mut Array, cx: &mut Cx) {
-        let Some(device) = rebuild.next_device() else {
+        // When nothing more comes the sum was wrong.
+        let next = if rebuild.next().is_some() { Some(rebuild) } else { rebuild.again() };
+        let Some((rebuild, device)) = next.and_then(|it| Some((it, it.next_device()?))) else {
             return self.give_up_record(index, array, cx);
         };
         let to = if rebuild.is_begin() { 0 } else { PLAIN };
@@ -81,7 +84,8 @@ impl Blocks {
         from.push(scratch.view(at + PLAIN, bytes));
         let into = scratch.view_mut(at, bytes);
         let step = Step::Rescuing(Rescue::Folding(rebuild));
-        self.send(index, step, Command::Fold { from, into, keep: true }, array, cx);
+        let factors = rebuild.fold_factors();
+        self.send(index, step, Command::Fold { from, into, factors }, array, cx);
     }
 
     /// A command of a block operation failed: its record is made in another way, or given up.
@@ -98,6 +102,11 @@ impl Blocks {
         self.op(index).flawed |= fetches && error == DeviceError::Media;
         if self.can_be_rescued(index, array) {
             return self.begin_rescue(index, array, cx);
+        }
+        if let Step::Rescuing(Rescue::Reading(rebuild)) = it.step
+            && let Some(other) = rebuild.next().and_then(|chunk| rebuild.without(chunk))
+        {
+            return self.rescue_read(index, other, array, cx);
         }
         match self.stopped(it.writes, cx) {
             Some(stopped) => self.end_block(index, Some(stopped), array, cx),

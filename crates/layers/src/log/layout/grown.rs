@@ -78,7 +78,7 @@ mod tests {
         for step in 0..200_u64 {
             let device = DeviceInfo::block((32 << 11) + step * 1000, 8);
             let mut config = LayerConfig::new(LayerKind::Log);
-            (config.log.parity, config.log.few_pairs) = (step % 2 == 0, true);
+            (config.log.parity, config.log.few_pairs) = ((step % 3) as u8, true);
             config.log.map_memory = Some(0);
             let made = Layout::new(&config, &alloc::vec![device.clone(); 4]).unwrap();
             let exported = made.blocks * u64::from(SECTORS_PER_BLOCK);

@@ -116,7 +116,7 @@ impl Layout {
     /// The fewest data chunks of a row for which images of the map are to have room, of a volume
     /// whose full rows have `width`.
     pub(super) fn least_width(&self, width: u32) -> u32 {
-        if self.parity { (width / 3).max(1) } else { width }
+        if self.parity > 0 { (width / 3).max(1) } else { width }
     }
 
     /// Segments that may go out of use before writes find no room.
@@ -135,7 +135,7 @@ mod tests {
 
     /// A volume on six devices of so many MiB, and the same when it is opened while those of
     /// `leaving` are to leave.
-    fn volumes(mib: u64, parity: bool, leaving: u16) -> (Layout, Layout) {
+    fn volumes(mib: u64, parity: u8, leaving: u16) -> (Layout, Layout) {
         let devices = alloc::vec![DeviceInfo::block(mib << 11, 8); 6];
         let mut config = LayerConfig::new(LayerKind::Log);
         (config.log.parity, config.log.few_pairs) = (parity, true);
@@ -147,17 +147,20 @@ mod tests {
 
     #[test]
     fn as_much_is_kept_whether_a_device_is_told_to_leave_before_the_start_or_after_it() {
-        for (mib, parity) in [(16, true), (48, true), (48, false), (400, false)] {
+        for (mib, parity) in [(16, 1), (48, 1), (48, 2), (48, 0), (400, 0)] {
             let (made, opened) = volumes(mib, parity, 0b1);
             assert_eq!(made.reserves_on(opened.stay), Some(opened.reserves), "{mib} {parity}");
             assert_eq!(opened.reserves_on(opened.members), Some(made.reserves), "it stays");
-            assert!(parity || opened.reserves.images > made.reserves.images, "rows are narrower");
+            assert!(
+                parity > 0 || opened.reserves.images > made.reserves.images,
+                "rows are narrower"
+            );
         }
     }
 
     #[test]
     fn where_too_few_devices_would_stay_as_much_is_kept_as_for_all() {
-        let (made, opened) = volumes(16, false, 0b1_1111);
+        let (made, opened) = volumes(16, 0, 0b1_1111);
         assert_eq!((made.reserves_on(0b10_0000), opened.full_width()), (None, 1));
         let (Reserves { images, host, .. }, all) = (opened.reserves, made.reserves);
         assert_eq!((images, host), (all.images, all.host));

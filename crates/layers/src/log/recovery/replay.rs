@@ -279,7 +279,7 @@ impl Replay {
             unreachable!("a head comes back")
         };
         let found = !failed && self.next_head(stream, &buf, lba).is_some();
-        if !found && array.layout().parity {
+        if !found && array.layout().parity > 0 {
             return array.salvage.ask(Wanted::Chain(stream), (device, lba, pages), buf, cx);
         }
         if failed {
@@ -385,7 +385,7 @@ mod tests {
 
     #[test]
     fn a_chain_goes_on_where_its_last_row_says() {
-        let stripe = Stripe::new(0b11, false);
+        let stripe = Stripe::new(0b11, 0);
         let at = At { segment: 3, slot: 7, sector: 0 };
         let mut chain = Chain { at: Some((at, stripe)), ahead: Some((5, stripe)), next: None };
         chain.end();

@@ -2,13 +2,14 @@
 //! they list.
 //!
 //! Every record is checked. A chunk that can't be read, or has a record that is wrong, is made from
-//! the others once, and so is the first one when its head had to be; when that does not help, the
-//! row is not whole, and was never promised. A whole row is given back what it lacks: parity may
+//! the others, and so is the first one when its head had to be; when that does not help in any way,
+//! the row is not whole, and was never promised. A whole row is given back what it lacks: parity may
 //! not have reached its device either. In a zone that is what is missing behind the pointer, and
 //! nothing else can be.
 
 use hostftl_core::{
-    Cause, Command, DeviceError, Few, Gather, MAX_PIECES, Piece, SECTOR, Tally, Target, View,
+    Cause, Command, DeviceError, Factors, Few, Gather, MAX_PIECES, Piece, SECTOR, Tally, Target,
+    View,
 };
 use hostftl_format::log::{self, Kind, seed};
 
@@ -23,7 +24,7 @@ use crate::log::recovery::UnderWay;
 use crate::log::recovery::replay::Found;
 use crate::log::redundancy::rebuild::{Chunk, Rebuild};
 
-/// How far it has come. Chunk `width` is the parity.
+/// How far it has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Step {
     #[default]
@@ -55,18 +56,21 @@ impl With<'_> {
         self.sent.send(chunk as u16, command, &mut self.array.devices, cx);
     }
 
-    /// The device of a chunk of the row, or of its parity.
-    fn device_of(&self, chunk: u32) -> u8 {
-        let width = self.array.layout().width();
+    /// The device of a chunk of the row.
+    fn device_of(&self, number: u32) -> u8 {
         let At { segment, slot, .. } = self.found.at;
         let stripe = self.array.devices.stripe(segment);
-        match chunk == width {
-            true => stripe.parity_device(segment, slot),
-            false => stripe.device(segment, slot, chunk),
-        }
+        self.array.layout().chunk_of(number).device(stripe, (segment, slot))
     }
 
-    /// Sectors of a chunk of the row, or of its parity.
+    /// How a chunk of the row is made from the others.
+    fn rebuild(&self, wanted: Chunk) -> Option<Rebuild> {
+        let At { segment, slot, .. } = self.found.at;
+        let (stripe, chunks) = (self.array.devices.stripe(segment), self.found.head.chunks);
+        Rebuild::new(stripe, (segment, slot), wanted, chunks.into(), 0)
+    }
+
+    /// Sectors of a chunk of the row.
     fn sectors_of(&self, chunk: u32) -> u32 {
         let head = self.found.head;
         let last = chunk + 1 == head.chunks.into();
@@ -87,16 +91,20 @@ impl With<'_> {
         (sent < end).then_some((sent.max(first), end))
     }
 
-    /// The chunks that the row has, and its parity, as a set of bits.
+    /// The parities, as a set of bits.
+    fn parities(&self) -> u32 {
+        let layout = self.array.layout();
+        layout.parities().fold(0, |set, it| set | 1 << layout.number_of(it))
+    }
+
+    /// All chunks that the row has, as a set of bits.
     fn chunks(&self) -> u32 {
-        let parity = u32::from(self.array.layout().parity) << self.array.layout().width();
-        ((1 << self.found.head.chunks) - 1) | parity
+        ((1 << self.found.head.chunks) - 1) | self.parities()
     }
 
     /// Whether any of these chunks is not in its zone and could still come there.
     fn lacks_any(&self, chunks: u32) -> bool {
-        (0..=self.array.layout().width())
-            .any(|chunk| chunks >> chunk & 1 == 1 && self.lacking(chunk).is_some())
+        numbers(chunks).any(|chunk| self.lacking(chunk).is_some())
     }
 
     /// Whether so many of these chunks are not in their zones that the row was never promised: no
@@ -105,7 +113,7 @@ impl With<'_> {
     fn never_came(&self, chunks: u32) -> bool {
         let at = self.found.at;
         let mut absent = 0;
-        for chunk in (0..=self.array.layout().width()).filter(|chunk| chunks >> chunk & 1 == 1) {
+        for chunk in numbers(chunks) {
             let (device, sectors) = (self.device_of(chunk), self.sectors_of(chunk));
             let unwritten =
                 self.array.devices.is_unwritten(device, self.array.layout().lba(at), sectors);
@@ -114,29 +122,19 @@ impl With<'_> {
         self.array.layout().zoned
             && (absent > u32::from(self.array.layout().parity) || self.lacks_any(chunks))
     }
-
-    /// The number of a chunk of the row, that of the parity being the greatest.
-    fn number_of(&self, chunk: Chunk) -> u32 {
-        match chunk {
-            Chunk::Data(chunk) => chunk.into(),
-            Chunk::Parity => self.array.layout().width(),
-        }
-    }
-
-    /// The buffer of a chunk of the row.
-    fn buffer_of(&self, chunk: Chunk) -> Buffer {
-        Buffer::row(0, self.number_of(chunk))
-    }
 }
 
-/// The row that is being verified lies in the buffers of row 0.
+/// The row that is being verified lies in the buffers of row 0. Sets are of the bits of the numbers
+/// of chunks.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Verify {
     step: Step,
-    /// Chunks that could not be read, or whose head is wrong.
+    /// Chunks that could not be read, or hold something wrong.
     bad: u32,
-    /// The chunk that was made from the others.
-    mended: Option<u32>,
+    /// How those of data were made from the others.
+    made: [Option<Rebuild>; 2],
+    /// What is to be written yet.
+    lacks: u32,
 }
 
 impl Verify {
@@ -151,22 +149,22 @@ impl Verify {
         match self.step {
             Step::Begin => self.read_row(with, cx)?,
             Step::Reading => return self.row_came(with, cx),
-            Step::Folding(rebuild) => self.fold_others(rebuild, with, cx),
+            Step::Folding(rebuild) => self.fold_others(rebuild, with, cx)?,
             Step::Entry(index) => self.check_entry(index, with, cx)?,
-            Step::Writing => self.step = Step::Over,
+            Step::Writing => self.write_next(with, cx),
             Step::Over => unreachable!("it is applied next"),
         }
         Some(true)
     }
 
-    /// Reads all chunks of the row, and the parity.
+    /// Reads all chunks of the row, and its parities.
     fn read_row(&mut self, with: &mut With, cx: &mut Cx) -> Option<()> {
         let (head, at) = (with.found.head, with.found.at);
-        let (width, most) =
-            (with.array.layout().width(), with.array.devices.stripe(at.segment).width());
+        let most = with.array.devices.stripe(at.segment).width();
         let (chunks, full) = (head.chunks.into(), with.array.layout().chunk);
         let first = if chunks > 1 { full..=full } else { 1..=full - at.sector };
-        let last = if chunks > 1 && with.array.layout().parity { full..=full } else { 1..=full };
+        let whole = chunks > 1 && with.array.layout().parity > 0;
+        let last = if whole { full..=full } else { 1..=full };
         let sane = (1..=most).contains(&chunks)
             && first.contains(&head.first_sectors)
             && last.contains(&head.last_sectors);
@@ -174,30 +172,31 @@ impl Verify {
             return None;
         }
         self.step = Step::Reading;
-        let parity = with.array.layout().parity.then_some(width);
-        for chunk in (0..chunks).chain(parity) {
-            let sectors = with.sectors_of(chunk);
-            let buffer = Buffer::row(0, chunk);
+        for number in numbers(with.chunks()) {
+            let sectors = with.sectors_of(number);
+            let buffer = Buffer::row(0, number);
             let into = Target::Data(with.array.buffers.at(buffer).view_mut_sectors(0, sectors));
-            let (device, lba) = (with.device_of(chunk), with.array.layout().lba(at));
+            let (device, lba) = (with.device_of(number), with.array.layout().lba(at));
             let command = Command::Read { device, lba, into, cause: Cause::Map };
-            with.send(chunk, command, cx);
+            with.send(number, command, cx);
         }
         Some(())
     }
 
+    /// Chunks of data that are bad, and how many of those can be made.
+    fn bad_data(&self, with: &With) -> (u32, u32) {
+        let parities = with.parities();
+        (self.bad & !parities, (parities & !self.bad).count_ones())
+    }
+
     /// All that can be read is there.
     fn row_came(&mut self, with: &mut With, cx: &mut Cx) -> Option<bool> {
-        let width = with.array.layout().width();
-        let unread = self.bad & !(1 << width);
+        let unread = self.bad_data(with).0;
         // A head that is wrong on its device would be lost with the next parity.
         self.bad |= u32::from(with.found.was_made && !with.array.layout().zoned);
-        let bad = self.bad;
-        let data = bad & !(1 << width);
-        match (data.count_ones(), bad == data && with.array.layout().parity) {
-            (0, _) => self.step = Step::Entry(0),
-            (1, true) => self.mend_chunk(data.trailing_zeros(), with),
-            _ if with.never_came(bad) => return None,
+        match self.bad_data(with) {
+            (data, can_be_made) if data.count_ones() <= can_be_made => self.make_next(with)?,
+            _ if with.never_came(self.bad) => return None,
             // A head that is torn where parity lacks was never promised: no device has failed.
             _ if unread == 0 => return None,
             _ => {
@@ -209,40 +208,57 @@ impl Verify {
         Some(true)
     }
 
-    /// Makes a chunk from the others.
-    fn mend_chunk(&mut self, chunk: u32, with: &mut With) {
-        self.mended = Some(chunk);
-        self.make_chunk(Chunk::Data(chunk as u8), with);
+    /// Makes the next bad chunk of data from the others; when none is left, records are checked.
+    /// `None` when nothing makes it.
+    fn make_next(&mut self, with: &mut With) -> Option<()> {
+        let data = self.bad_data(with).0;
+        let is_made = |chunk: u32| self.how(chunk).is_some();
+        self.step = match numbers(data).find(|chunk| !is_made(*chunk)) {
+            None => Step::Entry(0),
+            Some(chunk) => {
+                let places = |set: u32| {
+                    let layout = with.array.layout();
+                    numbers(set).fold(0, |set, it| set | 1 << layout.chunk_of(it).place())
+                };
+                let others = places(self.bad & !(1 << chunk));
+                Step::Folding(with.rebuild(Chunk::Data(chunk as u8))?.without_all(others)?)
+            }
+        };
+        Some(())
     }
 
-    fn make_chunk(&mut self, wanted: Chunk, with: &mut With) {
-        let At { segment, slot, .. } = with.found.at;
-        let (stripe, chunks) = (with.array.devices.stripe(segment), with.found.head.chunks);
-        let rebuild = Rebuild::new(stripe, (segment, slot), wanted, chunks.into());
-        self.step = Step::Folding(rebuild);
+    /// How a chunk of data was made, if it was.
+    fn how(&self, chunk: u32) -> Option<Rebuild> {
+        let is_it = |it: &Rebuild| it.wanted() == Chunk::Data(chunk as u8);
+        self.made.into_iter().flatten().find(is_it)
     }
 
     /// Folds the next chunks into the one that is wanted, a few at a time.
-    fn fold_others(&mut self, mut rebuild: Rebuild, with: &mut With, cx: &mut Cx) {
+    fn fold_others(&mut self, mut rebuild: Rebuild, with: &mut With, cx: &mut Cx) -> Option<()> {
         let wanted = rebuild.wanted();
-        let into = with.number_of(wanted);
+        let into = with.array.layout().number_of(wanted);
         let sectors = with.sectors_of(into);
-        let keep = !rebuild.is_begin();
-        let mut sources = Few::new();
+        let mut factors = Factors::plain(!rebuild.is_begin());
+        let mut sources = Few::<View, MAX_PIECES>::new();
         while let Some(chunk) = rebuild.next().filter(|_| sources.len() < MAX_PIECES) {
-            let buffer = with.buffer_of(chunk);
+            let buffer = Buffer::row(0, with.array.layout().number_of(chunk));
+            factors.new[sources.len()] = rebuild.factors().0;
             sources.push(with.array.buffers.at(buffer).view_sectors(0, sectors));
             rebuild = rebuild.fold();
         }
-        self.step = match (rebuild.next(), wanted) {
-            (Some(_), _) => Step::Folding(rebuild),
-            (None, Chunk::Parity) => Step::Writing,
-            (None, Chunk::Data(_)) => Step::Entry(0),
-        };
-        let into_buffer = with.buffer_of(wanted);
-        let target = with.array.buffers.at(into_buffer).view_mut_sectors(0, sectors);
-        let command = Command::Fold { from: sources, into: target, keep };
-        with.send(into, command, cx);
+        match (rebuild.next(), wanted) {
+            (Some(_), _) => self.step = Step::Folding(rebuild),
+            (None, Chunk::Parity(_)) => self.step = Step::Writing,
+            (None, Chunk::Data(_)) => {
+                let same = |it: &&mut Option<Rebuild>| it.is_none_or(|it| it.wanted() == wanted);
+                let place = self.made.iter_mut().find(same);
+                *place.expect("no more is made than there is parity") = Some(rebuild);
+                self.make_next(with)?;
+            }
+        }
+        let target = with.array.buffers.at(Buffer::row(0, into)).view_mut_sectors(0, sectors);
+        with.send(into, Command::Fold { from: sources, into: target, factors }, cx);
+        Some(())
     }
 
     /// Checks entry `index` of the row.
@@ -275,24 +291,36 @@ impl Verify {
         Some(())
     }
 
-    /// Writes what the row lacks: a chunk that was made from the others, or the parity.
+    /// Begins to write what the row lacks: chunks that were made from the others, and parity.
     fn restore(&mut self, with: &mut With, cx: &mut Cx) {
-        let width = with.array.layout().width();
-        let (parity, mended) = (with.array.layout().parity, self.mended);
-        let all = with.chunks();
-        if with.array.layout().zoned && !with.lacks_any(all) {
+        let (zoned, parity) = (with.array.layout().zoned, with.array.layout().parity);
+        let made = numbers(self.bad_data(with).0).filter(|chunk| self.how(*chunk).is_some());
+        let made = made.fold(0, |set, chunk| set | 1 << chunk);
+        // Whether parity arrived costs as much to find out as to make it anew; but the only one
+        // with which a chunk was made is as it should be.
+        let anew = if parity == 1 && made != 0 { 0 } else { with.parities() };
+        let done = parity == 0 || planted(Bug::ParityNotRestored);
+        self.lacks = if done { 0 } else { made | anew };
+        if zoned {
+            let lacking = numbers(self.lacks).filter(|number| with.lacking(*number).is_some());
+            self.lacks = lacking.fold(0, |set, number| set | 1 << number);
+        }
+        self.write_next(with, cx);
+    }
+
+    /// Writes the next chunk that the row lacks; a parity is made first.
+    fn write_next(&mut self, with: &mut With, cx: &mut Cx) {
+        let Some(number) = numbers(self.lacks).next() else {
             self.step = Step::Over;
             return;
-        }
-        match mended {
-            _ if !parity || planted(Bug::ParityNotRestored) => self.step = Step::Over,
-            Some(chunk) if chunk != width => {
-                self.step = Step::Writing;
-                self.write_back(chunk, with, cx);
+        };
+        self.lacks &= !(1 << number);
+        self.step = Step::Writing;
+        match with.array.layout().chunk_of(number) {
+            Chunk::Data(_) => self.write_back(number, with, cx),
+            parity => {
+                self.step = Step::Folding(with.rebuild(parity).expect("all data is here"));
             }
-            Some(_) => unreachable!("the parity is made last"),
-            // The parity is always made anew: whether it arrived costs as much to find out.
-            None => self.make_chunk(Chunk::Parity, with),
         }
     }
 
@@ -344,28 +372,40 @@ impl Verify {
             }
             Command::Digest { from, .. } => {
                 with.array.buffers.at(buffer).repay(from);
-                return self.entry_checked(
-                    chunk,
-                    ended.expect("a checksum in memory can't fail").crc,
-                    with,
-                );
+                let crc = ended.expect("a checksum in memory can't fail").crc;
+                return self.entry_checked(chunk, crc, with).is_some();
             }
             other => unreachable!("{other:?} verifies nothing"),
         }
         true
     }
 
-    fn entry_checked(&mut self, chunk: u32, crc: u32, with: &mut With) -> bool {
+    /// A record of a chunk has this checksum. When that is wrong the chunk is made from the others,
+    /// in a way that was not tried yet. `None` when there is none.
+    fn entry_checked(&mut self, chunk: u32, crc: u32, with: &mut With) -> Option<()> {
         let Step::Entry(index) = self.step else { unreachable!("an entry is being checked") };
         let listed = log::entry(&with.found.buf, index).expect("it was read before").crc;
-        let Verify { bad, mended, .. } = *self;
         if crc == listed {
             self.step = Step::Entry(index + 1);
-        } else if with.array.layout().parity && bad == 0 && mended.is_none() {
-            self.mend_chunk(chunk, with);
-        } else {
-            return false;
+            return Some(());
         }
-        true
+        if let Some(made) = self.how(chunk) {
+            self.step = Step::Folding(made.again()?);
+            return Some(());
+        }
+        self.bad |= 1 << chunk;
+        let (data, can_be_made) = self.bad_data(with);
+        let fits = data.count_ones() <= can_be_made;
+        fits.then(|| self.make_next(with)).flatten()
     }
+}
+
+/// The numbers in a set of bits.
+fn numbers(set: u32) -> impl Iterator<Item = u32> {
+    let mut left = set;
+    core::iter::from_fn(move || {
+        let number = left.trailing_zeros();
+        left &= left.checked_sub(1)?;
+        Some(number)
+    })
 }

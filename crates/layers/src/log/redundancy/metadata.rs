@@ -11,13 +11,14 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+use hostftl_core::field::product;
 use hostftl_core::{Cause, Command, MetaBuf, Target};
 
 use crate::kit::shell::Ended;
 use crate::log::devices::Devices;
 use crate::log::layout::Layout;
 use crate::log::ops::{Cx, Op};
-use crate::log::redundancy::rebuild::Rebuild;
+use crate::log::redundancy::rebuild::{PLACES, Rebuild};
 
 /// With less room for outputs, chunks are not read.
 const ROOM: usize = 20;
@@ -79,8 +80,8 @@ pub struct Salvage {
     rebuild: Option<Rebuild>,
     /// Chunks that are being read.
     outstanding: u32,
-    /// What has come, in the order in which it is looked at; none of what can't be read.
-    parts: Vec<Option<MetaBuf>>,
+    /// What has come, by its place in the sum; none of what can't be read.
+    parts: [Option<MetaBuf>; PLACES],
     sum: MetaBuf,
     bufs: Vec<MetaBuf>,
 }
@@ -95,7 +96,7 @@ impl Salvage {
             guess: 0,
             rebuild: None,
             outstanding: 0,
-            parts: Vec::with_capacity(layout.devices.into()),
+            parts: Default::default(),
             sum: MetaBuf::new(pages),
             bufs: (0..layout.devices).map(|_| MetaBuf::new(pages)).collect(),
         }
@@ -135,28 +136,24 @@ impl Salvage {
         let Some(stripe) = devices.membership().guess(segment, self.guess) else {
             return self.end(false);
         };
-        let Some(rebuild) = Rebuild::on_device(stripe, (segment, slot), job.device) else {
+        let missing = devices.missing_of(segment);
+        let Some(rebuild) = Rebuild::on_device(stripe, (segment, slot), job.device, missing) else {
             self.guess_again();
             return Step::Moved;
         };
         let (lba, pages) = (job.lba, job.pages);
-        let mut rest = rebuild;
-        while let Some(device) = rest.next_device() {
+        for (chunk, device) in rebuild.sources() {
             let buf = self.bufs.pop().expect("a buffer for each device");
             let into = Target::Meta { buf, pages };
-            let part = self.parts.len() as u8;
-            self.parts.push(None);
             self.outstanding += 1;
             let command = Command::Read { device, lba, into, cause: Cause::Map };
-            devices.submit(Op::Salvage { part }, command, cx);
-            rest = rest.fold();
+            devices.submit(Op::Salvage { part: chunk.place() }, command, cx);
         }
         self.rebuild = Some(rebuild);
         Step::Moved
     }
 
-    /// A chunk was read. When all were: is the sum of the first ones what was wanted? `is_wanted`
-    /// says whether it is the metadata that lies at a sector, of a row with so many chunks.
+    /// A chunk was read. When all were: is a sum of them what was wanted? `is_wanted` says whether it is the metadata that lies at a sector, of a row with so many chunks.
     pub fn done(
         &mut self,
         part: u8,
@@ -177,7 +174,7 @@ impl Salvage {
             return Step::None;
         }
         let well = self.sum_up(is_wanted);
-        self.bufs.extend(self.parts.drain(..).flatten());
+        self.bufs.extend(self.parts.iter_mut().filter_map(Option::take));
         if well {
             return self.end(true);
         }
@@ -185,23 +182,28 @@ impl Salvage {
         Step::Moved
     }
 
-    /// Whether the sum of the first chunks is what was wanted, up to one that can't be read.
+    /// Whether the sum of what has come is what was wanted, in any way.
     fn sum_up(&mut self, is_wanted: impl Fn(Wanted, &MetaBuf, u64, u32) -> bool) -> bool {
-        let job = self.jobs.front().expect("a rebuild is under way");
-        let mut rebuild = self.rebuild.expect("a rebuild is under way");
-        for part in self.parts.iter().map_while(Option::as_ref) {
-            let pairs = self.sum.pages_mut().iter_mut().zip(part.pages());
-            for (sum, page) in pairs.take(job.pages as usize) {
-                match rebuild.is_begin() {
-                    true => sum.0.copy_from_slice(&page.0),
-                    false => sum.0.iter_mut().zip(&page.0).for_each(|(sum, byte)| *sum ^= byte),
+        let mut next = self.rebuild;
+        while let Some(rebuild) = next {
+            let Some(chunk) = rebuild.next() else {
+                next = rebuild.again();
+                continue;
+            };
+            next = match &self.parts[usize::from(chunk.place())] {
+                Some(part) => {
+                    let job = self.jobs.front().expect("a rebuild is under way");
+                    add(part, &mut self.sum, job.pages, &rebuild);
+                    let rebuild = rebuild.fold();
+                    if rebuild.may_be_over()
+                        && is_wanted(job.wanted, &self.sum, job.lba, rebuild.chunks())
+                    {
+                        return true;
+                    }
+                    Some(rebuild)
                 }
-            }
-            rebuild = rebuild.fold();
-            if rebuild.may_be_over() && is_wanted(job.wanted, &self.sum, job.lba, rebuild.chunks())
-            {
-                return true;
-            }
+                None => rebuild.without(chunk),
+            };
         }
         false
     }
@@ -223,6 +225,20 @@ impl Salvage {
     }
 }
 
+/// Adds what comes next to the sum.
+fn add(part: &MetaBuf, sum: &mut MetaBuf, pages: u32, rebuild: &Rebuild) {
+    let (factor, old) = rebuild.factors();
+    for (sum, page) in sum.pages_mut().iter_mut().zip(part.pages()).take(pages as usize) {
+        match (rebuild.is_begin(), factor, old) {
+            (true, ..) => sum.0.copy_from_slice(&page.0),
+            (_, 1, 1) => sum.0.iter_mut().zip(&page.0).for_each(|(sum, byte)| *sum ^= byte),
+            _ => sum.0.iter_mut().zip(&page.0).for_each(|(sum, byte)| {
+                *sum = product(*sum, old) ^ product(*byte, factor);
+            }),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -238,7 +254,7 @@ mod tests {
         let lba = salvage.layout.lba(crate::log::layout::At::default());
         let stripe = devices().stripe(0);
         let device = stripe.device(0, 0, 1);
-        salvage.rebuild = Rebuild::on_device(stripe, (0, 0), device);
+        salvage.rebuild = Rebuild::on_device(stripe, (0, 0), device, 0);
         let buf = MetaBuf::new(1);
         salvage.jobs.push_back(Job { wanted: Wanted::Victim(0), device, lba, pages: 1, buf });
         salvage
@@ -246,19 +262,21 @@ mod tests {
 
     /// Both of the others come, the later one first.
     fn read(salvage: &mut Salvage, bytes: [u8; 2], ended: Ended) -> Step {
-        salvage.parts.extend([None, None]);
+        let sources = salvage.rebuild.expect("it was asked for").sources();
+        let mut sources = sources.map(|(chunk, _)| chunk.place()).zip(bytes).collect::<Vec<_>>();
+        sources.reverse();
         salvage.outstanding = 2;
         let mut step = Step::None;
-        for part in [1, 0] {
+        for (part, bytes) in sources {
             let mut buf = salvage.bufs.pop().expect("a buffer for each device");
-            buf.pages_mut()[0].0.fill(bytes[part]);
+            buf.pages_mut()[0].0.fill(bytes);
             let into = Target::Meta { buf, pages: 1 };
             let command = Command::Read { device: 0, lba: 0, into, cause: Cause::Map };
             let is_wanted = |_: Wanted, sum: &MetaBuf, _: u64, chunks: u32| {
                 sum.pages()[0].0[7] == 2 && chunks == 2
             };
             assert!(matches!(step, Step::None), "nothing is known before all are here");
-            step = salvage.done(part as u8, command, ended, is_wanted);
+            step = salvage.done(part, command, ended, is_wanted);
         }
         assert_eq!(salvage.bufs.len(), 3, "all buffers are back");
         step

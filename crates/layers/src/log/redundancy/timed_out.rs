@@ -34,9 +34,6 @@ use crate::log::scrub::Scrub;
 /// Heads of rows that one device may hold when it hangs: one for each lane of collection, one for a
 /// scrub, one for what is salvaged.
 const HELD_HEADS: usize = LANES + 2;
-/// Heads in the reserve: enough when two devices hang one after the other. What a third one holds
-/// waits until one of those is back.
-const HEADS: usize = 2 * HELD_HEADS;
 
 /// The parts that had lent something to a command that was given up.
 #[derive(Debug)]
@@ -63,10 +60,12 @@ pub struct Hung {
     waiting: VecDeque<(Token, Op, u8)>,
     /// Rows that are not used: the others may have their idle buffers.
     broken: u32,
-    /// The reserve: images of pages, heads, a chunk of images.
+    /// The reserve: images of pages, heads, a chunk of images of each device that may hang at once.
+    /// Heads are enough for one more device that hangs after those: what another one holds waits
+    /// until one of those is back.
     pages: Vec<MetaBuf>,
     heads: Vec<MetaBuf>,
-    images: Option<MetaBuf>,
+    images: Vec<MetaBuf>,
     /// Heads of rows that came back late.
     row_heads: Vec<MetaBuf>,
 }
@@ -74,7 +73,8 @@ pub struct Hung {
 impl Hung {
     /// Nothing hangs; only where parity makes up for a device there is a reserve.
     pub fn new(layout: &Layout) -> Self {
-        let redundant = layout.parity && !layout.zoned;
+        let redundant = layout.parity > 0 && !layout.zoned;
+        let devices = if redundant { usize::from(layout.parity) } else { 0 };
         let some = |count: usize| if redundant { count } else { 0 };
         let head = layout.head_pages(true) as usize;
         let images = (layout.chunk / SECTORS_PER_BLOCK) as usize;
@@ -82,9 +82,9 @@ impl Hung {
             layout: *layout,
             waiting: VecDeque::with_capacity(some(OPS.into())),
             broken: 0,
-            pages: (0..some(LOADS)).map(|_| MetaBuf::new(1)).collect(),
-            heads: (0..some(HEADS)).map(|_| MetaBuf::new(head)).collect(),
-            images: redundant.then(|| MetaBuf::new(images)),
+            pages: (0..devices * LOADS).map(|_| MetaBuf::new(1)).collect(),
+            heads: (0..some((1 + devices) * HELD_HEADS)).map(|_| MetaBuf::new(head)).collect(),
+            images: (0..devices).map(|_| MetaBuf::new(images)).collect(),
             row_heads: Vec::with_capacity(some(ROWS)),
         }
     }
@@ -159,10 +159,14 @@ impl Hung {
                 let buf = self.heads.pop()?;
                 read(device, 0, Target::Meta { buf, pages: 1 })
             }
-            Op::GcRead { .. } | Op::GcSum { .. } | Op::Scrub(Checking::Chunk(_)) => {
+            Op::GcRead { .. }
+            | Op::GcSum { .. }
+            | Op::GcSecond { .. }
+            | Op::Scrub(Checking::Chunk(_)) => {
                 let buffer = match op {
                     Op::GcRead { lane, chunk } => Buffer::Gc(lane, chunk),
                     Op::GcSum { lane } => Buffer::GcSum(lane),
+                    Op::GcSecond { lane } => Buffer::GcSecond(lane),
                     Op::Scrub(Checking::Chunk(chunk)) => Buffer::Scrub(chunk),
                     other => unreachable!("{other:?} has no buffer"),
                 };
@@ -173,7 +177,7 @@ impl Hung {
                 read(device, 0, Target::Data(view))
             }
             Op::Images { .. } => {
-                let buf = self.images.take()?;
+                let buf = self.images.pop()?;
                 let gather = Gather::from_iter([Piece::Meta { buf, pages: 1 }]);
                 let tally = Tally::of(Cause::Checkpoint, SECTORS_PER_BLOCK);
                 Command::Program { device, lba: 0, gather, tally, placement: MAP }
@@ -201,7 +205,7 @@ impl Hung {
                         (Piece::Meta { buf, .. }, Op::Root { .. }) => {
                             with.checkpoint.take_back(buf);
                         }
-                        (Piece::Meta { buf, .. }, Op::Images { .. }) => self.images = Some(buf),
+                        (Piece::Meta { buf, .. }, Op::Images { .. }) => self.images.push(buf),
                         (Piece::Meta { buf, .. }, _) => self.row_heads.push(buf),
                         (Piece::Zeros(_), _) => {}
                     }
@@ -260,7 +264,7 @@ impl Hung {
         let donors = (0..ROWS as u8).filter(|it| others >> it & 1 == 1);
         let heads = donors.map(|it| rows[it].heads.len()).sum::<usize>();
         let lacks = buffers.of_row(row).filter(|it| !buffers.is_idle(*it)).count();
-        let lacks_heads = 2 - rows[row].heads.len();
+        let lacks_heads = rows[row].lacks_heads();
         if self.spare_buffers(own, buffers).count() < lacks
             || heads + self.row_heads.len() < lacks_heads
         {
@@ -287,7 +291,7 @@ impl Hung {
 /// Whether a row has all that it needs.
 fn is_whole(row: u8, rows: &Rows, buffers: &Buffers) -> bool {
     let idle = buffers.of_row(row).all(|buffer| buffers.is_idle(buffer));
-    idle && rows[row].heads.len() == 2
+    idle && rows[row].lacks_heads() == 0
 }
 
 fn read(device: u8, lba: u64, into: Target) -> Command {

@@ -52,8 +52,8 @@ pub enum Phase {
 pub enum Stage {
     /// The head goes before the data and zeros behind it, so that parity can be made of the whole.
     Fill(u8),
-    /// Chunks are folded into the parity.
-    Fold(u8),
+    /// Chunks are folded into a parity: which, and how many were.
+    Fold(u8, u8),
     /// Chunks are written.
     Write(u8),
 }
@@ -113,14 +113,16 @@ pub struct Row {
     pub stage: Stage,
     /// The segment where the stream goes on after this one.
     pub ahead: u32,
-    /// Head pages: the last is the head, the first its copy where one chunk is mirrored.
+    /// Head pages: the last is the head, the others its copies where one chunk is mirrored.
     pub heads: Vec<MetaBuf>,
+    /// How many of them it has.
+    copies: usize,
 }
 
 impl Row {
     /// An idle row.
     pub fn new(layout: &Layout) -> Self {
-        let pages = layout.head_pages(true);
+        let (pages, copies) = (layout.head_pages(true), 1 + usize::from(layout.parity.max(1)));
         Row {
             phase: Phase::Idle,
             stamp: 0,
@@ -137,7 +139,8 @@ impl Row {
             pending: 0,
             stage: Stage::Fill(0),
             ahead: 0,
-            heads: (0..2).map(|_| MetaBuf::new(pages as usize)).collect(),
+            heads: (0..copies).map(|_| MetaBuf::new(pages as usize)).collect(),
+            copies,
         }
     }
 
@@ -160,7 +163,7 @@ impl Row {
             (Phase::Programming, Phase::Draining) => self.pending == 0,
             // Its buffers come in the place of some that a device holds.
             (Phase::Idle, Phase::Draining) => true,
-            (Phase::Draining, Phase::Idle) => self.heads.len() == 2,
+            (Phase::Draining, Phase::Idle) => self.lacks_heads() == 0,
             _ => false,
         };
         assert!(fits, "a row that is {:?} can't be {next:?} next", self.phase);
@@ -180,6 +183,11 @@ impl Row {
         self.fill = Fill::new(chunks, size * SECTOR as u32, self.head_pages * 4096);
         self.items.clear();
         self.stage = Stage::Fill(0);
+    }
+
+    /// Heads that are not here.
+    pub fn lacks_heads(&self) -> usize {
+        self.copies - self.heads.len()
     }
 
     /// Whether it is for the host's data.
@@ -236,7 +244,7 @@ impl Row {
     /// Sectors that chunk `chunk` takes on its device.
     pub fn sectors(&self, layout: &Layout, chunk: u32) -> u32 {
         // Parity is of whole chunks, so that it can be used without knowing the row.
-        if chunk + 1 < self.fill.chunks() || layout.parity && self.fill.chunks() > 1 {
+        if chunk + 1 < self.fill.chunks() || layout.parity > 0 && self.fill.chunks() > 1 {
             return layout.chunk;
         }
         let used = self.fill.used(chunk).div_ceil(SECTOR as u32);

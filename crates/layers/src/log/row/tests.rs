@@ -13,7 +13,7 @@ fn open(sector: u32) -> (Layout, Row) {
     let layout = Layout::example(3);
     let mut row = Row::new(&layout);
     let at = At { segment: 1, slot: 2, sector };
-    row.open(&layout, (at, Stripe::new(0b111, true)), 0, 9);
+    row.open(&layout, (at, Stripe::new(0b111, 1)), 0, 9);
     (layout, row)
 }
 
@@ -70,7 +70,7 @@ fn a_short_row_is_padded_to_the_map_unit_only_where_a_drive_merges_nothing() {
         let layout = Layout::new(&config, &[device]).expect("a plan");
         let mut row = Row::new(&layout);
         let at = At { segment: 1, slot: 2, sector: 0 };
-        row.open(&layout, (at, Stripe::new(0b1, false)), 0, 9);
+        row.open(&layout, (at, Stripe::new(0b1, 0)), 0, 9);
         let (chunk, byte) = row.take(4096).expect("room");
         row.push(item(chunk, byte));
         assert_eq!(row.sectors(&layout, 0), sectors, "a head and a block");

@@ -287,7 +287,7 @@ impl Scrub {
             unreachable!("a head comes back")
         };
         let head = ended.ok().and_then(|_| self.head_of(&buf, lba, with.devices));
-        match head.is_none() && self.layout.parity {
+        match head.is_none() && self.layout.parity > 0 {
             true => with.salvage.ask(Wanted::Scrub, (device, lba, pages), buf, cx),
             false => self.head_read(buf, head, false, with, cx),
         }
@@ -335,10 +335,8 @@ impl Scrub {
         self.go(Phase::Reading { asked: true });
         let (at, stripe) = (self.at, with.devices.stripe(self.at.segment));
         for (chunk, sectors) in self.check.reads() {
-            let device = match self.check.is_parity(chunk) {
-                true => stripe.parity_device(at.segment, at.slot),
-                false => stripe.device(at.segment, at.slot, chunk.into()),
-            };
+            let which = self.layout.chunk_of(chunk.into());
+            let device = which.device(stripe, (at.segment, at.slot));
             let into = with.buffers.at(Buffer::Scrub(chunk)).view_mut_sectors(0, sectors);
             let (lba, into) = (self.layout.lba(at), Target::Data(into));
             let command = Command::Read { device, lba, into, cause: Cause::Gc };

@@ -1,12 +1,13 @@
-//! What is checked of one row: its records, then its parity.
+//! What is checked of one row: its records, then its parities, one after the other.
 
 use alloc::vec::Vec;
 
-use hostftl_core::{Command, Few, MAX_PIECES, MetaBuf, SECTOR, View};
+use hostftl_core::{Command, Factors, Few, MAX_PIECES, MetaBuf, SECTOR, View};
 use hostftl_format::log::{self, Head, Kind, seed};
 
 use crate::log::buffers::{Buffer, Buffers};
 use crate::log::layout::{At, Layout};
+use crate::log::redundancy::rebuild::{Chunk, Rebuild};
 use crate::log::stripe::Stripe;
 
 /// A record that the head lists.
@@ -47,12 +48,16 @@ pub struct Check {
     last: u32,
     /// The sectors that each chunk has where parity is of all.
     whole: u32,
-    has_parity: bool,
+    /// Parities of each row, and the one that is checked.
+    parity: u8,
+    which: u8,
     width: u32,
-    /// The chunks that were read, as a set of bits; the parity is behind the widest row's last.
+    /// The chunks that were read, as a set of bits; parity is behind the widest row's last.
     here: u32,
-    /// Chunks that are folded together so far.
-    folded: u32,
+    /// What is to be folded yet so that it is what that parity should be; none before it is begun.
+    folds: Option<Rebuild>,
+    /// How the parities are made of the row's chunks.
+    makes: [Option<Rebuild>; 2],
     /// Checksums of what parity should be and of what it is: asked for, and come.
     asked: u8,
     sums: [Option<u32>; 2],
@@ -71,10 +76,12 @@ impl Check {
             first: 0,
             last: 0,
             whole: 0,
-            has_parity: layout.parity,
+            parity: layout.parity,
+            which: 0,
             width: layout.width(),
             here: 0,
-            folded: 0,
+            folds: None,
+            makes: [None; 2],
             asked: 0,
             sums: [None; 2],
             outstanding: 0,
@@ -108,26 +115,26 @@ impl Check {
         }
         (self.chunks, self.first, self.last) = (chunks, head.first_sectors, head.last_sectors);
         self.whole = if chunks > 1 { layout.chunk } else { head.first_sectors };
-        (self.cursor, self.here, self.folded, self.asked) = (0, 0, 0, 0);
+        (self.cursor, self.here, self.asked) = (0, 0, 0);
         (self.sums, self.outstanding, self.is_wrong) = ([None; 2], 0, is_wrong);
+        (self.which, self.folds, self.makes) = (0, None, [None; 2]);
+        for (which, makes) in (0..stripe.parity()).zip(&mut self.makes) {
+            let slot = (at.segment, at.slot);
+            *makes = Rebuild::new(stripe, slot, Chunk::Parity(which), chunks, 0);
+        }
     }
 
-    /// What is to be read: data chunks, and after them the parity; each with its sectors.
+    /// What is to be read: data chunks, and after them the parities; each with its sectors.
     pub fn reads(&self) -> impl Iterator<Item = (u8, u32)> + use<> {
         let (chunks, first, last, whole) = (self.chunks, self.first, self.last, self.whole);
-        let (parity, width) = (self.has_parity, self.width as u8);
+        let (parity, width) = (self.parity, self.width as u8);
         let sectors = move |chunk: u32| match chunk {
-            _ if parity || chunk + 1 < chunks => whole,
+            _ if parity > 0 || chunk + 1 < chunks => whole,
             0 => first,
             _ => last,
         };
         let data = (0..chunks).map(move |chunk| (chunk as u8, sectors(chunk)));
-        data.chain(parity.then_some((width, whole)))
-    }
-
-    /// Whether a chunk is the parity.
-    pub fn is_parity(&self, chunk: u8) -> bool {
-        u32::from(chunk) == self.width
+        data.chain((width..width + parity).map(move |number| (number, whole)))
     }
 
     /// A command was sent.
@@ -160,6 +167,8 @@ impl Check {
         self.outstanding -= 1;
         if let [Some(should), Some(is)] = self.sums {
             self.is_wrong |= should != is;
+            (self.which, self.folds) = (self.which + 1, None);
+            (self.asked, self.sums) = (0, [None; 2]);
         }
     }
 
@@ -196,33 +205,36 @@ impl Check {
             return Next::Wait;
         }
         let all = (0..self.chunks).all(|chunk| self.is_here(chunk));
-        if !self.has_parity || self.is_wrong || !all || !self.is_here(self.width) {
+        if self.is_wrong || !all {
             return Next::Over;
         }
-        if self.chunks > 1 && self.folded < self.chunks {
-            return self.fold(buffers);
-        }
-        if self.asked == 2 {
-            return Next::Over;
+        let here = |which: &u8| self.is_here(self.width + u32::from(*which));
+        let Some(which) = (self.which..self.parity).find(here) else { return Next::Over };
+        self.which = which;
+        let makes = self.folds.or(self.makes[usize::from(which)]);
+        if let Some(folds) = makes.filter(|it| self.chunks > 1 && it.next().is_some()) {
+            return self.fold(folds, buffers);
         }
         // One chunk has itself once more as its parity.
         let should = if self.chunks > 1 { Buffer::ScrubSum } else { Buffer::Scrub(0) };
-        let buffer = if self.asked == 0 { should } else { Buffer::Scrub(self.width as u8) };
+        let is = Buffer::Scrub(self.width as u8 + which);
+        let buffer = if self.asked == 0 { should } else { is };
         let from = buffers.at(buffer).view_sectors(0, self.whole);
         let which = self.asked;
         (self.asked, self.outstanding) = (which + 1, self.outstanding + 1);
         Next::Sum(which, Command::Digest { from, seed: 0 })
     }
 
-    fn fold(&mut self, buffers: &mut Buffers) -> Next {
-        let end = self.chunks.min(self.folded + MAX_PIECES as u32);
-        let mut from = Few::<View, MAX_PIECES>::new();
-        for chunk in self.folded..end {
-            from.push(buffers.at(Buffer::Scrub(chunk as u8)).view_sectors(0, self.whole));
+    fn fold(&mut self, mut folds: Rebuild, buffers: &mut Buffers) -> Next {
+        let (mut from, mut factors) = (Few::<View, MAX_PIECES>::new(), Factors::ADD);
+        factors.old = u8::from(!folds.is_begin());
+        while let Some(Chunk::Data(chunk)) = folds.next().filter(|_| from.len() < MAX_PIECES) {
+            factors.new[from.len()] = folds.factors().0;
+            from.push(buffers.at(Buffer::Scrub(chunk)).view_sectors(0, self.whole));
+            folds = folds.fold();
         }
         let into = buffers.at(Buffer::ScrubSum).view_mut_sectors(0, self.whole);
-        let keep = self.folded > 0;
-        (self.folded, self.outstanding) = (end, self.outstanding + 1);
-        Next::Fold(Command::Fold { from, into, keep })
+        (self.folds, self.outstanding) = (Some(folds), self.outstanding + 1);
+        Next::Fold(Command::Fold { from, into, factors })
     }
 }

@@ -1,7 +1,10 @@
 //! The chunks of the victim's row: what of them was read, which can't be used as they were read,
 //! and which were rebuilt.
 //!
-//! Invariant: a chunk is rebuilt once; what is wrong in it after that can't be brought back.
+//! Invariant: a chunk is rebuilt once in each way; what is wrong in it after the last one can't be
+//! brought back.
+
+use crate::log::redundancy::rebuild::Rebuild;
 
 /// See the module text. Chunks are sets of bits.
 #[derive(Clone, Copy, Debug, Default)]
@@ -14,6 +17,8 @@ pub struct Chunks {
     bad: u32,
     /// Those that were rebuilt, or could not be.
     rebuilt: u32,
+    /// How each of these may be rebuilt again.
+    ways: [Option<Rebuild>; 16],
     /// Those of which the medium is to be blamed, and of which nothing was told yet.
     flawed: u32,
 }
@@ -45,10 +50,11 @@ impl Chunks {
         first <= from && from + sectors <= first + all
     }
 
-    /// A chunk can't be used as it was read.
-    pub fn distrust(&mut self, chunk: u8) {
-        assert!(!self.is_rebuilt(chunk), "a chunk is rebuilt once");
-        self.bad |= 1 << chunk;
+    /// A chunk can't be used as it was read, or rebuilt. False when nothing helps.
+    pub fn distrust(&mut self, chunk: u8) -> bool {
+        let may_help = !self.is_rebuilt(chunk) || self.ways[usize::from(chunk)].is_some();
+        self.bad |= u32::from(may_help) << chunk;
+        may_help
     }
 
     /// The medium is to be blamed for a chunk.
@@ -66,12 +72,18 @@ impl Chunks {
         self.bad != 0
     }
 
-    /// The next chunk that has to be rebuilt, which is begun.
-    pub fn begin_rebuild(&mut self) -> Option<u8> {
+    /// The next chunk that has to be rebuilt, which is begun, and the way if there was one before.
+    pub fn begin_rebuild(&mut self) -> Option<(u8, Option<Rebuild>)> {
         let chunk = self.any_bad().then(|| self.bad.trailing_zeros() as u8)?;
         self.bad &= !(1 << chunk);
         self.rebuilt |= 1 << chunk;
-        Some(chunk)
+        Some((chunk, self.ways[usize::from(chunk)].take()))
+    }
+
+    /// A chunk was rebuilt; if it is wrong all the same, there may be another way.
+    pub fn was_rebuilt(&mut self, chunk: u8, other: Option<Rebuild>) {
+        assert!(self.is_rebuilt(chunk), "it was begun");
+        self.ways[usize::from(chunk)] = other;
     }
 
     /// Whether anything is to be told.
@@ -90,14 +102,16 @@ impl Chunks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::log::redundancy::rebuild::Chunk;
+    use crate::log::stripe::Stripe;
 
     #[test]
     fn a_chunk_is_rebuilt_and_told_once() {
         let mut chunks = Chunks::new(3);
-        chunks.distrust(2);
-        chunks.distrust(0);
+        assert!(chunks.distrust(2) && chunks.distrust(0));
         chunks.blame(2);
-        assert_eq!((chunks.begin_rebuild(), chunks.begin_rebuild()), (Some(0), Some(2)));
+        let begun = [chunks.begin_rebuild(), chunks.begin_rebuild()];
+        assert_eq!(begun, [Some((0, None)), Some((2, None))]);
         assert!(!chunks.any_bad() && chunks.begin_rebuild().is_none() && chunks.is_rebuilt(2));
         assert_eq!((chunks.take_flawed(), chunks.take_flawed()), (Some(2), None));
         assert_eq!(chunks.count(), 3);
@@ -114,11 +128,15 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "rebuilt once")]
-    fn a_chunk_that_was_rebuilt_is_not_rebuilt_again() {
+    fn a_chunk_that_was_rebuilt_is_rebuilt_again_in_another_way_if_there_is_one() {
+        let stripe = Stripe::new(0b111, 2);
+        let first = Rebuild::new(stripe, (0, 0), Chunk::Data(0), 1, 0).expect("a way");
         let mut chunks = Chunks::new(1);
-        chunks.distrust(0);
-        chunks.begin_rebuild();
-        chunks.distrust(0);
+        assert!(chunks.distrust(0) && chunks.begin_rebuild().is_some());
+        let second = first.again();
+        chunks.was_rebuilt(0, second);
+        assert!(second.is_some() && chunks.distrust(0));
+        assert_eq!(chunks.begin_rebuild(), Some((0, second)));
+        assert!(!chunks.distrust(0) && !chunks.any_bad(), "nothing helps");
     }
 }

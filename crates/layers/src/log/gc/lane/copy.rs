@@ -163,15 +163,14 @@ impl Lane {
         self.outstanding -= 1;
     }
 
-    /// A record is not as it should be: its chunk has to be made from the others, if it was not.
+    /// A record is not as it should be: its chunk has to be made from the others, if there is
+    /// a way that was not tried.
     fn found_damaged(&mut self, record: u16) {
         let live = &mut self.live[usize::from(record)];
         self.chunks.blame(live.chunk);
-        live.state = if self.chunks.is_rebuilt(live.chunk) {
-            Checked::Gone
-        } else {
-            self.chunks.distrust(live.chunk);
-            Checked::Bad
+        live.state = match self.chunks.distrust(live.chunk) {
+            true => Checked::Bad,
+            false => Checked::Gone,
         };
         self.cursor = usize::from(record) + 1;
     }

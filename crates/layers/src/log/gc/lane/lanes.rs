@@ -235,6 +235,11 @@ impl Lanes {
         self.change(lane, |it| it.read_done(chunk, command, result, with));
     }
 
+    /// As [`Lane::second_done`].
+    pub fn second_done(&mut self, lane: u8, command: Command, result: Ended, with: &mut Needs) {
+        self.change(lane, |it| it.second_done(command, result, with));
+    }
+
     /// As [`Lane::sum_done`].
     pub fn sum_done(&mut self, lane: u8, command: Command, result: Ended, with: &mut Needs) {
         self.change(lane, |it| it.sum_done(command, result, with));
@@ -275,7 +280,7 @@ mod tests {
     }
 
     fn sift(it: &mut Lanes, lane: u8, seq: u64) {
-        it.sift_from(lane, &head(seq), Stripe::new(0b11, true));
+        it.sift_from(lane, &head(seq), Stripe::new(0b11, 1));
     }
 
     fn go(it: &mut Lanes, lane: u8, phases: &[Phase]) {

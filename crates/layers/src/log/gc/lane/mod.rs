@@ -22,11 +22,12 @@ use crate::log::buffers::Buffer;
 use crate::log::gc::Needs;
 use crate::log::layout::{At, LANES, Layout};
 use crate::log::ops::{Cx, Op};
+use crate::log::redundancy::rebuild::Chunk;
 use crate::log::stripe::Stripe;
 use chunks::Chunks;
 use copy::Batch;
 pub use lanes::{Lanes, Set};
-use rebuild::Mend;
+use rebuild::{Mend, ParityHere};
 
 /// With less room for outputs, chunks are not read.
 const ROOM: usize = 20;
@@ -141,8 +142,8 @@ pub struct Lane {
     outstanding: u32,
     batch: Batch,
     chunks: Chunks,
-    /// The sectors of the parity that the buffer of the sum has: the first, and how many.
-    parity: Option<(u32, u32)>,
+    /// What the buffer of the sum has of a parity.
+    parity: Option<ParityHere>,
 }
 
 impl Lane {
@@ -304,8 +305,12 @@ impl Lane {
                 self.read_chunk(chunk, range, with, cx);
             }
         }
-        if let Some(range) = missing {
-            self.read_parity(range, with, cx);
+        let gone = with.devices.missing_of(self.at.segment);
+        let here = |which: &u8| {
+            gone >> stripe.parity_device(self.at.segment, self.at.slot, *which) & 1 == 0
+        };
+        if let (Some(range), Some(which)) = (missing, (0..stripe.parity()).find(here)) {
+            self.read_parity((which, range), with, cx);
         }
         true
     }
@@ -313,7 +318,7 @@ impl Lane {
     /// The sectors with anything live of a chunk that is missing and can be made from the others.
     fn missing_range(&self, stripe: Stripe, with: &Needs) -> Option<(u32, u32)> {
         let At { segment, slot, .. } = self.at;
-        if !self.layout.parity || !with.devices.is_missing_a_chunk(segment) {
+        if self.layout.parity == 0 || !with.devices.is_missing_a_chunk(segment) {
             return None;
         }
         let device = |chunk: &u8| stripe.device(segment, slot, (*chunk).into());
@@ -360,7 +365,7 @@ impl Lane {
             self.chunks.is_not_here(chunk);
         }
         if let Phase::Mending(mend) = self.phase {
-            return self.mend_read(mend, result.is_ok());
+            return self.mend_read(mend, result.is_err().then_some(Chunk::Data(chunk)));
         }
         if let Err(error) = result {
             if error == DeviceError::Media {

@@ -1,10 +1,11 @@
 //! Rebuilds a chunk of the victim's row from parity: what it is made from and is not here yet is
-//! read at once, and then folded together.
+//! read at once, and then folded together. When what was made is wrong, or something that it is
+//! made from can't be read, it is made in another way, if there is one.
 //!
 //! Invariant: the sum has a buffer of its own. What was read of the other chunks is what they are
 //! made from when one of them turns out to be damaged too.
 
-use hostftl_core::{Cause, Command, Few, MAX_PIECES, Payload, Target};
+use hostftl_core::{Cause, Command, Factors, Few, MAX_PIECES, Payload, Target, View};
 
 use crate::kit::shell::Ended;
 use crate::log::buffers::Buffer;
@@ -30,11 +31,15 @@ pub(super) struct Mend {
 enum Stage {
     /// What the sum is made of is to be read.
     Read,
-    /// It is being read; whether all of it that came is well.
-    Reading { well: bool },
+    /// It is being read; what of it can't be, as a set of the bits of places.
+    Reading { failed: u32 },
     /// The next chunks are to be folded in, or are being folded in.
     Fold { asked: bool },
 }
+
+/// A parity that lies in the buffer of the sum as it was read: which, the first sector, and how
+/// many.
+pub(super) type ParityHere = (u8, (u32, u32));
 
 impl Lane {
     /// Begins to make a bad chunk from the others when nothing else can be done with the row.
@@ -42,16 +47,19 @@ impl Lane {
         if self.outstanding > 0 || self.cursor < self.live.len() {
             return false;
         }
-        let Some(chunk) = self.chunks.begin_rebuild() else { return false };
-        if !self.layout.parity {
-            self.check_again(chunk, false);
-            return true;
-        }
+        let Some((chunk, way)) = self.chunks.begin_rebuild() else { return false };
         let range = self.live_range(chunk).expect("it has live records");
         let At { segment, slot, .. } = self.at;
         let (stripe, chunks) = (with.devices.stripe(segment), self.chunks.count());
-        let rebuild = Rebuild::new(stripe, (segment, slot), Chunk::Data(chunk), chunks);
-        self.go(Phase::Mending(Mend { range, chunk, rebuild, stage: Stage::Read }));
+        let missing = with.devices.missing_of(segment);
+        let wanted = Chunk::Data(chunk);
+        let first = || Rebuild::new(stripe, (segment, slot), wanted, chunks, missing);
+        match way.or_else(first) {
+            Some(rebuild) => {
+                self.go(Phase::Mending(Mend { range, chunk, rebuild, stage: Stage::Read }));
+            }
+            None => self.check_again(chunk, false),
+        }
         true
     }
 
@@ -64,8 +72,8 @@ impl Lane {
         }
     }
 
-    /// Reads what the chunk is made from and is not here. The parity goes where the sum will be,
-    /// the others where they are anyway.
+    /// Reads what the chunk is made from and is not here. The first parity of the sum goes where
+    /// the sum will be, the others where they are anyway.
     fn read_others(&mut self, mend: Mend, with: &mut Needs, cx: &mut Cx) -> bool {
         if cx.room() < ROOM || cx.command_room() < COMMANDS {
             return false;
@@ -74,8 +82,11 @@ impl Lane {
         while let (Some(chunk), Some(device)) = (rebuild.next(), rebuild.next_device()) {
             match chunk {
                 // Whatever is made from it, it is not parity after that.
-                Chunk::Parity if self.parity.take() == Some(mend.range) => {}
-                Chunk::Parity => self.send_parity(device, mend.range, with, cx),
+                Chunk::Parity(which) if self.parity.take() == Some((which, mend.range)) => {}
+                Chunk::Parity(_) => {
+                    let second = !rebuild.is_begin();
+                    self.send_parity(second, device, mend.range, with, cx);
+                }
                 Chunk::Data(chunk) if !self.chunks.has(chunk, mend.range) => {
                     self.read_chunk(chunk, mend.range, with, cx);
                 }
@@ -83,53 +94,73 @@ impl Lane {
             }
             rebuild = rebuild.fold();
         }
-        let mend = Mend { stage: Stage::Reading { well: true }, ..mend };
+        let mend = Mend { stage: Stage::Reading { failed: 0 }, ..mend };
         self.go(Phase::Mending(mend));
         if self.outstanding == 0 {
-            self.mend_read(mend, true);
+            self.mend_read(mend, None);
         }
         true
     }
 
-    /// Reads sectors of the parity before it is known that all of the others can be read.
-    pub(super) fn read_parity(&mut self, range: (u32, u32), with: &mut Needs, cx: &mut Cx) {
+    /// Reads sectors of a parity before it is known that all of the others can be read.
+    pub(super) fn read_parity(
+        &mut self,
+        (which, range): ParityHere,
+        with: &mut Needs,
+        cx: &mut Cx,
+    ) {
         let At { segment, slot, .. } = self.at;
-        let device = with.devices.stripe(segment).parity_device(segment, slot);
-        self.parity = Some(range);
-        self.send_parity(device, range, with, cx);
+        let device = with.devices.stripe(segment).parity_device(segment, slot, which);
+        self.parity = Some((which, range));
+        self.send_parity(false, device, range, with, cx);
     }
 
+    /// Reads the parity with which the sum begins, or the second one beside that.
     fn send_parity(
         &mut self,
+        second: bool,
         device: u8,
         (from, sectors): (u32, u32),
         with: &mut Needs,
         cx: &mut Cx,
     ) {
-        let into = Target::Data(self.sum(with).view_mut_sectors(from, sectors));
+        let lane = self.number;
+        let (op, buffer) = match second {
+            false => (Op::GcSum { lane }, Buffer::GcSum(lane)),
+            true => (Op::GcSecond { lane }, Buffer::GcSecond(lane)),
+        };
+        let into = Target::Data(with.buffers.at(buffer).view_mut_sectors(from, sectors));
         let lba = self.layout.lba(self.at) + u64::from(from);
         let command = Command::Read { device, lba, into, cause: Cause::Gc };
         self.outstanding += 1;
-        with.devices.submit(Op::GcSum { lane: self.number }, command, cx);
+        with.devices.submit(op, command, cx);
     }
 
-    /// Something that the chunk is made from was read, or can't be.
-    pub(super) fn mend_read(&mut self, mend: Mend, is_well: bool) {
-        let Stage::Reading { well } = mend.stage else {
+    /// Something that the chunk is made from was read, or a chunk that failed can't be.
+    pub(super) fn mend_read(&mut self, mend: Mend, failed: Option<Chunk>) {
+        let Stage::Reading { failed: before } = mend.stage else {
             unreachable!("nothing was read: {mend:?}")
         };
-        let well = well && is_well;
-        match (self.outstanding == 0, well) {
-            (false, _) => self.go(Phase::Mending(Mend { stage: Stage::Reading { well }, ..mend })),
-            (true, true) => {
-                assert_eq!(mend.rebuild.next(), Some(Chunk::Parity), "the sum begins with parity");
+        let failed = before | failed.map_or(0, |chunk| 1 << chunk.place());
+        match (self.outstanding == 0, failed) {
+            (false, _) => {
+                self.go(Phase::Mending(Mend { stage: Stage::Reading { failed }, ..mend }));
+            }
+            (true, 0) => {
+                let first = mend.rebuild.next();
+                assert!(matches!(first, Some(Chunk::Parity(_))), "the sum begins with parity");
                 let (rebuild, stage) = (mend.rebuild.fold(), Stage::Fold { asked: false });
                 self.go(Phase::Mending(Mend { rebuild, stage, ..mend }));
             }
-            (true, false) => {
-                self.check_again(mend.chunk, false);
-                self.go(Phase::Moving);
-            }
+            (true, failed) => match mend.rebuild.without_all(failed) {
+                Some(rebuild) => {
+                    self.go(Phase::Mending(Mend { rebuild, stage: Stage::Read, ..mend }));
+                }
+                None => {
+                    self.check_again(mend.chunk, false);
+                    self.go(Phase::Moving);
+                }
+            },
         }
     }
 
@@ -139,14 +170,21 @@ impl Lane {
             return false;
         }
         let (first, sectors) = mend.range;
-        let mut from = Few::new();
-        while let Some(Chunk::Data(chunk)) = mend.rebuild.next().filter(|_| from.len() < MAX_PIECES)
-        {
-            let buffer = with.buffers.at(Buffer::Gc(self.number, chunk));
-            from.push(buffer.view_sectors(first, sectors));
+        let begin = mend.rebuild;
+        let (mut from, mut factors) = (Few::<View, MAX_PIECES>::new(), Factors::ADD);
+        while let Some(chunk) = mend.rebuild.next().filter(|_| from.len() < MAX_PIECES) {
+            let buffer = match chunk {
+                Chunk::Data(chunk) => Buffer::Gc(self.number, chunk),
+                Chunk::Parity(_) => Buffer::GcSecond(self.number),
+            };
+            let (factor, old) = mend.rebuild.factors();
+            factors.new[from.len()] = factor;
+            factors.old = if from.is_empty() { old } else { factors.old };
+            from.push(with.buffers.at(buffer).view_sectors(first, sectors));
             mend.rebuild = mend.rebuild.fold();
         }
         if from.is_empty() {
+            self.chunks.was_rebuilt(mend.chunk, begin.again());
             self.check_again(mend.chunk, true);
             with.gauges.repaired += 1;
             self.go(Phase::Moving);
@@ -156,17 +194,30 @@ impl Lane {
         self.outstanding += 1;
         self.go(Phase::Mending(Mend { stage: Stage::Fold { asked: true }, ..mend }));
         let op = Op::GcSum { lane: self.number };
-        with.devices.submit(op, Command::Fold { from, into, keep: true }, cx);
+        with.devices.submit(op, Command::Fold { from, into, factors }, cx);
         true
     }
 
-    /// The parity was read, or more is in the sum.
+    /// The second parity was read.
+    pub(super) fn second_done(&mut self, command: Command, result: Ended, with: &mut Needs) {
+        let (Command::Read { into: Target::Data(view), .. }, Phase::Mending(mend)) =
+            (command, self.phase)
+        else {
+            unreachable!("it is read for a chunk that is made")
+        };
+        self.outstanding -= 1;
+        with.buffers.at(Buffer::GcSecond(self.number)).repay_mut(view);
+        self.mend_read(mend, result.is_err().then_some(Chunk::Parity(1)));
+    }
+
+    /// The parity was read with which the sum begins, or more is in the sum.
     pub(super) fn sum_done(&mut self, command: Command, result: Ended, with: &mut Needs) {
         self.outstanding -= 1;
         match (command, self.phase) {
             (Command::Read { into: Target::Data(view), .. }, Phase::Mending(mend)) => {
                 self.sum(with).repay_mut(view);
-                self.mend_read(mend, result.is_ok());
+                let first = mend.rebuild.next();
+                self.mend_read(mend, first.filter(|_| result.is_err()));
             }
             (Command::Read { into: Target::Data(view), .. }, Phase::Reading { asked: true }) => {
                 self.sum(with).repay_mut(view);

@@ -18,6 +18,7 @@ use crate::log::durability::Durability;
 use crate::log::journal::Journal;
 use crate::log::layout::ROWS;
 use crate::log::ops::{Cx, Op, count_sent, works};
+use crate::log::redundancy::rebuild::{Chunk, parity_factors};
 use crate::log::row::rows::Rows;
 use crate::log::row::{Item, NO_HEIR, Phase, Row, Stage};
 use crate::log::segments::Segments;
@@ -95,13 +96,15 @@ impl Rows {
             next_members: with.devices.stripe(it.ahead).members(),
             lacking: with.devices.membership().told(it.at.segment).1,
         };
-        let protected = layout.parity && last > 0;
+        let protected = layout.parity > 0 && last > 0;
         it.stage = if protected { Stage::Fill(0) } else { Stage::Write(0) };
         let address = layout.lba(it.at);
         log::seal(&mut buf, &with.volume.uuid, address, &head);
-        if layout.parity && !protected {
+        if !protected {
             let pages = it.head_pages as usize;
-            it.heads[0].pages_mut()[..pages].clone_from_slice(&buf.pages()[..pages]);
+            for copy in &mut it.heads[..layout.parity.into()] {
+                copy.pages_mut()[..pages].clone_from_slice(&buf.pages()[..pages]);
+            }
         }
         it.heads.push(buf);
         cx.touch(entries as usize);
@@ -141,7 +144,7 @@ impl Rows {
     pub fn seal_step(&mut self, row: u8, with: &mut Sealing, cx: &mut Cx) -> bool {
         match self[row].stage {
             Stage::Fill(step) => self.fill_step(row, step, with, cx),
-            Stage::Fold(chunk) => self.fold_step(row, chunk, with, cx),
+            Stage::Fold(which, done) => self.fold_step(row, (which, done), with, cx),
             Stage::Write(chunk) => self.write_step(row, chunk, with, cx),
         }
     }
@@ -153,13 +156,13 @@ impl Rows {
         if u32::from(step) > chunks {
             let over = it.pending == 0;
             if over {
-                it.stage = Stage::Fold(0);
+                it.stage = Stage::Fold(0, 0);
             }
             return over;
         }
         it.stage = Stage::Fill(step + 1);
         let (from, chunk, at) = if step == 0 {
-            let buf = it.heads.pop().expect("a row has two heads");
+            let buf = it.heads.pop().expect("a row has its head");
             (Piece::Meta { buf, pages: it.head_pages }, 0, 0)
         } else {
             let used = it.fill.used(u32::from(step) - 1);
@@ -175,29 +178,38 @@ impl Rows {
         true
     }
 
-    fn fold_step(&mut self, row: u8, chunk: u8, with: &mut Sealing, cx: &mut Cx) -> bool {
+    /// Folds the next chunks into a parity, of which so many are done. The last chunks come first:
+    /// each time what there is of the second parity is multiplied by as few as possible.
+    fn fold_step(
+        &mut self,
+        row: u8,
+        (which, done): (u8, u8),
+        with: &mut Sealing,
+        cx: &mut Cx,
+    ) -> bool {
+        let parity = self.layout.parity;
         let it = &mut self[row];
         if it.pending > 0 {
             return false;
         }
-        let (chunks, size) = (it.fill.chunks(), it.fill.size());
-        if u32::from(chunk) >= chunks {
+        let (chunks, size) = (it.fill.chunks() as u8, it.fill.size());
+        if which == parity {
             it.stage = Stage::Write(0);
             return true;
         }
-        let end = chunks.min(u32::from(chunk) + MAX_PIECES as u32);
-        it.stage = Stage::Fold(end as u8);
+        let end = chunks.min(done + MAX_PIECES as u8);
+        it.stage = if end == chunks { Stage::Fold(which + 1, 0) } else { Stage::Fold(which, end) };
         it.pending += 1;
         let mut from = Few::new();
-        for index in u32::from(chunk)..end {
-            let buffer = Buffer::row(row, index);
+        for index in (chunks - end..chunks - done).rev() {
+            let buffer = Buffer::row(row, index.into());
             from.push(with.buffers.at(buffer).view(0, size));
         }
-        let buffer = Buffer::row(row, self.layout.width());
+        let buffer = Buffer::row(row, self.layout.number_of(Chunk::Parity(which)));
         let into = with.buffers.at(buffer).view_mut(0, size);
-        let keep = chunk > 0 || planted(Bug::OldParity);
-        let command = Command::Fold { from, into, keep };
-        with.devices.submit(Op::Seal { row }, command, cx);
+        let keep = done > 0 || planted(Bug::OldParity);
+        let factors = parity_factors(which, from.len(), keep);
+        with.devices.submit(Op::Seal { row }, Command::Fold { from, into, factors }, cx);
         true
     }
 
@@ -224,7 +236,7 @@ impl Rows {
         self[row].pending -= 1;
     }
 
-    /// Writes chunk `chunk`; the parity is the one behind the last.
+    /// Writes chunk `chunk`; the parities are those behind the last.
     fn write_step(&mut self, row: u8, chunk: u8, with: &mut Sealing, cx: &mut Cx) -> bool {
         let layout = self.layout;
         let it = &mut self[row];
@@ -236,20 +248,22 @@ impl Rows {
             return false;
         }
         let it = &mut self[row];
-        let copies = it.fill.chunks() + u32::from(layout.parity);
+        let chunks = it.fill.chunks();
+        let copies = chunks + u32::from(layout.parity);
         it.stage = Stage::Write(chunk + 1);
         it.pending += 1;
         if index + 1 == copies {
             // Not in the next round: the program may be over before that comes.
             self.go(row, Phase::Programming);
         }
-        let (gather, tally) = self.chunk_of(row, index, with);
-        let it = &self[row];
-        let (at, parity) = (it.at, index == it.fill.chunks());
-        let device = match parity {
-            true => it.stripe.parity_device(at.segment, at.slot),
-            false => it.stripe.device(at.segment, at.slot, index),
+        let which = match index.checked_sub(chunks) {
+            None => Chunk::Data(chunk),
+            Some(which) => Chunk::Parity(which as u8),
         };
+        let (gather, tally) = self.chunk_of(row, which, with);
+        let it = &self[row];
+        let at = it.at;
+        let device = which.device(it.stripe, (at.segment, at.slot));
         count_sent(&tally, cx);
         let (lba, placement) = (layout.lba(at), self[row].stream);
         let command = Command::Program { device, lba, gather, tally, placement };
@@ -257,30 +271,33 @@ impl Rows {
         true
     }
 
-    /// What chunk `index` of a row is made of, and why its sectors are written.
-    fn chunk_of(&mut self, row: u8, index: u32, with: &mut Sealing) -> (Gather, Tally) {
+    /// What a chunk of a row is made of, and why its sectors are written.
+    fn chunk_of(&mut self, row: u8, which: Chunk, with: &mut Sealing) -> (Gather, Tally) {
         let layout = self.layout;
         let it = &mut self[row];
-        let (parity, chunks) = (index == it.fill.chunks(), it.fill.chunks());
+        let chunks = it.fill.chunks();
+        // The parity of one chunk is the same once more.
+        let (parity, chunk) = match which {
+            Chunk::Parity(_) => (true, 0),
+            Chunk::Data(chunk) => (false, chunk.into()),
+        };
         let mut gather = Gather::new();
         if parity && chunks > 1 {
             let sectors = it.sectors(&layout, 0);
-            let buffer = Buffer::row(row, layout.width());
+            let buffer = Buffer::row(row, layout.number_of(which));
             gather.push(Piece::Data(with.buffers.at(buffer).view_sectors(0, sectors)));
             return (gather, Tally::of(Cause::Parity, sectors));
         }
-        // The parity of one chunk is the same once more.
-        let chunk = if parity { 0 } else { index };
         let (sectors, used) = (it.sectors(&layout, chunk), it.fill.used(chunk));
         let copied = it.fill.copied(chunk).div_ceil(SECTOR as u32);
         let head = if chunk == 0 { it.head_pages * BLOCK as u32 } else { 0 };
         if chunk == 0 {
-            let buf = it.heads.pop().expect("a row has two heads");
+            let buf = it.heads.pop().expect("a row has a head for each copy");
             gather.push(Piece::Meta { buf, pages: it.head_pages });
         }
         // What parity was made of has its zeros in the buffer, so that whole sectors are written.
         let whole = sectors * SECTOR as u32;
-        let end = if layout.parity && chunks > 1 { whole } else { used };
+        let end = if layout.parity > 0 && chunks > 1 { whole } else { used };
         if end > head {
             let buffer = Buffer::row(row, chunk);
             gather.push(Piece::Data(with.buffers.at(buffer).view(head, end - head)));
@@ -350,7 +367,7 @@ mod tests {
         for (row, (heir, newer)) in [(2, 0), (3, A_TRIM), (NO_HEIR, 0)].into_iter().enumerate() {
             let (at, stamp) = (At { segment: row as u32, slot: 0, sector: 0 }, row as u64 + 1);
             let it = &mut rows[row as u8];
-            it.open(&layout, (at, Stripe::new(0b111, true)), row as u8, stamp);
+            it.open(&layout, (at, Stripe::new(0b111, 1)), row as u8, stamp);
             let (kind, place, replaced) = (Kind::Data, Place::NOWHERE, 1);
             let (block, crc, chunk, byte) = (5, 0, 0, it.head_pages * 4096);
             it.push(Item { kind, block, place, crc, heir, newer, replaced, chunk, byte });

@@ -1,0 +1,96 @@
+//! The field of 256 elements in which parity is computed: its elements are bytes, a sum is their
+//! XOR, and a product that of polynomials modulo x⁸ + x⁴ + x³ + x² + 1 (H. P. Anvin, The
+//! mathematics of RAID-6, 2004).
+
+use crate::MAX_PIECES;
+
+/// The powers of the element 2 are all elements but 0, and then begin again.
+const ORDER: u32 = 255;
+
+/// Twice a byte.
+#[inline(always)]
+pub const fn double(byte: u8) -> u8 {
+    byte << 1 ^ (byte >> 7) * 0x1d
+}
+
+/// The product of two bytes.
+pub const fn product(one: u8, other: u8) -> u8 {
+    let (mut sum, mut bit) = (0, 8);
+    while bit > 0 {
+        bit -= 1;
+        sum = double(sum) ^ (other >> bit & 1) * one;
+    }
+    sum
+}
+
+/// The element 2 to the power of `exponent`.
+pub const fn power(exponent: u32) -> u8 {
+    let (mut left, mut value) = (exponent % ORDER, 1);
+    while left > 0 {
+        (value, left) = (double(value), left - 1);
+    }
+    value
+}
+
+/// One divided by a byte.
+///
+/// # Panics
+/// When it is 0.
+pub const fn inverse(byte: u8) -> u8 {
+    assert!(byte != 0, "nothing is divided by zero");
+    // Its power 254: the product of its powers 2, 4, …, 128.
+    let (mut square, mut value, mut left) = (byte, 1, 7);
+    while left > 0 {
+        square = product(square, square);
+        (value, left) = (product(value, square), left - 1);
+    }
+    value
+}
+
+/// By how much each range is multiplied that [`crate::Command::Fold`] adds up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Factors {
+    /// What the target held.
+    pub old: u8,
+    /// Each of the sources.
+    pub new: [u8; MAX_PIECES],
+}
+
+impl Factors {
+    /// The sum of the sources.
+    pub const SUM: Factors = Factors { old: 0, new: [1; MAX_PIECES] };
+    /// The sum of the sources and of what the target held.
+    pub const ADD: Factors = Factors { old: 1, ..Factors::SUM };
+
+    /// The sum of the sources, and of what the target held if that is kept.
+    #[inline]
+    pub const fn plain(keep: bool) -> Self {
+        if keep { Self::ADD } else { Self::SUM }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn products_are_those_of_a_field() {
+        for a in 0..=255_u8 {
+            assert_eq!((product(a, 1), product(1, a), product(a, 2)), (a, a, double(a)));
+            assert!(a == 0 || product(a, inverse(a)) == 1, "{a}");
+            for b in 0..=255_u8 {
+                assert_eq!(product(a, b), product(b, a));
+                let c = a.rotate_left(3) ^ b;
+                assert_eq!(product(a, b ^ c), product(a, b) ^ product(a, c));
+            }
+        }
+    }
+
+    #[test]
+    fn two_has_all_elements_but_zero_as_its_powers() {
+        let mut seen = [false; 256];
+        (0..ORDER).for_each(|it| seen[usize::from(power(it))] = true);
+        assert!(!seen[0] && seen[1..].iter().all(|seen| *seen));
+        assert_eq!((power(8), power(ORDER)), (0x1d, 1));
+    }
+}
