@@ -242,8 +242,8 @@ impl Devices {
     }
 
     /// Chooses where segments are opened: on the devices that are good and stay, if what there is
-    /// `fits` on them; else on those that leave too; else on one that is lost as well, for which
-    /// parity makes up. They are, when no root says that nothing lies there. Whether that is new.
+    /// `fits` on them; else on those that leave too; else on as few as possible that are lost as
+    /// well, for which parity makes up. They are, when no root says that nothing lies there. Whether that is new.
     pub fn choose(&mut self, fits: impl Fn(u16) -> bool) -> bool {
         let all = self.membership.all();
         let good = all & !self.lost;
@@ -255,16 +255,21 @@ impl Devices {
         self.wanted = match self.lost & all {
             _ if may(stays) => stays,
             0 => good,
-            _ if self.layout.parity == 0 || may(good) => good,
-            lost => {
-                let needed = if lost & !self.told.out == 0 { lost } else { lost & !self.told.out };
-                good | 1 << needed.trailing_zeros()
-            }
+            lost => self.with_lost(good, lost, may),
         };
         let told =
             self.wanted & (self.told.out | self.told.telling) == 0 || planted(Bug::OpenedUntold);
         self.widens &= !told;
         told && self.membership.choose(self.wanted)
+    }
+
+    /// The devices of `good`, and as few of `lost` as are needed so that rows `may` lie there; no
+    /// more than parity makes up for.
+    fn with_lost(&self, good: u16, lost: u16, may: impl Fn(u16) -> bool) -> u16 {
+        // Those on which something lies come first.
+        let needed = lost & !self.told.out;
+        let lost = bits(needed).chain(bits(lost & !needed)).take(self.layout.parity.into());
+        lost.fold(good, |set, device| if may(set) { set } else { set | 1 << device })
     }
 
     /// Whether devices are on their way into the volume: their room is counted already, and nothing
