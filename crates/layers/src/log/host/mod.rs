@@ -31,8 +31,8 @@ use crate::planted::{Bug, planted};
 const PLAIN: u32 = 16 * SECTOR as u32;
 /// Where the packed block begins.
 const PACKED: u32 = PLAIN + BLOCK as u32;
-/// Operations that are not begun while every device answers, so that those of one that does not can
-/// go on.
+/// Operations that are not begun for each device that may be lost yet, so that those of one that
+/// does not answer can go on.
 const KEPT: usize = 8;
 /// A packed block is no longer than this, or it stays as it is.
 const MOST_PACKED: u32 = BLOCK as u32 - 64;
@@ -369,8 +369,9 @@ impl Blocks {
 
     /// Whether an operation may be begun.
     pub fn may_begin_block(&self, array: &Array) -> bool {
-        let may_hang = array.layout().parity > 0 && array.devices.lost() == 0;
-        self.free.len() > if may_hang { KEPT } else { 0 }
+        let lost = array.devices.lost().count_ones();
+        let may_hang = u32::from(array.layout().parity).saturating_sub(lost);
+        self.free.len() > KEPT * may_hang as usize
     }
 
     /// An operation whose device timed out goes on in another scratch. False when there is none.
@@ -379,9 +380,8 @@ impl Blocks {
         let Some(to) = reused.or_else(|| self.free.pop()) else { return false };
         let it = self.list[index as usize].take().expect("an operation under way");
         self.put(to, it);
-        match self.can_be_rescued(to, array) {
-            true => self.begin_rescue(to, array, cx),
-            false => self.end_block(to, Some(HostError::Io), array, cx),
+        if !self.goes_on_otherwise(to, array, cx) {
+            self.end_block(to, Some(HostError::Io), array, cx);
         }
         true
     }

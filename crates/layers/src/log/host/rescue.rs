@@ -15,14 +15,14 @@ use crate::planted::{Bug, planted};
 
 impl Blocks {
     /// Whether an operation whose command failed may get its record in another way.
-    pub(super) fn can_be_rescued(&mut self, index: u8, array: &mut Array) -> bool {
+    fn can_be_rescued(&mut self, index: u8, array: &mut Array) -> bool {
         let it = *self.op(index);
         let reads = matches!(it.step, Step::Reading | Step::Expanding | Step::Plain);
         let from_device = it.row.is_none() && !it.place.is_nowhere();
         array.layout().parity > 0 && reads && from_device && it.rescued.is_none()
     }
 
-    pub(super) fn begin_rescue(&mut self, index: u8, array: &mut Array, cx: &mut Cx) {
+    fn begin_rescue(&mut self, index: u8, array: &mut Array, cx: &mut Cx) {
         let place = self.op(index).place;
         self.op(index).rescued = Some(place);
         let (segment, slot) = array.layout().slot_of(place.byte() / SECTOR as u64);
@@ -32,6 +32,18 @@ impl Blocks {
             Some(rebuild) => self.rescue_read(index, rebuild, array, cx),
             None => self.give_up_record(index, array, cx), // No chunk is there.
         }
+    }
+
+    /// An operation whose command failed gets its record in another way, if there is one: whether
+    /// there is.
+    pub(super) fn goes_on_otherwise(&mut self, index: u8, array: &mut Array, cx: &mut Cx) -> bool {
+        if self.can_be_rescued(index, array) {
+            self.begin_rescue(index, array, cx);
+            return true;
+        }
+        let Step::Rescuing(Rescue::Reading(rebuild)) = self.op(index).step else { return false };
+        let other = rebuild.next().and_then(|chunk| rebuild.without(chunk));
+        other.map(|other| self.rescue_read(index, other, array, cx)).is_some()
     }
 
     fn rescue_read(&mut self, index: u8, rebuild: Rebuild, array: &mut Array, cx: &mut Cx) {
@@ -100,13 +112,8 @@ impl Blocks {
         let fetches =
             matches!(it.step, Step::Reading | Step::Expanding | Step::Plain | Step::Rescuing(_));
         self.op(index).flawed |= fetches && error == DeviceError::Media;
-        if self.can_be_rescued(index, array) {
-            return self.begin_rescue(index, array, cx);
-        }
-        if let Step::Rescuing(Rescue::Reading(rebuild)) = it.step
-            && let Some(other) = rebuild.next().and_then(|chunk| rebuild.without(chunk))
-        {
-            return self.rescue_read(index, other, array, cx);
+        if self.goes_on_otherwise(index, array, cx) {
+            return;
         }
         match self.stopped(it.writes, cx) {
             Some(stopped) => self.end_block(index, Some(stopped), array, cx),
