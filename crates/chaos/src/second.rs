@@ -15,7 +15,7 @@ use crate::swarm::Swarm;
 use crate::world::World;
 
 /// Sets the choices of a seed here apart from all others.
-const SALT: u64 = 0x7365_636f_6e64;
+const SALT: u64 = 0x7365_636f_6ef1;
 
 /// Which of the two die, or hang, when that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ impl World {
     pub(crate) fn choose_dying(&mut self) -> Dying {
         match self.swarm.second {
             None => Dying::Victim,
-            Some(_) => self.dice.pick(&[Dying::Victim, Dying::Second, Dying::Both]),
+            Some(_) => self.dice.pick(&[Dying::Victim, Dying::Second, Dying::Both, Dying::Both]),
         }
     }
 
@@ -100,7 +100,7 @@ impl World {
         let Some(second) = self.swarm.second.filter(|second| may && self.may_fail(*second)) else {
             return;
         };
-        if self.dice.chance(100) {
+        if self.dice.chance(200) {
             self.bury_second();
             self.config.members.missing |= 1 << second;
         }
@@ -113,7 +113,7 @@ impl World {
             self.bury_second();
         }
         let whole = self.swarm.parity > 1 && !self.gone && may_lose(layer) > 1;
-        if self.swarm.second.is_some() || !whole || !self.dice.chance(100) {
+        if self.swarm.second.is_some() || !whole || !self.dice.chance(300) {
             return;
         }
         let members = self.config.members;

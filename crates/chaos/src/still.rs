@@ -92,6 +92,7 @@ impl Case {
             Case::new("scrambler", "scrambler", 1),
             Case::new("log", log, 1),
             Case::new("log-parity", &format!("{log}:parity=yes"), 3),
+            Case::new("log-two-parities", &format!("{log}:parity=2"), 4),
             Case::new("log-journal", &format!("{log}:journal=yes"), 2),
             Case::zoned("log-zoned", log, 1),
             Case::new("tier", "tier:page=16k", 2),

@@ -10,7 +10,7 @@ const ORDER: u32 = 255;
 /// Twice a byte.
 #[inline(always)]
 pub const fn double(byte: u8) -> u8 {
-    byte << 1 ^ (byte >> 7) * 0x1d
+    (byte << 1) ^ ((byte >> 7) * 0x1d)
 }
 
 /// The product of two bytes.
@@ -18,7 +18,7 @@ pub const fn product(one: u8, other: u8) -> u8 {
     let (mut sum, mut bit) = (0, 8);
     while bit > 0 {
         bit -= 1;
-        sum = double(sum) ^ (other >> bit & 1) * one;
+        sum = double(sum) ^ ((other >> bit & 1) * one);
     }
     sum
 }

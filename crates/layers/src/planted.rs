@@ -153,6 +153,12 @@ bugs! {
         ExposedForgotten = "exposed-forgotten",
         /// A chunk is made from all others but the last.
         RebuiltShort = "rebuilt-short",
+        /// The second parity is added up like the first.
+        SecondParityPlain = "second-parity-plain",
+        /// What is made from other chunks is made in one way only.
+        OneWayOnly = "one-way-only",
+        /// Log says that another device may be lost while two are missing.
+        SecondLossUncounted = "second-loss-uncounted",
         /// A spare that took the place of a lost device stays one.
         SpareTwice = "spare-twice",
         /// Segments are opened on devices before a root says so.

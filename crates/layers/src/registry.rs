@@ -217,6 +217,7 @@ mod tests {
         for text in [
             "shatl:superpage=32k:hidden=8m:mode=ressd:threshold=16k",
             "log:superpage=32k:spare=10:compress=zstd-5:parity=yes:gc=d-choices:4:separation=two",
+            "log:superpage=32k:spare=10:compress=lz4:parity=2:gc=greedy:separation=two",
         ] {
             assert_eq!(LayerConfig::parse(text).unwrap().to_text(), text);
         }

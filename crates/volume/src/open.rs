@@ -152,6 +152,9 @@ fn degraded(config: &Config, layer: &LayerConfig, found: &Assembly) -> Vec<Strin
     let is_gone = |index: usize| found.superblock.gone >> index & 1 == 1;
     let absent = found.members.iter().enumerate();
     let absent = absent.filter(|(index, member)| member.is_none() && !is_gone(*index));
+    let is_out = |index: usize| found.superblock.out >> index & 1 == 1;
+    let needed = absent.clone().filter(|(index, _)| journal >> index & 1 == 0 && !is_out(*index));
+    let may_lose_more = needed.count() < layer.tolerates() as usize;
     let mut notes: Vec<String> = absent
         .map(|(index, _)| match journal >> index & 1 == 1 {
             true => journal::AWAY.into(),
@@ -161,9 +164,10 @@ fn degraded(config: &Config, layer: &LayerConfig, found: &Assembly) -> Vec<Strin
                 config.devices.len(),
                 time(found.superblock.lost[index])
                     .map_or(String::new(), |since| format!(", which it lost at {since}")),
-                match found.superblock.out >> index & 1 == 1 {
-                    true => "and what lay on it was made again on the others",
-                    false => "but the loss of another device would lose data",
+                match (is_out(index), may_lose_more) {
+                    (true, _) => "and what lay on it was made again on the others",
+                    (false, true) => "and the loss of one more device would lose nothing",
+                    (false, false) => "but the loss of another device would lose data",
                 }
             ),
         })

@@ -69,9 +69,11 @@ pub struct Args {
 /// Parameters of the layer `log` that have an option of their own.
 #[derive(Clone, Debug, clap::Args)]
 struct Log {
-    /// Of the layer log: a chunk of each row is parity, on three devices or more
-    #[arg(long)]
-    parity: bool,
+    /// Of the layer log: one chunk of each row is parity, on three devices or more; with 2 two
+    /// chunks are, on four or more, and any two devices may be lost
+    #[arg(long, value_name = "CHUNKS", num_args = 0..=1, default_missing_value = "1")]
+    #[arg(value_parser = clap::value_parser!(u8).range(1..=2))]
+    parity: Option<u8>,
     /// Of the layer log: each of two devices holds everything
     #[arg(long, conflicts_with = "parity")]
     mirror: bool,
@@ -102,13 +104,15 @@ impl Log {
         complete: bool,
     ) -> Result<(), String> {
         match (self.parity, self.mirror, devices.len()) {
-            (true, _, 0..3) => {
+            (Some(1), _, 0..3) => {
                 return Err("--parity needs three devices; two make a --mirror".into());
             }
+            (Some(2..), _, 0..4) => return Err("--parity 2 needs four devices".into()),
             (_, true, devices) if devices != 2 => {
                 return Err(format!("--mirror needs two devices, not {devices}; see --parity"));
             }
-            (false, false, _) => {}
+            (None, false, _) => {}
+            (Some(2..), ..) => layer.set("parity", "2")?,
             _ => layer.set("parity", "yes")?,
         }
         self.map_memory.map_or(Ok(()), |size| layer.set("map-memory", &size))?;

@@ -112,7 +112,7 @@ fn an_array_goes_on(engine: EngineKind) {
         std::fs::File::create(name).unwrap().set_len(16 << 20).unwrap();
     }
     let mut config = LayerConfig { deadline: 2_000_000_000, ..LayerConfig::new(LayerKind::Log) };
-    config.log.parity = true;
+    config.log.parity = 1;
     let devices = names.iter().map(|name| Device::open(name).unwrap()).collect();
     let (mut driver, mut script) = start(&config, devices, engine);
     assert!(succeeds("fsfreeze", &["--freeze", freezer.path()]));

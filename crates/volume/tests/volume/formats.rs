@@ -55,7 +55,7 @@ fn another_format_of_a_layer_is_refused_and_named() {
 fn a_mirror_is_not_served_without_the_half_of_another_format() {
     let place = Place::new();
     let mut spec = place.spec(LayerKind::Log);
-    spec.layer.log.parity = true;
+    spec.layer.log.parity = 1;
     spec.devices = vec![place.name("d0"), place.name("d1")];
     create(&CreateSpec { size: Some(32 * MIB), ..spec }).unwrap();
     change(&place.path("d1"), |one| one.layer_format = 99);

@@ -33,6 +33,11 @@ fn content(block: u64) -> Vec<u8> {
 
 /// Serves it until nothing is exposed any more, and reads everything. How full it is then.
 fn heal(place: &Place, write: bool) -> Space {
+    heal_until(place, write, 1)
+}
+
+/// The same, of a volume that can lose so many devices then; with none something stays exposed.
+fn heal_until(place: &Place, write: bool, lose: u32) -> Space {
     let how = OpenOptions { degraded: true, ..OpenOptions::default() };
     let (running, port) =
         open_with(&place.path("v.toml"), &how).unwrap().start(&StartOptions::default()).unwrap();
@@ -44,7 +49,7 @@ fn heal(place: &Place, write: bool) -> Space {
     let begun = Instant::now();
     let healed = loop {
         let space = running.status().space.unwrap();
-        if space.exposed_bytes == 0 && space.may_lose == 1 {
+        if (lose == 0 || space.exposed_bytes == 0) && space.may_lose == lose {
             break space;
         }
         assert!(begun.elapsed() < PATIENCE, "{space:?}");
@@ -79,6 +84,41 @@ fn devices_are_lost_and_replaced_one_after_the_other() {
     // What was there before the losses is gone: the newcomers hold what is needed.
     fs::remove_file(place.path("d0")).unwrap();
     heal(&place, false);
+}
+
+#[test]
+fn with_two_parities_two_devices_are_lost_at_once_and_replaced() {
+    let place = made("log:parity=2:compress=none", 5);
+    heal_until(&place, true, 2);
+    fs::remove_file(place.path("d1")).unwrap();
+    fs::remove_file(place.path("d2")).unwrap();
+    let notes = || status(&place.path("v.toml")).unwrap().notes.join("\n");
+    let notes_of_two = notes();
+    assert!(notes_of_two.contains("another device would lose data"), "{notes_of_two}");
+    heal_until(&place, false, 2);
+    for (old, new) in [("1", "n1"), ("2", "n2")] {
+        assert!(put(&spec(&place, old, new)).unwrap().was_lost);
+    }
+    heal_until(&place, false, 2);
+    assert!(is_sound(&place), "all devices are there");
+    // One lies, and another is away: what both have is made from the others.
+    rot(&place, "d4");
+    fs::remove_file(place.path("d0")).unwrap();
+    let notes = notes();
+    assert!(notes.contains("the loss of one more device would lose nothing"), "{notes}");
+    heal_until(&place, false, 2);
+    fs::remove_file(place.path("d3")).unwrap();
+    fs::remove_file(place.path("d4")).unwrap();
+    heal_until(&place, false, 0);
+}
+
+/// What lies in the middle of a device becomes something else.
+fn rot(place: &Place, device: &str) {
+    use std::os::unix::fs::FileExt;
+    let file = fs::OpenOptions::new().write(true).open(place.path(device)).unwrap();
+    let (size, noise) = (file.metadata().unwrap().len(), [0xa5; 1 << 16]);
+    let places = (size / 16..size / 16 * 15).step_by(1 << 20);
+    places.into_iter().for_each(|at| file.write_all_at(&noise, at).unwrap());
 }
 
 #[test]

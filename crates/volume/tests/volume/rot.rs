@@ -115,7 +115,7 @@ fn what_parity_mends_is_told_with_its_device() {
     let place = Place::new();
     let mut spec = place.spec(LayerKind::Log);
     spec.devices = (0..3).map(|device| place.name(&format!("d{device}"))).collect();
-    spec.layer.log.parity = true;
+    spec.layer.log.parity = 1;
     fill(&spec);
     let devices: Vec<_> = (0..3).map(|device| place.path(&format!("d{device}"))).collect();
     assert_eq!(rot(&devices), 1);

@@ -86,7 +86,10 @@ fn space(space: &Space, console: &mut Console) -> Result<(), Failure> {
     }
     if space.exposed_bytes > 0 {
         let (exposed, all) = (bytes(space.exposed_bytes), bytes(space.physical_bytes));
-        let text = format!("{exposed} of {all}: the loss of another device would take it along");
+        let text = match space.may_lose {
+            0 => format!("{exposed} of {all}: the loss of another device would take it along"),
+            _ => format!("{exposed} of {all} misses a chunk; one more device may be lost"),
+        };
         console.field("exposed", text)?;
     } else if space.may_lose > 0 {
         let count = counted(space.may_lose.into(), "device");

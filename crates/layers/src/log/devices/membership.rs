@@ -290,12 +290,19 @@ impl Membership {
         self.named[device]
     }
 
-    /// The next segment that misses a chunk and that `fits`.
+    /// The next segment that misses a chunk and that `fits`: first those for which no parity is
+    /// left.
     pub fn next_missing(&mut self, lost: u16, fits: impl Fn(u32) -> bool) -> Option<u32> {
-        match self.is_whole(lost) {
-            true => None,
-            false => self.next(|it, segment| it.missing(segment, lost) != 0 && fits(segment)),
+        if self.is_whole(lost) {
+            return None;
         }
+        let misses = |it: &Self, segment, least| {
+            it.missing(segment, lost).count_ones() >= least && fits(segment)
+        };
+        let most = u32::from(self.parity).max(1);
+        let may_be_bare = most > 1 && (lost | self.lacking()).count_ones() >= most;
+        let bare = may_be_bare.then(|| self.next(|it, segment| misses(it, segment, most)));
+        bare.flatten().or_else(|| self.next(|it, segment| misses(it, segment, 1)))
     }
 
     /// The next segment of which one of these devices is a member, and that `fits`.
@@ -341,6 +348,20 @@ mod tests {
         it.release(7);
         assert!(it.is_out(3) && it.is_whole(0b1000));
         assert_eq!(it.sets(), [0b0111, 0b1111, 0, 0]);
+    }
+
+    #[test]
+    fn what_has_no_parity_left_moves_first() {
+        let layout = Layout { parity: 2, ..Layout::example(4) };
+        let mut it = Membership::new(&layout);
+        it.choose(0b0111);
+        it.assign(3, 0);
+        it.choose(0b1111);
+        (4..7).for_each(|segment| assert_eq!(it.assign(segment, 0).width(), 2));
+        let lost = 0b1001;
+        assert_eq!(it.next_missing(lost, |segment| segment < 5), Some(4), "it misses two chunks");
+        assert_eq!(it.next_missing(lost, |segment| segment == 3), Some(3), "it misses one");
+        assert_eq!(it.next_missing(0b0001, |_| true), Some(3), "one is lost");
     }
 
     #[test]

@@ -255,7 +255,12 @@ impl Devices {
         let lacking = self.membership.lacking() | self.told.lacking;
         let lacking = if planted(Bug::ExposedForgotten) { 0 } else { lacking };
         let missing = self.lost & !out | lacking;
-        self.most.saturating_sub(missing.count_ones())
+        let count = missing.count_ones();
+        self.most.saturating_sub(if planted(Bug::SecondLossUncounted) {
+            count.min(1)
+        } else {
+            count
+        })
     }
 
     /// How often segments miss a chunk.

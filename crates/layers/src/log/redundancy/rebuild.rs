@@ -73,6 +73,7 @@ impl Chunk {
 pub fn parity_factors(which: u8, count: usize, kept: bool) -> Factors {
     match which {
         0 => Factors::plain(kept),
+        _ if planted(Bug::SecondParityPlain) => Factors::plain(kept),
         _ => Factors {
             old: if kept { power(count as u32) } else { 0 },
             new: core::array::from_fn(|at| power(count.saturating_sub(at + 1) as u32)),
@@ -266,6 +267,9 @@ impl Rebuild {
     /// The sum is not what was wanted, however long the row is: the next way, from its beginning.
     /// `None` when there is none.
     pub fn again(self) -> Option<Self> {
+        if planted(Bug::OneWayOnly) {
+            return None;
+        }
         Rebuild { way: self.way + 1, ..self }.begin()
     }
 
