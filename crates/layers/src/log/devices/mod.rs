@@ -10,6 +10,7 @@
 //!   back must never be believed.
 
 mod changes;
+mod choice;
 pub(in crate::log) mod membership;
 mod newcomers;
 mod reclaim;

@@ -1,8 +1,9 @@
 //! Rebuilds a record that can't be read, or is wrong, from parity.
 //!
 //! How many chunks the row has is not known: see [`crate::log::redundancy::rebuild`]. The sum is
-//! right when it has the checksum that the map knows; else the record is made in another way. Sectors that a short row has not written are
-//! never touched, because a row of more than one chunk is written to its end.
+//! right when it has the checksum that the map knows; else the record is made in another way.
+//! Sectors that a short row has not written are never touched, because a row of more than one chunk
+//! is written to its end.
 
 use hostftl_core::{Command, DeviceError, Event, Few, HostError, SECTOR, Verdict};
 use hostftl_format::log::seed;

@@ -3,9 +3,9 @@
 //!
 //! Every record is checked. A chunk that can't be read, or has a record that is wrong, is made from
 //! the others, and so is the first one when its head had to be; when that does not help in any way,
-//! the row is not whole, and was never promised. A whole row is given back what it lacks: parity may
-//! not have reached its device either. In a zone that is what is missing behind the pointer, and
-//! nothing else can be.
+//! the row is not whole, and was never promised. A whole row is given back what it lacks: parity
+//! may not have reached its device either. In a zone that is what is missing behind the pointer,
+//! and nothing else can be.
 
 use hostftl_core::{
     Cause, Command, DeviceError, Factors, Few, Gather, MAX_PIECES, Piece, SECTOR, Tally, Target,

@@ -153,7 +153,8 @@ impl Salvage {
         Step::Moved
     }
 
-    /// A chunk was read. When all were: is a sum of them what was wanted? `is_wanted` says whether it is the metadata that lies at a sector, of a row with so many chunks.
+    /// A chunk was read. When all were: is a sum of them what was wanted? `is_wanted` says whether
+    /// it is the metadata that lies at a sector, of a row with so many chunks.
     pub fn done(
         &mut self,
         part: u8,

@@ -4,10 +4,10 @@
 //! The first parity is the sum of the data chunks, the second that of data chunk `l` times 2ˡ in
 //! the field of [`hostftl_core::field`], so that any two chunks can be made from the others. The
 //! sum that makes one has each data chunk `l` times `a + b · 2ˡ`, the first parity times `a` and
-//! the second times `b`: `a` and `b` are chosen so that what is wanted is in it once, and what can't
-//! be had not at all. Those are the *ways*: with one of the parities, or with both and without one
-//! data chunk. When the sum of one way is wrong, one of the chunks that are in it is wrong
-//! although it could be read: then the next way is tried.
+//! the second times `b`: `a` and `b` are chosen so that what is wanted is in it once, and what
+//! can't be had not at all. Those are the *ways*: with one of the parities, or with both and
+//! without one data chunk. When the sum of one way is wrong, one of the chunks that are in it is
+//! wrong although it could be read: then the next way is tried.
 //!
 //! The parity is read first, and the data chunks are added one after the other. How many chunks a
 //! row has is not always known. The factors do not depend on that. The sum is what was wanted when

@@ -1,0 +1,83 @@
+//! On which devices segments are opened, and what has to move because of that.
+
+use super::{Devices, membership::bits};
+use crate::planted::{Bug, planted};
+
+impl Devices {
+    /// Chooses where segments are opened: on the devices that are good and stay, if what there is
+    /// `fits` on them; else on those that leave too; else on as few as possible that are lost as
+    /// well, for which parity makes up. They are, when no root says that nothing lies there.
+    /// Whether that is new.
+    pub fn choose(&mut self, fits: impl Fn(u16) -> bool) -> bool {
+        let all = self.membership.all();
+        let good = all & !self.lost;
+        let may = |set: u16| {
+            let enough = set.count_ones() > u32::from(self.layout.parity);
+            enough && (set == all || fits(set))
+        };
+        let stays = good & !self.leaving;
+        self.wanted = match self.lost & all {
+            _ if may(stays) => stays,
+            0 => good,
+            lost => self.with_lost(good, lost, may),
+        };
+        let told =
+            self.wanted & (self.told.out | self.told.telling) == 0 || planted(Bug::OpenedUntold);
+        self.widens &= !told;
+        told && self.membership.choose(self.wanted)
+    }
+
+    /// The devices of `good`, and as few of `lost` as are needed so that rows `may` lie there; no
+    /// more than parity makes up for.
+    fn with_lost(&self, good: u16, lost: u16, may: impl Fn(u16) -> bool) -> u16 {
+        // Those on which something lies come first.
+        let needed = lost & !self.told.out;
+        let lost = bits(needed).chain(bits(lost & !needed)).take(self.layout.parity.into());
+        lost.fold(good, |set, device| if may(set) { set } else { set | 1 << device })
+    }
+
+    /// Whether devices are on their way into the volume: their room is counted already, and nothing
+    /// is opened there yet.
+    pub fn is_widening(&self) -> bool {
+        self.widens || self.is_entering()
+    }
+
+    /// Whether a root has yet to say so of one.
+    pub fn is_entering(&self) -> bool {
+        self.newcomers.entering() & self.joining() & !self.spare != 0
+    }
+
+    /// Devices on which nothing is to lie when it can be elsewhere.
+    fn unwelcome(&self) -> u16 {
+        self.lost | self.leaving
+    }
+
+    /// How often a segment has to move: it misses a chunk, or lies on a device that is to leave.
+    pub fn to_move(&self) -> u32 {
+        self.exposed() + bits(self.leaving).map(|device| self.membership.named(device)).sum::<u32>()
+    }
+
+    /// Whether a segment misses a chunk that one opened now would have, or lies on a device that is
+    /// to leave, and one opened now would not.
+    pub fn is_exposed(&self, segment: u32) -> bool {
+        let current = self.membership.current().members();
+        let (members, lacking) = self.membership.told(segment);
+        let misses = members & self.lost | lacking;
+        misses != 0 && current & self.lost == 0
+            || members & self.leaving != 0 && current & self.unwelcome() == 0
+    }
+
+    /// The next segment that is exposed, and that `fits`.
+    pub fn next_exposed(&mut self, fits: impl Fn(u32) -> bool) -> Option<u32> {
+        let (lost, leaving) = (self.lost, self.leaving);
+        let current = self.membership.current().members();
+        if current & lost != 0 {
+            return None;
+        }
+        let missing = self.membership.next_missing(lost, &fits);
+        match current & leaving {
+            0 => missing.or_else(|| self.membership.next_on(leaving, fits)),
+            _ => missing,
+        }
+    }
+}
