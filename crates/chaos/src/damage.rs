@@ -81,10 +81,10 @@ impl World {
     pub(crate) fn may_fail(&self, device: u8) -> bool {
         let swarm = &self.swarm;
         if self.is_second(device) {
-            return self.second_secure;
+            return self.secure.second;
         }
         let of_it = swarm.victim.or(swarm.mortal).is_none_or(|victim| victim == device);
-        of_it && (self.secure || self.gone)
+        of_it && (self.secure.victim || self.gone)
     }
 
     /// Where a write really goes.

@@ -34,7 +34,7 @@ impl World {
                 self.config.members.fresh |= 1 << device;
                 self.config.members.returning |= 1 << device;
                 self.gone = false;
-                self.secure = false;
+                self.secure.victim = false;
                 self.tallies.note(Named::CameBack);
                 continue;
             }
@@ -57,7 +57,7 @@ impl World {
         self.buried &= !bit;
         self.gone &= self.swarm.victim != Some(device);
         self.swarm.second = self.swarm.second.filter(|second| *second != device);
-        self.secure = false;
+        self.secure.victim = false;
         if self.trace {
             eprintln!("{} device {device} is replaced", self.steps);
         }
@@ -106,7 +106,7 @@ impl World {
         self.machine.disks[at].cut(survival, &mut self.dice);
         self.config.members.fresh |= bit;
         self.config.members.returning |= bit;
-        (self.gone, self.secure) = (false, false);
+        (self.gone, self.secure.victim) = (false, false);
         self.tallies.note(Named::CameBackLive);
         let disk = &self.machine.disks[at];
         let mut read = |lba: u64, buf: &mut MetaBuf| {
@@ -207,7 +207,7 @@ impl World {
         }
         let dice = &mut self.dice;
         let next = left[dice.below(left.len() as u64) as usize];
-        (self.swarm.victim, self.gone, self.secure) = (Some(next), false, false);
+        (self.swarm.victim, self.gone, self.secure.victim) = (Some(next), false, false);
         self.victims |= 1 << next;
         if self.trace {
             eprintln!("{} the next victim is device {next}", self.steps);
@@ -218,12 +218,12 @@ impl World {
     /// Looks whether the layer can still do without the next victim: when what the host writes
     /// leaves no room, rows go to lost devices again.
     pub(crate) fn look_at_protection(&mut self, layer: &AnyLayer) {
-        let changed = (self.buried | self.config.members.fresh) != 0 || !self.secure;
+        let changed = (self.buried | self.config.members.fresh) != 0 || !self.secure.victim;
         if changed && !self.gone {
-            self.secure = may_lose(layer) > u32::from(self.swarm.second.is_some());
+            self.secure.victim = may_lose(layer) > u32::from(self.swarm.second.is_some());
         }
-        self.second_secure = self.swarm.second.is_some()
-            && if self.gone { self.second_is_secure(layer) } else { self.secure };
+        self.secure.second = self.swarm.second.is_some()
+            && if self.gone { self.second_is_secure(layer) } else { self.secure.victim };
     }
 }
 

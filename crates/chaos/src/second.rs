@@ -28,6 +28,20 @@ pub enum Dying {
     Both,
 }
 
+/// Of which devices the layer said last that it can do without them.
+#[derive(Clone, Copy, Debug)]
+pub struct Secure {
+    /// Without the victim.
+    pub victim: bool,
+    /// Without the second one.
+    pub second: bool,
+}
+
+impl Secure {
+    /// Without both.
+    pub const BOTH: Secure = Secure { victim: true, second: true };
+}
+
 /// How many chunks of parity a stack with parity has.
 pub fn parities(seed: u64, layer: LayerKind, devices: u32) -> u8 {
     let two = layer.registration().chaos.two_parities;

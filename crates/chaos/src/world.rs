@@ -13,7 +13,7 @@ use crate::journal;
 use crate::matrix::{Claim, Claims, Row};
 use crate::model::Model;
 use crate::places::Places;
-use crate::second;
+use crate::second::{self, Secure};
 use crate::swarm::{Stack, Swarm};
 use crate::workload::{LONGEST, Workload};
 use crate::zoned;
@@ -71,9 +71,7 @@ pub struct World {
     /// Devices that were told to stay after all.
     pub stays: u16,
     /// Whether the layer said last that it can lose the victim, and the second one.
-    pub secure: bool,
-    /// See `secure`.
-    pub second_secure: bool,
+    pub secure: Secure,
     /// Whether the last life stopped as asked, so that the journal is not needed.
     pub clean: bool,
     /// Whether the last life was refused, and the next may be opened: the journal was not there, or
@@ -194,8 +192,7 @@ impl World {
             buried: 0,
             victims: 0,
             stays: 0,
-            secure: true,
-            second_secure: true,
+            secure: Secure::BOTH,
             clean: false,
             refused_for_now: false,
             copied: Copied::Not,
@@ -222,8 +219,8 @@ impl World {
 
     /// Blank devices and a volume of zeros.
     pub fn blank(&mut self) {
-        (self.buried, self.secure, self.config.members.fresh) = (0, true, 0);
-        (self.config.members.returning, self.stays, self.second_secure) = (0, 0, true);
+        (self.buried, self.secure, self.config.members.fresh) = (0, Secure::BOTH, 0);
+        (self.config.members.returning, self.stays) = (0, 0);
         self.begin_as_made();
         let now = self.swarm.victim.into_iter().chain(self.swarm.second);
         self.victims = now.fold(0, |set, it| set | 1 << it);
@@ -260,7 +257,7 @@ impl World {
         let faults = self.swarm.faults;
         // What missed writes comes back only where a layer claims to notice by itself.
         let returns = self.gone && faults.stale && self.dice.chance(300);
-        if self.gone && !returns || self.secure && faults.dead && self.dice.chance(100) {
+        if self.gone && !returns || self.secure.victim && faults.dead && self.dice.chance(100) {
             self.config.members.missing |= 1 << victim;
             self.gone = true;
             self.tallies.note(Named::Degraded);

@@ -262,9 +262,9 @@ impl Hung {
         let own = 1 << row;
         let others = self.broken & !own;
         let donors = (0..ROWS as u8).filter(|it| others >> it & 1 == 1);
-        let heads = donors.map(|it| rows[it].heads.len()).sum::<usize>();
+        let heads = donors.map(|it| rows[it].heads.count()).sum::<usize>();
         let lacks = buffers.of_row(row).filter(|it| !buffers.is_idle(*it)).count();
-        let lacks_heads = rows[row].lacks_heads();
+        let lacks_heads = rows[row].heads.lacks();
         if self.spare_buffers(own, buffers).count() < lacks
             || heads + self.row_heads.len() < lacks_heads
         {
@@ -280,9 +280,9 @@ impl Hung {
         for _ in 0..lacks_heads {
             let head = self.row_heads.pop().or_else(|| {
                 let donors = rows.iter_mut().zip(0..).filter(|(_, it)| others >> it & 1 == 1);
-                donors.into_iter().find_map(|(donor, _)| donor.heads.pop())
+                donors.into_iter().find_map(|(donor, _)| donor.heads.give())
             });
-            rows[row].heads.push(head.expect("they were counted"));
+            rows[row].heads.put(head.expect("they were counted"));
         }
         true
     }
@@ -291,7 +291,7 @@ impl Hung {
 /// Whether a row has all that it needs.
 fn is_whole(row: u8, rows: &Rows, buffers: &Buffers) -> bool {
     let idle = buffers.of_row(row).all(|buffer| buffers.is_idle(buffer));
-    idle && rows[row].lacks_heads() == 0
+    idle && rows[row].heads.lacks() == 0
 }
 
 fn read(device: u8, lba: u64, into: Target) -> Command {

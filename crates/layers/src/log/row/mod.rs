@@ -8,6 +8,7 @@
 
 pub(in crate::log) mod append;
 mod fill;
+mod heads;
 pub(in crate::log) mod rows;
 pub(in crate::log) mod streams;
 #[cfg(test)]
@@ -15,11 +16,12 @@ mod tests;
 
 use alloc::vec::Vec;
 
-use hostftl_core::{MetaBuf, SECTOR};
+use hostftl_core::SECTOR;
 use hostftl_format::log::{Kind, Place, room};
 
 use crate::log::layout::{At, Layout};
 use crate::log::row::fill::Fill;
+use crate::log::row::heads::Heads;
 use crate::log::row::streams::is_of_host;
 use crate::log::stripe::Stripe;
 
@@ -113,16 +115,14 @@ pub struct Row {
     pub stage: Stage,
     /// The segment where the stream goes on after this one.
     pub ahead: u32,
-    /// Head pages: the last is the head, the others its copies where one chunk is mirrored.
-    pub heads: Vec<MetaBuf>,
-    /// How many of them it has.
-    copies: usize,
+    /// Its head, and copies of that where one chunk is mirrored.
+    pub heads: Heads,
 }
 
 impl Row {
     /// An idle row.
     pub fn new(layout: &Layout) -> Self {
-        let (pages, copies) = (layout.head_pages(true), 1 + usize::from(layout.parity.max(1)));
+        let pages = layout.head_pages(true);
         Row {
             phase: Phase::Idle,
             stamp: 0,
@@ -139,8 +139,7 @@ impl Row {
             pending: 0,
             stage: Stage::Fill(0),
             ahead: 0,
-            heads: (0..copies).map(|_| MetaBuf::new(pages as usize)).collect(),
-            copies,
+            heads: Heads::new(1 + usize::from(layout.parity.max(1)), pages),
         }
     }
 
@@ -163,7 +162,7 @@ impl Row {
             (Phase::Programming, Phase::Draining) => self.pending == 0,
             // Its buffers come in the place of some that a device holds.
             (Phase::Idle, Phase::Draining) => true,
-            (Phase::Draining, Phase::Idle) => self.lacks_heads() == 0,
+            (Phase::Draining, Phase::Idle) => self.heads.lacks() == 0,
             _ => false,
         };
         assert!(fits, "a row that is {:?} can't be {next:?} next", self.phase);
@@ -183,11 +182,6 @@ impl Row {
         self.fill = Fill::new(chunks, size * SECTOR as u32, self.head_pages * 4096);
         self.items.clear();
         self.stage = Stage::Fill(0);
-    }
-
-    /// Heads that are not here.
-    pub fn lacks_heads(&self) -> usize {
-        self.copies - self.heads.len()
     }
 
     /// Whether it is for the host's data.

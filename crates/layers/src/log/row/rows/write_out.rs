@@ -66,7 +66,7 @@ impl Rows {
         for (slot, row) in open.iter_mut().zip(self.iter()) {
             *slot = if row.is_unsealed() && row.stamp != stamp { row.stamp } else { 0 };
         }
-        let mut buf = self[row].heads.pop().expect("nothing is sealed with it");
+        let mut buf = self[row].heads.take();
         let mut entries = 0;
         for item in &self[row].items {
             if self.lists(item, &open, with.journal) {
@@ -101,12 +101,9 @@ impl Rows {
         let address = layout.lba(it.at);
         log::seal(&mut buf, &with.volume.uuid, address, &head);
         if !protected {
-            let pages = it.head_pages as usize;
-            for copy in &mut it.heads[..layout.parity.into()] {
-                copy.pages_mut()[..pages].clone_from_slice(&buf.pages()[..pages]);
-            }
+            it.heads.copy(&buf, it.head_pages);
         }
-        it.heads.push(buf);
+        it.heads.put(buf);
         cx.touch(entries as usize);
         true
     }
@@ -162,7 +159,7 @@ impl Rows {
         }
         it.stage = Stage::Fill(step + 1);
         let (from, chunk, at) = if step == 0 {
-            let buf = it.heads.pop().expect("a row has its head");
+            let buf = it.heads.take();
             (Piece::Meta { buf, pages: it.head_pages }, 0, 0)
         } else {
             let used = it.fill.used(u32::from(step) - 1);
@@ -219,7 +216,7 @@ impl Rows {
         let into = match command {
             Command::Place { from, into } => {
                 if let Piece::Meta { buf, .. } = from {
-                    self[row].heads.push(buf);
+                    self[row].heads.put(buf);
                 }
                 into
             }
@@ -292,7 +289,7 @@ impl Rows {
         let copied = it.fill.copied(chunk).div_ceil(SECTOR as u32);
         let head = if chunk == 0 { it.head_pages * BLOCK as u32 } else { 0 };
         if chunk == 0 {
-            let buf = it.heads.pop().expect("a row has a head for each copy");
+            let buf = it.heads.take();
             gather.push(Piece::Meta { buf, pages: it.head_pages });
         }
         // What parity was made of has its zeros in the buffer, so that whole sectors are written.
@@ -322,7 +319,7 @@ impl Rows {
         for piece in gather {
             match piece {
                 Piece::Data(view) => with.buffers.repay_row(row, view),
-                Piece::Meta { buf, .. } => self[row].heads.push(buf),
+                Piece::Meta { buf, .. } => self[row].heads.put(buf),
                 Piece::Zeros(_) => {}
             }
         }
