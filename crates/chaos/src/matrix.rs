@@ -198,7 +198,7 @@ mod tests {
         for &layer in LayerKind::EVERY {
             let choices = &layer.registration().chaos;
             Claims::of(layer, false).unwrap_or_else(|why| panic!("{why}"));
-            if choices.parity > 0 {
+            if choices.parity.0 > 0 {
                 Claims::of(layer, true).unwrap_or_else(|why| panic!("{why}"));
             }
             if choices.journal > 0 {
@@ -212,7 +212,7 @@ mod tests {
         for &layer in LayerKind::EVERY {
             let Registration { promises, chaos, .. } = layer.registration();
             let mut config = LayerConfig::new(layer);
-            for parity in (0..=2).filter(|parity| *parity == 0 || chaos.parity > 0) {
+            for parity in (0..=2).filter(|parity| *parity == 0 || chaos.parity.0 > 0) {
                 config.log.parity = parity;
                 let claims = Claims::of(layer, parity > 0);
                 let claims = claims.unwrap_or_else(|why| panic!("{why}"));

@@ -44,7 +44,7 @@ impl Secure {
 
 /// How many chunks of parity a stack with parity has.
 pub fn parities(seed: u64, layer: LayerKind, devices: u32) -> u8 {
-    let two = layer.registration().chaos.two_parities;
+    let (_, two) = layer.registration().chaos.parity;
     1 + u8::from(devices > 2 && Dice::new(seed, SALT).chance(two))
 }
 

@@ -184,7 +184,7 @@ impl Stack {
     pub fn of(seed: u64, layer: LayerKind, dice: &mut Dice) -> Self {
         let choices = &layer.registration().chaos;
         let devices = dice.pick_of_several(choices.devices);
-        let has_parity = devices > 1 && dice.chance(choices.parity);
+        let has_parity = devices > 1 && dice.chance(choices.parity.0);
         let parity = if has_parity { second::parities(seed, layer, devices) } else { 0 };
         Stack { devices, parity }
     }

@@ -34,10 +34,9 @@ impl dyn Chance + '_ {
 pub struct Chaos {
     /// How many devices the stack has.
     pub devices: &'static [u32],
-    /// How often a stack of several devices has parity or a mirror.
-    pub parity: u32,
-    /// How often one of three devices or more that has parity has two of it.
-    pub two_parities: u32,
+    /// How often a stack of several devices has parity or a mirror, and how often one that has, of
+    /// three devices or more, has two parities.
+    pub parity: (u32, u32),
     /// How often it has a journal.
     pub journal: u32,
     /// MiB of each device.
@@ -110,8 +109,7 @@ impl Chaos {
     /// What a layer on one block device has that wants nothing else.
     pub const USUAL: Chaos = Chaos {
         devices: &[1],
-        parity: 0,
-        two_parities: 0,
+        parity: (0, 0),
         journal: 0,
         megabytes: &[1, 1, 1, 2, 2, 4, 8],
         sectors: None,

@@ -207,8 +207,7 @@ pub const REGISTRATION: Registration = Registration {
     new: |config, devices, buffers, mode| Ok(Box::new(Log::new(config, devices, buffers, mode)?)),
     chaos: Chaos {
         devices: &[1, 2, 2, 3, 3, 4, 5],
-        parity: 600,
-        two_parities: 400,
+        parity: (600, 400),
         journal: 400,
         megabytes: &[1, 2, 4, 8, 8, 16, 16],
         superpages: &[32, 32, 64, 64],
