@@ -153,6 +153,10 @@ bugs! {
         ExposedForgotten = "exposed-forgotten",
         /// A chunk is made from all others but the last.
         RebuiltShort = "rebuilt-short",
+        /// A chunk that a new device lacks counts as written when it was made.
+        FilledUnwritten = "filled-unwritten",
+        /// A new device has its chunks of a segment when some rows were gone through.
+        FilledInPart = "filled-in-part",
         /// The second parity is added up like the first.
         SecondParityPlain = "second-parity-plain",
         /// What is made from other chunks is made in one way only.

@@ -169,10 +169,12 @@ impl Buffers {
     pub fn repay_gc(&mut self, lane: u8, view: View) {
         let first = self.index(Buffer::Gc(lane, 0));
         let list = self.list[first..first + self.width].iter_mut();
-        match list.into_iter().find(|it| it.id() == view.id()) {
-            Some(buffer) => buffer.repay(view),
-            None => self.at(Buffer::GcSecond(lane)).repay(view),
+        if let Some(buffer) = list.into_iter().find(|it| it.id() == view.id()) {
+            return buffer.repay(view);
         }
+        let is_sum = self.at(Buffer::GcSum(lane)).id() == view.id();
+        let other = if is_sum { Buffer::GcSum(lane) } else { Buffer::GcSecond(lane) };
+        self.at(other).repay(view);
     }
 
     /// The power is off.

@@ -51,6 +51,15 @@ impl Engine {
             Op::GcSum { lane } => {
                 self.array.with_gc(|gc, with| gc.lanes().sum_done(lane, command, result, with));
             }
+            Op::GcCheck { lane, entry } => {
+                let array = &mut self.array;
+                array.with_gc(|gc, with| {
+                    gc.lanes().check_done((lane, entry), command, result, with)
+                });
+            }
+            Op::GcFill { lane } => {
+                self.array.with_gc(|gc, with| gc.lanes().fill_done(lane, command, result, with));
+            }
             Op::GcSecond { lane } => {
                 self.array.with_gc(|gc, with| gc.lanes().second_done(lane, command, result, with));
             }

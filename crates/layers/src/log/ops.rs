@@ -30,6 +30,10 @@ pub enum Op {
     GcSum { lane: u8 },
     /// The second parity of a lane's row is read, beside the first.
     GcSecond { lane: u8 },
+    /// A record of a lane's row is checked.
+    GcCheck { lane: u8, entry: u16 },
+    /// The program of a chunk that a device lacks of a lane's row.
+    GcFill { lane: u8 },
     /// Records of a lane on their way to a row.
     GcMove { lane: u8 },
     /// The program of a root on one device.

@@ -35,7 +35,7 @@ impl Checkpoint {
     /// A segment that misses a chunk and with images of the map, if there is one.
     fn exposed_map(with: &mut Needs) -> Option<u32> {
         let segments = &*with.segments;
-        with.devices.next_exposed(|it| segments.is_full_map(it))
+        with.devices.next_exposed(|it| segments.is_full_map(it), |it| segments.can_be_filled(it))
     }
 
     /// A segment with a zone that failed and with images of the map, if there is one.

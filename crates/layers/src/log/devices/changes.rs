@@ -316,6 +316,22 @@ mod tests {
     }
 
     #[test]
+    fn rows_lie_on_lost_devices_that_have_something_and_on_no_others() {
+        let layout = Layout { parity: 2, ..Layout::example(4) };
+        let mut it = Devices::new(layout, (0b0111, 0), 2, &[]);
+        it.found(&root(0b0111, 0, 0b1111));
+        it.membership_mut().claim(3, 0b1110, 0);
+        it.found_all();
+        for _ in 0..3 {
+            it.choose(|_| true);
+            let out = it.begin_to_tell(&root(0, 0, 0));
+            assert_eq!((it.membership().current().members(), out), (0b1110, 0b0001));
+            it.told(&root(0b0111, out, 0b1111), 0);
+        }
+        assert_eq!(it.may_lose(), 0, "two are lost");
+    }
+
+    #[test]
     fn another_device_comes_while_the_volume_is_served() {
         let mut it = four(0, 0);
         it.found(&root(0, 0, 0b1111));
@@ -401,7 +417,7 @@ mod tests {
         it.found_all();
         assert!(!it.choose(|_| false), "there is no room");
         assert!(it.choose(|_| true) && it.membership().current().members() == 0b1101);
-        assert_eq!((it.next_exposed(|_| true), it.to_move()), (Some(3), 1));
+        assert_eq!((it.next_exposed(|_| true, |_| false), it.to_move()), (Some(3), 1));
         let out = it.begin_to_tell(&root(0, 0, 0));
         it.told(&root(0, out, 0b1111), 0);
         assert_eq!((it.gone(), it.is_out_told()), (0, true));

@@ -30,8 +30,9 @@ impl Devices {
     /// The devices of `good`, and as few of `lost` as are needed so that rows `may` lie there; no
     /// more than parity makes up for.
     fn with_lost(&self, good: u16, lost: u16, may: impl Fn(u16) -> bool) -> u16 {
-        // Those on which something lies come first.
-        let needed = lost & !self.told.out;
+        // Those on which something lies come first: parity makes up for them as it is.
+        let lies = |device: &usize| !self.membership.is_out(*device as u8);
+        let needed = bits(lost).filter(lies).fold(0, |set, device| set | 1 << device);
         let lost = bits(needed).chain(bits(lost & !needed)).take(self.layout.parity.into());
         lost.fold(good, |set, device| if may(set) { set } else { set | 1 << device })
     }
@@ -67,14 +68,40 @@ impl Devices {
             || members & self.leaving != 0 && current & self.unwelcome() == 0
     }
 
-    /// The next segment that is exposed, and that `fits`.
-    pub fn next_exposed(&mut self, fits: impl Fn(u32) -> bool) -> Option<u32> {
+    /// Whether all devices of a segment are there and stay, and some lack their chunks of it.
+    pub fn is_to_fill(&self, segment: u32) -> bool {
+        let (members, lacking) = self.membership.told(segment);
+        lacking != 0 && members & self.unwelcome() == 0
+    }
+
+    /// The next segment that is to be filled and that `fits`, with the number of its newest row,
+    /// and the device that lacks its chunks of it.
+    pub fn next_to_fill(&mut self, fits: impl Fn(u32, u64) -> bool) -> Option<(u32, u8)> {
+        let unwelcome = self.unwelcome();
+        let segment = self.membership.next_lacking(|it, segment| {
+            it.told(segment).0 & unwelcome == 0 && fits(segment, it.newest(segment))
+        })?;
+        Some((segment, self.membership.told(segment).1.trailing_zeros() as u8))
+    }
+
+    /// The next segment that is exposed, and that `fits`, but for those that are to be filled and
+    /// that `can_be` now.
+    pub fn next_exposed(
+        &mut self,
+        fits: impl Fn(u32) -> bool,
+        can_be: impl Fn(u32) -> bool,
+    ) -> Option<u32> {
         let (lost, leaving) = (self.lost, self.leaving);
         let current = self.membership.current().members();
         if current & lost != 0 {
             return None;
         }
-        let missing = self.membership.next_missing(lost, &fits);
+        let unwelcome = self.unwelcome();
+        let missing = self.membership.next_missing(lost, |it, segment| {
+            let (members, lacking) = it.told(segment);
+            let is_to_fill = lacking != 0 && members & unwelcome == 0;
+            fits(segment) && !(is_to_fill && can_be(segment))
+        });
         match current & leaving {
             0 => missing.or_else(|| self.membership.next_on(leaving, fits)),
             _ => missing,

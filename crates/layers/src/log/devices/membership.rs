@@ -33,6 +33,8 @@ pub struct Membership {
     lacks: [u32; 16],
     /// Whether any does.
     incomplete: bool,
+    /// How often a device began anew, or again.
+    anew: u32,
     /// The sets on which segments were opened, that of new ones first.
     sets: [u16; SETS],
     /// Where the search for a segment to be moved goes on.
@@ -52,7 +54,7 @@ impl Membership {
         let (named, parity) = ([0; 16], layout.parity);
         let (lacks, cursor, complete) = ([0; 16], 0, false);
         let places = ((1_u32 << layout.devices) - 1) as u16;
-        let incomplete = false;
+        let (incomplete, anew) = (false, 0);
         Membership {
             parity,
             places,
@@ -63,6 +65,7 @@ impl Membership {
             named,
             lacks,
             incomplete,
+            anew,
             sets,
             cursor,
             complete,
@@ -198,6 +201,7 @@ impl Membership {
 
     /// A device came that has nothing: it lacks its chunks of all segments that name it.
     pub fn begin_anew(&mut self, device: u8) {
+        self.anew += 1;
         for segment in 0..self.members.len() {
             let (members, lacking) = (self.members[segment], self.lacking[segment]);
             self.set(segment as u32, members, lacking | members & 1 << device);
@@ -207,6 +211,7 @@ impl Membership {
     /// A device is back that has all rows up to number `has`: it lacks its chunks of the segments
     /// that have newer ones, or may get some before it is believed.
     pub fn begin_again(&mut self, device: u8, has: u64, may_get: impl Fn(u32) -> bool) {
+        self.anew += 1;
         for segment in 0..self.members.len() {
             let is_old = self.newest[segment] > has || may_get(segment as u32);
             if is_old {
@@ -214,6 +219,18 @@ impl Membership {
                 self.set(segment as u32, members, lacking | members & 1 << device);
             }
         }
+    }
+
+    /// How often a device began anew, or again.
+    pub fn anew(&self) -> u32 {
+        self.anew
+    }
+
+    /// A device got its chunks of a segment.
+    pub fn filled(&mut self, segment: u32, device: u8) {
+        let (members, lacking) = self.told(segment);
+        assert!(lacking >> device & 1 == 1, "a device gets what it lacks");
+        self.set(segment, members, lacking & !(1 << device));
     }
 
     /// A row of a segment has this number.
@@ -292,12 +309,12 @@ impl Membership {
 
     /// The next segment that misses a chunk and that `fits`: first those for which no parity is
     /// left.
-    pub fn next_missing(&mut self, lost: u16, fits: impl Fn(u32) -> bool) -> Option<u32> {
+    pub fn next_missing(&mut self, lost: u16, fits: impl Fn(&Self, u32) -> bool) -> Option<u32> {
         if self.is_whole(lost) {
             return None;
         }
         let misses = |it: &Self, segment, least| {
-            it.missing(segment, lost).count_ones() >= least && fits(segment)
+            it.missing(segment, lost).count_ones() >= least && fits(it, segment)
         };
         let most = u32::from(self.parity).max(1);
         let may_be_bare = most > 1 && (lost | self.lacking()).count_ones() >= most;
@@ -311,6 +328,14 @@ impl Membership {
             return None;
         }
         self.next(|it, segment| it.members[segment as usize] & devices != 0 && fits(segment))
+    }
+
+    /// The next segment of which a device lacks its chunks, and that `fits`.
+    pub fn next_lacking(&mut self, fits: impl Fn(&Self, u32) -> bool) -> Option<u32> {
+        if !self.incomplete {
+            return None;
+        }
+        self.next(|it, segment| it.lacking[segment as usize] != 0 && fits(it, segment))
     }
 
     fn next(&mut self, is_one: impl Fn(&Self, u32) -> bool) -> Option<u32> {
@@ -343,8 +368,8 @@ mod tests {
         assert_eq!((wide.width(), it.is_out(3), it.is_whole(0b1000)), (3, false, false));
         assert!(it.choose(0b0111) && !it.choose(0b0111));
         assert_eq!(it.assign(8, 0b1000).width(), 2);
-        assert_eq!(it.next_missing(0b1000, |_| true), Some(7));
-        assert_eq!(it.next_missing(0b1000, |segment| segment != 7), None);
+        assert_eq!(it.next_missing(0b1000, |_, _| true), Some(7));
+        assert_eq!(it.next_missing(0b1000, |_, segment| segment != 7), None);
         it.release(7);
         assert!(it.is_out(3) && it.is_whole(0b1000));
         assert_eq!(it.sets(), [0b0111, 0b1111, 0, 0]);
@@ -359,9 +384,13 @@ mod tests {
         it.choose(0b1111);
         (4..7).for_each(|segment| assert_eq!(it.assign(segment, 0).width(), 2));
         let lost = 0b1001;
-        assert_eq!(it.next_missing(lost, |segment| segment < 5), Some(4), "it misses two chunks");
-        assert_eq!(it.next_missing(lost, |segment| segment == 3), Some(3), "it misses one");
-        assert_eq!(it.next_missing(0b0001, |_| true), Some(3), "one is lost");
+        assert_eq!(
+            it.next_missing(lost, |_, segment| segment < 5),
+            Some(4),
+            "it misses two chunks"
+        );
+        assert_eq!(it.next_missing(lost, |_, segment| segment == 3), Some(3), "it misses one");
+        assert_eq!(it.next_missing(0b0001, |_, _| true), Some(3), "one is lost");
     }
 
     #[test]

@@ -13,6 +13,7 @@
 //!   from going on.
 
 mod effort;
+mod fill;
 pub(in crate::log) mod lane;
 pub(in crate::log) mod protect;
 mod throttle;
@@ -28,6 +29,7 @@ use crate::log::checkpoint::Checkpoint;
 use crate::log::devices::Devices;
 use crate::log::durability::Durability;
 use crate::log::gc::effort::Effort;
+use crate::log::gc::fill::Fills;
 use crate::log::gc::lane::{Lane, Lanes, Set};
 use crate::log::gc::protect::Protection;
 use crate::log::gc::throttle::Pace;
@@ -89,6 +91,7 @@ pub struct Collection {
     lanes: Lanes,
     pace: Pace,
     effort: Effort,
+    fills: Fills,
     /// Whether the victim was chosen although no room is wanted.
     paced: bool,
     protection: Protection,
@@ -106,6 +109,7 @@ impl Collection {
             lanes: Lanes::new(layout),
             pace: Pace::new(layout),
             effort: Effort::default(),
+            fills: Fills::default(),
             paced: false,
             protection: Protection::default(),
             mending: Protection::default(),
@@ -155,6 +159,7 @@ impl Collection {
 impl Collection {
     /// The next step, unless records are moved.
     pub fn pump(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
+        self.perhaps_pause(with, cx);
         let Some(victim) = &self.victim else { return self.choose_victim(with, cx) };
         if victim.is_read() && self.lanes.are_idle() {
             self.leave_victim(with, cx);
@@ -163,6 +168,7 @@ impl Collection {
         self.next_row(with, cx)
             || self.read_head(with, cx)
             || self.sift(with, cx)
+            || self.end_filled(with, cx)
             || self.lanes.pump(with, cx)
     }
 
@@ -182,6 +188,9 @@ impl Collection {
             false => None,
         };
         self.paced = victim.is_none();
+        if victim.is_none() && self.begin_fill(with, cx) {
+            return true;
+        }
         let victim = victim.or_else(|| self.protect(with, cx));
         let victim = victim.or_else(|| self.mend_flawed(with, cx));
         let Some(victim) = victim else { return false };
@@ -281,6 +290,7 @@ impl Collection {
         let victim = self.victim.as_mut().expect("a row is one of a victim");
         victim.found(head.map(|head| head.seq), next);
         match head {
+            Some(head) if self.fill_row(lane, &head, with) => {}
             Some(head) => self.lanes.sift_from(lane, &head, with.devices.stripe(at.segment)),
             None => self.row_over(lane, with, cx),
         }
@@ -318,8 +328,10 @@ impl Collection {
     /// The victim was gone through to its end.
     fn leave_victim(&mut self, with: &mut Needs, cx: &mut Cx) {
         let victim = self.victim.take().expect("a victim that is left had been chosen");
-        with.segments.collected(victim.segment());
-        self.judge(with.segments);
+        if !self.leave_fill(victim.last(), with) {
+            with.segments.collected(victim.segment());
+            self.judge(with.segments);
+        }
         cx.wake();
     }
 

@@ -129,15 +129,16 @@ impl Collection {
         if left == 0 || self.protection.gave_up(left) || cx.room() < ROOM {
             return None;
         }
-        let segments = &mut *with.segments;
-        let victim = with.devices.next_exposed(|it| segments.can_be_victim(it));
-        if let Some(victim) = victim.filter(|it| segments.pick_this(*it)) {
+        let segments = &*with.segments;
+        let can_move = |it| segments.can_be_victim(it);
+        let victim = with.devices.next_exposed(can_move, |it| segments.can_be_filled(it));
+        if let Some(victim) = victim.filter(|it| with.segments.pick_this(*it)) {
             return Some(victim);
         }
         let media = (&mut *with.segments, &mut *with.devices);
         if with.rows.leave_exposed(media, with.durability, cx) {
             cx.wake();
-        } else if with.devices.next_exposed(|_| true).is_some()
+        } else if with.devices.next_exposed(|_| true, |_| false).is_some()
             && with.checkpoint.is_idle()
             && self.protection.tries_again(left)
         {

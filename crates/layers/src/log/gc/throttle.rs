@@ -80,6 +80,11 @@ impl Collection {
         self.pace.begin(segments.gain(victim), self.layout.slots);
     }
 
+    /// A victim is begun that gains nothing.
+    pub(super) fn pace_nothing(&mut self) {
+        self.pace.begin(0, self.layout.slots);
+    }
+
     /// A row of the victim is over, of which so many bytes were moved.
     pub(super) fn pace_on(&mut self, moved: u64, with: &mut Needs, cx: &Cx) {
         match self.paced {

@@ -30,8 +30,23 @@ pub struct Victim {
 impl Victim {
     /// No row of the segment, which has so many slots, is known.
     pub fn new(segment: u32, slots: u32) -> Self {
-        let next = Some(At { segment, slot: 0, sector: 0 });
-        Victim { segment, slots, next, asked: Default::default(), count: 0, seq: 0 }
+        Self::from(At { segment, slot: 0, sector: 0 }, slots, 0)
+    }
+
+    /// The rows before `next` were gone through, the last of which has this number.
+    pub fn from(next: At, slots: u32, seq: u64) -> Self {
+        let (segment, next) = (next.segment, Some(next));
+        Victim { segment, slots, next, asked: Default::default(), count: 0, seq }
+    }
+
+    /// The number of the last row that was found.
+    pub fn last(&self) -> u64 {
+        self.seq
+    }
+
+    /// Where the next row begins, and the number of the one before; none when all were found.
+    pub fn rest(&self) -> Option<(At, u64)> {
+        self.next.map(|next| (next, self.seq))
     }
 
     /// The segment.

@@ -58,6 +58,15 @@ impl Chunk {
         }
     }
 
+    /// What a device has of rows in a slot of a segment; none when it is no member.
+    pub fn on(device: u8, stripe: Stripe, (segment, slot): (u32, u32)) -> Option<Self> {
+        let is_there = |which: &u8| stripe.parity_device(segment, slot, *which) == device;
+        match stripe.chunk_on(segment, slot, device) {
+            Some(chunk) => Some(Chunk::Data(chunk)),
+            None => (0..stripe.parity()).find(is_there).map(Chunk::Parity),
+        }
+    }
+
     /// Its device, for rows in a slot of a segment.
     pub fn device(self, stripe: Stripe, (segment, slot): (u32, u32)) -> u8 {
         match self {

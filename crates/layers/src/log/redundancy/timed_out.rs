@@ -176,6 +176,12 @@ impl Hung {
                 let view = with.buffers.at(buffer).view_mut_sectors(0, 1);
                 read(device, 0, Target::Data(view))
             }
+            Op::GcFill { lane } => {
+                if !self.replace(Buffer::GcSum(lane), with.rows, with.buffers) {
+                    return None;
+                }
+                Command::Flush { device }
+            }
             Op::Images { .. } => {
                 let buf = self.images.pop()?;
                 let gather = Gather::from_iter([Piece::Meta { buf, pages: 1 }]);

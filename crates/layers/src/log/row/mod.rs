@@ -9,6 +9,7 @@
 pub(in crate::log) mod append;
 mod fill;
 mod heads;
+pub(in crate::log) mod records;
 pub(in crate::log) mod rows;
 pub(in crate::log) mod streams;
 #[cfg(test)]

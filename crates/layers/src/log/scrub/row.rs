@@ -3,23 +3,13 @@
 use alloc::vec::Vec;
 
 use hostftl_core::{Command, Factors, Few, MAX_PIECES, MetaBuf, SECTOR, View};
-use hostftl_format::log::{self, Head, Kind, seed};
+use hostftl_format::log::{self, Head};
 
 use crate::log::buffers::{Buffer, Buffers};
 use crate::log::layout::{At, Layout};
 use crate::log::redundancy::rebuild::{Chunk, Rebuild};
+use crate::log::row::records::Record;
 use crate::log::stripe::Stripe;
-
-/// A record that the head lists.
-#[derive(Clone, Copy, Debug)]
-struct Record {
-    chunk: u8,
-    /// The first byte in the buffer of its chunk.
-    byte: u32,
-    len: u32,
-    crc: u32,
-    seed: u64,
-}
 
 /// The next thing to be computed.
 #[derive(Debug)]
@@ -99,20 +89,9 @@ impl Check {
     ) {
         let chunks = u32::from(head.chunks);
         self.records.clear();
-        for entry in (0..head.entries).filter_map(|index| log::entry(buf, index)) {
-            let seed = match entry.kind {
-                Kind::Data => seed(entry.block, entry.place.generation()),
-                Kind::Trim => continue,
-                Kind::Map | Kind::Directory | Kind::Counts => log::page_seed(uuid),
-            };
-            let chunk = stripe.chunk_on(at.segment, at.slot, entry.place.device());
-            let byte = entry.place.byte().checked_sub(layout.lba(at) * SECTOR as u64);
-            let (Some(chunk), Some(byte)) = (chunk, byte) else { continue };
-            let (len, crc) = (entry.place.len(), entry.crc);
-            if byte + u64::from(len) <= u64::from(layout.chunk) * SECTOR as u64 {
-                self.records.push(Record { chunk, byte: byte as u32, len, crc, seed });
-            }
-        }
+        let (page_seed, place) = (log::page_seed(uuid), (layout, at, stripe));
+        let entries = (0..head.entries).filter_map(|index| log::entry(buf, index));
+        self.records.extend(entries.filter_map(|entry| Record::of(&entry, place, page_seed)));
         (self.chunks, self.first, self.last) = (chunks, head.first_sectors, head.last_sectors);
         self.whole = if chunks > 1 { layout.chunk } else { head.first_sectors };
         (self.cursor, self.here, self.asked) = (0, 0, 0);

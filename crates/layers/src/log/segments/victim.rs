@@ -59,6 +59,13 @@ impl Segments {
         self.list[segment as usize].may_be_victim()
     }
 
+    /// Whether a device may get its chunks of a segment now: nothing more is written to it, and
+    /// nothing is known to be wrong in it.
+    pub fn can_be_filled(&self, segment: u32) -> bool {
+        let it = &self.list[segment as usize];
+        it.state == State::Full && !it.flawed && !it.shunned
+    }
+
     /// Bytes that collecting a segment gains.
     pub fn gain(&self, segment: u32) -> u64 {
         let room = self.room(segment).max(self.rooms[usize::from(self.width)]);

@@ -14,13 +14,13 @@ use hostftl_format::log::Head;
 
 use crate::kit::shell::Ended;
 use crate::log::gc::Needs;
-use crate::log::gc::lane::{Kind, Lane};
+use crate::log::gc::lane::{Kind, Lane, Phase};
 use crate::log::layout::{At, LANES, Layout};
 use crate::log::ops::Cx;
 use crate::log::stripe::Stripe;
 
 /// How many kinds of phases there are.
-const KINDS: usize = Kind::Mending as usize + 1;
+const KINDS: usize = Kind::Filling as usize + 1;
 
 /// Some lanes, as a set of bits; it hands their numbers out in order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -182,12 +182,38 @@ impl Lanes {
 
     /// As [`Lane::sift_from`]; the row is the last of those that count.
     pub(in crate::log::gc) fn sift_from(&mut self, lane: u8, head: &Head, stripe: Stripe) {
+        self.counts(lane, head);
+        self.change(lane, |it| it.sift_from(head, stripe));
+    }
+
+    /// As [`Lane::fill_from`]; the row is the last of those that count.
+    pub(in crate::log::gc) fn fill_from(
+        &mut self,
+        lane: u8,
+        head: &Head,
+        device: u8,
+        page_seed: u64,
+        with: &Needs,
+    ) {
+        self.counts(lane, head);
+        self.change(lane, |it| it.fill_from(head, device, page_seed, with));
+    }
+
+    fn counts(&mut self, lane: u8, head: &Head) {
         let last = self.in_order().last();
         let follows = last.is_none_or(|last| self.of(last).seq < head.seq);
         assert!(follows, "rows count in their order");
         self.order[self.count] = lane;
         self.count += 1;
-        self.change(lane, |it| it.sift_from(head, stripe));
+    }
+
+    /// A lane whose row was filled, and whether that went well.
+    pub(in crate::log::gc) fn filled(&self) -> Option<(u8, bool)> {
+        let mut filling = self.are_in(Kind::Filling);
+        filling.find_map(|lane| match self.of(lane).phase {
+            Phase::Filling(fill) => fill.over().map(|well| (lane, well)),
+            _ => None,
+        })
     }
 
     /// As [`Lane::sift`].
@@ -199,7 +225,8 @@ impl Lanes {
     #[inline]
     pub(in crate::log::gc) fn pump(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
         let to_read = self.are_in(Kind::ToRead);
-        let mut left = Set(to_read.0 | self.are_in(Kind::Mending).0);
+        let made = self.are_in(Kind::Mending).0 | self.are_in(Kind::Filling).0;
+        let mut left = Set(to_read.0 | made);
         left.any(|lane| self.change(lane, |it| it.pump(with, cx)))
     }
 
@@ -235,6 +262,22 @@ impl Lanes {
         self.change(lane, |it| it.read_done(chunk, command, result, with));
     }
 
+    /// As [`Lane::check_done`].
+    pub fn check_done(
+        &mut self,
+        (lane, entry): (u8, u16),
+        command: Command,
+        result: Ended,
+        with: &mut Needs,
+    ) {
+        self.change(lane, |it| it.check_done(entry, command, result, with));
+    }
+
+    /// As [`Lane::fill_done`].
+    pub fn fill_done(&mut self, lane: u8, command: Command, result: Ended, with: &mut Needs) {
+        self.change(lane, |it| it.fill_done(command, result, with));
+    }
+
     /// As [`Lane::second_done`].
     pub fn second_done(&mut self, lane: u8, command: Command, result: Ended, with: &mut Needs) {
         self.change(lane, |it| it.second_done(command, result, with));
@@ -249,7 +292,6 @@ impl Lanes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::gc::lane::Phase;
 
     fn head(seq: u64) -> Head {
         Head {

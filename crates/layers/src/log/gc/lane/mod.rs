@@ -8,6 +8,7 @@
 mod chunks;
 mod copy;
 mod faults;
+mod fill;
 mod find_valid;
 mod lanes;
 mod rebuild;
@@ -26,6 +27,7 @@ use crate::log::redundancy::rebuild::Chunk;
 use crate::log::stripe::Stripe;
 use chunks::Chunks;
 use copy::Batch;
+use fill::Fill;
 pub use lanes::{Lanes, Set};
 use rebuild::{Mend, ParityHere};
 
@@ -49,6 +51,8 @@ enum Phase {
     Moving,
     /// A chunk is made from the others; see [`rebuild`].
     Mending(Mend),
+    /// It was made, and a device gets it; see [`fill`].
+    Filling(Fill),
 }
 
 /// What comes next in a phase.
@@ -68,6 +72,8 @@ enum Kind {
     Moving,
     /// More of the chunk that is made.
     Mending,
+    /// More of what a device gets.
+    Filling,
 }
 
 impl Phase {
@@ -81,6 +87,7 @@ impl Phase {
             Phase::Reading { asked: true } => Kind::Reading,
             Phase::Moving => Kind::Moving,
             Phase::Mending(_) => Kind::Mending,
+            Phase::Filling(_) => Kind::Filling,
         }
     }
 }
@@ -182,7 +189,7 @@ impl Lane {
     /// # Panics
     /// When that is not what comes next.
     fn go(&mut self, next: Phase) {
-        use Phase::{Head, Idle, Mending, Moving, Reading, Sifting};
+        use Phase::{Filling, Head, Idle, Mending, Moving, Reading, Sifting};
         let still = self.outstanding == 0 && self.batch_row().is_none();
         let fits = match (self.phase, next) {
             (Idle, Head) | (Head, Sifting(0)) => still,
@@ -191,9 +198,12 @@ impl Lane {
             (Reading { asked: false }, Reading { asked: true }) => still,
             (Reading { asked: true }, Moving) => still,
             (Moving, Mending(_)) | (Mending(_), Moving) => still,
-            (Mending(_), Mending(_)) => true,
+            (Mending(_), Mending(_)) | (Filling(_), Filling(_)) => true,
+            (Head | Mending(_), Filling(_)) | (Head, Mending(_)) => still,
             // It had no row, or nothing of it is live, or nothing is left to be moved.
-            (Head | Reading { asked: false } | Moving, Idle) => still && self.held.is_none(),
+            (Head | Reading { asked: false } | Moving | Filling(_), Idle) => {
+                still && self.held.is_none()
+            }
             _ => false,
         };
         assert!(fits, "a lane in {:?} can't be in {next:?} next", self.phase);
@@ -274,11 +284,13 @@ impl Lane {
         self.go(Phase::Sifting(0));
     }
 
-    /// Nothing of the row is left to be moved: the bytes that were.
+    /// Nothing of the row is left to be moved: the bytes that were, or those of a row of which a
+    /// device got its chunk.
     fn end(&mut self, with: &mut Needs) -> u64 {
         self.end_keep(with);
+        let filled = if let Phase::Filling(fill) = self.phase { fill.bytes() } else { 0 };
         self.go(Phase::Idle);
-        self.live.iter().map(|live| u64::from(live.place.len())).sum()
+        filled + self.live.iter().map(|live| u64::from(live.place.len())).sum::<u64>()
     }
 
     /// The next step with the row's chunks, unless records are moved.
@@ -286,6 +298,7 @@ impl Lane {
         match self.phase {
             Phase::Reading { asked: false } => self.read_chunks(with, cx),
             Phase::Mending(mend) => self.pump_mend(mend, with, cx),
+            Phase::Filling(fill) => self.pump_fill(fill, with, cx),
             _ => false,
         }
     }

@@ -10,6 +10,7 @@ use hostftl_core::{Cause, Command, Factors, Few, MAX_PIECES, Payload, Target, Vi
 use crate::kit::shell::Ended;
 use crate::log::buffers::Buffer;
 use crate::log::gc::Needs;
+use crate::log::gc::lane::fill::Fill;
 use crate::log::gc::lane::{COMMANDS, Checked, Lane, Live, Phase, ROOM};
 use crate::log::layout::At;
 use crate::log::ops::{Cx, Op};
@@ -20,10 +21,19 @@ use crate::log::redundancy::rebuild::{Chunk, Rebuild};
 pub(super) struct Mend {
     /// The first sector of the chunk that is wanted, and how many.
     range: (u32, u32),
-    chunk: u8,
+    purpose: Purpose,
     /// What is not in the sum yet.
     rebuild: Rebuild,
     stage: Stage,
+}
+
+/// What a chunk is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    /// Records of this data chunk are moved.
+    Move(u8),
+    /// A device gets it.
+    Fill(Fill),
 }
 
 /// What comes next.
@@ -41,6 +51,13 @@ enum Stage {
 /// many.
 pub(super) type ParityHere = (u8, (u32, u32));
 
+impl Mend {
+    /// Makes sectors of a chunk for a device.
+    pub(super) fn to_fill(fill: Fill, range: (u32, u32), rebuild: Rebuild) -> Self {
+        Mend { range, purpose: Purpose::Fill(fill), rebuild, stage: Stage::Read }
+    }
+}
+
 impl Lane {
     /// Begins to make a bad chunk from the others when nothing else can be done with the row.
     pub(super) fn mend_next(&mut self, with: &mut Needs) -> bool {
@@ -56,7 +73,8 @@ impl Lane {
         let first = || Rebuild::new(stripe, (segment, slot), wanted, chunks, missing);
         match way.or_else(first) {
             Some(rebuild) => {
-                self.go(Phase::Mending(Mend { range, chunk, rebuild, stage: Stage::Read }));
+                let purpose = Purpose::Move(chunk);
+                self.go(Phase::Mending(Mend { range, purpose, rebuild, stage: Stage::Read }));
             }
             None => self.check_again(chunk, false),
         }
@@ -147,19 +165,17 @@ impl Lane {
                 self.go(Phase::Mending(Mend { stage: Stage::Reading { failed }, ..mend }));
             }
             (true, 0) => {
-                let first = mend.rebuild.next();
-                assert!(matches!(first, Some(Chunk::Parity(_))), "the sum begins with parity");
-                let (rebuild, stage) = (mend.rebuild.fold(), Stage::Fold { asked: false });
+                // A sum that begins with parity lies where that was read to.
+                let begun = matches!(mend.rebuild.next(), Some(Chunk::Parity(_)));
+                let rebuild = if begun { mend.rebuild.fold() } else { mend.rebuild };
+                let stage = Stage::Fold { asked: false };
                 self.go(Phase::Mending(Mend { rebuild, stage, ..mend }));
             }
             (true, failed) => match mend.rebuild.without_all(failed) {
                 Some(rebuild) => {
                     self.go(Phase::Mending(Mend { rebuild, stage: Stage::Read, ..mend }));
                 }
-                None => {
-                    self.check_again(mend.chunk, false);
-                    self.go(Phase::Moving);
-                }
+                None => self.mend_over(mend, false),
             },
         }
     }
@@ -170,7 +186,6 @@ impl Lane {
             return false;
         }
         let (first, sectors) = mend.range;
-        let begin = mend.rebuild;
         let (mut from, mut factors) = (Few::<View, MAX_PIECES>::new(), Factors::ADD);
         while let Some(chunk) = mend.rebuild.next().filter(|_| from.len() < MAX_PIECES) {
             let buffer = match chunk {
@@ -184,10 +199,7 @@ impl Lane {
             mend.rebuild = mend.rebuild.fold();
         }
         if from.is_empty() {
-            self.chunks.was_rebuilt(mend.chunk, begin.again());
-            self.check_again(mend.chunk, true);
-            with.gauges.repaired += 1;
-            self.go(Phase::Moving);
+            self.mend_over(mend, true);
             return true;
         }
         let into = self.sum(with).view_mut_sectors(first, sectors);
@@ -196,6 +208,19 @@ impl Lane {
         let op = Op::GcSum { lane: self.number };
         with.devices.submit(op, Command::Fold { from, into, factors }, cx);
         true
+    }
+
+    /// The chunk is made, or can't be.
+    fn mend_over(&mut self, mend: Mend, well: bool) {
+        match mend.purpose {
+            Purpose::Move(chunk) => {
+                let other = mend.rebuild.again().filter(|_| well);
+                self.chunks.was_rebuilt(chunk, other);
+                self.check_again(chunk, well);
+                self.go(Phase::Moving);
+            }
+            Purpose::Fill(fill) => self.go(if well { fill.check() } else { fill.fails() }),
+        }
     }
 
     /// The second parity was read.

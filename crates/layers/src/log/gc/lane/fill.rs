@@ -1,0 +1,220 @@
+//! Gives a device its chunk of a row, which it lacks because it came later: the chunk is made from
+//! the others, all records of the row are checked, and it is written where it belongs.
+//!
+//! Invariant: nothing is written of a row in which anything is wrong.
+
+use hostftl_core::{Cause, Command, Gather, Piece, SECTOR, Tally};
+use hostftl_format::log::{self, Entry, Head};
+
+use super::rebuild::Mend;
+use crate::kit::shell::Ended;
+use crate::log::buffers::Buffer;
+use crate::log::gc::Needs;
+use crate::log::gc::lane::chunks::Chunks;
+use crate::log::gc::lane::{Lane, Phase, ROOM};
+use crate::log::layout::At;
+use crate::log::ops::{Cx, OWN_OPS, Op, count_sent};
+use crate::log::redundancy::rebuild::{Chunk, Rebuild};
+use crate::log::row::records::Record;
+use crate::planted::{Bug, planted};
+
+/// Records of a row that are checked at once.
+const CHECKS: u32 = 16;
+
+/// What a device gets of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Fill {
+    device: u8,
+    /// None when the row has nothing there.
+    chunk: Option<Chunk>,
+    /// Sectors of it, and bytes that the row has in all of its data chunks.
+    sectors: u32,
+    bytes: u64,
+    /// What the checksums of images begin with.
+    page_seed: u64,
+    stage: Stage,
+}
+
+/// What comes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Records are checked from this entry on; whether all were well so far.
+    Check { next: u32, well: bool },
+    /// The chunk is to be written, or is being written.
+    Write { asked: bool },
+    /// It is there, or can't be.
+    Over { well: bool },
+}
+
+impl Fill {
+    /// Bytes that the row has in all of its data chunks.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether it is over, and well.
+    pub(super) fn over(&self) -> Option<bool> {
+        if let Stage::Over { well } = self.stage { Some(well) } else { None }
+    }
+
+    fn with(self, stage: Stage) -> Phase {
+        Phase::Filling(Fill { stage, ..self })
+    }
+
+    /// The chunk is made: its records are checked, and those of the others.
+    pub(super) fn check(self) -> Phase {
+        self.with(Stage::Check { next: 0, well: true })
+    }
+
+    /// The chunk can't be made.
+    pub(super) fn fails(self) -> Phase {
+        self.with(Stage::Over { well: false })
+    }
+}
+
+impl Lane {
+    /// The head of the row is here, and counts: a device gets its chunk.
+    pub(super) fn fill_from(&mut self, head: &Head, device: u8, page_seed: u64, with: &Needs) {
+        assert!(self.head().is_some(), "a head that counts has come");
+        let At { segment, slot, .. } = self.at;
+        let stripe = with.devices.stripe(segment);
+        let chunks = u32::from(head.chunks).min(stripe.width());
+        (self.seq, self.entries) = (head.seq, head.entries);
+        self.chunks = Chunks::new(chunks);
+        let sectors = if chunks > 1 { self.layout.chunk } else { head.first_sectors };
+        let has = |it: &Chunk| !matches!(it, Chunk::Data(chunk) if u32::from(*chunk) >= chunks);
+        let chunk = Chunk::on(device, stripe, (segment, slot)).filter(has);
+        let bytes = u64::from(chunks * sectors) * SECTOR as u64;
+        let fill =
+            Fill { device, chunk, sectors, bytes, page_seed, stage: Stage::Over { well: true } };
+        let Some(wanted) = chunk else { return self.go(Phase::Filling(fill)) };
+        let missing = with.devices.missing_of(segment);
+        self.go(match Rebuild::new(stripe, (segment, slot), wanted, chunks, missing) {
+            Some(rebuild) => Phase::Mending(Mend::to_fill(fill, (0, sectors), rebuild)),
+            None => fill.fails(),
+        });
+    }
+
+    /// The next step once the chunk is made.
+    pub(super) fn pump_fill(&mut self, fill: Fill, with: &mut Needs, cx: &mut Cx) -> bool {
+        match fill.stage {
+            Stage::Check { next, well } if next == self.entries => {
+                let over = self.outstanding == 0;
+                if over {
+                    self.go(match well {
+                        true => fill.with(Stage::Write { asked: false }),
+                        false => fill.fails(),
+                    });
+                }
+                over
+            }
+            Stage::Check { next, well } => self.check_some(fill, (next, well), with, cx),
+            Stage::Write { asked: false } => self.write_chunk(fill, with, cx),
+            Stage::Write { asked: true } | Stage::Over { .. } => false,
+        }
+    }
+
+    /// Where the bytes of a chunk of the row are.
+    fn buffer_of(&self, chunk: u8, fill: &Fill) -> Buffer {
+        match fill.chunk == Some(Chunk::Data(chunk)) {
+            true => Buffer::GcSum(self.number),
+            false => Buffer::Gc(self.number, chunk),
+        }
+    }
+
+    fn record_to_check(&self, entry: &Entry, fill: &Fill, with: &Needs) -> Option<Record> {
+        let stripe = with.devices.stripe(self.at.segment);
+        let record = Record::of(entry, (&self.layout, self.at, stripe), fill.page_seed)?;
+        (u32::from(record.chunk) < self.chunks.count()).then_some(record)
+    }
+
+    fn check_some(
+        &mut self,
+        fill: Fill,
+        (from, well): (u32, bool),
+        with: &mut Needs,
+        cx: &mut Cx,
+    ) -> bool {
+        let head = self.head.take().expect("the head's buffer is here");
+        let mut next = from;
+        while next < self.entries
+            && self.outstanding < CHECKS
+            && cx.room() >= ROOM
+            && cx.command_room() > OWN_OPS / 2
+        {
+            let entry = log::entry(&head, next);
+            if let Some(record) = entry.and_then(|entry| self.record_to_check(&entry, &fill, with))
+            {
+                let buffer = self.buffer_of(record.chunk, &fill);
+                let from = with.buffers.at(buffer).view(record.byte, record.len);
+                let command = Command::Digest { from, seed: record.seed };
+                let op = Op::GcCheck { lane: self.number, entry: next as u16 };
+                self.outstanding += 1;
+                with.devices.submit(op, command, cx);
+            }
+            next += 1;
+        }
+        self.head = Some(head);
+        self.go(fill.with(Stage::Check { next, well }));
+        next > from
+    }
+
+    /// A record was checked.
+    pub(super) fn check_done(
+        &mut self,
+        entry: u16,
+        command: Command,
+        result: Ended,
+        with: &mut Needs,
+    ) {
+        let (Command::Digest { from, .. }, Phase::Filling(fill)) = (command, self.phase) else {
+            unreachable!("records are checked of a row that is filled")
+        };
+        let Stage::Check { next, well } = fill.stage else {
+            unreachable!("a record that was checked was to be: {fill:?}")
+        };
+        with.buffers.repay_gc(self.number, from);
+        self.outstanding -= 1;
+        let head = self.head.as_ref().expect("the head's buffer is here");
+        let listed = log::entry(head, entry.into()).expect("it was read before").crc;
+        let right = result.expect("a checksum in memory can't fail").crc == listed;
+        self.go(fill.with(Stage::Check { next, well: well && right }));
+    }
+
+    fn write_chunk(&mut self, fill: Fill, with: &mut Needs, cx: &mut Cx) -> bool {
+        if cx.room() < ROOM || cx.command_room() == 0 {
+            return false;
+        }
+        if planted(Bug::FilledUnwritten) {
+            self.go(fill.with(Stage::Over { well: true }));
+            return true;
+        }
+        let view = with.buffers.at(Buffer::GcSum(self.number)).view_sectors(0, fill.sectors);
+        let gather = Gather::from_iter([Piece::Data(view)]);
+        let is_parity = matches!(fill.chunk, Some(Chunk::Parity(_)));
+        let cause = if is_parity { Cause::Parity } else { Cause::Gc };
+        let tally = Tally::of(cause, fill.sectors);
+        count_sent(&tally, cx);
+        let (device, lba) = (fill.device, self.layout.lba(self.at));
+        let command = Command::Program { device, lba, gather, tally, placement: 0 };
+        self.outstanding += 1;
+        self.go(fill.with(Stage::Write { asked: true }));
+        with.devices.submit(Op::GcFill { lane: self.number }, command, cx);
+        true
+    }
+
+    /// The chunk was written, or can't be; the command may be another one when it was given up.
+    pub(super) fn fill_done(&mut self, command: Command, result: Ended, with: &mut Needs) {
+        let Phase::Filling(fill) = self.phase else { unreachable!("a chunk was written") };
+        assert!(fill.stage == Stage::Write { asked: true }, "it was asked for: {fill:?}");
+        if let Command::Program { gather, .. } = command {
+            for piece in gather {
+                if let Piece::Data(view) = piece {
+                    with.buffers.at(Buffer::GcSum(self.number)).repay(view);
+                }
+            }
+        }
+        self.outstanding -= 1;
+        self.go(fill.with(Stage::Over { well: result.is_ok() }));
+    }
+}

@@ -1,0 +1,43 @@
+//! The records that the head of a row lists, where they lie in the row.
+
+use hostftl_core::SECTOR;
+use hostftl_format::log::{Entry, Kind, seed};
+
+use crate::log::layout::{At, Layout};
+use crate::log::stripe::Stripe;
+
+/// A record that a head lists.
+#[derive(Clone, Copy, Debug)]
+pub struct Record {
+    /// The data chunk of the row in which it lies.
+    pub chunk: u8,
+    /// Its first byte there.
+    pub byte: u32,
+    /// Its length in bytes.
+    pub len: u32,
+    /// Its CRC-32C, and what that is begun with.
+    pub crc: u32,
+    /// See `crc`.
+    pub seed: u64,
+}
+
+impl Record {
+    /// That of an entry of the row at `at`, where images have CRCs that are begun with `page_seed`;
+    /// none of a trim, and of what can't be.
+    pub fn of(
+        entry: &Entry,
+        (layout, at, stripe): (&Layout, At, Stripe),
+        page_seed: u64,
+    ) -> Option<Self> {
+        let seed = match entry.kind {
+            Kind::Data => seed(entry.block, entry.place.generation()),
+            Kind::Trim => return None,
+            Kind::Map | Kind::Directory | Kind::Counts => page_seed,
+        };
+        let chunk = stripe.chunk_on(at.segment, at.slot, entry.place.device())?;
+        let byte = entry.place.byte().checked_sub(layout.lba(at) * SECTOR as u64)?;
+        let (len, crc) = (entry.place.len(), entry.crc);
+        let fits = byte + u64::from(len) <= u64::from(layout.chunk) * SECTOR as u64;
+        fits.then_some(Record { chunk, byte: byte as u32, len, crc, seed })
+    }
+}
