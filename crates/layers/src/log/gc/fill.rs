@@ -11,7 +11,7 @@
 //! - What was left when collection had to come first is gone on with only when the segment and what
 //!   the device has are the same.
 
-use hostftl_format::log::{Head, page_seed};
+use hostftl_format::log::{GRAIN, Head, page_seed};
 
 use crate::kit::Life;
 use crate::log::devices::Devices;
@@ -21,6 +21,9 @@ use crate::log::layout::At;
 use crate::log::ops::{Cx, works};
 use crate::planted::{Bug, planted};
 
+/// So many roots tell of what was made; what the last one does not tell of is made again after a
+/// cut.
+const PARTS: u64 = 256;
 /// With less room for outputs, nothing is begun.
 const ROOM: usize = 16;
 
@@ -53,6 +56,8 @@ pub(super) struct Fills {
     rest: Option<(At, u64)>,
     /// The last one that was left so.
     paused: Option<(Target, At, u64)>,
+    /// Bytes that were live in what devices got since a root was asked for that tells of it.
+    untold: u64,
 }
 
 impl Collection {
@@ -113,6 +118,15 @@ impl Collection {
         self.drop_heads(with, cx);
     }
 
+    /// A device got its chunks of a segment: a root tells of it when that is enough of the whole.
+    fn tell_filled(&mut self, segment: u32, with: &mut Needs) {
+        self.fills.untold += u64::from(with.segments.live(segment)) * u64::from(GRAIN);
+        if self.fills.untold > self.protection.all() / PARTS {
+            self.fills.untold = 0;
+            with.checkpoint.hurry();
+        }
+    }
+
     /// It was gone through to its end, or left. False when the victim is none of these.
     pub(super) fn leave_fill(&mut self, last: u64, with: &mut Needs) -> bool {
         let Some((target, well)) = self.fills.now.take() else { return false };
@@ -124,6 +138,7 @@ impl Collection {
             Some((at, seq)) if well => self.fills.paused = Some((target, at, seq)),
             None if well && last == newest || planted(Bug::FilledInPart) => {
                 with.devices.membership_mut().filled(segment, device);
+                self.tell_filled(segment, with);
             }
             _ if with.devices.is_to_fill(segment) => {
                 with.segments.flaw(segment);

@@ -179,6 +179,7 @@ impl Collection {
         if !with.devices.is_as_made() {
             with.devices.take_spare();
             self.choose_members(with, cx);
+            self.measure_protection(with);
         }
         let victim = match self.wants_collection(with.segments) {
             true if self.gave_up(with.segments) => None,

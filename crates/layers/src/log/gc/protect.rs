@@ -60,6 +60,11 @@ pub struct Protection {
 }
 
 impl Protection {
+    /// What was live when it began of what is to move, in bytes.
+    pub(super) fn all(&self) -> u64 {
+        self.all
+    }
+
     /// Whether nothing helps, with so much left.
     fn gave_up(&self, left: u32) -> bool {
         left == self.left && self.tries > TRIES
@@ -106,6 +111,19 @@ impl Collection {
         waits
     }
 
+    /// Takes down how much there is to be done in all, when it begins.
+    pub(super) fn measure_protection(&mut self, with: &Needs) {
+        let all = &mut self.protection.all;
+        *all = match (with.devices.to_move(), *all) {
+            (0, _) => 0,
+            (_, 0) => live_exposed(with.segments, with.devices),
+            (_, all) => all,
+        };
+        if self.protection.leaving == 0 {
+            self.protection.leaving = live_leaving(with.segments, with.devices);
+        }
+    }
+
     /// Chooses where segments are opened, and what moves next because it misses a chunk.
     pub fn protect(&mut self, with: &mut Needs, cx: &mut Cx) -> Option<u32> {
         if with.devices.is_as_made() {
@@ -116,15 +134,6 @@ impl Collection {
         let outdated = with.devices.is_lack_outdated() || with.devices.is_replay_outdated();
         if outdated && with.devices.exposed() == 0 && with.checkpoint.hurry() {
             cx.wake();
-        }
-        let all = &mut self.protection.all;
-        *all = match (left, *all) {
-            (0, _) => 0,
-            (_, 0) => live_exposed(with.segments, with.devices),
-            (_, all) => all,
-        };
-        if self.protection.leaving == 0 {
-            self.protection.leaving = live_leaving(with.segments, with.devices);
         }
         if left == 0 || self.protection.gave_up(left) || cx.room() < ROOM {
             return None;
