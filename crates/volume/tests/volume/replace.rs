@@ -86,6 +86,54 @@ fn devices_are_lost_and_replaced_one_after_the_other() {
     heal(&place, false);
 }
 
+/// What nothing packs.
+fn noise(mut seed: u64) -> Vec<u8> {
+    let step = |seed: &mut u64| {
+        *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (*seed >> 56) as u8
+    };
+    (0..1 << 16).map(|_| step(&mut seed)).collect()
+}
+
+#[test]
+fn a_new_device_alone_is_written_though_the_volume_is_full() {
+    let place = made("log:parity=yes:compress=none", 4);
+    let start = || {
+        let opened = open_with(&place.path("v.toml"), &OpenOptions::default()).unwrap();
+        opened.start(&StartOptions::default()).unwrap()
+    };
+    let (running, port) = start();
+    let client = Client::new(port);
+    let pieces = running.status().exported_bytes >> 16;
+    (0..pieces).for_each(|at| client.write(at << 16, &noise(at), false).unwrap());
+    client.flush();
+    running.stop().unwrap();
+    fs::remove_file(place.path("d1")).unwrap();
+    put(&spec(&place, "1", "n1")).unwrap();
+    let (running, port) = start();
+    let client = Client::new(port);
+    let begun = Instant::now();
+    while running.status().space.unwrap().exposed_bytes > 0 {
+        assert!(begun.elapsed() < PATIENCE, "{:?}", running.status().space);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let sent: Vec<u64> = running.status().devices.iter().map(|it| it.sent_bytes).collect();
+    assert!([0, 2, 3].iter().all(|other| sent[*other] * 20 < sent[1]), "{sent:?}");
+    let live = running.status().space.unwrap().physical_bytes;
+    assert!(sent[1] * 3 <= live + live / 4, "a third of what lives: {sent:?} of {live}");
+    (0..pieces).for_each(|at| assert_eq!(client.read(at << 16, 1 << 16), noise(at), "{at}"));
+    running.stop().unwrap();
+    assert!(is_sound(&place));
+    // It has all of its chunks.
+    fs::remove_file(place.path("d2")).unwrap();
+    let how = OpenOptions { degraded: true, ..OpenOptions::default() };
+    let opened = open_with(&place.path("v.toml"), &how).unwrap();
+    let (running, port) = opened.start(&StartOptions::default()).unwrap();
+    let client = Client::new(port);
+    (0..pieces).for_each(|at| assert_eq!(client.read(at << 16, 1 << 16), noise(at), "{at}"));
+    running.stop().unwrap();
+}
+
 #[test]
 fn with_two_parities_two_devices_are_lost_at_once_and_replaced() {
     let place = made("log:parity=2:compress=none", 5);

@@ -351,6 +351,25 @@ mod tests {
     }
 
     #[test]
+    fn a_segment_is_filled_where_all_its_members_are_there_and_moves_where_one_is_lost() {
+        let mut it = four(0, 0);
+        it.found(&root(0, 0, 0b1111));
+        for (segment, members) in [(3, 0b1111), (4, 0b1110), (5, 0b1111)] {
+            assert!(it.membership_mut().claim(segment, members, 0b0100));
+        }
+        it.found_all();
+        it.membership_mut().has_row(5, 9);
+        assert!(it.is_to_fill(3) && it.next_to_fill(|_, newest| newest > 0) == Some((5, 2)));
+        assert_eq!(it.next_exposed(|_| true, |_| true), None, "all are to be filled");
+        assert_eq!(it.next_exposed(|_| true, |segment| segment != 4), Some(4), "it can't be now");
+        it.set_leaving(0, true);
+        assert!(it.next_to_fill(|_, _| true) == Some((4, 2)) && !it.is_to_fill(3));
+        let layout = Layout { zoned: true, ..*it.layout() };
+        let mut zoned = Devices { layout, ..it };
+        assert!(zoned.next_to_fill(|_, _| true).is_none() && !zoned.is_to_fill(4));
+    }
+
+    #[test]
     fn a_root_lets_no_device_join_that_came_since_its_images_were_begun() {
         let mut it = four(0, 0);
         it.found(&root(0, 0, 0b1111));

@@ -70,16 +70,18 @@ impl Devices {
 
     /// Whether all devices of a segment are there and stay, and some lack their chunks of it.
     pub fn is_to_fill(&self, segment: u32) -> bool {
-        let (members, lacking) = self.membership.told(segment);
-        lacking != 0 && members & self.unwelcome() == 0
+        !self.layout.zoned && is_filled(self.membership.told(segment), self.unwelcome())
     }
 
     /// The next segment that is to be filled and that `fits`, with the number of its newest row,
     /// and the device that lacks its chunks of it.
     pub fn next_to_fill(&mut self, fits: impl Fn(u32, u64) -> bool) -> Option<(u32, u8)> {
+        if self.layout.zoned {
+            return None;
+        }
         let unwelcome = self.unwelcome();
         let segment = self.membership.next_lacking(|it, segment| {
-            it.told(segment).0 & unwelcome == 0 && fits(segment, it.newest(segment))
+            is_filled(it.told(segment), unwelcome) && fits(segment, it.newest(segment))
         })?;
         Some((segment, self.membership.told(segment).1.trailing_zeros() as u8))
     }
@@ -96,15 +98,20 @@ impl Devices {
         if current & lost != 0 {
             return None;
         }
-        let unwelcome = self.unwelcome();
+        let (unwelcome, zoned) = (self.unwelcome(), self.layout.zoned);
+        let may_be = |segment| !zoned && can_be(segment);
         let missing = self.membership.next_missing(lost, |it, segment| {
-            let (members, lacking) = it.told(segment);
-            let is_to_fill = lacking != 0 && members & unwelcome == 0;
-            fits(segment) && !(is_to_fill && can_be(segment))
+            fits(segment) && !(is_filled(it.told(segment), unwelcome) && may_be(segment))
         });
         match current & leaving {
             0 => missing.or_else(|| self.membership.next_on(leaving, fits)),
             _ => missing,
         }
     }
+}
+
+/// Whether of such members, some of which lack their chunks, all are there and stay. In a zone
+/// nothing is written before the pointer.
+fn is_filled((members, lacking): (u16, u16), unwelcome: u16) -> bool {
+    lacking != 0 && members & unwelcome == 0
 }

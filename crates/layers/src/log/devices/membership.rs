@@ -421,7 +421,20 @@ mod tests {
         it.begin_again(1, 15, |segment| segment == 4);
         let missing = |segment| it.missing(segment, 0);
         assert_eq!((missing(2), missing(3), missing(4)), (0, 0b0010, 0b0010));
-        assert_eq!((it.newest(2), it.newest(9)), (10, 0));
+        assert_eq!((it.newest(2), it.newest(9), it.anew()), (10, 0, 1));
+        it.filled(3, 1);
+        assert_eq!((it.missing(3, 0), it.exposed(0)), (0, 1));
+        assert_eq!(it.next_lacking(|_, _| true), Some(4));
+        it.filled(4, 1);
+        assert!(it.is_whole(0) && it.next_lacking(|_, _| true).is_none());
+    }
+
+    #[test]
+    #[should_panic(expected = "what it lacks")]
+    fn a_device_that_has_its_chunks_gets_none() {
+        let mut it = Membership::new(&Layout::example(4));
+        it.assign(2, 0);
+        it.filled(2, 1);
     }
 
     #[test]
