@@ -58,10 +58,11 @@ fio --name=raw --directory="$work" --rw=write --bs=256k --size=256M --iodepth=8 
 # What a rebuild does: three chunks are read for each that is written.
 fio --name=raw --directory="$work" --rw=rw --rwmixread=75 --bs=64k --size=256M --iodepth=8 --ioengine=io_uring \
     --direct=1 --numjobs=4 --group_reporting --output-format=json --end_fsync=1 |
-    sed -n '/^{/,$p' | jq '.jobs[0].read.bw_bytes / 1e6' | spread 0 >"$work/mix"
+    sed -n '/^{/,$p' | jq '.jobs[0].read.bw_bytes / 1e6' >"$work/mix"
+awk -v mix="$(cat "$work/mix")" '{ print $4 / $1 / 1e6 / mix }' "$work/full" | spread 2 >"$work/ofmix"
 rm -f "$work"/raw.*
 echo "3. live MB/s made anew, idle                        $(cat "$work/rate")   fio writes $(cat "$work/raw") to such files,"
-echo "   and reads $(cat "$work/mix") while it writes a third of that; goal 0.8 of either"
+echo "3. read for that, of what fio reads in the same mix  $(cat "$work/ofmix")   goal 0.8; fio: $(spread 0 <"$work/mix") MB/s"
 echo "   published for one 61 TB drive: mdraid idle 315 MB/s (53 h 40), xiRAID idle 3,150 MB/s (5 h 22)"
 
 # 4: beside a host.

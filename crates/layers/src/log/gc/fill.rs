@@ -10,6 +10,7 @@
 //!   and each chunk was written without an error. Before that nobody reads them.
 //! - What was left when collection had to come first is gone on with only when the segment and what
 //!   the device has are the same.
+//! - The next segment is begun while the last rows of one before are under way, and no other.
 
 use hostftl_format::log::{GRAIN, Head, page_seed};
 
@@ -50,6 +51,8 @@ impl Target {
 pub(super) struct Fills {
     /// What is gone through, and whether all was well so far.
     now: Option<(Target, bool)>,
+    /// All rows of this one were found, up to this number, and some are under way still.
+    ending: Option<(Target, bool, u64)>,
     /// The number of the row before the first that was gone through.
     begun: u64,
     /// It was left early: where its next row begins, and the number of the row before.
@@ -66,7 +69,10 @@ impl Collection {
     pub(super) fn begin_fill(&mut self, with: &mut Needs, cx: &Cx) -> bool {
         let durable = with.durability.durable();
         let segments = &*with.segments;
-        let fits = |segment, newest| newest <= durable && segments.can_be_filled(segment);
+        let ending = self.fills.ending.map(|(target, ..)| target.segment);
+        let fits = |segment, newest| {
+            newest <= durable && segments.can_be_filled(segment) && ending != Some(segment)
+        };
         if cx.room() < ROOM || !works(cx) {
             return false;
         }
@@ -84,6 +90,32 @@ impl Collection {
         true
     }
 
+    /// All rows of a segment were found: the next one is begun while the last of them are under
+    /// way. Whether it is.
+    pub(super) fn go_on_filling(&mut self, with: &mut Needs, cx: &Cx) -> bool {
+        let Some(victim) = self.victim.as_ref().filter(|it| it.is_read()) else { return false };
+        let may = self.fills.ending.is_none() && self.fills.rest.is_none();
+        let may = may && cx.is_running() && !self.wants_collection(with.segments);
+        let Some((target, true)) = self.fills.now.filter(|_| may) else { return false };
+        self.fills.ending = Some((target, true, victim.last()));
+        let goes_on = self.begin_fill(with, cx);
+        if !goes_on {
+            self.fills.ending = None;
+        }
+        goes_on
+    }
+
+    /// The segment before is over when none of its rows is under way.
+    pub(super) fn end_before(&mut self, with: &mut Needs) -> bool {
+        let lanes = &self.lanes;
+        let over = self.fills.ending.filter(|(target, ..)| !lanes.have(target.segment));
+        if let Some((target, well, last)) = over {
+            self.fills.ending = None;
+            self.judge_fill((target, well, last), None, with);
+        }
+        over.is_some()
+    }
+
     /// A row counts: the device gets its chunk of it. False when the victim is none of these.
     pub(super) fn fill_row(&mut self, lane: u8, head: &Head, with: &Needs) -> bool {
         let Some((Target { device, .. }, _)) = self.fills.now else { return false };
@@ -94,8 +126,14 @@ impl Collection {
     /// A row of a lane is over.
     pub(super) fn end_filled(&mut self, with: &mut Needs, cx: &Cx) -> bool {
         let Some((lane, well)) = self.lanes.filled() else { return false };
-        let now = self.fills.now.as_mut().expect("a row of it was filled");
-        now.1 &= well;
+        let segment = self.at(lane).segment;
+        match &mut self.fills {
+            Fills { ending: Some((target, all_well, _)), .. } if target.segment == segment => {
+                *all_well &= well;
+            }
+            Fills { now: Some((_, all_well)), .. } => *all_well &= well,
+            other => unreachable!("a row of none of these was filled: {other:?}"),
+        }
         self.row_over(lane, with, cx);
         true
     }
@@ -130,10 +168,24 @@ impl Collection {
     /// It was gone through to its end, or left. False when the victim is none of these.
     pub(super) fn leave_fill(&mut self, last: u64, with: &mut Needs) -> bool {
         let Some((target, well)) = self.fills.now.take() else { return false };
+        assert!(self.fills.ending.is_none(), "the one before ends first");
+        let rest = self.fills.rest.take();
+        self.judge_fill((target, well, last), rest, with);
+        true
+    }
+
+    /// Whether a device has its chunks of a segment now, all rows of which were gone through up to
+    /// number `last`, or all but a `rest`.
+    fn judge_fill(
+        &mut self,
+        (target, well, last): (Target, bool, u64),
+        rest: Option<(At, u64)>,
+        with: &mut Needs,
+    ) {
         let Target { segment, device, newest, .. } = target;
         with.segments.unpin(segment);
         let same = target == Target::new(segment, device, with.devices);
-        match self.fills.rest.take() {
+        match rest {
             _ if !same => {}
             Some((at, seq)) if well => self.fills.paused = Some((target, at, seq)),
             None if well && last == newest || planted(Bug::FilledInPart) => {
@@ -145,6 +197,5 @@ impl Collection {
             }
             _ => {}
         }
-        true
     }
 }

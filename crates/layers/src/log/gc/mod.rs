@@ -160,6 +160,9 @@ impl Collection {
     /// The next step, unless records are moved.
     pub fn pump(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
         self.perhaps_pause(with, cx);
+        if self.end_before(with) {
+            return true;
+        }
         let Some(victim) = &self.victim else { return self.choose_victim(with, cx) };
         if victim.is_read() && self.lanes.are_idle() {
             self.leave_victim(with, cx);
@@ -169,6 +172,7 @@ impl Collection {
             || self.read_head(with, cx)
             || self.sift(with, cx)
             || self.end_filled(with, cx)
+            || self.go_on_filling(with, cx)
             || self.lanes.pump(with, cx)
     }
 

@@ -5,7 +5,7 @@
 //!
 //! Invariants
 //! - A phase changes only through here, and each lane is in the set of its kind of phase.
-//! - The lanes whose rows count are in the order of their rows.
+//! - The lanes whose rows count, and whose records move, are in the order of their rows.
 
 use alloc::vec::Vec;
 
@@ -182,11 +182,15 @@ impl Lanes {
 
     /// As [`Lane::sift_from`]; the row is the last of those that count.
     pub(in crate::log::gc) fn sift_from(&mut self, lane: u8, head: &Head, stripe: Stripe) {
-        self.counts(lane, head);
+        let last = self.in_order().last();
+        let follows = last.is_none_or(|last| self.of(last).seq < head.seq);
+        assert!(follows, "rows count in their order");
+        self.order[self.count] = lane;
+        self.count += 1;
         self.change(lane, |it| it.sift_from(head, stripe));
     }
 
-    /// As [`Lane::fill_from`]; the row is the last of those that count.
+    /// As [`Lane::fill_from`]; its order does not matter.
     pub(in crate::log::gc) fn fill_from(
         &mut self,
         lane: u8,
@@ -195,16 +199,12 @@ impl Lanes {
         page_seed: u64,
         with: &Needs,
     ) {
-        self.counts(lane, head);
         self.change(lane, |it| it.fill_from(head, device, page_seed, with));
     }
 
-    fn counts(&mut self, lane: u8, head: &Head) {
-        let last = self.in_order().last();
-        let follows = last.is_none_or(|last| self.of(last).seq < head.seq);
-        assert!(follows, "rows count in their order");
-        self.order[self.count] = lane;
-        self.count += 1;
+    /// Whether any has a row of a segment.
+    pub(in crate::log::gc) fn have(&self, segment: u32) -> bool {
+        self.lanes.iter().any(|lane| !lane.is_idle() && lane.at.segment == segment)
     }
 
     /// A lane whose row was filled, and whether that went well.
@@ -238,8 +238,8 @@ impl Lanes {
 
     fn leave_order(&mut self, lane: u8) {
         let at = self.in_order().position(|it| it == lane);
-        let is_head = self.are_in(Kind::Head).has(lane);
-        assert!(at.is_none() == is_head, "a row counts when its head does");
+        let out = Set(self.are_in(Kind::Head).0 | self.are_in(Kind::Filling).0);
+        assert!(at.is_none() == out.has(lane), "a row whose records move counts as its head does");
         if let Some(at) = at {
             self.order[at..self.count].rotate_left(1);
             self.count -= 1;
