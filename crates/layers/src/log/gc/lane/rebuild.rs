@@ -200,6 +200,7 @@ impl Lane {
         }
         if from.is_empty() {
             self.mend_over(mend, true);
+            with.gauges.repaired += u64::from(matches!(mend.purpose, Purpose::Move(_)));
             return true;
         }
         let into = self.sum(with).view_mut_sectors(first, sectors);
