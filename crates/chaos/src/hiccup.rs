@@ -34,9 +34,10 @@ pub struct Hiccups {
     /// that the device is full.
     errors: u64,
     fulls: u64,
-    /// Whether something failed, and a flush for which the host may be given an error.
+    /// Whether something failed.
     any: bool,
-    unflushed: bool,
+    /// Devices of which a flush failed for which the host may be given an error.
+    unflushed: u16,
 }
 
 impl Hiccups {
@@ -100,7 +101,8 @@ impl Hiccups {
         let excused = u64::from(errors.add(row, &w.claims));
         self.any = true;
         let flush = matches!(flight.command, Command::Flush { .. });
-        self.unflushed |= flush && excused > 0 && w.swarm.journal.is_none();
+        let unflushed = flush && excused > 0 && w.swarm.journal.is_none();
+        self.unflushed |= u16::from(unflushed) << device;
         self.errors += excused;
         self.fulls += excused * u64::from(error == DeviceError::NoSpace);
         Some(error)
@@ -154,8 +156,9 @@ impl Hiccups {
         self.errors > 0 && self.errors == errors.excuses() && !w.damaged
     }
 
-    /// Whether a flush failed, so that the layer must say that it has failed.
-    pub fn unflushed(&self) -> bool {
+    /// Devices of which a flush failed, so that the layer must say that it has failed, or does
+    /// without them: nothing lies there.
+    pub fn unflushed(&self) -> u16 {
         self.unflushed
     }
 

@@ -98,7 +98,8 @@ impl Life<'_> {
             return Err("stopped, but nobody asked".into());
         };
         self.phase = Phase::Over(End::Stopped);
-        if self.hiccups.unflushed() && !self.layer.has_failed() {
+        let out = self.layer.lost_devices() | self.layer.gone_devices();
+        if self.hiccups.unflushed() & !out != 0 && !self.layer.has_failed() {
             return Err("stopped after a flush that failed as if nothing had".into());
         }
         if !self.errors.any() && (!self.layer.idle() || !self.flights.are_given_up()) {
