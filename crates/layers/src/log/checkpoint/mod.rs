@@ -17,7 +17,7 @@ pub(in crate::log) mod snapshot;
 use alloc::vec::Vec;
 
 use hostftl_core::{BLOCK, Command, Event, MetaBuf};
-use hostftl_format::log::{Place, Root};
+use hostftl_format::log::{Place, Root, page_seed};
 
 use crate::planted::{Bug, planted};
 
@@ -222,6 +222,11 @@ impl Checkpoint {
     /// Whether nothing but images was written since the last root, if `next` is the next row.
     pub fn is_current(&self, next: u64) -> bool {
         self.phase == Phase::Idle && !self.wanted && self.begun_at == next && self.root.number > 0
+    }
+
+    /// What the checksums of images begin with.
+    pub fn page_seed(&self) -> u64 {
+        page_seed(&self.uuid)
     }
 
     /// A root is needed soon. False when one is already on its way.

@@ -15,6 +15,7 @@
 mod effort;
 mod fill;
 pub(in crate::log) mod lane;
+mod passes;
 pub(in crate::log) mod protect;
 mod throttle;
 mod victim;
@@ -29,8 +30,8 @@ use crate::log::checkpoint::Checkpoint;
 use crate::log::devices::Devices;
 use crate::log::durability::Durability;
 use crate::log::gc::effort::Effort;
-use crate::log::gc::fill::Fills;
 use crate::log::gc::lane::{Lane, Lanes, Set};
+use crate::log::gc::passes::Passes;
 use crate::log::gc::protect::Protection;
 use crate::log::gc::throttle::Pace;
 use crate::log::gc::victim::Victim;
@@ -91,7 +92,7 @@ pub struct Collection {
     lanes: Lanes,
     pace: Pace,
     effort: Effort,
-    fills: Fills,
+    passes: Passes,
     /// Whether the victim was chosen although no room is wanted.
     paced: bool,
     protection: Protection,
@@ -109,7 +110,7 @@ impl Collection {
             lanes: Lanes::new(layout),
             pace: Pace::new(layout),
             effort: Effort::default(),
-            fills: Fills::default(),
+            passes: Passes::default(),
             paced: false,
             protection: Protection::default(),
             mending: Protection::default(),

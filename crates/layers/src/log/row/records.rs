@@ -1,6 +1,6 @@
 //! The records that the head of a row lists, where they lie in the row.
 
-use hostftl_core::SECTOR;
+use hostftl_core::{Command, Payload, SECTOR};
 use hostftl_format::log::{Entry, Kind, seed};
 
 use crate::log::layout::{At, Layout};
@@ -9,16 +9,11 @@ use crate::log::stripe::Stripe;
 /// A record that a head lists.
 #[derive(Clone, Copy, Debug)]
 pub struct Record {
-    /// The data chunk of the row in which it lies.
-    pub chunk: u8,
-    /// Its first byte there.
-    pub byte: u32,
-    /// Its length in bytes.
-    pub len: u32,
-    /// Its CRC-32C, and what that is begun with.
-    pub crc: u32,
-    /// See `crc`.
-    pub seed: u64,
+    chunk: u8,
+    byte: u32,
+    len: u32,
+    crc: u32,
+    seed: u64,
 }
 
 impl Record {
@@ -39,5 +34,20 @@ impl Record {
         let (len, crc) = (entry.place.len(), entry.crc);
         let fits = byte + u64::from(len) <= u64::from(layout.chunk) * SECTOR as u64;
         fits.then_some(Record { chunk, byte: byte as u32, len, crc, seed })
+    }
+
+    /// The data chunk of the row in which it lies.
+    pub fn chunk(&self) -> u8 {
+        self.chunk
+    }
+
+    /// The command that takes its checksum, where its chunk lies in `buffer`.
+    pub fn digest(&self, buffer: &mut Payload) -> Command {
+        Command::Digest { from: buffer.view(self.byte, self.len), seed: self.seed }
+    }
+
+    /// Whether this is its checksum.
+    pub fn has(&self, crc: u32) -> bool {
+        self.crc == crc
     }
 }

@@ -131,7 +131,7 @@ impl Check {
 
     /// A record has this checksum.
     pub fn has_crc(&mut self, record: u16, crc: u32) {
-        self.is_wrong |= self.records[usize::from(record)].crc != crc;
+        self.is_wrong |= !self.records[usize::from(record)].has(crc);
         self.outstanding -= 1;
     }
 
@@ -172,12 +172,13 @@ impl Check {
 
     /// What comes next.
     pub fn next(&mut self, buffers: &mut Buffers) -> Next {
-        while let Some(&Record { chunk, byte, len, seed, .. }) = self.records.get(self.cursor) {
+        while let Some(&record) = self.records.get(self.cursor) {
             self.cursor += 1;
+            let chunk = record.chunk();
             if self.is_here(chunk.into()) {
-                let from = buffers.at(Buffer::Scrub(chunk)).view(byte, len);
+                let command = record.digest(buffers.at(Buffer::Scrub(chunk)));
                 self.outstanding += 1;
-                return Next::Record(self.cursor as u16 - 1, Command::Digest { from, seed });
+                return Next::Record(self.cursor as u16 - 1, command);
             }
         }
         if self.outstanding > 0 {

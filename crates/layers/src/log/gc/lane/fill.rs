@@ -3,7 +3,7 @@
 //!
 //! Invariant: nothing is written of a row in which anything is wrong.
 
-use hostftl_core::{Cause, Command, Gather, Piece, SECTOR, Tally};
+use hostftl_core::{Cause, Command, Gather, Piece, Tally};
 use hostftl_format::log::{self, Entry, Head};
 
 use super::rebuild::Mend;
@@ -24,14 +24,10 @@ const CHECKS: u32 = 16;
 /// What a device gets of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fill {
-    device: u8,
     /// None when the row has nothing there.
     chunk: Option<Chunk>,
-    /// Sectors of it, and bytes that the row has in all of its data chunks.
+    /// Sectors of it.
     sectors: u32,
-    bytes: u64,
-    /// What the checksums of images begin with.
-    page_seed: u64,
     stage: Stage,
 }
 
@@ -47,9 +43,9 @@ enum Stage {
 }
 
 impl Fill {
-    /// Bytes that the row has in all of its data chunks.
-    pub(super) fn bytes(&self) -> u64 {
-        self.bytes
+    /// Sectors of the chunk.
+    pub(super) fn sectors(&self) -> u32 {
+        self.sectors
     }
 
     /// Whether it is over, and well.
@@ -60,21 +56,11 @@ impl Fill {
     fn with(self, stage: Stage) -> Phase {
         Phase::Filling(Fill { stage, ..self })
     }
-
-    /// The chunk is made: its records are checked, and those of the others.
-    pub(super) fn check(self) -> Phase {
-        self.with(Stage::Check { next: 0, well: true })
-    }
-
-    /// The chunk can't be made.
-    pub(super) fn fails(self) -> Phase {
-        self.with(Stage::Over { well: false })
-    }
 }
 
 impl Lane {
     /// The head of the row is here, and counts: a device gets its chunk.
-    pub(super) fn fill_from(&mut self, head: &Head, device: u8, page_seed: u64, with: &Needs) {
+    pub(super) fn fill_from(&mut self, head: &Head, device: u8, with: &Needs) {
         assert!(self.head().is_some(), "a head that counts has come");
         let At { segment, slot, .. } = self.at;
         let stripe = with.devices.stripe(segment);
@@ -84,15 +70,21 @@ impl Lane {
         let sectors = if chunks > 1 { self.layout.chunk } else { head.first_sectors };
         let has = |it: &Chunk| !matches!(it, Chunk::Data(chunk) if u32::from(*chunk) >= chunks);
         let chunk = Chunk::on(device, stripe, (segment, slot)).filter(has);
-        let bytes = u64::from(chunks * sectors) * SECTOR as u64;
-        let fill =
-            Fill { device, chunk, sectors, bytes, page_seed, stage: Stage::Over { well: true } };
-        let Some(wanted) = chunk else { return self.go(Phase::Filling(fill)) };
         let missing = with.devices.missing_of(segment);
-        self.go(match Rebuild::new(stripe, (segment, slot), wanted, chunks, missing) {
-            Some(rebuild) => Phase::Mending(Mend::to_fill(fill, (0, sectors), rebuild)),
-            None => fill.fails(),
+        let rebuild = |it| Rebuild::new(stripe, (segment, slot), it, chunks, missing);
+        let over = |well| Phase::Filling(Fill { chunk, sectors, stage: Stage::Over { well } });
+        self.go(match chunk.map(rebuild) {
+            None => over(true),
+            Some(None) => over(false),
+            Some(Some(rebuild)) => Phase::Mending(Mend::for_device((0, sectors), rebuild)),
         });
+    }
+
+    /// The chunk is made: its records are checked, and those of the others. Or it can't be made.
+    pub(super) fn fill_made(&mut self, chunk: Chunk, sectors: u32, well: bool) {
+        let check = Stage::Check { next: 0, well: true };
+        let stage = if well { check } else { Stage::Over { well } };
+        self.go(Phase::Filling(Fill { chunk: Some(chunk), sectors, stage }));
     }
 
     /// The next step once the chunk is made.
@@ -103,7 +95,7 @@ impl Lane {
                 if over {
                     self.go(match well {
                         true => fill.with(Stage::Write { asked: false }),
-                        false => fill.fails(),
+                        false => fill.with(Stage::Over { well }),
                     });
                 }
                 over
@@ -122,10 +114,11 @@ impl Lane {
         }
     }
 
-    fn record_to_check(&self, entry: &Entry, fill: &Fill, with: &Needs) -> Option<Record> {
+    fn record_to_check(&self, entry: &Entry, with: &Needs) -> Option<Record> {
         let stripe = with.devices.stripe(self.at.segment);
-        let record = Record::of(entry, (&self.layout, self.at, stripe), fill.page_seed)?;
-        (u32::from(record.chunk) < self.chunks.count()).then_some(record)
+        let page_seed = with.checkpoint.page_seed();
+        let record = Record::of(entry, (&self.layout, self.at, stripe), page_seed)?;
+        (u32::from(record.chunk()) < self.chunks.count()).then_some(record)
     }
 
     fn check_some(
@@ -143,11 +136,9 @@ impl Lane {
             && cx.command_room() > OWN_OPS / 2
         {
             let entry = log::entry(&head, next);
-            if let Some(record) = entry.and_then(|entry| self.record_to_check(&entry, &fill, with))
-            {
-                let buffer = self.buffer_of(record.chunk, &fill);
-                let from = with.buffers.at(buffer).view(record.byte, record.len);
-                let command = Command::Digest { from, seed: record.seed };
+            if let Some(record) = entry.and_then(|entry| self.record_to_check(&entry, with)) {
+                let buffer = self.buffer_of(record.chunk(), &fill);
+                let command = record.digest(with.buffers.at(buffer));
                 let op = Op::GcCheck { lane: self.number, entry: next as u16 };
                 self.outstanding += 1;
                 with.devices.submit(op, command, cx);
@@ -191,11 +182,13 @@ impl Lane {
         }
         let view = with.buffers.at(Buffer::GcSum(self.number)).view_sectors(0, fill.sectors);
         let gather = Gather::from_iter([Piece::Data(view)]);
-        let is_parity = matches!(fill.chunk, Some(Chunk::Parity(_)));
-        let cause = if is_parity { Cause::Parity } else { Cause::Gc };
+        let chunk = fill.chunk.expect("there is something to be written");
+        let cause = if matches!(chunk, Chunk::Parity(_)) { Cause::Parity } else { Cause::Gc };
         let tally = Tally::of(cause, fill.sectors);
         count_sent(&tally, cx);
-        let (device, lba) = (fill.device, self.layout.lba(self.at));
+        let At { segment, slot, .. } = self.at;
+        let device = chunk.device(with.devices.stripe(segment), (segment, slot));
+        let lba = self.layout.lba(self.at);
         let command = Command::Program { device, lba, gather, tally, placement: 0 };
         self.outstanding += 1;
         self.go(fill.with(Stage::Write { asked: true }));

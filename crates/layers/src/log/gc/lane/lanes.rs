@@ -196,10 +196,9 @@ impl Lanes {
         lane: u8,
         head: &Head,
         device: u8,
-        page_seed: u64,
         with: &Needs,
     ) {
-        self.change(lane, |it| it.fill_from(head, device, page_seed, with));
+        self.change(lane, |it| it.fill_from(head, device, with));
     }
 
     /// Whether any has a row of a segment.

@@ -288,7 +288,10 @@ impl Lane {
     /// device got its chunk.
     fn end(&mut self, with: &mut Needs) -> u64 {
         self.end_keep(with);
-        let filled = if let Phase::Filling(fill) = self.phase { fill.bytes() } else { 0 };
+        let filled = match self.phase {
+            Phase::Filling(fill) => u64::from(fill.sectors() * self.chunks.count()) * SECTOR as u64,
+            _ => 0,
+        };
         self.go(Phase::Idle);
         filled + self.live.iter().map(|live| u64::from(live.place.len())).sum::<u64>()
     }

@@ -10,7 +10,6 @@ use hostftl_core::{Cause, Command, Factors, Few, MAX_PIECES, Payload, Target, Vi
 use crate::kit::shell::Ended;
 use crate::log::buffers::Buffer;
 use crate::log::gc::Needs;
-use crate::log::gc::lane::fill::Fill;
 use crate::log::gc::lane::{COMMANDS, Checked, Lane, Live, Phase, ROOM};
 use crate::log::layout::At;
 use crate::log::ops::{Cx, Op};
@@ -33,7 +32,7 @@ enum Purpose {
     /// Records of this data chunk are moved.
     Move(u8),
     /// A device gets it.
-    Fill(Fill),
+    Device,
 }
 
 /// What comes next.
@@ -53,8 +52,8 @@ pub(super) type ParityHere = (u8, (u32, u32));
 
 impl Mend {
     /// Makes sectors of a chunk for a device.
-    pub(super) fn to_fill(fill: Fill, range: (u32, u32), rebuild: Rebuild) -> Self {
-        Mend { range, purpose: Purpose::Fill(fill), rebuild, stage: Stage::Read }
+    pub(super) fn for_device(range: (u32, u32), rebuild: Rebuild) -> Self {
+        Mend { range, purpose: Purpose::Device, rebuild, stage: Stage::Read }
     }
 }
 
@@ -220,7 +219,7 @@ impl Lane {
                 self.check_again(chunk, well);
                 self.go(Phase::Moving);
             }
-            Purpose::Fill(fill) => self.go(if well { fill.check() } else { fill.fails() }),
+            Purpose::Device => self.fill_made(mend.rebuild.wanted(), mend.range.1, well),
         }
     }
 
