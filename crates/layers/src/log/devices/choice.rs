@@ -68,15 +68,22 @@ impl Devices {
             || members & self.leaving != 0 && current & self.unwelcome() == 0
     }
 
+    /// Whether chunks are made where they belong. In a zone nothing is written before the pointer.
+    /// With two parities a chunk would be made that fits what lies in wait, wrong and unread, on
+    /// another device: it would agree with that, and the other parity would not.
+    fn can_fill(&self) -> bool {
+        !self.layout.zoned && self.layout.parity < 2
+    }
+
     /// Whether all devices of a segment are there and stay, and some lack their chunks of it.
     pub fn is_to_fill(&self, segment: u32) -> bool {
-        !self.layout.zoned && is_filled(self.membership.told(segment), self.unwelcome())
+        self.can_fill() && is_filled(self.membership.told(segment), self.unwelcome())
     }
 
     /// The next segment that is to be filled and that `fits`, with the number of its newest row,
     /// and the device that lacks its chunks of it.
     pub fn next_to_fill(&mut self, fits: impl Fn(u32, u64) -> bool) -> Option<(u32, u8)> {
-        if self.layout.zoned {
+        if !self.can_fill() {
             return None;
         }
         let unwelcome = self.unwelcome();
@@ -98,8 +105,8 @@ impl Devices {
         if current & lost != 0 {
             return None;
         }
-        let (unwelcome, zoned) = (self.unwelcome(), self.layout.zoned);
-        let may_be = |segment| !zoned && can_be(segment);
+        let (unwelcome, can_fill) = (self.unwelcome(), self.can_fill());
+        let may_be = |segment| can_fill && can_be(segment);
         let missing = self.membership.next_missing(lost, |it, segment| {
             fits(segment) && !(is_filled(it.told(segment), unwelcome) && may_be(segment))
         });
@@ -110,8 +117,7 @@ impl Devices {
     }
 }
 
-/// Whether of such members, some of which lack their chunks, all are there and stay. In a zone
-/// nothing is written before the pointer.
+/// Whether of such members, some of which lack their chunks, all are there and stay.
 fn is_filled((members, lacking): (u16, u16), unwelcome: u16) -> bool {
     lacking != 0 && members & unwelcome == 0
 }
