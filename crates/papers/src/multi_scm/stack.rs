@@ -43,20 +43,36 @@ pub struct Outcome {
     pub violation: Option<String>,
 }
 
-impl Outcome {
-    /// Writes of the host, in sectors, until a sector of one memory is worn out.
-    pub fn life(&self) -> f64 {
-        let [m, s] = self.wear.map(|wear| f64::from(wear.most.max(1)));
-        (1e9 / m).min(1e5 / s) * self.written as f64
-    }
+/// What a choice among the cases goes by.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Figures {
+    /// Requests in a second.
+    pub iops: f64,
+    /// Writes of the most-written sector of M and of S.
+    pub most: [u32; 2],
+}
 
+impl Figures {
     /// The most writes of a sector of M and of S for data so many times as large, with as many
     /// accesses of a page. S keeps its own: it wears evenly, or as often as a page is fetched and
     /// written back. So does M where it is levelled; else its hottest sector keeps its share of all
     /// writes.
     pub fn most_at(&self, times: u32, levelled: bool) -> [f64; 2] {
-        let [m, s] = self.wear.map(|wear| f64::from(wear.most.max(1)));
+        let [m, s] = self.most.map(|most| f64::from(most.max(1)));
         [if levelled { m } else { m * f64::from(times) }, s]
+    }
+}
+
+impl Outcome {
+    /// What a choice goes by.
+    pub fn figures(&self) -> Figures {
+        Figures { iops: self.iops, most: self.wear.map(|wear| wear.most) }
+    }
+
+    /// Writes of the host, in sectors, until a sector of one memory is worn out.
+    pub fn life(&self) -> f64 {
+        let [m, s] = self.wear.map(|wear| f64::from(wear.most.max(1)));
+        (1e9 / m).min(1e5 / s) * self.written as f64
     }
 
     /// Writes of M's most-written sector when one of S has reached its endurance, if wear goes on
@@ -145,8 +161,7 @@ mod tests {
 
     #[test]
     fn of_larger_data_only_an_unlevelled_m_wears_more() {
-        let wear = [7, 3].map(|most| Wear { most, ..Wear::default() });
-        let of = Outcome { iops: 1.0, written: 1, wear, moved: 0, violation: None };
+        let of = Figures { iops: 1.0, most: [7, 3] };
         assert_eq!(of.most_at(10, true), [7.0, 3.0]);
         assert_eq!(of.most_at(10, false), [70.0, 3.0]);
     }

@@ -16,7 +16,7 @@ const REQUESTS: u64 = 20_000;
 /// Sectors that are read: so many are written before.
 const READ: u64 = 1 << 21;
 /// Requests under way wherever the paper does not speak of their number, which is everywhere.
-pub const DEPTH: u32 = 16;
+pub const DEPTH: u32 = 8;
 
 /// What drives the array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +36,8 @@ pub enum Walk {
     OneChip,
     /// Anywhere.
     Random,
+    /// Each on the next chip, behind what that chip was sent before.
+    InTurns,
 }
 
 /// One run of fio.
@@ -109,14 +111,15 @@ impl Bench {
         let span = if op == Op::Read { READ } else { spec.sectors / 4 * 3 };
         let slots = span / wide;
         let (stripe, chips) = (u64::from(spec.interleave), spec.chips as u64);
+        let on_chip = move |chip: u64, within: u64| {
+            ((within / stripe * chips + chip) * stripe + within % stripe) % spec.sectors
+        };
         (0..REQUESTS).map(move |index| {
             let at = match walk {
                 Walk::Random => dice.random_range(0..slots) * wide,
                 Walk::Sequential => index % slots * wide,
-                Walk::OneChip => {
-                    let within = index * wide;
-                    (within / stripe * chips * stripe + within % stripe) % spec.sectors
-                }
+                Walk::OneChip => on_chip(0, index * wide),
+                Walk::InTurns => on_chip(index % chips, index / chips * wide),
             };
             Record::new(0, op, 0, at, wide)
         })

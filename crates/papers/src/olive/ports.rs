@@ -64,7 +64,7 @@ pub fn add_conflicts(findings: &mut Findings, seed: u64) -> Result<(), Error> {
         "for a controller (µs a piece)",
         "for the chip (µs a piece)",
     ];
-    let title = "Conflicts: random reads of 128 KiB, 16 under way, interleave 32 KiB";
+    let title = format!("Conflicts: random reads of 128 KiB, {DEPTH} under way, interleave 32 KiB");
     let mut sheet = Sheet::new(title).input(["chips", "buses", "controllers"]).ours(ours);
     let mut speeds = Vec::new();
     for (chips, buses, controllers) in [(4, 4, 4), (8, 4, 4), (8, 8, 2), (8, 4, 2), (8, 2, 1)] {

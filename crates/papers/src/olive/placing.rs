@@ -1,0 +1,133 @@
+//! What placing does to Tables 3 and 4, by closed forms, and by a run in which each request goes
+//! whole to the next chip.
+//!
+//! Our `rrpc` gathers writes into strips, which go to the chips in turns; the original sends each
+//! request as it comes. On the board the interleave lies below LightNVM, so that it reads as the
+//! block driver does.
+
+use hostftl_drives::olive::OliveSpec;
+use hostftl_trace::Op;
+
+use super::SIZES;
+use super::bench::{Bench, DEPTH, Driver, Walk};
+use crate::{Cell, Error, Findings, Sheet};
+
+/// Sectors of a strip of `rrpc` with its defaults, and those of them that are data: its last block
+/// is the strip's list.
+const STRIP: (u32, u32) = (128, 120);
+
+/// Sectors in 10^6 bytes.
+const MEGABYTE: f64 = 1e6 / 512.0;
+
+/// How fast the array reads as the block driver lays data: in 10^6 bytes a second in order, from
+/// one chip, and in thousands of requests a second at random, from all; what takes longest there
+/// sets the pace.
+pub fn reads(random: bool, kib: u32) -> f64 {
+    let (spec, sectors) = (OliveSpec::default(), kib * 2);
+    let [host, chip] = [spec.host_time(sectors, false), spec.chip_time(sectors, false)];
+    let chips = if random { spec.chips as f64 } else { 1.0 };
+    let each = (host as f64).max(chip as f64 / chips);
+    if random { 1e6 / each } else { f64::from(sectors) / MEGABYTE * 1e9 / each }
+}
+
+/// What writing in strips gains over the block driver when all chips are always busy. Of the block
+/// driver's random writes so many chips are busy as of a closed network of equal chips with
+/// exponential times; a stream keeps one.
+pub fn strips(random: bool, kib: u32) -> f64 {
+    let (spec, sectors) = (OliveSpec::default(), kib * 2);
+    let (chips, depth) = (spec.chips as f64, f64::from(DEPTH));
+    let speed = |sectors: u32, took: u64| f64::from(sectors) / took as f64;
+    let block = match random {
+        true => {
+            chips * depth / (depth + chips - 1.0) * speed(sectors, spec.elsewhere_time(sectors))
+        }
+        false => speed(sectors, spec.chip_time(sectors, true)),
+    };
+    let (whole, data) = STRIP;
+    chips * speed(data, spec.chip_time(whole, true)) / block
+}
+
+/// Adds what LightNVM's writes gain by placing; `rows` has the name, whether random, the published
+/// gains, ours, and ours of the block driver, in requests a second.
+///
+/// # Errors
+/// When the world breaks a law.
+pub fn add(findings: &mut Findings, rows: &[Gains; 2], seed: u64) -> Result<(), Error> {
+    let mut sheet = Sheet::new("Gains of writes under LightNVM, by where they go")
+        .words(["writes"])
+        .input(["size (KiB)"])
+        .published(["published"])
+        .ours(["ours: rrpc, strips in turns"])
+        .computed(["computed: strips, all chips busy"])
+        .ours(["ours: each request whole, in turns"]);
+    let mut alone = [[0.0; 3]; 2];
+    for (gains, alone) in rows.iter().zip(&mut alone) {
+        for (size, kib) in SIZES.into_iter().enumerate() {
+            let (spec, walk) = (OliveSpec::default(), Walk::InTurns);
+            let (op, driver, depth) = (Op::Write, Driver::Block, DEPTH);
+            let bench = Bench { spec, op, walk, sectors: kib * 2, driver, depth };
+            alone[size] = bench.run(seed)?.iops / gains.block[size];
+            sheet.row([
+                gains.name.into(),
+                Cell::Number(f64::from(kib), 0),
+                Cell::Number(gains.published[size], 2),
+                Cell::Number(gains.ours[size], 2),
+                Cell::Number(strips(gains.random, kib), 2),
+                Cell::Number(alone[size], 2),
+            ]);
+        }
+    }
+    findings.sheets.push(sheet);
+    let mean = |row: [f64; 3]| row.iter().sum::<f64>() / 3.0;
+    findings.notes.push(format!(
+        "Where our gains of writes come from: strips of 64 KiB, of which 60 are data, on four \
+         chips. When each request goes whole to the next chip instead, as the original's do, the \
+         mean gain is {:.2} at random (published {:.2}) and {:.2} in order (published {:.2}).",
+        mean(alone[1]),
+        mean(rows[1].published),
+        mean(alone[0]),
+        mean(rows[0].published),
+    ));
+    Ok(())
+}
+
+/// What LightNVM gains over the block driver, at 4, 64 and 128 KiB.
+#[derive(Clone, Copy, Debug)]
+pub struct Gains {
+    /// Which writes.
+    pub name: &'static str,
+    /// Whether at random.
+    pub random: bool,
+    /// As Table 4 has it.
+    pub published: [f64; 3],
+    /// What we find.
+    pub ours: [f64; 3],
+    /// What we find of the block driver, in requests a second.
+    pub block: [f64; 3],
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn near(one: f64, other: f64) -> bool {
+        (one / other - 1.0).abs() < 1e-3
+    }
+
+    #[test]
+    fn a_stream_waits_for_its_chip_and_random_reads_for_the_host() {
+        // 70 + 4.75 · 128 µs of a chip, 88 + 2.1 · 128 µs of the host.
+        assert!(near(reads(false, 128), 131.072 / 0.678), "{}", reads(false, 128));
+        assert!(near(reads(true, 128), 1.0 / 0.3568), "{}", reads(true, 128));
+        assert!(near(reads(false, 4), 4.096 / 0.0964), "the host is slower than a chip there");
+    }
+
+    #[test]
+    fn strips_gain_what_four_chips_and_a_longer_write_give() {
+        // 60 KiB in 4169 µs on four chips, against 4 KiB in 685 µs on one.
+        assert!(near(strips(false, 4), 4.0 * (60.0 / 4169.0) / (4.0 / 685.0)));
+        // Of four chips 32/11 are busy with random writes, which take a third longer.
+        let block = 32.0 / 11.0 * 128.0 / (5274.0 * 4.0 / 3.0);
+        assert!(near(strips(true, 128), 4.0 * (60.0 / 4169.0) / block));
+    }
+}
