@@ -345,8 +345,8 @@ fn whole(findings: &mut Findings, rows: &[(&Load, &[Outcome])], computed: &[&[Fi
     let told = |check: Check| if given { check.on_given_trace() } else { check };
     let check = told(check).published(Known::new(7.0, TABLE));
     findings.checks.push(check.because(
-        "of prxy_0 levelling in M costs less here and levelling in S more; both together cost what \
-         is published",
+        "of prxy_0 at the reduced size levelling in M costs less than published, here and in the \
+         model; at the published size it costs as much",
     ));
     let times = |at: usize| rows[at].0.scaled;
     let ours = same(|at| choice_found(rows[at].1, times(at)));
