@@ -33,7 +33,7 @@ pub fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Error> {
         .flat_map(|load| (1..=CASES).map(move |case| (load, Setup::case(case))))
         .collect();
     let outcomes = play_all(&jobs, options, watch)?;
-    let computed = each(&jobs, options, watch, serial::play)?;
+    let computed = each(&jobs, options, watch, (", the model", serial::play))?;
     let rows: Vec<(&Load, &[Outcome])> = all.iter().zip(outcomes.chunks(CASES)).collect();
     let computed: Vec<&[Figures]> = computed.chunks(CASES).collect();
     let mut findings = Findings::new("Multi-SCM SSD: levelling wear in one memory, both or none");
@@ -70,18 +70,18 @@ fn play_all(
     options: &Options,
     watch: &dyn Watch,
 ) -> Result<Vec<Outcome>, Error> {
-    each(jobs, options, watch, stack::play)
+    each(jobs, options, watch, ("", stack::play))
 }
 
 /// What a run or a model finds of a workload; nothing when nobody waits any longer.
 type Play<T> = fn(&Setup, &Load, u64, &dyn Fn() -> bool) -> Result<Option<T>, Error>;
 
-/// What `play` finds of every job, several at a time.
+/// What `play` finds of every job, several at a time; `what` is said of each beside its name.
 fn each<T: Send>(
     jobs: &[(&Load, Setup)],
     options: &Options,
     watch: &dyn Watch,
-    play: Play<T>,
+    (what, play): (&str, Play<T>),
 ) -> Result<Vec<T>, Error> {
     let done = AtomicUsize::new(0);
     // Of equal cost: one begins after the other.
@@ -92,7 +92,8 @@ fn each<T: Send>(
             true => Ok(None),
             false => play(setup, load, options.seed, &|| watch.cancelled()),
         };
-        watch.progress(&load.name, done.fetch_add(1, Ordering::Relaxed) + 1, jobs.len());
+        let name = format!("{}{what}", load.name);
+        watch.progress(&name, done.fetch_add(1, Ordering::Relaxed) + 1, jobs.len());
         outcome
     });
     let results = results.into_iter().collect::<Result<Option<Vec<_>>, _>>();

@@ -118,7 +118,7 @@ impl Ssd {
     fn new(setup: &Setup, user: u32) -> Self {
         let all = user + user / 4;
         let fast = (all * setup.share / 1000).max(40);
-        let slow = (all - fast).max(user + 2);
+        let slow = all.saturating_sub(fast).max(user + 2);
         let page =
             |in_s| Data { in_m: NOWHERE, in_s, dirty: false, newer: NOWHERE, older: NOWHERE };
         let [in_m, in_s] = setup.intervals;
@@ -259,6 +259,13 @@ mod tests {
         assert_eq!(writes_back, 32 * (M + S), "page 0 is dirty and the oldest");
         ssd.access(1, 0, 8, false);
         assert_eq!(took(&mut ssd, 37, 8, false), 32 * (S + M) + 8 * M, "page 2 is clean");
+    }
+
+    #[test]
+    fn a_workload_of_a_few_pages_has_memories_too() {
+        let mut ssd = Ssd::new(&Setup::case(1), 8);
+        (0..800).for_each(|page| ssd.access(page % 8, 0, 8, true));
+        assert_eq!(ssd.s.worked, 8 * 32 * S, "each page is fetched once");
     }
 
     #[test]
