@@ -393,10 +393,11 @@ impl Layout {
     }
 
     /// Where the next row of the stream begins, in the same segment, after one at `at` that took
-    /// `sectors` on its first device.
+    /// `sectors` on its first device. What a slot has left is used where a head fits.
     pub fn after(&self, at: At, sectors: u32) -> Option<At> {
         let end = at.sector + sectors;
-        if self.chunk - end >= 2 * SECTORS_PER_BLOCK.max(self.align) {
+        let head = self.head_pages(false) * SECTORS_PER_BLOCK;
+        if self.chunk - end >= head.max(2 * SECTORS_PER_BLOCK.max(self.align)) {
             return Some(At { sector: end, ..at });
         }
         (at.slot + 1 < self.slots).then_some(At { slot: at.slot + 1, sector: 0, ..at })

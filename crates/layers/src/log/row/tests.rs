@@ -76,3 +76,23 @@ fn a_short_row_is_padded_to_the_map_unit_only_where_a_drive_merges_nothing() {
         assert_eq!(row.sectors(&layout, 0), sectors, "a head and a block");
     }
 }
+
+#[test]
+fn a_row_behind_a_short_one_has_room_for_its_head_however_long_chunks_are() {
+    for superpage in [32, 128, 512, 1024, 2048] {
+        let config = LayerConfig { superpage, ..LayerConfig::new(LayerKind::Log) };
+        let layout = Layout::new(&config, &[DeviceInfo::block(1 << 22, 1)]).expect("a plan");
+        let mut row = Row::new(&layout);
+        let begin = At { segment: 1, slot: 2, sector: 0 };
+        for end in (16..=superpage).step_by(8) {
+            let Some(at) = layout.after(begin, end).filter(|at| at.sector > 0) else { continue };
+            row.open(&layout, (at, Stripe::new(0b1, 0)), 0, 9);
+            assert!(row.fill.used(0) <= row.fill.size(), "{superpage}: {at:?}");
+            row.go(Phase::Closed);
+            row.go(Phase::Sealing);
+            row.go(Phase::Programming);
+            row.go(Phase::Draining);
+            row.go(Phase::Idle);
+        }
+    }
+}
