@@ -7,6 +7,7 @@
 extern crate alloc;
 
 pub mod assemble;
+pub mod backup;
 pub mod claim;
 pub mod hard;
 pub mod letters;

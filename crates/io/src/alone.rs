@@ -22,6 +22,8 @@ pub enum Access {
     Full,
     /// It is only read: the kernel refuses everything else.
     ReadOnly,
+    /// It is looked at, whoever has it meanwhile: it is only read, and not locked.
+    Look,
 }
 
 /// How much of a device is one's own.
@@ -33,13 +35,26 @@ pub enum Hold {
     Part,
 }
 
-/// Opens and locks a device with these flags. Tries again while it is held by nobody who lives:
-/// after a kill the kernel holds it until the transfers of the dead process are over; or by a child
-/// that is about to begin.
+/// Opens and locks a device. Tries again while it is held by nobody who lives: after a kill the
+/// kernel holds it until the transfers of the dead process are over; or by a child that is about to
+/// begin.
 ///
 /// # Errors
 /// When it can't be opened, or somebody has it.
-pub fn open(name: &str, flags: i32, access: Access, hold: Hold) -> Result<File, IoError> {
+pub fn open(name: &str, is_block: bool, access: Access, hold: Hold) -> Result<File, IoError> {
+    let exclusive = if is_block && access != Access::Look { libc::O_EXCL } else { 0 };
+    match hold {
+        Hold::Whole => open_with(name, exclusive, access, hold),
+        Hold::Part => {
+            // The kernel gives a block device to one descriptor alone: it only says here whether
+            // anything else has the device.
+            drop(open_with(name, exclusive, access, hold)?);
+            open_with(name, 0, access, hold)
+        }
+    }
+}
+
+fn open_with(name: &str, flags: i32, access: Access, hold: Hold) -> Result<File, IoError> {
     let begun = Instant::now();
     loop {
         match try_open(name, flags, access, hold) {
@@ -57,7 +72,7 @@ fn try_open(name: &str, flags: i32, access: Access, hold: Hold) -> Result<File, 
     let system = |what, source| IoError::System { name: name.into(), what, source };
     let (writes, what) = match access {
         Access::Full => (true, "open it for reading and writing"),
-        Access::ReadOnly => (false, "open it for reading"),
+        Access::ReadOnly | Access::Look => (false, "open it for reading"),
     };
     let opened = OpenOptions::new().read(true).write(writes).custom_flags(flags).open(name);
     let file = opened.map_err(|error| match error.raw_os_error() {
@@ -66,9 +81,10 @@ fn try_open(name: &str, flags: i32, access: Access, hold: Hold) -> Result<File, 
         }
         _ => (system(what, error), false),
     })?;
-    let locked = match hold {
-        Hold::Whole => file.try_lock(),
-        Hold::Part => file.try_lock_shared(),
+    let locked = match (access, hold) {
+        (Access::Look, _) => return Ok(file),
+        (_, Hold::Whole) => file.try_lock(),
+        (_, Hold::Part) => file.try_lock_shared(),
     };
     match locked {
         Ok(()) => Ok(file),
@@ -85,6 +101,9 @@ fn try_open(name: &str, flags: i32, access: Access, hold: Hold) -> Result<File, 
 /// # Errors
 /// When somebody has one of them, who is named with the zones.
 pub fn take(file: &File, name: &str, zones: &Range<u32>, access: Access) -> Result<(), IoError> {
+    if access == Access::Look {
+        return Ok(());
+    }
     let system = |source| IoError::System { name: name.into(), what: "lock its zones", source };
     let (what, begun) = (What::Zones(zones.clone()), Instant::now());
     loop {

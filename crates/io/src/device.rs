@@ -263,26 +263,18 @@ impl Device {
 
     fn path(name: &str, access: Access, hold: Hold) -> Result<Self, IoError> {
         let meta = Path::new(name).metadata().map_err(|error| system(name, "open it", error))?;
-        let (backing, exclusive) = if meta.file_type().is_file() {
-            (Backing::File, 0)
+        let backing = if meta.file_type().is_file() {
+            Backing::File
         } else if meta.file_type().is_block_device() {
-            (Backing::Block, libc::O_EXCL)
+            Backing::Block
         } else {
             return Err(IoError::Kind { name: name.into() });
         };
-        let file = match hold {
-            Hold::Whole => alone::open(name, exclusive, access, hold)?,
-            Hold::Part => {
-                // The kernel gives a block device to one descriptor alone: it only says here
-                // whether anything else has the device.
-                drop(alone::open(name, exclusive, access, hold)?);
-                alone::open(name, 0, access, hold)?
-            }
-        };
+        let file = alone::open(name, backing == Backing::Block, access, hold)?;
         let bytes = length(&file).map_err(|error| system(name, "measure it", error))?;
         let direct = direct::turn_on(&file, backing == Backing::Block);
         let trust = Trust::new(!direct.is_on());
-        if !direct.is_on() {
+        if !direct.is_on() && access != Access::Look {
             trust::renew(&file, backing == Backing::Block)
                 .map_err(|error| system(name, "flush what the system still held for it", error))?;
         }

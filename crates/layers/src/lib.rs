@@ -45,6 +45,6 @@ pub use planted::Bug;
 #[cfg(feature = "planted")]
 pub use planted::set as plant;
 pub use raid5::Raid5;
-pub use registration::{Devices, Promises, Registered, Registration};
+pub use registration::{Devices, Promises, Registered, Registration, RootPlaces};
 pub use shatl::params::Reclaim;
 pub use tier::params::{Params as TierParams, Policy as TierPolicy};

@@ -67,6 +67,22 @@ pub type LastOn = fn(
     &mut dyn FnMut(u64, &mut MetaBuf) -> bool,
 ) -> Result<u64, PlanError>;
 
+/// Where the roots of a layer lie on each of its devices, for who looks at them from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RootPlaces {
+    /// The devices that have them: those of lower index.
+    pub devices: u8,
+    /// The first sector of each copy: both slots, and then the second copies of both.
+    pub at: [u64; 4],
+    /// Pages of a copy at the most.
+    pub pages: u32,
+    /// Pages of counts that a root points at.
+    pub counts: u32,
+}
+
+/// Finds out where roots lie.
+pub type RootsAt = fn(&LayerConfig, &[DeviceInfo]) -> Result<RootPlaces, PlanError>;
+
 /// What a layer promises beside its column of the matrix in docs/SEMANTICS.md.
 #[derive(Debug)]
 pub struct Promises {
@@ -80,6 +96,8 @@ pub struct Promises {
     /// What a device has that was done without and is back; none where devices neither come to a
     /// volume nor leave it.
     pub last_on: Option<LastOn>,
+    /// Where its roots lie; none of a layer whose roots nobody else reads.
+    pub roots_at: Option<RootsAt>,
 }
 
 impl Promises {
@@ -89,8 +107,13 @@ impl Promises {
     }
 
     /// What a layer over one device promises.
-    pub const USUAL: Promises =
-        Promises { does_without: |_| 0, knows_lost: false, tells_corrupt: false, last_on: None };
+    pub const USUAL: Promises = Promises {
+        does_without: |_| 0,
+        knows_lost: false,
+        tells_corrupt: false,
+        last_on: None,
+        roots_at: None,
+    };
 }
 
 /// The function that makes a layer; see [`crate::AnyLayer::new`].

@@ -48,22 +48,40 @@ pub fn find_content(device: &Device) -> Result<Option<String>, IoError> {
             return Ok(Some("a member of a HostFTL volume".into()));
         }
     }
+    let [head, tail] = ends(device)?;
+    let used = || head.iter().chain(&tail).any(|byte| *byte != 0);
+    Ok(known(&head, &tail).or_else(|| used().then(|| "data that is not zero".into())))
+}
+
+/// What known format is on the device, in words, whatever else is there.
+///
+/// # Errors
+/// When the device can't be read.
+pub fn find_format(device: &Device) -> Result<Option<String>, IoError> {
+    let [head, tail] = ends(device)?;
+    Ok(known(&head, &tail))
+}
+
+/// Both ends of a device.
+fn ends(device: &Device) -> Result<[Vec<u8>; 2], IoError> {
     let head = read(device, 0, SAMPLE.min(device.bytes()))?;
     let tail_from = device.bytes().saturating_sub(SAMPLE).next_multiple_of(SECTOR as u64);
-    let tail = read(device, tail_from, device.bytes() - tail_from)?;
+    Ok([head, read(device, tail_from, device.bytes() - tail_from)?])
+}
+
+fn known(head: &[u8], tail: &[u8]) -> Option<String> {
     for (name, at, mark) in SIGNATURES {
         if head.get(*at..at + mark.len()) == Some(mark) {
-            return Ok(Some((*name).into()));
+            return Some((*name).into());
         }
     }
     for (name, from_end, mark) in TAIL_SIGNATURES {
         let at = (tail.len() as u64).checked_sub(*from_end).map(|at| at as usize);
         if at.and_then(|at| tail.get(at..at + mark.len())) == Some(mark) {
-            return Ok(Some((*name).into()));
+            return Some((*name).into());
         }
     }
-    let used = head.iter().chain(&tail).any(|byte| *byte != 0);
-    Ok(used.then(|| "data that is not zero".into()))
+    None
 }
 
 /// Whole sectors of the device, by pages.

@@ -3,12 +3,14 @@
 use std::path::Path;
 
 use hostftl_core::{Layer, SECTOR};
+use hostftl_io::Driver;
+use hostftl_layers::AnyLayer;
 use serde::Serialize;
 
 use crate::counted::counted;
 use crate::error::Error;
 use crate::gather::{CHECK, OpenOptions};
-use crate::open::{assemble_machine, open_with};
+use crate::open::{Volume, assemble_machine, open_with};
 use crate::quiet::Quiet;
 use crate::sweep::{DataRead, Progress, Sweep};
 
@@ -73,30 +75,13 @@ pub fn check(path: &Path) -> Result<Checked, Error> {
 pub fn check_with(path: &Path, options: CheckOptions) -> Result<Checked, Error> {
     let CheckOptions { degraded, data } = options;
     let options = OpenOptions { degraded, command: CHECK, ..OpenOptions::default() };
-    let volume = open_with(path, &options)?;
+    let mut volume = open_with(path, &options)?;
+    let (layer, exported) = (volume.config.layer.clone(), volume.plan.limits.exported);
     let in_memory = volume.config.is_memory();
-    let machine = assemble_machine(&volume.layer, &volume.plan, volume.devices, volume.mode, None)?;
-    let mut driver = machine.driver;
-    if !in_memory {
-        driver.look_only(false);
-    }
-    let mut host = Quiet::of(driver.devices());
-    driver.start(&mut host).map_err(|error| host.explain(error))?;
-    let mut problems: Vec<String> =
-        driver.layer().check().err().map(String::from).into_iter().collect();
-    let mut data_read = None;
-    if let Some(progress) = data {
-        let (found, quiet) = Sweep::run(&mut driver, machine.arena, host, progress)?;
-        problems.extend(unreadable(&found));
-        (data_read, host) = (Some(found), quiet);
-    }
-    driver.stop(&mut host)?;
-    problems.extend(driver.layer().check().err().map(String::from));
-    let (mended, troubles) = host.sort_troubles();
-    problems.extend(troubles);
     let (absent, flaws): (Vec<_>, Vec<_>) =
-        volume.notes.into_iter().partition(|note| is_absence(note));
-    let mut notes = mended;
+        std::mem::take(&mut volume.notes).into_iter().partition(|note| is_absence(note));
+    let found = inspect(volume, data.map_or(Data::None, Data::All))?;
+    let (mut problems, mut notes) = (found.problems, found.mended);
     match in_memory {
         true => notes.extend(flaws),
         false => problems.extend(flaws),
@@ -108,16 +93,74 @@ pub fn check_with(path: &Path, options: CheckOptions) -> Result<Checked, Error> 
     };
     Ok(Checked {
         volume: path.display().to_string(),
-        layer: volume.config.layer,
+        layer,
         verdict,
-        exported_bytes: volume.plan.limits.exported * SECTOR as u64,
-        log_writes_replayed: host.replayed,
-        log_writes_dropped: host.dropped,
+        exported_bytes: exported * SECTOR as u64,
+        log_writes_replayed: found.replayed,
+        log_writes_dropped: found.dropped,
         problems,
         degraded: absent,
         notes,
-        data: data_read,
+        data: found.data,
     })
+}
+
+/// What is read of a volume's data.
+pub(crate) enum Data<'a> {
+    /// Nothing.
+    None,
+    /// Some of it, from everywhere.
+    Sample,
+    /// All that is mapped; who hears how far that is.
+    All(Progress<'a>),
+}
+
+/// What recovery in memory and the layer found.
+pub(crate) struct Inspected {
+    /// Log writes that recovery applied, and those at the end that were not whole.
+    replayed: u64,
+    dropped: u64,
+    /// What is wrong.
+    pub problems: Vec<String>,
+    /// What was made again from parity.
+    pub mended: Vec<String>,
+    /// What reading data found.
+    pub data: Option<DataRead>,
+    /// The layer is stopped; it has the devices.
+    pub driver: Driver<AnyLayer>,
+}
+
+/// Recovers a volume in memory, and checks the layer's invariants; nothing is written.
+///
+/// # Errors
+/// When it can't be recovered.
+pub(crate) fn inspect(volume: Volume, data: Data) -> Result<Inspected, Error> {
+    let in_memory = volume.config.is_memory();
+    let machine = assemble_machine(&volume.layer, &volume.plan, volume.devices, volume.mode, None)?;
+    let mut driver = machine.driver;
+    if !in_memory {
+        driver.look_only(false);
+    }
+    let mut host = Quiet::of(driver.devices());
+    driver.start(&mut host).map_err(|error| host.explain(error))?;
+    let mut problems: Vec<String> =
+        driver.layer().check().err().map(String::from).into_iter().collect();
+    let (data, mut host) = match data {
+        Data::None => (None, host),
+        Data::Sample => keep(Sweep::sample(&mut driver, machine.arena, host)?),
+        Data::All(progress) => keep(Sweep::run(&mut driver, machine.arena, host, progress)?),
+    };
+    problems.extend(data.iter().flat_map(unreadable));
+    driver.stop(&mut host)?;
+    problems.extend(driver.layer().check().err().map(String::from));
+    let (mended, troubles) = host.sort_troubles();
+    problems.extend(troubles);
+    let Quiet { replayed, dropped, .. } = host;
+    Ok(Inspected { replayed, dropped, problems, mended, data, driver })
+}
+
+fn keep((found, host): (DataRead, Quiet)) -> (Option<DataRead>, Quiet) {
+    (Some(found), host)
 }
 
 /// Whether a note of the start says that a member is not there.

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use hostftl_core::Nanos;
 use hostftl_format::letters::is_unseen;
+use hostftl_format::superblock::Superblock;
 use hostftl_io::Device;
 use hostftl_layers::LayerConfig;
 use serde::{Deserialize, Serialize};
@@ -57,6 +58,18 @@ pub struct Config {
 }
 
 impl Config {
+    /// That of a volume of whose devices the newest superblock is this.
+    pub(crate) fn of(superblock: &Superblock, devices: Vec<String>) -> Self {
+        Config {
+            uuid: Uuid::from_bytes(superblock.volume),
+            label: superblock.label.as_str().into(),
+            layer: superblock.layer.as_str().into(),
+            devices,
+            deadlines: BTreeMap::new(),
+            settings: BTreeMap::new(),
+        }
+    }
+
     /// Reads a volume file.
     ///
     /// # Errors

@@ -116,6 +116,14 @@ pub enum Error {
     /// The devices are no whole stack.
     #[error("{0}")]
     Stack(String),
+    /// A backup of metadata that can't be used.
+    #[error("{}: {why}", path.display())]
+    Backup {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
     /// A recording that can't be replayed.
     #[error("{}: {why}", path.display())]
     Recording {

@@ -159,7 +159,7 @@ fn settle_for(
 
 /// Whether an error says that there is no such member, and not that something is wrong with it,
 /// with this machine, or with the way in which it is used.
-fn is_absence(error: &Error) -> bool {
+pub(crate) fn is_absence(error: &Error) -> bool {
     match error {
         Error::Device { .. } => true,
         Error::Io(IoError::System { what, source, .. }) => match source.raw_os_error() {

@@ -1,11 +1,9 @@
 //! Writing a volume file again from the devices alone.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use hostftl_io::{Access, Device};
 use hostftl_layers::LayerConfig;
-use uuid::Uuid;
 
 use crate::config::Config;
 use crate::error::{Error, device};
@@ -39,14 +37,7 @@ pub fn import(devices: &[String], path: &Path) -> Result<Config, Error> {
         Some(member) => member.device.name().into(),
         None => String::from(MISSING),
     };
-    let config = Config {
-        uuid: Uuid::from_bytes(superblock.volume),
-        label: superblock.label.as_str().into(),
-        layer: superblock.layer.as_str().into(),
-        devices: members.iter().map(name).collect(),
-        deadlines: BTreeMap::new(),
-        settings: BTreeMap::new(),
-    };
+    let config = Config::of(&superblock, members.iter().map(name).collect());
     let known = config.layer_config();
     known.map_err(|why| Error::Config { path: path.into(), why })?;
     config.draft(path)?.publish()?;

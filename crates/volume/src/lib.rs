@@ -14,6 +14,7 @@ mod copied;
 mod counted;
 mod create;
 mod delete;
+mod dump;
 mod edited;
 mod engine;
 mod entry;
@@ -64,6 +65,10 @@ pub use check::{CheckOptions, Checked, Verdict, check, check_with};
 pub use config::Config;
 pub use create::{CreateSpec, Created, create, rehearse};
 pub use delete::delete;
+pub use dump::{
+    BackedUp, ClaimText, DeviceDump, Dump, Found, MarkText, RestoreSpec, Restored, RootText,
+    SuperblockText, back_up, dump, restore,
+};
 pub use error::Error;
 pub use events::{Event, Events, KINDS, Level, Sink};
 pub use flash::DriveStatus;

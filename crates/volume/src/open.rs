@@ -94,10 +94,7 @@ pub fn open_with(path: &Path, options: &OpenOptions) -> Result<Volume, Error> {
         });
     }
     let knows_lost = layer.kind.registration().promises.knows_lost;
-    let redundancy = Redundancy {
-        devices: if knows_lost { 1 } else { layer.tolerates() },
-        journal: journal::bit(&layer, config.devices.len()),
-    };
+    let redundancy = redundancy(&layer, config.devices.len());
     let found = gather(&config.devices, redundancy, options)?;
     verify(path, &config, &found)?;
     if knows_lost && found.missing() != 0 {
@@ -106,6 +103,27 @@ pub fn open_with(path: &Path, options: &OpenOptions) -> Result<Volume, Error> {
     if found.unsaid != 0 && !options.degraded {
         return Err(refusal(path, &found, &config.devices, options.command));
     }
+    raise(path, (config, layer), found, access, lock)
+}
+
+/// What can be missing of `count` devices when a volume is looked at.
+pub(crate) fn redundancy(layer: &LayerConfig, count: usize) -> Redundancy {
+    let knows_lost = layer.kind.registration().promises.knows_lost;
+    let devices = if knows_lost { 1 } else { layer.tolerates() };
+    Redundancy { devices, journal: journal::bit(layer, count) }
+}
+
+/// The volume over members that were found, whose file `path` is locked by `lock`.
+///
+/// # Errors
+/// When the layer can't work on them.
+pub(crate) fn raise(
+    path: &Path,
+    (config, layer): (Config, LayerConfig),
+    found: Assembly,
+    access: Access,
+    lock: File,
+) -> Result<Volume, Error> {
     let mut layer = as_members(layer, found.missing(), &found.superblock);
     let mut notes = degraded(&config, &layer, &found);
     notes.extend(found.members.iter().flatten().filter_map(|member| member.flaw.clone()));
@@ -234,7 +252,7 @@ pub(crate) fn open_fresh(name: &str) -> Result<Device, Error> {
 const LEAST: u64 = 3 << 20;
 
 /// Whether the volume file says what the superblocks say.
-fn verify(path: &Path, config: &Config, found: &Assembly) -> Result<(), Error> {
+pub(crate) fn verify(path: &Path, config: &Config, found: &Assembly) -> Result<(), Error> {
     let superblock = found.superblock;
     if *config.uuid.as_bytes() != superblock.volume {
         let (theirs, ours) = (Uuid::from_bytes(superblock.volume), config.uuid);

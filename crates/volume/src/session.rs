@@ -178,6 +178,29 @@ pub fn unclean_end(volume: Uuid, devices: &[Device]) -> Option<String> {
     Some(format!("{UNCLEAN}: {word}"))
 }
 
+/// Says, where no mark is left on the devices, that nobody knows how the last run ended: the next
+/// one takes it for unclean.
+///
+/// # Errors
+/// When no device takes it.
+pub fn forget_end(volume: Uuid, devices: &[Device]) -> Result<(), IoError> {
+    if last(volume.into_bytes(), devices, 0) != Last::None {
+        return Ok(());
+    }
+    let mark = Mark {
+        number: 1,
+        run: 1,
+        serving: true,
+        through: false,
+        beyond: true,
+        generation: 1,
+        plain: 1,
+        machine: [0; 16],
+        boot: [0; 16],
+    };
+    write(&mark, volume.into_bytes(), devices, 0)
+}
+
 /// The mark of this run before clients come, and what to say of the last one.
 fn decide(last: Last, here: Here, service: Service, through: bool) -> (Mark, Option<&'static str>) {
     let (number, run, generation, plain) = match last {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use hostftl_core::SECTOR;
+use hostftl_core::{Page, SECTOR};
 use hostftl_format::assemble::{Chosen, OtherCopy, Verdict, assemble, choose};
 use hostftl_format::superblock::{SuperFault, Superblock, places};
 use hostftl_io::{Access, Device};
@@ -55,26 +55,28 @@ pub fn open_member(name: &str, access: Access) -> Result<Member, Error> {
     Ok(Member { device: opened, superblock, flaw, sound })
 }
 
-/// The better of the two superblocks. The second lies where the first says that the device ends.
+/// The copies of a superblock, with the sectors where they should lie.
+pub(crate) type Copies = [(u64, Result<Superblock, SuperFault>); 2];
+
+/// Reads both copies on a device of `sectors` sectors. The second lies where the first says that
+/// the device ends.
+pub(crate) fn copies<E>(sectors: u64, read: impl Fn(u64) -> Result<Page, E>) -> Result<Copies, E> {
+    let parse = |at| read(at).map(|page| Superblock::parse(&page, at));
+    let head = parse(0)?;
+    let ends_at = head.map_or(sectors, |superblock| superblock.device_sectors);
+    let at = places(ends_at.min(sectors))[1];
+    let tail = if ends_at > sectors { Err(SuperFault::Foreign) } else { parse(at)? };
+    Ok([(0, head), (at, tail)])
+}
+
+/// The better of the two superblocks.
 fn find_superblock(opened: &Device) -> Result<Chosen, Error> {
     let sectors = opened.bytes() / SECTOR as u64;
     if sectors < 16 {
         let why = format!("has {} bytes, so it is no device of a volume", opened.bytes());
         return Err(device(opened.name(), why));
     }
-    let parse = |at| -> Result<Result<Superblock, SuperFault>, Error> {
-        Ok(Superblock::parse(&opened.read_page(at)?, at))
-    };
-    let head = parse(0)?;
-    let ends_at = match head {
-        Ok(superblock) if superblock.device_sectors < sectors => superblock.device_sectors,
-        Ok(superblock) if superblock.device_sectors > sectors => {
-            let flaw = OtherCopy::Faulty(SuperFault::Foreign);
-            return Ok(Chosen { superblock, other: Some(flaw), sound: [true, false] });
-        }
-        _ => sectors,
-    };
-    let tail = parse(places(ends_at)[1])?;
+    let [(_, head), (_, tail)] = copies(sectors, |at| opened.read_page(at))?;
     choose(head, tail).map_err(|fault| match fault {
         SuperFault::Version(_) => {
             let why = format!("has {fault}; use the build that made the volume");
@@ -86,7 +88,7 @@ fn find_superblock(opened: &Device) -> Result<Chosen, Error> {
 
 /// Whether this build knows the format of the device's layer. A layer of a name that nobody knows
 /// is refused when its text is read.
-fn known_format(name: &str, superblock: &Superblock) -> Result<(), Error> {
+pub(crate) fn known_format(name: &str, superblock: &Superblock) -> Result<(), Error> {
     let text = superblock.layer.as_str();
     let layer = text.split(':').next().unwrap_or_default();
     let Ok(kind) = layer.parse::<LayerKind>() else { return Ok(()) };

@@ -21,6 +21,9 @@ const LONGEST: u32 = 2048;
 const PART: u32 = 8;
 /// Requests under way at once.
 const DEPTH: usize = 4;
+/// How many samples of a volume are read, and their length in sectors: 64 MiB in all.
+const SAMPLES: u64 = 256;
+const SAMPLE: u64 = 512;
 /// How many ranges are named, and how many requests that failed are read again in parts.
 const NAMED: usize = 64;
 
@@ -75,6 +78,31 @@ impl<'a> Sweep<'a> {
         quiet: Quiet,
         progress: Progress<'a>,
     ) -> Result<(DataRead, Quiet), IoError> {
+        let exported = driver.layer().limits().exported;
+        Self::through(driver, (arena, quiet), [(0, exported)].into(), progress)
+    }
+
+    /// The same of some of it, from everywhere.
+    ///
+    /// # Errors
+    /// As [`Sweep::run`].
+    pub fn sample(
+        driver: &mut Driver<AnyLayer>,
+        arena: Arc<Arena>,
+        quiet: Quiet,
+    ) -> Result<(DataRead, Quiet), IoError> {
+        let limits = driver.layer().limits();
+        let ranges = samples(limits.exported, limits.align.into());
+        Sweep::through(driver, (arena, quiet), ranges, &mut |_, _| {})
+    }
+
+    /// Reads what is mapped in `ranges` of sectors.
+    fn through(
+        driver: &mut Driver<AnyLayer>,
+        (arena, quiet): (Arc<Arena>, Quiet),
+        ranges: VecDeque<(u64, u64)>,
+        progress: Progress<'a>,
+    ) -> Result<(DataRead, Quiet), IoError> {
         let limits = driver.layer().limits();
         let most = |sectors: u32| {
             sectors.min(limits.max_transfer).min(arena.longest() / SECTOR as u32).max(limits.align)
@@ -87,8 +115,8 @@ impl<'a> Sweep<'a> {
             progress,
             at: 0,
             known: 0,
-            end: limits.exported,
-            queue: VecDeque::new(),
+            end: 0,
+            queue: ranges,
             longest: longest - longest % limits.align,
             far: 0,
             waiting: [None; DEPTH],
@@ -126,6 +154,13 @@ impl<'a> Sweep<'a> {
         }
         true
     }
+}
+
+/// Ranges of a volume of so many sectors, from its beginning to its end: all of a small one.
+fn samples(exported: u64, align: u64) -> VecDeque<(u64, u64)> {
+    let step = (exported / SAMPLES).next_multiple_of(align).max(SAMPLE);
+    let range = |at: u64| (at, (at + SAMPLE).next_multiple_of(align).min(exported));
+    (0..exported).step_by(step as usize).map(range).collect()
 }
 
 /// The ranges, those side by side as one.
@@ -216,6 +251,16 @@ impl Host for Sweep<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn samples_are_from_everywhere_and_all_of_a_small_volume() {
+        let small = samples(1000, 8);
+        assert_eq!(small, [(0, 512), (512, 1000)]);
+        let large = samples(1 << 33, 8);
+        assert_eq!(large.len() as u64, SAMPLES);
+        assert_eq!((large[0], large[1]), ((0, 512), (1 << 25, (1 << 25) + 512)));
+        assert!(samples(0, 8).is_empty());
+    }
 
     #[test]
     fn ranges_side_by_side_are_one_and_no_more_are_named_than_that() {

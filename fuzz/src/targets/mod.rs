@@ -1,5 +1,6 @@
 //! The parsers, and what each must do with any input.
 
+mod backup;
 mod drive;
 mod hard;
 mod image;
@@ -55,6 +56,7 @@ pub const ALL: &[Target] = &[
         check: superblock::check_stack,
         buffers: SMALL,
     },
+    Target { name: "backup", made: backup::files, check: backup::check, buffers: SMALL },
     Target { name: "hard-root", made: hard::roots, check: hard::check_root, buffers: SMALL },
     Target {
         name: "hard-gens",

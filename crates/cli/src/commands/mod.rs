@@ -10,6 +10,7 @@ pub mod delete;
 pub mod device;
 pub mod drive;
 pub mod drives;
+pub mod dump;
 pub mod events;
 pub mod import;
 pub mod layers;

@@ -15,7 +15,7 @@ use crate::policy::{GcPolicy, Separation};
 use crate::registration::{Devices, Promises, Registered, Registration};
 
 use crate::log::Log;
-use crate::log::recovery::last_on::last_on;
+use crate::log::recovery::last_on::{last_on, roots_at};
 use crate::log::share::USUAL;
 
 impl Registered for Log {}
@@ -201,6 +201,7 @@ pub const REGISTRATION: Registration = Registration {
         does_without: |config| config.log.parity.into(),
         tells_corrupt: true,
         last_on: Some(last_on),
+        roots_at: Some(roots_at),
         ..Promises::USUAL
     },
     plan: Log::plan,

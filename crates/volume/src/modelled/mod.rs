@@ -54,7 +54,7 @@ pub(crate) fn open(name: &str) -> Result<Device, Error> {
 /// As [`Device::open_as`], also for drives.
 pub(crate) fn open_as(name: &str, access: Access) -> Result<Device, Error> {
     let Some((drive, path)) = parts(name) else { return Ok(Device::open_as(name, access)?) };
-    if access == Access::ReadOnly {
+    if access != Access::Full {
         let why = "stands for a drive, whose model writes down that it was opened: it can't be \
                    opened with --read-only";
         return Err(device(name, why));

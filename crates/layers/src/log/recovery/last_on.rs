@@ -1,4 +1,5 @@
-//! What a device has for sure that was done without and is back: its newest root says so.
+//! Roots, read by who does not serve the volume: where they lie, and what a device has for sure that
+//! was done without and is back, as its newest root says.
 
 use hostftl_core::{DeviceInfo, MetaBuf};
 use hostftl_format::log::{self, Root};
@@ -6,11 +7,26 @@ use hostftl_format::log::{self, Root};
 use crate::config::LayerConfig;
 use crate::log::layout::Layout;
 use crate::plan::PlanError;
+use crate::registration::RootPlaces;
 
 /// The number of the last row that a device has with all before, by the newest root on it: none
 /// when the device was lost then already.
 pub fn has_up_to(root: &Root, device: u8) -> u64 {
     if root.lost >> device & 1 == 0 { root.durable } else { 0 }
+}
+
+/// See [`RootPlaces`].
+///
+/// # Errors
+/// When the layer can't work on such devices, or roots have no fixed places on them.
+pub fn roots_at(config: &LayerConfig, infos: &[DeviceInfo]) -> Result<RootPlaces, PlanError> {
+    let layout = Layout::new(config, infos)?;
+    if layout.zoned {
+        return Err(PlanError("the roots of zoned devices have no fixed places"));
+    }
+    let at = [(0, 0), (1, 0), (0, 1), (1, 1)].map(|(slot, copy)| layout.root_at(slot, copy));
+    let (devices, pages, counts) = (layout.devices, layout.root_pages(), layout.tree.counts);
+    Ok(RootPlaces { devices, at, pages, counts })
 }
 
 /// See [`crate::registration::LastOn`].
