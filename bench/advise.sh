@@ -34,10 +34,14 @@ for _ in $(seq "$cases"); do
     pick "" "" ,compress=2 ,compress=2.9; load+=",count=60000$picked"
     pick hatl-1g qlc-64k tlc sata-mlc; drive="$picked:capacity=512m"
     pick 40 60 80; fill=$picked
-    "$hostftl" --json advise "$load" --drive "$drive" --fill "$fill%" --export 70% --seeds 1 \
-        >"$work/advice.json" 2>/dev/null
-    "$hostftl" --json compare "$load" --drive "$drive" --warm "self=$fill%" --export 70% \
-        --layers "$all" --csv "$work/rows.csv" >/dev/null 2>&1
+    if ! "$hostftl" --json advise "$load" --drive "$drive" --fill "$fill%" --export 70% --seeds 1 \
+        >"$work/advice.json" 2>"$work/said" ||
+        ! "$hostftl" --json compare "$load" --drive "$drive" --warm "self=$fill%" --export 70% \
+            --layers "$all" --csv "$work/rows.csv" >/dev/null 2>"$work/said"; then
+        echo "  MISSED: $(grep -v -e '^$' -e 'rows are made' "$work/said" | head -1)  $load on $drive, $fill %"
+        missed=$((missed + 1))
+        continue
+    fi
     verdict=$(grep -m1 -o '"verdict": "[^"]*"' "$work/advice.json" | cut -d'"' -f4)
     own=$(grep -m1 -A2 "\"layer\": \"$verdict\"" "$work/advice.json" | grep -o '"waf": [0-9.]*' |
         cut -d' ' -f2)

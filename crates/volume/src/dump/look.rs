@@ -156,7 +156,7 @@ impl Look {
                 (None, Ok(_)) if &buf.pages()[0].0[4..8] == ROOT => ("damaged", None),
                 (None, Ok(_)) => ("none", None),
             };
-            let says = root.as_ref().map(|root| RootText::of(root, places.counts));
+            let says = root.as_ref().map(|root| RootText::of(root, places));
             self.dump.roots.push(Found::new(at, state, why, says));
             let whole = root.map_or(0, |root| root_pages(root.directories + places.counts));
             let sectors = (at..).step_by(SECTORS_PER_BLOCK as usize);

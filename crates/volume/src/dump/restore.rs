@@ -144,25 +144,26 @@ pub fn restore(spec: &RestoreSpec) -> Result<Restored, Error> {
     Ok(restored)
 }
 
-/// Writes the superblocks, and sees to it that an end of which nothing is known is none that was
-/// clean.
+/// Writes the superblocks; before, it sees to it that an end of which nothing is known is none that
+/// was clean.
 fn write<'a>(
     devices: &[Device],
     shall: impl Iterator<Item = &'a Superblock>,
     volume: Uuid,
 ) -> Result<(), Error> {
+    session::forget_end(volume, devices)?;
     for superblock in shall {
         let one = &devices[usize::from(superblock.index)];
         write_ends(one, superblock.device_sectors, |at| superblock.emit(at))?;
     }
-    Ok(session::forget_end(volume, devices)?)
+    Ok(())
 }
 
 /// The file that stands for the volume, and what it has if it is the volume's.
 fn file(spec: &RestoreSpec, volume: Uuid) -> Result<(PathBuf, Option<Config>), Error> {
     let [only] = &spec.targets[..] else { return Ok((spec.backup.clone(), None)) };
     let path = Path::new(only);
-    match Meant::of(only)? {
+    match Meant::of(path)? {
         Meant::Volume => {}
         Meant::Device => return Ok((spec.backup.clone(), None)),
         Meant::Backup => {
@@ -187,7 +188,6 @@ impl Plan {
             let one = match modelled::open_as(name, Access::Full) {
                 Ok(one) => one,
                 Err(error) => {
-                    let error = Error::from(error);
                     if !is_absence(&error) {
                         return Err(error);
                     }

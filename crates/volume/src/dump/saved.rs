@@ -10,7 +10,7 @@ use hostftl_format::backup::{Backup, BackupFault, Saved};
 use hostftl_format::superblock::Superblock;
 use serde::Serialize;
 
-use super::source::{Source, Sources};
+use super::source::{Meant, Source, Sources};
 use super::{look, source};
 use crate::error::{Error, file};
 use crate::private::new_private;
@@ -48,7 +48,10 @@ pub fn back_up(targets: &[String], path: &Path) -> Result<BackedUp, Error> {
         let name = look.dump.name.clone();
         let Some(own) = look.newest().copied() else {
             let why = look.dump.trouble.clone();
-            left_out.push(format!("{name}: {}", why.unwrap_or("no sound superblock".into())));
+            left_out.push(format!(
+                "{name}: {}",
+                why.unwrap_or("no superblock that can be used".into())
+            ));
             continue;
         };
         if *volume.get_or_insert(own.volume) != own.volume {
@@ -85,8 +88,13 @@ pub fn back_up(targets: &[String], path: &Path) -> Result<BackedUp, Error> {
 /// # Errors
 /// When it is none, or damaged.
 fn load(path: &Path) -> Result<Backup, Error> {
-    let bytes = fs::read(path).map_err(file(path, "read the backup"))?;
     let wrong = |fault: BackupFault| Error::Backup { path: path.into(), why: fault.to_string() };
+    // A device by mistake is not read to its end.
+    if !matches!(Meant::of(path)?, Meant::Backup) {
+        path.metadata().map_err(file(path, "read the backup"))?;
+        return Err(wrong(BackupFault::Foreign));
+    }
+    let bytes = fs::read(path).map_err(file(path, "read the backup"))?;
     Backup::parse(&bytes).map_err(wrong)
 }
 

@@ -73,8 +73,7 @@ pub(super) enum Meant {
 
 impl Meant {
     /// A file says by how it begins, or how long it is, what it is.
-    pub fn of(name: &str) -> Result<Self, Error> {
-        let path = Path::new(name);
+    pub fn of(path: &Path) -> Result<Self, Error> {
         let Ok(found) = path.metadata() else { return Ok(Meant::Device) };
         if !found.is_file() {
             return Ok(Meant::Device);
@@ -90,6 +89,12 @@ impl Meant {
     }
 }
 
+/// What an error says, without the name at its beginning.
+fn without(name: &str, text: &str) -> String {
+    let rest = text.strip_prefix(name).unwrap_or(text);
+    rest.trim_start_matches([':', ' ']).into()
+}
+
 /// Opens everything that is named, for a look.
 pub(super) fn open(targets: &[String]) -> Result<Sources, Error> {
     let look = |name: &String| match name.as_str() {
@@ -97,11 +102,11 @@ pub(super) fn open(targets: &[String]) -> Result<Sources, Error> {
         _ if Device::is_memory(name) => Err((name.clone(), "it is memory: nothing stays".into())),
         _ => match modelled::open_as(name, Access::Look) {
             Ok(device) => Ok(Source::Device(Box::new(device))),
-            Err(error) => Err((name.clone(), error.to_string())),
+            Err(error) => Err((name.clone(), without(name, &error.to_string()))),
         },
     };
     if let [only] = targets {
-        match Meant::of(only)? {
+        match Meant::of(Path::new(only))? {
             Meant::Volume => {
                 let path = PathBuf::from(only);
                 let config = Config::load(&path)?;

@@ -5,6 +5,7 @@ use hostftl_format::claim::Claim;
 use hostftl_format::log::{Root, root_pages};
 use hostftl_format::session::Mark;
 use hostftl_format::superblock::Superblock;
+use hostftl_layers::RootPlaces;
 use serde::Serialize;
 use uuid::Uuid;
 
@@ -221,7 +222,10 @@ pub struct StreamText {
 }
 
 impl RootText {
-    pub(super) fn of(it: &Root, counts: u32) -> Self {
+    /// Of a root that points at so many pages of counts, on so many devices; a journal's is another
+    /// thing.
+    pub(super) fn of(it: &Root, places: &RootPlaces) -> Self {
+        let (counts, all) = (places.counts, ((1_u32 << places.devices) - 1) as u16);
         let streams = it.streams.iter().enumerate().filter_map(|(stream, begin)| {
             let begin = begin.as_ref()?;
             let (segment, slot, sector) = (begin.segment, begin.slot, begin.sector);
@@ -240,8 +244,8 @@ impl RootText {
             pages: root_pages(it.directories.saturating_add(counts)),
             directory_pages: it.directories,
             count_pages: counts,
-            lost: set(it.lost),
-            out: set(it.out),
+            lost: set(it.lost & all),
+            out: set(it.out & all),
             known: set(it.known),
             sets: it.sets.iter().filter(|it| **it != 0).map(|it| set(*it)).collect(),
             streams: streams.collect(),

@@ -56,7 +56,7 @@ pub(crate) fn open_as(name: &str, access: Access) -> Result<Device, Error> {
     let Some((drive, path)) = parts(name) else { return Ok(Device::open_as(name, access)?) };
     if access != Access::Full {
         let why = "stands for a drive, whose model writes down that it was opened: it can't be \
-                   opened with --read-only";
+                   only read";
         return Err(device(name, why));
     }
     let spec = spec(name, drive)?;

@@ -1,4 +1,5 @@
-//! `hostftl dump`: what stands on devices beside the data, a backup of it, and superblocks from one.
+//! `hostftl dump`: what stands on devices beside the data, a backup of that, and superblocks again
+//! from such a backup.
 
 mod text;
 
