@@ -1,5 +1,5 @@
-//! Roots, read by who does not serve the volume: where they lie, and what a device has for sure that
-//! was done without and is back, as its newest root says.
+//! Roots, read by who does not serve the volume: where they lie, and what a device has for sure
+//! that was done without and is back, as its newest root says.
 
 use hostftl_core::{DeviceInfo, MetaBuf};
 use hostftl_format::log::{self, Root};
