@@ -116,9 +116,8 @@ impl World {
             pages.for_each(|(page, bytes)| page.0.copy_from_slice(bytes));
             bytes.is_some()
         };
-        let last_on =
-            self.config.kind.registration().promises.last_on.expect("members of it change");
-        let has = last_on(&self.config, &self.infos, device, &mut read);
+        let roots = self.config.kind.registration().promises.roots.expect("members of it change");
+        let has = (roots.last_on)(&self.config, &self.infos, device, &mut read);
         Verb::Returned { device, has: has.expect("it was planned on these devices") }
     }
 

@@ -26,6 +26,7 @@ pub mod policy;
 mod raid5;
 mod registration;
 mod registry;
+mod roots;
 mod scrambler;
 mod shatl;
 pub mod targets;
@@ -45,6 +46,7 @@ pub use planted::Bug;
 #[cfg(feature = "planted")]
 pub use planted::set as plant;
 pub use raid5::Raid5;
-pub use registration::{Devices, Promises, Registered, Registration, RootPlaces};
+pub use registration::{Devices, Promises, Registered, Registration};
+pub use roots::{RootPlaces, Roots};
 pub use shatl::params::Reclaim;
 pub use tier::params::{Params as TierParams, Policy as TierPolicy};

@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt::{self, Debug};
 
-use hostftl_core::{DeviceInfo, Layer, MetaBuf, Payload};
+use hostftl_core::{DeviceInfo, Layer, Payload};
 
 use crate::about::About;
 use crate::chaos::Chaos;
@@ -13,6 +13,7 @@ use crate::config::{LayerConfig, Mode};
 use crate::kind::LayerKind;
 use crate::parameter::Parameter;
 use crate::plan::{Plan, PlanError};
+use crate::roots::Roots;
 
 /// A layer that works, and what only some layers can tell.
 pub trait Registered: Layer + Debug + Send {
@@ -57,32 +58,6 @@ impl fmt::Display for Devices {
     }
 }
 
-/// Finds the last of what a layer wrote that a device has for sure, for [`hostftl_core::Verb`]:
-/// the function that it is given reads pages of the device from a sector on, and says whether they
-/// could be read.
-pub type LastOn = fn(
-    &LayerConfig,
-    &[DeviceInfo],
-    u8,
-    &mut dyn FnMut(u64, &mut MetaBuf) -> bool,
-) -> Result<u64, PlanError>;
-
-/// Where the roots of a layer lie on each of its devices, for who looks at them from outside.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RootPlaces {
-    /// The devices that have them: those of lower index.
-    pub devices: u8,
-    /// The first sector of each copy: both slots, and then the second copies of both.
-    pub at: [u64; 4],
-    /// Pages of a copy at the most.
-    pub pages: u32,
-    /// Pages of counts that a root points at.
-    pub counts: u32,
-}
-
-/// Finds out where roots lie.
-pub type RootsAt = fn(&LayerConfig, &[DeviceInfo]) -> Result<RootPlaces, PlanError>;
-
 /// What a layer promises beside its column of the matrix in docs/SEMANTICS.md.
 #[derive(Debug)]
 pub struct Promises {
@@ -93,27 +68,19 @@ pub struct Promises {
     pub knows_lost: bool,
     /// Whether somebody hears why before a read of the host fails.
     pub tells_corrupt: bool,
-    /// What a device has that was done without and is back; none where devices neither come to a
-    /// volume nor leave it.
-    pub last_on: Option<LastOn>,
-    /// Where its roots lie; none of a layer whose roots nobody else reads.
-    pub roots_at: Option<RootsAt>,
+    /// How its roots are read by others; none where devices neither come to a volume nor leave it.
+    pub roots: Option<Roots>,
 }
 
 impl Promises {
     /// Whether devices may come to a volume and leave it.
     pub fn changes(&self) -> bool {
-        self.last_on.is_some()
+        self.roots.is_some()
     }
 
     /// What a layer over one device promises.
-    pub const USUAL: Promises = Promises {
-        does_without: |_| 0,
-        knows_lost: false,
-        tells_corrupt: false,
-        last_on: None,
-        roots_at: None,
-    };
+    pub const USUAL: Promises =
+        Promises { does_without: |_| 0, knows_lost: false, tells_corrupt: false, roots: None };
 }
 
 /// The function that makes a layer; see [`crate::AnyLayer::new`].

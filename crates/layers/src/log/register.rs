@@ -13,6 +13,7 @@ use crate::kind::LayerKind;
 use crate::parameter::{self, Parameter, SPARE, SUPERPAGE, size_text, truth, truth_text};
 use crate::policy::{GcPolicy, Separation};
 use crate::registration::{Devices, Promises, Registered, Registration};
+use crate::roots::Roots;
 
 use crate::log::Log;
 use crate::log::recovery::last_on::{last_on, roots_at};
@@ -200,8 +201,7 @@ pub const REGISTRATION: Registration = Registration {
     promises: Promises {
         does_without: |config| config.log.parity.into(),
         tells_corrupt: true,
-        last_on: Some(last_on),
-        roots_at: Some(roots_at),
+        roots: Some(Roots { at: roots_at, last_on }),
         ..Promises::USUAL
     },
     plan: Log::plan,

@@ -217,7 +217,7 @@ fn places(
     };
     let promises = &layer.kind.registration().promises;
     let none = || format!("layer {} has none that are shown", layer.kind);
-    let roots_at = promises.roots_at.ok_or_else(none)?;
+    let roots_at = promises.roots.ok_or_else(none)?.at;
     let infos: Vec<DeviceInfo> = infos.into_iter().map(|len| DeviceInfo::block(len, 1)).collect();
     roots_at(&layer, &infos).map(|places| (index, places)).map_err(|why| why.to_string())
 }

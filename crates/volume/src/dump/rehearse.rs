@@ -88,7 +88,7 @@ pub(super) fn rehearse(
 /// Which, in words.
 fn ask_roots(layer: &LayerConfig, found: &Assembly) -> Result<(), String> {
     let said = &found.superblock;
-    let Some(roots_at) = layer.kind.registration().promises.roots_at else { return Ok(()) };
+    let Some(roots) = layer.kind.registration().promises.roots else { return Ok(()) };
     let info = |member: &Option<Member>| match member {
         Some(member) => member.device.info(),
         None => DeviceInfo::block(said.smallest, 1),
@@ -96,13 +96,13 @@ fn ask_roots(layer: &LayerConfig, found: &Assembly) -> Result<(), String> {
     let infos: Vec<DeviceInfo> = found.members.iter().map(info).collect();
     let missing = found.missing();
     // Zoned devices are asked by recovery alone.
-    let Ok(places) = roots_at(&as_members(layer.clone(), missing, said), &infos) else {
+    let Ok(places) = (roots.at)(&as_members(layer.clone(), missing, said), &infos) else {
         return Ok(());
     };
     let there = found.members.iter().take(places.devices.into()).flatten();
-    let roots = there
+    let found = there
         .filter_map(|it| newest_root(&it.device, &places, (it.superblock.data_start, said.volume)));
-    let Some(Root { lost, known, .. }) = roots.max_by_key(|root| root.number) else {
+    let Some(Root { lost, known, .. }) = found.max_by_key(|root| root.number) else {
         return Ok(());
     };
     let since = "since the backup was made";

@@ -52,8 +52,8 @@ impl Seats {
     /// The last of what the layer wrote that the device has for sure.
     fn last_on(&self, look: &Look, device: &Device, own: &Superblock) -> Result<u64, String> {
         let layer = self.layer_now(look);
-        let last_on = layer.kind.registration().promises.last_on;
-        let last_on = last_on.ok_or("a device never comes back to such a layer")?;
+        let roots = layer.kind.registration().promises.roots;
+        let last_on = roots.ok_or("a device never comes back to such a layer")?.last_on;
         let mut read = |lba: u64, buf: &mut MetaBuf| {
             let from = own.data_start + lba;
             buf.pages_mut()

@@ -7,7 +7,7 @@ use hostftl_format::log::{self, Root};
 use crate::config::LayerConfig;
 use crate::log::layout::Layout;
 use crate::plan::PlanError;
-use crate::registration::RootPlaces;
+use crate::roots::RootPlaces;
 
 /// The number of the last row that a device has with all before, by the newest root on it: none
 /// when the device was lost then already.
@@ -29,7 +29,7 @@ pub fn roots_at(config: &LayerConfig, infos: &[DeviceInfo]) -> Result<RootPlaces
     Ok(RootPlaces { devices, at, pages, counts })
 }
 
-/// See [`crate::registration::LastOn`].
+/// See [`crate::roots::LastOn`].
 ///
 /// # Errors
 /// When the layer can't work on such devices.
