@@ -165,6 +165,8 @@ impl<L: Layer> Driver<L> {
         while !self.over || self.waiting() > 0 {
             self.turn(host, "serving")?;
         }
+        // The next host may have requests.
+        self.over = false;
         Ok(())
     }
 

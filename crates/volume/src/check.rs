@@ -12,6 +12,7 @@ use crate::error::Error;
 use crate::gather::{CHECK, OpenOptions};
 use crate::open::{Volume, assemble_machine, open_with};
 use crate::quiet::Quiet;
+use crate::session::{self, Last};
 use crate::sweep::{DataRead, Progress, Sweep};
 
 /// What is to be looked at.
@@ -80,8 +81,10 @@ pub fn check_with(path: &Path, options: CheckOptions) -> Result<Checked, Error> 
     let in_memory = volume.config.is_memory();
     let (absent, flaws): (Vec<_>, Vec<_>) =
         std::mem::take(&mut volume.notes).into_iter().partition(|note| is_absence(note));
+    let left = session::left_by(&volume.config, &Last::of(&volume.config, &volume.devices, 0))?;
     let found = inspect(volume, data.map_or(Data::None, Data::All))?;
     let (mut problems, mut notes) = (found.problems, found.mended);
+    notes.extend(left.filter(|left| left.count() > 0).map(|left| left.waits()));
     match in_memory {
         true => notes.extend(flaws),
         false => problems.extend(flaws),

@@ -22,6 +22,7 @@ use crate::open::lock;
 use crate::scrubbing;
 use crate::sole::Sole;
 use crate::stack::MISSING;
+use crate::stash;
 
 /// Takes the volume whose file is `path` off its devices, and removes the file. Zones are free
 /// then; on other devices what clients wrote stays, and nothing says what it was. Without `force`
@@ -43,6 +44,7 @@ pub fn delete(path: &Path, force: bool) -> Result<Config, Error> {
     }
     devices.iter().try_for_each(free)?;
     scrubbing::forget(path);
+    stash::forget(config.uuid);
     fs::remove_file(path).map_err(file(path, "remove the volume file"))?;
     Ok(config)
 }

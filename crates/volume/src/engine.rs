@@ -337,7 +337,9 @@ impl Core {
         let (driver, jobs) = self.parts.as_mut().filter(|_| self.end.is_none())?;
         let advanced = driver.advance(jobs, TURNS);
         let most = jobs.keep(driver.layer());
+        let retries = jobs.retries();
         let end = match advanced {
+            Ok(Pace::Rests { .. } | Pace::Over) if retries => return Some(Pace::More),
             Ok(Pace::Over) if jobs.holds() => {
                 return Some(Pace::Rests { until: most, pulls: false });
             }

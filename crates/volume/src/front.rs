@@ -62,6 +62,8 @@ pub struct Export {
     pub align: u32,
     /// Whether zeroes take no longer than a trim.
     pub fast_zeroes: bool,
+    /// Whether what the last server answered may be gone.
+    pub forgot: bool,
     /// Whether it is only read: what would change it is refused, and a flush has nothing to do.
     pub read_only: bool,
 }
@@ -364,8 +366,13 @@ impl Job {
             }
     }
 
+    /// Whether it is a read or write of more than `longest` bytes.
+    pub(crate) fn is_too_long(&self, longest: u64) -> bool {
+        matches!(self.op, JobOp::Read(_) | JobOp::Write { .. }) && self.bytes > longest
+    }
+
     /// Answers the job without doing it.
-    fn refuse(self, result: Result<(), HostError>) {
+    pub(crate) fn refuse(self, result: Result<(), HostError>) {
         let data = match self.op {
             JobOp::Read(data) | JobOp::Write { data, .. } => Some(data),
             _ => None,
@@ -386,7 +393,7 @@ impl Inbox {
         let Some(job) = queue.jobs.front() else {
             return if queue.closed { Taken::Over } else { Taken::Nothing };
         };
-        if matches!(job.op, JobOp::Read(_) | JobOp::Write { .. }) && job.bytes > longest {
+        if job.is_too_long(longest) {
             return Taken::TooLong;
         }
         queue.jobs.pop_front().map_or(Taken::Nothing, Taken::Job)

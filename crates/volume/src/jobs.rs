@@ -5,6 +5,8 @@
 //! - Nobody answers a job twice, and a payload always goes back to the arena.
 //! - What promises that something is durable is held back until the members know who is lost.
 
+mod known;
+
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -13,7 +15,6 @@ use hostftl_core::{
     Cause, Credits, Event, HostError, HostOp, Layer, MAX_TOUCH, Payload, Reply, Request, SECTOR,
     Tally, Ticket,
 };
-use hostftl_format::roster::Standing;
 use hostftl_format::superblock::Superblock;
 use hostftl_io::{Host, IoError, Pull, Reserve};
 
@@ -22,7 +23,10 @@ use crate::front::{Answer, Answers, Buffer, Extent, Inbox, Job, JobOp, MAX_EXTEN
 use crate::keeper::{Coming, Keeper, Promise};
 use crate::latency::{Kind, Latencies};
 use crate::quiet::Quiet;
-use crate::roster::{Roster, standing};
+use crate::roster::Roster;
+use crate::stash::{Entrance, Part, Stash};
+
+use self::known::Known;
 
 /// See the module text.
 #[derive(Debug)]
@@ -41,17 +45,14 @@ pub struct Jobs {
     keeper: Option<Keeper>,
     /// Whether each write is answered only once it is durable.
     through: bool,
-    held: Vec<(Arc<dyn Answers>, Answer)>,
-    /// The devices that are known to be lost, those of them that are not needed any more, those
-    /// that came in the place of others, and those of them that hold what they should.
-    lost: u16,
-    out: Option<u16>,
-    fresh: u16,
-    joined: u16,
-    /// Those that were removed.
-    gone: u16,
-    /// Those that are left out because an operator wants that.
-    ordered: u16,
+    /// Keeps what is answered until it is durable; none where it may die with the process.
+    stash: Option<Stash>,
+    /// A job that waits for the stash, and all later ones behind it; whether it may be tried again
+    /// although the layer did nothing.
+    parked: Option<Job>,
+    retries: bool,
+    held: Vec<Held>,
+    devices: Known,
     /// Answers that were errors.
     errors: u64,
 }
@@ -67,6 +68,23 @@ struct Waiting {
     promises: bool,
     /// What it is about, in bytes.
     range: (u64, u64),
+    /// What it is for the stash.
+    part: Part,
+}
+
+/// An answer that is held back.
+#[derive(Debug)]
+struct Held {
+    reply: Arc<dyn Answers>,
+    answer: Answer,
+    part: Part,
+}
+
+/// Waits for no answer: whose the flushes are that the stash wants.
+struct Nobody;
+
+impl Answers for Nobody {
+    fn take(&self, _answer: Answer) {}
 }
 
 impl Jobs {
@@ -74,7 +92,8 @@ impl Jobs {
     pub fn new(inbox: Inbox, news: Arc<Mutex<Quiet>>, latencies: Arc<Mutex<Latencies>>) -> Self {
         let (waiting, free, told) = (Vec::new(), Vec::new(), Vec::new());
         let (asked, keeper, held, through) = (None, None, Vec::new(), false);
-        let (lost, out, fresh, joined, gone, ordered, errors) = (0, Some(0), 0, 0, 0, 0, 0);
+        let (stash, parked, retries) = (None, None, false);
+        let (devices, errors) = (Known::default(), 0);
         Jobs {
             inbox,
             waiting,
@@ -85,13 +104,11 @@ impl Jobs {
             latencies,
             keeper,
             through,
+            stash,
+            parked,
+            retries,
             held,
-            lost,
-            out,
-            fresh,
-            joined,
-            gone,
-            ordered,
+            devices,
             errors,
         }
     }
@@ -99,6 +116,21 @@ impl Jobs {
     /// Whether each write, trim and zeroing is answered only once it is durable.
     pub fn write_through(&mut self, through: bool) {
         self.through = through;
+    }
+
+    /// From now on `stash` keeps what is answered until it is durable.
+    pub fn set_stash(&mut self, stash: Option<Stash>) {
+        self.stash = stash;
+    }
+
+    /// The stash, when the volume is over.
+    pub fn take_stash(&mut self) -> Option<Stash> {
+        self.stash.take()
+    }
+
+    /// Whether a job that was parked may be tried again, although the layer did nothing.
+    pub fn retries(&mut self) -> bool {
+        std::mem::take(&mut self.retries) && self.parked.is_some()
     }
 
     /// From now on `keeper` decides when a promise may be made.
@@ -109,52 +141,7 @@ impl Jobs {
     /// How the devices stand before anything is served; those of `fresh` came in the place of
     /// others.
     pub fn set_standing(&mut self, layer: &impl Layer, fresh: u16) {
-        let Standing { lost, out, joined, gone, .. } = standing(layer, fresh);
-        (self.lost, self.out, self.fresh, self.joined) = (lost, out, fresh, joined);
-        self.gone = gone;
-    }
-
-    /// Tells of devices that the layer does without from now on, or does not need any more, and of
-    /// those that hold what they should.
-    fn hear_of_devices(&mut self, standing: Standing) {
-        let Standing { lost, out, joined, gone, .. } = standing;
-        let left = gone & !std::mem::replace(&mut self.gone, gone);
-        let new = lost & !std::mem::replace(&mut self.lost, lost);
-        let healed = out.unwrap_or(0) & !self.out.unwrap_or(0);
-        let came = joined & !self.joined;
-        (self.out, self.joined) = (out, joined);
-        let news = self.news.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        for device in (0..16).filter(|device| new >> device & 1 == 1) {
-            let name = news.name(device);
-            let (level, kind, what) = match self.ordered >> device & 1 {
-                0 => (Level::Error, "device-lost", "was lost"),
-                _ => (Level::Warning, "degraded", "was left out by command"),
-            };
-            let text =
-                format!("DEGRADED: device {device} ({name}) {what}; the volume goes on without it");
-            news.events.tell(level, kind, text);
-        }
-        for device in (0..16).filter(|device| healed >> device & 1 == 1) {
-            let name = news.name(device);
-            let text = format!(
-                "all that lay on device {device} ({name}) was made again on the others, with \
-                 parity: the volume can lose another device"
-            );
-            news.events.tell(Level::Info, "protected", text);
-        }
-        for device in (0..16).filter(|device| came >> device & 1 == 1) {
-            let name = news.name(device);
-            let text = format!("device {device} ({name}) belongs to the volume and is written");
-            news.events.tell(Level::Info, "device-joined", text);
-        }
-        for device in (0..16).filter(|device| left >> device & 1 == 1) {
-            let name = news.name(device);
-            let text = format!(
-                "device {device} ({name}) was removed: nothing lies on it any more, and it can be \
-                 taken away"
-            );
-            news.events.tell(Level::Info, "device-removed", text);
-        }
+        self.devices = Known::of(layer, fresh);
     }
 
     /// Tells of an error that a host gets: of the first, and then whenever there are twice as many.
@@ -184,10 +171,10 @@ impl Jobs {
     /// holds back no longer. For how long to wait at most before the next call, while anything is
     /// held.
     pub fn keep(&mut self, layer: &impl Layer) -> Option<Duration> {
-        let standing = standing(layer, self.fresh);
-        let known = (self.lost, self.out, self.joined, self.gone);
-        if (standing.lost, standing.out, standing.joined, standing.gone) != known {
-            self.hear_of_devices(standing);
+        let (standing, is_new) = self.devices.look(layer);
+        if is_new {
+            let news = self.news.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            self.devices.hear(standing, &news);
         }
         let keeper = self.keeper.as_mut()?;
         keeper.look(standing);
@@ -198,12 +185,14 @@ impl Jobs {
         if let Promise::Waits(most) = promise {
             return Some(most);
         }
-        for (reply, mut answer) in std::mem::take(&mut self.held) {
+        for Held { reply, mut answer, part } in std::mem::take(&mut self.held) {
             if promise == Promise::Broken {
                 answer.result = Err(HostError::Io);
             }
+            self.settle(part, answer.result.is_ok());
             self.tell(reply, answer);
         }
+        self.retries = true;
         None
     }
 
@@ -227,14 +216,13 @@ impl Jobs {
         self.keeper.iter_mut().for_each(|keeper| keeper.end_seat(index));
         self.order(index, false);
         if came {
-            (self.fresh, self.joined) = (self.fresh | 1 << index, self.joined & !(1 << index));
+            self.devices.came(index);
         }
     }
 
     /// An operator wants device `index` left out, or did before it came to that.
     pub fn order(&mut self, index: u8, is_wanted: bool) {
-        let bit = 1 << index;
-        self.ordered = if is_wanted { self.ordered | bit } else { self.ordered & !bit };
+        self.devices.order(index, is_wanted);
     }
 
     /// Whether an answer is held back.
@@ -248,7 +236,7 @@ impl Jobs {
     /// # Errors
     /// When they can't be told.
     pub fn finish(&mut self, layer: &impl Layer) -> Result<Option<Roster>, IoError> {
-        let standing = standing(layer, self.fresh);
+        let (standing, _) = self.devices.look(layer);
         self.keeper.take().map_or(Ok(None), |keeper| keeper.finish(standing))
     }
 
@@ -264,7 +252,41 @@ impl Jobs {
         }
     }
 
-    fn request(&mut self, job: Job) -> Request {
+    /// The stash hears of the last word about a request.
+    fn settle(&mut self, part: Part, is_ok: bool) {
+        if let (Part::Covers(place, wanted), Some(stash)) = (part, &mut self.stash) {
+            stash.flushed(place, wanted, is_ok);
+        }
+    }
+
+    /// The job for the layer, if the stash lets it in; none when it was refused.
+    fn admit(&mut self, job: Job) -> Option<Pull> {
+        let entrance = self.stash.as_mut().map_or(Entrance::Free, |stash| stash.enter(&job));
+        let covers = self.stash.as_ref().map_or(0, Stash::covers);
+        let part = match entrance {
+            Entrance::Free if matches!(job.op, JobOp::Flush) => Part::Covers(covers, false),
+            Entrance::Free => Part::None,
+            Entrance::Kept(place) => Part::Kept(place),
+            Entrance::Waits => {
+                self.parked = Some(job);
+                return Some(Pull::TooLong);
+            }
+            Entrance::Flush => {
+                self.parked = Some(job);
+                let (op, reply) = (JobOp::Flush, Arc::new(Nobody));
+                let flush = Job { op, offset: 0, bytes: 0, cookie: 0, reply };
+                return Some(Pull::Request(self.request(flush, Part::Covers(covers, true))));
+            }
+            Entrance::Refused => {
+                self.hear_of_error(Kind::of(&job.op), (job.offset, job.bytes), HostError::Io);
+                job.refuse(Err(HostError::Io));
+                return None;
+            }
+        };
+        Some(Pull::Request(self.request(job, part)))
+    }
+
+    fn request(&mut self, job: Job, part: Part) -> Request {
         let Job { mut op, offset, bytes, cookie, reply } = job;
         if self.through {
             op.make_durable();
@@ -280,7 +302,7 @@ impl Jobs {
             _ => false,
         };
         let range = (offset, bytes);
-        let waiting = Waiting { cookie, reply, kind, since, promises, range };
+        let waiting = Waiting { cookie, reply, kind, since, promises, range, part };
         self.waiting[place as usize] = Some(waiting);
         let sectors = bytes / SECTOR as u64;
         let (op, written) = match op {
@@ -301,7 +323,8 @@ impl Jobs {
 impl Drop for Jobs {
     /// Only a driver that failed leaves jobs without an answer; their clients must not wait on.
     fn drop(&mut self) {
-        let held = self.held.drain(..).map(|(reply, answer)| (answer.cookie, reply));
+        self.parked.take().into_iter().for_each(|job| job.refuse(Err(HostError::Io)));
+        let held = self.held.drain(..).map(|held| (held.answer.cookie, held.reply));
         let waiting = self.waiting.drain(..).flatten().map(|it| (it.cookie, it.reply));
         for (cookie, reply) in held.chain(waiting) {
             reply.take(Answer::new(cookie, Err(HostError::Io), None));
@@ -312,15 +335,29 @@ impl Drop for Jobs {
 
 impl Host for Jobs {
     fn pull(&mut self, credits: Credits) -> Pull {
-        match self.inbox.take(u64::from(credits.sectors) * SECTOR as u64) {
-            Taken::Job(job) if matches!(job.op, JobOp::Status) => {
-                self.asked = Some(job);
-                Pull::Look
-            }
-            Taken::Job(job) => Pull::Request(self.request(job)),
-            Taken::TooLong => Pull::TooLong,
-            Taken::Nothing => Pull::Nothing,
-            Taken::Over => Pull::Over,
+        let longest = u64::from(credits.sectors) * SECTOR as u64;
+        loop {
+            let taken = match self.parked.take() {
+                Some(job) if job.is_too_long(longest) => {
+                    self.parked = Some(job);
+                    Taken::TooLong
+                }
+                Some(job) => Taken::Job(job),
+                None => self.inbox.take(longest),
+            };
+            return match taken {
+                Taken::Job(job) if matches!(job.op, JobOp::Status) => {
+                    self.asked = Some(job);
+                    Pull::Look
+                }
+                Taken::Job(job) => match self.admit(job) {
+                    Some(pull) => pull,
+                    None => continue,
+                },
+                Taken::TooLong => Pull::TooLong,
+                Taken::Nothing => Pull::Nothing,
+                Taken::Over => Pull::Over,
+            };
         }
     }
 
@@ -338,7 +375,7 @@ impl Host for Jobs {
         let Reply { ticket, data, result } = reply;
         let place = ticket.close() as usize;
         let waiting = self.waiting[place].take().expect("one answer for each job");
-        let Waiting { cookie, reply, kind, since, promises, range } = waiting;
+        let Waiting { cookie, reply, kind, since, promises, range, part } = waiting;
         let mut latencies = self.latencies.lock().unwrap_or_else(|poison| poison.into_inner());
         latencies.note(kind, since.elapsed());
         drop(latencies);
@@ -347,14 +384,18 @@ impl Host for Jobs {
         if let Err(error) = result {
             self.hear_of_error(kind, range, error);
         }
+        if let (Part::Kept(place), Some(stash)) = (part, &mut self.stash) {
+            stash.answered(place, result.is_ok());
+        }
         let mut answer = Answer::new(cookie, result, data);
         if promises && result.is_ok() {
             match self.keeper.as_ref().map_or(Promise::Kept, Keeper::promise) {
                 Promise::Kept => {}
-                Promise::Waits(_) => return self.held.push((reply, answer)),
+                Promise::Waits(_) => return self.held.push(Held { reply, answer, part }),
                 Promise::Broken => answer.result = Err(HostError::Io),
             }
         }
+        self.settle(part, answer.result.is_ok());
         self.tell(reply, answer);
     }
 
@@ -406,6 +447,7 @@ mod tests {
             max_transfer,
             align: 4096,
             fast_zeroes: false,
+            forgot: false,
             read_only: false,
         }
     }

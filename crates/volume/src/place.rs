@@ -23,20 +23,33 @@ pub fn of(volume: Uuid, ending: &str) -> PathBuf {
 /// # Errors
 /// When it can't be made, or others may write in it.
 pub fn prepare() -> Result<(), Error> {
-    let folder = folder();
+    own(&folder())
+}
+
+/// Makes `folder`, if it is not there, and sees to it that it is ours alone.
+///
+/// # Errors
+/// As [`prepare`].
+pub fn own(folder: &Path) -> Result<(), Error> {
     DirBuilder::new()
         .mode(0o700)
         .recursive(true)
-        .create(&folder)
-        .map_err(file(&folder, "make the folder for locks and control sockets"))?;
-    let found = fs::symlink_metadata(&folder).map_err(file(&folder, "look at the folder"))?;
+        .create(folder)
+        .map_err(file(folder, "make the folder for locks and control sockets"))?;
+    let found = fs::symlink_metadata(folder).map_err(file(folder, "look at the folder"))?;
     let why = match found {
         _ if !found.is_dir() => "it is no folder; remove it",
         _ if found.uid() != user() => "it belongs to another user; remove it",
         _ if found.mode() & 0o022 != 0 => "others may write in it; set its mode to 0700",
         _ => return Ok(()),
     };
-    Err(file(&folder, "use the folder for locks and control sockets")(io::Error::other(why)))
+    Err(file(folder, "use the folder for locks and control sockets")(io::Error::other(why)))
+}
+
+/// The folders that may be in memory, the best first: that of the locks, and one of this user in
+/// the memory file system that nearly every Linux has at `/dev/shm`.
+pub fn in_memory() -> [PathBuf; 2] {
+    [folder(), format!("/dev/shm/hostftl-{}", user()).into()]
 }
 
 fn folder() -> PathBuf {

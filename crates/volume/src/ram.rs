@@ -22,6 +22,7 @@ pub fn ram_port(name: &str, bytes: u64) -> Port {
         max_transfer: 1 << 20,
         align: 4096,
         fast_zeroes: false,
+        forgot: false,
         read_only: false,
     };
     let arena = Arena::new(&HOST_CLASSES, Class { bytes: 4096, count: 0 }).expect("memory");

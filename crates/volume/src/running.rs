@@ -28,13 +28,27 @@ use crate::open::{Volume, assemble_machine};
 use crate::operate::Operator;
 use crate::quiet::{Quiet, explain_full};
 use crate::record::Recording;
+use crate::resume::{begin, stash_for, take_up};
 use crate::roster::{Roster, standing};
 use crate::scrubbing::Scrubbing;
 use crate::seats::Seats;
 use crate::session::{self, Service, Session};
 use crate::sole::Sole;
+use crate::stash::Stash;
 use crate::status::Status;
 use crate::watch::{Watch, Watched};
+
+/// When what changes a volume is answered, at the earliest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Acks {
+    /// When the layer has it: it may die with the process.
+    #[default]
+    Buffer,
+    /// When the layer has it, and it is in memory that outlives the process.
+    Memfd,
+    /// When it is durable.
+    Media,
+}
 
 /// How a volume is started.
 #[derive(Clone, Debug, Default)]
@@ -43,8 +57,8 @@ pub struct StartOptions {
     pub record: Option<PathBuf>,
     /// How clients are served; without it nobody is, and the session's mark stays as it is.
     pub service: Option<Service>,
-    /// Whether each write, trim and zeroing is answered only once it is durable.
-    pub through: bool,
+    /// When each write, trim and zeroing is answered.
+    pub acks: Acks,
     /// How the process is protected, for the status.
     pub protection: Vec<String>,
     /// How long after a scrub the next one is begun; without it none is.
@@ -156,16 +170,17 @@ impl Volume {
         let mut still =
             Status::of_running(&self.path, &self.config, &self.layer, &self.plan, &driver);
         options.beginning.recovers(driver.shown());
-        let recovery = recover(&mut driver, reads)?;
+        let mut recovery = recover(&mut driver, reads)?;
         let events = recovery.events.clone();
         faces.tell_of_reconnects(&self.config.devices, &events);
         let fresh = self.layer.members.fresh;
-        let lost = settle(&self.layer, (!reads).then_some(&mut self.roster), &driver)?;
+        let roster = (!reads).then_some(&mut self.roster);
+        let (of, means) = ((&self.config, &self.layer, roster), (&machine.arena, &mut recovery));
+        let (session, lost) = take_up(options, of, &mut driver, means)?;
         let news = Arc::new(Mutex::new(recovery));
         let longest = self.plan.limits.max_transfer.saturating_mul(SECTOR as u32);
         let longest = longest.min(machine.arena.longest());
         let name = export_name(&self.path, &self.config);
-        let session = Session::of(options, &self.config, driver.devices(), lost);
         notes.extend(session.as_ref().and_then(|session| session.note(&name)));
         still.unclean = session.as_ref().is_some_and(Session::is_unclean);
         let export = export_of(&self.config, name, driver.layer(), longest, reads);
@@ -178,11 +193,13 @@ impl Volume {
             jobs.set_keeper(Keeper::new(self.roster, &self.layer, &driver, fresh, waker, &news)?);
         }
         jobs.set_standing(driver.layer(), fresh);
-        jobs.write_through(options.through);
+        jobs.write_through(options.acks == Acks::Media);
+        jobs.set_stash(stash_for(options, &self.config, session.as_ref())?);
         still.set_service(options, &port.export());
         tell_notes(&events, &notes);
         still.notes.append(&mut notes);
         faces.still = still;
+        let told = events.clone();
         let (watched, faces) = (Watched::new(driver.shown(), events), Arc::new(Mutex::new(faces)));
         let live = Live { faces, news, latencies, watched: watched.clone() };
         // The marks stay as they are when nothing is written.
@@ -191,8 +208,8 @@ impl Volume {
         let seats = Seats::new(&self.path, port.clone(), &live, of, session.clone());
         let operator = Arc::new(Operator::new(seats));
         let control = Control::listen(self.config.uuid, live.clone(), operator.clone())?;
-        let serving = |session: &Session| session.serving(driver.devices(), lost);
-        session.iter().try_for_each(serving).map_err(explain_full)?;
+        let serving = |it: &Session| begin(it, &self.config, driver.devices(), lost, &told);
+        session.iter().try_for_each(serving)?;
         let engine = Engine::new(driver, jobs, port.clone(), machine.waker);
         port.set_engine(&engine);
         let (broken, _lock) = (engine.broken(), self.lock);
@@ -237,6 +254,7 @@ fn export_of(config: &Config, name: String, layer: &AnyLayer, longest: u32, read
         max_transfer: longest,
         align: limits.align * SECTOR as u32,
         fast_zeroes: layer.has_fast_zeroes(),
+        forgot: false,
         read_only: reads,
     }
 }
@@ -316,6 +334,7 @@ fn spawn(
         jobs.finish(driver.layer())?;
         if let Some(session) = session.filter(|_| !driver.layer().has_failed()) {
             session.stopped(driver.devices(), driver.layer().lost_devices())?;
+            jobs.take_stash().into_iter().for_each(Stash::remove);
         }
         driver.close()
     };

@@ -18,8 +18,10 @@ use hostftl_io::{Backing, Device, IoError};
 use uuid::Uuid;
 
 use crate::config::Config;
+use crate::error::Error;
 use crate::front::Export;
-use crate::running::StartOptions;
+use crate::running::{Acks, StartOptions};
+use crate::stash::Left;
 
 /// Who may be a client of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +43,7 @@ pub struct Service {
 
 /// What is known of the last run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Last {
+pub enum Last {
     /// The volume was never served.
     None,
     /// There was one, but no mark of it can be read.
@@ -62,6 +64,8 @@ struct Here {
 pub struct Session {
     volume: [u8; 16],
     mark: Mark,
+    /// The number of the run before, or 0.
+    last: u64,
     unclean: Option<&'static str>,
 }
 
@@ -72,21 +76,48 @@ const DURABLE: &str = "it answered writes only once they were durable, so nothin
 const REBOOTED: &str = "the machine was started again since, so none of its clients is left";
 /// Why it may have.
 const UNFLUSHED: &str = "what it answered and no flush covered may be gone";
+/// Why nothing is lost all the same.
+const KEPT: &str = "what it answered was kept in memory that outlives it, so nothing is lost";
+
+impl Last {
+    /// What the marks on the devices say that are there and not in the set `lost`.
+    pub fn of(config: &Config, devices: &[Device], lost: u16) -> Self {
+        last(config.uuid.into_bytes(), devices, lost)
+    }
+
+    /// The number of the run, or 0.
+    pub fn run(&self) -> u64 {
+        match self {
+            Last::Mark(mark) => mark.run,
+            _ => 0,
+        }
+    }
+}
 
 impl Session {
-    /// What to do now, from the marks on the devices that are there and not in the set `lost`; none
-    /// when nobody is to be served, or the volume is in memory.
-    pub fn of(
-        options: &StartOptions,
-        config: &Config,
-        devices: &[Device],
-        lost: u16,
-    ) -> Option<Self> {
-        let service = options.service.filter(|_| !config.is_memory())?;
+    /// What to do now after the `last` run, all of whose answers are `kept`, or not; none when
+    /// nobody is to be served.
+    pub fn of(options: &StartOptions, config: &Config, last: Last, kept: bool) -> Option<Self> {
+        let service = options.service?;
         let volume = config.uuid.into_bytes();
-        let last = last(volume, devices, lost);
-        let (mark, unclean) = decide(last, Here::now(), service, options.through);
-        Some(Session { volume, mark, unclean })
+        let through = options.acks == Acks::Media;
+        let (mark, unclean) = decide(last, Here::now(), service, through, kept);
+        Some(Session { volume, mark, last: last.run(), unclean })
+    }
+
+    /// The number of the run.
+    pub fn run(&self) -> u64 {
+        self.mark.run
+    }
+
+    /// The number of the run before, or 0.
+    pub fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// What the machine calls the time since it was started.
+    pub fn boot(&self) -> [u8; 16] {
+        self.mark.boot
     }
 
     /// Says on every device that the volume is served.
@@ -118,6 +149,7 @@ impl Session {
             also: self.also(&plain),
             held: self.refusal(&plain).map(|why| (plain.clone(), why)),
             name: self.name(&plain),
+            forgot: self.unclean == Some(UNFLUSHED),
             ..export
         }
     }
@@ -169,13 +201,19 @@ impl Session {
 }
 
 /// How the last run of a volume that is not served ended, if that was not clean.
-pub fn unclean_end(volume: Uuid, devices: &[Device]) -> Option<String> {
-    let word = match last(volume.into_bytes(), devices, 0) {
-        Last::Mark(Mark { serving: false, .. }) | Last::None => return None,
-        Last::Mark(Mark { through: true, .. }) => DURABLE,
-        _ => UNFLUSHED,
+///
+/// # Errors
+/// When what it left in memory can't be read.
+pub fn unclean_end(config: &Config, devices: &[Device]) -> Result<Option<String>, Error> {
+    let last = Last::of(config, devices, 0);
+    let left = left_by(config, &last)?;
+    let left = left.map(|left| if left.count() > 0 { left.waits() } else { KEPT.into() });
+    let word = match last {
+        Last::Mark(Mark { serving: false, .. }) | Last::None => return Ok(None),
+        Last::Mark(Mark { through: true, .. }) => DURABLE.into(),
+        _ => left.unwrap_or(UNFLUSHED.into()),
     };
-    Some(format!("{UNCLEAN}: {word}"))
+    Ok(Some(format!("{UNCLEAN}: {word}")))
 }
 
 /// Says, where no mark is left on the devices, that nobody knows how the last run ended: the next
@@ -201,13 +239,35 @@ pub fn forget_end(volume: Uuid, devices: &[Device]) -> Result<(), IoError> {
     write(&mark, volume.into_bytes(), devices, 0)
 }
 
-/// The mark of this run before clients come, and what to say of the last one.
-fn decide(last: Last, here: Here, service: Service, through: bool) -> (Mark, Option<&'static str>) {
+/// What the last run of a volume left in memory, if it died, on this machine since that was started.
+///
+/// # Errors
+/// When that can't be read.
+pub fn left_by(config: &Config, last: &Last) -> Result<Option<Left>, Error> {
+    let here = Here::now();
+    match last {
+        Last::Mark(mark) if mark.serving && (mark.machine, mark.boot) == (here.machine, here.boot) => {
+            Left::find(config.uuid, mark.run, here.boot)
+        }
+        _ => Ok(None),
+    }
+}
+
+/// The mark of this run before clients come, and what to say of the last one, whose answers were
+/// perhaps all `kept`.
+fn decide(
+    last: Last,
+    here: Here,
+    service: Service,
+    through: bool,
+    kept: bool,
+) -> (Mark, Option<&'static str>) {
     let (number, run, generation, plain) = match last {
         Last::Mark(mark) => (mark.number, mark.run, mark.generation, mark.plain),
         _ => (0, 0, 1, 1),
     };
     let unclean = match last {
+        Last::Mark(mark) if mark.serving && kept => Some(KEPT),
         Last::Mark(mark) if mark.serving => Some(loss(&mark, here)),
         Last::Damaged => Some(UNFLUSHED),
         _ => None,
@@ -307,14 +367,14 @@ mod tests {
     }
 
     fn session(mark: Mark) -> Session {
-        Session { volume: [7; 16], mark, unclean: None }
+        Session { volume: [7; 16], mark, last: 0, unclean: None }
     }
 
     #[test]
     fn clean_stops_change_no_name() {
         let mut last = Last::None;
         for run in 1..5 {
-            let (mark, unclean) = decide(last, HERE, LOCAL, false);
+            let (mark, unclean) = decide(last, HERE, LOCAL, false, false);
             assert_eq!((mark.run, mark.generation, mark.plain), (run, 1, 1));
             assert_eq!(unclean, None);
             let now = session(mark);
@@ -325,41 +385,50 @@ mod tests {
 
     #[test]
     fn an_unclean_end_holds_the_plain_name_until_the_operator_says_go_on() {
-        let (first, _) = decide(Last::None, HERE, LOCAL, false);
-        let (second, unclean) = decide(Last::Mark(first), HERE, LOCAL, false);
+        let (first, _) = decide(Last::None, HERE, LOCAL, false, false);
+        let (second, unclean) = decide(Last::Mark(first), HERE, LOCAL, false, false);
         assert_eq!(unclean, Some(UNFLUSHED));
         let now = session(second);
         assert_eq!((now.name("v"), now.also("v")), ("v@2".into(), None));
         assert!(now.refusal("v").unwrap().contains("v@2"));
         // A clean stop in between is not the operator's word: the old clients may be there still.
-        let (third, unclean) = decide(stopped(second), HERE, LOCAL, false);
+        let (third, unclean) = decide(stopped(second), HERE, LOCAL, false, false);
         assert_eq!((session(third).name("v"), unclean), ("v@2".into(), None));
         assert!(session(third).note("v").unwrap().contains("--go-on"));
         // Another death makes another name: those of the second run do not get the third.
-        let (fourth, _) = decide(Last::Mark(third), HERE, LOCAL, false);
+        let (fourth, _) = decide(Last::Mark(third), HERE, LOCAL, false, false);
         assert_eq!(session(fourth).name("v"), "v@3");
         // The operator's word holds from then on, and for the name with the generation too.
-        let (fifth, _) = decide(stopped(fourth), HERE, GO_ON, false);
+        let (fifth, _) = decide(stopped(fourth), HERE, GO_ON, false, false);
         assert_eq!(session(fifth).name("v"), "v");
         assert_eq!(session(fifth).also("v"), Some("v@3".into()));
-        let (sixth, _) = decide(stopped(fifth), HERE, LOCAL, false);
+        let (sixth, _) = decide(stopped(fifth), HERE, LOCAL, false, false);
         assert_eq!((session(sixth).name("v"), session(sixth).refusal("v")), ("v".into(), None));
     }
 
     #[test]
     fn the_word_right_after_a_death_is_not_for_names_with_a_generation() {
-        let (first, _) = decide(Last::None, HERE, LOCAL, false);
-        let (second, _) = decide(Last::Mark(first), HERE, LOCAL, false);
-        let (third, _) = decide(Last::Mark(second), HERE, GO_ON, false);
+        let (first, _) = decide(Last::None, HERE, LOCAL, false, false);
+        let (second, _) = decide(Last::Mark(first), HERE, LOCAL, false, false);
+        let (third, _) = decide(Last::Mark(second), HERE, GO_ON, false, false);
         let now = session(third);
         assert_eq!((now.name("v"), now.also("v")), ("v".into(), Some("v@3".into())));
     }
 
     #[test]
     fn nothing_is_lost_when_answered_meant_durable() {
-        let (first, _) = decide(Last::None, HERE, REMOTE, true);
-        let (second, unclean) = decide(Last::Mark(first), HERE, REMOTE, false);
+        let (first, _) = decide(Last::None, HERE, REMOTE, true, false);
+        let (second, unclean) = decide(Last::Mark(first), HERE, REMOTE, false, false);
         assert_eq!((unclean, second.generation), (Some(DURABLE), 1));
+    }
+
+    #[test]
+    fn nothing_is_lost_when_what_was_answered_is_kept() {
+        let (first, _) = decide(Last::None, HERE, REMOTE, false, false);
+        let (second, unclean) = decide(Last::Mark(first), HERE, REMOTE, false, true);
+        assert_eq!((unclean, second.generation), (Some(KEPT), 1));
+        let (third, unclean) = decide(stopped(second), HERE, REMOTE, false, false);
+        assert_eq!((unclean, third.generation), (None, 1));
     }
 
     #[test]
@@ -372,16 +441,16 @@ mod tests {
             (LOCAL, THERE, 2),
             (LOCAL, Here { boot: [0; 16], ..HERE }, 2),
         ] {
-            let (first, _) = decide(Last::None, HERE, service, false);
+            let (first, _) = decide(Last::None, HERE, service, false, false);
             // Who may come this time does not matter: those of the last time may be there.
-            let (second, _) = decide(Last::Mark(first), here, LOCAL, false);
+            let (second, _) = decide(Last::Mark(first), here, LOCAL, false, false);
             assert_eq!(second.generation, expected, "{service:?} {here:?}");
         }
     }
 
     #[test]
     fn a_mark_that_can_not_be_read_is_no_clean_end() {
-        let (mark, unclean) = decide(Last::Damaged, HERE, LOCAL, false);
+        let (mark, unclean) = decide(Last::Damaged, HERE, LOCAL, false, false);
         assert_eq!((mark.generation, mark.plain, unclean), (2, 1, Some(UNFLUSHED)));
     }
 }

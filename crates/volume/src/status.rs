@@ -23,7 +23,7 @@ use crate::latency::{Latencies, Latency};
 use crate::memory::Memory;
 use crate::open::open_with;
 use crate::quiet::Quiet;
-use crate::running::StartOptions;
+use crate::running::{Acks, StartOptions};
 use crate::session;
 use crate::space::Space;
 use crate::tasks::TaskStatus;
@@ -47,7 +47,8 @@ pub struct Status {
     pub parameters: String,
     /// The process that serves the volume; none when it is not served.
     pub served_by: Option<u32>,
-    /// When a write is answered: `buffer`, `media`, or `durable` under `serve --ack media`.
+    /// When a write is answered: `buffer`, `media`, or `memfd` and `durable` under `serve --ack memfd`
+    /// and `--ack media`.
     pub ack: String,
     /// What clients call it while it is served.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -237,8 +238,10 @@ impl Status {
     /// When writes are answered, under which name, and by what kind of process.
     pub(crate) fn set_service(&mut self, options: &StartOptions, export: &Export) {
         self.protection = options.protection.clone();
-        if options.through {
-            self.ack = THROUGH.into();
+        match options.acks {
+            Acks::Buffer => {}
+            Acks::Memfd => self.ack = KEPT.into(),
+            Acks::Media => self.ack = THROUGH.into(),
         }
         (self.export, self.held) = (export.name.clone(), export.held.is_some());
         self.read_only = export.read_only;
@@ -356,6 +359,8 @@ impl Status {
 
 /// The word for writes that are answered once they are durable.
 const THROUGH: &str = "durable";
+/// The same under `serve --ack memfd`.
+const KEPT: &str = "memfd";
 
 /// What to know of a map with too many leaves.
 const CAP_EXCEEDED: &str = "the map has more leaves than its cap: small writes cost as much as \
@@ -420,7 +425,7 @@ pub fn status(path: &Path) -> Result<Status, Error> {
     status.set_devices(&volume.devices, &volume.layer);
     Drives::tell_at_rest(&volume.devices, &mut status);
     status.notes = volume.notes;
-    let unclean = session::unclean_end(config.uuid, &volume.devices);
+    let unclean = session::unclean_end(&config, &volume.devices)?;
     status.unclean = unclean.is_some();
     status.notes.extend(unclean);
     status.degraded |= status.devices.iter().any(|device| device.health == MISSING);

@@ -153,8 +153,15 @@ fn fits(info: &DeviceInfo, there: Attributes, wanted: &Wanted) -> Result<(), Ubl
     let (path, ours) = (info.path(), &wanted.of);
     let why = if info.state != State::Quiesced || !info.features.has(NEEDED.and(RECOVERS)) {
         format!("{path} {}: delete it with `hostftl ublk delete {}`", info.state, info.id)
+    } else if wanted.forgot {
+        format!(
+            "the last server answered writes that may be gone, and whoever uses the device believes \
+             in them: give it up with `hostftl ublk delete {}`",
+            info.id
+        )
     } else if !wanted.recovers {
-        "whoever uses it believes that what was answered is there: start with --ack media".into()
+        "whoever uses it believes that what was answered is there: start with --ack media or memfd"
+            .into()
     } else if there.sectors != ours.sectors || there.read_only != ours.read_only {
         format!(
             "it was made with {} sectors{}, and the volume is served with {}{}",
@@ -216,12 +223,13 @@ mod tests {
     #[test]
     fn a_device_is_taken_over_only_by_a_server_like_the_last() {
         let ours = Attributes { sectors: 8, longest: 1 << 20, best: 4096, read_only: false };
-        let wanted = Wanted { mark: 5, recovers: true, of: ours };
+        let wanted = Wanted { mark: 5, recovers: true, forgot: false, of: ours };
         let all = NEEDED.and(RECOVERS);
         let waits = info(State::Quiesced, all);
         fits(&waits, ours, &wanted).unwrap();
         let refusals = [
             (waits, ours, Wanted { recovers: false, ..wanted }, "--ack media"),
+            (waits, ours, Wanted { forgot: true, ..wanted }, "hostftl ublk delete 3"),
             (waits, Attributes { sectors: 16, ..ours }, wanted, "16 sectors"),
             (waits, Attributes { read_only: true, ..ours }, wanted, "only read"),
             (waits, Attributes { longest: 2 << 20, ..ours }, wanted, "2097152 bytes"),

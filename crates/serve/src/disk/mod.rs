@@ -63,6 +63,8 @@ struct Wanted {
     /// What tells it from all others.
     mark: u64,
     recovers: bool,
+    /// Whether what the last server answered may be gone.
+    forgot: bool,
     of: Attributes,
 }
 
@@ -108,7 +110,8 @@ impl Disk {
         if recovers && !features.has(RECOVERS) {
             return Err(UblkError::Lacks("recovery"));
         }
-        let wanted = Wanted { mark: mark_of(export.volume), recovers, of: attributes(&export) };
+        let (mark, forgot) = (mark_of(export.volume), export.forgot);
+        let wanted = Wanted { mark, recovers, forgot, of: attributes(&export) };
         let (info, taken_over) = match find::waiting(&control, &wanted)? {
             Some(info) => (info, true),
             None => (add(&control, options.queues, &wanted)?, false),

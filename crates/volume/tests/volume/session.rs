@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::common::{Client, Place, layers};
 use hostftl_layers::LayerKind;
 use hostftl_volume::front::{Answer, Answers, Export, Job, JobOp};
-use hostftl_volume::{Reach, Service, StartOptions, Status, create, open, status};
+use hostftl_volume::{Acks, Reach, Service, StartOptions, Status, create, open, status};
 
 const LOCAL: Service = Service { reach: Reach::Machine, go_on: false };
 const GO_ON: Service = Service { reach: Reach::Machine, go_on: true };
@@ -65,7 +65,7 @@ fn writes_that_are_answered_when_durable_survive_and_the_name_stays() {
     layers().filter(|layer| !layer.takes_zones()).for_each(|layer| {
         let place = Place::new();
         create(&place.spec(layer)).unwrap();
-        die(&place, &StartOptions { through: true, ..options(LOCAL) });
+        die(&place, &StartOptions { acks: Acks::Media, ..options(LOCAL) });
         let (running, port) = open(&place.path("v.toml")).unwrap().start(&options(LOCAL)).unwrap();
         assert_eq!((port.export().name.as_str(), &port.export().held), ("v", &None), "{layer}");
         assert_eq!(Client::new(port).read(0, 4096), vec![7; 4096], "{layer}");

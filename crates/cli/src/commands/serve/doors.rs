@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use hostftl_serve::{Disk, DiskOptions, Left, Served, Server, Stopper};
-use hostftl_volume::Level;
+use hostftl_volume::{Acks, Level};
 
 use crate::console::Console;
 use crate::ending;
@@ -16,7 +16,7 @@ use crate::interrupt;
 use super::manager::{self, Pulse};
 use super::ready::Ready;
 use super::volumes::Live;
-use super::{Acks, Args, LOOK, OnFailure};
+use super::{Args, LOOK, OnFailure};
 
 /// Makes a block device for each volume, if that is wanted; if not, no volume has one that waits.
 ///
@@ -38,7 +38,7 @@ pub fn attach(args: &Args, live: &[Live]) -> Result<Vec<Disk>, Failure> {
         }
         return Ok(disks);
     }
-    let recovers = args.acks() == Acks::Media || args.read_only;
+    let recovers = args.acks() != Acks::Buffer || args.read_only;
     let options = DiskOptions { queues: args.queues, recovers, force: args.force };
     for one in live {
         match Disk::attach(&one.exported(args), &options) {

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use hostftl_serve::{Address, Certificates, Log, Metrics, Options, Owner, Secure, Served, Server};
-use hostftl_volume::{Events, Level, Status};
+use hostftl_volume::{Acks, Events, Level, Status};
 
 use crate::console::Console;
 use crate::ending;
@@ -54,11 +54,12 @@ pub struct Args {
     /// unless the volume's file says otherwise
     #[arg(long, value_name = "DEVICE=SECONDS", value_parser = deadline)]
     deadline: Vec<(String, u64)>,
-    /// When writes are answered: once they are buffered, so that a flush makes them durable, or, as
-    /// on a write-through device, only once they are durable on the media. With --ublk `media` if
-    /// nothing is said, else `buffer`
+    /// When writes are answered: once they are buffered, so that a flush makes them durable; once
+    /// they are in memory too that outlives this process (64 MiB of a tmpfs), for the next server;
+    /// or, as on a write-through device, only once they are durable on the media. With --ublk
+    /// `media` if nothing is said, else `buffer`
     #[arg(long, value_enum)]
-    ack: Option<Acks>,
+    ack: Option<Ack>,
     /// Serve under the plain name again after an unclean end: the operator's word that no client is
     /// left which believes that its unflushed writes are there
     #[arg(long)]
@@ -72,8 +73,8 @@ pub struct Args {
     #[arg(long, value_name = "ADDRESS", required_unless_present = "ublk")]
     nbd: Option<Address>,
     /// Make a block device of this machine, /dev/ublkbN, for each volume, and /dev/hostftl/NAME
-    /// that leads to it. With --ack media it outlives this process: its requests wait for the next
-    /// server
+    /// that leads to it. Without --ack buffer it outlives this process: its requests wait for the
+    /// next server
     #[arg(long)]
     ublk: bool,
     /// The most queues of each such device, each with a thread
@@ -125,8 +126,9 @@ pub struct Args {
 
 /// When writes are answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Acks {
+enum Ack {
     Buffer,
+    Memfd,
     Media,
 }
 
@@ -241,8 +243,12 @@ impl Args {
     /// When writes are answered.
     fn acks(&self) -> Acks {
         // The users of a block device that outlives its server hear nothing of the server's death.
-        let usual = if self.ublk && !self.read_only { Acks::Media } else { Acks::Buffer };
-        self.ack.unwrap_or(usual)
+        let usual = if self.ublk && !self.read_only { Ack::Media } else { Ack::Buffer };
+        match self.ack.unwrap_or(usual) {
+            Ack::Buffer => Acks::Buffer,
+            Ack::Memfd => Acks::Memfd,
+            Ack::Media => Acks::Media,
+        }
     }
 
     /// Whether everything that was said makes sense for so many volumes.

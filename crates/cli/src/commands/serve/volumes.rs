@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::notify;
 
 use super::manager::Start;
-use super::{Acks, Args, limits, log};
+use super::{Args, limits, log};
 
 /// One volume that runs.
 pub struct Live {
@@ -114,12 +114,12 @@ fn start_one(file: &Path, args: &Args, protection: Vec<String>) -> Result<Live, 
     let local = args.nbd.as_ref().is_none_or(Address::is_local);
     let reach = if local { Reach::Machine } else { Reach::Beyond };
     let service = Some(Service { reach, go_on: args.go_on });
-    let through = args.acks() == Acks::Media;
+    let acks = args.acks();
     let record = args.record.clone();
     let (running, port) = volume.start(&StartOptions {
         record,
         service,
-        through,
+        acks,
         protection,
         scrub_every: args.scrub_every,
         beginning,

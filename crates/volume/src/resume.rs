@@ -1,0 +1,80 @@
+//! What the last run of a volume left, which a start takes up before anybody is served.
+
+use std::sync::Arc;
+
+use hostftl_io::{Arena, Device, Driver};
+use hostftl_layers::{AnyLayer, LayerConfig};
+
+use crate::config::Config;
+use crate::counted::counted;
+use crate::error::Error;
+use crate::events::{Events, Level};
+use crate::quiet::{Quiet, explain_full};
+use crate::roster::Roster;
+use crate::running::{Acks, StartOptions, settle};
+use crate::session::{Last, Session, left_by};
+use crate::stash::{self, Stash};
+
+/// Makes the superblocks of `roster` say how the members stand, and puts through the layer what the
+/// last run answered and left in memory; how the volume is served now, and who is lost.
+///
+/// # Errors
+/// When that can't be read or written, or is of a later run than the devices know.
+pub fn take_up(
+    options: &StartOptions,
+    (config, layer, roster): (&Config, &LayerConfig, Option<&mut Roster>),
+    driver: &mut Driver<AnyLayer>,
+    (arena, quiet): (&Arc<Arena>, &mut Quiet),
+) -> Result<(Option<Session>, u16), Error> {
+    let mut roster = roster;
+    let lost = settle(layer, roster.as_deref_mut(), driver)?;
+    if options.service.is_none() || config.is_memory() {
+        return Ok((None, lost));
+    }
+    let last = Last::of(config, driver.devices(), lost);
+    stash::refuse_newer(config.uuid, last.run())?;
+    let left = left_by(config, &last)?;
+    let session = Session::of(options, config, last, left.is_some());
+    let Some(left) = left.filter(|left| left.count() > 0) else { return Ok((session, lost)) };
+    stash::put_through(&left, driver, arena, quiet)?;
+    let count = counted(left.count(), "answered write");
+    let text = format!("{count} that no flush had covered went through the layer again");
+    quiet.events.tell(Level::Info, "note", text);
+    // A device may have been lost over that.
+    settle(layer, roster, driver).map(|lost| (session, lost))
+}
+
+/// The volume is served from now on, as `session` says, and what runs before it left is done with.
+///
+/// # Errors
+/// When no device takes the mark.
+pub fn begin(
+    session: &Session,
+    config: &Config,
+    devices: &[Device],
+    lost: u16,
+    events: &Events,
+) -> Result<(), Error> {
+    session.serving(devices, lost).map_err(explain_full)?;
+    stash::tidy(config.uuid, session.run(), session.last(), events);
+    Ok(())
+}
+
+/// An empty stash for the run that begins, if one is wanted.
+///
+/// # Errors
+/// When the volume is in memory itself, or the stash can't be made.
+pub fn stash_for(
+    options: &StartOptions,
+    config: &Config,
+    session: Option<&Session>,
+) -> Result<Option<Stash>, Error> {
+    if options.acks != Acks::Memfd {
+        return Ok(None);
+    }
+    let Some(session) = session else {
+        let why = "--ack memfd: the volume is in memory itself, which ends with this process";
+        return Err(Error::Asked(why.into()));
+    };
+    stash::make(config.uuid, session.run(), session.boot()).map(Some)
+}

@@ -1,0 +1,192 @@
+//! What the file of a stash holds, in bytes.
+//!
+//! Two pages that are written in turn tell where the oldest entry is; then comes a ring of entries.
+//! An entry is a head of 32 bytes and, for a write, the data. It lies in one piece: where the end
+//! of the ring is too near, an entry that says nothing fills it.
+//!
+//! | bytes of a page | field |
+//! |---|---|
+//! | 0..32 | header, kind `STSH`; the sequence number grows by one with each page |
+//! | 32..40 | number of the run that answered what is here |
+//! | 40..56 | what the machine calls the time since it was started |
+//! | 56..64 | length of the ring in bytes |
+//! | 64..72 | place of the oldest entry: bytes of the ring since the file was made |
+//!
+//! | bytes of a head | field |
+//! |---|---|
+//! | 0..4 | CRC-32C of the rest of the head and the data, begun with the place of the entry |
+//! | 4 | 1 write, 2 trim, 3 zeroing, 4 fills the end, 5 a write whose answer was an error |
+//! | 5..8 | zero |
+//! | 8..16 | place of the entry |
+//! | 16..24 | first byte in the volume |
+//! | 24..32 | length in the volume, or of what is filled, in bytes |
+
+use hostftl_core::{Page, SECTOR};
+use hostftl_format::page::{self, Stamp, crc32c_of, put_u64, u64_at};
+
+const KIND: [u8; 4] = *b"STSH";
+/// The length of a head in bytes, of which all places are multiples.
+pub const HEAD: usize = 32;
+
+/// What was asked of a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Data.
+    Write,
+    /// The range is not needed.
+    Trim,
+    /// The range is zeros.
+    Zeroes,
+    /// Nothing: the next entry is where the ring begins.
+    Fill,
+    /// Nothing any more: the answer was an error.
+    Void,
+}
+
+/// One entry without its data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// What was asked.
+    pub kind: Kind,
+    /// Its place: bytes of the ring since the file was made.
+    pub at: u64,
+    /// The first byte in the volume.
+    pub offset: u64,
+    /// The length in the volume, in bytes.
+    pub bytes: u64,
+}
+
+impl Entry {
+    /// How much of the ring it takes, in bytes.
+    pub fn room(&self) -> u64 {
+        match self.kind {
+            Kind::Write | Kind::Void => HEAD as u64 + self.bytes,
+            Kind::Trim | Kind::Zeroes => HEAD as u64,
+            Kind::Fill => self.bytes,
+        }
+    }
+
+    /// The head before `data`.
+    pub fn emit(&self, data: &[u8]) -> [u8; HEAD] {
+        let mut head = [0; HEAD];
+        head[4] = match self.kind {
+            Kind::Write => 1,
+            Kind::Trim => 2,
+            Kind::Zeroes => 3,
+            Kind::Fill => 4,
+            Kind::Void => 5,
+        };
+        for (at, value) in [(8, self.at), (16, self.offset), (24, self.bytes)] {
+            head[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        }
+        let sum = self.sum(&head, data);
+        head[..4].copy_from_slice(&sum.to_le_bytes());
+        head
+    }
+
+    /// What the head of an entry says whose place is `at`; none where there is none.
+    pub fn parse(head: &[u8; HEAD], at: u64) -> Option<Self> {
+        let field = |from: usize| u64::from_le_bytes(head[from..from + 8].try_into().expect("8"));
+        let kind = match head[4] {
+            1 => Kind::Write,
+            2 => Kind::Trim,
+            3 => Kind::Zeroes,
+            4 => Kind::Fill,
+            5 => Kind::Void,
+            _ => return None,
+        };
+        let entry = Entry { kind, at, offset: field(16), bytes: field(24) };
+        let unit = if kind == Kind::Fill { HEAD } else { SECTOR };
+        let is_whole = entry.bytes > 0 && entry.bytes.is_multiple_of(unit as u64);
+        let ends = entry.offset.checked_add(entry.bytes).is_some();
+        (field(8) == at && is_whole && ends).then_some(entry)
+    }
+
+    /// Whether `head` and `data`, which lie where the head says, are of one whole entry.
+    pub fn is_whole(&self, head: &[u8; HEAD], data: &[u8]) -> bool {
+        self.sum(head, data).to_le_bytes() == head[..4]
+    }
+
+    /// The data that the checksum covers, in bytes.
+    pub fn covered(&self) -> u64 {
+        if self.kind == Kind::Write { self.bytes } else { 0 }
+    }
+
+    fn sum(&self, head: &[u8; HEAD], data: &[u8]) -> u32 {
+        crc32c_of(self.at, [&head[4..], data].into_iter())
+    }
+}
+
+/// Whose entries a file has, and where they begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Label {
+    /// The volume.
+    pub volume: [u8; 16],
+    /// The run that answered what is here.
+    pub run: u64,
+    /// What the machine calls the time since it was started.
+    pub boot: [u8; 16],
+    /// The length of the ring in bytes.
+    pub room: u64,
+    /// The place of the oldest entry.
+    pub tail: u64,
+}
+
+impl Label {
+    /// The page number `number`, for its place.
+    pub fn emit(&self, number: u64) -> Page {
+        let mut page = Page::default();
+        put_u64(&mut page, 32, self.run);
+        page.0[40..56].copy_from_slice(&self.boot);
+        put_u64(&mut page, 56, self.room);
+        put_u64(&mut page, 64, self.tail);
+        page::seal(&mut page, Stamp { kind: KIND, uuid: self.volume, at: number % 2 }, number);
+        page
+    }
+
+    /// What page `place`, 0 or 1, of a file says, with its number; none when it is not whole, or
+    /// another volume's.
+    pub fn parse(page: &Page, volume: [u8; 16], place: u64) -> Option<(u64, Self)> {
+        let number = page::open(page, Stamp { kind: KIND, uuid: volume, at: place }).ok()?;
+        let [run, room, tail] = [32, 56, 64].map(|at| u64_at(page, at));
+        let boot = page.0[40..56].try_into().expect("sixteen bytes");
+        let unit = HEAD as u64;
+        let sound = room > 0 && room.is_multiple_of(unit) && tail.is_multiple_of(unit);
+        sound.then_some((number, Label { volume, run, boot, room, tail }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_comes_back_as_it_was_and_a_changed_one_does_not() {
+        for kind in [Kind::Write, Kind::Trim, Kind::Zeroes, Kind::Fill, Kind::Void] {
+            let entry = Entry { kind, at: 4096, offset: 8192, bytes: 512 };
+            let data: &[u8] = if kind == Kind::Write { &[7; 512] } else { &[] };
+            let head = entry.emit(data);
+            assert_eq!(Entry::parse(&head, 4096), Some(entry));
+            assert!(entry.is_whole(&head, data));
+            assert_eq!(Entry::parse(&head, 4128), None, "it is not of another place");
+            for byte in 0..HEAD {
+                let mut torn = head;
+                torn[byte] ^= 1;
+                let told = Entry::parse(&torn, 4096);
+                assert!(told.is_none_or(|told| !told.is_whole(&torn, data)), "byte {byte}");
+            }
+        }
+        let entry = Entry { kind: Kind::Write, at: 0, offset: 0, bytes: 512 };
+        assert!(!entry.is_whole(&entry.emit(&[7; 512]), &[8; 512]), "the data is another");
+    }
+
+    #[test]
+    fn a_label_comes_back_for_its_volume_alone() {
+        let label =
+            Label { volume: [1; 16], run: 7, boot: [2; 16], room: 1 << 20, tail: 96 };
+        let page = label.emit(5);
+        assert_eq!(Label::parse(&page, [1; 16], 1), Some((5, label)));
+        assert_eq!(Label::parse(&page, [1; 16], 0), None, "it is of the other place");
+        assert_eq!(Label::parse(&page, [3; 16], 1), None);
+    }
+}
