@@ -1,10 +1,11 @@
-# kill -9 of a server under fio with verify, again and again ($KILLS times): its block device waits for the
-# next server, nobody gets an error, and nothing that was answered is lost. Then a device that nobody
-# takes over.
+# kill -9 of a server under fio with verify, again and again ($KILLS times), with --ack media and --ack memfd
+# by turns: its block device waits for the next server, nobody gets an error, and nothing that was answered is
+# lost. Then a device that nobody takes over, or nobody may.
 # seconds: 900
 need fio
 module ublk_drv
 kills=${KILLS:-50}
+acks=(media memfd)
 
 "$HOSTFTL" create v.toml --device disk.img --size 128M --layer log --json >made.json
 serve_ublk v.toml
@@ -20,7 +21,7 @@ for kill in $(seq "$kills"); do
     sleep "0.$((RANDOM % 8 + 2))"
     kill -KILL "$server"
     wait "$server" || true
-    serve_ublk v.toml
+    serve_ublk v.toml --ack "${acks[kill % 2]}"
     [ "$device" = "$first" ] || fail "after $kill kills the volume is $device, not $first"
     kill -0 $load || { cat fio.out && fail "fio ended after $kill kills"; }
 done
@@ -30,14 +31,18 @@ wait $load || { cat fio.out && fail "fio had an error"; }
 grep -q 'err= 0' fio.out || { cat fio.out && fail "fio had an error"; }
 
 # What was answered is there when the process dies without a flush.
-head -c 1M /dev/urandom >data
-dd if=data of="$device" bs=64k oflag=direct status=none
-kill -KILL "$server"
-wait "$server" || true
-cmp "$device" data -n 1048576 &
-reader=$!
-serve_ublk v.toml
-wait $reader || fail "an answered write is gone"
+for ack in "${acks[@]}"; do
+    stop
+    serve_ublk v.toml --ack "$ack"
+    head -c 1M /dev/urandom >data
+    dd if=data of="$device" bs=64k oflag=direct status=none
+    kill -KILL "$server"
+    wait "$server" || true
+    cmp "$device" data -n 1048576 &
+    reader=$!
+    serve_ublk v.toml
+    wait $reader || fail "a write that was answered with --ack $ack is gone"
+done
 
 # A server that would answer what dies with it is refused, and an orphan can be deleted.
 kill -KILL "$server"
@@ -51,6 +56,16 @@ grep -q "hostftl ublk delete ${device#/dev/ublkb}" refused || { cat refused && f
 grep -q "waits for a server" listed || fail "the orphan is not listed"
 "$HOSTFTL" ublk delete "$device"
 "$HOSTFTL" ublk list | grep -q "no block device" || fail "the orphan is still there"
+
+# Where the memory is gone in which answered writes were, nobody takes the device over.
+serve_ublk v.toml --ack memfd
+dd if=data of="$device" bs=64k oflag=direct status=none
+kill -KILL "$server"
+wait "$server" || true
+rm /run/hostftl/*.stash
+! "$HOSTFTL" serve v.toml --ublk 2>refused || fail "a device was taken over without what was answered"
+grep -q "may be gone" refused || { cat refused && fail "the refusal does not say why"; }
+"$HOSTFTL" ublk delete "$device"
 
 # With --ack buffer the device ends with its server.
 serve_ublk v.toml --ack buffer

@@ -79,7 +79,9 @@ fn memory(memory: &Memory) -> String {
 fn answers(ack: &str) -> &'static str {
     match ack {
         "buffer" => "a write once it is buffered; a flush makes it durable",
-        "memfd" => "a write once it is in memory that outlives the server; a flush makes it durable",
+        "memfd" => {
+            "a write once it is in memory that outlives the server; a flush makes it durable"
+        }
         "durable" => "a write once it is durable",
         _ => "a write once the device has completed it; a flush makes it durable",
     }

@@ -34,6 +34,8 @@ pub struct Load<'a> {
     pub client: Client,
     pub state: &'a mut State,
     pub rng: Xoshiro256PlusPlus,
+    /// Whether what is answered survives the server without a flush.
+    kept: bool,
     flying: BTreeMap<u64, Flying>,
     busy: Vec<bool>,
     answered: Vec<(Range<usize>, u64)>,
@@ -41,9 +43,9 @@ pub struct Load<'a> {
 }
 
 impl<'a> Load<'a> {
-    pub fn new(client: Client, state: &'a mut State, rng: Xoshiro256PlusPlus) -> Self {
+    pub fn new(client: Client, state: &'a mut State, rng: Xoshiro256PlusPlus, kept: bool) -> Self {
         let (flying, busy) = (BTreeMap::new(), vec![false; SECTORS]);
-        Load { client, state, rng, flying, busy, answered: Vec::new(), flushing: false }
+        Load { client, state, rng, kept, flying, busy, answered: Vec::new(), flushing: false }
     }
 
     /// Runs until the connection breaks.
@@ -143,7 +145,9 @@ impl<'a> Load<'a> {
                 self.state.flushes += 1;
                 done.covers.into_iter().for_each(|(range, version)| self.harden(range, version));
             }
-            _ if done.fua => self.harden(done.range, done.version),
+            Command::Write | Command::Trim | Command::WriteZeroes if done.fua || self.kept => {
+                self.harden(done.range, done.version);
+            }
             _ => self.answered.push((done.range, done.version)),
         }
         Ok(())

@@ -1,7 +1,8 @@
 //! A client that knows what a crash may not take away.
 //!
 //! `run SOCKET STATE SEED` writes, trims, reads and flushes at random until the server is killed,
-//! and keeps in STATE which versions of each sector may be found afterwards. `check SOCKET STATE`
+//! and keeps in STATE which versions of each sector may be found afterwards; with `kept` behind it a
+//! server is expected that loses nothing of what it answered. `check SOCKET STATE`
 //! reads every sector from the server that was started again, and compares. `sum STATE` says how
 //! much was done. The exit code is not 0 when the server broke a promise.
 
@@ -37,10 +38,11 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let done = match words[..] {
-        ["run", socket, state, seed] => run(socket.as_ref(), state.as_ref(), seed),
+        ["run", socket, state, seed] => run(socket.as_ref(), state.as_ref(), seed, false),
+        ["run", socket, state, seed, "kept"] => run(socket.as_ref(), state.as_ref(), seed, true),
         ["check", socket, state] => check(socket.as_ref(), state.as_ref()),
         ["sum", state] => sum(state.as_ref()),
-        _ => Err(Error::other("usage: verified_writer run|check|sum [SOCKET] STATE [SEED]")),
+        _ => Err(Error::other("usage: verified_writer run|check|sum [SOCKET] STATE [SEED [kept]]")),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -60,11 +62,12 @@ fn connect(socket: &Path) -> io::Result<Client> {
     Ok(client)
 }
 
-fn run(socket: &Path, path: &Path, seed: &str) -> io::Result<()> {
+fn run(socket: &Path, path: &Path, seed: &str, kept: bool) -> io::Result<()> {
     let seed = seed.parse().map_err(|_| Error::other(format!("{seed} is no seed")))?;
     let mut state = State::load(path)?;
     let client = connect(socket)?;
-    let mut load = Load::new(client, &mut state, Xoshiro256PlusPlus::seed_from_u64(seed));
+    let rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut load = Load::new(client, &mut state, rng, kept);
     let broke = load.run().expect_err("it ends only with the server");
     state.save(path)?;
     match broke.kind() {

@@ -182,8 +182,7 @@ mod tests {
 
     #[test]
     fn a_label_comes_back_for_its_volume_alone() {
-        let label =
-            Label { volume: [1; 16], run: 7, boot: [2; 16], room: 1 << 20, tail: 96 };
+        let label = Label { volume: [1; 16], run: 7, boot: [2; 16], room: 1 << 20, tail: 96 };
         let page = label.emit(5);
         assert_eq!(Label::parse(&page, [1; 16], 1), Some((5, label)));
         assert_eq!(Label::parse(&page, [1; 16], 0), None, "it is of the other place");

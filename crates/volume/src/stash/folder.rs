@@ -90,7 +90,9 @@ impl Left {
     /// That it waits, in words.
     pub fn waits(&self) -> String {
         let (count, path) = (counted(self.count(), "answered write"), self.path().display());
-        format!("{count} not on the devices yet but in {path}, for the next `hostftl serve`")
+        format!(
+            "{path} has {count} for the next `hostftl serve`, which may not be on the devices yet"
+        )
     }
 
     /// The file.

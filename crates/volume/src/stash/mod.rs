@@ -142,3 +142,107 @@ impl Stash {
         std::fs::remove_file(self.ring.path()).ok();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::front::{Answer, Answers};
+    use crate::ram_port;
+    use std::path::Path;
+    use std::sync::Arc;
+    use std::sync::mpsc::channel;
+
+    /// A stash with room for so many entries of a block.
+    fn stash(folder: &Path, blocks: u64) -> Stash {
+        let (volume, boot, room) = ([1; 16], [2; 16], blocks * (4096 + entry::HEAD as u64));
+        let label = entry::Label { volume, run: 1, boot, room, tail: 0 };
+        Stash::of(Ring::create(&folder.join("a.stash"), label).unwrap())
+    }
+
+    fn job(op: JobOp, offset: u64, bytes: u64) -> Job {
+        let reply: Arc<dyn Answers> = Arc::new(channel::<Answer>().0);
+        Job { op, offset, bytes, cookie: 0, reply }
+    }
+
+    fn write(block: u64) -> Job {
+        let data = ram_port("ram", 1 << 20).buffer(4096);
+        job(JobOp::Write { data, fua: false }, block * 4096, 4096)
+    }
+
+    /// Lets a write of a block in, and answers it.
+    fn put(stash: &mut Stash, block: u64) {
+        let Entrance::Kept(place) = stash.enter(&write(block)) else { panic!("there is room") };
+        stash.answered(place, true);
+    }
+
+    #[test]
+    fn what_overlaps_a_change_under_way_waits_for_its_answer() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut stash = stash(folder.path(), 64);
+        let Entrance::Kept(first) = stash.enter(&write(5)) else { panic!("there is room") };
+        let trim = job(JobOp::Trim { fua: false }, 0, 1 << 20);
+        assert_eq!(stash.enter(&trim), Entrance::Waits);
+        assert_eq!(stash.enter(&write(5)), Entrance::Waits);
+        assert!(matches!(stash.enter(&write(6)), Entrance::Kept(_)), "that is beside it");
+        let read = job(JobOp::Read(ram_port("ram", 4096).buffer(4096)), 5 * 4096, 4096);
+        assert_eq!(stash.enter(&read), Entrance::Free, "reads change nothing");
+        stash.answered(first, true);
+        assert!(matches!(stash.enter(&write(5)), Entrance::Kept(_)));
+    }
+
+    #[test]
+    fn a_flush_frees_what_was_answered_before_it_was_sent() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut stash = stash(folder.path(), 64);
+        put(&mut stash, 1);
+        let Entrance::Kept(second) = stash.enter(&write(2)) else { panic!("there is room") };
+        put(&mut stash, 3);
+        let covers = stash.covers();
+        assert_eq!(covers, second, "the second has no answer, so what follows it stays");
+        stash.answered(second, true);
+        stash.flushed(covers, false, false);
+        assert_eq!(stash.ring.tail(), 0, "a flush that failed frees nothing");
+        stash.flushed(covers, false, true);
+        assert_eq!(stash.ring.tail(), second);
+        stash.flushed(stash.covers(), false, true);
+        assert_eq!(stash.ring.tail(), stash.ring.head());
+    }
+
+    #[test]
+    fn a_flush_is_wanted_at_half_and_writes_wait_for_it_only_when_all_is_full() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut stash = stash(folder.path(), 8);
+        (0..5).for_each(|block| put(&mut stash, block));
+        assert_eq!(stash.enter(&write(5)), Entrance::Flush, "more than half is used");
+        let covers = stash.covers();
+        (5..8).for_each(|block| put(&mut stash, block));
+        assert_eq!(stash.enter(&write(8)), Entrance::Waits, "the flush is under way");
+        stash.flushed(covers, true, true);
+        assert!(matches!(stash.enter(&write(8)), Entrance::Kept(_)));
+    }
+
+    #[test]
+    fn when_flushes_fail_a_full_stash_refuses_and_tries_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut stash = stash(folder.path(), 4);
+        (0..3).for_each(|block| put(&mut stash, block));
+        assert_eq!(stash.enter(&write(3)), Entrance::Flush);
+        stash.flushed(stash.covers(), true, false);
+        put(&mut stash, 3);
+        assert_eq!(stash.enter(&write(4)), Entrance::Refused, "no flush makes room");
+        assert_eq!(stash.enter(&write(4)), Entrance::Flush, "another one may");
+        stash.flushed(stash.covers(), true, true);
+        put(&mut stash, 4);
+    }
+
+    #[test]
+    fn a_full_stash_whose_oldest_entry_has_no_answer_waits_for_that() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut stash = stash(folder.path(), 3);
+        let Entrance::Kept(oldest) = stash.enter(&write(0)) else { panic!("there is room") };
+        (1..3).for_each(|block| put(&mut stash, block));
+        assert_eq!(stash.enter(&write(3)), Entrance::Waits, "a flush would free nothing");
+        stash.answered(oldest, true);
+        assert_eq!(stash.enter(&write(3)), Entrance::Flush);
+    }
+}

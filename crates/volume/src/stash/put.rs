@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hostftl_core::{
-    Cause, Credits, Event, HostError, HostOp, Layer, Limits, Payload, Reply, Request, SECTOR, Tally,
-    Ticket,
+    Cause, Credits, Event, HostError, HostOp, Layer, Limits, Payload, Reply, Request, SECTOR,
+    Tally, Ticket,
 };
 use hostftl_io::{Arena, Driver, Host, Pull};
 use hostftl_layers::AnyLayer;

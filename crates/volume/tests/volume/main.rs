@@ -8,6 +8,7 @@ mod copied;
 mod formats;
 mod grown;
 mod journal;
+mod kept;
 mod life;
 mod members;
 mod older;
