@@ -6,7 +6,9 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=boot.sh
 source "$here/boot.sh"
-cache=${XDG_CACHE_HOME:-$HOME/.cache}/hostftl-kernel
+# Another suite of the mirror may have a newer kernel; what is prepared of each is kept.
+from=${HOSTFTL_KERNEL:-}
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/hostftl-kernel${from:+-$from}
 # Another text of this script is another preparation.
 stamp=$(sha256sum "$here/prepare.sh" | cut -c 1-16)
 
@@ -31,15 +33,15 @@ apt() {
 set_up_apt() {
     local new=$1 codename
     codename=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
+    suite=$codename-backports
     mkdir -p "$new/apt/lists/partial" "$new/apt/cache/archives/partial"
-    printf 'deb [signed-by=%s] %s %s main\n' "$keyring" "$mirror" "$codename" \
-        "$keyring" "$mirror" "$codename-backports" >"$new/apt/sources.list"
+    printf "deb [signed-by=$keyring] $mirror %s main\n" "$codename" "$suite" $from \
+        >"$new/apt/sources.list"
     apt_options=(-qq -o Dir::Etc::sourcelist="$new/apt/sources.list" -o Dir::Etc::sourceparts=-
         -o Dir::State::lists="$new/apt/lists" -o Dir::Cache="$new/apt/cache"
         -o Dir::Cache::archives="$new/apt/cache/archives" -o APT::Sandbox::User=
         -o Acquire::Retries=2 -o Acquire::http::Timeout=20 -o Debug::NoLocking=1)
     apt get update >&2 || cannot "the lists of $mirror can't be fetched (a network?)"
-    suite=$codename-backports
 }
 
 # missing [-t SUITE] PACKAGE…: these packages and what they depend on, so far as not installed.
@@ -102,24 +104,29 @@ extract() {
 }
 
 prepare() {
-    local new=$1 kernel version
+    local new=$1 kernel version image
     [ "$(dpkg --print-architecture 2>/dev/null)" = amd64 ] && [ -e "$keyring" ] ||
         cannot "the kernel tier needs Debian on amd64, or its keyring ($keyring)"
     for tool in od xz zstd; do
         command -v "$tool" >/dev/null || cannot "$tool is not installed (see scripts/setup.sh)"
     done
     set_up_apt "$new"
-    kernel=$(apt cache depends linux-image-amd64/"$suite" | awk '/Depends/ { print $2; exit }')
-    [ -n "$kernel" ] || cannot "$suite of $mirror has no linux-image-amd64"
+    kernel=$(apt cache depends linux-image-amd64/"${from:-$suite}" | awk '$2 ~ /^linux-image-/ { print $2 }')
+    [ -n "$kernel" ] || cannot "${from:-$suite} of $mirror has no linux-image-amd64"
     echo "kernel tier: fetching $kernel, QEMU and tools (about 150 MB, once)" >&2
-    unpack "$new/kernel" "$kernel"
+    # shellcheck disable=SC2046 # a list of words: newer ones come in parts of the same version
+    unpack "$new/kernel" "$kernel" $(apt cache depends "$kernel" |
+        awk -v of="${kernel#linux-image}" '$2 ~ "^linux-" && index($2, of) { print $2 }')
+    [ -d "$new/kernel/lib/modules" ] || mv "$new/kernel/usr/lib" "$new/kernel/lib"
     # shellcheck disable=SC2046 # lists of words
     unpack "$new/qemu" $(emulator)
     # shellcheck disable=SC2046,SC2086
     unpack "$new/tools" $(missing $tools)
     merge "$new/tools"
     version=$(ls "$new/kernel/lib/modules")
-    extract "$new/kernel/boot/vmlinuz-$version" "$new/vmlinux"
+    image=$new/kernel/boot/vmlinuz-$version
+    [ -e "$image" ] || image=$new/kernel/lib/modules/$version/vmlinuz
+    extract "$image" "$new/vmlinux"
     modules depmod "$new" -b "$new/kernel" "$version"
     rm -rf "$new/apt"
     echo "$version" >"$new/version"

@@ -1,7 +1,7 @@
 # A volume of `log` as a block device of ublk: limits, fio with verify, ext4, trims, the end of a server
-# whose device is mounted and its next start; 200 devices made and deleted.
+# whose device is mounted and its next start; a volume that gets a device; 200 devices made and deleted.
 # seconds: 900
-need fio mkfs.ext4 e2fsck fstrim
+need fio mkfs.ext4 e2fsck fstrim resize2fs
 module ublk_drv ublks_max=64
 
 "$HOSTFTL" create v.toml --device disk.img --size 256M --layer log --json >made.json
@@ -41,6 +41,33 @@ stop
 [ ! -e "$device" ] || fail "$device is still there"
 "$HOSTFTL" check v.toml --data
 
+# Devices come to a volume that is served: the kernel learns its new length, or the server says why not.
+truncate -s 96M {a,b}.img
+"$HOSTFTL" create g.toml --device a.img --layer log --json >/dev/null
+serve_ublk g.toml
+before=$(blockdev --getsize64 "$device")
+mkfs.ext4 -q "$device"
+mount "$device" /mnt/v
+head -c 4M /dev/urandom >/mnt/v/random
+sum=$(sha256sum </mnt/v/random)
+"$HOSTFTL" device add g.toml b.img
+length() { [ "$(blockdev --getsize64 "$device")" -gt "$before" ]; }
+grown="the kernel has no other length while it is served"
+if until_true 5 length; then
+    resize2fs "$device"
+    grown="$before bytes became $(blockdev --getsize64 "$device") under a mounted file system"
+else
+    grep -q "takes no other length" serve.err || fail "the server does not say that the device stays shorter"
+    # The next server takes the shorter device over all the same.
+    kill -KILL "$server"
+    wait "$server" || true
+    serve_ublk g.toml
+fi
+[ "$(sha256sum </mnt/v/random)" = "$sum" ] || fail "a file is another"
+umount /mnt/v
+e2fsck -fn "$device"
+stop
+
 # 10 volumes of one server, 20 times.
 mkdir many
 for number in $(seq 10); do
@@ -54,4 +81,4 @@ for round in $(seq 20); do
     [ -z "$(ls /sys/class/ublk-char)" ] || fail "round $round left devices: $(ls /sys/class/ublk-char)"
 done
 [ "$made" = 200 ] || fail "$made devices were made, not 200"
-echo "ext4 over ublk: $(wc -l <sums) files intact over the end of a server; $made devices made and deleted"
+echo "ext4 over ublk: $(wc -l <sums) files intact over the end of a server; $grown; $made devices made and deleted"

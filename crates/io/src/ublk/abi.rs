@@ -16,6 +16,7 @@ pub(super) mod order {
     pub const END_USER_RECOVERY: u32 = super::exchanged(0x11, 32);
     pub const GET_FEATURES: u32 = super::read(0x13, 32);
     pub const DEL_DEV_ASYNC: u32 = super::read(0x14, 32);
+    pub const UPDATE_SIZE: u32 = super::exchanged(0x15, 32);
 }
 
 /// What is done with requests: `_IOWR` of `struct ublksrv_io_cmd`.
@@ -60,6 +61,8 @@ impl Features {
     pub const IOCTL_ENCODE: Features = Features(1 << 6);
     /// Payload is copied by reads and writes of the character node.
     pub const USER_COPY: Features = Features(1 << 7);
+    /// A device that is served may become longer or shorter (Linux 6.16).
+    pub const UPDATE_SIZE: Features = Features(1 << 10);
 
     /// Whether all of `others` are there.
     pub fn has(self, others: Features) -> bool {
@@ -314,6 +317,7 @@ mod tests {
     fn commands_have_the_numbers_of_the_header() {
         assert_eq!(order::ADD_DEV, 0xc020_7504);
         assert_eq!(order::GET_FEATURES, 0x8020_7513);
+        assert_eq!(order::UPDATE_SIZE, 0xc020_7515);
         assert_eq!(FETCH_REQ, 0xc010_7520);
     }
 

@@ -123,6 +123,17 @@ impl Control {
         self.tell("set its attributes", order::SET_PARAMS, id, memory).map(drop)
     }
 
+    /// A device that is served has so many sectors from now on; for kernels with
+    /// [`Features::UPDATE_SIZE`].
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn set_length(&self, id: u32, sectors: u64) -> Result<(), UblkError> {
+        let (name, what) = (format!("/dev/ublkb{id}"), "set its length");
+        let number = order::UPDATE_SIZE;
+        self.command(&name, what, number, id, sectors, Vec::new(), LIMIT).map(drop)
+    }
+
     /// What users of a device are told.
     ///
     /// # Errors

@@ -109,11 +109,14 @@ pub fn delete(id: u32) -> Result<(), UblkError> {
     control.delete(id)
 }
 
-/// The device of the volume that waits for a server, if there is one.
+/// The device of the volume that waits for a server, if there is one, and its length in sectors.
 ///
 /// # Errors
 /// When this server can't be it.
-pub(super) fn waiting(control: &Control, wanted: &Wanted) -> Result<Option<DeviceInfo>, UblkError> {
+pub(super) fn waiting(
+    control: &Control,
+    wanted: &Wanted,
+) -> Result<Option<(DeviceInfo, u64)>, UblkError> {
     for id in devices() {
         let of_volume = |info: &DeviceInfo| info.mark == wanted.mark;
         let Some(info) = control.info(id)?.filter(of_volume) else { continue };
@@ -124,8 +127,9 @@ pub(super) fn waiting(control: &Control, wanted: &Wanted) -> Result<Option<Devic
                 control.delete(id)?;
             }
             Some(info) => {
-                fits(&info, control.attributes(id)?, wanted)?;
-                return Ok(Some(info));
+                let there = control.attributes(id)?;
+                fits(&info, there, wanted)?;
+                return Ok(Some((info, there.sectors)));
             }
             None => {}
         }
@@ -162,7 +166,7 @@ fn fits(info: &DeviceInfo, there: Attributes, wanted: &Wanted) -> Result<(), Ubl
     } else if !wanted.recovers {
         "whoever uses it believes that what was answered is there: start with --ack media or memfd"
             .into()
-    } else if there.sectors != ours.sectors || there.read_only != ours.read_only {
+    } else if there.sectors > ours.sectors || there.read_only != ours.read_only {
         format!(
             "it was made with {} sectors{}, and the volume is served with {}{}",
             there.sectors,
@@ -227,6 +231,7 @@ mod tests {
         let all = NEEDED.and(RECOVERS);
         let waits = info(State::Quiesced, all);
         fits(&waits, ours, &wanted).unwrap();
+        fits(&waits, Attributes { sectors: 4, ..ours }, &wanted).expect("the volume grew");
         let refusals = [
             (waits, ours, Wanted { recovers: false, ..wanted }, "--ack media"),
             (waits, ours, Wanted { forgot: true, ..wanted }, "hostftl ublk delete 3"),

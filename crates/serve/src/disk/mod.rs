@@ -9,6 +9,7 @@
 mod desk;
 mod find;
 mod lane;
+mod length;
 mod link;
 
 use std::fs::{File, OpenOptions};
@@ -30,6 +31,7 @@ use hostftl_volume::front::Export;
 use crate::server::Exported;
 
 use self::lane::Lane;
+use self::length::Length;
 use self::link::Link;
 
 use self::find::mark_of;
@@ -75,6 +77,7 @@ pub struct Disk {
     info: DeviceInfo,
     recovers: bool,
     taken_over: bool,
+    length: Length,
     lanes: Vec<JoinHandle<u64>>,
     wakers: Vec<Arc<Waker>>,
     quit: Arc<AtomicBool>,
@@ -112,15 +115,17 @@ impl Disk {
         }
         let (mark, forgot) = (mark_of(export.volume), export.forgot);
         let wanted = Wanted { mark, recovers, forgot, of: attributes(&export) };
-        let (info, taken_over) = match find::waiting(&control, &wanted)? {
-            Some(info) => (info, true),
-            None => (add(&control, options.queues, &wanted)?, false),
+        let (info, taken_over, sectors) = match find::waiting(&control, &wanted)? {
+            Some((info, sectors)) => (info, true, sectors),
+            None => (add(&control, options.queues, &wanted)?, false, wanted.of.sectors),
         };
+        let length = Length::new(exported, features, sectors);
         let mut disk = Disk {
             control,
             info,
             recovers,
             taken_over,
+            length,
             lanes: Vec::new(),
             wakers: Vec::new(),
             quit: Arc::default(),
@@ -149,6 +154,11 @@ impl Disk {
     /// Whether the device was there, and waited for a server.
     pub fn was_taken_over(&self) -> bool {
         self.taken_over
+    }
+
+    /// Tells the kernel when the volume has another length than the device.
+    pub fn look_at_length(&self) {
+        self.length.look(|sectors| self.control.set_length(self.info.id, sectors), &self.path());
     }
 
     /// Whether somebody deleted the device.

@@ -108,6 +108,7 @@ pub fn serve(
             while !over.load(Ordering::SeqCst) {
                 thread::park_timeout(LOOK);
                 pulse.look();
+                disks.iter().for_each(Disk::look_at_length);
                 if disks.iter().any(Disk::has_panicked) {
                     ending::after_panic();
                 }

@@ -1,0 +1,82 @@
+//! The length of a block device, which follows that of its volume where the kernel lets it.
+
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+use hostftl_core::SECTOR;
+use hostftl_io::ublk::{Features, UblkError};
+use hostftl_volume::front::Port;
+use hostftl_volume::{Events, Level};
+
+use crate::server::Exported;
+
+/// See the module text.
+#[derive(Debug)]
+pub(super) struct Length {
+    port: Port,
+    events: Events,
+    /// Whether the kernel takes another length of a device that is served.
+    follows: bool,
+    /// What the kernel was told, or refused, in sectors.
+    told: AtomicU64,
+}
+
+impl Length {
+    /// That of a device of so many sectors, under a kernel with these features.
+    pub(super) fn new(exported: &Exported, features: Features, sectors: u64) -> Self {
+        let (port, events) = (exported.port.clone(), exported.events.clone());
+        let follows = features.has(Features::UPDATE_SIZE);
+        Length { port, events, follows, told: sectors.into() }
+    }
+
+    /// Tells the kernel by `set`, once, when the volume has another length than the device `path`.
+    pub(super) fn look(&self, set: impl FnOnce(u64) -> Result<(), UblkError>, path: &str) {
+        let sectors = self.port.export().bytes / SECTOR as u64;
+        if self.told.swap(sectors, SeqCst) == sectors {
+            return;
+        }
+        let bytes = sectors * SECTOR as u64;
+        let (level, text) = match self.follows.then(|| set(sectors)) {
+            Some(Ok(())) => (Level::Info, format!("{path} has {bytes} bytes now")),
+            Some(Err(error)) => {
+                (Level::Warning, format!("{path} does not have {bytes} bytes yet: {error}"))
+            }
+            None => {
+                let text = format!(
+                    "{path} does not have {bytes} bytes yet, because this kernel (before Linux \
+                     6.16) takes no other length while it is served: unmount, stop the server, \
+                     and start it again"
+                );
+                (Level::Warning, text)
+            }
+        };
+        self.events.tell(level, "note", text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    #[test]
+    fn another_length_is_told_once_and_only_where_the_kernel_takes_it() {
+        for (features, times) in [(Features::UPDATE_SIZE, 1), (Features::USER_COPY, 0)] {
+            let exported = Exported::new(hostftl_volume::ram_port("ram", 1 << 20));
+            let told = Cell::new(0);
+            let set = |sectors| {
+                assert_eq!(sectors, 2048);
+                told.set(told.get() + 1);
+                Ok(())
+            };
+            let as_made = Length::new(&exported, features, 2048);
+            as_made.look(set, "/dev/ublkb0");
+            assert_eq!((told.get(), exported.events.since(0).len()), (0, 0), "nothing changed");
+            let shorter = Length::new(&exported, features, 1024);
+            (0..2).for_each(|_| shorter.look(set, "/dev/ublkb0"));
+            assert_eq!(told.get(), times);
+            let events = exported.events.since(0);
+            assert_eq!(events.len(), 1);
+            assert!(events[0].text.contains("1048576 bytes"), "{}", events[0].text);
+        }
+    }
+}
