@@ -24,6 +24,7 @@ use crate::keeper::{Coming, Keeper, Promise};
 use crate::latency::{Kind, Latencies};
 use crate::quiet::Quiet;
 use crate::roster::Roster;
+use crate::running::Acks;
 use crate::stash::{Entrance, Part, Stash};
 
 use self::known::Known;
@@ -113,14 +114,9 @@ impl Jobs {
         }
     }
 
-    /// Whether each write, trim and zeroing is answered only once it is durable.
-    pub fn write_through(&mut self, through: bool) {
-        self.through = through;
-    }
-
-    /// From now on `stash` keeps what is answered until it is durable.
-    pub fn set_stash(&mut self, stash: Option<Stash>) {
-        self.stash = stash;
+    /// When each write, trim and zeroing is answered; the stash keeps it until it is durable.
+    pub fn set_acks(&mut self, acks: Acks, stash: Option<Stash>) {
+        (self.through, self.stash) = (acks == Acks::Media, stash);
     }
 
     /// The stash, when the volume is over.

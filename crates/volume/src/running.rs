@@ -178,8 +178,7 @@ impl Volume {
         let (of, means) = ((&self.config, &self.layer, roster), (&machine.arena, &mut recovery));
         let (session, lost) = take_up(options, of, &mut driver, means)?;
         let news = Arc::new(Mutex::new(recovery));
-        let longest = self.plan.limits.max_transfer.saturating_mul(SECTOR as u32);
-        let longest = longest.min(machine.arena.longest());
+        let longest = machine.arena.longest();
         let name = export_name(&self.path, &self.config);
         notes.extend(session.as_ref().and_then(|session| session.note(&name)));
         still.unclean = session.as_ref().is_some_and(Session::is_unclean);
@@ -193,13 +192,11 @@ impl Volume {
             jobs.set_keeper(Keeper::new(self.roster, &self.layer, &driver, fresh, waker, &news)?);
         }
         jobs.set_standing(driver.layer(), fresh);
-        jobs.write_through(options.acks == Acks::Media);
-        jobs.set_stash(stash_for(options, &self.config, session.as_ref())?);
+        jobs.set_acks(options.acks, stash_for(options, &self.config, session.as_ref())?);
         still.set_service(options, &port.export());
         tell_notes(&events, &notes);
         still.notes.append(&mut notes);
         faces.still = still;
-        let told = events.clone();
         let (watched, faces) = (Watched::new(driver.shown(), events), Arc::new(Mutex::new(faces)));
         let live = Live { faces, news, latencies, watched: watched.clone() };
         // The marks stay as they are when nothing is written.
@@ -208,7 +205,8 @@ impl Volume {
         let seats = Seats::new(&self.path, port.clone(), &live, of, session.clone());
         let operator = Arc::new(Operator::new(seats));
         let control = Control::listen(self.config.uuid, live.clone(), operator.clone())?;
-        let serving = |it: &Session| begin(it, &self.config, driver.devices(), lost, &told);
+        let serving =
+            |it: &Session| begin(it, &self.config, driver.devices(), lost, &live.watched.events);
         session.iter().try_for_each(serving)?;
         let engine = Engine::new(driver, jobs, port.clone(), machine.waker);
         port.set_engine(&engine);
@@ -241,7 +239,7 @@ impl Volume {
     }
 }
 
-/// The block device that clients see of a layer, with requests of so many bytes at the longest.
+/// The block device that clients see of a layer; no buffer is longer than `longest` bytes.
 fn export_of(config: &Config, name: String, layer: &AnyLayer, longest: u32, reads: bool) -> Export {
     let limits = layer.limits();
     Export {
@@ -251,7 +249,7 @@ fn export_of(config: &Config, name: String, layer: &AnyLayer, longest: u32, read
         also: None,
         held: None,
         bytes: limits.exported * SECTOR as u64,
-        max_transfer: longest,
+        max_transfer: limits.max_transfer.saturating_mul(SECTOR as u32).min(longest),
         align: limits.align * SECTOR as u32,
         fast_zeroes: layer.has_fast_zeroes(),
         forgot: false,

@@ -246,7 +246,9 @@ pub fn forget_end(volume: Uuid, devices: &[Device]) -> Result<(), IoError> {
 pub fn left_by(config: &Config, last: &Last) -> Result<Option<Left>, Error> {
     let here = Here::now();
     match last {
-        Last::Mark(mark) if mark.serving && (mark.machine, mark.boot) == (here.machine, here.boot) => {
+        Last::Mark(mark)
+            if mark.serving && (mark.machine, mark.boot) == (here.machine, here.boot) =>
+        {
             Left::find(config.uuid, mark.run, here.boot)
         }
         _ => Ok(None),

@@ -47,8 +47,8 @@ pub struct Status {
     pub parameters: String,
     /// The process that serves the volume; none when it is not served.
     pub served_by: Option<u32>,
-    /// When a write is answered: `buffer`, `media`, or `memfd` and `durable` under `serve --ack memfd`
-    /// and `--ack media`.
+    /// When a write is answered: `buffer`, `media`, or, under `serve --ack memfd` and
+    /// `--ack media`, `memfd` and `durable`.
     pub ack: String,
     /// What clients call it while it is served.
     #[serde(default, skip_serializing_if = "String::is_empty")]

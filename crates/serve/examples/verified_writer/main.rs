@@ -1,8 +1,8 @@
 //! A client that knows what a crash may not take away.
 //!
 //! `run SOCKET STATE SEED` writes, trims, reads and flushes at random until the server is killed,
-//! and keeps in STATE which versions of each sector may be found afterwards; with `kept` behind it a
-//! server is expected that loses nothing of what it answered. `check SOCKET STATE`
+//! and keeps in STATE which versions of each sector may be found afterwards; with `kept` behind it
+//! a server is expected that loses nothing of what it answered. `check SOCKET STATE`
 //! reads every sector from the server that was started again, and compares. `sum STATE` says how
 //! much was done. The exit code is not 0 when the server broke a promise.
 

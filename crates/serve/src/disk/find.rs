@@ -159,8 +159,8 @@ fn fits(info: &DeviceInfo, there: Attributes, wanted: &Wanted) -> Result<(), Ubl
         format!("{path} {}: delete it with `hostftl ublk delete {}`", info.state, info.id)
     } else if wanted.forgot {
         format!(
-            "the last server answered writes that may be gone, and whoever uses the device believes \
-             in them: give it up with `hostftl ublk delete {}`",
+            "the last server answered writes that may be gone, and whoever uses the device \
+             believes in them: give it up with `hostftl ublk delete {}`",
             info.id
         )
     } else if !wanted.recovers {

@@ -90,9 +90,7 @@ impl Left {
     /// That it waits, in words.
     pub fn waits(&self) -> String {
         let (count, path) = (counted(self.count(), "answered write"), self.path().display());
-        format!(
-            "{path} has {count} for the next `hostftl serve`, which may not be on the devices yet"
-        )
+        format!("{path} has {count} for the next `hostftl serve`, not all on the devices yet")
     }
 
     /// The file.
@@ -134,8 +132,8 @@ pub fn tidy(volume: Uuid, run: u64, done: u64, events: &Events) {
         let lost = left.map_or(0, |(_, entries)| entries.len() as u64);
         if lost > 0 && done != of {
             let text = format!(
-                "{} of an earlier run can't be put through, because the volume was served elsewhere \
-                 since: {} is removed",
+                "{} of an earlier run can't be put through, because the volume was served \
+                 elsewhere since: {} is removed",
                 counted(lost, "answered write"),
                 path.display()
             );
