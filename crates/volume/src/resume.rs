@@ -60,7 +60,9 @@ pub fn begin(
     Ok(())
 }
 
-/// An empty stash for the run that begins, if one is wanted.
+/// An empty stash for the run that begins, if one is wanted. One that a start of this number left
+/// which was cut off before its mark goes away in any case: the run would be taken for one that
+/// kept what it answered.
 ///
 /// # Errors
 /// When the volume is in memory itself, or the stash can't be made.
@@ -69,6 +71,7 @@ pub fn stash_for(
     config: &Config,
     session: Option<&Session>,
 ) -> Result<Option<Stash>, Error> {
+    session.iter().for_each(|session| stash::forget_run(config.uuid, session.run()));
     if options.acks != Acks::Memfd {
         return Ok(None);
     }

@@ -143,6 +143,12 @@ pub fn tidy(volume: Uuid, run: u64, done: u64, events: &Events) {
     }
 }
 
+/// Removes the stash of run `run` of a volume, which was never begun.
+pub fn forget_run(volume: Uuid, run: u64) {
+    let of_run = files(volume).into_iter().filter(|(_, of)| *of == run);
+    of_run.for_each(|(path, _)| drop(fs::remove_file(path)));
+}
+
 /// Removes all stashes of a volume, which is no more.
 pub fn forget(volume: Uuid) {
     files(volume).iter().for_each(|(path, _)| drop(fs::remove_file(path)));

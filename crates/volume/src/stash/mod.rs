@@ -23,7 +23,7 @@ use crate::front::{Job, JobOp};
 use self::entry::Kind;
 use self::ring::Ring;
 
-pub use self::folder::{Left, forget, make, refuse_newer, tidy};
+pub use self::folder::{Left, forget, forget_run, make, refuse_newer, tidy};
 pub use self::put::put_through;
 
 /// See the module text.

@@ -151,6 +151,27 @@ fn what_was_answered_before_the_volume_was_served_elsewhere_is_never_put_through
 }
 
 #[test]
+fn a_start_that_was_cut_off_leaves_nothing_that_speaks_for_a_later_run() {
+    if !has_memory() {
+        return;
+    }
+    let place = Place::new();
+    create(&place.spec(LayerKind::Hard)).unwrap();
+    // A stash is there, and the mark of its run was never written.
+    fs::copy(place.path("d0"), place.path("before")).unwrap();
+    let (running, _client) = start(&place, Acks::Memfd);
+    let left: Vec<_> = stashes(&place).into_iter().map(|it| (fs::read(&it).unwrap(), it)).collect();
+    running.stop().unwrap();
+    fs::rename(place.path("before"), place.path("d0")).unwrap();
+    left.iter().for_each(|(bytes, path)| fs::write(path, bytes).unwrap());
+    assert_eq!(left.len(), 1);
+    die(&place, Acks::Buffer, |client| client.write(0, &[1; 4096], false).unwrap());
+    let (running, client) = start(&place, Acks::Buffer);
+    assert_eq!(client.port.export().name, "v@2", "that run kept nothing of what it answered");
+    running.stop().unwrap();
+}
+
+#[test]
 fn older_copies_of_the_devices_are_refused_while_a_later_run_has_answered_writes() {
     if !has_memory() {
         return;
