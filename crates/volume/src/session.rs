@@ -239,7 +239,7 @@ pub fn forget_end(volume: Uuid, devices: &[Device]) -> Result<(), IoError> {
     write(&mark, volume.into_bytes(), devices, 0)
 }
 
-/// What the last run of a volume left in memory, if it died, on this machine since that was started.
+/// What the last run of a volume left in memory, if it died on this machine since that was started.
 ///
 /// # Errors
 /// When that can't be read.
