@@ -45,6 +45,9 @@ echo
 bench/sim.sh
 
 echo
+bench/separation.sh
+
+echo
 bench/place.sh 2>/dev/null || echo "  SKIPPED: placement in Python (no Python 3.11 with venv, or no PyPI)"
 
 echo

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use hostftl_ask::Wrong;
 use hostftl_layers::policy::GcPolicy;
 use hostftl_sim::placement::{
-    Choose, Collector, LogCounts, LogSpec, Placement, Plain, Sealed, SegmentLog, SepBit,
+    ByFrequency, Choose, Collector, Future, LogCounts, LogSpec, Placement, Plain, Rates, Sealed,
+    SegmentLog, SepBit,
 };
 use hostftl_trace::{Op, Source};
 use pyo3::prelude::*;
@@ -34,7 +35,8 @@ pub struct Asked {
     batch: usize,
     /// Whether everything is written once before.
     fill: bool,
-    /// `none`, `two`, `sepbit`, or an object with `classes`, `_write`, `_copy` and `_collected`.
+    /// `none`, `two`, `sepbit`, `frequency`, `rates`, `future`, or an object with `classes`,
+    /// `_write`, `_copy` and `_collected`.
     placement: Rule,
     /// A rule of collection by its word, or an object with `_choose`.
     gc: Rule,
@@ -203,18 +205,42 @@ fn writes(asked: &Asked) -> Result<(Vec<u32>, u32), Wrong> {
     }
 }
 
-/// What plays, with what exceptions go to.
-type Placer = Box<dyn Placement + Send>;
+/// A rule of placement that plays.
+type Made = Box<dyn Placement + Send>;
+
+/// A rule of placement, or how it is made when the blocks that are written are known.
+enum Placer {
+    Made(Made),
+    Of(fn(asked: &Asked, lbas: &[u32], blocks: u32) -> Made),
+}
+
+fn made(placement: impl Placement + Send + 'static) -> PyResult<Placer> {
+    Ok(Placer::Made(Box::new(placement)))
+}
+
+/// All that is written to `blocks` blocks, from the beginning on.
+fn all_writes(asked: &Asked, lbas: &[u32], blocks: u32) -> Vec<u32> {
+    let fill = 0..if asked.fill { blocks } else { 0 };
+    fill.chain((0..asked.rounds).flat_map(|_| lbas).copied()).collect()
+}
 
 /// The rule of placement that was asked for.
 fn placer(py: Python<'_>, rule: &Rule, broken: &Broken) -> PyResult<Placer> {
     match rule {
         Rule::Word(word) => match word.as_str() {
-            "none" => Ok(Box::new(Plain { parted: false })),
-            "two" => Ok(Box::new(Plain { parted: true })),
-            "sepbit" => Ok(Box::new(SepBit::default())),
+            "none" => made(Plain { parted: false }),
+            "two" => made(Plain { parted: true }),
+            "sepbit" => made(SepBit::default()),
+            "frequency" => Ok(Placer::Of(|_, _, blocks| Box::new(ByFrequency::new(blocks)))),
+            "rates" => Ok(Placer::Of(|_, lbas, blocks| Box::new(Rates::of(lbas, blocks)))),
+            "future" => Ok(Placer::Of(|asked, lbas, blocks| {
+                Box::new(Future::of(&all_writes(asked, lbas, blocks), blocks))
+            })),
             other => {
-                let text = format!("no placement `{other}`; there are: none, two, sepbit");
+                let text = format!(
+                    "no placement `{other}`; there are: none, two, \
+                     sepbit, frequency, rates, future"
+                );
                 Err(errors::usage(py, text))
             }
         },
@@ -224,7 +250,7 @@ fn placer(py: Python<'_>, rule: &Rule, broken: &Broken) -> PyResult<Placer> {
                 let text = "a rule of placement has from 1 to 32 classes".to_owned();
                 return Err(errors::usage(py, text));
             }
-            Ok(Box::new(Own { rule: rule.clone_ref(py), classes, broken: broken.clone() }))
+            made(Own { rule: rule.clone_ref(py), classes, broken: broken.clone() })
         }
     }
 }
@@ -253,11 +279,15 @@ type Played = (u64, u64, u64, u32, f64);
 /// Plays until the end, or until `stop` or an exception of a rule.
 fn played(
     asked: &Asked,
-    placement: &mut dyn Placement,
+    placer: Placer,
     choice: Choice,
     is_over: &dyn Fn() -> bool,
 ) -> Result<Played, Wrong> {
     let (lbas, blocks) = writes(asked)?;
+    let mut placement = match placer {
+        Placer::Made(placement) => placement,
+        Placer::Of(of) => of(asked, &lbas, blocks),
+    };
     let spec = LogSpec { blocks, segment: asked.segment, spare_permille: asked.spare };
     spec.check().map_err(Wrong::usage)?;
     let classes = placement.classes();
@@ -272,7 +302,7 @@ fn played(
     for round in std::iter::once(&fill).chain((0..asked.rounds).map(|_| &lbas)) {
         before = log.counts();
         for batch in round.chunks(asked.batch) {
-            log.write(batch, placement);
+            log.write(batch, &mut *placement);
             if is_over() {
                 return Err(Wrong::interrupted("ended before it was played"));
             }
@@ -290,11 +320,11 @@ fn played(
 #[pyfunction]
 pub fn place(py: Python<'_>, asked: Asked) -> PyResult<Played> {
     let broken = Broken::default();
-    let mut placement = placer(py, &asked.placement, &broken)?;
+    let placement = placer(py, &asked.placement, &broken)?;
     let choice = choice(py, &asked.gc, &broken)?;
     let stop = AtomicBool::new(false);
     let is_over = || broken.is_set() || stop.load(Ordering::Relaxed);
-    let work = || played(&asked, &mut *placement, choice, &is_over);
+    let work = || played(&asked, placement, choice, &is_over);
     let played = outside::run(py, &stop, |_| Ok(()), work)?;
     let error = broken.0.lock().unwrap_or_else(PoisonError::into_inner).take();
     match error {

@@ -104,12 +104,13 @@ mod tests {
     use super::super::{FlashOp, Frontiers, GcPolicy, PoolSpec};
     use super::*;
 
-    const POLICIES: [GcPolicy; 5] = [
+    const POLICIES: [GcPolicy; 6] = [
         GcPolicy::Greedy,
         GcPolicy::Fifo,
         GcPolicy::Random,
         GcPolicy::DChoices(3),
         GcPolicy::CostBenefit,
+        GcPolicy::DecliningCost,
     ];
 
     /// Every combination, with segments that end within a word, on a word, and after several. Half

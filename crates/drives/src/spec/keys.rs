@@ -78,7 +78,7 @@ const BLOCK: [Key; 6] = [
     key("pools", "plane|drive", "drive", "what collects by itself; drive: superblocks"),
     key(
         "gc",
-        "greedy|fifo|random|d-choices:D|cost-benefit",
+        "greedy|fifo|random|d-choices:D|cost-benefit|declining-cost",
         "greedy",
         "how the drive picks a victim",
     ),

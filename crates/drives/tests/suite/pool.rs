@@ -4,7 +4,8 @@ use hostftl_drives::pool::{FlashOp, Frontiers, GcPolicy, Pool, PoolSpec};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-const POLICIES: [&str; 5] = ["greedy", "fifo", "random", "d-choices:10", "cost-benefit"];
+const POLICIES: [&str; 6] =
+    ["greedy", "fifo", "random", "d-choices:10", "cost-benefit", "declining-cost"];
 
 fn policies() -> impl Iterator<Item = GcPolicy> {
     POLICIES.into_iter().map(|word| word.parse().expect("a policy"))

@@ -13,7 +13,8 @@ use hostftl_trace::{Op, Source};
 const PAGES: u32 = 256;
 /// Sectors of a page.
 const PAGE: u64 = 8;
-const POLICIES: [&str; 5] = ["greedy", "fifo", "random", "d-choices:10", "cost-benefit"];
+const POLICIES: [&str; 6] =
+    ["greedy", "fifo", "random", "d-choices:10", "cost-benefit", "declining-cost"];
 const HEAD: &str = "workload policy frontiers: host pages, copied pages, erases\n";
 
 /// What happens to a page: written, or trimmed.

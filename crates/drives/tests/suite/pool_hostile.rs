@@ -28,7 +28,8 @@ fn phase() -> impl Strategy<Value = (Phase, u8, u32)> {
 }
 
 fn spec() -> impl Strategy<Value = PoolSpec> {
-    let gc = prop::sample::select(vec!["greedy", "fifo", "random", "d-choices:2", "cost-benefit"]);
+    let words = ["greedy", "fifo", "random", "d-choices:2", "cost-benefit", "declining-cost"];
+    let gc = prop::sample::select(words.to_vec());
     let frontiers = [Frontiers::Shared, Frontiers::Separate, Frontiers::Isolated];
     let frontiers = prop::sample::select(frontiers.to_vec());
     (gc, frontiers, 1..4u8, 0..3u32, 1..20u32, 2..40u32, 1..9u32).prop_map(

@@ -4,7 +4,8 @@ use hostftl_drives::pool::{FlashOp, Frontiers, LoadError, Pool, PoolSpec};
 use proptest::prelude::*;
 
 fn spec() -> impl Strategy<Value = PoolSpec> {
-    let gc = prop::sample::select(vec!["greedy", "fifo", "random", "d-choices:3", "cost-benefit"]);
+    let words = ["greedy", "fifo", "random", "d-choices:3", "cost-benefit", "declining-cost"];
+    let gc = prop::sample::select(words.to_vec());
     let frontiers = [Frontiers::Shared, Frontiers::Separate, Frontiers::Isolated];
     let shape = (30..60u32, 2..70u32, 0..3u32);
     (shape, gc, prop::sample::select(frontiers.to_vec()), 1..3u8, 0..4u32, 1..4u32).prop_map(

@@ -11,6 +11,7 @@ mod saved;
 mod separation;
 mod victims;
 mod words;
+mod worth;
 
 pub use dice::Dice;
 pub use lists::Lists;

@@ -21,7 +21,7 @@ impl Victims {
                 put(set.members.len() as u64);
                 set.members.iter().for_each(|&segment| put(segment.into()));
             }
-            Kind::CostBenefit(all, changed) => {
+            Kind::CostBenefit(all, changed) | Kind::DecliningCost(all, changed, _) => {
                 lists(all, put);
                 changed.iter().for_each(|&when| put(when));
             }
@@ -41,7 +41,7 @@ impl Victims {
         match &mut victims.kind {
             Kind::Greedy(all) | Kind::Fifo(all) => fill(all, segments, pages, take)?,
             Kind::Choices(set, _) => draw_on(set, segments, take)?,
-            Kind::CostBenefit(all, changed) => {
+            Kind::CostBenefit(all, changed) | Kind::DecliningCost(all, changed, _) => {
                 fill(all, segments, pages, take)?;
                 for when in changed {
                     *when = take()?;

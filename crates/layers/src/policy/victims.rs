@@ -14,6 +14,7 @@ use super::dice::Dice;
 use super::lists::Lists;
 use super::own::VictimPolicy;
 use super::words::GcPolicy;
+use super::worth;
 
 /// The sealed segments in an order without meaning, so that one can be drawn.
 #[derive(Debug)]
@@ -80,6 +81,8 @@ pub(super) enum Kind {
     Choices(Set, u32),
     /// By live pages, and for each segment when a page of it last died.
     CostBenefit(Lists, Vec<u64>),
+    /// The same, and what a moment of age is worth by live pages.
+    DecliningCost(Lists, Vec<u64>, Vec<f64>),
     /// Whatever it knows, and the bytes of that.
     Own(Box<dyn VictimPolicy>, u64),
 }
@@ -102,6 +105,9 @@ impl Victims {
             GcPolicy::Random => Kind::Choices(Set::new(segments, seed), 1),
             GcPolicy::DChoices(count) => Kind::Choices(Set::new(segments, seed), count),
             GcPolicy::CostBenefit => Kind::CostBenefit(lists(), vec![0; segments as usize]),
+            GcPolicy::DecliningCost => {
+                Kind::DecliningCost(lists(), vec![0; segments as usize], worth::declining(pages))
+            }
             GcPolicy::Own(own) => {
                 Kind::Own((own.new)(segments, pages), (own.memory)(segments, pages))
             }
@@ -116,6 +122,7 @@ impl Victims {
             GcPolicy::Greedy | GcPolicy::Fifo => Lists::memory(segments, pages),
             GcPolicy::Random | GcPolicy::DChoices(_) => each,
             GcPolicy::CostBenefit => Lists::memory(segments, pages) + each,
+            GcPolicy::DecliningCost => Lists::memory(segments, pages) + each + worth::memory(pages),
             GcPolicy::Own(own) => (own.memory)(segments, pages),
         }
     }
@@ -127,6 +134,9 @@ impl Victims {
             Kind::Greedy(lists) | Kind::Fifo(lists) => lists.bytes(),
             Kind::Choices(set, _) => set.at.len() as u64 * each,
             Kind::CostBenefit(lists, changed) => lists.bytes() + changed.len() as u64 * each,
+            Kind::DecliningCost(lists, changed, worth) => {
+                lists.bytes() + (changed.len() + worth.len()) as u64 * each
+            }
             Kind::Own(_, bytes) => *bytes,
         }
     }
@@ -137,7 +147,7 @@ impl Victims {
             Kind::Greedy(lists) => lists.push(segment, live),
             Kind::Fifo(lists) => lists.push(segment, 0),
             Kind::Choices(set, _) => set.insert(segment),
-            Kind::CostBenefit(lists, changed) => {
+            Kind::CostBenefit(lists, changed) | Kind::DecliningCost(lists, changed, _) => {
                 lists.push(segment, live);
                 changed[segment as usize] = now;
             }
@@ -151,7 +161,7 @@ impl Victims {
         match &mut self.kind {
             Kind::Greedy(lists) => lists.relink(segment, to),
             Kind::Fifo(_) | Kind::Choices(..) => {}
-            Kind::CostBenefit(lists, changed) => {
+            Kind::CostBenefit(lists, changed) | Kind::DecliningCost(lists, changed, _) => {
                 lists.relink(segment, to);
                 changed[segment as usize] = now;
             }
@@ -164,7 +174,9 @@ impl Victims {
     #[inline]
     pub fn beside(&self, node: u32) -> [u32; 2] {
         match &self.kind {
-            Kind::Greedy(lists) | Kind::CostBenefit(lists, _) => lists.beside(node),
+            Kind::Greedy(lists) | Kind::CostBenefit(lists, _) | Kind::DecliningCost(lists, ..) => {
+                lists.beside(node)
+            }
             Kind::Fifo(_) | Kind::Choices(..) | Kind::Own(..) => [node; 2],
         }
     }
@@ -175,7 +187,12 @@ impl Victims {
             Kind::Greedy(lists) | Kind::Fifo(lists) => lists.least(),
             Kind::Choices(set, count) => set.best_of(*count, live),
             Kind::CostBenefit(lists, changed) => {
-                oldest_and_emptiest(lists, changed, self.pages, now)
+                let worth = |live| worth::benefit(live, self.pages);
+                oldest_and_emptiest(lists, changed, self.pages, now, worth)
+            }
+            Kind::DecliningCost(lists, changed, worth) => {
+                let worth = |live| (worth[live as usize], 1.0);
+                oldest_and_emptiest(lists, changed, self.pages, now, worth)
             }
             Kind::Own(policy, _) => policy.pick(now, &live),
         }
@@ -184,7 +201,7 @@ impl Victims {
     /// Whether [`Victims::pick`] gives a segment from which nothing is gained only when there is no
     /// other.
     pub fn knows_least(&self) -> bool {
-        matches!(self.kind, Kind::Greedy(_) | Kind::CostBenefit(..))
+        matches!(self.kind, Kind::Greedy(_) | Kind::CostBenefit(..) | Kind::DecliningCost(..))
     }
 
     /// What [`Victims::pick`] would give, without a draw being used up.
@@ -199,9 +216,10 @@ impl Victims {
     /// A sealed segment is collected and no longer sealed.
     pub fn freed(&mut self, segment: u32) {
         match &mut self.kind {
-            Kind::Greedy(lists) | Kind::Fifo(lists) | Kind::CostBenefit(lists, _) => {
-                lists.remove(segment);
-            }
+            Kind::Greedy(lists)
+            | Kind::Fifo(lists)
+            | Kind::CostBenefit(lists, _)
+            | Kind::DecliningCost(lists, ..) => lists.remove(segment),
             Kind::Choices(set, _) => set.remove(segment),
             Kind::Own(policy, _) => policy.freed(segment),
         }
@@ -209,8 +227,14 @@ impl Victims {
 }
 
 /// Within a list the first has the greatest age, because a segment comes to a list when it changes:
-/// so the heads of the lists are enough. Of equal ones the emptier is taken.
-fn oldest_and_emptiest(lists: &Lists, changed: &[u64], pages: u32, now: u64) -> Option<u32> {
+/// so the heads of the lists are enough. Of equal ones the emptier is taken. `worth` is a fraction.
+fn oldest_and_emptiest(
+    lists: &Lists,
+    changed: &[u64],
+    pages: u32,
+    now: u64,
+    worth: impl Fn(u32) -> (f64, f64),
+) -> Option<u32> {
     if let Some(empty) = lists.first(0) {
         return Some(empty);
     }
@@ -218,7 +242,8 @@ fn oldest_and_emptiest(lists: &Lists, changed: &[u64], pages: u32, now: u64) -> 
     for live in 1..=pages {
         let Some(segment) = lists.first(live) else { continue };
         let age = (now - changed[segment as usize]) as f64;
-        let score = age * f64::from(pages - live) / f64::from(2 * live);
+        let (times, per) = worth(live);
+        let score = age * times / per;
         if best.is_none_or(|(other, _)| score > other) {
             best = Some((score, segment));
         }
@@ -243,9 +268,13 @@ mod tests {
     }
 
     impl Known {
-        fn value(&self, now: u64) -> f64 {
+        fn value(&self, policy: GcPolicy, now: u64) -> f64 {
             let share = f64::from(self.live) / f64::from(PAGES);
-            (now - self.changed) as f64 * (1.0 - share) / (2.0 * share)
+            let age = (now - self.changed) as f64;
+            match policy {
+                GcPolicy::DecliningCost => age * (1.0 - share + share * share.ln()),
+                _ => age * (1.0 - share) / (2.0 * share),
+            }
         }
     }
 
@@ -255,17 +284,18 @@ mod tests {
             GcPolicy::Greedy => all.iter().all(|other| picked.live <= other.live),
             GcPolicy::Fifo => all.iter().all(|other| picked.sealed <= other.sealed),
             GcPolicy::Random | GcPolicy::DChoices(_) | GcPolicy::Own(_) => true,
-            GcPolicy::CostBenefit if picked.live == 0 => true,
-            GcPolicy::CostBenefit => {
-                let best = picked.value(now) * (1.0 + 1e-9);
-                all.iter().all(|other| other.live > 0 && other.value(now) <= best)
+            GcPolicy::CostBenefit | GcPolicy::DecliningCost if picked.live == 0 => true,
+            GcPolicy::CostBenefit | GcPolicy::DecliningCost => {
+                let best = picked.value(policy, now) + 1e-9 * now as f64;
+                all.iter().all(|other| other.live > 0 && other.value(policy, now) <= best)
             }
         }
     }
 
     #[test]
     fn every_policy_agrees_with_a_scan() {
-        for word in ["greedy", "fifo", "random", "d-choices:4", "cost-benefit"] {
+        let words = ["greedy", "fifo", "random", "d-choices:4", "cost-benefit", "declining-cost"];
+        for word in words {
             let policy = word.parse().unwrap();
             let mut victims = Victims::new(policy, SEGMENTS, PAGES, 5);
             let mut dice = Dice::new(2);

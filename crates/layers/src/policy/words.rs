@@ -25,6 +25,9 @@ pub enum GcPolicy {
     /// The one with the largest `age · (1 − u) / 2u`, where `u` is its live share and `age` the
     /// host writes since a page of it last died.
     CostBenefit,
+    /// The one with the largest `age · (1 − u + u·ln u)`, with the same `u` and `age`: where a page
+    /// of space more would save the fewest copies, if pages die at random.
+    DecliningCost,
     /// One that has a file of its own.
     Own(&'static OwnPolicy),
 }
@@ -58,10 +61,10 @@ impl fmt::Display for UnknownWord {
 
 impl GcPolicy {
     /// What stands for its word in help.
-    pub const WORDS: &'static str = "greedy|fifo|random|cost-benefit|d-choices:D";
+    pub const WORDS: &'static str = "greedy|fifo|random|cost-benefit|declining-cost|d-choices:D";
     /// The words that there are, for messages.
     pub const KNOWN: &'static str =
-        "greedy, fifo, random, cost-benefit, or d-choices:D with D in 1..256";
+        "greedy, fifo, random, cost-benefit, declining-cost, or d-choices:D with D in 1..256";
 
     /// The number of the first policy with choices; those without come before it.
     const CHOICES: u16 = 256;
@@ -75,6 +78,7 @@ impl GcPolicy {
             GcPolicy::Fifo => 1,
             GcPolicy::Random => 2,
             GcPolicy::CostBenefit => 3,
+            GcPolicy::DecliningCost => 4,
             GcPolicy::DChoices(count) => Self::CHOICES + count as u16,
             GcPolicy::Own(own) => {
                 let at = NAMED.iter().position(|named| named.word == own.word);
@@ -90,6 +94,7 @@ impl GcPolicy {
             1 => Some(GcPolicy::Fifo),
             2 => Some(GcPolicy::Random),
             3 => Some(GcPolicy::CostBenefit),
+            4 => Some(GcPolicy::DecliningCost),
             Self::OWN.. => NAMED.get(usize::from(number - Self::OWN)).map(|own| GcPolicy::Own(own)),
             Self::CHOICES.. => Some(u32::from(number - Self::CHOICES))
                 .filter(|count| (1..=MAX_CHOICES).contains(count))
@@ -102,13 +107,15 @@ impl GcPolicy {
 impl FromStr for GcPolicy {
     type Err = UnknownWord;
 
-    /// Reads `greedy`, `fifo`, `random`, `d-choices:D` or `cost-benefit`, also after `gc=`.
+    /// Reads `greedy`, `fifo`, `random`, `d-choices:D`, `cost-benefit` or `declining-cost`, also
+    /// after `gc=`.
     fn from_str(text: &str) -> Result<Self, UnknownWord> {
         match text.strip_prefix("gc=").unwrap_or(text) {
             "greedy" => Ok(GcPolicy::Greedy),
             "fifo" => Ok(GcPolicy::Fifo),
             "random" => Ok(GcPolicy::Random),
             "cost-benefit" => Ok(GcPolicy::CostBenefit),
+            "declining-cost" => Ok(GcPolicy::DecliningCost),
             other => other
                 .strip_prefix("d-choices:")
                 .and_then(|count| count.parse().ok())
@@ -132,6 +139,7 @@ impl fmt::Display for GcPolicy {
             GcPolicy::Random => f.write_str("random"),
             GcPolicy::DChoices(count) => write!(f, "d-choices:{count}"),
             GcPolicy::CostBenefit => f.write_str("cost-benefit"),
+            GcPolicy::DecliningCost => f.write_str("declining-cost"),
             GcPolicy::Own(own) => f.write_str(own.word),
         }
     }
@@ -174,7 +182,7 @@ mod tests {
 
     #[test]
     fn words_come_back_as_they_were() {
-        for word in ["greedy", "fifo", "random", "d-choices:10", "cost-benefit"] {
+        for word in ["greedy", "fifo", "random", "d-choices:10", "cost-benefit", "declining-cost"] {
             assert_eq!(word.parse::<GcPolicy>().unwrap().to_string(), word);
             assert_eq!(format!("gc={word}").parse::<GcPolicy>(), word.parse());
         }

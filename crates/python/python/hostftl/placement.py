@@ -114,9 +114,11 @@ def place(
     Args:
         trace: A trace or synthetic workload, as :func:`hostftl.compare` takes it.
         placement: ``"none"``, ``"two"`` (copies have a class of their own), ``"sepbit"`` (Wang et
-            al., FAST 2022), or a rule of one's own.
-        gc: ``"greedy"``, ``"fifo"``, ``"random"``, ``"cost-benefit"``, ``"d-choices:10"``, or a rule
-            of one's own.
+            al., FAST 2022), ``"frequency"`` (how often a block is written), ``"rates"`` and
+            ``"future"`` (which know how often, and when, each block is written), or a rule of
+            one's own.
+        gc: ``"greedy"``, ``"fifo"``, ``"random"``, ``"cost-benefit"``, ``"declining-cost"``,
+            ``"d-choices:10"``, or a rule of one's own.
         segment: Blocks of 4 KiB of a segment.
         spare: The share of the log that is spare.
         rounds: How often the workload is played; the last time counts.

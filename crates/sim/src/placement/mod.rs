@@ -6,10 +6,15 @@
 //! - Each block that was written has one valid page, and each page is counted once.
 //! - A segment is free, open for one class, or sealed; a sealed one never changes but by dying.
 
+mod frequency;
+mod oracles;
+mod rate;
 mod sepbit;
 
 use hostftl_layers::policy::{GcPolicy, Victims};
 
+pub use frequency::ByFrequency;
+pub use oracles::{Future, Rates};
 pub use sepbit::SepBit;
 
 /// The age of a block that was never written.
@@ -150,6 +155,12 @@ impl LogSpec {
         let share = u64::from(1000 - self.spare_permille.min(900));
         let all = (full * 1000).div_ceil(share);
         (all.max(full + 1) + 2 * u64::from(classes) + 3) as u32
+    }
+
+    /// Pages that are not kept free over blocks, with so many classes.
+    pub fn alpha(&self, classes: u8) -> f64 {
+        let pages = u64::from(self.segments(classes) - u32::from(classes) - 2);
+        (pages * u64::from(self.segment)) as f64 / f64::from(self.blocks)
     }
 
     /// Whether there can be such a log.

@@ -63,6 +63,23 @@ fn sepbit_copies_less_and_hardly_depends_on_the_batch() {
     assert!((many / one - 1.0).abs() < 0.01, "{many} in batches, {one} one by one");
 }
 
+/// Who knows what comes copies less than who knows rates, and who guesses rates less than SepBIT.
+#[test]
+fn rules_that_know_more_copy_less() {
+    let writes = draws(SPEC.blocks, 600_000, 9);
+    let found = |mut rule: Box<dyn Placement>, gc: &str| {
+        let collector = known(gc.parse().expect("a policy"), &*rule);
+        waf(collector, &mut *rule, &writes, 1000)
+    };
+    let all: Vec<u32> = (0..SPEC.blocks).chain(writes.iter().copied()).collect();
+    let sepbit = found(Box::<SepBit>::default(), "cost-benefit");
+    let frequency = found(Box::new(ByFrequency::new(SPEC.blocks)), "declining-cost");
+    let rates = found(Box::new(Rates::of(&writes, SPEC.blocks)), "declining-cost");
+    let future = found(Box::new(Future::of(&all, SPEC.blocks)), "declining-cost");
+    let wafs = (future, rates, frequency, sepbit);
+    assert!(future < rates && rates < frequency && frequency < 0.97 * sepbit, "{wafs:?}");
+}
+
 /// Takes the emptiest, as greedy does.
 struct Emptiest;
 

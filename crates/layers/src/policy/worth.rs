@@ -1,0 +1,72 @@
+//! What a moment of age is worth by how full a segment is: the victim is where age times this is
+//! largest.
+//!
+//! `declining-cost` is the minimum of the declining cost (Lomet and Luo, SIGMOD 2020) for pages
+//! that die at random. A segment of which the share `u` is live, each page of it with the rate
+//! `h`, costs `A = 1/(1 − u)` writes for each of the host's when it is collected, and until then
+//! `α = −A·ln u` pages for each live one. So a page of space more saves `h/((1 − u)/u + ln u)`
+//! writes a moment: the victim is where that is least. The time since a page died last is about
+//! `1/(h·u)`, which gives `age · (1 − u + u·ln u)`.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Terms of a series that falls by 9 at least from one to the next.
+const TERMS: u32 = 20;
+
+/// Of `cost-benefit`: `(1 − u) / 2u`, as a fraction.
+#[inline]
+pub fn benefit(live: u32, pages: u32) -> (f64, f64) {
+    (f64::from(pages - live), f64::from(2 * live))
+}
+
+/// Of `declining-cost`, by live pages: `1 − u + u·ln u`.
+pub fn declining(pages: u32) -> Vec<f64> {
+    assert!(pages > 0, "a segment has pages");
+    let mut all = vec![0.0; pages as usize + 1];
+    let mut log = 0.0;
+    for live in (1..pages).rev() {
+        log -= log_of_next(live);
+        let share = f64::from(live) / f64::from(pages);
+        all[live as usize] = 1.0 - share + share * log;
+    }
+    all[0] = 1.0;
+    all
+}
+
+/// Bytes of [`declining`].
+pub fn memory(pages: u32) -> u64 {
+    (u64::from(pages) + 1) * size_of::<f64>() as u64
+}
+
+/// `ln((n + 1)/n)`, by the series of the inverse hyperbolic tangent.
+fn log_of_next(n: u32) -> f64 {
+    assert!(n > 0, "what is empty has no share");
+    let z = 1.0 / f64::from(2 * n + 1);
+    let sum = (0..TERMS).rev().fold(0.0, |sum, k| sum * z * z + 1.0 / f64::from(2 * k + 1));
+    2.0 * z * sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_the_closed_form() {
+        for pages in [1, 2, 64, 4096] {
+            let all = declining(pages);
+            assert_eq!((all[0], all[pages as usize]), (1.0, 0.0));
+            for live in 1..pages {
+                let share = f64::from(live) / f64::from(pages);
+                let wanted = 1.0 - share + share * share.ln();
+                assert!((all[live as usize] - wanted).abs() < 1e-12, "{live} of {pages}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_fuller_segment_is_worth_less_and_a_full_one_nothing() {
+        let all = declining(64);
+        assert!(all.windows(2).all(|pair| pair[0] > pair[1]));
+    }
+}
