@@ -28,7 +28,7 @@ pub enum Op {
     GcRead { lane: u8, chunk: u8 },
     /// The sum from which a chunk of a lane's row is made.
     GcSum { lane: u8 },
-    /// The second parity of a lane's row is read, beside the first.
+    /// The second parity of a lane's row is read, beside the first, or must agree with a chunk.
     GcSecond { lane: u8 },
     /// A record of a lane's row is checked.
     GcCheck { lane: u8, entry: u16 },

@@ -69,10 +69,8 @@ impl Devices {
     }
 
     /// Whether chunks are made where they belong. In a zone nothing is written before the pointer.
-    /// With two parities a chunk would be made that fits what lies in wait, wrong and unread, on
-    /// another device: it would agree with that, and the other parity would not.
     fn can_fill(&self) -> bool {
-        !self.layout.zoned && self.layout.parity < 2
+        !self.layout.zoned
     }
 
     /// Whether all devices of a segment are there and stay, and some lack their chunks of it.

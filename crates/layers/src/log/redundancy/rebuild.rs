@@ -204,6 +204,18 @@ impl Rebuild {
         self.wanted
     }
 
+    /// The parity that is in no sum of this way, where the row has all of its chunks but the one
+    /// that is made: what was made is right if that parity agrees.
+    pub fn other_parity(&self) -> Option<u8> {
+        let alone = self.absent & !self.wanted_bit() == 0;
+        let other = match (self.wanted, self.way) {
+            (Chunk::Parity(made), _) => Some(1 - made),
+            (Chunk::Data(_), 0) => Some(1),
+            _ => None,
+        };
+        other.filter(|_| alone && self.stripe.parity() == 2)
+    }
+
     /// What comes into the sum next; `None` when all that the row may have is in it.
     pub fn next(&self) -> Option<Chunk> {
         let most = self.way().2;

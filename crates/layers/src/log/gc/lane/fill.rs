@@ -1,11 +1,13 @@
 //! Gives a device its chunk of a row, which it lacks because it came later: the chunk is made from
 //! the others, all records of the row are checked, and it is written where it belongs.
 //!
-//! Invariant: nothing is written of a row in which anything is wrong.
+//! Invariant: nothing is written of a row in which anything is wrong: the head, a record, or the
+//! other parity of two ([`agree`](super::agree)).
 
 use hostftl_core::{Cause, Command, Gather, Piece, Tally};
 use hostftl_format::log::{self, Entry, Head};
 
+use super::agree::Agree;
 use super::rebuild::Mend;
 use crate::kit::shell::Ended;
 use crate::log::buffers::Buffer;
@@ -28,6 +30,8 @@ pub(super) struct Fill {
     chunk: Option<Chunk>,
     /// Sectors of it.
     sectors: u32,
+    /// The parity that the chunk was made without, and that has to agree.
+    other: Option<u8>,
     stage: Stage,
 }
 
@@ -36,6 +40,8 @@ pub(super) struct Fill {
 enum Stage {
     /// Records are checked from this entry on; whether all were well so far.
     Check { next: u32, well: bool },
+    /// Whether the other parity agrees.
+    Agree(Agree),
     /// The chunk is to be written, or is being written.
     Write { asked: bool },
     /// It is there, or can't be.
@@ -43,6 +49,11 @@ enum Stage {
 }
 
 impl Fill {
+    /// The chunk, if the row has one there.
+    pub(super) fn chunk(&self) -> Option<Chunk> {
+        self.chunk
+    }
+
     /// Sectors of the chunk.
     pub(super) fn sectors(&self) -> u32 {
         self.sectors
@@ -55,6 +66,15 @@ impl Fill {
 
     fn with(self, stage: Stage) -> Phase {
         Phase::Filling(Fill { stage, ..self })
+    }
+
+    /// What comes when all records are checked.
+    fn checked(self, well: bool) -> Stage {
+        match self.other {
+            _ if !well => Stage::Over { well },
+            Some(_) => Stage::Agree(Agree::Read { asked: false }),
+            None => Stage::Write { asked: false },
+        }
     }
 }
 
@@ -72,8 +92,12 @@ impl Lane {
         let chunk = Chunk::on(device, stripe, (segment, slot)).filter(has);
         let missing = with.devices.missing_of(segment);
         let rebuild = |it| Rebuild::new(stripe, (segment, slot), it, chunks, missing);
-        let over = |well| Phase::Filling(Fill { chunk, sectors, stage: Stage::Over { well } });
+        let over = |well| {
+            Phase::Filling(Fill { chunk, sectors, other: None, stage: Stage::Over { well } })
+        };
         self.go(match chunk.map(rebuild) {
+            // The head on its device is wrong.
+            _ if self.was_salvaged() && !planted(Bug::FilledFromWrong) => over(false),
             None => over(true),
             Some(None) => over(false),
             Some(Some(rebuild)) => Phase::Mending(Mend::for_device((0, sectors), rebuild)),
@@ -81,10 +105,12 @@ impl Lane {
     }
 
     /// The chunk is made: its records are checked, and those of the others. Or it can't be made.
-    pub(super) fn fill_made(&mut self, chunk: Chunk, sectors: u32, well: bool) {
+    pub(super) fn fill_made(&mut self, rebuild: &Rebuild, sectors: u32, well: bool) {
         let check = Stage::Check { next: 0, well: true };
         let stage = if well { check } else { Stage::Over { well } };
-        self.go(Phase::Filling(Fill { chunk: Some(chunk), sectors, stage }));
+        let other = rebuild.other_parity().filter(|_| !planted(Bug::FilledFromWrong));
+        let chunk = Some(rebuild.wanted());
+        self.go(Phase::Filling(Fill { chunk, sectors, other, stage }));
     }
 
     /// The next step once the chunk is made.
@@ -93,14 +119,15 @@ impl Lane {
             Stage::Check { next, well } if next == self.entries => {
                 let over = self.outstanding == 0;
                 if over {
-                    self.go(match well {
-                        true => fill.with(Stage::Write { asked: false }),
-                        false => fill.with(Stage::Over { well }),
-                    });
+                    self.go(fill.with(fill.checked(well)));
                 }
                 over
             }
             Stage::Check { next, well } => self.check_some(fill, (next, well), with, cx),
+            Stage::Agree(agree) => {
+                let parity = fill.other.expect("there is another parity");
+                self.pump_agree((fill, parity), agree, with, cx)
+            }
             Stage::Write { asked: false } => self.write_chunk(fill, with, cx),
             Stage::Write { asked: true } | Stage::Over { .. } => false,
         }
@@ -170,6 +197,27 @@ impl Lane {
         let listed = log::entry(head, entry.into()).expect("it was read before").crc;
         let right = result.expect("a checksum in memory can't fail").crc == listed;
         self.go(fill.with(Stage::Check { next, well: well && right }));
+    }
+
+    /// Whether the other parity agrees is nearer, or known.
+    pub(super) fn agree_goes_on(&mut self, fill: Fill, agree: Agree) {
+        self.go(fill.with(match agree {
+            Agree::Over(true) => Stage::Write { asked: false },
+            Agree::Over(false) => Stage::Over { well: false },
+            agree => Stage::Agree(agree),
+        }));
+    }
+
+    /// A command of the other parity has ended.
+    pub(super) fn other_done(
+        &mut self,
+        fill: Fill,
+        command: Command,
+        result: Ended,
+        with: &mut Needs,
+    ) {
+        let Stage::Agree(agree) = fill.stage else { unreachable!("nothing was asked: {fill:?}") };
+        self.agree_done(fill, agree, command, result, with);
     }
 
     fn write_chunk(&mut self, fill: Fill, with: &mut Needs, cx: &mut Cx) -> bool {

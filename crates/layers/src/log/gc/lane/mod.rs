@@ -5,6 +5,7 @@
 //!   what is made from the others goes elsewhere.
 //! - While a command of the lane is under way, its phase changes only to what waits for that.
 
+mod agree;
 mod chunks;
 mod copy;
 mod faults;

@@ -55,6 +55,15 @@ impl Mend {
     pub(super) fn for_device(range: (u32, u32), rebuild: Rebuild) -> Self {
         Mend { range, purpose: Purpose::Device, rebuild, stage: Stage::Read }
     }
+
+    /// How it is made without what can't be read. Of a row in which that is so no device gets
+    /// anything.
+    fn without_all(&self, failed: u32) -> Option<Rebuild> {
+        match self.purpose {
+            Purpose::Move(_) => self.rebuild.without_all(failed),
+            Purpose::Device => None,
+        }
+    }
 }
 
 impl Lane {
@@ -133,7 +142,7 @@ impl Lane {
     }
 
     /// Reads the parity with which the sum begins, or the second one beside that.
-    fn send_parity(
+    pub(super) fn send_parity(
         &mut self,
         second: bool,
         device: u8,
@@ -170,7 +179,7 @@ impl Lane {
                 let stage = Stage::Fold { asked: false };
                 self.go(Phase::Mending(Mend { rebuild, stage, ..mend }));
             }
-            (true, failed) => match mend.rebuild.without_all(failed) {
+            (true, failed) => match mend.without_all(failed) {
                 Some(rebuild) => {
                     self.go(Phase::Mending(Mend { rebuild, stage: Stage::Read, ..mend }));
                 }
@@ -219,20 +228,21 @@ impl Lane {
                 self.check_again(chunk, well);
                 self.go(Phase::Moving);
             }
-            Purpose::Device => self.fill_made(mend.rebuild.wanted(), mend.range.1, well),
+            Purpose::Device => self.fill_made(&mend.rebuild, mend.range.1, well),
         }
     }
 
-    /// The second parity was read.
+    /// The second parity was read, or something was done with what has to agree.
     pub(super) fn second_done(&mut self, command: Command, result: Ended, with: &mut Needs) {
-        let (Command::Read { into: Target::Data(view), .. }, Phase::Mending(mend)) =
-            (command, self.phase)
-        else {
-            unreachable!("it is read for a chunk that is made")
-        };
-        self.outstanding -= 1;
-        with.buffers.at(Buffer::GcSecond(self.number)).repay_mut(view);
-        self.mend_read(mend, result.is_err().then_some(Chunk::Parity(1)));
+        match (command, self.phase) {
+            (Command::Read { into: Target::Data(view), .. }, Phase::Mending(mend)) => {
+                self.outstanding -= 1;
+                with.buffers.at(Buffer::GcSecond(self.number)).repay_mut(view);
+                self.mend_read(mend, result.is_err().then_some(Chunk::Parity(1)));
+            }
+            (command, Phase::Filling(fill)) => self.other_done(fill, command, result, with),
+            (other, phase) => unreachable!("{other:?} is nothing of {phase:?}"),
+        }
     }
 
     /// The parity was read with which the sum begins, or more is in the sum.

@@ -1,0 +1,96 @@
+//! `log` with two parities gives a new device its chunks while something is wrong on another one:
+//! any two devices may be lost after that.
+
+use crate::common::World;
+use crate::common::churn::{data, ready};
+use hostftl_core::{Codec, Layer, SECTOR};
+use hostftl_layers::{LayerConfig, LayerKind, Members, Mode};
+
+const DEVICES: usize = 5;
+const CHUNK: usize = 64;
+/// Sectors of a device.
+const DEVICE: usize = 400 * CHUNK;
+const PAGE: usize = 4096;
+/// What is written at once, in sectors, and how often.
+const PART: u64 = 64;
+const PARTS: u64 = 200;
+
+fn config(missing: u16, fresh: u16) -> LayerConfig {
+    let new = LayerConfig::new(LayerKind::Log);
+    let mut config = LayerConfig { superpage: CHUNK as u32, ..new };
+    (config.log.parity, config.log.compress) = (2, Codec::Raw);
+    config.members = Members { missing, fresh, ..Members::default() };
+    config
+}
+
+fn open(disk: Vec<u8>, missing: u16, fresh: u16) -> World {
+    let config = config(missing, fresh);
+    let world = World::start_array_until_ready(&config, disk, DEVICES as u64, Mode::Open, 2);
+    assert!(ready(&world), "{:?}", world.events);
+    world
+}
+
+/// A volume with data, in rows of all lengths, closed.
+fn filled() -> Vec<u8> {
+    let disk = vec![0; DEVICES * DEVICE * SECTOR];
+    let mut world = World::start_array(&config(0, 0), disk, DEVICES as u64, Mode::Format, 1);
+    for part in 0..PARTS {
+        let id = world.write(part * PART, data(part * PART, PART, 1), part % 7 == 0);
+        world.wait(id).unwrap();
+    }
+    world.stop()
+}
+
+fn of_device(device: usize) -> core::ops::Range<usize> {
+    device * DEVICE * SECTOR..(device + 1) * DEVICE * SECTOR
+}
+
+fn is_head(page: &[u8; PAGE]) -> bool {
+    page[4..8] == *b"LROW"
+}
+
+/// How many heads a device has.
+fn heads(disk: &[u8], device: usize) -> usize {
+    disk[of_device(device)].as_chunks().0.iter().filter(|page| is_head(page)).count()
+}
+
+/// Harms this byte of all heads on a device.
+fn harm_heads(disk: &mut [u8], device: usize, byte: usize) {
+    let pages = disk[of_device(device)].as_chunks_mut().0;
+    pages.iter_mut().filter(|page| is_head(page)).for_each(|head| head[byte] ^= 0x10);
+}
+
+/// Device 1 is a new one, and this byte of all heads on device 2 is wrong.
+fn fill_beside(byte: usize) {
+    let mut disk = filled();
+    disk[of_device(1)].fill(0);
+    assert!(heads(&disk, 2) > 20);
+    harm_heads(&mut disk, 2, byte);
+    let mut world = open(disk, 0, 0b10);
+    world.settle();
+    world.layer.check().unwrap();
+    let disk = world.stop();
+    let got = heads(&disk, 1);
+    assert!(got > 20, "it got {got} heads");
+    for lost in [[2, 3], [0, 2], [3, 4]] {
+        let missing = 1 << lost[0] | 1 << lost[1];
+        let mut world = open(disk.clone(), missing, 0);
+        for part in 0..PARTS {
+            let held = world.read(part * PART, PART);
+            let right = held.is_ok_and(|held| held == data(part * PART, PART, 1));
+            assert!(right, "byte {byte}, without {lost:?}: part {part}");
+        }
+        world.cut();
+    }
+}
+
+#[test]
+fn no_chunk_is_made_from_a_row_with_a_wrong_head() {
+    fill_beside(100);
+}
+
+#[test]
+fn no_chunk_is_made_that_the_other_parity_does_not_agree_with() {
+    // No checksum knows of what lies behind the entries of a head.
+    fill_beside(PAGE - 1);
+}
