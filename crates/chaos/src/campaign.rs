@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use hostftl_layers::LayerKind;
 
 use crate::events::Tallies;
+use crate::pairs::Pairs;
 use crate::run::{Report, Violation, run_seed};
 
 /// Seeds between two points at which a run may stop.
@@ -43,6 +44,8 @@ pub struct Summary {
     pub requests: u64,
     /// Named events.
     pub tallies: Tallies,
+    /// What met on one stack.
+    pub pairs: Pairs,
     /// Time spent.
     pub elapsed: Duration,
 }
@@ -54,6 +57,7 @@ impl Summary {
         self.cuts += report.cuts;
         self.requests += report.requests;
         self.tallies += &report.tallies;
+        self.pairs.note(&report.tallies);
     }
 }
 

@@ -23,7 +23,7 @@ const LIVE: u64 = 0x6c69_7665_6e65_7773;
 /// A stack does not become wider than this.
 const WIDEST: u32 = 6;
 /// Larger devices are left as they are: each sector takes memory.
-const LARGEST: u64 = 1 << 15;
+pub const LARGEST: u64 = 1 << 15;
 
 /// Chooses whether devices come and leave in a seed.
 pub fn choose(seed: u64, layer: LayerKind, swarm: &mut Swarm) {
@@ -50,7 +50,8 @@ impl World {
     /// A root is durable: perhaps a device stays that was to leave, if the layer can do that still.
     pub(crate) fn perhaps_cancel(&mut self, layer: &mut AnyLayer) {
         let leaving = layer.leaving_devices();
-        if leaving == 0 || !self.swarm.changes || !self.dice.chance(60) {
+        let often = if self.swarm.busy { 250 } else { 60 };
+        if leaving == 0 || !self.swarm.changes || !self.dice.chance(often) {
             return;
         }
         let device = leaving.trailing_zeros() as u8;

@@ -94,12 +94,13 @@ impl World {
         if !self.may_fail(*device) {
             return Detour::None;
         }
+        let often = if self.swarm.busy { 6 } else { 2 };
         let dice = &mut self.dice;
-        if faults.lost && dice.chance(2) {
+        if faults.lost && dice.chance(often) {
             self.tallies.note(Named::LostWrite);
             return Detour::Lost;
         }
-        if faults.misdirected && self.segments.is_none() && dice.chance(2) {
+        if faults.misdirected && self.segments.is_none() && dice.chance(often) {
             self.tallies.note(Named::MisdirectedWrite);
             let size = self.machine.disks[*device as usize].sectors();
             return Detour::To(dice.below(size - u64::from(tally.total()) + 1));

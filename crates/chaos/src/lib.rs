@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod arena;
+mod busy;
 mod campaign;
 mod changes;
 mod content;
@@ -28,6 +29,7 @@ mod losses;
 mod matrix;
 pub mod membership;
 mod model;
+mod pairs;
 mod places;
 mod power;
 mod run;
@@ -42,5 +44,6 @@ mod zoned;
 pub use campaign::{Campaign, Goal, Summary, replay_command};
 pub use events::Tallies;
 pub use matrix::{Claim, Claims, Row};
+pub use pairs::Pairs;
 pub use run::{Report, Violation, catch_panics, digest_seed, run_seed};
 pub use world::World;

@@ -43,6 +43,10 @@ struct Options {
     /// How often each named event must have occurred; a short run may ask for less than 100.
     #[arg(long, value_name = "N", default_value_t = 100)]
     events_at_least: u64,
+    /// Prints in how many seeds each pair of faults and verbs met on one stack; fewer than N are too
+    /// few.
+    #[arg(long, value_name = "N", conflicts_with_all = ["seed", "bugs", "bug", "digest"])]
+    pairs_at_least: Option<u64>,
     /// Keeps the state of the run in a file, and goes on from there.
     #[arg(long, value_name = "FILE")]
     resume: Option<PathBuf>,
@@ -158,6 +162,9 @@ fn campaign(options: &Options, layers: &[LayerKind]) -> Result<bool, String> {
         });
         trouble?;
         fine &= format.summary(layer, &campaign.summary);
+        if let Some(least) = options.pairs_at_least {
+            fine &= format.pairs(layer, &campaign.summary.pairs, least);
+        }
         if let Err(violation) = result {
             format.violation(&violation, "");
             return Ok(false);

@@ -2,7 +2,7 @@
 
 use std::io::{IsTerminal, Write, stderr};
 
-use hostftl_chaos::{Summary, Violation};
+use hostftl_chaos::{Pairs, Summary, Violation};
 use hostftl_layers::LayerKind;
 use serde_json::json;
 
@@ -58,6 +58,31 @@ impl Format {
             println!("  some events were too rare: run more seeds, or lower --events-at-least");
         }
         fine
+    }
+
+    /// What met on one stack, the rarest pair first. False when one is too rare.
+    pub fn pairs(&self, layer: LayerKind, pairs: &Pairs, least: u64) -> bool {
+        let mut rows: Vec<_> = pairs.rows().collect();
+        rows.sort_by_key(|row| row.2);
+        let rare = rows.iter().filter(|row| row.2 < least).count();
+        if self.json {
+            let pairs: Vec<_> = rows.iter().map(|row| json!([row.0, row.1, row.2])).collect();
+            let line = json!({
+                "layer": layer.name(), "pairs_at_least": least, "pairs": pairs, "rare": rare,
+            });
+            println!("{line}");
+            return rare == 0;
+        }
+        println!(
+            "  pairs that met in {least} seeds at least: {} of {}",
+            rows.len() - rare,
+            rows.len()
+        );
+        for (one, other, count) in rows {
+            let rare = if count < least { "   TOO RARE" } else { "" };
+            println!("    {count:>8}  {one} + {other}{rare}");
+        }
+        rare == 0
     }
 
     /// A broken promise and the command that shows it again.

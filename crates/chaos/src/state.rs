@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use hostftl_chaos::{Summary, Tallies};
+use hostftl_chaos::{Pairs, Summary, Tallies};
 use serde::{Deserialize, Serialize};
 
 /// What is kept for one layer.
@@ -19,6 +19,7 @@ struct Kept {
     requests: u64,
     seconds: f64,
     events: Vec<u64>,
+    pairs: Vec<u64>,
 }
 
 /// The state of all layers; without a file it is only in memory.
@@ -55,6 +56,7 @@ impl State {
             cuts: kept.cuts,
             requests: kept.requests,
             tallies: Tallies::from_numbers(&kept.events)?,
+            pairs: Pairs::from_numbers(&kept.pairs)?,
             elapsed: Duration::try_from_secs_f64(kept.seconds).ok()?,
         })
     }
@@ -73,6 +75,7 @@ impl State {
             requests: summary.requests,
             seconds: summary.elapsed.as_secs_f64(),
             events: summary.tallies.numbers().to_vec(),
+            pairs: summary.pairs.numbers().to_vec(),
         };
         self.layers.insert(layer.into(), kept);
         let text = serde_json::to_string(&self.layers).expect("numbers have a JSON form");

@@ -164,6 +164,8 @@ pub struct Swarm {
     pub verbs: u32,
     /// Whether devices come and leave.
     pub changes: bool,
+    /// Whether everything happens to it.
+    pub busy: bool,
     /// Whether lost devices are replaced while the volume is served.
     pub live_changes: bool,
     /// What else may go wrong.
@@ -270,6 +272,7 @@ impl Swarm {
             audit: dice.pick(&[100, 300, 700]),
             also: false,
             verbs: 0,
+            busy: false,
             changes: false,
             live_changes: false,
             faults,

@@ -3,6 +3,7 @@
 use hostftl_core::{DeviceInfo, Nanos, Payload, Segments};
 use hostftl_layers::{AnyLayer, Devices, LayerConfig, LayerKind, Mode, Plan, Promises};
 
+use crate::busy;
 use crate::copies::{self, Copied};
 use crate::dice::Dice;
 use crate::disk::Disk;
@@ -153,6 +154,7 @@ impl World {
         copies::choose(seed, layer, &mut swarm, &claims);
         hiccup::choose(seed, &claims, &mut swarm);
         second::choose(seed, &mut swarm);
+        busy::choose(seed, layer, &claims, &mut swarm);
         let mut config = configured(layer, &swarm, journal.is_some(), &mut dice);
         config.uuid[..8].copy_from_slice(&seed.to_le_bytes());
         let mut segments = zoned::choose(seed, &config, &swarm, &mut claims);

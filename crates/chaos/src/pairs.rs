@@ -1,0 +1,113 @@
+//! What met on one stack: of each pair of faults and verbs, in how many seeds both happened to the
+//! same stack, in whatever order. That each happened often says little of that.
+
+use std::ops::AddAssign;
+
+use crate::events::{Named, Tallies};
+
+/// A fault or a verb, and the events that tell of it.
+type Kind = (&'static str, &'static [Named]);
+
+/// The kinds that are paired.
+const KINDS: [Kind; 16] = [
+    ("power cut", &[Named::Cut]),
+    ("process killed", &[Named::Killed]),
+    ("device lost", &[Named::DeadDevice, Named::Degraded]),
+    ("two lost", &[Named::TwoLost, Named::SecondLoss]),
+    ("stale device", &[Named::Stale]),
+    ("write lost or misdirected", &[Named::LostWrite, Named::MisdirectedWrite]),
+    ("rot", &[Named::MetadataRot, Named::LogRot, Named::DataRot]),
+    ("replaced", &[Named::Replaced, Named::ReplacedLive]),
+    ("came back", &[Named::CameBack, Named::CameBackLive]),
+    ("added", &[Named::Added]),
+    ("told to leave", &[Named::Leaves, Named::LeavesLive]),
+    ("told to stay", &[Named::Stayed]),
+    ("spare taken", &[Named::SpareTaken]),
+    ("scrubbed", &[Named::Scrubbed]),
+    ("out of room", &[Named::OutOfRoom, Named::TooSmall, Named::NoSpace]),
+    ("journal away", &[Named::JournalAway, Named::JournalNeeded]),
+];
+
+/// The kind of a lost journal.
+const JOURNAL: &str = "journal away";
+/// What never meets it: where a journal is lost, nothing happens to other devices, and no device
+/// comes to a volume with a journal.
+const APART: [&str; 7] = [
+    "two lost",
+    "stale device",
+    "write lost or misdirected",
+    "replaced",
+    "came back",
+    "added",
+    "spare taken",
+];
+
+/// How many pairs there are.
+const PAIRS: usize = KINDS.len() * (KINDS.len() - 1) / 2;
+
+/// In how many seeds each pair met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pairs([u64; PAIRS]);
+
+impl Default for Pairs {
+    fn default() -> Self {
+        Pairs([0; PAIRS])
+    }
+}
+
+/// The pairs, in the order of their counts.
+fn all() -> impl Iterator<Item = (&'static Kind, &'static Kind)> {
+    (0..KINDS.len()).flat_map(|second| (0..second).map(move |at| (&KINDS[at], &KINDS[second])))
+}
+
+fn happened(kind: &Kind, tallies: &Tallies) -> bool {
+    kind.1.iter().any(|event| tallies.get(*event) > 0)
+}
+
+impl Pairs {
+    /// Counts what met in a seed.
+    pub fn note(&mut self, tallies: &Tallies) {
+        let met = all().map(|(one, other)| happened(one, tallies) && happened(other, tallies));
+        self.0.iter_mut().zip(met).for_each(|(count, met)| *count += u64::from(met));
+    }
+
+    /// The two names of each pair that can meet, and its count.
+    pub fn rows(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> + '_ {
+        let rows = all().zip(&self.0).map(|((one, other), count)| (one.0, other.0, *count));
+        rows.filter(|(one, other, _)| *other != JOURNAL || !APART.contains(one))
+    }
+
+    /// The counts, for a file.
+    pub fn numbers(&self) -> &[u64] {
+        &self.0
+    }
+
+    /// The counts again from a file. `None` when their number differs: another version wrote it.
+    pub fn from_numbers(numbers: &[u64]) -> Option<Self> {
+        numbers.try_into().ok().map(Pairs)
+    }
+}
+
+impl AddAssign<&Pairs> for Pairs {
+    fn add_assign(&mut self, other: &Pairs) {
+        self.0.iter_mut().zip(&other.0).for_each(|(sum, more)| *sum += more);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pair_counts_once_in_a_seed_in_which_both_happened() {
+        let (mut it, mut tallies) = (Pairs::default(), Tallies::default());
+        for event in [Named::Cut, Named::Cut, Named::CameBackLive] {
+            tallies.note(event);
+        }
+        it.note(&tallies);
+        let met: Vec<_> = it.rows().filter(|row| row.2 > 0).collect();
+        assert_eq!(met, [("power cut", "came back", 1)]);
+        assert_eq!(Pairs::from_numbers(it.numbers()), Some(it));
+        assert_eq!(it.rows().count(), PAIRS - APART.len());
+    }
+}
