@@ -155,8 +155,6 @@ bugs! {
         RebuiltShort = "rebuilt-short",
         /// A chunk that a new device lacks counts as written when it was made.
         FilledUnwritten = "filled-unwritten",
-        /// A device gets a chunk that is made from a row in which something else is wrong.
-        FilledFromWrong = "filled-from-wrong",
         /// A new device has its chunks of a segment when some rows were gone through.
         FilledInPart = "filled-in-part",
         /// The second parity is added up like the first.

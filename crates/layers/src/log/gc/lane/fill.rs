@@ -97,7 +97,7 @@ impl Lane {
         };
         self.go(match chunk.map(rebuild) {
             // The head on its device is wrong.
-            _ if self.was_salvaged() && !planted(Bug::FilledFromWrong) => over(false),
+            _ if self.was_salvaged() => over(false),
             None => over(true),
             Some(None) => over(false),
             Some(Some(rebuild)) => Phase::Mending(Mend::for_device((0, sectors), rebuild)),
@@ -108,8 +108,7 @@ impl Lane {
     pub(super) fn fill_made(&mut self, rebuild: &Rebuild, sectors: u32, well: bool) {
         let check = Stage::Check { next: 0, well: true };
         let stage = if well { check } else { Stage::Over { well } };
-        let other = rebuild.other_parity().filter(|_| !planted(Bug::FilledFromWrong));
-        let chunk = Some(rebuild.wanted());
+        let (chunk, other) = (Some(rebuild.wanted()), rebuild.other_parity());
         self.go(Phase::Filling(Fill { chunk, sectors, other, stage }));
     }
 
