@@ -1,5 +1,5 @@
-//! Stacks to which everything happens: faults of all kinds, and devices that come and leave, so that
-//! each pair of them meets on one stack.
+//! Stacks to which everything happens: faults of all kinds, and devices that come and leave, so
+//! that each pair of them meets on one stack.
 
 use hostftl_layers::LayerKind;
 

@@ -43,8 +43,8 @@ struct Options {
     /// How often each named event must have occurred; a short run may ask for less than 100.
     #[arg(long, value_name = "N", default_value_t = 100)]
     events_at_least: u64,
-    /// Prints in how many seeds each pair of faults and verbs met on one stack; fewer than N are too
-    /// few.
+    /// Prints in how many seeds each pair of faults and verbs met on one stack; fewer than N are
+    /// too few.
     #[arg(long, value_name = "N", conflicts_with_all = ["seed", "bugs", "bug", "digest"])]
     pairs_at_least: Option<u64>,
     /// Keeps the state of the run in a file, and goes on from there.

@@ -1,12 +1,12 @@
-//! Looks whether the second parity of a row agrees with a chunk that was made, or the first one with
-//! a second that was made.
+//! Looks whether the second parity of a row agrees with a chunk that was made, or the first one
+//! with a second that was made.
 //!
 //! Records have checksums, but a row holds more: its head, and what lies between records. What is
 //! wrong there on one device goes into a chunk that is made from it. Such a chunk agrees with the
 //! parity that it was made from, and not with the other one: of two more devices that are lost, one
 //! would take records along. So the other parity is read, and all data chunks are added to it by
-//! their factors: that sum must be nothing. The chunk that was made is added once more, and then the
-//! sum must have the checksum of that chunk.
+//! their factors: that sum must be nothing. The chunk that was made is added once more, and then
+//! the sum must have the checksum of that chunk.
 
 use hostftl_core::field::power;
 use hostftl_core::{Command, Factors, Few, MAX_PIECES, Target, View};
