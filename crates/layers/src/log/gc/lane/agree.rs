@@ -9,138 +9,160 @@
 //! the sum must have the checksum of that chunk.
 
 use hostftl_core::field::power;
-use hostftl_core::{Command, Factors, Few, MAX_PIECES, Target, View};
+use hostftl_core::{Cause, Command, Factors, Few, MAX_PIECES, Target, View};
 
 use crate::kit::shell::Ended;
-use crate::log::buffers::Buffer;
-use crate::log::gc::Needs;
-use crate::log::gc::lane::fill::Fill;
-use crate::log::gc::lane::{Lane, ROOM};
-use crate::log::ops::{Cx, Op};
+use crate::log::buffers::{Buffer, Buffers};
 use crate::log::redundancy::rebuild::Chunk;
 
-/// How far it has come; each step is asked for once.
+/// See the module text. The chunk that was made lies in the buffer of the lane's sum, the others in
+/// their own; the second sum is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Agree {
-    /// The parity is to be read, or is being read.
-    Read { asked: bool },
-    /// What is in the sum from this number on is to be added, or is being added.
-    Add { next: u32, asked: bool },
-    /// The checksum of the chunk that was made, and then that of the sum.
-    Checksums { made: Option<u32>, asked: bool },
+pub struct Agree {
+    lane: u8,
+    /// The chunk that was made, and the parity that has to agree.
+    made: Chunk,
+    parity: u8,
+    /// Data chunks of the row, and sectors of each.
+    count: u32,
+    sectors: u32,
+    step: Step,
+    /// Whether the step is under way.
+    asked: bool,
+}
+
+/// What comes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// The parity is read.
+    Read,
+    /// What is in the sum from this number on is added: the data chunks, and then the one that was
+    /// made if that is a parity.
+    Add(u32),
+    /// The checksum of the chunk that was made, and, when that is known, that of the sum.
+    Checksum(Option<u32>),
     /// It is known.
     Over(bool),
 }
 
-impl Lane {
-    /// The next step. False when one is under way.
-    pub(super) fn pump_agree(
-        &mut self,
-        (fill, parity): (Fill, u8),
-        agree: Agree,
-        with: &mut Needs,
-        cx: &mut Cx,
-    ) -> bool {
-        let waits = cx.room() < ROOM || cx.command_room() == 0;
-        let step = match agree {
-            Agree::Read { asked: true }
-            | Agree::Add { asked: true, .. }
-            | Agree::Checksums { asked: true, .. }
-            | Agree::Over(_) => return false,
-            _ if waits => return false,
-            Agree::Read { asked: false } => {
-                let stripe = with.devices.stripe(self.at.segment);
-                let device = stripe.parity_device(self.at.segment, self.at.slot, parity);
-                self.send_parity(true, device, (0, fill.sectors()), with, cx);
-                Agree::Read { asked: true }
-            }
-            Agree::Add { next, asked: false } => self.add((fill, parity), next, with, cx),
-            Agree::Checksums { made, asked: false } => {
-                let lane = self.number;
-                let of = if made.is_none() { Buffer::GcSum(lane) } else { Buffer::GcSecond(lane) };
-                let from = with.buffers.at(of).view_sectors(0, fill.sectors());
-                self.outstanding += 1;
-                let command = Command::Digest { from, seed: 0 };
-                with.devices.submit(Op::GcSecond { lane }, command, cx);
-                Agree::Checksums { made, asked: true }
-            }
-        };
-        self.agree_goes_on(fill, step);
-        true
+impl Agree {
+    /// Of a chunk that a lane made of a row of so many data chunks, each of so many sectors, and of
+    /// the parity that it was made without.
+    pub fn new(lane: u8, made: Chunk, parity: u8, (count, sectors): (u32, u32)) -> Self {
+        assert_ne!(made, Chunk::Parity(parity), "it agrees with itself");
+        Agree { lane, made, parity, count, sectors, step: Step::Read, asked: false }
     }
 
-    /// Adds the next of what the sum has; when all is in it, checksums are next.
-    fn add(
-        &mut self,
-        (fill, parity): (Fill, u8),
-        first: u32,
-        with: &mut Needs,
-        cx: &mut Cx,
-    ) -> Agree {
-        let (lane, count) = (self.number, self.chunks.count());
+    /// Whether the parity agrees, when that is known.
+    pub fn verdict(&self) -> Option<bool> {
+        if let Step::Over(agrees) = self.step { Some(agrees) } else { None }
+    }
+
+    /// The parity.
+    pub fn parity(&self) -> u8 {
+        self.parity
+    }
+
+    /// The next command, where the parity lies at `place`; none while one is under way, or when all
+    /// is known.
+    pub fn next(&mut self, place: (u8, u64), buffers: &mut Buffers) -> Option<Command> {
+        if self.asked || self.verdict().is_some() {
+            return None;
+        }
+        self.asked = true;
+        let (sum, second) = (Buffer::GcSum(self.lane), Buffer::GcSecond(self.lane));
+        match self.step {
+            Step::Read => {
+                let into = Target::Data(buffers.at(second).view_mut_sectors(0, self.sectors));
+                let (device, lba) = place;
+                return Some(Command::Read { device, lba, into, cause: Cause::Gc });
+            }
+            Step::Add(first) => {
+                let (from, factors) = self.summands(first, buffers);
+                if !from.is_empty() {
+                    let into = buffers.at(second).view_mut_sectors(0, self.sectors);
+                    return Some(Command::Fold { from, into, factors });
+                }
+                self.step = Step::Checksum(None);
+            }
+            Step::Checksum(_) | Step::Over(_) => {}
+        }
+        let of = if self.step == Step::Checksum(None) { sum } else { second };
+        let from = buffers.at(of).view_sectors(0, self.sectors);
+        Some(Command::Digest { from, seed: 0 })
+    }
+
+    /// What comes into the sum from a number on, as much as one command adds.
+    fn summands(&mut self, first: u32, buffers: &mut Buffers) -> (Few<View, MAX_PIECES>, Factors) {
         let (mut from, mut factors) = (Few::<View, MAX_PIECES>::new(), Factors::ADD);
         let mut next = first;
-        while next <= count && from.len() < MAX_PIECES {
-            let is_made = fill.chunk() == Some(Chunk::Data(next as u8));
-            let factor = match parity {
-                _ if next == count => 0,
-                0 => 1,
-                _ => power(next),
-            };
-            // A parity that was made is in the sum this once, behind the data.
-            let once_more =
-                is_made || next == count && matches!(fill.chunk(), Some(Chunk::Parity(_)));
-            let factor = factor ^ u8::from(once_more);
+        while next <= self.count && from.len() < MAX_PIECES {
+            let (factor, of) = self.summand(next);
             if factor > 0 {
-                let of = if once_more { Buffer::GcSum(lane) } else { Buffer::Gc(lane, next as u8) };
                 factors.new[from.len()] = factor;
-                from.push(with.buffers.at(of).view_sectors(0, fill.sectors()));
+                from.push(buffers.at(of).view_sectors(0, self.sectors));
             }
             next += 1;
         }
-        if from.is_empty() {
-            return Agree::Checksums { made: None, asked: false };
-        }
-        let into = with.buffers.at(Buffer::GcSecond(lane)).view_mut_sectors(0, fill.sectors());
-        self.outstanding += 1;
-        with.devices.submit(Op::GcSecond { lane }, Command::Fold { from, into, factors }, cx);
-        Agree::Add { next, asked: true }
+        self.step = Step::Add(next);
+        (from, factors)
     }
 
-    /// A step is over.
-    pub(super) fn agree_done(
-        &mut self,
-        fill: Fill,
-        agree: Agree,
-        command: Command,
-        result: Ended,
-        with: &mut Needs,
-    ) {
-        let lane = self.number;
-        self.outstanding -= 1;
-        let next = match (agree, command) {
-            (Agree::Read { asked: true }, Command::Read { into: Target::Data(view), .. }) => {
-                with.buffers.at(Buffer::GcSecond(lane)).repay_mut(view);
-                match result {
-                    Ok(_) => Agree::Add { next: 0, asked: false },
-                    Err(_) => Agree::Over(false),
-                }
-            }
-            (Agree::Add { next, asked: true }, Command::Fold { from, into, .. }) => {
-                from.into_iter().for_each(|view| with.buffers.repay_gc(lane, view));
-                with.buffers.at(Buffer::GcSecond(lane)).repay_mut(into);
-                Agree::Add { next, asked: false }
-            }
-            (Agree::Checksums { made, asked: true }, Command::Digest { from, .. }) => {
-                with.buffers.repay_gc(lane, from);
-                let crc = result.expect("a checksum in memory can't fail").crc;
-                match made {
-                    None => Agree::Checksums { made: Some(crc), asked: false },
-                    Some(made) => Agree::Over(made == crc),
-                }
-            }
-            (agree, command) => unreachable!("{command:?} is no step of {agree:?}"),
+    /// The factor of what has a number in the sum, and where that lies.
+    fn summand(&self, number: u32) -> (u8, Buffer) {
+        let factor = match self.parity {
+            _ if number == self.count => 0,
+            0 => 1,
+            _ => power(number),
         };
-        self.agree_goes_on(fill, next);
+        let is_made = match self.made {
+            Chunk::Data(chunk) => u32::from(chunk) == number,
+            Chunk::Parity(_) => number == self.count,
+        };
+        match is_made {
+            true => (factor ^ 1, Buffer::GcSum(self.lane)),
+            false => (factor, Buffer::Gc(self.lane, number as u8)),
+        }
+    }
+
+    /// The command is over.
+    pub fn done(&mut self, command: Command, result: Ended, buffers: &mut Buffers) {
+        assert!(self.asked, "a command that is over was asked for: {self:?}");
+        self.asked = false;
+        let second = Buffer::GcSecond(self.lane);
+        self.step = match (self.step, command) {
+            (Step::Read, Command::Read { into: Target::Data(view), .. }) => {
+                buffers.at(second).repay_mut(view);
+                if result.is_ok() { Step::Add(0) } else { Step::Over(false) }
+            }
+            (Step::Add(next), Command::Fold { from, into, .. }) => {
+                from.into_iter().for_each(|view| buffers.repay_gc(self.lane, view));
+                buffers.at(second).repay_mut(into);
+                Step::Add(next)
+            }
+            (Step::Checksum(made), Command::Digest { from, .. }) => {
+                buffers.repay_gc(self.lane, from);
+                let crc = result.expect("a checksum in memory can't fail").crc;
+                made.map_or(Step::Checksum(Some(crc)), |made| Step::Over(made == crc))
+            }
+            (step, command) => unreachable!("{command:?} is not {step:?}"),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_made_is_once_more_in_the_sum() {
+        let factors = |made, parity| {
+            let it = Agree::new(0, made, parity, (3, 64));
+            [0, 1, 2, 3].map(|number| it.summand(number).0)
+        };
+        assert_eq!(factors(Chunk::Data(1), 1), [1, 2 ^ 1, 4, 0]);
+        assert_eq!(factors(Chunk::Data(0), 1), [0, 2, 4, 0]);
+        assert_eq!(factors(Chunk::Parity(0), 1), [1, 2, 4, 1]);
+        assert_eq!(factors(Chunk::Parity(1), 0), [1, 1, 1, 1]);
     }
 }

@@ -49,11 +49,6 @@ enum Stage {
 }
 
 impl Fill {
-    /// The chunk, if the row has one there.
-    pub(super) fn chunk(&self) -> Option<Chunk> {
-        self.chunk
-    }
-
     /// Sectors of the chunk.
     pub(super) fn sectors(&self) -> u32 {
         self.sectors
@@ -68,11 +63,13 @@ impl Fill {
         Phase::Filling(Fill { stage, ..self })
     }
 
-    /// What comes when all records are checked.
-    fn checked(self, well: bool) -> Stage {
-        match self.other {
+    /// What comes when all records of the row of a lane, of so many data chunks, are checked.
+    fn checked(self, well: bool, (lane, chunks): (u8, u32)) -> Stage {
+        match self.chunk.zip(self.other) {
             _ if !well => Stage::Over { well },
-            Some(_) => Stage::Agree(Agree::Read { asked: false }),
+            Some((made, parity)) => {
+                Stage::Agree(Agree::new(lane, made, parity, (chunks, self.sectors)))
+            }
             None => Stage::Write { asked: false },
         }
     }
@@ -118,15 +115,12 @@ impl Lane {
             Stage::Check { next, well } if next == self.entries => {
                 let over = self.outstanding == 0;
                 if over {
-                    self.go(fill.with(fill.checked(well)));
+                    self.go(fill.with(fill.checked(well, (self.number, self.chunks.count()))));
                 }
                 over
             }
             Stage::Check { next, well } => self.check_some(fill, (next, well), with, cx),
-            Stage::Agree(agree) => {
-                let parity = fill.other.expect("there is another parity");
-                self.pump_agree((fill, parity), agree, with, cx)
-            }
+            Stage::Agree(agree) => self.ask_other((fill, agree), with, cx),
             Stage::Write { asked: false } => self.write_chunk(fill, with, cx),
             Stage::Write { asked: true } | Stage::Over { .. } => false,
         }
@@ -198,16 +192,32 @@ impl Lane {
         self.go(fill.with(Stage::Check { next, well: well && right }));
     }
 
-    /// Whether the other parity agrees is nearer, or known.
-    pub(super) fn agree_goes_on(&mut self, fill: Fill, agree: Agree) {
-        self.go(fill.with(match agree {
-            Agree::Over(true) => Stage::Write { asked: false },
-            Agree::Over(false) => Stage::Over { well: false },
-            agree => Stage::Agree(agree),
-        }));
+    /// The next step of asking whether the other parity agrees.
+    fn ask_other(
+        &mut self,
+        (fill, mut agree): (Fill, Agree),
+        with: &mut Needs,
+        cx: &mut Cx,
+    ) -> bool {
+        if let Some(well) = agree.verdict() {
+            let write = Stage::Write { asked: false };
+            self.go(fill.with(if well { write } else { Stage::Over { well } }));
+            return true;
+        }
+        if cx.room() < ROOM || cx.command_room() == 0 {
+            return false;
+        }
+        let At { segment, slot, .. } = self.at;
+        let device = with.devices.stripe(segment).parity_device(segment, slot, agree.parity());
+        let place = (device, self.layout.lba(self.at));
+        let Some(command) = agree.next(place, with.buffers) else { return false };
+        self.outstanding += 1;
+        self.go(fill.with(Stage::Agree(agree)));
+        with.devices.submit(Op::GcSecond { lane: self.number }, command, cx);
+        true
     }
 
-    /// A command of the other parity has ended.
+    /// A command of the other parity is over.
     pub(super) fn other_done(
         &mut self,
         fill: Fill,
@@ -215,8 +225,12 @@ impl Lane {
         result: Ended,
         with: &mut Needs,
     ) {
-        let Stage::Agree(agree) = fill.stage else { unreachable!("nothing was asked: {fill:?}") };
-        self.agree_done(fill, agree, command, result, with);
+        let Stage::Agree(mut agree) = fill.stage else {
+            unreachable!("nothing was asked: {fill:?}")
+        };
+        agree.done(command, result, with.buffers);
+        self.outstanding -= 1;
+        self.go(fill.with(Stage::Agree(agree)));
     }
 
     fn write_chunk(&mut self, fill: Fill, with: &mut Needs, cx: &mut Cx) -> bool {

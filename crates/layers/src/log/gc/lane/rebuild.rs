@@ -142,7 +142,7 @@ impl Lane {
     }
 
     /// Reads the parity with which the sum begins, or the second one beside that.
-    pub(super) fn send_parity(
+    fn send_parity(
         &mut self,
         second: bool,
         device: u8,
