@@ -9,7 +9,7 @@ use crate::matrix::{Claims, Row};
 use crate::swarm::Swarm;
 
 /// Sets the choices of a seed here apart from all others.
-const SALT: u64 = 0x62_7573_7920_32;
+const SALT: u64 = 0x6275_7379_2032;
 /// How many stacks with one parity are busy, and with two, in thousandths.
 const BUSY: [u32; 2] = [400, 900];
 
