@@ -29,4 +29,7 @@ pub struct Gauges {
     pub most_live: u64,
     /// How many more devices the volume can do without now.
     pub may_lose: u32,
+    /// Devices that lack chunks because they came later, as a set of bits: what they lack is made
+    /// from the others.
+    pub lacking: u16,
 }

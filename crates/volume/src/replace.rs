@@ -7,25 +7,27 @@
 //! place. A cut in between leaves a volume that misses the device still, and the same command again
 //! ends what was begun. What the device lacks is made while the volume is served.
 
+use std::fs::File;
 use std::path::PathBuf;
 
-use hostftl_core::{DeviceKind, Page, SECTOR, SECTORS_PER_BLOCK};
+use hostftl_core::{DeviceKind, Layer, Page, SECTOR, SECTORS_PER_BLOCK};
 use hostftl_format::roster::{Record, Stamp, Standing};
 use hostftl_format::superblock::{Superblock, data_window};
-use hostftl_io::Device;
+use hostftl_io::{Access, Device};
 use hostftl_layers::LayerConfig;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::check::{Data, inspect};
 use crate::config::Config;
 use crate::control;
 use crate::copied::{self, Change};
 use crate::create::{Taken, take_device};
-use crate::error::{Error, device};
+use crate::error::{Error, device, file};
 use crate::gather::{gather_of, refusal};
 use crate::journal;
 use crate::modelled;
-use crate::open::{as_members, infos, lock, plan, seat};
+use crate::open::{as_members, infos, lock, plan, raise, seat};
 use crate::roster::{stamp, write_ends};
 use crate::sole::Sole;
 use crate::stack::Assembly;
@@ -86,7 +88,7 @@ pub fn replace(spec: &ReplaceSpec, tell: &mut dyn FnMut(u64, u64)) -> Result<Rep
     if let Some(done) = control::replace(config.uuid, &told) {
         return done.map_err(|why| Error::Refused { path: spec.path.clone(), why });
     }
-    let _lock = lock(&spec.path)?;
+    let opened = lock(&spec.path)?;
     let _sole = Sole::take(config.uuid, &spec.path)?;
     let layer = config.layer_config().map_err(wrong)?;
     if config.is_memory() {
@@ -105,6 +107,14 @@ pub fn replace(spec: &ReplaceSpec, tell: &mut dyn FnMut(u64, u64)) -> Result<Rep
         let why = "was removed; `hostftl device add` takes another device in";
         return Err(wrong(format!("device {index} {why}")));
     }
+    let found = match was_lost || found.superblock.spare >> index & 1 == 1 {
+        true => found,
+        false => {
+            let locked = opened.try_clone().map_err(file(&spec.path, "lock the volume file"))?;
+            refuse_if_needed(spec, (&config, &layer, index), found, locked)?;
+            others(spec, &config, &layer, index)?
+        }
+    };
     let Taken { device: taken, undo, held } = take(&spec.new, &new, &found, spec.force)?;
     if spec.rehearse {
         return Ok(Replaced {
@@ -166,6 +176,45 @@ fn others(
     }
     let unsaid = away.missing() & 1 << index & !away.superblock.missing;
     Ok(Assembly { unsaid, ..away })
+}
+
+/// Refuses what would be lost with a device that belongs still: others came, and what they lack yet
+/// is made from all that are there. Whoever lacks something is found out by a recovery in memory,
+/// without the device.
+fn refuse_if_needed(
+    spec: &ReplaceSpec,
+    (config, layer, index): (&Config, &LayerConfig, usize),
+    found: Assembly,
+    locked: File,
+) -> Result<(), Error> {
+    let refused = |why: String| Error::Refused { path: spec.path.clone(), why };
+    let name = &config.devices[index];
+    let Superblock { out, missing, fresh, .. } = found.superblock;
+    let judge = |lacking: u16| {
+        let away = missing & !out | lacking | 1 << index;
+        let others = (0..config.devices.len()).filter(|at| *at != index && lacking >> at & 1 == 1);
+        let others: Vec<_> = others.map(|at| config.devices[at].as_str()).collect();
+        match away.count_ones() <= layer.tolerates() {
+            true => Ok(()),
+            false => Err(refused(is_needed(name, &others.join(", ")))),
+        }
+    };
+    judge(fresh)?;
+    let opened = (config.clone(), layer.clone());
+    let volume = raise(&spec.path, opened, found, Access::Full, locked)?;
+    let seen = inspect(volume, Data::None).map_err(|error| {
+        refused(format!("without {name} it can't be recovered, so nothing was changed: {error}"))
+    })?;
+    judge(fresh | seen.driver.layer().gauges().map_or(0, |gauges| gauges.lacking))
+}
+
+fn is_needed(name: &str, others: &str) -> String {
+    format!(
+        "{name} is needed: {others} came later, and what it lacks is made from the others. \
+         `hostftl serve` makes it, `hostftl wait` waits for that; then replace {name}. If {name} \
+         never works again, `hostftl serve --degraded` gives up what is lost with it, and then it \
+         can be replaced"
+    )
 }
 
 /// A device that comes, which the user calls `asked`, open for this process alone. Of a larger one

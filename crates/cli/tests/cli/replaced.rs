@@ -78,6 +78,8 @@ fn a_server_that_is_killed_while_a_device_comes_loses_nothing() {
     let begun = Instant::now();
     assert!(replace(dir, "2", "n").wait().expect("it ends").success());
     let whole = begun.elapsed();
+    assert_eq!(run(dir, &["wait", "v.toml"]).0, 0);
+    assert_eq!(run(dir, &["wait", "v.toml"]).0, 0);
     assert_eq!(server.end("-TERM").0, Some(0));
     for (turn, percent) in [5, 40, 70, 80, 90, 95, 100, 110].into_iter().enumerate() {
         let (old, new, after) = ((turn % 3).to_string(), format!("n{turn}"), whole * percent / 100);
@@ -147,6 +149,7 @@ fn a_server_that_is_killed_while_devices_are_added_loses_nothing() {
     let begun = Instant::now();
     assert!(add(dir, "n").wait().expect("it ends").success());
     let whole = begun.elapsed();
+    assert_eq!(run(dir, &["wait", "v.toml"]).0, 0);
     assert_eq!(server.end("-TERM").0, Some(0));
     for (turn, percent) in [10, 50, 70, 80, 85, 90, 95, 100, 110].into_iter().enumerate() {
         let (new, after) = (format!("n{turn}"), whole * percent / 100);

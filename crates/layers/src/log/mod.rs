@@ -293,11 +293,13 @@ impl Core for Engine {
         let (live, free, stale) = self.array.segments.space();
         let mapped = self.array.pages.map().mapped() * BLOCK as u64;
         let exposed = live_exposed(&self.array.segments, &self.array.devices);
-        let may_lose = self.array.devices.may_lose();
+        let devices = &self.array.devices;
+        let (may_lose, lacking) = (devices.may_lose(), devices.lacking());
         let most = self.array.most_live();
         let most_live = most.map_or(0, |grains| grains * u64::from(GRAIN));
         let known = self.array.gauges;
-        Some(Gauges { mapped, live, free, stale, exposed, most_live, may_lose, ..known })
+        let known = Gauges { may_lose, lacking, ..known };
+        Some(Gauges { mapped, live, free, stale, exposed, most_live, ..known })
     }
 
     fn lost_devices(&self) -> u16 {

@@ -86,6 +86,32 @@ fn devices_are_lost_and_replaced_one_after_the_other() {
     heal(&place, false);
 }
 
+#[test]
+fn no_device_is_replaced_that_one_that_came_needs() {
+    let place = made("log:parity=yes:compress=none", 3);
+    heal(&place, true);
+    put(&spec(&place, "2", "n2")).unwrap();
+    let refused = || {
+        for gone in [false, true] {
+            let away = |from: &str, to: &str| fs::rename(place.path(from), place.path(to)).unwrap();
+            gone.then(|| away("d0", "away"));
+            let why = put(&spec(&place, "0", "n0")).expect_err("it is needed").to_string();
+            assert!(why.contains("n2 came later") && why.contains("hostftl wait"), "{why}");
+            assert!(!place.path("n0").exists(), "nothing was made");
+            gone.then(|| away("away", "d0"));
+        }
+    };
+    // It holds nothing yet; then it belongs, and lacks most of its chunks.
+    refused();
+    let opened = open_with(&place.path("v.toml"), &OpenOptions::default()).unwrap();
+    opened.start(&StartOptions::default()).unwrap().0.stop().unwrap();
+    refused();
+    heal(&place, false);
+    put(&spec(&place, "0", "n0")).unwrap();
+    heal(&place, false);
+    assert!(is_sound(&place));
+}
+
 /// What nothing packs.
 fn noise(mut seed: u64) -> Vec<u8> {
     let step = |seed: &mut u64| {

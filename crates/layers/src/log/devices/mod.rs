@@ -253,8 +253,7 @@ impl Devices {
             return 0;
         }
         let out = self.told.out & !self.wanted;
-        let lacking = self.membership.lacking() | self.told.lacking;
-        let lacking = if planted(Bug::ExposedForgotten) { 0 } else { lacking };
+        let lacking = if planted(Bug::ExposedForgotten) { 0 } else { self.lacking() };
         let missing = self.lost & !out | lacking;
         let count = missing.count_ones();
         self.most.saturating_sub(if planted(Bug::SecondLossUncounted) {
@@ -262,6 +261,12 @@ impl Devices {
         } else {
             count
         })
+    }
+
+    /// The devices that lack chunks because they came later, by what is known now or by the durable
+    /// images.
+    pub fn lacking(&self) -> u16 {
+        self.membership.lacking() | self.told.lacking
     }
 
     /// How often segments miss a chunk.
