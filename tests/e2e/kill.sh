@@ -9,7 +9,7 @@ begin kill "$@"
 need fio
 rounds=${ROUNDS:-10}
 writer=$("$root/scripts/cargo.sh" where)/examples/verified_writer
-[ -x "$writer" ] || "$root/scripts/cargo.sh" build --release --quiet --workspace \
+"$root/scripts/cargo.sh" build --release --quiet --workspace \
     --example verified_writer
 load=
 cleanup() {

@@ -55,7 +55,7 @@ pub fn strips(random: bool, kib: u32) -> f64 {
 pub fn add(findings: &mut Findings, rows: &[Gains; 2], seed: u64) -> Result<(), Error> {
     let mut sheet = Sheet::new("Gains of writes under LightNVM, by where they go")
         .words(["writes"])
-        .input(["size (KiB)"])
+        .input(["KiB"])
         .published(["published"])
         .ours(["ours: rrpc, strips in turns"])
         .computed(["computed: strips, all chips busy"])
