@@ -1,8 +1,6 @@
 //! What met on one stack: of each pair of faults and verbs, in how many seeds both happened to the
 //! same stack, in whatever order. That each happened often says little of that.
 
-use std::ops::AddAssign;
-
 use crate::events::{Named, Tallies};
 
 /// A fault or a verb, and the events that tell of it.
@@ -85,12 +83,6 @@ impl Pairs {
     /// The counts again from a file. `None` when their number differs: another version wrote it.
     pub fn from_numbers(numbers: &[u64]) -> Option<Self> {
         numbers.try_into().ok().map(Pairs)
-    }
-}
-
-impl AddAssign<&Pairs> for Pairs {
-    fn add_assign(&mut self, other: &Pairs) {
-        self.0.iter_mut().zip(&other.0).for_each(|(sum, more)| *sum += more);
     }
 }
 
