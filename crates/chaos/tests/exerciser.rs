@@ -110,6 +110,21 @@ fn log_collects_on_where_all_can_be_read() {
     assert!(report.requests > 5_000, "{} requests", report.requests);
 }
 
+/// A page of the map waited for being made from another device, which was lost then, although its
+/// own had got it meanwhile.
+#[test]
+fn log_reads_what_a_new_device_has_got_meanwhile() {
+    let report = report(LayerKind::Log, 95_002_041);
+    assert!(report.requests > 500, "{} requests", report.requests);
+}
+
+/// A scrub took a torn row of an earlier use of a segment for the one that was still to be written
+/// there: collection had moved the same record to the same place.
+#[test]
+fn a_scrub_finds_nothing_where_a_row_is_still_to_be_written() {
+    passes_with(LayerKind::Log, 97_000_524, &[("power cut", 100)]);
+}
+
 /// The leaves were as many as there is room for. Putting superpages into order saved none, and the
 /// host waited for that.
 #[test]

@@ -145,20 +145,16 @@ impl Array {
         cx: &mut Cx,
     ) {
         let Array { salvage, pages, collection, scrub, devices, .. } = self;
-        let step = salvage.done(part, command, ended, |wanted, buf, lba, chunks| match wanted {
-            Wanted::Chain(stream) => {
-                let head = replay.as_ref().and_then(|replay| replay.next_head(stream, buf, lba));
-                head.is_some_and(|head| u32::from(head.chunks) == chunks)
-            }
-            Wanted::Image(index) => pages.loads().is_image(index, buf),
-            Wanted::Victim(lane) => {
-                let head = collection.head_of(lane, buf, devices);
-                head.is_some_and(|head| u32::from(head.chunks) == chunks)
-            }
-            Wanted::Scrub => {
-                let head = scrub.head_of(buf, lba, devices);
-                head.is_some_and(|head| u32::from(head.chunks) == chunks)
-            }
+        let step = salvage.done(part, command, ended, |wanted, buf, lba, chunks| {
+            let head = match wanted {
+                Wanted::Image(index) => return pages.loads().is_image(index, buf),
+                Wanted::Chain(stream) => {
+                    replay.as_ref().and_then(|it| it.next_head(stream, buf, lba))
+                }
+                Wanted::Victim(lane) => collection.head_of(lane, buf, devices),
+                Wanted::Scrub => scrub.head_of(buf, lba, devices),
+            };
+            head.is_some_and(|head| chunks.is_none_or(|chunks| u32::from(head.chunks) == chunks))
         });
         self.salvage_goes_on(step, replay, cx);
     }
@@ -193,7 +189,10 @@ impl Array {
         };
         let well = ended.is_ok() && self.pages.loads().is_image(index, &buf);
         match !well && self.layout().parity > 0 {
-            true => self.salvage.ask(Wanted::Image(index), (device, lba, pages), buf, cx),
+            true => {
+                let place = (device, lba, pages);
+                self.salvage.ask(Wanted::Image(index), place, buf, &self.devices, cx);
+            }
             false => self.image_read(index, buf, well, cx),
         }
     }

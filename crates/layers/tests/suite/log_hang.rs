@@ -2,7 +2,7 @@
 
 use crate::common::World;
 use crate::common::churn::{data, ready};
-use hostftl_core::{Command, Event, HostError, HostOp, Layer, SECTOR, Token};
+use hostftl_core::{Cause, Command, Event, HostError, HostOp, Layer, SECTOR, Token};
 use hostftl_layers::{LayerConfig, LayerKind, Mode};
 
 /// Sectors of a chunk, and of the blocks that a row has behind its head.
@@ -185,4 +185,41 @@ fn a_second_device_that_hangs_ends_the_volume_and_loses_nothing_durable() {
         assert!(world.read(row * ROW, ROW).unwrap() == data(row * ROW, ROW, 2), "row {row}");
     }
     world.stop();
+}
+
+/// What is read for a client.
+fn for_the_client(_: Token, command: &Command) -> bool {
+    matches!(command, Command::Read { device: 1, cause: Cause::Host, .. })
+}
+
+/// A client waits for what is made from device 1 because device 0 is new. Device 0 gets all that it
+/// lacks, and a root says so. Only then device 1 is lost.
+#[test]
+fn what_a_new_device_has_got_meanwhile_is_read_from_it() {
+    let disk = vec![0; 2 * 400 * CHUNK * SECTOR];
+    let mut world = World::start_pair(&config(0), disk, false, Mode::Format, 1);
+    for row in 0..ROWS {
+        let id = write(&mut world, row, 1);
+        world.wait(id).unwrap();
+    }
+    let mut disk = world.stop();
+    let half = disk.len() / 2;
+    disk[..half].fill(0);
+    let mut new = config(0);
+    new.members.fresh = 0b01;
+    let mut world = World::start_array_until_ready(&new, disk, 2, Mode::Open, 2);
+    assert!(ready(&world), "{:?}", world.events);
+    let asked = (0..8).map(|row| (read(&mut world, row), row)).collect::<Vec<_>>();
+    world.settle_but(for_the_client);
+    assert!(world.count(for_the_client) > 0, "the client waits for device 1");
+    while world.layer.lost_devices() == 0 {
+        world.wait_for_timer();
+        world.settle_but(for_the_client);
+    }
+    assert_eq!(world.layer.lost_devices(), 2);
+    for (id, row) in asked {
+        assert!(world.answer(id) == Some(Ok(data(row * ROW, ROW, 1))), "row {row}");
+    }
+    world.layer.check().unwrap();
+    world.cut();
 }

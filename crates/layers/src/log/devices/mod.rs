@@ -317,15 +317,21 @@ impl Devices {
         }
     }
 
+    /// Whether a device has the chunk at sector `lba`: only then it is read.
+    #[inline]
+    pub fn has_chunk(&self, device: u8, lba: u64) -> bool {
+        match self.is_returning(device) {
+            true => lba < self.layout.first(), // What it has is known from its roots.
+            false => !self.has_lost(device) && !self.lacks(device, lba),
+        }
+    }
+
     /// Whether what a command is about can't be on a device.
     #[inline]
     fn is_missing(&self, device: u8, command: &Command) -> bool {
         match command {
-            // What it has is known from its roots.
-            Command::Read { lba, .. } if self.is_returning(device) => *lba >= self.layout.first(),
-            _ if self.has_lost(device) => true,
-            Command::Read { lba, .. } => self.lacks(device, *lba),
-            _ => false,
+            Command::Read { lba, .. } => !self.has_chunk(device, *lba),
+            _ => self.has_lost(device),
         }
     }
 

@@ -255,7 +255,8 @@ impl Collection {
         let (asked, segment) = (victim.is_asked(lane), victim.segment());
         let lacks = result.is_err() && with.devices.is_missing_on(segment, device);
         if asked && lacks && self.layout.parity > 0 {
-            return with.salvage.ask(Wanted::Victim(lane), (device, lba, pages), buf, cx);
+            let place = (device, lba, pages);
+            return with.salvage.ask(Wanted::Victim(lane), place, buf, with.devices, cx);
         }
         self.head_came(lane, buf, result.is_ok(), with, cx);
     }
@@ -289,7 +290,7 @@ impl Collection {
         if head.is_none() && self.layout.parity > 0 && !self.lane(lane).was_salvaged() {
             let buf = self.lane(lane).salvage_head();
             let place = self.head_place(at, with.devices);
-            with.salvage.ask(Wanted::Victim(lane), place, buf, cx);
+            with.salvage.ask(Wanted::Victim(lane), place, buf, with.devices, cx);
             return true;
         }
         let next = head.and_then(|head| self.layout.after(at, head.first_sectors));

@@ -78,6 +78,27 @@ enum Step {
     Placing { row: u8, item: u32 },
 }
 
+/// Where a record comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    /// It is made from other chunks of the row in which it lies; whether its device lacked it.
+    Device,
+    /// From its device after all, which lacked it, because nothing else gave it.
+    Others { from: Place, lacked: bool },
+    /// From its device, which lacked it, after nothing else gave it.
+    Again,
+}
+
+impl Origin {
+    /// Where the record lies that is made from other chunks.
+    fn rescued(self) -> Option<Place> {
+        match self {
+            Origin::Others { from, .. } => Some(from),
+            Origin::Device | Origin::Again => None,
+        }
+    }
+}
+
 /// What one block operation is, and what it is doing.
 #[derive(Clone, Copy, Debug)]
 struct BlockOp {
@@ -101,8 +122,7 @@ struct BlockOp {
     /// Whether the segment of `place` is kept for it: what is read may turn out wrong, and then the
     /// other chunks of the row are read.
     holds: bool,
-    /// Where the record lies that had to be made from other chunks.
-    rescued: Option<Place>,
+    origin: Origin,
     /// Whether the medium could not give it, or not as it was written.
     flawed: bool,
     step: Step,
@@ -281,7 +301,7 @@ impl Blocks {
             crc: 0,
             row: None,
             holds: false,
-            rescued: None,
+            origin: Origin::Device,
             flawed: false,
             step: Step::Mapping,
         };

@@ -9,7 +9,7 @@ use hostftl_core::{Command, DeviceError, Event, Few, HostError, SECTOR, Verdict}
 use hostftl_format::log::seed;
 
 use crate::log::Array;
-use crate::log::host::{Blocks, PLAIN, Rescue, Step};
+use crate::log::host::{Blocks, Origin, PLAIN, Rescue, Step};
 use crate::log::ops::{Cx, tell_corrupt};
 use crate::log::redundancy::rebuild::Rebuild;
 use crate::planted::{Bug, planted};
@@ -20,13 +20,15 @@ impl Blocks {
         let it = *self.op(index);
         let reads = matches!(it.step, Step::Reading | Step::Expanding | Step::Plain);
         let from_device = it.row.is_none() && !it.place.is_nowhere();
-        array.layout().parity > 0 && reads && from_device && it.rescued.is_none()
+        array.layout().parity > 0 && reads && from_device && it.origin == Origin::Device
     }
 
     fn begin_rescue(&mut self, index: u8, array: &mut Array, cx: &mut Cx) {
         let place = self.op(index).place;
-        self.op(index).rescued = Some(place);
-        let (segment, slot) = array.layout().slot_of(place.byte() / SECTOR as u64);
+        let lba = place.byte() / SECTOR as u64;
+        let lacked = !array.devices.has_chunk(place.device(), lba);
+        self.op(index).origin = Origin::Others { from: place, lacked };
+        let (segment, slot) = array.layout().slot_of(lba);
         let stripe = array.devices.stripe(segment);
         let missing = array.devices.missing_of(segment);
         match Rebuild::on_device(stripe, (segment, slot), place.device(), missing) {
@@ -122,9 +124,15 @@ impl Blocks {
         }
     }
 
-    /// Nothing gives the record of an operation back.
+    /// Nothing gives the record of an operation back; unless its device has got it meanwhile.
     pub(super) fn give_up_record(&mut self, index: u8, array: &mut Array, cx: &mut Cx) {
         let it = *self.op(index);
+        if matches!(it.origin, Origin::Others { lacked: true, .. })
+            && array.devices.has_chunk(it.place.device(), it.place.byte() / SECTOR as u64)
+        {
+            self.op(index).origin = Origin::Again;
+            return self.read_range(index, (it.place.device(), 0), Step::Reading, array, cx);
+        }
         if it.flawed && !planted(Bug::CorruptUntold) {
             tell_corrupt(it.block + u64::from(planted(Bug::CorruptElsewhere)), 1, cx);
         }

@@ -355,7 +355,7 @@ impl Blocks {
         if it.req == NOBODY {
             return self.free.push(index);
         }
-        match error.is_none() && it.rescued.is_some() && !it.writes {
+        match error.is_none() && it.origin.rescued().is_some() && !it.writes {
             true => self.begin_repair(index, it, array, cx),
             false => self.free.push(index),
         }
@@ -445,8 +445,8 @@ impl Blocks {
 
     /// A record is in its row.
     pub fn placed(&mut self, index: u8, row: u8, item: u32, array: &mut Array, cx: &mut Cx) {
-        let BlockOp { req, rescued, .. } = *self.op(index);
-        match rescued.filter(|_| req == NOBODY) {
+        let BlockOp { req, origin, .. } = *self.op(index);
+        match origin.rescued().filter(|_| req == NOBODY) {
             Some(from) => array.publish_copy(row, item, from, cx),
             None => array.publish(row, item, None, cx),
         }

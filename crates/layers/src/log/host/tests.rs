@@ -3,7 +3,7 @@
 use hostftl_core::{Codec, SECTORS_PER_BLOCK};
 use hostftl_format::log::Place;
 
-use crate::log::host::{BlockOp, Blocks, Step};
+use crate::log::host::{BlockOp, Blocks, Origin, Step};
 
 fn write(block: u64) -> BlockOp {
     BlockOp {
@@ -20,7 +20,7 @@ fn write(block: u64) -> BlockOp {
         crc: 0,
         row: None,
         holds: false,
-        rescued: None,
+        origin: Origin::Device,
         flawed: false,
         step: Step::Packing,
     }

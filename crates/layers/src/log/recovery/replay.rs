@@ -280,7 +280,8 @@ impl Replay {
         };
         let found = !failed && self.next_head(stream, &buf, lba).is_some();
         if !found && array.layout().parity > 0 {
-            return array.salvage.ask(Wanted::Chain(stream), (device, lba, pages), buf, cx);
+            let place = (device, lba, pages);
+            return array.salvage.ask(Wanted::Chain(stream), place, buf, &array.devices, cx);
         }
         if failed {
             self.bufs.push(buf);

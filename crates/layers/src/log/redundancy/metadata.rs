@@ -7,6 +7,8 @@
 //! Invariants
 //! - One rebuild at a time; the others wait with their buffers.
 //! - Each chunk that is read has a buffer of its own until all have come.
+//! - What its device lacked when it was asked for, and now has, is read from there when nothing
+//!   else gives it: another device may have been lost meanwhile.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -44,6 +46,8 @@ pub struct Job {
     lba: u64,
     pages: u32,
     buf: MetaBuf,
+    /// Whether the device lacked it, and was not read since.
+    lacked: bool,
 }
 
 impl Job {
@@ -78,6 +82,8 @@ pub struct Salvage {
     guess: usize,
     /// How it is made; `None` before its chunks are read.
     rebuild: Option<Rebuild>,
+    /// Whether it is read from its own device, which has it by now.
+    rereads: bool,
     /// Chunks that are being read.
     outstanding: u32,
     /// What has come, by its place in the sum; none of what can't be read.
@@ -95,6 +101,7 @@ impl Salvage {
             jobs: VecDeque::with_capacity(32),
             guess: 0,
             rebuild: None,
+            rereads: false,
             outstanding: 0,
             parts: Default::default(),
             sum: MetaBuf::new(pages),
@@ -114,15 +121,17 @@ impl Salvage {
         wanted: Wanted,
         (device, lba, pages): (u8, u64, u32),
         buf: MetaBuf,
+        devices: &Devices,
         cx: &mut Cx,
     ) {
-        self.jobs.push_back(Job { wanted, device, lba, pages, buf });
+        let lacked = !devices.has_chunk(device, lba);
+        self.jobs.push_back(Job { wanted, device, lba, pages, buf, lacked });
         cx.wake();
     }
 
     /// Reads the chunks that the first one is made from.
     pub fn pump(&mut self, devices: &mut Devices, cx: &mut Cx) -> Step {
-        let Some(job) = self.jobs.front().filter(|_| self.rebuild.is_none()) else {
+        let Some(job) = self.jobs.front().filter(|_| self.outstanding == 0) else {
             return Step::None;
         };
         if cx.room() < ROOM {
@@ -134,22 +143,39 @@ impl Salvage {
         }
         let (segment, slot) = self.layout.slot_of(job.lba);
         let Some(stripe) = devices.membership().guess(segment, self.guess) else {
-            return self.end(false);
+            return self.read_again(devices, cx);
         };
         let missing = devices.missing_of(segment);
         let Some(rebuild) = Rebuild::on_device(stripe, (segment, slot), job.device, missing) else {
             self.guess_again();
             return Step::Moved;
         };
-        let (lba, pages) = (job.lba, job.pages);
         for (chunk, device) in rebuild.sources() {
-            let buf = self.bufs.pop().expect("a buffer for each device");
-            let into = Target::Meta { buf, pages };
-            self.outstanding += 1;
-            let command = Command::Read { device, lba, into, cause: Cause::Map };
-            devices.submit(Op::Salvage { part: chunk.place() }, command, cx);
+            self.read(chunk.place(), device, devices, cx);
         }
         self.rebuild = Some(rebuild);
+        Step::Moved
+    }
+
+    /// Reads what the first job is about from a device.
+    fn read(&mut self, part: u8, device: u8, devices: &mut Devices, cx: &mut Cx) {
+        let job = self.jobs.front().expect("a rebuild is under way");
+        let buf = self.bufs.pop().expect("a buffer for each device");
+        let into = Target::Meta { buf, pages: job.pages };
+        self.outstanding += 1;
+        let command = Command::Read { device, lba: job.lba, into, cause: Cause::Map };
+        devices.submit(Op::Salvage { part }, command, cx);
+    }
+
+    /// Nothing gives it: its own device may have it by now.
+    fn read_again(&mut self, devices: &mut Devices, cx: &mut Cx) -> Step {
+        let job = self.jobs.front_mut().expect("something is wanted");
+        let (device, lba) = (job.device, job.lba);
+        if !core::mem::take(&mut job.lacked) || !devices.has_chunk(device, lba) {
+            return self.end(false);
+        }
+        self.rereads = true;
+        self.read(0, device, devices, cx);
         Step::Moved
     }
 
@@ -160,7 +186,7 @@ impl Salvage {
         part: u8,
         command: Command,
         ended: Ended,
-        is_wanted: impl Fn(Wanted, &MetaBuf, u64, u32) -> bool,
+        is_wanted: impl Fn(Wanted, &MetaBuf, u64, Option<u32>) -> bool,
     ) -> Step {
         let Command::Read { into: Target::Meta { buf, .. }, .. } = command else {
             unreachable!("metadata comes back")
@@ -174,7 +200,10 @@ impl Salvage {
         if self.outstanding > 0 {
             return Step::None;
         }
-        let well = self.sum_up(is_wanted);
+        let well = match core::mem::take(&mut self.rereads) {
+            true => self.was_read(is_wanted),
+            false => self.sum_up(is_wanted),
+        };
         self.bufs.extend(self.parts.iter_mut().filter_map(Option::take));
         if well {
             return self.end(true);
@@ -183,8 +212,16 @@ impl Salvage {
         Step::Moved
     }
 
+    /// Whether its own device gave what was wanted: that is then the sum.
+    fn was_read(&mut self, is_wanted: impl Fn(Wanted, &MetaBuf, u64, Option<u32>) -> bool) -> bool {
+        let Some(part) = &self.parts[0] else { return false };
+        let job = self.jobs.front().expect("a read is under way");
+        copy(part, &mut self.sum, job.pages);
+        is_wanted(job.wanted, &self.sum, job.lba, None)
+    }
+
     /// Whether the sum of what has come is what was wanted, in any way.
-    fn sum_up(&mut self, is_wanted: impl Fn(Wanted, &MetaBuf, u64, u32) -> bool) -> bool {
+    fn sum_up(&mut self, is_wanted: impl Fn(Wanted, &MetaBuf, u64, Option<u32>) -> bool) -> bool {
         let mut next = self.rebuild;
         while let Some(rebuild) = next {
             let Some(chunk) = rebuild.next() else {
@@ -197,7 +234,7 @@ impl Salvage {
                     add(part, &mut self.sum, job.pages, &rebuild);
                     let rebuild = rebuild.fold();
                     if rebuild.may_be_over()
-                        && is_wanted(job.wanted, &self.sum, job.lba, rebuild.chunks())
+                        && is_wanted(job.wanted, &self.sum, job.lba, Some(rebuild.chunks()))
                     {
                         return true;
                     }
@@ -219,11 +256,16 @@ impl Salvage {
         let mut job = self.jobs.pop_front().expect("a rebuild is under way");
         (self.guess, self.rebuild) = (0, None);
         if well {
-            let pages = job.buf.pages_mut().iter_mut().zip(self.sum.pages());
-            pages.for_each(|(to, from)| to.0.copy_from_slice(&from.0));
+            copy(&self.sum, &mut job.buf, job.pages);
         }
         Step::Over(job, well)
     }
+}
+
+/// Copies so many pages.
+fn copy(from: &MetaBuf, to: &mut MetaBuf, pages: u32) {
+    let pages = to.pages_mut().iter_mut().zip(from.pages()).take(pages as usize);
+    pages.for_each(|(to, from)| to.0.copy_from_slice(&from.0));
 }
 
 /// Adds what comes next to the sum.
@@ -257,7 +299,14 @@ mod tests {
         let device = stripe.device(0, 0, 1);
         salvage.rebuild = Rebuild::on_device(stripe, (0, 0), device, 0);
         let buf = MetaBuf::new(1);
-        salvage.jobs.push_back(Job { wanted: Wanted::Victim(0), device, lba, pages: 1, buf });
+        salvage.jobs.push_back(Job {
+            wanted: Wanted::Victim(0),
+            device,
+            lba,
+            pages: 1,
+            buf,
+            lacked: false,
+        });
         salvage
     }
 
@@ -273,8 +322,8 @@ mod tests {
             buf.pages_mut()[0].0.fill(bytes);
             let into = Target::Meta { buf, pages: 1 };
             let command = Command::Read { device: 0, lba: 0, into, cause: Cause::Map };
-            let is_wanted = |_: Wanted, sum: &MetaBuf, _: u64, chunks: u32| {
-                sum.pages()[0].0[7] == 2 && chunks == 2
+            let is_wanted = |_: Wanted, sum: &MetaBuf, _: u64, chunks: Option<u32>| {
+                sum.pages()[0].0[7] == 2 && chunks.is_none_or(|chunks| chunks == 2)
             };
             assert!(matches!(step, Step::None), "nothing is known before all are here");
             step = salvage.done(part, command, ended, is_wanted);

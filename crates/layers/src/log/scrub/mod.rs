@@ -203,10 +203,7 @@ impl Scrub {
             return false;
         }
         let mut passed = 0;
-        while self.at.segment < self.layout.segments
-            && !self.is_stopped
-            && with.segments.live(self.at.segment) == 0
-        {
+        while self.at.segment < self.layout.segments && !self.is_stopped && self.has_nothing(with) {
             if passed == PASS {
                 cx.wake();
                 return false;
@@ -237,6 +234,12 @@ impl Scrub {
         self.go(Phase::Head);
         with.devices.submit(Op::Scrub(Checking::Head), command, cx);
         true
+    }
+
+    /// Whether no row is on the devices any more in the segment. Where one is still to be written
+    /// lies one of an earlier use of the segment, which a power cut may have torn.
+    fn has_nothing(&self, with: &Needs) -> bool {
+        with.segments.live(self.at.segment) == 0 || with.rows.is_unwritten(self.at)
     }
 
     /// The head of the row at `lba`, if that is what `buf` has.
@@ -288,7 +291,10 @@ impl Scrub {
         };
         let head = ended.ok().and_then(|_| self.head_of(&buf, lba, with.devices));
         match head.is_none() && self.layout.parity > 0 {
-            true => with.salvage.ask(Wanted::Scrub, (device, lba, pages), buf, cx),
+            true => {
+                let place = (device, lba, pages);
+                with.salvage.ask(Wanted::Scrub, place, buf, with.devices, cx);
+            }
             false => self.head_read(buf, head, false, with, cx),
         }
     }

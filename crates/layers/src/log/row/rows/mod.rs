@@ -102,6 +102,12 @@ impl Rows {
         self.active
     }
 
+    /// Whether the row that begins at `at` has still to be written.
+    pub fn is_unwritten(&self, at: At) -> bool {
+        let is_it = |row: &&Row| row.at == at && row.phase() != Phase::Idle;
+        self.list.iter().find(is_it).is_some_and(|row| row.phase() != Phase::Draining)
+    }
+
     /// A row that is not in use.
     pub fn idle(&self) -> Option<u8> {
         self.list.iter().position(|row| row.phase() == Phase::Idle).map(|row| row as u8)
