@@ -81,11 +81,11 @@ enum Step {
 /// Where a record comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Origin {
-    /// It is made from other chunks of the row in which it lies; whether its device lacked it.
+    /// From its device, or it was not asked for yet.
     Device,
-    /// From its device after all, which lacked it, because nothing else gave it.
+    /// It is made from other chunks of the row in which it lies; whether its device lacked it.
     Others { from: Place, lacked: bool },
-    /// From its device, which lacked it, after nothing else gave it.
+    /// From its device after all, which lacked it, because nothing else gave it.
     Again,
 }
 
