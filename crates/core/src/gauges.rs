@@ -24,6 +24,9 @@ pub struct Gauges {
     pub beyond_repair: u64,
     /// What of [`Gauges::live`] lies where a chunk is missing: the next loss would take it along.
     pub exposed: u64,
+    /// What of it lies in segments that miss more chunks than parity makes up for: what of that was
+    /// in these chunks can't be read until a device comes back.
+    pub unreadable: u64,
     /// How much of [`Gauges::live`] there may be before writes are refused; 0 where the host sees
     /// no more than fits.
     pub most_live: u64,

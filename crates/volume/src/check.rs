@@ -14,6 +14,7 @@ use crate::open::{Volume, assemble_machine, open_with};
 use crate::quiet::Quiet;
 use crate::session::{self, Last};
 use crate::sweep::{DataRead, Progress, Sweep};
+use crate::without::{beyond_parity, say_what_it_means};
 
 /// What is to be looked at.
 #[derive(Default)]
@@ -79,11 +80,15 @@ pub fn check_with(path: &Path, options: CheckOptions) -> Result<Checked, Error> 
     let mut volume = open_with(path, &options)?;
     let (layer, exported) = (volume.config.layer.clone(), volume.plan.limits.exported);
     let in_memory = volume.config.is_memory();
-    let (absent, flaws): (Vec<_>, Vec<_>) =
+    let (mut absent, flaws): (Vec<_>, Vec<_>) =
         std::mem::take(&mut volume.notes).into_iter().partition(|note| is_absence(note));
     let left = session::left_by(&volume.config, &Last::of(&volume.config, &volume.devices, 0))?;
     let found = inspect(volume, data.map_or(Data::None, Data::All))?;
     let (mut problems, mut notes) = (found.problems, found.mended);
+    if let Some(gauges) = found.driver.layer().gauges() {
+        say_what_it_means(&mut absent, &gauges);
+        problems.extend(beyond_parity(gauges.unreadable));
+    }
     notes.extend(left.filter(|left| left.count() > 0).map(|left| left.waits()));
     match in_memory {
         true => notes.extend(flaws),

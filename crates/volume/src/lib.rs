@@ -59,6 +59,7 @@ mod tasks;
 mod tier;
 mod traffic;
 mod watch;
+mod without;
 
 pub use add::{AddSpec, Added, add};
 pub use beginning::{Beginning, Recovering};

@@ -22,8 +22,8 @@ use crate::journal;
 use crate::modelled;
 use crate::roster::Roster;
 use crate::stack::{Assembly, Member, Redundancy, time};
-use crate::status::without;
 use crate::tier;
+use crate::without::{at_rest, without};
 
 /// What must be said of a volume that is only read.
 const READ_ONLY: &str = "read-only: nothing is written to the devices, and what recovery would \
@@ -177,16 +177,12 @@ fn degraded(config: &Config, layer: &LayerConfig, found: &Assembly) -> Vec<Strin
         .map(|(index, _)| match journal >> index & 1 == 1 {
             true => journal::AWAY.into(),
             false => format!(
-                "{}of {}{}; everything is served, {}",
+                "{}of {}{}; {}",
                 without(index),
                 config.devices.len(),
                 time(found.superblock.lost[index])
                     .map_or(String::new(), |since| format!(", which it lost at {since}")),
-                match (is_out(index), may_lose_more) {
-                    (true, _) => "and what lay on it was made again on the others",
-                    (false, true) => "and the loss of one more device would lose nothing",
-                    (false, false) => "but the loss of another device would lose data",
-                }
+                at_rest(is_out(index), may_lose_more),
             ),
         })
         .collect();

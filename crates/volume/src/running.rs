@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use hostftl_core::{Layer, SECTOR};
+use hostftl_core::{Gauges, Layer, SECTOR};
 use hostftl_format::roster::Standing;
 use hostftl_io::{Access, Driver, IoError, Tap};
 use hostftl_layers::{AnyLayer, LayerConfig};
@@ -37,6 +37,7 @@ use crate::sole::Sole;
 use crate::stash::Stash;
 use crate::status::Status;
 use crate::watch::{Watch, Watched};
+use crate::without::say_what_it_means;
 
 /// When what changes a volume is answered, at the earliest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -194,8 +195,8 @@ impl Volume {
         jobs.set_standing(driver.layer(), fresh);
         jobs.set_acks(options.acks, stash_for(options, &self.config, session.as_ref())?);
         still.set_service(options, &port.export());
-        tell_notes(&events, &notes);
-        still.notes.append(&mut notes);
+        still.notes.clone_from(&notes);
+        tell_notes(&events, notes, driver.layer().gauges());
         faces.still = still;
         let (watched, faces) = (Watched::new(driver.shown(), events), Arc::new(Mutex::new(faces)));
         let live = Live { faces, news, latencies, watched: watched.clone() };
@@ -273,10 +274,11 @@ pub(crate) fn settle(
     Ok(lost)
 }
 
-/// Tells what is to be known from the start.
-fn tell_notes(events: &Events, notes: &[String]) {
+/// Tells what is to be known from the start, by what the layer holds.
+fn tell_notes(events: &Events, mut notes: Vec<String>, gauges: Option<Gauges>) {
+    gauges.iter().for_each(|it| say_what_it_means(&mut notes, it));
     for note in notes {
-        let (level, kind) = match note {
+        let (level, kind) = match &note {
             note if note.starts_with("DEGRADED") => (Level::Warning, "degraded"),
             note if note.starts_with(session::UNCLEAN) => (Level::Warning, "unclean-end"),
             _ => (Level::Info, "note"),

@@ -39,6 +39,10 @@ pub struct Space {
     /// What of `physical_bytes` lies where a device is missing: the next loss would take it along.
     #[serde(default)]
     pub exposed_bytes: u64,
+    /// What of it lies where more is missing than parity makes up for: up to so much can't be read
+    /// until a device comes back.
+    #[serde(default)]
+    pub unreadable_bytes: u64,
     /// How many more devices the volume can do without now.
     #[serde(default)]
     pub may_lose: u32,
@@ -64,6 +68,7 @@ impl Space {
             repaired: gauges.repaired,
             beyond_repair: gauges.beyond_repair,
             exposed_bytes: gauges.exposed,
+            unreadable_bytes: gauges.unreadable,
             may_lose: gauges.may_lose,
             capacity_bytes: Some(gauges.most_live).filter(|most| *most > 0),
             full_in_seconds: None,

@@ -28,6 +28,7 @@ use crate::session;
 use crate::space::Space;
 use crate::tasks::TaskStatus;
 use crate::traffic::Traffic;
+use crate::without::{beyond_parity, say_what_it_means, without};
 
 /// Ranges that a note names.
 const NAMED: usize = 16;
@@ -284,6 +285,7 @@ impl Status {
             needs.push(format!("clients get it as {name} alone until it is started with --go-on"));
         }
         needs.extend(self.space.as_ref().and_then(Space::need));
+        needs.extend(self.space.as_ref().and_then(|it| beyond_parity(it.unreadable_bytes)));
         if !self.lost_ranges.is_empty() {
             needs.push("ranges can't be read: bring the lost device back".into());
         }
@@ -319,6 +321,7 @@ impl Status {
         let mut status = self.clone();
         status.notes.extend(news.troubles.iter().cloned());
         status.notes.extend(self.of_lost(snapshot.lost));
+        snapshot.gauges.iter().for_each(|it| say_what_it_means(&mut status.notes, it));
         status.degraded |= snapshot.lost != 0;
         status.set_lost(&snapshot.lost_ranges);
         let devices = status.devices.iter_mut().zip(&snapshot.stats.devices);
@@ -377,11 +380,6 @@ const REMOVED: &str = "removed";
 const JOURNAL: &str = "journal";
 /// The role of a device that waits to take the place of a lost one.
 const SPARE: &str = "spare";
-
-/// How the note begins of a volume that was opened without device `index`.
-pub(crate) fn without(index: usize) -> String {
-    format!("DEGRADED: the volume runs without device {index} ")
-}
 
 fn device_status(device: &hostftl_io::Device) -> DeviceStatus {
     let why_not_direct = match device.direct() {

@@ -240,6 +240,18 @@ impl Array {
         self.layout().most_live(members, self.segments.reserves())
     }
 
+    /// What is live in segments that miss more chunks than parity makes up for, in bytes.
+    pub fn live_unreadable(&self) -> u64 {
+        let (devices, parity) = (&self.devices, u32::from(self.layout().parity));
+        // Of one that joins it is known what it lacks, though it counts as lost yet.
+        let away = devices.lost() & !devices.joining();
+        let is_beyond = |segment| {
+            let (members, lacking) = devices.membership().told(segment);
+            (members & away | lacking).count_ones() > parity
+        };
+        if devices.exposed() == 0 { 0 } else { self.segments.live_in(is_beyond) }
+    }
+
     /// Why there is no room: the volume is full, or a device can't read what should be collected.
     pub fn why_full(&self) -> HostError {
         if self.segments.any_shunned() { HostError::Io } else { HostError::NoSpace }

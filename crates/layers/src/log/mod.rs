@@ -299,7 +299,8 @@ impl Core for Engine {
         let most_live = most.map_or(0, |grains| grains * u64::from(GRAIN));
         let known = self.array.gauges;
         let known = Gauges { may_lose, lacking, ..known };
-        Some(Gauges { mapped, live, free, stale, exposed, most_live, ..known })
+        let unreadable = self.array.live_unreadable();
+        Some(Gauges { mapped, live, free, stale, exposed, unreadable, most_live, ..known })
     }
 
     fn lost_devices(&self) -> u16 {

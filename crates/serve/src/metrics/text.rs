@@ -154,6 +154,12 @@ fn space(sheet: &mut Sheet, space: &Space) {
     sheet.level("blocks_beyond_repair", "Blocks that are lost: nothing can rebuild them", lost);
     let exposed = space.exposed_bytes as f64;
     sheet.level("exposed_bytes", "What the loss of another device would take along", exposed);
+    let unreadable = space.unreadable_bytes as f64;
+    sheet.level(
+        "unreadable_bytes",
+        "What may lack more chunks than parity makes up for",
+        unreadable,
+    );
     if let Some(most) = space.capacity_bytes {
         sheet.level("capacity_bytes", "Physical bytes at which writes are refused", most as f64);
     }

@@ -4,10 +4,11 @@
 use std::fs::{self, File};
 use std::time::{Duration, Instant};
 
-use crate::common::{Client, MIB, Place};
+use crate::common::{Client, MIB, Place, until};
+use hostftl_volume::front::JobOp;
 use hostftl_volume::{
     CheckOptions, Error, OpenOptions, ReplaceSpec, Replaced, Space, StartOptions, Verdict,
-    check_with, open_with, replace, status,
+    check_with, online, open_with, replace, status,
 };
 
 const BLOCKS: u64 = 600;
@@ -250,4 +251,59 @@ fn a_device_that_was_replaced_is_left_out() {
     put(&ReplaceSpec { force: true, ..again }).unwrap();
     heal(&place, false);
     assert!(is_sound(&place));
+}
+
+/// How many blocks can't be read.
+fn lost_blocks(client: &Client) -> usize {
+    let read = |at: &u64| client.ask(JobOp::Read(client.port.buffer(4096)), at * 8192, 4096);
+    (0..BLOCKS).filter(|at| read(at).is_err()).count()
+}
+
+#[test]
+fn what_a_newcomer_lacks_and_a_lost_device_had_is_said_to_be_unreadable_until_it_is_back() {
+    let place = made("log:parity=yes:compress=none", 3);
+    heal(&place, true);
+    put(&spec(&place, "2", "n2")).unwrap();
+    let opened = open_with(&place.path("v.toml"), &OpenOptions::default()).unwrap();
+    opened.start(&StartOptions::default()).unwrap().0.stop().unwrap();
+    fs::rename(place.path("d0"), place.path("away")).unwrap();
+    let how = OpenOptions { degraded: true, ..OpenOptions::default() };
+    let checked = check_with(
+        &place.path("v.toml"),
+        CheckOptions { degraded: true, ..CheckOptions::default() },
+    );
+    let checked = checked.unwrap();
+    assert_eq!(checked.verdict, Verdict::Damaged, "{:?}", checked.problems);
+    let opened = open_with(&place.path("v.toml"), &how).unwrap();
+    let (running, port) = opened.start(&StartOptions::default()).unwrap();
+    let client = Client::new(port);
+    let now = running.status();
+    assert!(lost_blocks(&client) > 0, "two of three chunks are not there");
+    let told = running.events().since(0).into_iter().find(|it| it.kind == "degraded").unwrap();
+    for note in [&now.notes[0], &now.needs_hand[1], &told.text] {
+        assert!(note.contains("bytes can't be read") && note.contains("device online"), "{note}");
+        assert!(!note.contains("everything is served"), "{note}");
+    }
+    running.stop().unwrap();
+    fs::rename(place.path("away"), place.path("d0")).unwrap();
+    assert!(online(&place.path("v.toml"), &place.name("d0")).unwrap().is_new);
+    // All is there again, and what collection could not read before that is tried once more.
+    heal(&place, false);
+    assert!(is_sound(&place));
+}
+
+#[test]
+fn what_the_loss_of_another_device_means_is_said_as_it_is_now() {
+    let place = made("log:parity=yes:compress=none", 4);
+    heal(&place, true);
+    fs::remove_file(place.path("d3")).unwrap();
+    let how = OpenOptions { degraded: true, ..OpenOptions::default() };
+    let opened = open_with(&place.path("v.toml"), &how).unwrap();
+    let (running, _port) = opened.start(&StartOptions::default()).unwrap();
+    let told = running.events().since(0).into_iter().find(|it| it.kind == "degraded").unwrap();
+    assert!(told.text.contains("the loss of another device would lose data"), "{}", told.text);
+    until(&running, |running| running.status().space.unwrap().may_lose == 1);
+    let note = running.status().notes.swap_remove(0);
+    assert!(note.contains("the loss of one more device would lose nothing"), "{note}");
+    running.stop().unwrap();
 }

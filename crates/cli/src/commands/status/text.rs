@@ -84,6 +84,11 @@ fn space(space: &Space, console: &mut Console) -> Result<(), Failure> {
         let lost = counted(space.beyond_repair, "block");
         console.field("repairs", format!("{repaired} repaired from parity, {lost} lost"))?;
     }
+    if space.unreadable_bytes > 0 {
+        let (lost, all) = (bytes(space.unreadable_bytes), bytes(space.physical_bytes));
+        console
+            .field("unreadable", format!("up to {lost} of {all}, until a lost device is back"))?;
+    }
     if space.exposed_bytes > 0 {
         let (exposed, all) = (bytes(space.exposed_bytes), bytes(space.physical_bytes));
         let text = match space.may_lose {

@@ -376,7 +376,11 @@ impl Checkpoint {
             with.devices.told_lacking(lacking);
         }
         with.journal.told(self.root.lost);
+        let lost = with.devices.lost();
         with.devices.told(&self.root, with.journal.bit());
+        if lost & !with.devices.lost() != 0 {
+            with.segments.try_again();
+        }
         if cx.life() != Life::Starting {
             cx.tell(Event::CheckpointDone);
         }

@@ -82,6 +82,17 @@ impl Segments {
         self.settle(victim);
     }
 
+    /// A device belongs again, or another in its place: what could not be read may be now.
+    pub fn try_again(&mut self) {
+        let shunned = self.list.iter_mut().zip(0..).filter(|(it, _)| it.shunned);
+        for (it, segment) in shunned {
+            it.shunned = false;
+            if it.may_be_victim() {
+                self.victims.sealed(segment, it.level.into(), self.now);
+            }
+        }
+    }
+
     /// Something is wrong in a segment that has anything live. False when collection has gone
     /// through it already: what it holds nothing can bring back.
     pub fn flaw(&mut self, segment: u32) -> bool {
