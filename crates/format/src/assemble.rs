@@ -221,10 +221,12 @@ pub fn assemble(list: &[Superblock], tolerates: u32) -> Verdict {
         let unsaid = if planted(Bug::ConsentNotAsked) { 0 } else { absent & !newest.missing };
         return Verdict::Degraded { order, stale, unsaid };
     }
-    if let Some(at) = stale.first() {
+    // Those on which nothing lies are not what is lacking.
+    let lacks = |index: u8| needed >> index & 1 == 1;
+    if let Some(at) = stale.iter().find(|at| lacks(list[**at].index)) {
         return Verdict::Stale { at: *at };
     }
-    let members = (0..count).filter(|index| absent >> index & 1 == 1);
+    let members = (0..count).filter(|index| lacks(*index));
     Verdict::Missing { members: members.collect() }
 }
 
@@ -365,6 +367,16 @@ mod tests {
         list[0].parent = 50;
         let order = vec![Some(0), None, Some(2)];
         assert_eq!(assemble(&list, 1), Verdict::Degraded { order, stale: vec![1], unsaid: 0 });
+    }
+
+    #[test]
+    fn what_nothing_lies_on_is_not_what_is_lacking() {
+        let mut list = [member(0, 4), member(3, 4)];
+        (list[1].generation, list[1].change, list[1].parent) = (6, 60, 50);
+        (list[1].missing, list[1].out, list[1].gone) = (1, 1, 1);
+        assert_eq!(assemble(&list, 1), Verdict::Missing { members: vec![1, 2] });
+        (list[1].out, list[1].gone) = (0, 0);
+        assert_eq!(assemble(&list, 1), Verdict::Stale { at: 0 });
     }
 
     #[test]

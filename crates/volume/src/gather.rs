@@ -152,7 +152,10 @@ fn settle_for(
         Some(at) => Err(absent.swap_remove(at).1),
         None => {
             let left_out = absent.iter().map(|(_, error)| error.to_string());
-            order(members, left_out.collect(), redundancy)
+            let mut left_out: Vec<String> = left_out.collect();
+            // Of places without a device all say the same.
+            left_out.dedup();
+            order(members, left_out, redundancy)
         }
     }
 }

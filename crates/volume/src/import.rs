@@ -11,12 +11,22 @@ use crate::journal;
 use crate::modelled;
 use crate::stack::{Assembly, MISSING, Member, Redundancy, open_member, order};
 
+/// What `import` found.
+#[derive(Debug)]
+pub struct Imported {
+    /// What the file has.
+    pub config: Config,
+    /// Whether a device that belongs to the volume was left out, so that somebody has to agree
+    /// before the volume is served.
+    pub needs_consent: bool,
+}
+
 /// Writes the volume file `path` from `devices`, which may be named in any order. A device that the
 /// volume can do without may be left out; the file then has `missing` in its place.
 ///
 /// # Errors
 /// When they are not exactly one whole volume, are in use, or `path` exists.
-pub fn import(devices: &[String], path: &Path) -> Result<Config, Error> {
+pub fn import(devices: &[String], path: &Path) -> Result<Imported, Error> {
     if let Some(name) = devices.iter().find(|name| Device::is_memory(name)) {
         return Err(device(name, "is memory, which holds nothing to import"));
     }
@@ -32,7 +42,7 @@ pub fn import(devices: &[String], path: &Path) -> Result<Config, Error> {
         None => Redundancy { devices: 0, journal: 0 },
     };
     let found = order(members, Vec::new(), redundancy)?;
-    let Assembly { members, superblock, .. } = found;
+    let Assembly { members, superblock, unsaid, .. } = found;
     let name = |member: &Option<Member>| match member {
         Some(member) => member.device.name().into(),
         None => String::from(MISSING),
@@ -41,5 +51,5 @@ pub fn import(devices: &[String], path: &Path) -> Result<Config, Error> {
     let known = config.layer_config();
     known.map_err(|why| Error::Config { path: path.into(), why })?;
     config.draft(path)?.publish()?;
-    Ok(config)
+    Ok(Imported { config, needs_consent: unsaid != 0 })
 }

@@ -77,7 +77,7 @@ pub use events::{Event, Events, KINDS, Level, Sink};
 pub use flash::DriveStatus;
 pub use gather::OpenOptions;
 pub use hostftl_io::{Access, protect};
-pub use import::import;
+pub use import::{Imported, import};
 pub use latency::Latency;
 pub use memory::Memory;
 pub use online::{Back, online};

@@ -95,6 +95,9 @@ fn refusal(volume: Uuid, of: &Path, holder: Option<Holder>, opened: &mut File) -
     opened.take(LONGEST).read_to_end(&mut text).ok();
     let theirs = String::from_utf8_lossy(&text).into_owned();
     let holder = holder.map_or_else(|| "another process".into(), |it| it.name);
+    if fs::canonicalize(of).is_ok_and(|full| full == Path::new(&theirs)) {
+        return Error::Busy { path: of.into(), holder };
+    }
     Error::Served { path: of.into(), volume, holder, theirs }
 }
 
@@ -117,6 +120,21 @@ mod tests {
         assert!(!path.exists(), "nothing is left behind");
         drop(Sole::take(volume, Path::new("/etc/b.toml")).unwrap());
         drop(other);
+    }
+
+    #[test]
+    fn the_volume_file_itself_is_no_copy() {
+        let (volume, folder) = (Uuid::new_v4(), tempfile::tempdir().unwrap());
+        let (path, copy) = (folder.path().join("a.toml"), folder.path().join("b.toml"));
+        fs::write(&path, "").unwrap();
+        fs::write(&copy, "").unwrap();
+        let _first = Sole::take(volume, &path).unwrap();
+        // It was replaced: nobody has a lock on it.
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, "").unwrap();
+        let why = |path: &Path| Sole::take(volume, path).unwrap_err().to_string();
+        assert!(!why(&path).contains("copy") && why(&path).contains("stop it first"));
+        assert!(why(&copy).contains("this is a copy of it"));
     }
 
     #[test]

@@ -322,7 +322,6 @@ impl Status {
         status.notes.extend(news.troubles.iter().cloned());
         status.notes.extend(self.of_lost(snapshot.lost));
         snapshot.gauges.iter().for_each(|it| say_what_it_means(&mut status.notes, it));
-        status.degraded |= snapshot.lost != 0;
         status.set_lost(&snapshot.lost_ranges);
         let devices = status.devices.iter_mut().zip(&snapshot.stats.devices);
         for (index, (device, stats)) in devices.enumerate() {
@@ -330,7 +329,7 @@ impl Status {
             device.sent_bytes = stats.sent * SECTOR as u64;
             device.read_bytes = stats.read * SECTOR as u64;
             let word = match (snapshot.lost >> index & 1 == 1, stats.errors) {
-                (true, _) => "lost",
+                (true, _) => LOST,
                 (false, 0) => "good",
                 (false, _) => "errors",
             };
@@ -340,10 +339,13 @@ impl Status {
             let stays = [MISSING, REMOVED].contains(&device.health.as_str());
             if snapshot.gone >> index & 1 == 1 {
                 device.health = REMOVED.into();
+                status.notes.retain(|note| !note.starts_with(&without(index)));
             } else if !stays {
                 device.health = word.into();
             }
         }
+        let is_away = |one: &DeviceStatus| [MISSING, LOST].contains(&one.health.as_str());
+        status.degraded = status.devices.iter().any(is_away);
         status.space = snapshot.gauges.map(|gauges| Space::of(&gauges));
         status.facts = snapshot.facts.iter().map(|(name, it)| ((*name).into(), *it)).collect();
         if status.facts.get("cap_exceeded") == Some(&1) {
@@ -374,6 +376,8 @@ const CAP_IS_TIGHT: &str = "what was written touches so many superpages that mor
 
 /// The health of a device that is not there.
 const MISSING: &str = "missing";
+/// Of one that the layer does without.
+const LOST: &str = "lost";
 /// And of a place whose device was removed.
 const REMOVED: &str = "removed";
 /// The role of the journal's device.

@@ -188,7 +188,9 @@ fn run_remove(args: &Remove, console: &mut Console) -> Result<(), Failure> {
     };
     let begins = !args.cancel && !args.dry_run;
     if let Some(outcome) = operate(&args.volume, &wish)? {
-        say(outcome, console)?;
+        if !(args.wait && console.is_json()) {
+            say(outcome, console)?;
+        }
         if begins && args.wait {
             return wait::served(&args.volume, Some("evacuate"), console);
         }
@@ -199,7 +201,9 @@ fn run_remove(args: &Remove, console: &mut Console) -> Result<(), Failure> {
         return Ok(());
     }
     let (running, outcome) = operate_here(&args.volume, &wish)?;
-    say(outcome, console)?;
+    if !(begins && console.is_json()) {
+        say(outcome, console)?;
+    }
     match begins {
         true => wait::here(&args.volume, running, "evacuate", console),
         false => Ok(running.stop().map(|_| ())?),
@@ -230,14 +234,16 @@ fn run_add(args: &Add, spare: bool, console: &mut Console) -> Result<(), Failure
     for (at, name) in devices {
         console.line(format!("{}: {name} {verb} as {role}device {at}", args.volume.display()))?;
     }
-    let more = bytes(after - before);
-    console
-        .field("usable", format!("{} instead of {}: {more} more", bytes(after), bytes(before)))?;
+    if !spare {
+        let (more, before) = (bytes(after - before), bytes(before));
+        console.field("usable", format!("{} instead of {before}: {more} more", bytes(after)))?;
+    }
     notes.iter().try_for_each(|note| console.field("note", note))?;
     if args.dry_run {
         return console.field("note", "nothing was written");
     }
-    console.field("next", format!("`{next}`; clients see the new size when they connect"))
+    let size = if spare { "" } else { "; clients see the new size when they connect" };
+    console.field("next", format!("`{next}`{size}"))
 }
 
 fn run_replace(args: &Replace, console: &mut Console) -> Result<(), Failure> {

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use hostftl_volume::{Imported, import};
+
 use crate::console::Console;
 use crate::failure::Failure;
 
@@ -21,14 +23,15 @@ pub struct Args {
 /// # Errors
 /// When the devices are not exactly one whole volume, or the file exists.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
-    let config = hostftl_volume::import(&args.devices, &args.output)?;
+    let Imported { config, needs_consent } = import(&args.devices, &args.output)?;
     if console.is_json() {
-        return console.value(&serde_json::json!({ "volume": args.output, "config": config }));
+        return console.value(&serde_json::json!({
+            "volume": args.output, "config": config, "needs_consent": needs_consent,
+        }));
     }
     console.line(format!("wrote {}: layer {}", args.output.display(), config.layer))?;
     console.field("volume", config.uuid)?;
     config.devices.iter().try_for_each(|device| console.field("device", device))?;
-    let lacks = config.devices.iter().any(|device| device == "missing");
     let note = "a start without a device that belongs to the volume needs `serve --degraded`, once";
-    if lacks { console.field("note", note) } else { Ok(()) }
+    if needs_consent { console.field("note", note) } else { Ok(()) }
 }

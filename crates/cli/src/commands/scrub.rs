@@ -63,6 +63,8 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         return Err(Failure::failed(format!("{volume}: it is not served, so no scrub goes on")));
     }
     let (running, outcome) = operate_here(&args.volume, &wish)?;
-    say(outcome, console)?;
+    if !console.is_json() {
+        say(outcome, console)?;
+    }
     wait::here(&args.volume, running, "scrub", console)
 }

@@ -112,7 +112,9 @@ fn end(
     events: &[Event],
     console: &mut Console,
 ) -> Result<(), Failure> {
-    let is = |event: &&Event| wanted.is_some_and(|wanted| event.kind.contains(wanted));
+    // The end of each is an event, and this one is called otherwise.
+    let kind = wanted.map(|it| if it == "evacuate" { "device-removed" } else { it });
+    let is = |event: &&Event| kind.is_some_and(|kind| event.kind.contains(kind));
     let last = events.iter().rev().find(is);
     if console.is_json() {
         console.value(&serde_json::json!({"volume": volume, "over": wanted, "event": last}))?;

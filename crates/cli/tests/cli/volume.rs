@@ -290,3 +290,23 @@ fn files_of_a_volume_are_their_owners() {
     assert_eq!(server.end("-TERM").0, Some(0));
     private("run.csv");
 }
+
+/// A command that waits for its end as well prints what came of that alone.
+#[test]
+fn each_command_prints_one_document() {
+    let dir = TempDir::new().expect("there is room");
+    let dir = dir.path();
+    let mut args = vec!["create", "v.toml", "--size", "48M", "--layer", "log:parity=yes"];
+    ["d0", "d1", "d2", "d3"].iter().for_each(|it| args.extend(["--device", it]));
+    json(dir, &args);
+    assert_eq!(json(dir, &["scrub", "v.toml"])["over"], "scrub");
+    assert_eq!(json(dir, &["device", "remove", "v.toml", "d3"])["over"], "evacuate");
+    let _server = Server::start(dir, "v.toml", "s", &[]);
+    let spare = json(dir, &["device", "spare", "v.toml", "sp"]);
+    assert_eq!(spare["usable_bytes"], spare["usable_bytes_before"]);
+    assert_eq!(json(dir, &["scrub", "v.toml", "--wait"])["over"], "scrub");
+    let removed = json(dir, &["device", "remove", "v.toml", "d2", "--wait"]);
+    assert_eq!(removed["event"]["kind"], "device-removed", "{removed}");
+    // The file was written anew, and is that of the volume, no copy.
+    refused(dir, &["delete", "v.toml"], 1, &["v.toml is in use by process", "stop it first"]);
+}

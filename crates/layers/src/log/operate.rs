@@ -46,12 +46,12 @@ impl Array {
             "a volume on zoned devices keeps those that it was made with"
         } else if self.journal.is(device) {
             "it is the journal's device, which can't be removed yet"
+        } else if devices.untrusted() != 0 {
+            "a device has just come: wait until it belongs"
         } else if devices.membership().all() & bit == 0 {
             "it does not belong to the volume"
         } else if devices.leaving() != 0 {
             "another device is being removed: wait for that, or cancel it"
-        } else if devices.untrusted() != 0 {
-            "a device has just come: wait until it belongs"
         } else if left.count_ones() <= u32::from(devices.layout().parity) {
             "too few devices would be left"
         } else {

@@ -4,7 +4,7 @@ use hostftl_core::{MetaBuf, SECTORS_PER_BLOCK, Verb};
 use hostftl_format::superblock::Superblock;
 use hostftl_io::{Access, Device};
 
-use super::{CLOSED, Look, PATIENCE, Seats, put};
+use super::{CLOSED, Look, PATIENCE, Seats, lock, put};
 use crate::keeper::Has;
 use crate::online::verify;
 use crate::stack::{Member, open_member};
@@ -32,6 +32,7 @@ impl Seats {
         let has = self.last_on(&look, &device, &own)?;
         let written = self.write_down(index, &device, Has::AllUpTo(Box::new(own)));
         let verb = Verb::Returned { device: index, has };
+        lock(&self.live.news).rename(index, name);
         self.end(index, written.and_then(|()| self.exchange(index, device, verb)))?;
         Ok(true)
     }

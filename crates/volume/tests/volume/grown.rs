@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use crate::common::{Client, Place, until};
 use hostftl_volume::front::Port;
 use hostftl_volume::{
-    AddSpec, Added, CheckOptions, Config, Error, Running, StartOptions, Verdict, Wish, add,
-    check_with, open, operate, set,
+    AddSpec, Added, CheckOptions, Config, Error, OpenOptions, Running, StartOptions, Verdict, Wish,
+    add, check_with, open, open_with, operate, set,
 };
 
 const BLOCKS: u64 = 400;
@@ -149,6 +149,38 @@ fn a_spare_that_came_beside_a_client_takes_the_place_of_a_lost_device() {
     let (running, port) = serve(&place);
     verify(&Client::new(port), 2);
     running.stop().unwrap();
+}
+
+/// Whether a device is missing at the start or is left out later: when a spare that came after that
+/// has taken its place, nothing says any more that the volume does without it.
+#[test]
+fn a_device_whose_place_a_spare_took_is_missed_by_nobody() {
+    for missing in [false, true] {
+        let place = Place::with_volume("log:parity=yes:compress=none", 2, 48);
+        let (running, port) = serve(&place);
+        write(&Client::new(port), 0);
+        running.stop().unwrap();
+        if missing {
+            fs::remove_file(place.path("d0")).unwrap();
+        }
+        let how = OpenOptions { degraded: true, ..OpenOptions::default() };
+        let opened = open_with(&place.path("v.toml"), &how).unwrap();
+        let (running, port) = opened.start(&StartOptions::default()).unwrap();
+        if !missing {
+            operate(&place.path("v.toml"), &Wish::Offline("0".into())).unwrap().unwrap();
+        }
+        until(&running, |it| it.status().degraded);
+        let add_spare = || add(&AddSpec { spare: true, ..spec(&place, &["s"]) });
+        // Until all superblocks say who is lost.
+        until(&running, |_| add_spare().is_ok());
+        until(&running, |it| it.status().events.contains_key("device-removed"));
+        let now = running.status();
+        assert!(!now.degraded, "{now:?}");
+        assert!(!now.notes.iter().any(|note| note.starts_with("DEGRADED")), "{:?}", now.notes);
+        assert!(now.needs_hand.is_empty(), "{:?}", now.needs_hand);
+        verify(&Client::new(port), 0);
+        running.stop().unwrap();
+    }
 }
 
 #[test]

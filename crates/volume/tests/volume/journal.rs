@@ -112,12 +112,12 @@ fn the_journal_is_recognised_in_any_order() {
     assert!(made.config.layer.contains(":journal=yes"));
     let path = place.path("v.toml");
     std::fs::remove_file(&path).unwrap();
-    let found = import(&[place.name("journal"), place.name("d0")], &path).unwrap();
+    let found = import(&[place.name("journal"), place.name("d0")], &path).unwrap().config;
     assert_eq!(found, made.config);
     drop(open(&path).unwrap());
     let rows = std::slice::from_ref(&made.config.devices[0]);
     let other = place.path("w.toml");
-    assert_eq!(import(rows, &other).unwrap().devices[1], "missing");
+    assert_eq!(import(rows, &other).unwrap().config.devices[1], "missing");
     let journal = &made.config.devices[1..];
     assert!(import(journal, &place.path("x.toml")).is_err(), "nothing is without its rows");
 }

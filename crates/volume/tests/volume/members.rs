@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use crate::common::{Client, MIB, Place};
 use hostftl_layers::LayerConfig;
 use hostftl_volume::{
-    Access, CheckOptions, Config, CreateSpec, OpenOptions, StartOptions, Verdict, check,
+    Access, CheckOptions, Config, CreateSpec, Imported, OpenOptions, StartOptions, Verdict, check,
     check_with, create, import, open, open_with, status,
 };
 
@@ -99,7 +99,7 @@ fn any_order_and_a_volume_file_that_is_lost() {
     assert_eq!(expect(&place, 3), Vec::<String>::new());
     fs::remove_file(place.path("v.toml")).unwrap();
     let names = ["d2", "d0", "d1"].map(|name| place.name(name));
-    assert_eq!(import(&names, &place.path("v.toml")).unwrap(), created.config);
+    assert_eq!(import(&names, &place.path("v.toml")).unwrap().config, created.config);
     expect(&place, 3);
 }
 
@@ -321,7 +321,8 @@ fn a_volume_is_imported_without_a_device_that_it_can_do_without() {
     write(&place, 1);
     fs::remove_file(place.path("v.toml")).unwrap();
     let two = [place.name("d2"), place.name("d0")];
-    let config = import(&two, &place.path("v.toml")).unwrap();
+    let Imported { config, needs_consent } = import(&two, &place.path("v.toml")).unwrap();
+    assert!(needs_consent);
     assert_eq!(config.devices, [place.name("d0"), "missing".into(), place.name("d2")]);
     assert_eq!(Config::load(&place.path("v.toml")).unwrap(), config);
     // Before it is served without one: then two may have made themselves able to lose another.
@@ -330,6 +331,15 @@ fn a_volume_is_imported_without_a_device_that_it_can_do_without() {
     assert!(refusal(&place).contains("hostftl serve --degraded"));
     let notes = expect_degraded(&place, 1);
     assert!(notes[1].contains("missing: the volume file names no device in this place"));
+    // What is said of both places without a device is said once.
+    fs::remove_file(place.path("d2")).unwrap();
+    fs::write(
+        place.path("v.toml"),
+        fs::read_to_string(place.path("v.toml")).unwrap().replace(&place.name("d2"), "missing"),
+    )
+    .unwrap();
+    let said = refusal(&place);
+    assert_eq!(said.matches("names no device in this place").count(), 1, "{said}");
 }
 
 #[test]

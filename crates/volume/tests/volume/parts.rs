@@ -109,7 +109,7 @@ fn three_volumes_on_parts_of_one_device_live_side_by_side() {
     }
     let other = place.path("again.toml");
     let named = format!("zoned:{}#zones=100-149", place.name("zones"));
-    assert_eq!(import(&[named], &other).unwrap().label, "rrpc");
+    assert_eq!(import(&[named], &other).unwrap().config.label, "rrpc");
 }
 
 #[test]

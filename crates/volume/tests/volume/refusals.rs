@@ -170,7 +170,7 @@ fn import_writes_the_same_file_again() {
     let exists = import(&spec.devices, &spec.path).unwrap_err().to_string();
     assert!(exists.contains("exists"), "{exists}");
     fs::remove_file(&spec.path).unwrap();
-    assert_eq!(import(&spec.devices, &spec.path).unwrap(), created.config);
+    assert_eq!(import(&spec.devices, &spec.path).unwrap().config, created.config);
     assert_eq!(fs::read(&spec.path).unwrap(), before);
     assert!(check(&spec.path).unwrap().problems.is_empty());
     sized(&place.path("blank"), 8 * MIB);

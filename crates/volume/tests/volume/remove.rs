@@ -1,11 +1,12 @@
 //! Devices that leave a volume that is served, or that nobody serves.
 
 use std::fs;
+use std::time::Duration;
 
 use crate::common::{Client, Place, until};
 use hostftl_volume::{
     AddSpec, CheckOptions, OpenOptions, Running, StartOptions, Verdict, Wish, add, check_with,
-    online, open_with, operate, operate_here, status,
+    import, online, open_with, operate, operate_here, status,
 };
 
 fn made(layer: &str, files: usize) -> Place {
@@ -59,6 +60,12 @@ fn leaves(layer: &str, files: usize, lose: u32) {
     running.stop().unwrap();
     assert_eq!(health(&place)[1], "removed");
     assert!(is_sound(&place));
+    // It is missed by nobody: without it nothing has to be agreed to, and it is not asked for.
+    let all: Vec<String> = (0..files).map(|at| place.name(&format!("d{at}"))).collect();
+    let others = [&all[..1], &all[2..]].concat();
+    assert!(!import(&others, &place.path("w.toml")).unwrap().needs_consent);
+    let alone = import(&others[..1], &place.path("x.toml")).unwrap_err().to_string();
+    assert!(alone.contains("number 2") && !alone.contains("number 1"), "{alone}");
     // Its place stays empty, and others may come.
     let new = vec![place.name("n")];
     add(&AddSpec { path, new, force: false, spare: false, rehearse: false }).unwrap();
@@ -167,6 +174,7 @@ fn a_device_that_was_away_gets_what_was_written_since() {
     client.flush();
     let refused = operate(&path, &Wish::Offline("0".into())).unwrap_err().to_string();
     assert!(refused.contains("misses a chunk already"), "{refused}");
+    nothing_goes_on(&running);
     running.stop().unwrap();
     assert!(online(&path, "1").unwrap().is_new && !online(&path, "1").unwrap().is_new);
     let (running, _client) = serve(&place);
@@ -191,4 +199,39 @@ fn a_device_that_was_away_gets_what_was_written_since() {
         assert_eq!(client.read(at * 4096, 4096), now, "block {at}");
     }
     running.stop().unwrap();
+}
+
+/// Whoever waits for the end of what can't be done would wait for ever, and so would a scrub.
+fn nothing_goes_on(running: &Running) {
+    until(running, |it| it.status().tasks.is_empty());
+    std::thread::sleep(Duration::from_millis(100));
+    let now = running.status();
+    assert_eq!(now.tasks, [], "nothing begins later");
+    assert!(now.space.unwrap().exposed_bytes > 0);
+}
+
+#[test]
+fn nothing_goes_on_where_too_few_devices_are_left_for_parity() {
+    for (layer, files, lost) in [("log:parity=yes", 2, 1), ("log:parity=2", 4, 2)] {
+        let place = Place::with_volume(layer, files, 48);
+        let (running, client) = serve(&place);
+        (0..200).for_each(|at| client.write(at * 4096, &content(at), false).unwrap());
+        client.flush();
+        let path = place.path("v.toml");
+        for device in 0..lost {
+            operate(&path, &Wish::Offline(device.to_string())).unwrap();
+            until(&running, |it| it.status().devices[device].health == "lost");
+        }
+        nothing_goes_on(&running);
+        operate(&path, &Wish::Scrub).unwrap();
+        until(&running, |it| it.events().since(0).iter().any(|it| it.kind == "scrub-over"));
+        for device in 0..lost {
+            // One comes when the one before belongs.
+            until(&running, |_| online(&path, &device.to_string()).is_ok());
+        }
+        until(&running, |it| it.status().space.unwrap().may_lose as usize == lost);
+        (0..200).for_each(|at| assert_eq!(client.read(at * 4096, 4096), content(at), "{at}"));
+        running.stop().unwrap();
+        assert!(is_sound(&place));
+    }
 }

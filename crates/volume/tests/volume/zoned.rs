@@ -76,7 +76,7 @@ fn a_volume_on_a_zoned_file_is_made_and_found_again() {
         assert_eq!(created.config.devices, std::slice::from_ref(&named), "it knows its segments");
         drop(open(&spec.path).unwrap_or_else(|why| panic!("{layer}: {why}")));
         let other = place.folder.path().join("again.toml");
-        assert_eq!(import(&[named], &other).unwrap().uuid, created.config.uuid);
+        assert_eq!(import(&[named], &other).unwrap().config.uuid, created.config.uuid);
         let why = create(&CreateSpec { path: place.folder.path().join("w"), size: None, ..spec });
         let why = why.unwrap_err().to_string();
         assert!(why.contains("holds a member of a HostFTL volume"), "{why}");

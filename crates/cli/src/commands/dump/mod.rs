@@ -56,7 +56,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
                 force: args.force,
                 rehearse: args.dry_run,
             };
-            restored(&restore(&spec)?, args.dry_run, console)
+            restored(&restore(&spec)?, args, console)
         }
         (None, None) => show(args, console),
     }
@@ -99,10 +99,11 @@ fn saved(done: &BackedUp, console: &mut Console) -> Result<(), Failure> {
     done.left_out.iter().try_for_each(|why| console.field("left out", why))
 }
 
-fn restored(done: &Restored, rehearsed: bool, console: &mut Console) -> Result<(), Failure> {
+fn restored(done: &Restored, args: &Args, console: &mut Console) -> Result<(), Failure> {
     if console.is_json() {
         return console.value(done);
     }
+    let rehearsed = args.dry_run;
     let new = done.devices.iter().filter(|it| it.is_new).count() as u64;
     let did = if rehearsed { "would be written" } else { "written" };
     console.line(format!(
@@ -120,8 +121,18 @@ fn restored(done: &Restored, rehearsed: bool, console: &mut Console) -> Result<(
         console.field("rehearsal", format!("recovered in memory, {read} of its data read"))?;
     }
     done.notes.iter().try_for_each(|note| console.field("note", note))?;
-    match rehearsed || new == 0 {
-        true => Ok(()),
-        false => console.field("next", "`hostftl check --data` reads everything; then serve it"),
+    if rehearsed || new == 0 {
+        return Ok(());
     }
+    let next = match args.targets.as_slice() {
+        [volume] if done.devices.iter().all(|it| it.name != *volume) => {
+            format!("`hostftl check --data {volume}` reads everything; then serve it")
+        }
+        devices => {
+            let there: Vec<_> = devices.iter().filter(|it| *it != "missing").cloned().collect();
+            let import = format!("hostftl import {}", there.join(" "));
+            format!("`{import} --output VOLUME` writes the volume's file; then check --data, serve")
+        }
+    };
+    console.field("next", next)
 }

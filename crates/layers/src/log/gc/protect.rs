@@ -37,6 +37,13 @@ fn live_leaving(segments: &Segments, devices: &Devices) -> u64 {
     if leaving == 0 { 0 } else { segments.live_in(is_on) }
 }
 
+/// Whether nothing that misses a chunk moves for now: too few devices are left, or too little room
+/// on them, and rows lie on lost ones as well. Before a root says who is lost that is not known.
+fn is_stuck(devices: &Devices) -> bool {
+    let lies = devices.membership().current().members();
+    devices.is_told() && devices.untrusted() == 0 && lies & devices.lost() != 0
+}
+
 /// Whether all that there is fits into rows of so many data chunks: as [`Segments::fits`], with the
 /// images of the map. Where all `stay` nothing has to be looked at on as many devices as the volume
 /// has; no fewer are enough because some were to leave when it was opened, and stay after all.
@@ -163,7 +170,7 @@ impl Collection {
     /// Whether anything is done for what misses a chunk.
     pub fn protects(&self, devices: &Devices) -> bool {
         let left = devices.to_move();
-        left > 0 && !self.protection.gave_up(left)
+        left > 0 && !self.protection.gave_up(left) && !is_stuck(devices)
     }
 
     /// How far it is with what lies on devices that are to leave; none when none is.
@@ -176,7 +183,9 @@ impl Collection {
 
     /// How far it is with what misses a chunk; none when nothing does, or nothing helps.
     pub fn protection_task(&self, segments: &Segments, devices: &Devices) -> Option<Task> {
-        if !self.protects(devices) || devices.exposed() == 0 {
+        let fills = || (0..self.layout.segments).any(|it| devices.is_to_fill(it));
+        let goes_on = self.protects(devices) || is_stuck(devices) && fills();
+        if devices.exposed() == 0 || !goes_on {
             return None;
         }
         let left = live_exposed(segments, devices);
