@@ -118,7 +118,9 @@ impl Filling {
     pub fn full_in(&self, live: u64, most: u64, now: Instant) -> Option<u64> {
         let (begin, before) = *self.held.front()?;
         let seconds = (now - begin).as_secs_f64();
-        let grown = live.checked_sub(before).filter(|grown| *grown > 0 && seconds >= 1.0)?;
+        // Within a moment everything grows without bounds, or not at all.
+        let is_long = now - begin >= EVERY;
+        let grown = live.checked_sub(before).filter(|grown| *grown > 0 && is_long)?;
         let left = most.checked_sub(live)?;
         Some((left as f64 * seconds / grown as f64) as u64)
     }
@@ -149,5 +151,8 @@ mod tests {
         assert_eq!(filling.full_in(100, 1000, at(20)), None, "it does not grow");
         filling.look(200, 1000, at(30));
         assert_eq!(filling.full_in(200, 1000, at(30)), Some(80 * 3600));
+        let mut new = Filling::default();
+        new.look(0, 1000, begin);
+        assert_eq!(new.full_in(500, 1000, begin + EVERY / 2), None, "too short to tell");
     }
 }

@@ -26,6 +26,7 @@ use crate::quiet::Quiet;
 use crate::running::{Acks, StartOptions};
 use crate::session;
 use crate::space::Space;
+use crate::stack;
 use crate::tasks::TaskStatus;
 use crate::traffic::Traffic;
 use crate::without::{beyond_parity, say_what_it_means, without};
@@ -186,10 +187,21 @@ impl Status {
         }
     }
 
-    fn set_devices(&mut self, devices: &[hostftl_io::Device], layer: &LayerConfig) {
+    fn set_devices(
+        &mut self,
+        devices: &[hostftl_io::Device],
+        layer: &LayerConfig,
+        config: &Config,
+    ) {
         let others = journal::others(layer, devices);
         self.device_bytes = others.iter().map(|device| device.bytes()).sum();
         self.devices = devices.iter().map(device_status).collect();
+        // One that is not there is called as the volume's file calls it.
+        for (device, name) in self.devices.iter_mut().zip(&config.devices) {
+            if device.health == MISSING && name != stack::MISSING {
+                device.name.clone_from(name);
+            }
+        }
         if let Some(last) = self.devices.last_mut().filter(|_| layer.log.journal) {
             last.role = JOURNAL.into();
         }
@@ -221,7 +233,7 @@ impl Status {
         driver: &Driver<AnyLayer>,
     ) -> Self {
         let mut status = Self::at_rest(path, config, layer, plan);
-        status.set_devices(driver.devices(), layer);
+        status.set_devices(driver.devices(), layer, config);
         status.served_by = Some(std::process::id());
         status.file = VolumeFile::of(path);
         status.engine = driver.engine().0.into();
@@ -273,6 +285,7 @@ impl Status {
             let why = match device.health.as_str() {
                 "good" | REMOVED => continue,
                 "errors" => format!("{} failed: look at it", counted(device.errors, "command")),
+                word if device.role == JOURNAL => format!("is {word}: bring it back"),
                 word => format!(
                     "is {word}: `hostftl device replace {} {index} NEW` puts another in its place",
                     self.volume
@@ -424,7 +437,7 @@ pub fn status(path: &Path) -> Result<Status, Error> {
     }
     let volume = open_with(path, &OpenOptions { degraded: true, ..OpenOptions::default() })?;
     let mut status = Status::at_rest(path, &config, &volume.layer, &volume.plan);
-    status.set_devices(&volume.devices, &volume.layer);
+    status.set_devices(&volume.devices, &volume.layer, &config);
     Drives::tell_at_rest(&volume.devices, &mut status);
     status.notes = volume.notes;
     let unclean = session::unclean_end(&config, &volume.devices)?;

@@ -179,8 +179,8 @@ impl Seats {
     fn look(&self, index: u8) -> Result<Look, String> {
         let copied = journal::bit(&self.layer(), self.config().devices.len()) >> index & 1 == 1;
         if self.layer().tolerates() == 0 || copied {
-            let why = "what can't be made anew is copied: stop the volume for that, and serve it \
-                       again afterwards";
+            let why = "what can't be made anew never comes back beside clients, and is copied by \
+                       `hostftl device replace`: stop the volume for that, and serve it again";
             return Err(why.into());
         }
         self.ask(Verb::MayReplace(index))?;

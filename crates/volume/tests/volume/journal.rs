@@ -99,6 +99,10 @@ fn without_its_journal_it_opens_after_a_clean_stop_only() {
     std::fs::remove_file(place.path("journal")).unwrap();
     let why = open(&path).unwrap().start(&StartOptions::default()).unwrap_err().to_string();
     assert!(why.contains("the journal's device is not here"), "{why}");
+    // A copy of what is not there can't be made, so no command is named.
+    let hand = hostftl_volume::status(&path).unwrap().needs_hand.swap_remove(0);
+    assert!(hand.contains(&place.name("journal")) && hand.contains("bring it back"), "{hand}");
+    assert!(!hand.contains("replace"), "{hand}");
     bring(&place, &["journal"]);
     let (running, port) = open(&path).unwrap().start(&StartOptions::default()).unwrap();
     assert_eq!(Client::new(port).read(0, 4096), [7; 4096]);

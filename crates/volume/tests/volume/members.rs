@@ -121,7 +121,8 @@ fn a_missing_device_needs_consent_once_and_everything_is_served() {
         assert!(message.contains("`hostftl serve --degraded` goes on without it"), "{message}");
         let message = check(&place.path("v.toml")).unwrap_err().to_string();
         assert!(message.contains("`hostftl check --degraded`"), "{message}");
-        assert!(status(&place.path("v.toml")).unwrap().degraded);
+        let now = status(&place.path("v.toml")).unwrap();
+        assert!(now.degraded && now.devices.iter().any(|it| it.name == place.name(gone)));
         assert!(contents(&place) == before, "a refusal or a look wrote something");
         let notes = expect_degraded(&place, 1);
         assert!(notes[0].starts_with("DEGRADED: the volume runs without device"), "{notes:?}");
