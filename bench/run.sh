@@ -57,6 +57,9 @@ echo
 bench/nbd.sh
 
 echo
+bench/acks.sh
+
+echo
 bench/log.sh
 printf '\n'
 BENCH_SIZES='16g' BENCH_REAL= bench/start.sh
