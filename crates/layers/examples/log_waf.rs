@@ -5,8 +5,10 @@
 //! The layer is not told which blocks are hot, and they are spread over the whole volume.
 
 mod alone;
+mod dice;
 
 use alone::{Alone, theory};
+use dice::Dice;
 use hostftl_core::Layer;
 
 /// Overwrites of the volume, of which the second half counts.
@@ -102,25 +104,4 @@ fn sums(count: u64, exponent: f64) -> Vec<f64> {
             sum
         })
         .collect()
-}
-
-/// Random numbers, by xorshift.
-struct Dice(u64);
-
-impl Dice {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, end: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
-    }
-
-    /// From 0 to less than 1.
-    fn share(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
-    }
 }

@@ -5,6 +5,10 @@
 //! last six count. The optimum of rates is the least that separate FIFO pools reach, one for each
 //! rate ([`theory::separated`]), at the pages that are not kept free. It exists where rates stay.
 
+#[path = "../../layers/examples/dice/mod.rs"]
+mod dice;
+
+use dice::Dice;
 use hostftl_sim::placement::{
     ByFrequency, Collector, Future, LogSpec, Placement, Rates, SegmentLog, SepBit,
 };
@@ -170,25 +174,4 @@ fn writes(load: Load, seed: u64) -> Vec<u32> {
 fn skewed(dice: &mut Dice, writes: f64, blocks: f64) -> u32 {
     let hot = (f64::from(BLOCKS) * blocks) as u32;
     if dice.share() < writes { dice.below(hot) } else { hot + dice.below(BLOCKS - hot) }
-}
-
-/// Random numbers, by xorshift.
-struct Dice(u64);
-
-impl Dice {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, end: u32) -> u32 {
-        ((u128::from(self.next()) * u128::from(end)) >> 64) as u32
-    }
-
-    /// From 0 to less than 1.
-    fn share(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
-    }
 }
