@@ -8,6 +8,7 @@
 
 mod full;
 mod grown;
+pub mod lengths;
 mod reserves;
 mod spare;
 mod stack;
@@ -20,6 +21,7 @@ use crate::config::{LayerConfig, PlanError};
 use crate::log::journal::ring::{Ring, split};
 use crate::log::map::size::frames;
 use crate::log::redundancy::rebuild::Chunk;
+use lengths::Lengths;
 pub use reserves::Reserves;
 pub use spare::ChosenSpare;
 use stack::{Zones, grains, reclaim_unit, zones};
@@ -71,8 +73,10 @@ pub struct Layout {
     pub zoned: bool,
     /// How many zones of a device may be open; 0 = any number.
     pub max_open: u32,
-    /// Segments.
+    /// Segments of the longest devices.
     pub segments: u32,
+    /// Which devices have which of them.
+    pub lengths: Lengths,
     /// Sectors that a root may grow to.
     pub room: u32,
     /// Blocks that the host sees.
@@ -85,6 +89,26 @@ pub struct Layout {
     pub align: u32,
     /// The ring on the device behind those of the rows.
     pub journal: Option<Ring>,
+}
+
+/// What a volume is planned for.
+struct Room<'a> {
+    devices: &'a [DeviceInfo],
+    /// Sectors of the longest devices that are used to their end.
+    sectors: u64,
+    /// The share that is spare, in thousandths.
+    permille: u32,
+}
+
+impl<'a> Room<'a> {
+    /// That of the devices with which a volume was made.
+    fn of(made: &Layout, devices: &'a [DeviceInfo], permille: u32) -> Self {
+        let sectors = match made.zoned {
+            true => devices.iter().map(|device| device.sectors).min().unwrap_or(0),
+            false => Layout::usable_length(devices, made.members, made.parity),
+        };
+        Room { devices, sectors, permille }
+    }
 }
 
 /// Where a row is.
@@ -122,8 +146,8 @@ impl Layout {
             return Err(PlanError("log takes no journal beside zoned devices: leave it out"));
         }
         let (chunk, align) = grains(config.superpage, devices, zones)?;
-        let sectors = devices.iter().map(|device| device.sectors).min().unwrap_or(0);
-        if sectors > MOST_BYTES / SECTOR as u64 {
+        let longest = devices.iter().map(|device| device.sectors).max().unwrap_or(0);
+        if longest > MOST_BYTES / SECTOR as u64 {
             return Err(PlanError(
                 "log takes up to 256 TiB of a device: make partitions or namespaces of that size, \
                  and give several of them to one volume",
@@ -149,15 +173,20 @@ impl Layout {
             journal,
             ..Layout::default()
         };
-        let permille = config.spare_permille.min(900);
-        let base = base.cut(sectors, zones)?;
-        let unit = reclaim_unit(config, devices).filter(|_| zones.is_none());
         let first = base.of_first(config.members.born);
+        let room = Room::of(&first, devices, config.spare_permille.min(900));
+        let (base, first) = (base.cut(&room, zones)?, first.cut(&room, zones)?);
+        let unit = reclaim_unit(config, devices).filter(|_| zones.is_none());
         let made = match unit {
-            Some(unit) => first.fit_unit(sectors, permille, unit)?,
-            None => first.fit(sectors, permille, false)?,
+            Some(unit) => first.fit_unit(&room, unit)?,
+            None => first.fit(&room, false)?,
         };
-        let mut fitted = base.grown_from(&made, sectors, permille, config.exported)?;
+        let mut fitted = base.grown_from(&made, &room, config.exported)?;
+        if !fitted.lengths.have_any(fitted.members) {
+            return Err(PlanError(
+                "a device is so much shorter than the others that it would hold nothing",
+            ));
+        }
         // What is replayed may be from before a device left, when rows were wider.
         let row = fitted.row_blocks_of(fitted.width()) as u32;
         fitted.tree.frames = frames(fitted.tree.pages, fitted.blocks, row, config.log.map_memory);
@@ -165,9 +194,9 @@ impl Layout {
     }
 
     /// Chooses how long segments are.
-    fn cut(mut self, sectors: u64, zones: Option<Zones>) -> Result<Self, PlanError> {
+    fn cut(mut self, room: &Room, zones: Option<Zones>) -> Result<Self, PlanError> {
         let Some(Zones { size, max_open, .. }) = zones else {
-            let most = sectors / u64::from(self.chunk) / USUAL_SEGMENTS;
+            let most = room.sectors / u64::from(self.chunk) / USUAL_SEGMENTS;
             return Ok(self.with_slots(most.clamp(4, USUAL_SLOTS.into()) as u32));
         };
         (self.slots, self.column) = (size / self.chunk, size);
@@ -195,60 +224,61 @@ impl Layout {
     /// As [`Layout::fit`], with segments as long as what a device erases at once, so many sectors,
     /// or a half, a quarter and so on of it: the longest of which there are so many that what is
     /// kept from the host does not exceed the spare. Else they are as long as without a unit.
-    fn fit_unit(self, sectors: u64, permille: u32, unit: u64) -> Result<Self, PlanError> {
+    fn fit_unit(self, room: &Room, unit: u64) -> Result<Self, PlanError> {
         let most = MOST_SEGMENT / u64::from(self.width() * self.chunk);
         let whole = unit.div_ceil(self.chunk.into());
         let parts = (0..).map(|halvings| 1_u64 << halvings);
         let lengths = parts.map(|parts| whole.div_ceil(parts)).skip_while(|slots| *slots > most);
         for slots in lengths.take_while(|slots| *slots > self.slots.into()) {
-            let fitted = self.with_slots(slots as u32).fit(sectors, permille, false);
+            let fitted = self.with_slots(slots as u32).fit(room, false);
             if let Some(fitted) = fitted.ok().filter(|it| it.reserves.keeps_spare()) {
                 return Ok(fitted);
             }
         }
-        self.fit(sectors, permille, false)
+        self.fit(room, false)
     }
 
     /// Chooses what is exported. There is to be room for images of the map also when devices are
     /// lost, unless the devices are too small for that. What was exported before devices came or
     /// left `is_fixed`: it stays so, whatever room is left. Where rows on the devices that stay
     /// would leave nothing for data, no device can leave: so the reserve is that of all.
-    fn fit(self, sectors: u64, permille: u32, is_fixed: bool) -> Result<Self, PlanError> {
-        let width = self.full_width();
-        let fit = |least, is_fixed| self.fit_images(sectors, permille, least, is_fixed);
-        let fitted = fit(self.least_width(width), false).or_else(|_| fit(width, false));
-        if is_fixed { fitted.or_else(|_| fit(self.made_width(), true)) } else { fitted }
+    fn fit(self, room: &Room, is_fixed: bool) -> Result<Self, PlanError> {
+        let fit = |set, is_least, is_fixed| self.fit_images(room, set, is_least, is_fixed);
+        let fitted = fit(self.stay, true, false).or_else(|_| fit(self.stay, false, false));
+        if is_fixed { fitted.or_else(|_| fit(self.members, false, true)) } else { fitted }
     }
 
     /// The root depends on what is exported, and that on the root: go round until it rests. There
-    /// is room for images in rows of so many data chunks.
+    /// is room for images on the devices of `set`, or in the `least` rows to which losses may lead.
     fn fit_images(
         mut self,
-        sectors: u64,
-        permille: u32,
-        least: u32,
+        room: &Room,
+        set: u16,
+        is_least: bool,
         is_fixed: bool,
     ) -> Result<Self, PlanError> {
         let too_small = PlanError("the devices are too small for log with this chunk");
         let logical = Some(self.blocks).filter(|blocks| *blocks > 0);
-        self.room = self.widest_root(sectors);
+        self.room = self.widest_root(room.sectors);
         loop {
             if self.zoned && 2 * self.root_stride() > self.column {
                 return Err(PlanError("log needs zones that take two roots: make them longer"));
             }
-            let free = sectors.checked_sub(self.first()).ok_or(too_small)?;
+            let free = room.sectors.checked_sub(self.first()).ok_or(too_small)?;
             let segments = free / u64::from(self.column);
             if segments > MOST_SEGMENTS {
                 return Err(PlanError("log takes at most 2^30 segments: use a larger superpage"));
             }
             self.segments = segments as u32;
-            let spare = (u64::from(self.segments) * u64::from(permille) / 1000) as u32;
+            self.lengths = Lengths::new(room.devices, self.first(), self.column, self.segments);
+            let width = self.narrowest(set).max(1);
+            let least = if is_least { self.least_width(width) } else { width };
+            let spare = (u64::from(self.segments) * u64::from(room.permille) / 1000) as u32;
             self.reserves = self.reserves_for(self.image_segments(least), spare);
-            let live = self.segments.saturating_sub(self.reserves.held);
-            if live == 0 && !is_fixed {
+            let fits = self.blocks_on(self.stay, self.reserves.held);
+            if fits == 0 && !is_fixed {
                 return Err(too_small);
             }
-            let fits = u64::from(live) * self.row_blocks() * u64::from(self.slots);
             let blocks = logical.unwrap_or(fits);
             let pages = blocks.div_ceil(self.tree.pairs());
             if pages >> 31 != 0 {

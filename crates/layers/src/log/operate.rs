@@ -147,12 +147,11 @@ impl Array {
 /// What is kept from the host where rows lie on the devices `left` only, if that leaves room for
 /// all that there is.
 fn room_on(left: u16, layout: &Layout, segments: &Segments) -> Result<Reserves, Refusal> {
-    let width = left.count_ones() - u32::from(layout.parity);
     let kept = layout.reserves_on(left);
-    let kept = kept.filter(|kept| Segments::most_in(width, kept, layout, false) > 0);
+    let kept = kept.filter(|kept| Segments::most_on(left, kept, layout, false) > 0);
     let small = Refusal::Because("those that would be left are too small for any data");
     let kept = kept.ok_or(small)?;
-    match segments.excess(width, &kept, layout, false) {
+    match segments.excess(left, &kept, layout, false) {
         0 => Ok(kept),
         bytes => Err(Refusal::Full(bytes)),
     }

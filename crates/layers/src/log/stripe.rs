@@ -79,6 +79,16 @@ impl Stripe {
     }
 }
 
+/// The numbers of the bits that are set.
+pub fn bits(set: u16) -> impl Iterator<Item = usize> {
+    let mut left = set;
+    core::iter::from_fn(move || {
+        let at = left.trailing_zeros() as usize;
+        left &= left.checked_sub(1)?;
+        Some(at)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,7 +8,8 @@
 
 use hostftl_format::log::{Begin, Root};
 
-use super::{Devices, membership::bits};
+use super::Devices;
+use crate::log::stripe::bits;
 use crate::planted::{Bug, planted};
 
 impl Devices {

@@ -1,6 +1,7 @@
 //! On which devices segments are opened, and what has to move because of that.
 
-use super::{Devices, membership::bits};
+use super::Devices;
+use crate::log::stripe::bits;
 use crate::planted::{Bug, planted};
 
 impl Devices {

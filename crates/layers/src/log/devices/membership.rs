@@ -12,13 +12,16 @@ use alloc::vec::Vec;
 use hostftl_format::log::SETS;
 
 use crate::log::layout::Layout;
-use crate::log::stripe::Stripe;
+use crate::log::layout::lengths::Lengths;
+use crate::log::stripe::{Stripe, bits};
 
 /// See the module text. Sets of devices are sets of bits.
 #[derive(Debug)]
 pub struct Membership {
     /// Chunks of parity of each row.
     parity: u8,
+    /// Which devices have which segments.
+    lengths: Lengths,
     /// All devices that ever were, and those that belong.
     places: u16,
     all: u16,
@@ -57,6 +60,7 @@ impl Membership {
         let (incomplete, anew) = (false, 0);
         Membership {
             parity,
+            lengths: layout.lengths,
             places,
             all,
             members,
@@ -99,7 +103,7 @@ impl Membership {
         self.sets
     }
 
-    /// Where new segments lie.
+    /// Where new segments lie that all devices have.
     pub fn current(&self) -> Stripe {
         Stripe::new(self.sets[0], self.parity)
     }
@@ -131,19 +135,23 @@ impl Membership {
     /// when there are no more guesses.
     pub fn guess(&self, segment: u32, guess: usize) -> Option<Stripe> {
         let known = self.members[segment as usize];
-        let set = match (known, guess) {
-            (0, guess) => *self.sets.get(guess)?,
-            (known, 0) => known,
-            _ => 0,
-        };
-        (set != 0).then(|| Stripe::new(set, self.parity))
+        let has_data = |set: &u16| set.count_ones() > u32::from(self.parity);
+        match (known, guess) {
+            (0, guess) => {
+                let sets = self.sets.iter().map(|set| self.lengths.on(*set, segment));
+                let set = sets.filter(has_data).nth(guess)?;
+                Some(Stripe::new(set, self.parity))
+            }
+            (known, 0) => Some(Stripe::new(known, self.parity)),
+            _ => None,
+        }
     }
 
     /// Where a segment lies.
     #[inline]
     pub fn of(&self, segment: u32) -> Stripe {
         match self.members[segment as usize] {
-            0 => self.current(),
+            0 => Stripe::new(self.new_members(segment), self.parity),
             members => Stripe::new(members, self.parity),
         }
     }
@@ -152,14 +160,22 @@ impl Membership {
     /// when others come in their place.
     pub fn assign(&mut self, segment: u32, lost: u16) -> Stripe {
         assert_eq!(self.members[segment as usize], 0, "a segment that is opened was free");
-        self.set(segment, self.sets[0], self.sets[0] & lost);
-        self.current()
+        let members = self.new_members(segment);
+        self.set(segment, members, members & lost);
+        Stripe::new(members, self.parity)
+    }
+
+    /// Where a segment lies if it is opened now; that of longer devices if it can't be.
+    fn new_members(&self, segment: u32) -> u16 {
+        let set = self.lengths.on(self.sets[0], segment);
+        if set.count_ones() > u32::from(self.parity) { set } else { self.sets[0] }
     }
 
     /// Recovery found a segment in use on these members. False when it can't be.
     pub fn claim(&mut self, segment: u32, members: u16, lacking: u16) -> bool {
         let sound = members & !self.places == 0
             && lacking & !members == 0
+            && self.lengths.on(members, segment) == members
             && members.count_ones() > u32::from(self.parity);
         if sound {
             self.set(segment, members, lacking);
@@ -345,16 +361,6 @@ impl Membership {
         self.cursor = found;
         Some(found)
     }
-}
-
-/// The numbers of the bits that are set.
-pub(super) fn bits(set: u16) -> impl Iterator<Item = usize> {
-    let mut left = set;
-    core::iter::from_fn(move || {
-        let at = left.trailing_zeros() as usize;
-        left &= left.checked_sub(1)?;
-        Some(at)
-    })
 }
 
 #[cfg(test)]

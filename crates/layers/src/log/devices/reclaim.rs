@@ -75,7 +75,8 @@ impl Devices {
         let lba = layout.lba(At { segment, slot: 0, sector: 0 });
         let sectors = if layout.zoned { layout.column } else { layout.slots * layout.chunk };
         self.reclaim.count += 1;
-        for device in 0..layout.devices {
+        let have = (0..layout.devices).filter(|device| layout.lengths.has(*device, segment));
+        for device in have {
             let wants = match layout.zoned {
                 true => {
                     let usable = !self.zones.has_failed(segment, device);

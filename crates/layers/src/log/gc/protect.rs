@@ -44,13 +44,14 @@ fn is_stuck(devices: &Devices) -> bool {
     devices.is_told() && devices.untrusted() == 0 && lies & devices.lost() != 0
 }
 
-/// Whether all that there is fits into rows of so many data chunks: as [`Segments::fits`], with the
+/// Whether all that there is fits into rows on these devices: as [`Segments::fits`], with the
 /// images of the map. Where all `stay` nothing has to be looked at on as many devices as the volume
 /// has; no fewer are enough because some were to leave when it was opened, and stay after all.
-fn fits_in(width: u32, stay: bool, already: bool, segments: &Segments, layout: &Layout) -> bool {
-    stay && width >= layout.made_width()
-        || layout.image_segments(width) <= segments.reserves().images()
-            && segments.fits(width, layout, already)
+fn fits_on(set: u16, stay: bool, already: bool, segments: &Segments, layout: &Layout) -> bool {
+    stay && layout.blocks_on(set, 0) >= layout.blocks_on(layout.members, 0)
+        || layout.usable(set) > 0
+            && layout.image_segments(layout.narrowest(set)) <= segments.reserves().images()
+            && segments.fits(set, layout, already)
 }
 
 /// How far it has come.
@@ -93,12 +94,10 @@ impl Collection {
         let (layout, segments) = (&self.layout, &*with.segments);
         let leaving = with.devices.leaving();
         let current = with.devices.membership().current().members();
-        let fits = |set: u16| {
-            let width = set.count_ones() - u32::from(layout.parity);
-            fits_in(width, leaving == 0, set == current, segments, layout)
-        };
+        let fits = |set: u16| fits_on(set, leaving == 0, set == current, segments, layout);
         if with.devices.choose(fits) {
-            with.segments.set_width(with.devices.membership().current().width());
+            let set = with.devices.membership().current().members();
+            with.segments.set_widths(|segment| layout.width_on(set, segment));
             self.effort.begin_again();
             cx.wake();
         }
@@ -233,8 +232,8 @@ mod tests {
         let grains = layout.segment_grains(2);
         (0..layout.segments * 3 / 4).for_each(|it| assert!(segments.set_count(it, grains)));
         assert_eq!(layout.full_width(), 1, "one was to leave");
-        assert!(!fits_in(1, true, false, &segments, &layout));
-        assert!(fits_in(2, true, false, &segments, &layout));
+        assert!(!fits_on(0b011, true, false, &segments, &layout));
+        assert!(fits_on(0b111, true, false, &segments, &layout));
     }
 
     #[test]

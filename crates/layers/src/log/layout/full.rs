@@ -13,18 +13,17 @@ impl Layout {
     /// what an earlier build made of it is refused only what collection finds no room for.
     pub fn most_live(&self, members: u16, reserves: &Reserves) -> Option<u64> {
         let held = if members == self.members { reserves.held } else { reserves.kept() };
-        let width = members.count_ones().saturating_sub(u32::from(self.parity));
-        let most = self.most_live_in(self.segments.saturating_sub(held), width);
+        let most = self.most_live_on(members, held);
         (0 < most && most < u64::MAX).then_some(most)
     }
 
-    /// Grains that may be live in so many segments whose rows have so many data chunks. What packs
-    /// leaves less than a block of each chunk unused; `u64::MAX` where nothing has to pack.
-    pub fn most_live_in(&self, segments: u32, width: u32) -> u64 {
-        if width == 0 {
+    /// Grains that may be live in rows on these devices when so many segments are kept free. What
+    /// packs leaves less than a block of each chunk unused; `u64::MAX` where nothing has to pack.
+    pub fn most_live_on(&self, members: u16, kept: u32) -> u64 {
+        let fits = self.blocks_on(members, kept);
+        if fits == 0 {
             return 0;
         }
-        let fits = u64::from(segments) * self.row_blocks_of(width) * u64::from(self.slots);
         if self.blocks <= fits {
             return u64::MAX;
         }
@@ -49,7 +48,7 @@ mod tests {
         let most_live = |it: &Layout, members| it.most_live(members, &it.reserves);
         assert_eq!(most_live(&plain, 0b1111), None);
         let three = most_live(&plain, 0b1011).expect("a quarter is gone");
-        assert!(three < plain.most_live_in(plain.segments, 3).min(plain.blocks * 256));
+        assert!(three < plain.most_live_on(0b1011, 0).min(plain.blocks * 256));
         assert!(most_live(&plain, 0b0011).expect("half is gone") < three);
         config.log.logical_size = Some(1 << 30);
         let thin = Layout::new(&config, &devices).unwrap();

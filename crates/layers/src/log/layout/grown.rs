@@ -7,7 +7,7 @@
 use hostftl_core::SECTORS_PER_BLOCK;
 use hostftl_format::log::{COUNTS, PAIRS, root_pages};
 
-use super::{Layout, MOST_SEGMENT, Tree};
+use super::{Layout, MOST_SEGMENT, Room, Tree};
 use crate::config::PlanError;
 
 /// More devices than this has no volume.
@@ -28,8 +28,7 @@ impl Layout {
     pub(super) fn grown_from(
         &self,
         made: &Layout,
-        sectors: u64,
-        permille: u32,
+        room: &Room,
         exported: u64,
     ) -> Result<Self, PlanError> {
         let as_made = (made.devices, made.stay) == (self.devices, self.stay);
@@ -48,7 +47,7 @@ impl Layout {
         // Roots have as many pages of the directory as they had at least.
         let Layout { slots, column, tree: Tree { pages, directories, counts, .. }, .. } = *made;
         let tree = Tree { pages, directories, counts, ..self.tree };
-        Layout { slots, column, blocks, tree, ..*self }.fit(sectors, permille, is_fixed)
+        Layout { slots, column, blocks, tree, ..*self }.fit(room, is_fixed)
     }
 
     /// Sectors of the root of the widest volume that this one may become.

@@ -94,7 +94,7 @@ impl Layout {
         let to_restore =
             if self.journal.is_some() { segments_for(ROWS as u32, self.slots) } else { 0 };
         let more_classes = u32::from(classes - LEAST_CLASSES);
-        let host = RESERVE + 3 * images + more_classes + to_restore;
+        let host = RESERVE + self.uneven() + 3 * images + more_classes + to_restore;
         // Rows that a checkpoint seals early must waste less than what collection gains, and a
         // segment with less than a 64th to gain is not collected.
         let early = self.segments / (2 * self.slots).min(32);
@@ -106,17 +106,23 @@ impl Layout {
     /// Those where rows lie on these devices, with as many classes as there are; `None` where they
     /// would leave nothing for data.
     pub fn reserves_on(&self, devices: u16) -> Option<Reserves> {
-        let width = devices.count_ones().saturating_sub(u32::from(self.parity));
+        let width = self.narrowest(devices);
         let Reserves { classes, spare, .. } = self.reserves;
         let of = |width| self.reserves_of(self.image_segments(width), classes, spare);
         let widths = [self.least_width(width), width].into_iter().filter(|width| *width > 0);
-        widths.map(of).find(|it| it.held < self.segments)
+        widths.map(of).find(|it| it.held < self.usable(devices))
     }
 
     /// The fewest data chunks of a row for which images of the map are to have room, of a volume
     /// whose full rows have `width`.
     pub(super) fn least_width(&self, width: u32) -> u32 {
         if self.parity > 0 { (width / 3).max(1) } else { width }
+    }
+
+    /// Segments more that collection may need for a victim: the widest one may have to go to the
+    /// narrowest ones.
+    fn uneven(&self) -> u32 {
+        if self.lengths.are_equal() { 0 } else { self.made_width() - 1 }
     }
 
     /// Segments that may go out of use before writes find no room.

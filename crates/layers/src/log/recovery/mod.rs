@@ -410,7 +410,8 @@ impl Recovery {
         let dirty = |at| zoned && (zones.is_dirty(at) || zones.failed(at) != 0);
         let membership = array.devices.membership();
         let lacking = membership.lacking();
-        array.segments.set_width(membership.current().width());
+        let (layout, set) = (array.devices.layout(), membership.current().members());
+        array.segments.set_widths(|segment| layout.width_on(set, segment));
         array.segments.rebuild(dirty, |at| membership.of(at).width());
         for segment in 0..array.layout().segments {
             if array.segments.is_unused(segment) {

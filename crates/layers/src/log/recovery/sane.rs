@@ -76,6 +76,7 @@ impl Layout {
         let end = byte % (SECTOR as u64) + sector % chunk * SECTOR as u64 + u64::from(place.len());
         place.device() < self.devices
             && segment < u64::from(self.segments)
+            && self.lengths.has(place.device(), segment as u32)
             && sector / chunk < u64::from(self.slots)
             && end <= chunk * SECTOR as u64
     }
@@ -86,7 +87,9 @@ impl Layout {
         let begin = self.first() * SECTOR as u64;
         let length = u64::from(self.segments) * u64::from(self.column) * SECTOR as u64;
         let chunk = u64::from(self.chunk) * SECTOR as u64;
-        let even = self.column == self.slots * self.chunk && chunk.is_power_of_two();
+        let even = self.column == self.slots * self.chunk
+            && chunk.is_power_of_two()
+            && self.lengths.are_equal();
         places.all(|place| {
             if place.is_nowhere() {
                 return true;

@@ -12,8 +12,15 @@ const MOST_GRAINS: u32 = 1 << 31;
 impl Segments {
     /// Bytes that are live, for which free segments have room, and that collection could gain.
     pub fn space(&self) -> (u64, u64, u64) {
-        let (grain, each) = (u64::from(GRAIN), u64::from(self.rooms[usize::from(self.width)]));
-        let free = (self.free.len() + self.empty.len()) as u64 * each;
+        let (grain, widest) = (u64::from(GRAIN), u64::from(self.rooms[usize::from(self.width)]));
+        let free = match self.uneven {
+            false => (self.free.len() + self.empty.len()) as u64 * widest,
+            true => {
+                let empty = self.empty.iter().map(|empty| &empty.segment);
+                let opens = |at: &u32| usize::from(self.list[*at as usize].opens);
+                self.free.iter().chain(empty).map(|at| u64::from(self.rooms[opens(at)])).sum()
+            }
+        };
         let stale = self.full.room.saturating_sub(self.full.grains);
         (self.total * grain, free * grain, stale * grain)
     }

@@ -29,6 +29,7 @@ impl Segments {
     pub fn rebuild(&mut self, dirty: impl Fn(u32) -> bool, width: impl Fn(u32) -> u32) {
         self.reuse.change();
         self.free.clear();
+        self.narrow.clear();
         for index in 0..self.list.len() as u32 {
             self.at(index).width = width(index) as u8;
             let it = self.list[index as usize];
@@ -39,7 +40,7 @@ impl Segments {
                 self.dirty.push_back(index);
             } else if unused {
                 self.at(index).found_unused(State::Free);
-                self.free.push_back(index);
+                self.set_free(index);
             } else {
                 assert_ne!(it.state, State::Free, "what is live was claimed");
                 self.settle(index);

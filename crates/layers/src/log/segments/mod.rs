@@ -83,6 +83,8 @@ struct Segment {
     level: u8,
     /// Data chunks of its rows.
     width: u8,
+    /// Those that its rows would have if it were opened now; none where it can't be.
+    opens: u8,
     /// The number of its last row.
     last: u64,
     /// When what it holds was written by the host, in the mean, and of how many records.
@@ -164,13 +166,17 @@ struct Full {
 pub struct Segments {
     list: Vec<Segment>,
     free: VecDeque<u32>,
+    /// Free ones that can't be opened: too few devices on which rows may lie have them.
+    narrow: Vec<u32>,
+    /// Whether some of `free` are narrower than others.
+    uneven: bool,
     empty: VecDeque<Empty>,
     /// Those that nothing needed when the volume was opened, and that have to be erased.
     dirty: VecDeque<u32>,
     victims: Victims,
     /// Grains that a segment has room for, by the data chunks of its rows.
     rooms: [u32; 17],
-    /// Data chunks of the rows of segments that are opened now.
+    /// Data chunks of the rows of the widest segments that are opened now.
     width: u8,
     /// Blocks that the host wrote: the clock of all policies.
     now: u64,
@@ -210,6 +216,7 @@ impl Segments {
             flawed: false,
             level: 0,
             width: layout.full_width() as u8,
+            opens: layout.full_width() as u8,
             last: 0,
             written: 0.0,
             records: 0,
@@ -219,6 +226,8 @@ impl Segments {
         Segments {
             list: alloc::vec![segment; count as usize],
             free: params.order(count),
+            narrow: Vec::with_capacity(if layout.lengths.are_equal() { 0 } else { count as usize }),
+            uneven: !layout.lengths.are_equal(),
             empty: VecDeque::with_capacity(count as usize),
             dirty: VecDeque::with_capacity(if layout.zoned { count as usize } else { 0 }),
             victims: Victims::new(params.gc, count, LEVELS, 1),
@@ -278,13 +287,12 @@ impl Segments {
     /// Takes a free one for a stream.
     pub fn open(&mut self, stream: u8) -> u32 {
         self.reuse.change();
-        let width = self.width;
-        let segment = self.free.pop_front().expect("a free segment");
+        let segment = self.take_free().expect("a free segment");
         let it = self.at(segment);
         assert!(it.live == 0 && it.reads == 0 && it.rows == 0, "a free segment has nothing");
         it.go(State::Open);
         it.of_map = stream == MAP;
-        (it.stream, it.width) = (stream, width);
+        (it.stream, it.width) = (stream, it.opens);
         it.left = false;
         (it.written, it.records) = (0.0, 0);
         it.shunned = false;
@@ -438,7 +446,7 @@ impl Segments {
         let it = self.at(segment);
         it.go(State::Free);
         self.reuse.change();
-        self.free.push_back(segment);
+        self.set_free(segment);
     }
 
     /// The oldest full segment with images of the map, when there are more than `most` of them.

@@ -1,11 +1,33 @@
 //! How much a segment has room for: rows on fewer devices have fewer chunks of data.
 
+use alloc::vec::Vec;
+
 use hostftl_format::log::GRAIN;
 
 use super::{LEVELS, Segments, State};
 use crate::log::layout::{Layout, Reserves};
 
 impl Segments {
+    /// A free segment may be opened, if devices enough have it.
+    pub(super) fn set_free(&mut self, segment: u32) {
+        match self.list[segment as usize].opens {
+            0 => self.narrow.push(segment),
+            _ => self.free.push_back(segment),
+        }
+    }
+
+    /// The free segment that is opened next: of the widest ones the one that has been free for the
+    /// longest time, so that what a wide victim holds goes to wide ones.
+    pub(super) fn take_free(&mut self) -> Option<u32> {
+        if !self.uneven {
+            return self.free.pop_front();
+        }
+        let opens = |segment: u32| self.list[segment as usize].opens;
+        let widest = self.free.iter().map(|segment| opens(*segment)).max()?;
+        let at = self.free.iter().position(|segment| opens(*segment) == widest)?;
+        self.free.remove(at)
+    }
+
     /// Grains that a segment has room for.
     pub(super) fn room(&self, segment: u32) -> u32 {
         self.rooms[usize::from(self.list[segment as usize].width)]
@@ -16,13 +38,23 @@ impl Segments {
         self.rooms[usize::from(self.width)]
     }
 
-    /// Rows of segments that are opened from now on have so many data chunks: what others gain
-    /// when they are collected changes.
-    pub fn set_width(&mut self, width: u32) {
-        if usize::from(self.width) == width as usize {
-            return;
+    /// Rows of segments that are opened from now on have so many data chunks, each segment its own
+    /// number: what others gain when they are collected changes. Those with none are not opened.
+    pub fn set_widths(&mut self, width: impl Fn(u32) -> u32) {
+        let mut any = false;
+        for segment in 0..self.list.len() as u32 {
+            let new = width(segment) as u8;
+            any |= core::mem::replace(&mut self.at(segment).opens, new) != new;
         }
-        self.width = width as u8;
+        if any {
+            self.widths_changed();
+        }
+    }
+
+    fn widths_changed(&mut self) {
+        self.width = self.list.iter().map(|it| it.opens).max().unwrap_or(0);
+        let all = self.free.drain(..).chain(self.narrow.drain(..)).collect::<Vec<_>>();
+        all.into_iter().for_each(|segment| self.set_free(segment));
         for segment in 0..self.list.len() as u32 {
             let (level, it) = (self.level(segment), self.list[segment as usize]);
             if it.state == State::Full && level != it.level {
@@ -35,12 +67,17 @@ impl Segments {
         self.reuse.change();
     }
 
+    /// Grains that a segment has room for, or would have if it were opened now.
+    pub(super) fn gathered(&self, segment: u32) -> u32 {
+        let opens = self.list[segment as usize].opens;
+        self.room(segment).max(self.rooms[usize::from(opens)])
+    }
+
     /// How full a segment is, as victims are told apart.
     pub(super) fn level(&self, segment: u32) -> u8 {
         let live = u64::from(self.list[segment as usize].live);
         // What lies on few devices gains when it moves to more.
-        let room = self.room(segment).max(self.rooms[usize::from(self.width)]);
-        (live * u64::from(LEVELS)).div_ceil(room.into()).min(LEVELS.into()) as u8
+        (live * u64::from(LEVELS)).div_ceil(self.gathered(segment).into()).min(LEVELS.into()) as u8
     }
 
     /// How many free segments are kept from the host.
@@ -55,23 +92,22 @@ impl Segments {
         self.reuse.change();
     }
 
-    /// Whether all that is live fits into segments whose rows have so many data chunks, and leaves
-    /// what must be kept free; somewhat less does where `already` they are opened so.
-    pub fn fits(&self, width: u32, layout: &Layout, already: bool) -> bool {
-        self.excess(width, &self.reserves, layout, already) == 0
+    /// Whether all that is live fits into segments on these devices, and leaves what must be kept
+    /// free; somewhat less does where `already` they are opened so.
+    pub fn fits(&self, set: u16, layout: &Layout, already: bool) -> bool {
+        self.excess(set, &self.reserves, layout, already) == 0
     }
 
     /// The bytes of what is live that are too many for that. Where not all that is exported has
     /// room, the ends of chunks count as lost: else collection would go on for ever.
-    pub fn excess(&self, width: u32, kept: &Reserves, layout: &Layout, already: bool) -> u64 {
-        let room = Self::most_in(width, kept, layout, already);
+    pub fn excess(&self, set: u16, kept: &Reserves, layout: &Layout, already: bool) -> u64 {
+        let room = Self::most_on(set, kept, layout, already);
         self.total.saturating_sub(room) * u64::from(GRAIN)
     }
 
     /// The grains that have room then.
-    pub fn most_in(width: u32, kept: &Reserves, layout: &Layout, already: bool) -> u64 {
+    pub fn most_on(set: u16, kept: &Reserves, layout: &Layout, already: bool) -> u64 {
         let margin = if already { 0 } else { 2 + layout.segments / 32 };
-        let may = layout.segments.saturating_sub(kept.kept() + margin);
-        layout.most_live_in(may, width)
+        layout.most_live_on(set, kept.kept() + margin)
     }
 }

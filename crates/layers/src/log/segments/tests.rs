@@ -11,7 +11,7 @@ const NOTHING_SAFE: Safe = Safe { stamp: 0, replay_from: 0 };
 fn segments() -> (Layout, Segments) {
     let layout = Layout::example(3);
     let mut segments = Segments::new(&layout, &Params::default());
-    segments.set_width(layout.width());
+    segments.set_widths(|_| layout.width());
     (layout, segments)
 }
 

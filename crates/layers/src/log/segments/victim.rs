@@ -68,8 +68,7 @@ impl Segments {
 
     /// Bytes that collecting a segment gains.
     pub fn gain(&self, segment: u32) -> u64 {
-        let room = self.room(segment).max(self.rooms[usize::from(self.width)]);
-        let gain = room.saturating_sub(self.list[segment as usize].live);
+        let gain = self.gathered(segment).saturating_sub(self.list[segment as usize].live);
         u64::from(gain) * u64::from(GRAIN)
     }
 

@@ -1,0 +1,123 @@
+//! How long the devices of a volume are: a segment lies on those that are long enough.
+//!
+//! Each device begins with the same segments. A longer one has more of them, so the rows of the
+//! last segments lie on fewer devices and have fewer chunks of data. No segment lies on so few that
+//! nothing would be left beside parity: what the longest devices have beyond that is not used.
+
+use hostftl_core::DeviceInfo;
+
+use super::Layout;
+use crate::log::stripe::bits;
+
+/// More devices than this has no volume.
+const MOST_DEVICES: usize = 16;
+
+/// See the module text. Places of devices have numbers; sets of them are sets of bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lengths {
+    /// Segments that each device has.
+    counts: [u32; MOST_DEVICES],
+    /// The devices that lack some of the volume's segments.
+    short: u16,
+}
+
+impl Lengths {
+    /// Those of devices, in a volume that has `segments` of `column` sectors from sector `first`.
+    pub fn new(devices: &[DeviceInfo], first: u64, column: u32, segments: u32) -> Self {
+        let mut it = Lengths::default();
+        for (at, device) in devices.iter().enumerate() {
+            let count = device.sectors.saturating_sub(first) / u64::from(column);
+            it.counts[at] = count.min(segments.into()) as u32;
+            it.short |= u16::from(it.counts[at] < segments) << at;
+        }
+        it
+    }
+
+    /// Whether all devices have all segments.
+    #[inline]
+    pub fn are_equal(&self) -> bool {
+        self.short == 0
+    }
+
+    /// Whether a device has a segment.
+    #[inline]
+    pub fn has(&self, device: u8, segment: u32) -> bool {
+        self.short >> device & 1 == 0 || segment < self.counts[usize::from(device)]
+    }
+
+    /// The devices of a set that have a segment.
+    #[inline]
+    pub fn on(&self, set: u16, segment: u32) -> u16 {
+        let lack = bits(set & self.short).filter(|device| segment >= self.counts[*device]);
+        lack.fold(set, |set, device| set & !(1 << device))
+    }
+
+    /// Whether each device of a set has a segment at all.
+    pub fn have_any(&self, set: u16) -> bool {
+        bits(set & self.short).all(|device| self.counts[device] > 0)
+    }
+}
+
+impl Layout {
+    /// The length of the longest devices of a set of which there are enough for data beside parity.
+    pub(super) fn usable_length(devices: &[DeviceInfo], set: u16, parity: u8) -> u64 {
+        let mut lengths = [0; MOST_DEVICES];
+        let those = bits(set).filter_map(|device| devices.get(device));
+        lengths.iter_mut().zip(those).for_each(|(to, device)| *to = device.sectors);
+        lengths.sort_unstable_by_key(|length| core::cmp::Reverse(*length));
+        lengths[usize::from(parity)]
+    }
+
+    /// Data chunks of the rows of a segment on a set of devices; 0 where no data can lie.
+    #[inline]
+    pub fn width_on(&self, set: u16, segment: u32) -> u32 {
+        self.lengths.on(set, segment).count_ones().saturating_sub(self.parity.into())
+    }
+
+    /// How many segments there are whose rows have the same number of data chunks on a set of
+    /// devices, and that number: the widest first, none without data.
+    fn widths(&self, set: u16) -> impl Iterator<Item = (u32, u32)> {
+        let mut first = 0;
+        core::iter::from_fn(move || {
+            let width = self.width_on(set, first);
+            let ends = bits(set & self.lengths.short).map(|device| self.lengths.counts[device]);
+            let end = ends.filter(|end| *end > first).min().unwrap_or(self.segments);
+            let count = end - core::mem::replace(&mut first, end);
+            (width > 0 && count > 0).then_some((count, width))
+        })
+    }
+
+    /// Segments on which data can lie where rows lie on a set of devices.
+    pub fn usable(&self, set: u16) -> u32 {
+        self.widths(set).map(|(count, _)| count).sum()
+    }
+
+    /// Data chunks of the narrowest rows on a set of devices; 0 where no data can lie.
+    pub fn narrowest(&self, set: u16) -> u32 {
+        self.widths(set).last().map_or(0, |(_, width)| width)
+    }
+
+    /// Incompressible blocks that fit on a set of devices when `kept` segments are left free,
+    /// whichever they are.
+    pub fn blocks_on(&self, set: u16, kept: u32) -> u64 {
+        if self.lengths.are_equal() {
+            let width = set.count_ones().saturating_sub(self.parity.into());
+            return self.blocks_in(self.segments.saturating_sub(kept), width);
+        }
+        let mut kept = kept;
+        let rest = self.widths(set).map(|(count, width)| {
+            let left = count.saturating_sub(kept);
+            kept = kept.saturating_sub(count);
+            self.blocks_in(left, width)
+        });
+        rest.sum()
+    }
+
+    /// Incompressible blocks in so many segments whose rows have so many data chunks.
+    fn blocks_in(&self, segments: u32, width: u32) -> u64 {
+        match width {
+            0 => 0,
+            _ => u64::from(segments) * self.row_blocks_of(width) * u64::from(self.slots),
+        }
+    }
+}
