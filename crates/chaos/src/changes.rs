@@ -14,6 +14,7 @@ use crate::disk::Disk;
 use crate::events::Named;
 use crate::fate::Fate;
 use crate::swarm::Swarm;
+use crate::uneven;
 use crate::world::World;
 
 /// Sets the choices of a seed here apart from all others.
@@ -112,7 +113,10 @@ impl World {
     }
 
     fn add_device(&mut self) {
-        let (count, info) = (self.swarm.devices, self.infos[0].clone());
+        let (count, mut info) = (self.swarm.devices, self.infos[0].clone());
+        if self.swarm.uneven {
+            uneven::lengthen(core::slice::from_mut(&mut info), &mut self.dice);
+        }
         if count >= WIDEST || info.sectors > LARGEST {
             return;
         }

@@ -37,6 +37,7 @@ mod second;
 pub mod still;
 mod swarm;
 mod trace;
+mod uneven;
 mod workload;
 mod world;
 mod zoned;

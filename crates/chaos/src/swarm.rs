@@ -166,6 +166,8 @@ pub struct Swarm {
     pub changes: bool,
     /// Whether everything happens to it.
     pub busy: bool,
+    /// Whether its devices differ in length.
+    pub uneven: bool,
     /// Whether lost devices are replaced while the volume is served.
     pub live_changes: bool,
     /// What else may go wrong.
@@ -273,6 +275,7 @@ impl Swarm {
             also: false,
             verbs: 0,
             busy: false,
+            uneven: false,
             changes: false,
             live_changes: false,
             faults,

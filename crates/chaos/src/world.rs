@@ -16,6 +16,7 @@ use crate::model::Model;
 use crate::places::Places;
 use crate::second::{self, Secure};
 use crate::swarm::{Stack, Swarm};
+use crate::uneven;
 use crate::workload::{LONGEST, Workload};
 use crate::zoned;
 
@@ -120,6 +121,7 @@ fn configured(layer: LayerKind, swarm: &Swarm, journal: bool, dice: &mut Dice) -
 
 /// The devices of a run.
 fn infos_of(
+    seed: u64,
     config: &LayerConfig,
     swarm: &Swarm,
     segments: Option<Segments>,
@@ -133,6 +135,9 @@ fn infos_of(
     let mut infos = vec![info; swarm.devices as usize];
     if config.kind.registration().devices == Devices::FastAndSlow {
         infos[0].sectors = swarm.fast;
+    }
+    if swarm.uneven && segments.is_none() {
+        uneven::lengthen(&mut infos, &mut uneven::dice(seed));
     }
     infos.extend(journal.clone());
     infos
@@ -155,11 +160,12 @@ impl World {
         hiccup::choose(seed, &claims, &mut swarm);
         second::choose(seed, &mut swarm);
         busy::choose(seed, layer, &claims, &mut swarm);
+        uneven::choose(seed, layer, &mut swarm);
         let mut config = configured(layer, &swarm, journal.is_some(), &mut dice);
         config.uuid[..8].copy_from_slice(&seed.to_le_bytes());
         let mut segments = zoned::choose(seed, &config, &swarm, &mut claims);
         let (infos, plan) = loop {
-            let infos = infos_of(&config, &swarm, segments, &journal);
+            let infos = infos_of(seed, &config, &swarm, segments, &journal);
             match AnyLayer::plan(&config, &infos) {
                 Ok(plan) => break (infos, plan),
                 Err(why) if swarm.sectors >= ROOMY => return Err(format!("plan: {why}")),

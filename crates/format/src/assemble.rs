@@ -256,7 +256,6 @@ mod tests {
             index,
             count,
             missing: 0,
-            smallest: 2048,
             layer_format: 1,
             layer: Text::new("hard").unwrap(),
             data_start: 2048,
@@ -277,6 +276,7 @@ mod tests {
             leaving: 0,
             spare: 0,
             returning: 0,
+            lengths: core::array::from_fn(|at| if at < usize::from(count) { 2048 } else { 0 }),
         }
     }
 

@@ -12,7 +12,7 @@
 //! | 45 | devices in the stack |
 //! | 46..48 | devices that do not belong any more, as a set of bits by index |
 //! | 48..64 | device UUID |
-//! | 64..72 | sectors of data on the smallest device of the stack; 0 = as on this one |
+//! | 64..72 | zero |
 //! | 72..76 | version of the layer's own format |
 //! | 76..80 | zero |
 //! | 80..88 | the last change of the members: a number that no other change has |
@@ -35,7 +35,9 @@
 //! | 856..858 | devices that are to be removed, as bits |
 //! | 858..860 | devices that are kept to take the place of a lost one, as bits |
 //! | 860..862 | devices that hold what they had when they were lost, as bits |
-//! | 862..4096 | zero |
+//! | 862..864 | zero |
+//! | 864..992 | sectors of data on each device, by index; they never change |
+//! | 992..4096 | zero |
 
 use hostftl_core::{Page, SECTORS_PER_BLOCK};
 
@@ -43,7 +45,7 @@ use crate::letters::is_unseen;
 use crate::page::{self, Stamp, put_u32, put_u64, u32_at, u64_at};
 
 /// The format version that this build reads and writes.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 /// The sectors that are kept free of data at each end of a device: 1 MiB.
 pub const RESERVE: u64 = 2048;
 /// The longest label in bytes.
@@ -71,7 +73,6 @@ pub struct Superblock {
     pub index: u8,
     pub count: u8,
     pub missing: u16,
-    pub smallest: u64,
     pub layer_format: u32,
     pub layer: Text<LAYER_BYTES>,
     pub data_start: u64,
@@ -92,6 +93,7 @@ pub struct Superblock {
     pub leaving: u16,
     pub spare: u16,
     pub returning: u16,
+    pub lengths: [u64; MAX_DEVICES as usize],
 }
 
 /// A short text of at most `N` bytes.
@@ -179,7 +181,6 @@ impl Superblock {
         page.0[45] = self.count;
         page.0[46..48].copy_from_slice(&self.missing.to_le_bytes());
         page.0[48..64].copy_from_slice(&self.device);
-        put_u64(&mut page, 64, self.smallest);
         put_u32(&mut page, 72, self.layer_format);
         let longs = [self.data_start, self.data_len, self.device_sectors, self.exported];
         for (index, value) in longs.into_iter().chain([self.created]).enumerate() {
@@ -191,6 +192,7 @@ impl Superblock {
         for index in 0..DEVICES {
             page.0[448 + 16 * index..][..16].copy_from_slice(&self.members[index]);
             put_u64(&mut page, 704 + 8 * index, self.lost[index]);
+            put_u64(&mut page, 864 + 8 * index, self.lengths[index]);
         }
         put_u64(&mut page, 832, self.parent);
         put_u64(&mut page, 840, self.changed);
@@ -227,7 +229,6 @@ impl Superblock {
             index: page.0[44],
             count: page.0[45],
             missing: u16::from_le_bytes([page.0[46], page.0[47]]),
-            smallest: u64_at(page, 64),
             layer_format: u32_at(page, 72),
             layer: Text::parse(&page.0[192..448]).ok_or(SuperFault::Nonsense("the layer"))?,
             data_start: u64_at(page, 88),
@@ -250,6 +251,7 @@ impl Superblock {
             leaving: u16::from_le_bytes([page.0[856], page.0[857]]),
             spare: u16::from_le_bytes([page.0[858], page.0[859]]),
             returning: u16::from_le_bytes([page.0[860], page.0[861]]),
+            lengths: core::array::from_fn(|at| u64_at(page, 864 + 8 * at)),
         };
         superblock.check().map_err(SuperFault::Nonsense)?;
         Ok(superblock)
@@ -262,10 +264,6 @@ impl Superblock {
         if self.count == 0 || self.count > MAX_DEVICES || self.index >= self.count {
             return Err("the number of the device");
         }
-        // A journal's device may be shorter than the smallest of the others.
-        if self.smallest >= MOST_SECTORS {
-            return Err("the length of the smallest device");
-        }
         if self.device_sectors >= MOST_SECTORS || self.exported >= MOST_SECTORS {
             return Err("a length");
         }
@@ -275,6 +273,11 @@ impl Superblock {
         let aligned = self.data_start.is_multiple_of(u64::from(SECTORS_PER_BLOCK));
         if self.data_len == 0 || self.data_start < RESERVE || !aligned || beyond {
             return Err("the place of the data");
+        }
+        let (lengths, beyond) = self.lengths.split_at(self.count.into());
+        let are_lengths = lengths.iter().all(|it| (1..MOST_SECTORS).contains(it));
+        if !are_lengths || beyond.iter().any(|it| *it > 0) || self.own_length() != self.data_len {
+            return Err("the lengths of the devices");
         }
         if !self.layer.as_str().bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err("the layer");
@@ -333,6 +336,10 @@ impl Superblock {
             device_sectors: own.device_sectors,
             ..*self
         }
+    }
+
+    fn own_length(&self) -> u64 {
+        self.lengths[usize::from(self.index)]
     }
 
     /// Whether device `index` of the stack belongs to it; `None` when there is no such device.

@@ -24,7 +24,7 @@ use crate::gather::{gather_of, refusal};
 use crate::journal;
 use crate::modelled;
 use crate::open::{as_members, infos, lock, plan, seat};
-use crate::replace::{clear, take};
+use crate::replace::{clear, size_of_new, take_whole};
 use crate::roster::{stamp, write_ends};
 use crate::sole::Sole;
 use crate::stack::{Assembly, open_member};
@@ -84,8 +84,9 @@ pub fn add(spec: &AddSpec) -> Result<Added, Error> {
         return Ok(added);
     }
     let found = members(spec, &config, &layer, &config.devices)?;
+    let size = size_of_new(&found.members);
     let taken =
-        spec.new.iter().zip(&new).map(|(asked, name)| take(asked, name, &found, spec.force));
+        spec.new.iter().zip(&new).map(|(asked, name)| take_whole((asked, name), size, spec.force));
     let taken = taken.collect::<Result<Vec<_>, _>>()?;
     let before = found.superblock;
     let lost = found.missing();
@@ -263,20 +264,21 @@ pub(crate) fn superblocks(
         spare,
         exported: if is_spare { before.exported } else { room.max(before.exported) },
         fresh: before.fresh | fresh,
-        data_len: before.smallest,
         change,
         parent: before.change,
         changed: at,
         ..*before
     };
-    for index in before.count..count {
-        all.members[usize::from(index)] = *Uuid::new_v4().as_bytes();
+    for (index, one) in (usize::from(before.count)..).zip(new) {
+        all.members[index] = *Uuid::new_v4().as_bytes();
+        all.lengths[index] = one.info().sectors;
     }
     let mut list = Vec::new();
     for (index, one) in (before.count..).zip(new) {
         (all.index, all.device) = (index, all.members[usize::from(index)]);
         all.device_sectors = one.bytes() / SECTOR as u64;
         all.data_start = data_window(all.device_sectors).0;
+        all.data_len = all.lengths[usize::from(index)];
         list.push(all);
     }
     Ok(list)

@@ -60,6 +60,8 @@ pub struct Created {
     pub exported_bytes: u64,
     /// What the devices have together.
     pub device_bytes: u64,
+    /// Of that, what is not used, as too few devices are as long.
+    pub unused_bytes: u64,
     /// Host memory while the volume is served.
     pub memory: Memory,
     /// When a write is answered.
@@ -93,6 +95,7 @@ pub fn create(spec: &CreateSpec) -> Result<Created, Error> {
     let mut created = Created {
         exported_bytes: plan.limits.exported * SECTOR as u64,
         device_bytes: journal::others(&layer, &devices).iter().map(Device::bytes).sum(),
+        unused_bytes: plan.unused * SECTOR as u64,
         memory: Memory::of(&plan),
         ack: plan.limits.ack,
         notes,
@@ -375,8 +378,8 @@ fn take_back(error: Error, devices: &[Device], held: &[Option<String>]) -> Error
 
 fn superblocks(spec: &CreateSpec, created: &Created, devices: &[Device]) -> Vec<Superblock> {
     let window = |one: &Device| data_window(one.bytes() / SECTOR as u64).1;
-    let rows = journal::others(&spec.layer, devices).iter();
-    let smallest = rows.map(window).min().unwrap_or_default();
+    let mut lengths = [0; MAX_DEVICES as usize];
+    lengths.iter_mut().zip(devices).for_each(|(length, device)| *length = window(device));
     let mut members = [[0; 16]; MAX_DEVICES as usize];
     members.iter_mut().take(devices.len()).for_each(|uuid| *uuid = *Uuid::new_v4().as_bytes());
     let Stamp { change, at } = stamp();
@@ -390,7 +393,6 @@ fn superblocks(spec: &CreateSpec, created: &Created, devices: &[Device]) -> Vec<
             index: index as u8,
             count: devices.len() as u8,
             missing: 0,
-            smallest,
             layer_format: spec.layer.kind.format(),
             layer: Text::new(&created.config.layer).expect("the text of a layer is short"),
             data_start,
@@ -411,6 +413,7 @@ fn superblocks(spec: &CreateSpec, created: &Created, devices: &[Device]) -> Vec<
             leaving: 0,
             spare: 0,
             returning: 0,
+            lengths,
         }
     };
     devices.iter().enumerate().map(of).collect()

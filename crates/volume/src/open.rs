@@ -196,12 +196,12 @@ fn degraded(config: &Config, layer: &LayerConfig, found: &Assembly) -> Vec<Strin
 
 /// Each member in its place, and in the place of one that is not there a device that fails.
 pub(crate) fn seat(found: Assembly) -> (Roster, Vec<Device>) {
-    let smallest = found.superblock.smallest;
+    let lengths = found.superblock.lengths;
     let mut devices = Vec::new();
     let record = |member: &Member| Record { superblock: member.superblock, sound: member.sound };
     let records = found.members.iter().map(|member| member.as_ref().map(record)).collect();
     for (index, member) in found.members.into_iter().enumerate() {
-        let absent = || Device::absent(&format!("missing device {index}"), smallest);
+        let absent = || Device::absent(&format!("missing device {index}"), lengths[index]);
         devices.push(member.map_or_else(absent, |member| member.device));
     }
     (Roster::new(records), devices)

@@ -67,10 +67,10 @@ pub(crate) fn close(mut driver: Driver<AnyLayer>, jobs: &mut Jobs) -> Result<Res
     let late = || Error::Failed("a superblock could not be written in time".into());
     let roster = roster.ok_or_else(late)?;
     let mut devices = driver.into_devices()?;
-    let least = roster.target().map_or(0, |said| said.smallest);
+    let length = |at: usize| roster.target().map_or(0, |said| said.lengths[at]);
     for (index, device) in devices.iter_mut().enumerate() {
         if lost >> index & 1 == 1 {
-            *device = Device::absent(&format!("missing device {index}"), least);
+            *device = Device::absent(&format!("missing device {index}"), length(index));
         }
     }
     Ok(Rest { devices, roster, lost, scrub })

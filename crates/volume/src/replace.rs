@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use hostftl_core::{DeviceKind, Layer, Page, SECTOR, SECTORS_PER_BLOCK};
 use hostftl_format::roster::{Record, Stamp, Standing};
-use hostftl_format::superblock::{Superblock, data_window};
+use hostftl_format::superblock::{RESERVE, Superblock, data_window};
 use hostftl_io::{Access, Device};
 use hostftl_layers::LayerConfig;
 use serde::{Deserialize, Serialize};
@@ -30,7 +30,7 @@ use crate::modelled;
 use crate::open::{as_members, infos, lock, plan, raise, seat};
 use crate::roster::{stamp, write_ends};
 use crate::sole::Sole;
-use crate::stack::Assembly;
+use crate::stack::{Assembly, Member};
 
 /// So much at the head of the data is overwritten, in bytes: what a layer looks at first there is
 /// not to be taken for something of this volume.
@@ -115,7 +115,7 @@ pub fn replace(spec: &ReplaceSpec, tell: &mut dyn FnMut(u64, u64)) -> Result<Rep
             others(spec, &config, &layer, index)?
         }
     };
-    let Taken { device: taken, undo, held } = take(&spec.new, &new, &found, spec.force)?;
+    let Taken { device: taken, undo, held } = take((&spec.new, &new), &found, index, spec.force)?;
     if spec.rehearse {
         return Ok(Replaced {
             index: index as u8,
@@ -217,32 +217,63 @@ fn is_needed(name: &str, others: &str) -> String {
     )
 }
 
-/// A device that comes, which the user calls `asked`, open for this process alone. Of a larger one
-/// only as much is used as the volume has on each.
-pub(crate) fn take(asked: &str, name: &str, found: &Assembly, force: bool) -> Result<Taken, Error> {
-    let members = found.members.iter().flatten();
-    let size = members.map(|member| member.device.bytes()).min();
-    take_with_room((asked, name), size, found.superblock.smallest, force)
+/// A device that comes in place `index`, which the user calls by the first name, open for this
+/// process alone. Of a larger one only as much is used as of the one before.
+fn take(names: (&str, &str), found: &Assembly, index: usize, force: bool) -> Result<Taken, Error> {
+    let needed = found.superblock.lengths[index];
+    take_with_room(names, size_of_new(&found.members), needed, force)
 }
 
-/// The same, with `needed` sectors of data; a file that does not exist is made `size` bytes long.
+/// How long a file is that is made for a new device, in bytes: as long as the shortest that is
+/// there.
+pub(crate) fn size_of_new(members: &[Option<Member>]) -> Option<u64> {
+    members.iter().flatten().map(|member| member.device.bytes()).min()
+}
+
+/// A device that comes beside the others, which the user calls by the first name, open for this
+/// process alone: all its room is used. A file that does not exist is made `size` bytes long.
+pub(crate) fn take_whole(
+    names: (&str, &str),
+    size: Option<u64>,
+    force: bool,
+) -> Result<Taken, Error> {
+    take_room(names, size, force, |room| match room {
+        0 => Err("has no room for data".into()),
+        room => Ok(room),
+    })
+}
+
+/// The same, of which `needed` sectors are used; a file is made at least so long.
 pub(crate) fn take_with_room(
-    (asked, name): (&str, &str),
+    names: (&str, &str),
     size: Option<u64>,
     needed: u64,
     force: bool,
 ) -> Result<Taken, Error> {
+    let least = (needed + 2 * RESERVE) * SECTOR as u64;
+    take_room(names, size.map(|size| size.max(least)), force, |room| match room < needed {
+        false => Ok(needed),
+        true => {
+            let (room, needed) = (room * SECTOR as u64, needed * SECTOR as u64);
+            Err(format!("has room for {room} bytes of data, and the volume needs {needed}"))
+        }
+    })
+}
+
+/// The same; `used` says how many of the sectors of data that it has room for.
+fn take_room(
+    (asked, name): (&str, &str),
+    size: Option<u64>,
+    force: bool,
+    used: impl FnOnce(u64) -> Result<u64, String>,
+) -> Result<Taken, Error> {
     let mut taken = take_device(asked, name, size, force)?;
     let (start, room) = data_window(taken.device.bytes() / SECTOR as u64);
-    if room < needed {
-        let (room, needed) = (room * SECTOR as u64, needed * SECTOR as u64);
-        let why = format!("has room for {room} bytes of data, and the volume needs {needed}");
-        return Err(device(name, why));
-    }
+    let used = used(room).map_err(|why| device(name, why))?;
     if taken.device.info().kind != DeviceKind::Block {
         return Err(device(name, "is zoned: such a device can't come to a volume yet"));
     }
-    taken.device.set_window(start, needed);
+    taken.device.set_window(start, used);
     Ok(taken)
 }
 
@@ -250,7 +281,8 @@ pub(crate) fn take_with_room(
 /// `newest`.
 pub(crate) fn superblock(newest: &Superblock, index: u8, device_sectors: u64) -> Superblock {
     let Stamp { change, at } = stamp();
-    let (data_start, data_len) = (data_window(device_sectors).0, newest.smallest);
+    let (data_start, data_len) =
+        (data_window(device_sectors).0, newest.lengths[usize::from(index)]);
     let bit = 1 << index;
     let mut new = Superblock {
         generation: newest.generation + 1,

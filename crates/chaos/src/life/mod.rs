@@ -137,6 +137,8 @@ impl<'w> Life<'w> {
                 Some(input) => self.feed(input, &mut out),
                 None => {
                     let waiting = self.host.waiting();
+                        eprintln!("{:?}", self.layer);
+                    }
                     self.expect(Err(format!("stalled with {waiting} requests waiting")));
                 }
             }

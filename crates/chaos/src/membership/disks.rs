@@ -43,7 +43,6 @@ impl Disk {
             count,
             missing: 0,
             layer_format: 1,
-            smallest: 2048,
             layer: Text::new("log").expect("a short text"),
             data_start: 2048,
             data_len: 2048,
@@ -63,6 +62,7 @@ impl Disk {
             leaving: 0,
             spare: 0,
             returning: 0,
+            lengths: core::array::from_fn(|at| if at < usize::from(count) { 2048 } else { 0 }),
         };
         let data = Data { node: 0, root: 1, lost: 0, everywhere: 1 };
         Disk { copies: [Ok(superblock); 2], data, here: true, sick: false }

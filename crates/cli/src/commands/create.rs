@@ -342,6 +342,7 @@ fn json(spec: &CreateSpec, created: &Created, console: &mut Console) -> Result<(
         "ack": created.ack.name(),
         "exported_bytes": created.exported_bytes,
         "device_bytes": created.device_bytes,
+        "unused_bytes": created.unused_bytes,
         "parameters": created.config.layer,
         "spare_permille": spec.layer.spare_permille,
         "superpage_bytes": spec.layer.superpage * SECTOR as u32,
@@ -366,6 +367,11 @@ fn text(spec: &CreateSpec, created: &Created, console: &mut Console) -> Result<(
     console.field("usable", bytes(created.exported_bytes))?;
     let device = bytes(created.device_bytes);
     console.field("reserved", format!("{} of {device}{spare}", bytes(reserved)))?;
+    if created.unused_bytes > 0 {
+        let unused = bytes(created.unused_bytes);
+        console
+            .field("unused", format!("{unused} of longer devices: too few others are as long"))?;
+    }
     console.field("memory", format!("{} while it is served", super::memory(&created.memory)))?;
     console.field("answers", super::answers(created.ack.name()))?;
     created.notes.iter().try_for_each(|note| console.field("note", note))

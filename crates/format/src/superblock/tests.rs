@@ -7,7 +7,7 @@ prop_compose! {
     fn any_superblock()(
         generation in 0..MOST_GENERATIONS, volume: [u8; 16], device: [u8; 16],
         count in 1..=MAX_DEVICES,
-        smallest in 0..MOST_SECTORS, layer_format: u32,
+        lengths in prop::array::uniform16(1..MOST_SECTORS), layer_format: u32,
         index: u8, missing: u16, layer in "[a-z]{1,16}(:[a-z]{1,9}=[0-9a-z.]{1,20}){0,7}",
         data_start in RESERVE / 8..1_u64 << 50, data_len in 1..1_u64 << 53,
         exported in 0..MOST_SECTORS, created: u64,
@@ -23,6 +23,9 @@ prop_compose! {
         let lost = core::array::from_fn(|at| if missing >> at & 1 == 1 { lost[at] } else { 0 });
         let parent = if parent == change { 0 } else { parent };
         let data_start = 8 * data_start;
+        let mut lengths = lengths;
+        lengths[usize::from(index)] = data_len;
+        lengths[usize::from(count)..].fill(0);
         let device_sectors = data_start + data_len + RESERVE + more;
         Superblock {
             generation, volume, device, index, count, missing, change, parent, changed, members,
@@ -33,7 +36,7 @@ prop_compose! {
             leaving: leaving & !(missing & out & gone) & ((1_u32 << count) - 1) as u16,
             spare: spare & !(missing & out & gone | leaving) & ((1_u32 << count) - 1) as u16,
             returning: returning & fresh & !missing & ((1_u32 << count) - 1) as u16,
-            smallest, layer: Text::new(&layer).unwrap(), data_start, data_len,
+            lengths, layer: Text::new(&layer).unwrap(), data_start, data_len,
             device_sectors, exported, created, label: Text::new(&label).unwrap(),
         }
     }
@@ -77,7 +80,6 @@ fn sound() -> Superblock {
         index: 0,
         count: 1,
         missing: 0,
-        smallest: 0,
         layer_format: 1,
         layer: Text::new("x").unwrap(),
         data_start: 2048,
@@ -98,6 +100,7 @@ fn sound() -> Superblock {
         leaving: 0,
         spare: 0,
         returning: 0,
+        lengths: core::array::from_fn(|at| if at == 0 { 2048 } else { 0 }),
     }
 }
 
@@ -111,7 +114,9 @@ fn lengths_that_can_not_be_are_refused() {
         Superblock { device_sectors: most, ..sound },
         Superblock { device_sectors: 1 << 54, ..sound },
         Superblock { exported: most, ..sound },
-        Superblock { smallest: most, ..sound },
+        Superblock { lengths: [2048; DEVICES], ..sound },
+        Superblock { lengths: [0; DEVICES], ..sound },
+        Superblock { data_len: 2040, ..sound },
         Superblock { data_len: most, ..sound },
         Superblock { data_len: 4097, ..sound },
         Superblock { data_start: 0, ..sound },

@@ -87,6 +87,7 @@ impl Exerciser {
             buffer_sectors: BUFFER_SECTORS,
             map_bytes: 0,
             meta_bytes: 0,
+            unused: 0,
         })
     }
 

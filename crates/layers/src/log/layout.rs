@@ -77,6 +77,8 @@ pub struct Layout {
     pub segments: u32,
     /// Which devices have which of them.
     pub lengths: Lengths,
+    /// Sectors of longer devices on which nothing can lie.
+    pub unused: u64,
     /// Sectors that a root may grow to.
     pub room: u32,
     /// Blocks that the host sees.
@@ -94,21 +96,10 @@ pub struct Layout {
 /// What a volume is planned for.
 struct Room<'a> {
     devices: &'a [DeviceInfo],
-    /// Sectors of the longest devices that are used to their end.
+    /// Sectors up to which devices are used.
     sectors: u64,
     /// The share that is spare, in thousandths.
     permille: u32,
-}
-
-impl<'a> Room<'a> {
-    /// That of the devices with which a volume was made.
-    fn of(made: &Layout, devices: &'a [DeviceInfo], permille: u32) -> Self {
-        let sectors = match made.zoned {
-            true => devices.iter().map(|device| device.sectors).min().unwrap_or(0),
-            false => Layout::usable_length(devices, made.members, made.parity),
-        };
-        Room { devices, sectors, permille }
-    }
 }
 
 /// Where a row is.
@@ -174,23 +165,51 @@ impl Layout {
             ..Layout::default()
         };
         let first = base.of_first(config.members.born);
-        let room = Room::of(&first, devices, config.spare_permille.min(900));
-        let (base, first) = (base.cut(&room, zones)?, first.cut(&room, zones)?);
+        let permille = config.spare_permille.min(900);
         let unit = reclaim_unit(config, devices).filter(|_| zones.is_none());
-        let made = match unit {
-            Some(unit) => first.fit_unit(&room, unit)?,
-            None => first.fit(&room, false)?,
-        };
+        let (room, made) = first.made(devices, permille, zones, unit)?;
         let mut fitted = base.grown_from(&made, &room, config.exported)?;
         if !fitted.lengths.have_any(fitted.members) {
             return Err(PlanError(
                 "a device is so much shorter than the others that it would hold nothing",
             ));
         }
+        let used = |device: &DeviceInfo| device.sectors.saturating_sub(room.sectors);
+        fitted.unused = devices.iter().map(used).sum();
         // What is replayed may be from before a device left, when rows were wider.
         let row = fitted.row_blocks_of(fitted.width()) as u32;
         fitted.tree.frames = frames(fitted.tree.pages, fitted.blocks, row, config.log.map_memory);
         Ok(fitted)
+    }
+
+    /// The layout of a volume as it is made, and what it is planned for: of all lengths up to which
+    /// devices may be used the one that gives the most room. What only few devices have beyond it
+    /// may cost more, as what is kept free, than it gives.
+    fn made<'a>(
+        self,
+        devices: &'a [DeviceInfo],
+        permille: u32,
+        zones: Option<Zones>,
+        unit: Option<u64>,
+    ) -> Result<(Room<'a>, Self), PlanError> {
+        let made = |sectors| {
+            let room = Room { devices, sectors, permille };
+            let it = self.cut(&room, zones)?;
+            let made = match unit {
+                Some(unit) => it.fit_unit(&room, unit)?,
+                None => it.fit(&room, false)?,
+            };
+            Ok((room, made))
+        };
+        let lengths = self.usable_lengths(devices);
+        let (mut best, mut room) = (Err(PlanError("log takes 1 to 16 devices")), 0);
+        for made in lengths.map(made) {
+            let fits = made.as_ref().map_or(0, |(_, it)| it.blocks_on(it.stay, it.reserves.held));
+            if best.is_err() || fits > room {
+                (best, room) = (made, fits);
+            }
+        }
+        best
     }
 
     /// Chooses how long segments are.
@@ -273,7 +292,8 @@ impl Layout {
             self.lengths = Lengths::new(room.devices, self.first(), self.column, self.segments);
             let width = self.narrowest(set).max(1);
             let least = if is_least { self.least_width(width) } else { width };
-            let spare = (u64::from(self.segments) * u64::from(room.permille) / 1000) as u32;
+            let spare = self.blocks_on(self.stay, 0) * u64::from(room.permille) / 1000;
+            let spare = self.segments_within(self.stay, spare);
             self.reserves = self.reserves_for(self.image_segments(least), spare);
             let fits = self.blocks_on(self.stay, self.reserves.held);
             if fits == 0 && !is_fixed {

@@ -109,6 +109,7 @@ impl Raid5 {
             buffer_sectors: chunk,
             map_bytes: 0,
             meta_bytes: 0,
+            unused: 0,
         })
     }
 

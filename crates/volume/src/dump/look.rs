@@ -200,8 +200,7 @@ fn places(
             let newest = *same.clone().max_by_key(|it| it.generation).expect("its own is there");
             let long = |index: u8| {
                 let it = same.clone().find(|it| it.index == index);
-                let least = if newest.smallest == 0 { own.data_len } else { newest.smallest };
-                it.map_or(least, |it| it.data_len)
+                it.map_or(newest.lengths[usize::from(index)], |it| it.data_len)
             };
             let layer = LayerConfig::parse(newest.layer.as_str())?;
             let layer = LayerConfig { uuid: own.volume, ..layer };

@@ -89,11 +89,11 @@ pub(super) fn rehearse(
 fn ask_roots(layer: &LayerConfig, found: &Assembly) -> Result<(), String> {
     let said = &found.superblock;
     let Some(roots) = layer.kind.registration().promises.roots else { return Ok(()) };
-    let info = |member: &Option<Member>| match member {
+    let info = |(member, length): (&Option<Member>, u64)| match member {
         Some(member) => member.device.info(),
-        None => DeviceInfo::block(said.smallest, 1),
+        None => DeviceInfo::block(length, 1),
     };
-    let infos: Vec<DeviceInfo> = found.members.iter().map(info).collect();
+    let infos: Vec<DeviceInfo> = found.members.iter().zip(said.lengths).map(info).collect();
     let missing = found.missing();
     // Zoned devices are asked by recovery alone.
     let Ok(places) = (roots.at)(&as_members(layer.clone(), missing, said), &infos) else {

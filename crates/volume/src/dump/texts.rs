@@ -51,8 +51,6 @@ pub struct SuperblockText {
     pub data_offset_bytes: u64,
     pub data_bytes: u64,
     pub device_bytes: u64,
-    /// Data on the smallest device of the stack; 0 = as on this one.
-    pub smallest_bytes: u64,
     /// The last change of the members, and the one before it, in hexadecimal.
     pub change: String,
     pub parent: String,
@@ -93,7 +91,6 @@ impl From<&Superblock> for SuperblockText {
             data_offset_bytes: bytes(it.data_start),
             data_bytes: bytes(it.data_len),
             device_bytes: bytes(it.device_sectors),
-            smallest_bytes: bytes(it.smallest),
             change: format!("{:016x}", it.change),
             parent: format!("{:016x}", it.parent),
             changed: time(it.changed),

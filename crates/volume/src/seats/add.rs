@@ -24,7 +24,7 @@ use crate::events::Level;
 use crate::jobs::Jobs;
 use crate::open::{as_members, infos};
 use crate::renewal::{self, Opened, Rest};
-use crate::replace::{clear, take_with_room};
+use crate::replace::{clear, take_whole};
 use crate::session::Session;
 use crate::stack::MISSING;
 use crate::status::Status;
@@ -47,10 +47,8 @@ impl Seats {
             .map_err(|why| words(Error::Config { path: spec.path.clone(), why }))?;
         may_grow(&file, &self.layer(), spec)?;
         let new = names(spec, &file).map_err(words)?;
-        let (size, smallest) = self.may_be_closed()?;
-        let take = |(asked, name): (&String, &String)| {
-            take_with_room((asked, name), size, smallest, spec.force)
-        };
+        let size = self.may_be_closed()?;
+        let take = |(asked, name): (&String, &String)| take_whole((asked, name), size, spec.force);
         let taken = spec.new.iter().zip(&new).map(take).collect::<Result<Vec<_>, _>>();
         let (mut come, mut undo, mut notes) = (Vec::new(), Vec::new(), Vec::new());
         for Taken { device, undo: one, held } in taken.map_err(words)? {
@@ -117,8 +115,8 @@ impl Seats {
     }
 
     /// Whether the layer may be closed and opened again; the size of a file that is made for a
-    /// device, in bytes, and the sectors of data that a device needs.
-    fn may_be_closed(&self) -> Result<(Option<u64>, u64), String> {
+    /// device, in bytes.
+    fn may_be_closed(&self) -> Result<Option<u64>, String> {
         let look = |driver: &mut Driver<AnyLayer>, jobs: &mut Jobs| {
             let said = jobs.said().ok_or(UNSAID)?;
             let (devices, lost) = (driver.devices(), driver.layer().lost_devices());
@@ -135,7 +133,7 @@ impl Seats {
                 return Err("commands of a lost device are under way: stop the volume for this");
             }
             let there = devices.iter().filter(|device| device.backing() != Backing::Absent);
-            Ok((there.map(Device::bytes).min(), said.smallest))
+            Ok(there.map(Device::bytes).min())
         };
         self.port.between(look).ok_or(CLOSED)?.map_err(str::to_owned)
     }

@@ -72,6 +72,13 @@ struct Look {
     size: Option<u64>,
 }
 
+impl Look {
+    /// Sectors of data on the device.
+    fn length(&self) -> u64 {
+        self.newest.lengths[usize::from(self.index)]
+    }
+}
+
 impl Seats {
     /// Those of the volume whose file is `path`, which takes jobs at `port`.
     pub fn new(

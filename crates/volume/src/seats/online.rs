@@ -39,7 +39,7 @@ impl Seats {
 
     /// Closes a device that the layer does without: both ways to it.
     fn close(&self, look: &Look, name: &str) -> Result<(), String> {
-        let (index, absent) = (look.index, Device::absent(name, look.newest.smallest));
+        let (index, absent) = (look.index, Device::absent(name, look.length()));
         let nothing = absent.reserve([0, 0]).map_err(|error| error.to_string())?;
         let closed = self.port.between(|driver, jobs| {
             let old = put(driver, index, absent)?;

@@ -25,7 +25,7 @@ impl Seats {
         let index = config.find_device(&spec.old)?;
         let new = new_name(&config, index, &spec.new).map_err(|error| error.to_string())?;
         let look = self.look(index as u8)?;
-        let taken = take_with_room((&spec.new, &new), look.size, look.newest.smallest, spec.force);
+        let taken = take_with_room((&spec.new, &new), look.size, look.length(), spec.force);
         let Taken { device, undo, held } = taken.map_err(|error| error.to_string())?;
         self.would_fit(&look, &device)?;
         let (old, was_lost) = (config.devices[index].clone(), look.was_lost);

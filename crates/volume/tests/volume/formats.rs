@@ -68,7 +68,7 @@ fn lengths_and_labels_that_can_not_be_are_refused_everywhere() {
         |one| one.device_sectors = u64::MAX - 7,
         |one| one.data_len = u64::MAX / 2,
         |one| one.exported = u64::MAX,
-        |one| one.smallest = u64::MAX,
+        |one| one.lengths = [u64::MAX; 16],
         |one| one.label = Text::new("\x1b[2J").unwrap(),
     ];
     for make in odd {

@@ -50,6 +50,7 @@ fn is_stuck(devices: &Devices) -> bool {
 fn fits_on(set: u16, stay: bool, already: bool, segments: &Segments, layout: &Layout) -> bool {
     stay && layout.blocks_on(set, 0) >= layout.blocks_on(layout.members, 0)
         || layout.usable(set) > 0
+            && (already || segments.can_go_on(set, layout))
             && layout.image_segments(layout.narrowest(set)) <= segments.reserves().images()
             && segments.fits(set, layout, already)
 }

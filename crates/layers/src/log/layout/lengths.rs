@@ -52,6 +52,11 @@ impl Lengths {
         lack.fold(set, |set, device| set & !(1 << device))
     }
 
+    /// How many of so many devices have a segment.
+    pub fn owners(&self, devices: u8, segment: u32) -> u8 {
+        (0..devices).filter(|device| self.has(*device, segment)).count() as u8
+    }
+
     /// Whether each device of a set has a segment at all.
     pub fn have_any(&self, set: u16) -> bool {
         bits(set & self.short).all(|device| self.counts[device] > 0)
@@ -59,13 +64,20 @@ impl Lengths {
 }
 
 impl Layout {
-    /// The length of the longest devices of a set of which there are enough for data beside parity.
-    pub(super) fn usable_length(devices: &[DeviceInfo], set: u16, parity: u8) -> u64 {
+    /// The lengths up to which the devices may be used, the greatest first: up to each of them
+    /// there are enough for data beside parity. Zoned devices all have as many zones.
+    pub(super) fn usable_lengths(
+        &self,
+        devices: &[DeviceInfo],
+    ) -> impl Iterator<Item = u64> + use<> {
         let mut lengths = [0; MOST_DEVICES];
-        let those = bits(set).filter_map(|device| devices.get(device));
+        let those = bits(self.members).filter_map(|device| devices.get(device));
         lengths.iter_mut().zip(those).for_each(|(to, device)| *to = device.sectors);
         lengths.sort_unstable_by_key(|length| core::cmp::Reverse(*length));
-        lengths[usize::from(parity)]
+        let first = usize::from(if self.zoned { self.devices - 1 } else { self.parity });
+        let count = usize::from(self.devices);
+        let differs = move |at: &usize| *at == first || lengths[*at] < lengths[*at - 1];
+        (first..count).filter(differs).map(move |at| lengths[at])
     }
 
     /// Data chunks of the rows of a segment on a set of devices; 0 where no data can lie.
@@ -111,6 +123,18 @@ impl Layout {
             self.blocks_in(left, width)
         });
         rest.sum()
+    }
+
+    /// How many of the widest segments on a set of devices hold so many blocks at the most.
+    pub(super) fn segments_within(&self, set: u16, blocks: u64) -> u32 {
+        let mut left = blocks;
+        let within = self.widths(set).map_while(|(count, width)| {
+            let each = self.blocks_in(1, width);
+            let fits = (left / each).min(count.into());
+            left = if fits < u64::from(count) { 0 } else { left - fits * each };
+            (fits > 0).then_some(fits as u32)
+        });
+        within.sum()
     }
 
     /// Incompressible blocks in so many segments whose rows have so many data chunks.

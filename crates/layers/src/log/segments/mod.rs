@@ -85,6 +85,8 @@ struct Segment {
     width: u8,
     /// Those that its rows would have if it were opened now; none where it can't be.
     opens: u8,
+    /// How many devices have it.
+    owners: u8,
     /// The number of its last row.
     last: u64,
     /// When what it holds was written by the host, in the mean, and of how many records.
@@ -217,14 +219,17 @@ impl Segments {
             level: 0,
             width: layout.full_width() as u8,
             opens: layout.full_width() as u8,
+            owners: layout.devices,
             last: 0,
             written: 0.0,
             records: 0,
             counted: 0,
             counted_at: 0,
         };
+        let owners = |segment| layout.lengths.owners(layout.devices, segment);
+        let list = (0..count).map(|at| Segment { owners: owners(at), ..segment });
         Segments {
-            list: alloc::vec![segment; count as usize],
+            list: list.collect(),
             free: params.order(count),
             narrow: Vec::with_capacity(if layout.lengths.are_equal() { 0 } else { count as usize }),
             uneven: !layout.lengths.are_equal(),

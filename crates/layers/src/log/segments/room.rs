@@ -16,16 +16,24 @@ impl Segments {
         }
     }
 
-    /// The free segment that is opened next: of the widest ones the one that has been free for the
-    /// longest time, so that what a wide victim holds goes to wide ones.
+    /// The free segment that is opened next: of those that the fewest devices have, the one that has
+    /// been free for the longest time. So what is left free is what can be opened also on fewer
+    /// devices, after a loss.
     pub(super) fn take_free(&mut self) -> Option<u32> {
         if !self.uneven {
             return self.free.pop_front();
         }
-        let opens = |segment: u32| self.list[segment as usize].opens;
-        let widest = self.free.iter().map(|segment| opens(*segment)).max()?;
-        let at = self.free.iter().position(|segment| opens(*segment) == widest)?;
+        let owners = |segment: &u32| self.list[*segment as usize].owners;
+        let fewest = self.free.iter().map(owners).min()?;
+        let at = self.free.iter().position(|segment| owners(segment) == fewest)?;
         self.free.remove(at)
+    }
+
+    /// Whether enough free segments can be opened on a set of devices for what must go on.
+    pub fn can_go_on(&self, set: u16, layout: &Layout) -> bool {
+        let all = self.free.iter().chain(&self.narrow);
+        let usable = || all.filter(|segment| layout.width_on(set, **segment) > 0).count();
+        !self.uneven || usable() as u32 > self.reserves.gc_floor()
     }
 
     /// Grains that a segment has room for.
