@@ -137,8 +137,6 @@ impl<'w> Life<'w> {
                 Some(input) => self.feed(input, &mut out),
                 None => {
                     let waiting = self.host.waiting();
-                        eprintln!("{:?}", self.layer);
-                    }
                     self.expect(Err(format!("stalled with {waiting} requests waiting")));
                 }
             }

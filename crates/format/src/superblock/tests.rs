@@ -140,6 +140,7 @@ fn nonsense_and_other_versions_are_told_apart() {
     assert_eq!(parsed, Err(SuperFault::Nonsense("the number of the device")));
     let mut good = Superblock { index: 2, ..superblock };
     good.members[..3].copy_from_slice(&[[7; 16], [8; 16], good.device]);
+    good.lengths[..3].copy_from_slice(&[4096, 8192, 2048]);
     assert_eq!(Superblock::parse(&good.emit(0), 0), Ok(good));
     let wrong = |change: &dyn Fn(&mut Superblock)| {
         let mut one = good;

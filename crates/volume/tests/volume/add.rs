@@ -16,18 +16,18 @@ fn made(layer: &str, files: usize) -> Place {
     Place::with_volume(layer, files, 40)
 }
 
-fn spec(place: &Place, new: &[&str]) -> AddSpec {
+pub fn spec(place: &Place, new: &[&str]) -> AddSpec {
     let new = new.iter().map(|name| place.name(name)).collect();
     AddSpec { path: place.path("v.toml"), new, force: false, spare: false, rehearse: false }
 }
 
-fn content(block: u64) -> Vec<u8> {
+pub fn content(block: u64) -> Vec<u8> {
     (0..4096).map(|at| (block * 37 + at / 5) as u8).collect()
 }
 
 /// Serves it: writes the blocks of `write`, waits until so many devices may be lost, and reads
 /// those of `read`.
-fn serve(place: &Place, write: core::ops::Range<u64>, read: core::ops::Range<u64>, lose: u32) {
+pub fn serve(place: &Place, write: core::ops::Range<u64>, read: core::ops::Range<u64>, lose: u32) {
     let how = OpenOptions { degraded: true, ..OpenOptions::default() };
     let (running, port) =
         open_with(&place.path("v.toml"), &how).unwrap().start(&StartOptions::default()).unwrap();
@@ -47,11 +47,11 @@ fn serve(place: &Place, write: core::ops::Range<u64>, read: core::ops::Range<u64
     running.stop().unwrap();
 }
 
-fn blocks(place: &Place) -> u64 {
+pub fn blocks(place: &Place) -> u64 {
     status(&place.path("v.toml")).unwrap().exported_bytes / 4096
 }
 
-fn is_sound(place: &Place) -> bool {
+pub fn is_sound(place: &Place) -> bool {
     let mut progress = |_: u64, _: u64| {};
     let options = CheckOptions { data: Some(&mut progress), ..CheckOptions::default() };
     check_with(&place.path("v.toml"), options).unwrap().verdict == Verdict::Sound
@@ -140,8 +140,8 @@ fn what_stands_in_the_way_is_named_and_nothing_is_changed() {
     };
     refused(spec(&place, &["d1"]), "is device 1 of this volume already");
     refused(spec(&place, &["n", "n"]), "is named twice");
-    File::create(place.path("small")).unwrap().set_len(8 * MIB).unwrap();
-    refused(spec(&place, &["small"]), "and the volume needs");
+    File::create(place.path("small")).unwrap().set_len(3 * MIB).unwrap();
+    refused(spec(&place, &["small"]), "shorter than the others that it would hold nothing");
     let other = made("log:parity=yes", 2);
     fs::copy(other.path("d0"), place.path("foreign")).unwrap();
     refused(spec(&place, &["foreign"]), "--force would destroy it");

@@ -25,4 +25,5 @@ mod session;
 mod sole;
 mod tier;
 mod trouble;
+mod uneven;
 mod zoned;

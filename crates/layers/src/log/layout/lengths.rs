@@ -145,3 +145,63 @@ impl Layout {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::LayerConfig;
+    use crate::kind::LayerKind;
+
+    /// A volume on devices of so many MiB each.
+    fn volume(mib: &[u64], parity: u8) -> Layout {
+        let mut config = LayerConfig::new(LayerKind::Log);
+        config.log.parity = parity;
+        let device = |mib: &u64| DeviceInfo::block(mib << 11, 8);
+        let devices = mib.iter().map(device).collect::<alloc::vec::Vec<_>>();
+        Layout::new(&config, &devices).unwrap()
+    }
+
+    #[test]
+    fn segments_lie_on_the_devices_that_have_them() {
+        let it = volume(&[256, 512, 1024, 1024], 1);
+        let widths = it.widths(0b1111).collect::<alloc::vec::Vec<_>>();
+        assert_eq!(widths.iter().map(|it| it.1).collect::<alloc::vec::Vec<_>>(), [3, 2, 1]);
+        assert_eq!(it.usable(0b1111), it.segments);
+        for (count, end) in widths.iter().zip([256, 512, 1024]) {
+            let share = f64::from(end as u16) / 1024.0 * f64::from(it.segments);
+            let (first, width) = (f64::from(count.0), count.1);
+            assert!(first <= share && width > 0, "{widths:?}");
+        }
+        let last = it.segments - 1;
+        assert_eq!((it.lengths.on(0b1111, 0), it.lengths.on(0b1111, last)), (0b1111, 0b1100));
+        assert_eq!((it.width_on(0b1111, last), it.width_on(0b0111, last)), (1, 0));
+        assert!(it.lengths.has(2, last) && !it.lengths.has(1, last) && it.lengths.has(0, 0));
+        assert!(it.usable(0b0111) < it.segments && it.narrowest(0b0011) == 1);
+        assert_eq!(it.lengths.owners(4, last), 2);
+    }
+
+    #[test]
+    fn what_is_kept_free_is_taken_from_the_widest() {
+        let it = volume(&[256, 512, 512], 1);
+        let (wide, narrow) = (it.widths(0b111).next().unwrap().0, it.narrowest(0b111));
+        assert_eq!((it.width_on(0b111, 0), narrow), (2, 1));
+        let one = |width| u64::from(it.segment_grains(width)) / 256;
+        let all = it.blocks_on(0b111, 0);
+        assert_eq!(all, u64::from(wide) * one(2) + u64::from(it.segments - wide) * one(1));
+        assert_eq!(all - it.blocks_on(0b111, 1), one(2));
+        assert_eq!(it.blocks_on(0b111, it.segments - 1), one(1));
+        assert_eq!(it.segments_within(0b111, one(2)), 1);
+        assert_eq!(it.segments_within(0b111, one(2) - 1), 0);
+        assert_eq!(it.segments_within(0b111, all), it.segments);
+    }
+
+    #[test]
+    fn what_nothing_can_lie_on_is_told() {
+        let unused = |mib: &[u64], parity| volume(mib, parity).unused >> 11;
+        assert_eq!(unused(&[256, 256, 1024], 1), 768);
+        assert_eq!(unused(&[256, 1024, 1024], 1), 0);
+        assert_eq!(unused(&[256, 256, 1024, 1024], 2), 2 * 768);
+        assert_eq!(unused(&[512; 3], 1), 0);
+        assert!(volume(&[512; 3], 1).lengths.are_equal());
+    }
+}
