@@ -163,10 +163,10 @@ impl Array {
     fn salvage_goes_on(&mut self, step: Step, replay: Option<&mut Replay>, cx: &mut Cx) {
         let Step::Over(job, well) = step else { return };
         self.gauges.repaired += u64::from(well);
-        let range = job.range();
+        let (range, lacked) = (job.range(), job.was_lacking());
         let (wanted, buf) = job.into_parts();
         // A head that is not there may be of a row that a power cut left unfinished.
-        if well && matches!(wanted, Wanted::Image(_)) {
+        if well && !lacked && matches!(wanted, Wanted::Image(_)) {
             self.metadata_mended(range, cx);
         }
         match wanted {

@@ -46,7 +46,7 @@ pub struct Job {
     lba: u64,
     pages: u32,
     buf: MetaBuf,
-    /// Whether the device lacked it, and was not read since.
+    /// Whether the device lacked it when it was asked for.
     lacked: bool,
 }
 
@@ -54,6 +54,11 @@ impl Job {
     /// Where it lies: the device, the first sector, and the pages.
     pub fn range(&self) -> (u8, u64, u32) {
         (self.device, self.lba, self.pages)
+    }
+
+    /// Whether its device never had it: nothing was wrong there.
+    pub fn was_lacking(&self) -> bool {
+        self.lacked
     }
 
     /// Who wanted it, and the buffer.
@@ -73,6 +78,14 @@ pub enum Step {
     Over(Job, bool),
 }
 
+/// Whether the first job's own device is asked, which has it by now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Again {
+    Not,
+    Reading,
+    Was,
+}
+
 /// See the module text.
 #[derive(Debug)]
 pub struct Salvage {
@@ -82,8 +95,7 @@ pub struct Salvage {
     guess: usize,
     /// How it is made; `None` before its chunks are read.
     rebuild: Option<Rebuild>,
-    /// Whether it is read from its own device, which has it by now.
-    rereads: bool,
+    again: Again,
     /// Chunks that are being read.
     outstanding: u32,
     /// What has come, by its place in the sum; none of what can't be read.
@@ -101,7 +113,7 @@ impl Salvage {
             jobs: VecDeque::with_capacity(32),
             guess: 0,
             rebuild: None,
-            rereads: false,
+            again: Again::Not,
             outstanding: 0,
             parts: Default::default(),
             sum: MetaBuf::new(pages),
@@ -169,12 +181,12 @@ impl Salvage {
 
     /// Nothing gives it: its own device may have it by now.
     fn read_again(&mut self, devices: &mut Devices, cx: &mut Cx) -> Step {
-        let job = self.jobs.front_mut().expect("something is wanted");
+        let job = self.jobs.front().expect("something is wanted");
         let (device, lba) = (job.device, job.lba);
-        if !core::mem::take(&mut job.lacked) || !devices.has_chunk(device, lba) {
+        if !job.lacked || self.again == Again::Was || !devices.has_chunk(device, lba) {
             return self.end(false);
         }
-        self.rereads = true;
+        self.again = Again::Reading;
         self.read(0, device, devices, cx);
         Step::Moved
     }
@@ -200,9 +212,9 @@ impl Salvage {
         if self.outstanding > 0 {
             return Step::None;
         }
-        let well = match core::mem::take(&mut self.rereads) {
-            true => self.was_read(is_wanted),
-            false => self.sum_up(is_wanted),
+        let well = match self.again {
+            Again::Reading => self.was_read(is_wanted),
+            Again::Not | Again::Was => self.sum_up(is_wanted),
         };
         self.bufs.extend(self.parts.iter_mut().filter_map(Option::take));
         if well {
@@ -214,6 +226,7 @@ impl Salvage {
 
     /// Whether its own device gave what was wanted: that is then the sum.
     fn was_read(&mut self, is_wanted: impl Fn(Wanted, &MetaBuf, u64, Option<u32>) -> bool) -> bool {
+        self.again = Again::Was;
         let Some(part) = &self.parts[0] else { return false };
         let job = self.jobs.front().expect("a read is under way");
         copy(part, &mut self.sum, job.pages);
@@ -254,7 +267,7 @@ impl Salvage {
     /// The first rebuild is over.
     fn end(&mut self, well: bool) -> Step {
         let mut job = self.jobs.pop_front().expect("a rebuild is under way");
-        (self.guess, self.rebuild) = (0, None);
+        (self.guess, self.rebuild, self.again) = (0, None, Again::Not);
         if well {
             copy(&self.sum, &mut job.buf, job.pages);
         }

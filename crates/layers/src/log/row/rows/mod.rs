@@ -226,7 +226,8 @@ impl Rows {
         Some(it.next.take().expect("there is a place by then"))
     }
 
-    /// A row of a stream took so much of its slot: the next begins behind it.
+    /// A row of a stream took so much of its slot: the next begins behind it; or in the segment
+    /// ahead, when one of both misses a chunk, so that the stream comes to one that misses none.
     pub fn advance(
         &mut self,
         stream: u8,
@@ -235,7 +236,9 @@ impl Rows {
         segments: &mut Segments,
         devices: &Devices,
     ) {
-        let goes_on = !devices.is_hurt(at.segment) && !devices.is_exposed(at.segment);
+        let ahead = self.streams[usize::from(stream)].ahead;
+        let mut both = ahead.into_iter().chain([at.segment]);
+        let goes_on = !devices.is_hurt(at.segment) && !both.any(|it| devices.is_exposed(it));
         let next = self.layout.after(at, sectors).filter(|_| goes_on);
         self.streams[usize::from(stream)].next = next;
         if next.is_none() {
