@@ -213,6 +213,17 @@ fn tiers(layer: LayerKind, dice: &mut Dice, page: u32) -> (u64, TierPolicy, Opti
     (fast, policy, dice.pick(&[None, Some(0), Some(1)]))
 }
 
+/// The weights of reads, writes, trims, zeroing and flushes.
+fn mix(dice: &mut Dice) -> [u32; 5] {
+    [
+        dice.pick(&[1, 5, 20]),
+        dice.pick(&[10, 20, 50]),
+        dice.pick(&[0, 1, 3, 10]),
+        dice.pick(&[0, 1, 3]),
+        dice.pick(&[0, 1, 3, 10]),
+    ]
+}
+
 impl Swarm {
     /// The options of a seed for `layer`.
     pub fn of(layer: LayerKind, stack: Stack, claims: &Claims, dice: &mut Dice) -> Self {
@@ -250,13 +261,7 @@ impl Swarm {
             destage: dice.pick(&[0, 100, 500, 1000]),
             depth: dice.pick(&[1, 2, 4, 8, 16, 32]),
             life: dice.pick(&[20, 100, 300, 1000, 4000]),
-            mix: [
-                dice.pick(&[1, 5, 20]),
-                dice.pick(&[10, 20, 50]),
-                dice.pick(&[0, 1, 3, 10]),
-                dice.pick(&[0, 1, 3]),
-                dice.pick(&[0, 1, 3, 10]),
-            ],
+            mix: mix(dice),
             fua: dice.pick(&[0, 0, 20, 100, 500]),
             sizes: dice.pick(&SIZES),
             grain: dice.pick(&[1, 1, 8, 8, u64::from(superpage)]),

@@ -27,8 +27,6 @@ pub struct Plan {
     /// Bytes of what else grows with the devices or the parameters: counts, lists and queues, and
     /// the metadata that is on its way.
     pub meta_bytes: u64,
-    /// Sectors of longer devices on which nothing can lie, as too few others are as long.
-    pub unused: u64,
 }
 
 impl Plan {

@@ -6,6 +6,7 @@
 //! files that were made are removed, blank devices are blank again. A device that held something
 //! can't be given back what formatting took, so it is cleared, and the error says so.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -95,7 +96,7 @@ pub fn create(spec: &CreateSpec) -> Result<Created, Error> {
     let mut created = Created {
         exported_bytes: plan.limits.exported * SECTOR as u64,
         device_bytes: journal::others(&layer, &devices).iter().map(Device::bytes).sum(),
-        unused_bytes: plan.unused * SECTOR as u64,
+        unused_bytes: unused(&layer, &devices),
         memory: Memory::of(&plan),
         ack: plan.limits.ack,
         notes,
@@ -374,6 +375,19 @@ fn take_back(error: Error, devices: &[Device], held: &[Option<String>]) -> Error
         true => error,
         false => Error::Formatting { source: Box::new(error), lost: lost.join(", ") },
     }
+}
+
+/// Bytes of data of the longest devices that are not used, as too few others are as long.
+fn unused(layer: &LayerConfig, devices: &[Device]) -> u64 {
+    let rows = journal::others(layer, devices).iter();
+    let mut lengths = rows.map(|one| one.info().sectors).collect::<Vec<_>>();
+    lengths.sort_unstable_by_key(|length| Reverse(*length));
+    let beside = layer.tolerates() as usize;
+    let (true, Some(most)) = (layer.kind.registration().promises.changes(), lengths.get(beside))
+    else {
+        return 0;
+    };
+    lengths[..beside].iter().map(|length| length - most).sum::<u64>() * SECTOR as u64
 }
 
 fn superblocks(spec: &CreateSpec, created: &Created, devices: &[Device]) -> Vec<Superblock> {

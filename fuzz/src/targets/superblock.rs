@@ -7,7 +7,7 @@ use hostftl_format::superblock::{MAX_DEVICES, Superblock, Text};
 use super::page::{AT, UUID, sealed, trim};
 
 /// Bytes of a superblock that are not always zero.
-const USED: usize = 852;
+const USED: usize = 992;
 
 fn member(index: u8, count: u8) -> Superblock {
     let mut members = [[0; 16]; MAX_DEVICES as usize];
@@ -26,7 +26,6 @@ fn member(index: u8, count: u8) -> Superblock {
         leaving: 0,
         spare: 0,
         returning: 0,
-        smallest: 0,
         layer_format: 1,
         layer: Text::new("hard").expect("a short name"),
         data_start: 2048,
@@ -40,6 +39,7 @@ fn member(index: u8, count: u8) -> Superblock {
         changed: 1_700_000_000,
         members,
         lost: [0; MAX_DEVICES as usize],
+        lengths: std::array::from_fn(|at| if at < count.into() { 28672 } else { 0 }),
     }
 }
 

@@ -157,7 +157,6 @@ fn superblock(case: &Case, device: usize, device_sectors: u64) -> Superblock {
         index: device as u8,
         count,
         missing: 0,
-        smallest: data_len,
         layer_format: case.format(),
         layer: Text::new(&case.config.to_text()).expect("a short text"),
         data_start,
@@ -171,6 +170,7 @@ fn superblock(case: &Case, device: usize, device_sectors: u64) -> Superblock {
         changed: 1_700_000_000,
         members: std::array::from_fn(|at| if at < count.into() { id(at as u8) } else { [0; 16] }),
         lost: [0; 16],
+        lengths: std::array::from_fn(|at| case.infos.get(at).map_or(0, |info| info.sectors)),
     }
 }
 

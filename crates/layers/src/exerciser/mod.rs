@@ -87,7 +87,6 @@ impl Exerciser {
             buffer_sectors: BUFFER_SECTORS,
             map_bytes: 0,
             meta_bytes: 0,
-            unused: 0,
         })
     }
 

@@ -13,6 +13,7 @@ mod reserves;
 mod spare;
 mod stack;
 mod tree;
+mod widths;
 
 use hostftl_core::{DeviceInfo, SECTOR, SECTORS_PER_BLOCK};
 use hostftl_format::log::{GRAIN, MOST_BYTES, room};
@@ -77,10 +78,6 @@ pub struct Layout {
     pub segments: u32,
     /// Which devices have which of them.
     pub lengths: Lengths,
-    /// Sectors of longer devices on which nothing can lie.
-    pub unused: u64,
-    /// Sectors that a root may grow to.
-    pub room: u32,
     /// Blocks that the host sees.
     pub blocks: u64,
     /// How large the map is.
@@ -160,7 +157,7 @@ impl Layout {
             zoned: zones.is_some(),
             max_open: zones.map_or(0, |zones| zones.max_open),
             blocks: config.log.logical_size.map_or(0, |bytes| bytes / 4096),
-            tree: Tree { few_pairs: config.log.few_pairs, ..Tree::default() },
+            tree: Tree::new(config.log.few_pairs),
             journal,
             ..Layout::default()
         };
@@ -174,8 +171,6 @@ impl Layout {
                 "a device is so much shorter than the others that it would hold nothing",
             ));
         }
-        let used = |device: &DeviceInfo| device.sectors.saturating_sub(room.sectors);
-        fitted.unused = devices.iter().map(used).sum();
         // What is replayed may be from before a device left, when rows were wider.
         let row = fitted.row_blocks_of(fitted.width()) as u32;
         fitted.tree.frames = frames(fitted.tree.pages, fitted.blocks, row, config.log.map_memory);
@@ -278,7 +273,7 @@ impl Layout {
     ) -> Result<Self, PlanError> {
         let too_small = PlanError("the devices are too small for log with this chunk");
         let logical = Some(self.blocks).filter(|blocks| *blocks > 0);
-        self.room = self.widest_root(room.sectors);
+        self.tree = self.tree.with_room(self.widest_root(room.sectors));
         loop {
             if self.zoned && 2 * self.root_stride() > self.column {
                 return Err(PlanError("log needs zones that take two roots: make them longer"));
@@ -405,7 +400,7 @@ impl Layout {
 
     /// The first sector of copy 0 or 1 of root `number`.
     pub fn root_at(&self, number: u64, copy: u32) -> u64 {
-        (number % 2 + u64::from(2 * copy)) * u64::from(self.room)
+        (number % 2 + u64::from(2 * copy)) * u64::from(self.tree.room())
     }
 
     /// From one root in a zone to the next.
@@ -418,7 +413,7 @@ impl Layout {
         if self.zoned {
             return u64::from(ROOT_ZONES) * u64::from(self.column);
         }
-        (4 * u64::from(self.room)).next_multiple_of(self.chunk.into())
+        (4 * u64::from(self.tree.room())).next_multiple_of(self.chunk.into())
     }
 
     /// The segment of byte `byte` of a device.

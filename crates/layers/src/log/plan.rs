@@ -26,7 +26,7 @@ impl Layout {
         let membership = Membership::BYTES * u64::from(self.segments);
         let segments = Segments::memory(self, gc) + Pointers::memory(self) + membership;
         let meta_bytes = segments + Lane::memory(self);
-        Plan { limits, buffers, buffer_sectors, map_bytes, meta_bytes, unused: self.unused }
+        Plan { limits, buffers, buffer_sectors, map_bytes, meta_bytes }
     }
 }
 

@@ -58,7 +58,7 @@ impl Passthrough {
             align: device.map_unit.clamp(8, MAX_TRANSFER),
             ack: Ack::Media,
         };
-        Ok(Plan { limits, buffers: 0, buffer_sectors: 0, map_bytes: 0, meta_bytes: 0, unused: 0 })
+        Ok(Plan { limits, buffers: 0, buffer_sectors: 0, map_bytes: 0, meta_bytes: 0 })
     }
 
     /// The layer.

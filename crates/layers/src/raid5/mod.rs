@@ -109,7 +109,6 @@ impl Raid5 {
             buffer_sectors: chunk,
             map_bytes: 0,
             meta_bytes: 0,
-            unused: 0,
         })
     }
 

@@ -114,7 +114,7 @@ impl Layout {
             ack: Ack::Media,
         };
         let (buffers, buffer_sectors) = (FILLS as u32, self.page);
-        Plan { limits, buffers, buffer_sectors, map_bytes, meta_bytes, unused: 0 }
+        Plan { limits, buffers, buffer_sectors, map_bytes, meta_bytes }
     }
 
     /// Metadata pages of 4 KiB in a page of the device.

@@ -70,7 +70,6 @@ fn plan(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Plan, PlanError>
         buffer_sectors: one.buffer_sectors,
         map_bytes: one.map_bytes + other.map_bytes,
         meta_bytes: one.meta_bytes + other.meta_bytes,
-        unused: one.unused + other.unused,
     });
     let sum = sum.expect("there is a target");
     match all.iter().all(|one| one.plan.buffer_sectors == sum.buffer_sectors) {

@@ -74,7 +74,7 @@ impl Tier {
         let map_bytes = Cache::map_bytes(&layout);
         let meta_bytes = Cache::meta_bytes(&layout) + Heat::bytes(config.tier.policy, &layout);
         let (buffers, buffer_sectors) = (JOBS as u32, layout.page);
-        Ok(Plan { limits, buffers, buffer_sectors, map_bytes, meta_bytes, unused: 0 })
+        Ok(Plan { limits, buffers, buffer_sectors, map_bytes, meta_bytes })
     }
 
     /// The layer.

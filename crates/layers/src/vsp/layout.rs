@@ -155,7 +155,7 @@ impl Layout {
             ack: Ack::Buffer,
         };
         let (buffers, buffer_sectors) = (STAGES + more, self.superpage);
-        Plan { limits, buffers, buffer_sectors, map_bytes, meta_bytes, unused: 0 }
+        Plan { limits, buffers, buffer_sectors, map_bytes, meta_bytes }
     }
 
     /// Pages of the longest log write.

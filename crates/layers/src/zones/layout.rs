@@ -241,7 +241,7 @@ impl Layout {
         };
         let map_bytes = super::map::Map::memory(self);
         let (buffers, buffer_sectors) = (self.rows(), self.strip);
-        Plan { limits, buffers, buffer_sectors, map_bytes, meta_bytes, unused: 0 }
+        Plan { limits, buffers, buffer_sectors, map_bytes, meta_bytes }
     }
 }
 

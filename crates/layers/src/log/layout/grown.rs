@@ -46,7 +46,8 @@ impl Layout {
         let blocks = if is_fixed { fixed } else { self.blocks };
         // Roots have as many pages of the directory as they had at least.
         let Layout { slots, column, tree: Tree { pages, directories, counts, .. }, .. } = *made;
-        let tree = Tree { pages, directories, counts, ..self.tree };
+        let mut tree = self.tree;
+        (tree.pages, tree.directories, tree.counts) = (pages, directories, counts);
         Layout { slots, column, blocks, tree, ..*self }.fit(room, is_fixed)
     }
 
@@ -87,10 +88,11 @@ mod tests {
             (spare.members.spare, spare.exported) = (1 << 4, exported);
             for (config, devices) in [(leaves, 4), (spare, 5), (wider, 6)] {
                 let it = Layout::new(&config, &alloc::vec![device.clone(); devices]).unwrap();
-                let places = |it: &Layout| (it.first(), it.slots, it.column, it.segments, it.room);
+                let places =
+                    |it: &Layout| (it.first(), it.slots, it.column, it.segments, it.tree.room());
                 assert_eq!((places(&it), it.tree.counts), (places(&made), made.tree.counts));
                 assert!(it.tree.directories >= made.tree.directories && it.blocks >= made.blocks);
-                assert!(it.root() <= it.room, "the root has room");
+                assert!(it.root() <= it.tree.room(), "the root has room");
                 assert!(it.tree.frames >= made.tree.frames, "what is to be replayed has room");
             }
         }

@@ -9,6 +9,8 @@ use crate::log::map::size::FEW_PAIRS;
 pub struct Tree {
     /// Map pages.
     pub pages: u32,
+    /// Sectors that a root may grow to.
+    room: u32,
     /// Pages of the directory.
     pub directories: u32,
     /// Pages of the counts of live grains.
@@ -20,6 +22,11 @@ pub struct Tree {
 }
 
 impl Tree {
+    /// One of no pages, which have few pairs each or not.
+    pub(super) fn new(few_pairs: bool) -> Self {
+        Tree { few_pairs, ..Tree::default() }
+    }
+
     /// Blocks that a map page maps.
     pub fn pairs(&self) -> u64 {
         if self.few_pairs { FEW_PAIRS as u64 } else { PAIRS as u64 }
@@ -28,6 +35,16 @@ impl Tree {
     /// Pages to which a root points: those of the directory, then those of the counts.
     pub fn tops(&self) -> u32 {
         self.directories + self.counts
+    }
+
+    /// Sectors that a root may grow to.
+    pub fn room(&self) -> u32 {
+        self.room
+    }
+
+    /// The same tree, with roots that may grow to so many sectors.
+    pub(super) fn with_room(self, room: u32) -> Self {
+        Tree { room, ..self }
     }
 
     /// Has at least so many pages, and counts of so many segments. Whether it had.

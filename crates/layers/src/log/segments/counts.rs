@@ -13,12 +13,12 @@ impl Segments {
     /// Bytes that are live, for which free segments have room, and that collection could gain.
     pub fn space(&self) -> (u64, u64, u64) {
         let (grain, widest) = (u64::from(GRAIN), u64::from(self.rooms[usize::from(self.width)]));
-        let free = match self.uneven {
-            false => (self.free.len() + self.empty.len()) as u64 * widest,
+        let empty = self.empty.iter().map(|empty| empty.segment);
+        let free = match self.free.is_uneven() {
+            false => u64::from(self.free() + self.empty()) * widest,
             true => {
-                let empty = self.empty.iter().map(|empty| &empty.segment);
-                let opens = |at: &u32| usize::from(self.list[*at as usize].opens);
-                self.free.iter().chain(empty).map(|at| u64::from(self.rooms[opens(at)])).sum()
+                let opens = |at: u32| usize::from(self.list[at as usize].widths.opens);
+                self.free.to_open().chain(empty).map(|at| u64::from(self.rooms[opens(at)])).sum()
             }
         };
         let stale = self.full.room.saturating_sub(self.full.grains);

@@ -29,9 +29,8 @@ impl Segments {
     pub fn rebuild(&mut self, dirty: impl Fn(u32) -> bool, width: impl Fn(u32) -> u32) {
         self.reuse.change();
         self.free.clear();
-        self.narrow.clear();
         for index in 0..self.list.len() as u32 {
-            self.at(index).width = width(index) as u8;
+            self.at(index).widths.rows = width(index) as u8;
             let it = self.list[index as usize];
             // What the images show there was replaced by rows that are durable.
             let unused = it.live == 0 && it.last == 0;

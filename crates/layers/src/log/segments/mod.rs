@@ -12,6 +12,7 @@
 mod age;
 mod counts;
 mod found;
+mod free;
 mod reuse;
 mod room;
 #[cfg(test)]
@@ -25,6 +26,8 @@ use alloc::vec::Vec;
 use hostftl_format::log::{GRAIN, Place};
 
 use crate::policy::{GcPolicy, Separator, Victims};
+
+use free::Free;
 
 use crate::log::layout::{Layout, Reserves};
 use crate::log::params::Params;
@@ -81,12 +84,7 @@ struct Segment {
     /// Whether a scrub found something wrong in it, so that what is live is to be moved.
     flawed: bool,
     level: u8,
-    /// Data chunks of its rows.
-    width: u8,
-    /// Those that its rows would have if it were opened now; none where it can't be.
-    opens: u8,
-    /// How many devices have it.
-    owners: u8,
+    widths: Widths,
     /// The number of its last row.
     last: u64,
     /// When what it holds was written by the host, in the mean, and of how many records.
@@ -136,6 +134,26 @@ impl Segment {
     }
 }
 
+/// Data chunks that the rows of a segment have.
+#[derive(Clone, Copy, Debug, Default)]
+struct Widths {
+    /// Of the rows that are in it.
+    rows: u8,
+    /// If it were opened now; none where it can't be.
+    opens: u8,
+    /// How many devices have it.
+    owners: u8,
+}
+
+impl Widths {
+    /// Of a segment that lies on all devices that stay.
+    fn new(layout: &Layout, segment: u32) -> Self {
+        let width = layout.width_on(layout.stay, segment) as u8;
+        let owners = layout.lengths.owners(layout.devices, segment);
+        Widths { rows: width, opens: width, owners }
+    }
+}
+
 /// A segment in which nothing is live.
 #[derive(Clone, Copy, Debug)]
 struct Empty {
@@ -167,11 +185,7 @@ struct Full {
 #[derive(Debug)]
 pub struct Segments {
     list: Vec<Segment>,
-    free: VecDeque<u32>,
-    /// Free ones that can't be opened: too few devices on which rows may lie have them.
-    narrow: Vec<u32>,
-    /// Whether some of `free` are narrower than others.
-    uneven: bool,
+    free: Free,
     empty: VecDeque<Empty>,
     /// Those that nothing needed when the volume was opened, and that have to be erased.
     dirty: VecDeque<u32>,
@@ -217,22 +231,17 @@ impl Segments {
             shunned: false,
             flawed: false,
             level: 0,
-            width: layout.full_width() as u8,
-            opens: layout.full_width() as u8,
-            owners: layout.devices,
+            widths: Widths::default(),
             last: 0,
             written: 0.0,
             records: 0,
             counted: 0,
             counted_at: 0,
         };
-        let owners = |segment| layout.lengths.owners(layout.devices, segment);
-        let list = (0..count).map(|at| Segment { owners: owners(at), ..segment });
+        let list = (0..count).map(|at| Segment { widths: Widths::new(layout, at), ..segment });
         Segments {
             list: list.collect(),
-            free: params.order(count),
-            narrow: Vec::with_capacity(if layout.lengths.are_equal() { 0 } else { count as usize }),
-            uneven: !layout.lengths.are_equal(),
+            free: Free::new(params.order(count), !layout.lengths.are_equal()),
             empty: VecDeque::with_capacity(count as usize),
             dirty: VecDeque::with_capacity(if layout.zoned { count as usize } else { 0 }),
             victims: Victims::new(params.gc, count, LEVELS, 1),
@@ -275,7 +284,7 @@ impl Segments {
 
     /// How many are free.
     pub fn free(&self) -> u32 {
-        self.free.len() as u32
+        self.free.count()
     }
 
     /// How many are empty, and free after the next root.
@@ -292,12 +301,13 @@ impl Segments {
     /// Takes a free one for a stream.
     pub fn open(&mut self, stream: u8) -> u32 {
         self.reuse.change();
-        let segment = self.take_free().expect("a free segment");
+        let list = &self.list;
+        let segment = self.free.take(|at| list[at as usize].widths).expect("a free segment");
         let it = self.at(segment);
         assert!(it.live == 0 && it.reads == 0 && it.rows == 0, "a free segment has nothing");
         it.go(State::Open);
         it.of_map = stream == MAP;
-        (it.stream, it.width) = (stream, it.opens);
+        (it.stream, it.widths.rows) = (stream, it.widths.opens);
         it.left = false;
         (it.written, it.records) = (0.0, 0);
         it.shunned = false;

@@ -1,44 +1,26 @@
 //! How much a segment has room for: rows on fewer devices have fewer chunks of data.
 
-use alloc::vec::Vec;
-
 use hostftl_format::log::GRAIN;
 
 use super::{LEVELS, Segments, State};
 use crate::log::layout::{Layout, Reserves};
 
 impl Segments {
-    /// A free segment may be opened, if devices enough have it.
+    /// A segment is free.
     pub(super) fn set_free(&mut self, segment: u32) {
-        match self.list[segment as usize].opens {
-            0 => self.narrow.push(segment),
-            _ => self.free.push_back(segment),
-        }
-    }
-
-    /// The free segment that is opened next: of those that the fewest devices have, the one that has
-    /// been free for the longest time. So what is left free is what can be opened also on fewer
-    /// devices, after a loss.
-    pub(super) fn take_free(&mut self) -> Option<u32> {
-        if !self.uneven {
-            return self.free.pop_front();
-        }
-        let owners = |segment: &u32| self.list[*segment as usize].owners;
-        let fewest = self.free.iter().map(owners).min()?;
-        let at = self.free.iter().position(|segment| owners(segment) == fewest)?;
-        self.free.remove(at)
+        self.free.put(segment, self.list[segment as usize].widths);
     }
 
     /// Whether enough free segments can be opened on a set of devices for what must go on.
     pub fn can_go_on(&self, set: u16, layout: &Layout) -> bool {
-        let all = self.free.iter().chain(&self.narrow);
-        let usable = || all.filter(|segment| layout.width_on(set, **segment) > 0).count();
-        !self.uneven || usable() as u32 > self.reserves.gc_floor()
+        let is_usable = |segment: &u32| layout.width_on(set, *segment) > 0;
+        let usable = || self.free.all().filter(is_usable).count();
+        !self.free.is_uneven() || usable() as u32 > self.reserves.gc_floor()
     }
 
     /// Grains that a segment has room for.
     pub(super) fn room(&self, segment: u32) -> u32 {
-        self.rooms[usize::from(self.list[segment as usize].width)]
+        self.rooms[usize::from(self.list[segment as usize].widths.rows)]
     }
 
     /// Grains that a segment has room for that is opened now.
@@ -52,7 +34,7 @@ impl Segments {
         let mut any = false;
         for segment in 0..self.list.len() as u32 {
             let new = width(segment) as u8;
-            any |= core::mem::replace(&mut self.at(segment).opens, new) != new;
+            any |= core::mem::replace(&mut self.at(segment).widths.opens, new) != new;
         }
         if any {
             self.widths_changed();
@@ -60,9 +42,9 @@ impl Segments {
     }
 
     fn widths_changed(&mut self) {
-        self.width = self.list.iter().map(|it| it.opens).max().unwrap_or(0);
-        let all = self.free.drain(..).chain(self.narrow.drain(..)).collect::<Vec<_>>();
-        all.into_iter().for_each(|segment| self.set_free(segment));
+        self.width = self.list.iter().map(|it| it.widths.opens).max().unwrap_or(0);
+        let list = &self.list;
+        self.free.sort(|segment| list[segment as usize].widths);
         for segment in 0..self.list.len() as u32 {
             let (level, it) = (self.level(segment), self.list[segment as usize]);
             if it.state == State::Full && level != it.level {
@@ -77,7 +59,7 @@ impl Segments {
 
     /// Grains that a segment has room for, or would have if it were opened now.
     pub(super) fn gathered(&self, segment: u32) -> u32 {
-        let opens = self.list[segment as usize].opens;
+        let opens = self.list[segment as usize].widths.opens;
         self.room(segment).max(self.rooms[usize::from(opens)])
     }
 
