@@ -146,11 +146,11 @@ struct Widths {
 }
 
 impl Widths {
-    /// Of a segment that lies on all devices that stay.
+    /// Of a segment that is opened on the devices that stay, or was on all of them.
     fn new(layout: &Layout, segment: u32) -> Self {
-        let width = layout.width_on(layout.stay, segment) as u8;
+        let opens = layout.width_on(layout.stay, segment) as u8;
         let owners = layout.lengths.owners(layout.devices, segment);
-        Widths { rows: width, opens: width, owners }
+        Widths { rows: layout.full_width() as u8, opens, owners }
     }
 }
 
