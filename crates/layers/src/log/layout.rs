@@ -166,9 +166,10 @@ impl Layout {
         let unit = reclaim_unit(config, devices).filter(|_| zones.is_none());
         let (room, made) = first.made(devices, permille, zones, unit)?;
         let mut fitted = base.grown_from(&made, &room, config.exported)?;
-        if !fitted.lengths.have_any(fitted.members) {
+        // A spare may have to hold what others do.
+        if !fitted.lengths.are_of_use(all & !config.members.gone, fitted.segments) {
             return Err(PlanError(
-                "a device is so much shorter than the others that it would hold nothing",
+                "a device is less than a 16th as long as the others: it would hold next to nothing",
             ));
         }
         // What is replayed may be from before a device left, when rows were wider.

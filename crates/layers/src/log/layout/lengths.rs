@@ -10,6 +10,8 @@ use crate::log::stripe::bits;
 
 /// More devices than this has no volume.
 pub(super) const MOST_DEVICES: usize = 16;
+/// Each device has one in so many segments at least.
+const LEAST_SHARE: u64 = 16;
 
 /// See the module text. Places of devices have numbers; sets of them are sets of bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,8 +63,9 @@ impl Lengths {
         (0..devices).filter(|device| self.has(*device, segment)).count() as u8
     }
 
-    /// Whether each device of a set has a segment at all.
-    pub fn have_any(&self, set: u16) -> bool {
-        bits(set & self.short).all(|device| self.counts[device] > 0)
+    /// Whether no device of a set has so few of so many segments that it is of no use.
+    pub fn are_of_use(&self, set: u16, segments: u32) -> bool {
+        let is_of_use = |count: u32| u64::from(count) * LEAST_SHARE >= segments.into();
+        bits(set & self.short).all(|device| is_of_use(self.counts[device]))
     }
 }
