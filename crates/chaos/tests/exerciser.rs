@@ -125,6 +125,13 @@ fn a_scrub_finds_nothing_where_a_row_is_still_to_be_written() {
     passes_with(LayerKind::Log, 97_000_524, &[("power cut", 100)]);
 }
 
+/// Devices of different lengths, one of which had been lost. Each start took segments that all the
+/// others have, because the last root said so, until none was left for what only the journal had.
+#[test]
+fn log_starts_again_and_again_where_devices_differ_in_length() {
+    passes_with(LayerKind::Log, 120_000_031, &[("power cut", 20)]);
+}
+
 /// The leaves were as many as there is room for. Putting superpages into order saved none, and the
 /// host waited for that.
 #[test]

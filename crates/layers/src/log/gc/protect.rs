@@ -50,7 +50,7 @@ fn is_stuck(devices: &Devices) -> bool {
 fn fits_on(set: u16, stay: bool, already: bool, segments: &Segments, layout: &Layout) -> bool {
     stay && layout.blocks_on(set, 0) >= layout.blocks_on(layout.members, 0)
         || layout.usable(set) > 0
-            && (already || segments.can_go_on(set, layout))
+            && segments.can_go_on(set, layout, already)
             && layout.image_segments(layout.narrowest(set)) <= segments.reserves().images()
             && segments.fits(set, layout, already)
 }
@@ -91,7 +91,7 @@ impl Protection {
 
 impl Collection {
     /// Chooses where segments are opened.
-    pub(super) fn choose_members(&mut self, with: &mut Needs, cx: &mut Cx) {
+    pub fn choose_members(&mut self, with: &mut Needs, cx: &mut Cx) {
         let (layout, segments) = (&self.layout, &*with.segments);
         let leaving = with.devices.leaving();
         let current = with.devices.membership().current().members();

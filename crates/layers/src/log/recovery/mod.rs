@@ -432,6 +432,10 @@ impl Recovery {
             give_up("too many zones are out of use, or shorter than they seem", cx);
             return false;
         }
+        if !array.layout().lengths.are_equal() {
+            // What the root says may have too few free segments, life after life.
+            array.with_gc(|it, with| it.choose_members(with, cx));
+        }
         if array.journal.begin_restoring() {
             return self.go(Step::Restore);
         }

@@ -11,11 +11,13 @@ impl Segments {
         self.free.put(segment, self.list[segment as usize].widths);
     }
 
-    /// Whether enough free segments can be opened on a set of devices for what must go on.
-    pub fn can_go_on(&self, set: u16, layout: &Layout) -> bool {
+    /// Whether enough free segments can be opened on a set of devices for what must go on; somewhat
+    /// fewer are where `already` they are opened so.
+    pub fn can_go_on(&self, set: u16, layout: &Layout, already: bool) -> bool {
         let is_usable = |segment: &u32| layout.width_on(set, *segment) > 0;
         let usable = || self.free.all().filter(is_usable).count();
-        !self.free.is_uneven() || usable() as u32 > self.reserves.gc_floor()
+        let least = if already { self.reserves.gc_floor() + 1 } else { self.reserves.host };
+        !self.free.is_uneven() || usable() as u32 >= least
     }
 
     /// Grains that a segment has room for.
