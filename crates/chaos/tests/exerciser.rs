@@ -118,13 +118,6 @@ fn log_reads_what_a_new_device_has_got_meanwhile() {
     assert!(report.requests > 500, "{} requests", report.requests);
 }
 
-/// A scrub took a torn row of an earlier use of a segment for the one that was still to be written
-/// there: collection had moved the same record to the same place.
-#[test]
-fn a_scrub_finds_nothing_where_a_row_is_still_to_be_written() {
-    passes_with(LayerKind::Log, 97_000_524, &[("power cut", 100)]);
-}
-
 /// Devices of different lengths, one of which had been lost. Each start took segments that all the
 /// others have, because the last root said so, until none was left for what only the journal had.
 #[test]
