@@ -86,6 +86,8 @@ pub struct Check {
     pub verdict: Verdict,
     /// Why ours is another figure, as far as that is known.
     pub why: Option<String>,
+    /// Whether nobody knows why it does not hold.
+    pub unexplained: bool,
     /// Whether the figure is of a trace that was given, so that nothing is known to hold.
     #[serde(skip)]
     given: bool,
@@ -104,6 +106,7 @@ impl Check {
             band,
             verdict,
             why: None,
+            unexplained: false,
             given: false,
         }
     }
@@ -146,6 +149,13 @@ impl Check {
     #[must_use]
     pub fn because(mut self, why: impl Into<String>) -> Self {
         self.why = Some(why.into());
+        self
+    }
+
+    /// Why the claim does not hold is not known: what is said of it is what it can't be.
+    #[must_use]
+    pub fn unexplained(mut self) -> Self {
+        self.unexplained = true;
         self
     }
 

@@ -52,6 +52,11 @@ impl Findings {
         (self.checks.iter().filter(|check| check.holds()).count(), self.checks.len())
     }
 
+    /// The claims that do not hold, nobody knows why.
+    pub fn unexplained(&self) -> impl Iterator<Item = &Check> {
+        self.checks.iter().filter(|check| !check.holds() && check.unexplained)
+    }
+
     /// The claims that held before and do not now, and those that are listed as misses and hold.
     pub fn failed(&self) -> impl Iterator<Item = &Check> {
         self.checks.iter().filter(|check| check.fails())

@@ -27,6 +27,7 @@ pub fn pages(all: &[Findings]) -> String {
         "claims",
         "hold",
         "known to miss",
+        "of these, not explained",
         "miss on a given trace",
         "fail",
         "seconds",
@@ -36,8 +37,9 @@ pub fn pages(all: &[Findings]) -> String {
         let failed = it.failed().count();
         let count = |verdict| it.checks.iter().filter(|it| it.verdict == verdict).count();
         let (missed, told) = (count(Verdict::Misses), count(Verdict::Told));
+        let unexplained = it.unexplained().count();
         let took = it.made.as_ref().map_or("–".into(), |made| format!("{:.0}", made.took_s));
-        let counts = [of, held, missed, told, failed].map(|count| count.to_string());
+        let counts = [of, held, missed, unexplained, told, failed].map(|count| count.to_string());
         table.row([it.title.clone()].into_iter().chain(counts).chain([took]));
     }
     page.table(&table);
@@ -133,6 +135,7 @@ impl Check {
         };
         let verdict = match self.verdict {
             Verdict::Holds => "yes",
+            Verdict::Misses if self.unexplained => "no, as known; not explained",
             Verdict::Misses => "no, as known",
             Verdict::Told => "no, on the trace that was given",
             Verdict::Fails => "no: it held before",

@@ -137,6 +137,12 @@ impl Scm {
         self.level.wear()
     }
 
+    /// How long it worked, reads, writes and copies of levelling.
+    pub fn worked(&self) -> Nanos {
+        let busy = &self.counts.busy;
+        busy.programs + busy.reads.iter().sum::<Nanos>()
+    }
+
     /// Whether every invariant holds; looks at every sector.
     ///
     /// # Errors

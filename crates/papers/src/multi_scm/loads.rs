@@ -14,6 +14,8 @@ const PAGES_PER_MIB: u32 = 64;
 /// Requests of a real trace that are played, at the reduced size and usually.
 const QUICK: u64 = 20_000;
 const REAL: u64 = 400_000;
+/// Requests of prxy_0 in the MSR Cambridge traces: the lines of its file.
+const PRXY_0: u64 = 12_518_968;
 /// Requests of the database's trace that are played.
 const DATABASE: u64 = 200_000;
 /// Pages of 8 TiB.
@@ -156,7 +158,16 @@ impl Load {
     /// accesses of a page.
     pub fn synthetic(of: &Published, full: bool) -> Self {
         let mib = if full { of.full_mib } else { of.mib };
-        let count = of.count * u64::from(mib) / u64::from(of.mib);
+        Self::made(of, mib, of.count * u64::from(mib) / u64::from(of.mib))
+    }
+
+    /// What stands in for prxy_0, as large and as long as the trace.
+    pub fn whole_prxy_0() -> Self {
+        Self::made(&PUBLISHED[0], PUBLISHED[0].full_mib, PRXY_0)
+    }
+
+    /// So many MiB of a stand-in, and so many requests.
+    fn made(of: &Published, mib: u32, count: u64) -> Self {
         let text = format!("{},span={mib}m,count={count}", of.synth);
         let source = text.parse().expect("it is checked by a test");
         let about = format!("{}: {text}", of.kind);

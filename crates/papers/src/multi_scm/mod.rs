@@ -4,6 +4,7 @@
 //! storage-type (S) memory and their endurance.
 
 mod loads;
+mod overlap;
 mod pareto;
 mod serial;
 mod stack;
@@ -41,6 +42,7 @@ pub fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Error> {
     let origins = all.iter().map(|load| (load.name.clone(), load.origin, load.about.clone()));
     traces::tell(&mut findings, origins);
     findings.sheets.push(speeds(&rows, &computed));
+    overlap::add(&mut findings, &rows, &computed, options, watch)?;
     findings.sheets.push(wears(&rows));
     findings.figures.push(chart(&rows));
     checks(&mut findings, &rows, &computed);
@@ -144,7 +146,8 @@ fn settings(findings: &mut Findings, all: &[Load], options: &Options) {
         "One request at a time. Computed: a model that shares no code with that layer and those \
          memories, in which one controller does one thing at a time, so that a page that is \
          fetched, written back or levelled holds up the request that causes it. In ours a dirty \
-         page goes to S beside the next request."
+         page goes to S beside the next request; a table has both ways for both. How the paper's \
+         controller serves them it does not say."
             .into(),
     );
     let stood_in = all[..PUBLISHED.len()].iter().any(|load| !load.is_real());

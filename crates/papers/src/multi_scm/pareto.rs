@@ -119,7 +119,7 @@ mod tests {
     fn a_mix_that_another_beats_in_both_is_left_out() {
         let of = |iops, most| {
             let wear = [Wear { most: 1, ..Wear::default() }, Wear { most, ..Wear::default() }];
-            Outcome { iops, written: 1000, wear, moved: 0, violation: None }
+            Outcome { iops, in_turn: iops, written: 1000, wear, moved: 0, violation: None }
         };
         let outcomes = [of(10.0, 9), of(30.0, 10), of(20.0, 10), of(5.0, 2), of(5.0, 3)];
         assert_eq!(front(&outcomes, (0..5).collect()), [1, 0, 3]);

@@ -1,6 +1,6 @@
 //! The SSD: a tier of two storage-class memories, and what a workload does to it.
 
-use hostftl_core::Payload;
+use hostftl_core::{Nanos, Payload};
 use hostftl_drives::Model;
 use hostftl_drives::scm::{Scm, ScmSpec, Wear};
 use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Mode, TierPolicy};
@@ -33,6 +33,9 @@ impl Setup {
 pub struct Outcome {
     /// Reads and writes in a second.
     pub iops: f64,
+    /// The same if nothing went on beside anything else: what both memories worked, one after the
+    /// other.
+    pub in_turn: f64,
     /// Sectors that the host wrote.
     pub written: u64,
     /// How worn M and S are.
@@ -134,6 +137,7 @@ pub fn play(
         Err(why) => return Err(failed(why.named("tier", "multi-scm").to_string())),
     }
     let took = (world.now() - start) as f64 / 1e9;
+    let worked: Nanos = world.devices().iter().map(Scm::worked).sum();
     let totals = front.totals();
     world.drain().map_err(|why| failed(why.to_string()))?;
     let wear = [world.devices()[0].wear(), world.devices()[1].wear()];
@@ -148,6 +152,7 @@ pub fn play(
     };
     Ok(Some(Outcome {
         iops: totals.transfers as f64 / took,
+        in_turn: totals.transfers as f64 * 1e9 / worked as f64,
         written: totals.written_sectors,
         wear,
         moved,

@@ -10,7 +10,7 @@ use hostftl_trace::Op;
 
 use super::SIZES;
 use super::bench::{Bench, DEPTH, Driver, Walk};
-use crate::{Cell, Check, Error, Findings, Known, Sheet};
+use crate::{Band, Cell, Check, Error, Findings, Known, Sheet};
 
 /// Sectors of a strip of `rrpc` with its defaults, and those of them that are data: its last block
 /// is the strip's list.
@@ -18,6 +18,12 @@ const STRIP: (u32, u32) = (128, 120);
 
 /// Sectors in 10^6 bytes.
 const MEGABYTE: f64 = 1e6 / 512.0;
+
+/// Numbers of requests under way, of which the paper does not speak.
+const DEPTHS: [u32; 6] = [2, 3, 4, 6, 8, 16];
+
+/// How many per cent a gain may be off the published.
+pub const NEAR: f64 = 15.0;
 
 /// How fast the array reads as the block driver lays data: in 10^6 bytes a second in order, from
 /// one chip, and in thousands of requests a second at random, from all; what takes longest there
@@ -63,10 +69,7 @@ pub fn add(findings: &mut Findings, rows: &[Gains; 2], seed: u64) -> Result<(), 
     let mut alone = [[0.0; 3]; 2];
     for (gains, alone) in rows.iter().zip(&mut alone) {
         for (size, kib) in SIZES.into_iter().enumerate() {
-            let (spec, walk) = (OliveSpec::default(), Walk::InTurns);
-            let (op, driver, depth) = (Op::Write, Driver::Block, DEPTH);
-            let bench = Bench { spec, op, walk, sectors: kib * 2, driver, depth };
-            alone[size] = bench.run(seed)?.iops / gains.block[size];
+            alone[size] = writes(Walk::InTurns, kib, DEPTH, seed)? / gains.block[size];
             sheet.row([
                 gains.name.into(),
                 Cell::Number(f64::from(kib), 0),
@@ -91,6 +94,52 @@ pub fn add(findings: &mut Findings, rows: &[Gains; 2], seed: u64) -> Result<(), 
         mean(alone[0]),
         mean(rows[0].published),
     ));
+    by_depth(findings, rows, seed)
+}
+
+/// Writes a second when each stays whole: to the chips in turns, or as the block driver lays them.
+fn writes(walk: Walk, kib: u32, depth: u32, seed: u64) -> Result<f64, Error> {
+    let (spec, driver) = (OliveSpec::default(), Driver::Block);
+    let bench = Bench { spec, op: Op::Write, walk, sectors: kib * 2, driver, depth };
+    Ok(bench.run(seed)?.iops)
+}
+
+/// Adds what is gained by how many requests are under way, when each goes whole to the next chip.
+fn by_depth(findings: &mut Findings, rows: &[Gains; 2], seed: u64) -> Result<(), Error> {
+    let title = "Gains when each request goes whole to the next chip, by how many are under way";
+    let mut sheet = Sheet::new(title)
+        .words(["writes"])
+        .input(["KiB"])
+        .published(["published"])
+        .ours(DEPTHS.map(|depth| format!("ours, {depth}")));
+    let mut near = [0; DEPTHS.len()];
+    for gains in rows {
+        for (size, kib) in SIZES.into_iter().enumerate() {
+            let published = gains.published[size];
+            let block = if gains.random { Walk::Random } else { Walk::OneChip };
+            let mut row = vec![gains.name.into(), Cell::Number(f64::from(kib), 0)];
+            row.push(Cell::Number(published, 2));
+            for (depth, near) in DEPTHS.into_iter().zip(&mut near) {
+                let gain =
+                    writes(Walk::InTurns, kib, depth, seed)? / writes(block, kib, depth, seed)?;
+                row.push(Cell::Number(gain, 2));
+                *near += u32::from(Band::around(published, NEAR).holds(gain));
+            }
+            sheet.row(row);
+        }
+    }
+    findings.sheets.push(sheet);
+    let claim = "gains of Table 4, of 6, within 15 % when each request goes whole, the most of \
+                 any number under way";
+    let most = near.iter().copied().fold(0, u32::max);
+    let at = near.iter().position(|it| *it == most).expect("there is a most");
+    let check = Check::new(claim, f64::from(most), Band::AtLeast(5.0));
+    findings.checks.push(check.published(Known::new(6.0, "Table 4")).because(format!(
+        "so many with {} under way, of which the paper does not speak; the block driver's random \
+         writes need more for their speed in Table 4, and random writes of 128 KiB are published \
+         faster than four chips",
+        DEPTHS[at],
+    )));
     Ok(())
 }
 
