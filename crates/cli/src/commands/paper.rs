@@ -269,3 +269,23 @@ impl Watch for Waiting {
         interrupt::asked()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hostftl_papers::Band;
+
+    fn code_of(ours: f64, violation: Option<&str>) -> Option<u8> {
+        let mut findings = Findings::new("A system");
+        findings.checks.push(Check::new("gain", ours, Band::AtLeast(1.0)));
+        findings.violations.extend(violation.map(String::from));
+        verdict(&[Findings::new("Another"), findings]).err().map(|why| why.code)
+    }
+
+    #[test]
+    fn a_claim_that_does_not_hold_and_a_broken_law_end_the_command() {
+        assert_eq!(code_of(1.5, None), None);
+        assert_eq!(code_of(0.5, None), Some(code::FAILED));
+        assert_eq!(code_of(1.5, Some("a sector has no cause")), Some(code::VIOLATION));
+    }
+}
