@@ -36,7 +36,7 @@ pub fn choose(seed: u64, layer: LayerKind, swarm: &mut Swarm) {
 impl World {
     /// Chooses which devices come or leave before a life that begins in `mode`.
     pub(crate) fn change_members(&mut self, mode: Mode) {
-        let can = self.segments.is_none() && self.swarm.journal.is_none();
+        let can = self.swarm.journal.is_none();
         if mode != Mode::Open || !can || !self.swarm.changes {
             return;
         }
@@ -71,7 +71,7 @@ impl World {
     /// A root is durable: perhaps a device is told to leave while the volume is served, if the
     /// layer lets it. The superblocks say so at once.
     pub(crate) fn perhaps_remove(&mut self, layer: &mut AnyLayer) {
-        let may = self.swarm.live_changes && self.segments.is_none();
+        let may = self.swarm.live_changes;
         // The superblocks would say all of it together.
         let members = self.config.members;
         let untold = layer.gone_devices() & !members.gone | members.spare & !layer.spare_devices();
@@ -114,7 +114,7 @@ impl World {
 
     fn add_device(&mut self) {
         let (count, mut info) = (self.swarm.devices, self.infos[0].clone());
-        if self.swarm.uneven {
+        if self.swarm.uneven && self.segments.is_none() {
             uneven::lengthen(core::slice::from_mut(&mut info), &mut self.dice);
         }
         if count >= WIDEST || info.sectors > LARGEST {
@@ -135,7 +135,7 @@ impl World {
             return;
         };
         let mut disk = Disk::default();
-        disk.reset(info.sectors, self.swarm.volatile, self.swarm.destage, None);
+        disk.reset(info.sectors, self.swarm.volatile, self.swarm.destage, self.segments);
         self.machine.disks.truncate(count as usize);
         self.machine.disks.push(disk);
         let old = self.plan.limits.exported;
@@ -203,7 +203,7 @@ impl World {
         for device in (0..16).filter(|device| left >> device & 1 == 1) {
             let size = self.infos[device].sectors;
             let (volatile, destage) = (self.swarm.volatile, self.swarm.destage);
-            self.machine.disks[device].reset(size, volatile, destage, None);
+            self.machine.disks[device].reset(size, volatile, destage, self.segments);
             self.forget_copy(device);
         }
         if self.swarm.victim.is_some_and(|victim| left >> victim & 1 == 1) {

@@ -91,7 +91,9 @@ impl World {
     pub(crate) fn detour(&mut self, command: &Command) -> Detour {
         let faults = self.swarm.faults;
         let Command::Program { device, tally, .. } = command else { return Detour::None };
-        if !self.may_fail(*device) {
+        // One that came is not the victim any more when its first root is durable: that is there.
+        let comes = self.config.members.fresh >> device & 1 == 1;
+        if comes || !self.may_fail(*device) {
             return Detour::None;
         }
         let often = if self.swarm.busy { 6 } else { 2 };

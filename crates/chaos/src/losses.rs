@@ -21,7 +21,7 @@ impl World {
     /// Chooses whether a device comes in the place of one that is lost, before a life that begins
     /// in `mode`. It stays fresh until the layer believes it.
     pub(crate) fn replace(&mut self, mode: Mode) {
-        let can = mode == Mode::Open && self.segments.is_none();
+        let can = mode == Mode::Open;
         let Some(victim) = self.swarm.victim.filter(|_| can) else { return };
         let mut dead = self.buried | if self.gone { 1 << victim } else { 0 };
         dead &= !self.config.members.gone;
@@ -50,7 +50,7 @@ impl World {
     fn put_new(&mut self, device: u8) {
         let (bit, at) = (1 << device, usize::from(device));
         let (size, swarm) = (self.infos[at].sectors, &self.swarm);
-        self.machine.disks[at].reset(size, swarm.volatile, swarm.destage, None);
+        self.machine.disks[at].reset(size, swarm.volatile, swarm.destage, self.segments);
         let members = &mut self.config.members;
         (members.fresh, members.returning) = (members.fresh | bit, members.returning & !bit);
         members.leaving &= !bit;
@@ -70,7 +70,7 @@ impl World {
         layer: &AnyLayer,
         is_busy: impl Fn(u8) -> bool,
     ) -> Option<u8> {
-        let may = self.swarm.live_changes && self.segments.is_none();
+        let may = self.swarm.live_changes;
         let lost = layer.lost_devices() & !(self.config.members.gone | layer.fresh_devices());
         let lost = (0..self.swarm.devices as u8).find(|device| lost >> device & 1 == 1)?;
         (may && !is_busy(lost) && self.dice.chance(20)).then_some(lost)
@@ -79,7 +79,9 @@ impl World {
     /// A device comes in the place of one that a layer has lost that goes on: another, which holds
     /// nothing, or the same, with what it had. It may die again. What the layer is to be told.
     pub(crate) fn put_live(&mut self, device: u8, fate: &mut Fate) -> Verb {
-        let comes_back = self.swarm.victim == Some(device) && self.dice.chance(400);
+        // What is in zones can't be gone on with while the volume is served.
+        let back = self.segments.is_none() && self.swarm.victim == Some(device);
+        let comes_back = back && self.dice.chance(400);
         let verb = if comes_back { self.put_back(device) } else { self.put_new_live(device) };
         self.config.members.missing &= !(1 << device);
         if self.swarm.victim == Some(device) {

@@ -123,7 +123,8 @@ fn may_break(world: &World, device: u8) -> bool {
     let bad: usize = disks.iter().map(|disk| disk.offline().0).sum();
     let spared = world.swarm.victim.is_some_and(|victim| victim != device);
     let spared = spared && !world.is_second(device);
-    !spared && bad < disks[usize::from(device)].offline().1 / BAD_SHARE
+    let may = !spared && (world.swarm.victim.is_none() || world.may_fail(device));
+    may && bad < disks[usize::from(device)].offline().1 / BAD_SHARE
 }
 
 /// Whether a target that has this sector lost as many as it can do without.

@@ -348,9 +348,9 @@ impl<L: Layer> Driver<L> {
         answer
     }
 
-    /// Puts another device, whose window is set and which is not zoned, in the place of one that
-    /// the layer does without and to which no command is under way; that. The layer has to be told
-    /// next, by [`Verb::Replaced`].
+    /// Puts another device, whose window is set and whose zones are empty if it is zoned, in the
+    /// place of one that the layer does without and to which no command is under way; that. The
+    /// layer has to be told next, by [`Verb::Replaced`].
     ///
     /// # Errors
     /// When a command is under way, or the system gives no threads; nothing was changed then.

@@ -8,7 +8,7 @@
 
 use std::path::PathBuf;
 
-use hostftl_core::{DeviceInfo, DeviceKind, SECTOR};
+use hostftl_core::{DeviceInfo, SECTOR};
 use hostftl_format::roster::{Record, Stamp, Standing};
 use hostftl_format::superblock::{MAX_DEVICES, Superblock, data_window};
 use hostftl_io::{Access, Device, IoError};
@@ -16,6 +16,7 @@ use hostftl_layers::{LayerConfig, Members};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::beside::Beside;
 use crate::config::Config;
 use crate::control;
 use crate::create::Taken;
@@ -24,8 +25,8 @@ use crate::gather::{gather_of, refusal};
 use crate::journal;
 use crate::modelled;
 use crate::open::{as_members, infos, lock, plan, seat};
-use crate::replace::{clear, size_of_new, take_whole};
-use crate::roster::{stamp, write_ends};
+use crate::replace::{clear, describe, take_whole, there};
+use crate::roster::stamp;
 use crate::sole::Sole;
 use crate::stack::{Assembly, open_member};
 
@@ -84,9 +85,9 @@ pub fn add(spec: &AddSpec) -> Result<Added, Error> {
         return Ok(added);
     }
     let found = members(spec, &config, &layer, &config.devices)?;
-    let size = size_of_new(&found.members);
-    let taken =
-        spec.new.iter().zip(&new).map(|(asked, name)| take_whole((asked, name), size, spec.force));
+    let beside = Beside::of(there(&found.members));
+    let take = |(asked, name): (&String, &String)| take_whole((asked, name), &beside, spec.force);
+    let taken = spec.new.iter().zip(&new).map(take);
     let taken = taken.collect::<Result<Vec<_>, _>>()?;
     let before = found.superblock;
     let lost = found.missing();
@@ -98,7 +99,8 @@ pub fn add(spec: &AddSpec) -> Result<Added, Error> {
         come.0.push(undo);
         come.1.extend(notes);
     }
-    let (undo, notes) = come;
+    let (undo, mut notes) = come;
+    notes.extend(of_zones(&beside, spec.spare));
     let layer = as_members(layer, lost, &before);
     let (others, fresh) = devices.split_at(before.count.into());
     let superblocks = superblocks(&layer, &before, (infos(others), fresh), spec.spare)?;
@@ -123,9 +125,7 @@ pub fn add(spec: &AddSpec) -> Result<Added, Error> {
 /// When one of them can't be written.
 pub(crate) fn write(fresh: &[Device], superblocks: &[Superblock]) -> Result<(), IoError> {
     let both = fresh.iter().zip(superblocks);
-    both.into_iter().try_for_each(|(one, superblock)| {
-        write_ends(one, superblock.device_sectors, |at| superblock.emit(at))
-    })
+    both.into_iter().try_for_each(|(one, superblock)| describe(one, superblock))
 }
 
 /// A superblock that was just written.
@@ -181,11 +181,6 @@ fn members(
     if found.unsaid != 0 {
         return Err(refusal(&spec.path, &found, names, FIRST));
     }
-    let members = found.members.iter().flatten();
-    if let Some(one) = members.into_iter().find(|it| it.device.info().kind != DeviceKind::Block) {
-        let why = "is zoned: a volume on zoned devices keeps those that it was made with";
-        return Err(device(one.device.name(), why));
-    }
     Ok(found)
 }
 
@@ -224,6 +219,13 @@ fn finish(
         config.publish_again(&spec.path)?;
     }
     Ok(Some(added))
+}
+
+/// What should be known where devices with zones come.
+pub(crate) fn of_zones(beside: &Beside, is_spare: bool) -> Option<String> {
+    let note = "with zones, more devices are spare room, so that garbage collection copies less; \
+                what clients see stays as large as it was";
+    (beside.zones.is_some() && !is_spare).then(|| note.into())
 }
 
 /// What is told: these devices come, from place `first` on; `exported` is in sectors.

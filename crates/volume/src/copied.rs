@@ -14,6 +14,7 @@ use hostftl_io::{Access, Device};
 use hostftl_layers::LayerConfig;
 use uuid::Uuid;
 
+use crate::beside::Beside;
 use crate::config::Config;
 use crate::create::Taken;
 use crate::error::{Error, device};
@@ -164,7 +165,16 @@ fn take(change: &Change, found: &Assembly) -> Result<Taken, Error> {
     }
     let (names, size) = ((change.spec.new.as_str(), change.new.as_str()), member.device.bytes());
     let force = change.spec.force || is_cut_off(change, &found.superblock);
-    take_with_room(names, Some(size), member.superblock.data_len, force)
+    let taken = take_with_room(
+        names,
+        &Beside { size: Some(size), zones: None },
+        member.superblock.data_len,
+        force,
+    )?;
+    match taken.device.is_zoned() {
+        true => Err(device(&change.new, "is zoned, and the old one is not")),
+        false => Ok(taken),
+    }
 }
 
 /// What the new device says of itself: as the old one `said`, by the `newest` of all superblocks.

@@ -20,6 +20,7 @@ use hostftl_layers::{AnyLayer, LayerConfig, Mode, Plan};
 use uuid::Uuid;
 
 use crate::allocate::allocate;
+use crate::beside::Beside;
 use crate::blank::find_content;
 use crate::busy::user_of;
 use crate::claims;
@@ -217,7 +218,7 @@ fn make_files(spec: &CreateSpec, config: &Config, undo: &mut Undo) -> Result<(),
     for (index, (asked, name)) in spec.devices.iter().zip(&config.devices).enumerate() {
         let is_journal = journal::bit(&spec.layer, config.devices.len()) >> index & 1 == 1;
         let size = if is_journal { spec.size.map(|_| journal::FILE_BYTES) } else { spec.size };
-        make_file((asked, name), (size, !is_journal), undo)?;
+        make_file((asked, name), &Beside { size, zones: None }, !is_journal, undo)?;
     }
     Ok(())
 }
@@ -226,7 +227,8 @@ fn make_files(spec: &CreateSpec, config: &Config, undo: &mut Undo) -> Result<(),
 /// exists must have that size.
 fn make_file(
     (asked, name): (&str, &str),
-    (size, exactly): (Option<u64>, bool),
+    beside: &Beside,
+    exactly: bool,
     undo: &mut Undo,
 ) -> Result<(), Error> {
     let zoned = zoned_path(name).transpose()?;
@@ -234,7 +236,7 @@ fn make_file(
     let local = zoned.or_else(|| name.starts_with('/').then(|| name.into()));
     let Some(path) = local.map(PathBuf::from) else { return Ok(()) };
     let path = path.as_path();
-    match (path.metadata(), size) {
+    match (path.metadata(), beside.size) {
         (Ok(meta), size) => {
             if let Some(size) = size.filter(|size| *size != meta.len() && exactly) {
                 let why =
@@ -252,7 +254,7 @@ fn make_file(
         }
         (Err(error), Some(size)) if error.kind() == std::io::ErrorKind::NotFound => {
             if is_zoned {
-                make_zoned_file(asked, size)?;
+                make_zoned_file(asked, size, beside.zones)?;
                 undo.made.push(path.into());
                 return Ok(());
             }
@@ -279,18 +281,19 @@ pub(crate) struct Taken {
 }
 
 /// Opens the device `name`, which the user calls `asked`, for a volume; a file that does not exist
-/// is made with `size` bytes. One that holds something is an error, unless it may by `force`.
+/// is made to fit beside the others. One that holds something is an error, unless it may by
+/// `force`.
 ///
 /// # Errors
 /// When it is in use, holds something, or can't be made.
 pub(crate) fn take_device(
     asked: &str,
     name: &str,
-    size: Option<u64>,
+    beside: &Beside,
     force: bool,
 ) -> Result<Taken, Error> {
     let mut undo = Undo::default();
-    make_file((asked, name), (size, false), &mut undo)?;
+    make_file((asked, name), beside, false, &mut undo)?;
     for made in &undo.made {
         allocate(made, "choose another file system, or make a sparse file (truncate -s)")?;
     }

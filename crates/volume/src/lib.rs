@@ -4,6 +4,7 @@
 mod add;
 mod allocate;
 mod beginning;
+mod beside;
 mod blank;
 mod busy;
 mod check;

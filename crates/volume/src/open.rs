@@ -10,7 +10,7 @@ use hostftl_format::roster::Record;
 use hostftl_format::superblock::{Superblock, data_window};
 use hostftl_io::{
     Access, Arena, Class, Device, Driver, EngineKind, HOST_CLASSES, IoError, Memory, Parts, Tap,
-    Waker, holder_of,
+    Waker, holder_of, zoned_path,
 };
 use hostftl_layers::{AnyLayer, LayerConfig, Members, Mode, Plan};
 use uuid::Uuid;
@@ -188,7 +188,9 @@ fn degraded(config: &Config, layer: &LayerConfig, found: &Assembly) -> Vec<Strin
         .collect();
     // The name of a device that was removed may stay in the volume file.
     let names = config.devices.iter().enumerate().filter(|(index, _)| is_gone(*index));
-    let gone: Vec<_> = names.map(|(_, name)| format!("{name}:")).collect();
+    let both = |name: &String| [Some(name.clone()), zoned_path(name).and_then(Result::ok)];
+    let gone: Vec<_> = names.flat_map(|(_, name)| both(name)).flatten().collect();
+    let gone: Vec<_> = gone.into_iter().map(|name| format!("{name}:")).collect();
     let counts = |why: &&String| !gone.iter().any(|name| why.starts_with(name));
     notes.extend(found.left_out.iter().filter(counts).map(|why| format!("left out: {why}")));
     notes

@@ -10,15 +10,17 @@
 use std::fs::File;
 use std::path::PathBuf;
 
-use hostftl_core::{DeviceKind, Layer, Page, SECTOR, SECTORS_PER_BLOCK};
+use hostftl_core::{Layer, Page, SECTOR, SECTORS_PER_BLOCK};
 use hostftl_format::roster::{Record, Stamp, Standing};
 use hostftl_format::superblock::{RESERVE, Superblock, data_window};
-use hostftl_io::{Access, Device};
+use hostftl_io::{Access, Device, IoError};
 use hostftl_layers::LayerConfig;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::beside::Beside;
 use crate::check::{Data, inspect};
+use crate::claims;
 use crate::config::Config;
 use crate::control;
 use crate::copied::{self, Change};
@@ -27,7 +29,7 @@ use crate::error::{Error, device, file};
 use crate::gather::{gather_of, refusal};
 use crate::journal;
 use crate::modelled;
-use crate::open::{as_members, infos, lock, plan, raise, seat};
+use crate::open::{as_members, infos, lock, open_fresh, plan, raise, seat};
 use crate::roster::{stamp, write_ends};
 use crate::sole::Sole;
 use crate::stack::{Assembly, Member};
@@ -139,8 +141,7 @@ pub fn replace(spec: &ReplaceSpec, tell: &mut dyn FnMut(u64, u64)) -> Result<Rep
         return Err(device(&new, "is not one on which the volume would be laid out as it is"));
     }
     clear(&devices[index])?;
-    let sectors = superblock.device_sectors;
-    write_ends(&devices[index], sectors, |at| superblock.emit(at))?;
+    describe(&devices[index], &superblock)?;
     roster.replace(index as u8, Record { superblock, sound: [true; 2] });
     roster.settle(&devices, Standing::of_lost(lost))?;
     config.deadlines.remove(&old);
@@ -221,23 +222,26 @@ fn is_needed(name: &str, others: &str) -> String {
 /// process alone. Of a larger one only as much is used as of the one before.
 fn take(names: (&str, &str), found: &Assembly, index: usize, force: bool) -> Result<Taken, Error> {
     let needed = found.superblock.lengths[index];
-    take_with_room(names, size_of_new(&found.members), needed, force)
+    take_with_room(names, &Beside::of(there(&found.members)), needed, force)
 }
 
-/// How long a file is that is made for a new device, in bytes: as long as the shortest that is
-/// there.
-pub(crate) fn size_of_new(members: &[Option<Member>]) -> Option<u64> {
-    members.iter().flatten().map(|member| member.device.bytes()).min()
+/// The devices of members that are there.
+pub(crate) fn there(members: &[Option<Member>]) -> impl Iterator<Item = &Device> {
+    members.iter().flatten().map(|member| &member.device)
 }
 
 /// A device that comes beside the others, which the user calls by the first name, open for this
-/// process alone: all its room is used. A file that does not exist is made `size` bytes long.
+/// process alone: all its room is used, but of zoned ones only as much as the others have. A file
+/// that does not exist is made.
 pub(crate) fn take_whole(
     names: (&str, &str),
-    size: Option<u64>,
+    beside: &Beside,
     force: bool,
 ) -> Result<Taken, Error> {
-    take_room(names, size, force, |room| match room {
+    if let Some(needed) = beside.needed() {
+        return take_with_room(names, beside, needed, force);
+    }
+    take_room(names, beside, force, |room| match room {
         0 => Err("has no room for data".into()),
         room => Ok(room),
     })
@@ -246,12 +250,12 @@ pub(crate) fn take_whole(
 /// The same, of which `needed` sectors are used; a file is made at least so long.
 pub(crate) fn take_with_room(
     names: (&str, &str),
-    size: Option<u64>,
+    beside: &Beside,
     needed: u64,
     force: bool,
 ) -> Result<Taken, Error> {
-    let least = (needed + 2 * RESERVE) * SECTOR as u64;
-    take_room(names, size.map(|size| size.max(least)), force, |room| match room < needed {
+    let beside = beside.with_room(needed + 2 * RESERVE);
+    take_room(names, &beside, force, |room| match room < needed {
         false => Ok(needed),
         true => {
             let (room, needed) = (room * SECTOR as u64, needed * SECTOR as u64);
@@ -263,16 +267,14 @@ pub(crate) fn take_with_room(
 /// The same; `used` says how many of the sectors of data that it has room for.
 fn take_room(
     (asked, name): (&str, &str),
-    size: Option<u64>,
+    beside: &Beside,
     force: bool,
     used: impl FnOnce(u64) -> Result<u64, String>,
 ) -> Result<Taken, Error> {
-    let mut taken = take_device(asked, name, size, force)?;
+    let mut taken = take_device(asked, name, beside, force)?;
     let (start, room) = data_window(taken.device.bytes() / SECTOR as u64);
     let used = used(room).map_err(|why| device(name, why))?;
-    if taken.device.info().kind != DeviceKind::Block {
-        return Err(device(name, "is zoned: such a device can't come to a volume yet"));
-    }
+    claims::refuse_taken(&taken.device)?;
     taken.device.set_window(start, used);
     Ok(taken)
 }
@@ -307,12 +309,38 @@ pub(crate) fn superblock(newest: &Superblock, index: u8, device_sectors: u64) ->
     new
 }
 
+/// Writes what a device says of itself.
+///
+/// # Errors
+/// When it can't be written.
+pub(crate) fn describe(one: &Device, of: &Superblock) -> Result<(), IoError> {
+    claims::make(one, of)?;
+    write_ends(one, of.device_sectors, |at| of.emit(at))
+}
+
+/// A device on which nothing is left. What is known of the zones of one is what was found when it
+/// was opened: so it is opened again.
+pub(crate) fn cleared(taken: Device) -> Result<Device, Error> {
+    clear(&taken)?;
+    if !taken.is_zoned() {
+        return Ok(taken);
+    }
+    let (name, sectors) = (taken.name().to_owned(), taken.info().sectors);
+    drop(taken);
+    let mut again = open_fresh(&name)?;
+    again.set_window(data_window(again.bytes() / SECTOR as u64).0, sectors);
+    Ok(again)
+}
+
 /// Leaves nothing on a device that could be taken for something of the volume.
 pub(crate) fn clear(taken: &Device) -> Result<(), Error> {
     let sectors = taken.bytes() / SECTOR as u64;
     write_ends(taken, sectors, |_| Page::default())?;
     taken.clear_window()?;
     let (start, len) = data_window(sectors);
+    if taken.is_zoned() {
+        return Ok(());
+    }
     let pages = len.min(HEAD / SECTOR as u64) / u64::from(SECTORS_PER_BLOCK);
     for page in 0..pages {
         taken.write_page(start + page * u64::from(SECTORS_PER_BLOCK), &Page::default())?;

@@ -32,8 +32,7 @@ pub fn threads_for(device: &Device, is_placed: bool, has_ring: bool) -> usize {
 }
 
 impl World {
-    /// Puts another device, which is not zoned, in the place of one to which no command is under
-    /// way; that.
+    /// Puts another device in the place of one to which no command is under way; that.
     ///
     /// # Errors
     /// When one is, or the system gives no threads; nothing was changed then.

@@ -63,7 +63,7 @@ impl Patient {
         let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let path = folder.path().join("zones");
         let name = format!("zoned:{}", path.display());
-        make_file(&format!("{name}?{options}"), mib << 20).unwrap();
+        make_file(&format!("{name}?{options}"), mib << 20, None).unwrap();
         Patient::new(format!("{name}{part}"), engine, Some(folder))
     }
 
@@ -275,7 +275,7 @@ fn parts_side_by_side_share_a_table_and_touch_nothing_of_each_other() {
     let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
     let path = folder.path().join("zones");
     let name = format!("zoned:{}", path.display());
-    make_file(&format!("{name}?zone=128k&units=2&open=20"), 24 << 20).unwrap();
+    make_file(&format!("{name}?zone=128k&units=2&open=20"), 24 << 20, None).unwrap();
     let part = |text: &str| Patient::new(format!("{name}#{text}"), EngineKind::Uring, None);
     let (mut left, mut right) = (part("units=0"), part("zones=88-120"));
     let hostftl_core::DeviceKind::Zoned(shape) = right.info().kind else { panic!("it is zoned") };

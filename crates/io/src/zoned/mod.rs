@@ -257,14 +257,16 @@ impl Zoned {
     }
 }
 
-/// Makes the file of a zoned device, `bytes` long.
+/// Makes the file of a zoned device, `bytes` long, with zones like those of another if the name
+/// says nothing of them.
 ///
 /// # Errors
 /// When it exists, or so few bytes do not do.
-pub fn make_file(name: &str, bytes: u64) -> Result<(), IoError> {
+pub fn make_file(name: &str, bytes: u64, like: Option<Segments>) -> Result<(), IoError> {
     let wrong = |why: String| IoError::Name { name: name.into(), why };
     let zoned = ZonedName::parse(name).ok_or_else(|| wrong("it is not zoned".into()))?;
-    let zoned = zoned.map_err(wrong)?;
+    let mut zoned = zoned.map_err(wrong)?;
+    zoned.shape = zoned.shape.or(like);
     let shape = zoned.fit(bytes, true).map_err(wrong)?;
     let make = || -> io::Result<()> {
         let mut options = File::options();

@@ -24,6 +24,9 @@ impl Array {
             Verb::Replaced { device, discard } => {
                 self.comes(device, |devices, _| devices.replaced(device, discard))
             }
+            Verb::Returned { .. } if self.layout().zoned => {
+                Err(Refusal::Because("what is in its zones can't be gone on with: erase it first"))
+            }
             Verb::Returned { device, has } => self.comes(device, |devices, segments| {
                 devices.returned(device, has, |segment| !segments.is_left(segment));
             }),
@@ -42,9 +45,7 @@ impl Array {
         if devices.spare() & bit != 0 {
             return Err(Refusal::Because("it is a spare, on which nothing lies"));
         }
-        let refused = if devices.layout().zoned {
-            "a volume on zoned devices keeps those that it was made with"
-        } else if self.journal.is(device) {
+        let refused = if self.journal.is(device) {
             "it is the journal's device, which can't be removed yet"
         } else if devices.untrusted() != 0 {
             "a device has just come: wait until it belongs"
@@ -75,9 +76,7 @@ impl Array {
         if devices.lost() & bit != 0 {
             return Ok(Answer::WasSo);
         }
-        let refused = if devices.layout().zoned {
-            "a device of a volume on zoned devices can't be left out by command yet"
-        } else if self.journal.is(device) || devices.membership().all() & bit == 0 {
+        let refused = if self.journal.is(device) || devices.membership().all() & bit == 0 {
             "no data of the volume lies on it"
         } else if devices.may_lose() == 0 {
             "something misses a chunk already, or has no parity: it would be lost with the device"
@@ -92,9 +91,7 @@ impl Array {
     fn may_replace(&self, device: u8) -> Result<Answer, Refusal> {
         let bit = 1_u16.checked_shl(device.into()).unwrap_or(0);
         let devices = &self.devices;
-        let refused = if devices.layout().zoned {
-            "a device of a volume on zoned devices can't be replaced yet"
-        } else if self.journal.is(device) {
+        let refused = if self.journal.is(device) {
             "the journal's device is copied, and the volume has to be stopped for that"
         } else if devices.gone() & bit != 0 {
             "it was removed: add another device instead"
@@ -123,6 +120,9 @@ impl Array {
             return Err(Refusal::Because("the one before is not known to be lost yet"));
         }
         come(&mut self.devices, &self.segments);
+        if self.layout().zoned {
+            self.checkpoint.roots_mut().is_another(device);
+        }
         self.checkpoint.hurry();
         Ok(Answer::Begun)
     }

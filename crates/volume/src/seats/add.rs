@@ -9,14 +9,15 @@
 use std::path::Path;
 use std::time::Instant;
 
-use hostftl_core::{DeviceKind, Layer, SECTOR};
+use hostftl_core::{Layer, SECTOR};
 use hostftl_format::roster::Standing;
 use hostftl_format::superblock::Superblock;
 use hostftl_io::{Backing, Device, Driver};
 use hostftl_layers::{AnyLayer, LayerConfig};
 
 use super::{CLOSED, Seats, UNSAID, lock};
-use crate::add::{AddSpec, Added, added, may_grow, names, record, superblocks, write};
+use crate::add::{AddSpec, Added, added, may_grow, names, of_zones, record, superblocks, write};
+use crate::beside::Beside;
 use crate::config::Config;
 use crate::create::Taken;
 use crate::error::Error;
@@ -24,7 +25,7 @@ use crate::events::Level;
 use crate::jobs::Jobs;
 use crate::open::{as_members, infos};
 use crate::renewal::{self, Opened, Rest};
-use crate::replace::{clear, take_whole};
+use crate::replace::{cleared, take_whole};
 use crate::session::Session;
 use crate::stack::MISSING;
 use crate::status::Status;
@@ -47,8 +48,9 @@ impl Seats {
             .map_err(|why| words(Error::Config { path: spec.path.clone(), why }))?;
         may_grow(&file, &self.layer(), spec)?;
         let new = names(spec, &file).map_err(words)?;
-        let size = self.may_be_closed()?;
-        let take = |(asked, name): (&String, &String)| take_whole((asked, name), size, spec.force);
+        let beside = self.may_be_closed()?;
+        let take =
+            |(asked, name): (&String, &String)| take_whole((asked, name), &beside, spec.force);
         let taken = spec.new.iter().zip(&new).map(take).collect::<Result<Vec<_>, _>>();
         let (mut come, mut undo, mut notes) = (Vec::new(), Vec::new(), Vec::new());
         for Taken { device, undo: one, held } in taken.map_err(words)? {
@@ -56,12 +58,13 @@ impl Seats {
             come.push(device);
             undo.push(one);
         }
+        notes.extend(of_zones(&beside, spec.spare));
         let first = file.devices.len() as u8;
         let exported = self.would_export(spec, &come)?;
         if spec.rehearse {
             return Ok(Added { served: true, ..added(&new, first, exported, notes) });
         }
-        come.iter().try_for_each(clear).map_err(words)?;
+        let come = come.into_iter().map(cleared).collect::<Result<_, _>>().map_err(words)?;
         file.devices.extend(new.iter().cloned());
         let begun = Instant::now();
         let change = Change { spec, devices: &file.devices, layer, come };
@@ -114,17 +117,13 @@ impl Seats {
         Ok(Some(Added { served: true, ..done }))
     }
 
-    /// Whether the layer may be closed and opened again; the size of a file that is made for a
-    /// device, in bytes.
-    fn may_be_closed(&self) -> Result<Option<u64>, String> {
+    /// Whether the layer may be closed and opened again; what is known of its devices.
+    fn may_be_closed(&self) -> Result<Beside, String> {
         let look = |driver: &mut Driver<AnyLayer>, jobs: &mut Jobs| {
             let said = jobs.said().ok_or(UNSAID)?;
             let (devices, lost) = (driver.devices(), driver.layer().lost_devices());
             if driver.is_tapped() {
                 return Err("what it does is being recorded: serve it without --record");
-            }
-            if devices.iter().any(|device| device.info().kind != DeviceKind::Block) {
-                return Err("a volume on zoned devices keeps those that it was made with");
             }
             if (lost & !said.missing) != 0 {
                 return Err("a device was just lost, and not all others know: try again");
@@ -133,7 +132,7 @@ impl Seats {
                 return Err("commands of a lost device are under way: stop the volume for this");
             }
             let there = devices.iter().filter(|device| device.backing() != Backing::Absent);
-            Ok(there.map(Device::bytes).min())
+            Ok(Beside::of(there))
         };
         self.port.between(look).ok_or(CLOSED)?.map_err(str::to_owned)
     }

@@ -25,6 +25,7 @@ use hostftl_format::superblock::{Superblock, places};
 use hostftl_io::{Backing, Device, Driver};
 use hostftl_layers::{AnyLayer, LayerConfig};
 
+use crate::beside::Beside;
 use crate::config::Config;
 use crate::front::Port;
 use crate::journal;
@@ -68,8 +69,8 @@ struct Look {
     /// What all superblocks say.
     newest: Superblock,
     infos: Vec<DeviceInfo>,
-    /// The size of a file that is made for a device, in bytes.
-    size: Option<u64>,
+    /// What is known of those that are there.
+    beside: Beside,
 }
 
 impl Look {
@@ -195,10 +196,10 @@ impl Seats {
             let (devices, lost) = (driver.devices(), driver.layer().lost_devices());
             let there = |at: &usize| devices[*at].backing() != Backing::Absent;
             let others = (0..devices.len()).filter(|at| *at != usize::from(index) && there(at));
-            let size = others.map(|at| devices[at].bytes()).min();
+            let beside = Beside::of(others.map(|at| &devices[at]));
             let infos = devices.iter().map(Device::info).collect();
             let was_lost = lost >> index & 1 == 1;
-            jobs.said().map(|newest| Look { index, was_lost, newest, infos, size })
+            jobs.said().map(|newest| Look { index, was_lost, newest, infos, beside })
         });
         look.ok_or(CLOSED)?.ok_or_else(|| UNSAID.into())
     }

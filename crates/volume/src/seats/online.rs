@@ -7,6 +7,7 @@ use hostftl_io::{Access, Device};
 use super::{CLOSED, Look, PATIENCE, Seats, lock, put};
 use crate::keeper::Has;
 use crate::online::verify;
+use crate::replace::cleared;
 use crate::stack::{Member, open_member};
 
 impl Seats {
@@ -29,6 +30,11 @@ impl Seats {
         let member = open_member(&name, Access::Full).map_err(|error| error.to_string())?;
         let own = verify(&member, &look.newest, index.into()).map_err(|error| error.to_string())?;
         let Member { device, .. } = member;
+        if device.is_zoned() {
+            // What is in zones can't be gone on with: all of it is made anew.
+            let device = cleared(device).map_err(|error| error.to_string())?;
+            return self.seat(&look, device).map(|()| true);
+        }
         let has = self.last_on(&look, &device, &own)?;
         let written = self.write_down(index, &device, Has::AllUpTo(Box::new(own)));
         let verb = Verb::Returned { device: index, has };

@@ -6,13 +6,14 @@ use hostftl_core::{SECTOR, Verb};
 use hostftl_io::Device;
 
 use super::{Look, Seats, lock};
+use crate::claims;
 use crate::config::Config;
 use crate::create::Taken;
 use crate::error::Error;
 use crate::events::Level;
 use crate::keeper::Has;
 use crate::open::plan;
-use crate::replace::{ReplaceSpec, Replaced, clear, new_name, take_with_room};
+use crate::replace::{ReplaceSpec, Replaced, cleared, new_name, take_with_room};
 
 impl Seats {
     /// Puts another device in the place of one.
@@ -25,7 +26,7 @@ impl Seats {
         let index = config.find_device(&spec.old)?;
         let new = new_name(&config, index, &spec.new).map_err(|error| error.to_string())?;
         let look = self.look(index as u8)?;
-        let taken = take_with_room((&spec.new, &new), look.size, look.length(), spec.force);
+        let taken = take_with_room((&spec.new, &new), &look.beside, look.length(), spec.force);
         let Taken { device, undo, held } = taken.map_err(|error| error.to_string())?;
         self.would_fit(&look, &device)?;
         let (old, was_lost) = (config.devices[index].clone(), look.was_lost);
@@ -35,9 +36,9 @@ impl Seats {
         if spec.rehearse {
             return Ok(replaced);
         }
-        clear(&device).map_err(|error| error.to_string())?;
+        let device = cleared(device).map_err(|error| error.to_string())?;
         let left_out = self.leave_out(&look);
-        let done = left_out.and_then(|()| self.seat(&look, device, &spec.path));
+        let done = left_out.and_then(|()| self.seat(&look, device));
         match done {
             Ok(()) => undo.keep(),
             Err(why) if was_lost => return Err(why),
@@ -68,8 +69,9 @@ impl Seats {
     }
 
     /// Writes down that the device is in its place, and puts it there.
-    fn seat(&self, look: &Look, device: Device, path: &Path) -> Result<(), String> {
-        let (index, name) = (look.index, device.name().to_owned());
+    pub(super) fn seat(&self, look: &Look, device: Device) -> Result<(), String> {
+        let (index, name, path) = (look.index, device.name().to_owned(), self.path());
+        claims::make(&device, &look.newest).map_err(|error| error.to_string())?;
         let (sectors, discard) = (device.bytes() / SECTOR as u64, device.info().discard);
         let written = self.write_down(index, &device, Has::Nothing(sectors));
         let named = written

@@ -27,3 +27,4 @@ mod tier;
 mod trouble;
 mod uneven;
 mod zoned;
+mod zoned_members;

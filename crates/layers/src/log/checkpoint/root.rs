@@ -54,7 +54,7 @@ impl Checkpoint {
     fn send_copy(&mut self, copy: u32, devices: &mut Devices, cx: &mut Cx) {
         let (root, layout) = (self.next, *devices.layout());
         for device in 0..layout.devices {
-            if !devices.takes_roots(device) && !layout.zoned {
+            if !devices.takes_roots(device) {
                 // Its buffer may be in a command that hangs.
                 devices.submit(Op::Root { device }, Command::Flush { device }, cx);
                 continue;

@@ -69,6 +69,16 @@ impl Roots {
         it.failed = told.state == SegmentState::Offline;
     }
 
+    /// Another device is in this place: its zones are empty.
+    pub fn is_another(&mut self, device: u8) {
+        for zone in 0..ROOT_ZONES {
+            let it = self.at(device, zone);
+            (it.sent, it.failed) = (0, false);
+        }
+        self.current[usize::from(device)] = 0;
+        self.durable[usize::from(device)] = ROOT_ZONES;
+    }
+
     /// The zone of sector `lba` of a device failed.
     pub fn fail(&mut self, device: u8, lba: u64) {
         let zone = (lba / u64::from(self.column)) as u32;
@@ -158,7 +168,7 @@ impl Roots {
         self.again = false;
         let before = cx.command_room();
         for device in 0..devices.layout().devices {
-            if !devices.has_lost(device) && !self.has_room(device) {
+            if devices.takes_roots(device) && !self.has_room(device) {
                 self.turn(device, devices, cx);
             }
         }

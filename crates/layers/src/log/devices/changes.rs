@@ -23,6 +23,8 @@ impl Devices {
 
     /// Of the devices that came, those of `returning` were there before.
     pub fn with_old(mut self, returning: u16) -> Self {
+        // What is in zones can't be gone on with: what comes is erased.
+        let returning = if self.layout.zoned { 0 } else { returning };
         self.newcomers = self.newcomers.with_old(returning);
         self
     }
@@ -97,6 +99,7 @@ impl Devices {
         assert!(self.may_come(device), "a device comes in the place of one known to be lost");
         self.leaving &= !(1 << device);
         self.reclaim.set_gains(device, discard);
+        self.zones.is_another(device);
         self.newcomers.come(device);
         self.join(|_| true);
     }

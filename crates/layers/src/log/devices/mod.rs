@@ -186,6 +186,16 @@ impl Devices {
             && (self.lost | set).count_ones() < self.layout.devices.into()
     }
 
+    /// Whether parity makes up for the zones of a segment that failed, beside what it misses. Until
+    /// that is known it may miss what any device lacks.
+    pub fn can_go_on_in(&self, segment: u32) -> bool {
+        let failed = self.zones.failed(segment);
+        match self.membership.is_complete() {
+            true => (failed | self.missing_of(segment)).count_ones() <= self.most,
+            false => self.can_do_without(failed | self.lost),
+        }
+    }
+
     /// These devices are lost.
     pub fn lose(&mut self, set: u16) {
         assert!(self.can_do_without(set), "no more are lost than parity makes up for");
@@ -288,7 +298,7 @@ impl Devices {
     /// soon.
     #[inline]
     pub fn submit(&mut self, op: Op, command: Command, cx: &mut Cx) {
-        let to_root = matches!(op, Op::Root { .. });
+        let to_root = matches!(op, Op::Root { .. } | Op::Turn);
         let lost = command.device().is_some_and(|device| match to_root {
             true => !self.takes_roots(device),
             false => self.is_missing(device, &command),
@@ -305,6 +315,15 @@ impl Devices {
         if let (Command::Read { into, .. }, Life::Starting) = (&command, cx.life()) {
             self.read_at_start += u64::from(into.sectors());
         }
+        cx.submit(op, command);
+    }
+
+    /// Sends a command about the zones of a device that came, before it belongs.
+    ///
+    /// # Panics
+    /// When the device is none of these.
+    pub fn submit_to_newcomer(&mut self, device: u8, op: Op, command: Command, cx: &mut Cx) {
+        assert!(self.untrusted() >> device & 1 == 1, "it belongs, or is not there");
         cx.submit(op, command);
     }
 

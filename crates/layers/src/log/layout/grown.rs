@@ -35,15 +35,18 @@ impl Layout {
         if as_made && made.members == self.members && exported == 0 {
             return Ok(*made);
         }
-        if self.zoned {
-            return Err(PlanError("log on zoned devices keeps the devices that it was made with"));
-        }
         if u64::from(self.width()) * u64::from(made.column) > MOST_SEGMENT {
             return Err(PlanError("log has segments that are too long for more devices"));
         }
-        let is_fixed = exported > 0;
+        // Roots follow each other in zones, and would have to be longer for a larger map: there
+        // more devices give no more than spare.
+        let is_fixed = exported > 0 || self.zoned;
         let fixed = exported / u64::from(SECTORS_PER_BLOCK);
-        let blocks = if is_fixed { fixed } else { self.blocks };
+        let blocks = match (is_fixed, exported) {
+            (false, _) => self.blocks,
+            (true, 0) => made.blocks,
+            (true, _) => fixed,
+        };
         // Roots have as many pages of the directory as they had at least.
         let Layout { slots, column, tree: Tree { pages, directories, counts, .. }, .. } = *made;
         let mut tree = self.tree;

@@ -10,12 +10,14 @@
 //! 7. A checkpoint, after which nothing of the last life is replayed any more.
 
 mod apply;
+mod erase;
 pub(in crate::log) mod last_on;
 mod records;
 pub(in crate::log) mod replay;
 mod report;
 mod root_zones;
 pub(in crate::log) mod sane;
+mod under_way;
 mod verify;
 
 use hostftl_core::{Cause, Command, DeviceError, Event, MetaBuf, Target, Verdict};
@@ -26,13 +28,13 @@ use crate::planted::{Bug, planted};
 
 use crate::log::Array;
 use crate::log::checkpoint::Checkpoint;
-use crate::log::devices::Devices;
 use crate::log::layout::Layout;
 use crate::log::map::pages::Purpose;
-use crate::log::ops::{Cx, Op, fail, give_up};
+use crate::log::ops::{Cx, fail, give_up};
 use crate::log::recovery::last_on::has_up_to;
 use crate::log::recovery::replay::{Progress, Replay};
 use crate::log::recovery::root_zones::{Search, is_blank};
+use crate::log::recovery::under_way::UnderWay;
 use crate::log::row::Phase;
 
 /// Pages of a report.
@@ -45,6 +47,10 @@ pub enum Step {
     Flush,
     /// The zones of a device, from this one on.
     Report(u8, u32),
+    /// The zones of a device that came, from this one on, are erased.
+    Erase(u8, u32),
+    /// They are erased: what follows is behind a flush of the device.
+    Erased(u8),
     Roots(u32),
     Claim,
     Tops(u32),
@@ -53,27 +59,6 @@ pub enum Step {
     Restore,
     Journal,
     Checkpoint,
-}
-
-/// Commands of recovery under way.
-#[derive(Debug, Default)]
-struct UnderWay(u32);
-
-impl UnderWay {
-    fn is_empty(&self) -> bool {
-        self.0 == 0
-    }
-
-    /// Sends one; `index` comes back with it.
-    fn send(&mut self, index: u16, command: Command, devices: &mut Devices, cx: &mut Cx) {
-        self.0 += 1;
-        devices.submit(Op::Recover { index }, command, cx);
-    }
-
-    fn end(&mut self) {
-        assert!(self.0 > 0, "a command that comes back was sent");
-        self.0 -= 1;
-    }
 }
 
 /// See the module text.
@@ -132,6 +117,8 @@ impl Recovery {
             Step::Flush if array.layout().zoned => self.end_of_step(Step::Report(0, 0)),
             Step::Flush => self.end_of_step(Step::Roots(0)),
             Step::Report(device, from) => self.ask_report(device, from, array, cx),
+            Step::Erase(device, from) => self.erase_newcomer(device, from, array, cx),
+            Step::Erased(device) => self.end_of_step(Step::Erase(device + 1, 0)),
             Step::Roots(index) if array.layout().zoned => self.read_root_back(index, array, cx),
             Step::Roots(index) => self.read_root(index, array, cx),
             Step::Claim => self.end_of_claim(array),
@@ -385,6 +372,13 @@ impl Recovery {
             (Step::Report(..), Command::Report { device, into, .. }) => {
                 self.take_report(device, into, result, array, cx);
             }
+            (Step::Erase(..), Command::Reset { device, lba, .. }) => {
+                // One that fails takes its device along.
+                if result.is_ok() {
+                    self.zone_erased((device, lba), array);
+                }
+            }
+            (Step::Erased(_), Command::Flush { .. }) => {}
             (Step::Clean, Command::Reset { device, lba, .. }) => {
                 if result.is_ok() {
                     array.checkpoint.roots_mut().was_reset(device, lba);

@@ -16,12 +16,17 @@ impl Recovery {
         if device == array.layout().devices {
             return self.all_told(array);
         }
-        if from >= ROOT_ZONES + array.layout().segments || array.devices.has_lost(device) {
+        let came = array.devices.untrusted() >> device & 1 == 1;
+        let is_there = !array.devices.has_lost(device) || came;
+        if from >= ROOT_ZONES + array.layout().segments || !is_there {
             return self.go(Step::Report(device + 1, 0));
         }
         let Some(into) = self.report.take() else { return false };
         let command = Command::Report { device, about: About::Segments(from), into };
-        self.sent.send(0, command, &mut array.devices, cx);
+        match came {
+            true => self.sent.send_to_newcomer(device, command, &mut array.devices, cx),
+            false => self.sent.send(0, command, &mut array.devices, cx),
+        }
         true
     }
 
@@ -53,6 +58,8 @@ impl Recovery {
         self.report = Some(buf);
         if told > 0 {
             self.go(Step::Report(device, from + told));
+        } else if array.devices.has_lost(device) {
+            self.go(Step::Report(device + 1, 0));
         } else if !array.devices.has_lost(device) && works(cx) {
             give_up("a device's report ends too early", cx);
         }
@@ -64,7 +71,7 @@ impl Recovery {
         let lost = array.devices.lost();
         array.devices.zones_mut().find_open(lost);
         match self.mode() {
-            Mode::Open => self.go(Step::Roots(0)),
+            Mode::Open => self.go(Step::Erase(0, 0)),
             Mode::Format => self.clean(array),
         }
     }

@@ -85,6 +85,7 @@ impl With<'_> {
         let begin = self.array.layout().lba(At { slot: 0, sector: 0, ..at });
         let usable = self.array.layout().zoned
             && !self.array.devices.has_lost(device)
+            && !self.array.devices.lacks(device, first)
             && !self.array.devices.zones().has_failed(at.segment, device);
         let sent = usable
             .then(|| begin + u64::from(self.array.devices.zones().sent(at.segment, device)))?;
@@ -115,9 +116,9 @@ impl With<'_> {
         let mut absent = 0;
         for chunk in numbers(chunks) {
             let (device, sectors) = (self.device_of(chunk), self.sectors_of(chunk));
-            let unwritten =
-                self.array.devices.is_unwritten(device, self.array.layout().lba(at), sectors);
-            absent += u32::from(unwritten || self.array.devices.has_lost(device));
+            let lba = self.array.layout().lba(at);
+            let unwritten = self.array.devices.is_unwritten(device, lba, sectors);
+            absent += u32::from(unwritten || !self.array.devices.has_chunk(device, lba));
         }
         self.array.layout().zoned
             && (absent > u32::from(self.array.layout().parity) || self.lacks_any(chunks))

@@ -51,8 +51,7 @@ impl Array {
             return true;
         };
         self.spoil(segment, *device);
-        let harmed = self.devices.zones().failed(segment) | self.devices.lost();
-        if op.changes_media() && !self.devices.can_do_without(harmed) {
+        if op.changes_media() && !self.devices.can_go_on_in(segment) {
             fail(*device, error, cx);
         } else {
             cx.counters().device_errors += 1;

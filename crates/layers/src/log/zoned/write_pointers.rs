@@ -133,6 +133,14 @@ impl Pointers {
         self.at(segment, device).sent = 0;
     }
 
+    /// Another device is in this place: its zones are empty.
+    pub fn is_another(&mut self, device: u8) {
+        for segment in 0..self.failed.len() as u32 {
+            self.at(segment, device).sent = 0;
+            self.failed[segment as usize] &= !(1 << device);
+        }
+    }
+
     /// Whether no zone of a segment is open, but for those of the devices of `lost`.
     fn is_closed(&self, segment: u32, lost: u16) -> bool {
         let out = self.failed(segment) | lost;

@@ -1,0 +1,67 @@
+//! Zones of devices that came in the place of others, or as more: whatever is in them, it is not of
+//! use, and a zone is written from its beginning. So they are erased before the volume is opened.
+
+use hostftl_core::Command;
+
+use crate::log::Array;
+use crate::log::layout::{At, ROOT_ZONES};
+use crate::log::ops::Cx;
+use crate::log::recovery::{Recovery, Step};
+
+/// Zones that are erased at once.
+const MOST: u32 = 8;
+
+impl Recovery {
+    /// Erases the zones of a device from number `from` on, if it came; then the next device's.
+    pub(super) fn erase_newcomer(
+        &mut self,
+        device: u8,
+        from: u32,
+        array: &mut Array,
+        cx: &mut Cx,
+    ) -> bool {
+        if device == array.layout().devices {
+            return self.go(Step::Roots(0));
+        }
+        if array.devices.untrusted() >> device & 1 == 0 {
+            return self.go(Step::Erase(device + 1, 0));
+        }
+        let Some(zone) = next_written(device, from, array) else {
+            if !self.sent.is_empty() {
+                return false;
+            }
+            self.sent.send_to_newcomer(device, Command::Flush { device }, &mut array.devices, cx);
+            return self.go(Step::Erased(device));
+        };
+        if self.sent.count() == MOST || cx.room() < MOST as usize {
+            return false;
+        }
+        let lba = match zone.checked_sub(ROOT_ZONES) {
+            Some(segment) => array.layout().lba(At { segment, slot: 0, sector: 0 }),
+            None => array.checkpoint.roots().copy_at(zone, 0),
+        };
+        let command = Command::Reset { device, lba, sectors: array.layout().column.into() };
+        self.sent.send_to_newcomer(device, command, &mut array.devices, cx);
+        self.go(Step::Erase(device, zone + 1))
+    }
+
+    /// The zone at sector `lba` of a device is erased.
+    pub(super) fn zone_erased(&self, (device, lba): (u8, u64), array: &mut Array) {
+        match array.devices.layout().zone_of(lba) {
+            None => array.checkpoint.roots_mut().was_reset(device, lba),
+            Some((segment, _)) => array.devices.zones_mut().was_reset(segment, device),
+        }
+    }
+}
+
+/// The first zone of a device from number `from` on that holds something; those of roots come
+/// first.
+fn next_written(device: u8, from: u32, array: &mut Array) -> Option<u32> {
+    if let Some(zone) = array.checkpoint.roots_mut().written(device, from) {
+        return Some(zone);
+    }
+    let zones = array.devices.zones();
+    let mut segments = from.saturating_sub(ROOT_ZONES)..array.layout().segments;
+    let holds = |it: &u32| zones.sent(*it, device) > 0 && !zones.has_failed(*it, device);
+    segments.find(holds).map(|segment| segment + ROOT_ZONES)
+}
