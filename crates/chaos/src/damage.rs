@@ -93,16 +93,16 @@ impl World {
         let Command::Program { device, tally, .. } = command else { return Detour::None };
         // One that came is not the victim any more when its first root is durable: that is there.
         let comes = self.config.members.fresh >> device & 1 == 1;
-        if comes || !self.may_fail(*device) {
+        if !self.may_fail(*device) {
             return Detour::None;
         }
         let often = if self.swarm.busy { 6 } else { 2 };
         let dice = &mut self.dice;
-        if faults.lost && dice.chance(often) {
+        if faults.lost && dice.chance(often) && !comes {
             self.tallies.note(Named::LostWrite);
             return Detour::Lost;
         }
-        if faults.misdirected && self.segments.is_none() && dice.chance(often) {
+        if faults.misdirected && self.segments.is_none() && dice.chance(often) && !comes {
             self.tallies.note(Named::MisdirectedWrite);
             let size = self.machine.disks[*device as usize].sectors();
             return Detour::To(dice.below(size - u64::from(tally.total()) + 1));

@@ -141,6 +141,8 @@ bugs! {
         FlushOneMember = "flush-one-member",
         /// A device that comes in the place of a lost one is taken to hold what that held.
         NewcomerWhole = "newcomer-whole",
+        /// Roots on a device with zones go on where those on the device before it ended.
+        RootsGoOn = "roots-go-on",
         /// A device that is back is taken to have what was written while it was away.
         ReturnerWhole = "returner-whole",
         /// A device that comes is believed by a root that was begun before it came.

@@ -21,7 +21,7 @@ impl Recovery {
         cx: &mut Cx,
     ) -> bool {
         if device == array.layout().devices {
-            return self.go(Step::Roots(0));
+            return self.go(Step::Tops(0));
         }
         if array.devices.untrusted() >> device & 1 == 0 {
             return self.go(Step::Erase(device + 1, 0));

@@ -1,7 +1,8 @@
 //! Recovery: from what the devices hold to a layer that serves.
 //!
 //! 1. Flush, so that what is read is durable; of zoned devices, then, how far zones are written.
-//! 2. The root with the greatest number; a root like it that claims the next life.
+//! 2. The root with the greatest number; a root like it that claims the next life. Zones of devices
+//!    that came are erased.
 //! 3. The directory and the counts that it points at.
 //! 4. The rows since then (see [`replay`]), with the map pages that they change, and between them
 //!    the records of the journal (see [`crate::log::journal`]).
@@ -47,12 +48,12 @@ pub enum Step {
     Flush,
     /// The zones of a device, from this one on.
     Report(u8, u32),
+    Roots(u32),
+    Claim,
     /// The zones of a device that came, from this one on, are erased.
     Erase(u8, u32),
     /// They are erased: what follows is behind a flush of the device.
     Erased(u8),
-    Roots(u32),
-    Claim,
     Tops(u32),
     Replay,
     Clean,
@@ -318,7 +319,8 @@ impl Recovery {
     }
 
     fn end_of_claim(&mut self, array: &mut Array) -> bool {
-        array.checkpoint.is_idle() && self.go(Step::Tops(0))
+        let next = if array.layout().zoned { Step::Erase(0, 0) } else { Step::Tops(0) };
+        array.checkpoint.is_idle() && self.go(next)
     }
 
     /// Reads the images that the root points at, from number `at` on.

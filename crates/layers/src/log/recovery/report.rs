@@ -71,7 +71,7 @@ impl Recovery {
         let lost = array.devices.lost();
         array.devices.zones_mut().find_open(lost);
         match self.mode() {
-            Mode::Open => self.go(Step::Erase(0, 0)),
+            Mode::Open => self.go(Step::Roots(0)),
             Mode::Format => self.clean(array),
         }
     }
