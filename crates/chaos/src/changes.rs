@@ -36,11 +36,11 @@ pub fn choose(seed: u64, layer: LayerKind, swarm: &mut Swarm) {
 impl World {
     /// Chooses which devices come or leave before a life that begins in `mode`.
     pub(crate) fn change_members(&mut self, mode: Mode) {
-        let can = self.swarm.journal.is_none();
-        if mode != Mode::Open || !can || !self.swarm.changes {
+        if mode != Mode::Open || !self.swarm.changes {
             return;
         }
-        if self.dice.chance(120) {
+        // No device comes to a volume with a journal.
+        if self.swarm.journal.is_none() && self.dice.chance(120) {
             self.add_device();
         }
         if self.dice.chance(200) {

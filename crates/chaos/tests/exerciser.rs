@@ -118,6 +118,14 @@ fn log_reads_what_a_new_device_has_got_meanwhile() {
     assert!(report.requests > 500, "{} requests", report.requests);
 }
 
+/// A flush of a zoned device failed, the others closed zones and opened more, and the power was cut
+/// before a root said who was lost. The start opened a zone too many on the device.
+#[test]
+fn log_opens_no_zone_too_many_on_a_device_that_was_lost_for_a_while() {
+    let report = report(LayerKind::Log, 6_100_288);
+    assert!(report.requests > 1000, "{} requests", report.requests);
+}
+
 /// Devices of different lengths, one of which had been lost. Each start took segments that all the
 /// others have, because the last root said so, until none was left for what only the journal had.
 #[test]

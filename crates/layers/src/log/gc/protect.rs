@@ -181,16 +181,18 @@ impl Collection {
         (devices.leaving() != 0).then_some(Task { kind, is_paused: false, done, left, place: 0 })
     }
 
-    /// How far it is with what misses a chunk; none when nothing does, or nothing helps.
+    /// How far it is with what misses a chunk; none when nothing does, or nothing helps. One that
+    /// came and does not belong yet may miss nothing, and is on its way nevertheless.
     pub fn protection_task(&self, segments: &Segments, devices: &Devices) -> Option<Task> {
         let fills = || (0..self.layout.segments).any(|it| devices.is_to_fill(it));
         let goes_on = self.protects(devices) || is_stuck(devices) && fills();
-        if devices.exposed() == 0 || !goes_on {
+        let comes = devices.untrusted() != 0;
+        if !comes && (devices.exposed() == 0 || !goes_on) {
             return None;
         }
         let left = live_exposed(segments, devices);
         let done = self.protection.all.saturating_sub(left);
-        let kind = match devices.membership().any_lacking() {
+        let kind = match comes || devices.membership().any_lacking() {
             true => TaskKind::Join,
             false => TaskKind::Protect,
         };

@@ -92,6 +92,18 @@ impl With<'_> {
         (sent < end).then_some((sent.max(first), end))
     }
 
+    /// Whether a chunk may come into its zone: that is open, or can be opened. A device that was
+    /// lost for a while, and no root came to say so, may have others open: then it lacks its chunk.
+    fn may_open_for(&mut self, chunk: u32) -> bool {
+        let (segment, device) = (self.found.at.segment, self.device_of(chunk));
+        let zones = self.array.devices.zones();
+        let may = zones.sent(segment, device) > 0 || zones.has_room(device);
+        if !may {
+            self.array.devices.membership_mut().claim_lack(segment, 1 << device);
+        }
+        may
+    }
+
     /// The parities, as a set of bits.
     fn parities(&self) -> u32 {
         let layout = self.array.layout();
@@ -304,7 +316,9 @@ impl Verify {
         self.lacks = if done { 0 } else { made | anew };
         if zoned {
             let lacking = numbers(self.lacks).filter(|number| with.lacking(*number).is_some());
-            self.lacks = lacking.fold(0, |set, number| set | 1 << number);
+            let lacking = lacking.fold(0, |set, number| set | 1 << number);
+            let may_come = numbers(lacking).filter(|number| with.may_open_for(*number));
+            self.lacks = may_come.fold(0, |set, number| set | 1 << number);
         }
         self.write_next(with, cx);
     }

@@ -246,6 +246,13 @@ impl Pointers {
         may
     }
 
+    /// Whether one more zone of a device may be open.
+    pub fn has_room(&self, device: u8) -> bool {
+        let zones = self.zones.iter().skip(device.into()).step_by(self.devices as usize);
+        let open = zones.filter(|zone| zone.sent > 0 && zone.sent < zone.len).count();
+        open < self.most as usize
+    }
+
     /// An open segment that nobody writes to, and that `rests`, is to be filled up.
     pub fn begin_to_fill(&mut self, rests: impl Fn(u32) -> bool) -> Option<u32> {
         let fits =
