@@ -70,6 +70,12 @@ pub fn online(path: &Path, wanted: &str) -> Result<Back, Error> {
         return Err(device(name, "was removed: `hostftl device add` takes it as a new one"));
     }
     let own = open_member(name, Access::Full)?;
+    if own.device.is_zoned() {
+        // Whether it has the only copy of something is known while the volume is served.
+        let why = "has zones, and is made anew from the others while clients are served: \
+                   `hostftl serve --degraded`, and type the same again";
+        return Err(device(name, why));
+    }
     let back = superblock(&newest, &verify(&own, &newest, index)?);
     let lost = found.missing() & !bit;
     let (mut roster, mut devices) = seat(found);

@@ -1,8 +1,8 @@
 //! A device that was lost comes back, and keeps what it has.
 
-use hostftl_core::{MetaBuf, SECTORS_PER_BLOCK, Verb};
+use hostftl_core::{Layer, MetaBuf, SECTORS_PER_BLOCK, Verb};
 use hostftl_format::superblock::Superblock;
-use hostftl_io::{Access, Device};
+use hostftl_io::{Access, Device, zoned_path};
 
 use super::{CLOSED, Look, PATIENCE, Seats, lock, put};
 use crate::keeper::Has;
@@ -22,9 +22,12 @@ impl Seats {
         if !look.was_lost {
             return Ok(false);
         }
+        let name = self.config().devices[usize::from(index)].clone();
+        if zoned_path(&name).is_some() {
+            self.refuse_to_erase(&name)?;
+        }
         self.leave_out(&look)?;
         let look = self.look(index)?;
-        let name = self.config().devices[usize::from(index)].clone();
         // What is open still may be what is gone; it is opened again when it is there.
         self.close(&look, &name)?;
         let member = open_member(&name, Access::Full).map_err(|error| error.to_string())?;
@@ -41,6 +44,19 @@ impl Seats {
         lock(&self.live.news).rename(index, name);
         self.end(index, written.and_then(|()| self.exchange(index, device, verb)))?;
         Ok(true)
+    }
+
+    /// Refuses to make a device with zones anew that may have the only copy of something.
+    fn refuse_to_erase(&self, name: &str) -> Result<(), String> {
+        let gauges = self.port.between(|driver, _| driver.layer().gauges()).ok_or(CLOSED)?;
+        match gauges.map_or(0, |gauges| gauges.unreadable) {
+            0 => Ok(()),
+            bytes => Err(format!(
+                "{name} has zones, which are erased when it comes back, and {bytes} bytes can't be \
+                 read from the others: it may have the only copy. `hostftl device replace` takes \
+                 another device instead, and leaves {name} as it is"
+            )),
+        }
     }
 
     /// Closes a device that the layer does without: both ways to it.

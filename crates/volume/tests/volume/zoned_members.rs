@@ -165,8 +165,10 @@ fn a_device_that_comes_back_is_made_anew() {
     it.write(BLOCKS / 2..BLOCKS, 2);
     it.stop();
     fs::rename(place.path("away"), place.path("d0")).unwrap();
-    assert!(online(&path, "0").unwrap().is_new);
+    let refused = online(&path, "0").unwrap_err().to_string();
+    assert!(refused.contains("while clients are served"), "{refused}");
     let it = Served::start(&place);
+    assert!(online(&path, "0").unwrap().is_new);
     it.heals();
     it.stop();
     is_sound(&place);
@@ -174,6 +176,26 @@ fn a_device_that_comes_back_is_made_anew() {
     let it = Served::start(&place);
     it.reads(0..BLOCKS / 2, 1);
     it.reads(BLOCKS / 2..BLOCKS, 2);
+    it.stop();
+}
+
+#[test]
+fn one_that_may_have_the_only_copy_is_not_erased() {
+    let place = made(3);
+    let it = Served::start(&place);
+    it.write(0..BLOCKS, 0);
+    it.stop();
+    put(&place, "1", &zoned(&place, "n1")).unwrap();
+    // It belongs then, and lacks most of its chunks, which would be made from what is lost next.
+    Served::start(&place).stop();
+    fs::rename(place.path("d0"), place.path("away")).unwrap();
+    let it = Served::start(&place);
+    assert!(it.running.status().space.unwrap().unreadable_bytes > 0);
+    fs::rename(place.path("away"), place.path("d0")).unwrap();
+    let before = fs::read(place.path("d0")).unwrap();
+    let refused = online(&place.path("v.toml"), "0").unwrap_err().to_string();
+    assert!(refused.contains("may have the only copy"), "{refused}");
+    assert!(fs::read(place.path("d0")).unwrap() == before, "it is as it was");
     it.stop();
 }
 

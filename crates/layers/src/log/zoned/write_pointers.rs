@@ -249,8 +249,10 @@ impl Pointers {
     /// Whether one more zone of a device may be open.
     pub fn has_room(&self, device: u8) -> bool {
         let zones = self.zones.iter().skip(device.into()).step_by(self.devices as usize);
-        let open = zones.filter(|zone| zone.sent > 0 && zone.sent < zone.len).count();
-        open < self.most as usize
+        let is_open = |(zone, failed): &(&Zone, &u16)| {
+            **failed >> device & 1 == 0 && zone.sent > 0 && zone.sent < zone.len
+        };
+        zones.zip(&self.failed).filter(is_open).count() < self.most as usize
     }
 
     /// An open segment that nobody writes to, and that `rests`, is to be filled up.
