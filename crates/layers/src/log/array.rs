@@ -120,6 +120,15 @@ impl Array {
         pages.hold(page, spare, &mut with, cx)
     }
 
+    /// How many more map pages must be left to be pinned than a write of the host pins.
+    #[inline]
+    pub fn spare_of_host(&self) -> u32 {
+        match self.collection.wants_collection(&self.segments) {
+            true => self.pages.map().reserve_of_collection(),
+            false => self.pages.map().reserve(),
+        }
+    }
+
     /// Lets the rows work with the parts that they need on their way to the devices.
     #[inline]
     pub fn with_rows<T>(&mut self, act: impl FnOnce(&mut Rows, &mut Sealing) -> T) -> T {

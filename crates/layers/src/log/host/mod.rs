@@ -250,7 +250,7 @@ impl Blocks {
         }
         let page = array.pages.map().page_of(block);
         array.pages.map_mut().try_again(page);
-        if array.hold_page(array.pages.map().page_of(block), array.pages.map().reserve(), cx)
+        if array.hold_page(array.pages.map().page_of(block), array.spare_of_host(), cx)
             == Where::Away
         {
             return false;

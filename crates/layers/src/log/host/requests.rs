@@ -183,7 +183,7 @@ impl Blocks {
         }
         self.end_hold(array);
         array.pages.map_mut().try_again(page);
-        let state = array.hold_page(page, array.pages.map().reserve(), cx);
+        let state = array.hold_page(page, array.spare_of_host(), cx);
         self.trimming = (state != Where::Away).then_some(page);
         state
     }

@@ -222,7 +222,7 @@ impl Array {
         if moves {
             self.with_gc(|gc, with| gc.lane(lane).send(first.chunk, with, cx));
         }
-        moves
+        moves || self.with_gc(|gc, with| gc.lanes().others_let_go(lane, with))
     }
 
     /// Adds a record to the batch, and keeps its map page. False when that has to come first, or

@@ -235,6 +235,18 @@ impl Lanes {
         self.change(lane, |it| it.end(with))
     }
 
+    /// The map pages that the lanes behind the mover keep are let go when the mover can't go on: it
+    /// may wait for a frame. The lane that is sifting goes on by itself. Whether there were any.
+    pub fn others_let_go(&mut self, mover: u8, with: &mut Needs) -> bool {
+        let sifting = self.are_in(Kind::Sifting).with(mover);
+        let mut any = false;
+        for lane in self.lanes.iter_mut().filter(|lane| !sifting.has(lane.number)) {
+            any |= lane.held.is_some();
+            lane.end_keep(with);
+        }
+        any
+    }
+
     fn leave_order(&mut self, lane: u8) {
         let at = self.in_order().position(|it| it == lane);
         let out = Set(self.are_in(Kind::Head).0 | self.are_in(Kind::Filling).0);
