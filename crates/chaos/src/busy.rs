@@ -12,15 +12,34 @@ use crate::swarm::Swarm;
 const SALT: u64 = 0x6275_7379_2032;
 /// How many stacks with one parity are busy, and with two, in thousandths.
 const BUSY: [u32; 2] = [400, 900];
+/// The same of those that may lose nothing but their journal.
+const BUSY_WITH_JOURNAL: u32 = 500;
+/// How many of the busy ones export more than fits, and how many get more spares than other
+/// devices.
+const THIN: u32 = 350;
+const SPARES: u32 = 350;
+/// Sets the choice of these apart from that of busy ones.
+const RARE: u64 = 0x7261_7265_2033;
 
 /// Makes a stack busy, perhaps. Which faults a stack may have follows from what the layer claims.
 pub fn choose(seed: u64, layer: LayerKind, claims: &Claims, swarm: &mut Swarm) {
-    let changes = layer.registration().promises.changes() && swarm.journal.is_none();
-    let mut dice = Dice::new(seed, SALT);
-    let parity = usize::from(swarm.parity).checked_sub(1);
-    if !changes || !parity.is_some_and(|parity| dice.chance(BUSY[parity])) {
+    if !layer.registration().promises.changes() {
         return;
     }
+    let mut rare = Dice::new(seed, RARE);
+    if swarm.journal.is_some() {
+        if swarm.mortal == swarm.journal && rare.chance(BUSY_WITH_JOURNAL) {
+            with_journal(claims, swarm, &mut rare);
+        }
+        return;
+    }
+    let mut dice = Dice::new(seed, SALT);
+    let parity = usize::from(swarm.parity).checked_sub(1);
+    if !parity.is_some_and(|parity| dice.chance(BUSY[parity])) {
+        return;
+    }
+    swarm.spares = rare.chance(SPARES);
+    perhaps_thin(swarm, &mut rare);
     let faults = &mut swarm.faults;
     faults.cut = true;
     faults.dead = claims.admits(Row::DeadDevice);
@@ -36,4 +55,24 @@ pub fn choose(seed: u64, layer: LayerKind, claims: &Claims, swarm: &mut Swarm) {
     swarm.verbs = 20;
     (swarm.cut_every, swarm.life) =
         (swarm.cut_every.max(dice.pick(&[100, 1000])), swarm.life.max(100));
+}
+
+/// The same of a stack that may lose its journal alone: no device comes, but each may be told to
+/// leave.
+fn with_journal(claims: &Claims, swarm: &mut Swarm, dice: &mut Dice) {
+    let faults = &mut swarm.faults;
+    faults.cut = true;
+    faults.dead |= claims.admits(Row::DeadDevice);
+    faults.log_rot |= claims.admits(Row::LogRot) && dice.chance(500);
+    faults.metadata_rot |= claims.admits(Row::MetadataRot) && !faults.log_rot;
+    (swarm.busy, swarm.changes, swarm.live_changes, swarm.verbs) = (true, true, true, 20);
+    swarm.life = swarm.life.max(100);
+    perhaps_thin(swarm, dice);
+}
+
+/// Perhaps it exports more than fits, and is written from end to end.
+fn perhaps_thin(swarm: &mut Swarm, dice: &mut Dice) {
+    if dice.chance(THIN) {
+        (swarm.thin, swarm.fill) = (true, true);
+    }
 }

@@ -166,6 +166,11 @@ pub struct Swarm {
     pub changes: bool,
     /// Whether everything happens to it.
     pub busy: bool,
+    /// Whether it exports more than fits whatever else is drawn, and whether most devices that come
+    /// are spares.
+    pub thin: bool,
+    /// See `thin`.
+    pub spares: bool,
     /// Whether its devices differ in length.
     pub uneven: bool,
     /// Whether lost devices are replaced while the volume is served.
@@ -280,6 +285,8 @@ impl Swarm {
             also: false,
             verbs: 0,
             busy: false,
+            thin: false,
+            spares: false,
             uneven: false,
             changes: false,
             live_changes: false,

@@ -1,6 +1,6 @@
 //! Everything of one seed that outlives a power cut.
 
-use hostftl_core::{DeviceInfo, Nanos, Payload, Segments};
+use hostftl_core::{BLOCK, DeviceInfo, Nanos, Payload, SECTOR, Segments};
 use hostftl_layers::{AnyLayer, Devices, LayerConfig, LayerKind, Mode, Plan, Promises};
 
 use crate::busy;
@@ -113,6 +113,10 @@ fn configured(layer: LayerKind, swarm: &Swarm, journal: bool, dice: &mut Dice) -
     config.deadline = swarm.deadline;
     let choices = &layer.registration().chaos;
     (choices.vary)(&mut config, dice);
+    if swarm.thin {
+        let all = swarm.sectors * SECTOR as u64 * u64::from(swarm.devices);
+        config.log.logical_size = Some(all.next_multiple_of(BLOCK as u64));
+    }
     if let Some(large) = choices.large.filter(|_| swarm.also) {
         (large.also.1)(&mut config);
     }
