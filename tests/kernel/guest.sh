@@ -76,6 +76,14 @@ stop() {
     server=
 }
 
+# drive SERIAL: the block device of the NVMe drive with that serial number, when it is there.
+drive() {
+    local one
+    for one in /sys/class/nvme/nvme*; do
+        [ "$(tr -d ' ' <"$one/serial")" != "$1" ] || echo "/dev/$(basename "$one")n1"
+    done
+}
+
 # cut SECONDS: the guest loses its power that much later; the suite starts again with LIFE one higher.
 cut() {
     echo "$1" >/out/cut.new

@@ -28,7 +28,7 @@ use crate::open::{as_members, infos, lock, plan, seat};
 use crate::replace::{clear, describe, take_whole, there};
 use crate::roster::stamp;
 use crate::sole::Sole;
-use crate::stack::{Assembly, open_member};
+use crate::stack::{Assembly, MISSING, open_member};
 
 /// What has to be typed to go on without others.
 const FIRST: &str = "hostftl serve --degraded";
@@ -80,11 +80,12 @@ pub fn add(spec: &AddSpec) -> Result<Added, Error> {
     let _sole = Sole::take(config.uuid, &spec.path)?;
     let layer = config.layer_config().map_err(wrong)?;
     may_grow(&config, &layer, spec).map_err(wrong)?;
-    let new = names(spec, &config)?;
+    let new = names(spec)?;
     if let Some(added) = finish(spec, &mut config, &layer, &new)? {
         return Ok(added);
     }
     let found = members(spec, &config, &layer, &config.devices)?;
+    refuse_known(spec, (&new, &config.devices), found.superblock.gone)?;
     let beside = Beside::of(there(&found.members));
     let take = |(asked, name): (&String, &String)| take_whole((asked, name), &beside, spec.force);
     let taken = spec.new.iter().zip(&new).map(take);
@@ -113,7 +114,7 @@ pub fn add(spec: &AddSpec) -> Result<Added, Error> {
     write(fresh, &superblocks)?;
     roster.add(&superblocks.iter().map(record).collect::<Vec<_>>());
     roster.settle(&devices, Standing::of_lost(lost))?;
-    config.devices.extend(new);
+    come_in(&mut config.devices, &new);
     config.publish_again(&spec.path)?;
     undo.into_iter().for_each(|undo| undo.keep());
     Ok(added)
@@ -155,19 +156,38 @@ pub(crate) fn may_grow(config: &Config, layer: &LayerConfig, spec: &AddSpec) -> 
 }
 
 /// The full names of the new devices.
-pub(crate) fn names(spec: &AddSpec, config: &Config) -> Result<Vec<String>, Error> {
+pub(crate) fn names(spec: &AddSpec) -> Result<Vec<String>, Error> {
     let mut names: Vec<String> = Vec::new();
     for asked in &spec.new {
         let name = modelled::full_name(asked)?;
-        if let Some(at) = config.devices.iter().position(|known| *known == name) {
-            return Err(device(asked, format!("is device {at} of this volume already")));
-        }
         if names.contains(&name) {
             return Err(device(asked, "is named twice"));
         }
         names.push(name);
     }
     Ok(names)
+}
+
+/// Refuses a new device that is one of the volume's already, and has not left it.
+pub(crate) fn refuse_known(
+    spec: &AddSpec,
+    (new, known): (&[String], &[String]),
+    gone: u16,
+) -> Result<(), Error> {
+    for (asked, name) in spec.new.iter().zip(new) {
+        let mut places = (0..known.len()).filter(|at| known[*at] == *name && gone >> at & 1 == 0);
+        if let Some(at) = places.next() {
+            return Err(device(asked, format!("is device {at} of this volume already")));
+        }
+    }
+    Ok(())
+}
+
+/// Names the new devices after the others; one that had left has its name in the new place alone.
+pub(crate) fn come_in(devices: &mut Vec<String>, new: &[String]) {
+    let left = devices.iter_mut().filter(|name| new.contains(name));
+    left.for_each(|name| *name = MISSING.into());
+    devices.extend_from_slice(new);
 }
 
 /// The members with these names, which must be all that belong.
@@ -203,7 +223,8 @@ fn finish(
     if !new.iter().enumerate().all(is_member) {
         return Ok(None);
     }
-    let names: Vec<String> = config.devices.iter().chain(new).cloned().collect();
+    let mut names = config.devices.clone();
+    come_in(&mut names, new);
     let found = members(spec, config, layer, &names)?;
     let newest = found.superblock;
     if usize::from(newest.count) != names.len() {

@@ -16,13 +16,6 @@ module nvme_core multipath=N
 module nvme
 module nbd nbds_max=2
 
-# drive SERIAL: the block device of that drive.
-drive() {
-    local one
-    for one in /sys/class/nvme/nvme*; do
-        [ "$(tr -d ' ' <"$one/serial")" != "$1" ] || echo "/dev/$(basename "$one")n1"
-    done
-}
 zoned() { echo "zoned:$(drive "$1")"; }
 
 are_there() {

@@ -15,14 +15,6 @@ module nvme_core multipath=N
 module nvme
 module nbd nbds_max=2
 
-# drive SERIAL: the block device of that drive.
-drive() {
-    local one
-    for one in /sys/class/nvme/nvme*; do
-        [ "$(tr -d ' ' <"$one/serial")" != "$1" ] || echo "/dev/$(basename "$one")n1"
-    done
-}
-
 are_there() {
     [ -b "$(drive log)" ] && [ -b "$(drive pblk)" ] && [ -b "$(drive rrpc)" ]
 }

@@ -192,7 +192,7 @@ fn run_remove(args: &Remove, console: &mut Console) -> Result<(), Failure> {
             say(outcome, console)?;
         }
         if begins && args.wait {
-            return wait::served(&args.volume, Some("evacuate"), console);
+            return wait::served(&args.volume, Some("evacuate"), None, console);
         }
         if begins && !console.is_json() {
             let next = format!("`hostftl wait {volume} evacuate` waits for its end");

@@ -51,7 +51,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     if let Some(outcome) = operate(&args.volume, &wish)? {
         say(outcome, console)?;
         if args.wait {
-            return wait::served(&args.volume, Some("scrub"), console);
+            return wait::served(&args.volume, Some("scrub"), None, console);
         }
         if !args.pause && !args.stop && !console.is_json() {
             let next = format!("`hostftl wait {volume} scrub` waits for its end");

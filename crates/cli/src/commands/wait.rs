@@ -24,6 +24,9 @@ pub struct Args {
     /// Only for this; all that goes on unless it is said
     #[arg(value_parser = ["protect", "join", "evacuate", "restripe", "scrub"])]
     verb: Option<String>,
+    /// Give up after this time, with exit code 1: what goes on does so all the same
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    timeout: Option<Duration>,
 }
 
 /// Runs the command.
@@ -31,11 +34,16 @@ pub struct Args {
 /// # Errors
 /// When the volume is not served, or what was waited for found something that can't be mended.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
-    served(&args.volume, args.verb.as_deref(), console)
+    served(&args.volume, args.verb.as_deref(), args.timeout, console)
 }
 
-/// Waits for a task of a volume that another process serves.
-pub fn served(volume: &Path, task: Option<&str>, console: &mut Console) -> Result<(), Failure> {
+/// Waits for a task of a volume that another process serves, perhaps only so long.
+pub fn served(
+    volume: &Path,
+    task: Option<&str>,
+    timeout: Option<Duration>,
+    console: &mut Console,
+) -> Result<(), Failure> {
     let mut look = || {
         let status = hostftl_volume::status(volume)?;
         let events = hostftl_volume::events(volume)?;
@@ -43,7 +51,7 @@ pub fn served(volume: &Path, task: Option<&str>, console: &mut Console) -> Resul
         let gone = || Failure::failed(format!("{name}: it is not served, so nothing goes on"));
         Ok((status, events.ok_or_else(gone)?))
     };
-    watch(volume, task, &mut look, console)
+    watch(volume, (task, timeout), &mut look, console)
 }
 
 /// Waits for a task of a volume that this process has open, and closes it.
@@ -54,7 +62,7 @@ pub fn here(
     console: &mut Console,
 ) -> Result<(), Failure> {
     let mut look = || Ok((running.status(), running.events().since(0)));
-    let waited = watch(volume, Some(task), &mut look, console);
+    let waited = watch(volume, (Some(task), None), &mut look, console);
     running.stop()?;
     waited
 }
@@ -63,10 +71,11 @@ type Look<'a> = &'a mut dyn FnMut() -> Result<(Status, Vec<Event>), Failure>;
 
 fn watch(
     volume: &Path,
-    wanted: Option<&str>,
+    (wanted, timeout): (Option<&str>, Option<Duration>),
     look: Look,
     console: &mut Console,
 ) -> Result<(), Failure> {
+    let begun = Instant::now();
     let mut told: Option<Instant> = None;
     loop {
         let (status, events) = look()?;
@@ -81,9 +90,14 @@ fn watch(
             return Err(Failure::failed(format!("{name}: {task} rests; {next}")));
         }
         if !console.is_json() && told.is_none_or(|told| told.elapsed() >= TELL) {
-            tasks.try_for_each(|task| console.line(line(task)))?;
+            tasks.clone().try_for_each(|task| console.line(line(task)))?;
             console.flush()?;
             told = Some(Instant::now());
+        }
+        if let Some(timeout) = timeout.filter(|timeout| begun.elapsed() >= *timeout) {
+            let left = tasks.map(line).collect::<Vec<_>>().join("; ");
+            let (name, timeout) = (volume.display(), humantime::format_duration(timeout));
+            return Err(Failure::failed(format!("{name}: not over after {timeout}: {left}")));
         }
         if interrupt::asked() {
             let name = volume.display();

@@ -16,7 +16,8 @@ use hostftl_io::{Backing, Device, Driver};
 use hostftl_layers::{AnyLayer, LayerConfig};
 
 use super::{CLOSED, Seats, UNSAID, lock};
-use crate::add::{AddSpec, Added, added, may_grow, names, of_zones, record, superblocks, write};
+use crate::add::{AddSpec, Added, added, come_in, may_grow, names, of_zones, record};
+use crate::add::{refuse_known, superblocks, write};
 use crate::beside::Beside;
 use crate::config::Config;
 use crate::create::Taken;
@@ -47,8 +48,9 @@ impl Seats {
             .layer_config()
             .map_err(|why| words(Error::Config { path: spec.path.clone(), why }))?;
         may_grow(&file, &self.layer(), spec)?;
-        let new = names(spec, &file).map_err(words)?;
-        let beside = self.may_be_closed()?;
+        let new = names(spec).map_err(words)?;
+        let (beside, gone) = self.may_be_closed()?;
+        refuse_known(spec, (&new, &file.devices), gone).map_err(words)?;
         let take =
             |(asked, name): (&String, &String)| take_whole((asked, name), &beside, spec.force);
         let taken = spec.new.iter().zip(&new).map(take).collect::<Result<Vec<_>, _>>();
@@ -65,7 +67,7 @@ impl Seats {
             return Ok(Added { served: true, ..added(&new, first, exported, notes) });
         }
         let come = come.into_iter().map(cleared).collect::<Result<_, _>>().map_err(words)?;
-        file.devices.extend(new.iter().cloned());
+        come_in(&mut file.devices, &new);
         let begun = Instant::now();
         let change = Change { spec, devices: &file.devices, layer, come };
         let renewed = self.port.renew(|driver, jobs| self.reopen(change, driver, jobs));
@@ -117,8 +119,9 @@ impl Seats {
         Ok(Some(Added { served: true, ..done }))
     }
 
-    /// Whether the layer may be closed and opened again; what is known of its devices.
-    fn may_be_closed(&self) -> Result<Beside, String> {
+    /// Whether the layer may be closed and opened again; what is known of its devices, and which of
+    /// them have left.
+    fn may_be_closed(&self) -> Result<(Beside, u16), String> {
         let look = |driver: &mut Driver<AnyLayer>, jobs: &mut Jobs| {
             let said = jobs.said().ok_or(UNSAID)?;
             let (devices, lost) = (driver.devices(), driver.layer().lost_devices());
@@ -132,7 +135,7 @@ impl Seats {
                 return Err("commands of a lost device are under way: stop the volume for this");
             }
             let there = devices.iter().filter(|device| device.backing() != Backing::Absent);
-            Ok(Beside::of(there))
+            Ok((Beside::of(there), said.gone))
         };
         self.port.between(look).ok_or(CLOSED)?.map_err(str::to_owned)
     }

@@ -87,6 +87,43 @@ fn a_device_leaves_a_volume_without_parity() {
 }
 
 #[test]
+fn a_device_that_has_left_comes_again_under_its_name() {
+    for served in [true, false] {
+        let place = made("log:parity=yes:compress=none", 4);
+        let (running, client) = serve(&place);
+        (0..800).for_each(|at| client.write(at * 4096, &content(at), false).unwrap());
+        let path = place.path("v.toml");
+        assert!(operate(&path, &Wish::Remove("1".into())).unwrap().unwrap().is_new);
+        let new = vec![place.name("d1")];
+        let again = AddSpec { path, new, force: true, spare: false, rehearse: false };
+        let early = add(&again).unwrap_err().to_string();
+        assert!(early.contains("is device 1 of this volume already"), "{early}");
+        until(&running, |it| it.status().devices[1].health == "removed");
+        let cautious = add(&AddSpec { force: false, ..again.clone() }).unwrap_err().to_string();
+        assert!(cautious.contains("--force"), "{cautious}");
+        let running = match served {
+            true => running,
+            false => {
+                drop(client);
+                running.stop().unwrap();
+                add(&again).unwrap();
+                serve(&place).0
+            }
+        };
+        served.then(|| add(&again).unwrap());
+        until(&running, |it| it.status().devices.get(4).is_some_and(|it| it.health == "good"));
+        let devices = running.status().devices;
+        assert_eq!((devices[1].health.as_str(), &devices[4].name), ("removed", &place.name("d1")));
+        running.stop().unwrap();
+        assert_eq!(health(&place), ["good", "removed", "good", "good", "good"]);
+        let (running, client) = serve(&place);
+        (0..800).for_each(|at| assert_eq!(client.read(at * 4096, 4096), content(at), "block {at}"));
+        running.stop().unwrap();
+        assert!(is_sound(&place));
+    }
+}
+
+#[test]
 fn what_is_left_takes_what_it_has_room_for_and_keeps_that() {
     let place = made("log:compress=none", 3);
     let (running, client) = serve(&place);
