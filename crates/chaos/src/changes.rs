@@ -124,7 +124,8 @@ impl World {
         if config.members.born == 0 {
             config.members.born = count as u8;
         }
-        let spare = config.log.parity > 0 && self.dice.chance(if self.swarm.spares { 800 } else { 400 });
+        let spare =
+            config.log.parity > 0 && self.dice.chance(if self.swarm.spares { 800 } else { 400 });
         if spare {
             config.members.spare |= 1 << count;
         }

@@ -22,6 +22,7 @@ use hostftl_layers::AnyLayer;
 use crate::error::Error;
 use crate::front::Port;
 use crate::jobs::Jobs;
+use crate::left;
 
 /// Turns of the driver before answers go out.
 const TURNS: u32 = 16;
@@ -337,6 +338,7 @@ impl Core {
         let (driver, jobs) = self.parts.as_mut().filter(|_| self.end.is_none())?;
         let advanced = driver.advance(jobs, TURNS);
         let most = jobs.keep(driver.layer());
+        left::close(driver, jobs);
         let retries = jobs.retries();
         let end = match advanced {
             Ok(Pace::Rests { .. } | Pace::Over) if retries => return Some(Pace::More),

@@ -5,6 +5,7 @@
 //! - Nobody answers a job twice, and a payload always goes back to the arena.
 //! - What promises that something is durable is held back until the members know who is lost.
 
+mod extents;
 mod known;
 
 use std::sync::mpsc::Receiver;
@@ -12,14 +13,13 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use hostftl_core::{
-    Cause, Credits, Event, HostError, HostOp, Layer, MAX_TOUCH, Payload, Reply, Request, SECTOR,
-    Tally, Ticket,
+    Cause, Credits, Event, HostError, HostOp, Layer, Payload, Reply, Request, SECTOR, Tally, Ticket,
 };
 use hostftl_format::superblock::Superblock;
 use hostftl_io::{Host, IoError, Pull, Reserve};
 
 use crate::events::Level;
-use crate::front::{Answer, Answers, Buffer, Extent, Inbox, Job, JobOp, MAX_EXTENTS, Taken};
+use crate::front::{Answer, Answers, Buffer, Inbox, Job, JobOp, Taken};
 use crate::keeper::{Coming, Keeper, Promise};
 use crate::latency::{Kind, Latencies};
 use crate::quiet::Quiet;
@@ -27,6 +27,7 @@ use crate::roster::Roster;
 use crate::running::Acks;
 use crate::stash::{Entrance, Part, Stash};
 
+use self::extents::extents;
 use self::known::Known;
 
 /// See the module text.
@@ -221,6 +222,19 @@ impl Jobs {
         self.devices.order(index, is_wanted);
     }
 
+    /// Devices that have left, as all superblocks say, and are open still.
+    pub fn left(&self) -> u16 {
+        match self.devices.open_of_gone() {
+            0 => 0,
+            open => open & self.said().map_or(0, |said| said.gone),
+        }
+    }
+
+    /// A device that has left is not open any more.
+    pub fn is_closed(&mut self, index: u8) {
+        self.devices.is_closed(index);
+    }
+
     /// Whether an answer is held back.
     pub fn holds(&self) -> bool {
         !self.held.is_empty()
@@ -405,23 +419,6 @@ impl Host for Jobs {
         }
         self.news.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).event(event);
     }
-}
-
-/// What is mapped from sector `lba` on: up to `sectors` sectors, but no more than a step may touch.
-fn extents(layer: &dyn Layer, lba: u64, sectors: u64) -> Vec<Extent> {
-    let mut all: Vec<Extent> = Vec::new();
-    let mut at = 0;
-    while at < sectors.min(MAX_TOUCH as u64) && all.len() < MAX_EXTENTS {
-        let (mapped, run) = layer.mapped(lba + at, sectors - at);
-        assert!(run > 0 && run <= sectors - at, "a look goes on, within what was asked");
-        at += run;
-        let bytes = run * SECTOR as u64;
-        match all.last_mut() {
-            Some(last) if last.mapped == mapped => last.bytes += bytes,
-            _ => all.push(Extent { bytes, mapped }),
-        }
-    }
-    all
 }
 
 #[cfg(test)]

@@ -30,6 +30,7 @@ mod jobs;
 mod journal;
 mod keeper;
 mod latency;
+mod left;
 mod memory;
 mod modelled;
 mod online;

@@ -16,15 +16,16 @@ pub struct Known {
     out: Option<u16>,
     fresh: u16,
     joined: u16,
-    /// Those that were removed.
+    /// Those that were removed, and those of them that are not open any more.
     gone: u16,
+    closed: u16,
     /// Those that are left out because an operator wants that.
     ordered: u16,
 }
 
 impl Default for Known {
     fn default() -> Self {
-        Known { lost: 0, out: Some(0), fresh: 0, joined: 0, gone: 0, ordered: 0 }
+        Known { lost: 0, out: Some(0), fresh: 0, joined: 0, gone: 0, closed: 0, ordered: 0 }
     }
 }
 
@@ -33,7 +34,7 @@ impl Known {
     /// others.
     pub fn of(layer: &impl Layer, fresh: u16) -> Self {
         let Standing { lost, out, joined, gone, .. } = standing(layer, fresh);
-        Known { lost, out, fresh, joined, gone, ordered: 0 }
+        Known { lost, out, fresh, joined, gone, closed: gone, ordered: 0 }
     }
 
     /// How they stand now by what `layer` says, and whether that is news.
@@ -46,6 +47,16 @@ impl Known {
     /// A device came in place `index`.
     pub fn came(&mut self, index: u8) {
         (self.fresh, self.joined) = (self.fresh | 1 << index, self.joined & !(1 << index));
+    }
+
+    /// Those that were removed and are open still.
+    pub fn open_of_gone(&self) -> u16 {
+        self.gone & !self.closed
+    }
+
+    /// One that was removed is not open any more.
+    pub fn is_closed(&mut self, index: u8) {
+        self.closed |= 1 << index;
     }
 
     /// An operator wants device `index` left out, or did before it came to that.

@@ -15,7 +15,7 @@ use hostftl_format::superblock::Superblock;
 use hostftl_io::{Backing, Device, Driver};
 use hostftl_layers::{AnyLayer, LayerConfig};
 
-use super::{CLOSED, Seats, UNSAID, lock};
+use super::{CLOSED, PATIENCE, PAUSE, Seats, UNSAID, lock};
 use crate::add::{AddSpec, Added, added, come_in, may_grow, names, of_zones, record};
 use crate::add::{refuse_known, superblocks, write};
 use crate::beside::Beside;
@@ -51,6 +51,7 @@ impl Seats {
         let new = names(spec).map_err(words)?;
         let (beside, gone) = self.may_be_closed()?;
         refuse_known(spec, (&new, &file.devices), gone).map_err(words)?;
+        self.are_closed(&new)?;
         let take =
             |(asked, name): (&String, &String)| take_whole((asked, name), &beside, spec.force);
         let taken = spec.new.iter().zip(&new).map(take).collect::<Result<Vec<_>, _>>();
@@ -138,6 +139,23 @@ impl Seats {
             Ok((Beside::of(there), said.gone))
         };
         self.port.between(look).ok_or(CLOSED)?.map_err(str::to_owned)
+    }
+
+    /// Waits until devices that have left, and are to come again under these names, are closed.
+    fn are_closed(&self, new: &[String]) -> Result<(), String> {
+        let known = self.config().devices;
+        let begun = Instant::now();
+        let is_open = |driver: &mut Driver<AnyLayer>, _: &mut Jobs| {
+            let mut devices = driver.devices().iter().zip(&known);
+            devices.any(|(device, name)| new.contains(name) && device.backing() != Backing::Absent)
+        };
+        while self.port.between(is_open).ok_or(CLOSED)? {
+            if begun.elapsed() > PATIENCE {
+                return Err("a device that has left can't be closed: commands never ended".into());
+            }
+            std::thread::sleep(PAUSE);
+        }
+        Ok(())
     }
 
     /// What clients see before and after, in sectors, if the volume can be laid out so.
