@@ -13,11 +13,11 @@ const SALT: u64 = 0x6275_7379_2032;
 /// How many stacks with one parity are busy, and with two, in thousandths.
 const BUSY: [u32; 2] = [400, 900];
 /// The same of those that may lose nothing but their journal.
-const BUSY_WITH_JOURNAL: u32 = 500;
-/// How many of the busy ones export more than fits, and how many get more spares than other
-/// devices.
-const THIN: u32 = 350;
-const SPARES: u32 = 350;
+const BUSY_WITH_JOURNAL: u32 = 800;
+/// How many of the busy ones export more than fits, by their parities, and how many get more spares
+/// than other devices.
+const THIN: [u32; 3] = [400, 450, 700];
+const SPARES: u32 = 500;
 /// Sets the choice of these apart from that of busy ones.
 const RARE: u64 = 0x7261_7265_2033;
 
@@ -52,27 +52,26 @@ pub fn choose(seed: u64, layer: LayerKind, claims: &Claims, swarm: &mut Swarm) {
     // Larger ones get no more devices.
     swarm.sectors = swarm.sectors.min(LARGEST);
     // A scrub goes through to its end between two cuts.
-    swarm.verbs = 20;
+    swarm.verbs = if swarm.parity > 1 { 60 } else { 30 };
     (swarm.cut_every, swarm.life) =
         (swarm.cut_every.max(dice.pick(&[100, 1000])), swarm.life.max(100));
 }
 
-/// The same of a stack that may lose its journal alone: no device comes, but each may be told to
-/// leave.
+/// The same of a stack that may lose its journal alone: devices come to it, and leave it.
 fn with_journal(claims: &Claims, swarm: &mut Swarm, dice: &mut Dice) {
     let faults = &mut swarm.faults;
     faults.cut = true;
     faults.dead |= claims.admits(Row::DeadDevice);
     faults.log_rot |= claims.admits(Row::LogRot) && dice.chance(500);
     faults.metadata_rot |= claims.admits(Row::MetadataRot) && !faults.log_rot;
-    (swarm.busy, swarm.changes, swarm.live_changes, swarm.verbs) = (true, true, true, 20);
+    (swarm.busy, swarm.changes, swarm.live_changes, swarm.verbs) = (true, true, true, 30);
     swarm.life = swarm.life.max(100);
     perhaps_thin(swarm, dice);
 }
 
 /// Perhaps it exports more than fits, and is written from end to end.
 fn perhaps_thin(swarm: &mut Swarm, dice: &mut Dice) {
-    if dice.chance(THIN) {
+    if dice.chance(THIN[usize::from(swarm.parity)]) {
         (swarm.thin, swarm.fill) = (true, true);
     }
 }

@@ -39,8 +39,7 @@ impl World {
         if mode != Mode::Open || !self.swarm.changes {
             return;
         }
-        // No device comes to a volume with a journal.
-        if self.swarm.journal.is_none() && self.dice.chance(120) {
+        if self.dice.chance(120) {
             self.add_device();
         }
         if self.dice.chance(200) {
@@ -113,7 +112,8 @@ impl World {
     }
 
     fn add_device(&mut self) {
-        let (count, mut info) = (self.swarm.devices, self.infos[0].clone());
+        // Behind a journal's device too.
+        let (count, mut info) = (self.infos.len() as u32, self.infos[0].clone());
         if self.swarm.uneven && self.segments.is_none() {
             uneven::lengthen(core::slice::from_mut(&mut info), &mut self.dice);
         }
@@ -147,7 +147,7 @@ impl World {
             return;
         };
         (self.config, self.plan) = (config, plan);
-        self.swarm.devices += 1;
+        self.swarm.devices = count + 1;
         self.model.grow(plan.limits.exported);
         self.workload.grow(plan.limits.exported);
         self.tallies.note(Named::Added);
@@ -162,7 +162,7 @@ impl World {
             Some(victim) if self.gone => self.buried | 1 << victim,
             _ => self.buried,
         };
-        let all = all & !members.spare;
+        let all = all & !(members.spare | self.journal_bit());
         let may: Vec<u16> = (0..16).map(|at| 1 << at).filter(|it| all & it != 0).collect();
         let leaves = may[self.dice.below(may.len() as u64) as usize];
         let left = all & !(lost | members.fresh | members.leaving | leaves);
@@ -220,6 +220,7 @@ impl World {
         }
         (it.born, it.gone, it.leaving, it.spare) = (0, 0, 0, 0);
         self.config.exported = 0;
+        self.keep_journal_behind();
         self.plan = AnyLayer::plan(&self.config, &self.infos).expect("it was wider than before");
         self.workload.grow(self.plan.limits.exported);
     }

@@ -62,12 +62,12 @@ pub fn choose(seed: u64, layer: LayerKind, swarm: &mut Swarm, claims: &Claims) {
     }
 }
 
-/// Whether one of so many devices has roots that say what an older copy of `device` lacks: all
-/// others may have left, and of one that is to leave no superblock says when it has.
-fn others_tell(config: &LayerConfig, devices: u32, device: u8) -> bool {
+/// Whether one of so many devices, which is none of `these`, has roots that say what an older copy of
+/// one lacks: all others may have left, and of one that is to leave no superblock says when it has.
+fn others_tell(config: &LayerConfig, devices: u32, these: u16) -> bool {
     let all = ((1_u32 << devices) - 1) as u16;
     let it = &config.members;
-    all & !(it.gone | it.leaving | it.spare | it.fresh | 1 << device) != 0
+    all & !(it.gone | it.leaving | it.spare | it.fresh | these) != 0
 }
 
 impl World {
@@ -103,8 +103,8 @@ impl World {
         if self.damaged && self.swarm.older.is_some() {
             return;
         }
-        let noticed =
-            self.swarm.older.is_none() || others_tell(&self.config, self.swarm.devices, device);
+        let (devices, these) = (self.swarm.devices, self.journal_bit() | 1 << device);
+        let noticed = self.swarm.older.is_none() || others_tell(&self.config, devices, these);
         let disk = &mut self.machine.disks[usize::from(device)];
         match self.copied {
             Copied::Known if noticed && disk.differs() && self.dice.chance(400) => {

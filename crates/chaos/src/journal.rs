@@ -62,6 +62,24 @@ impl World {
         self.bring_true_device();
     }
 
+    /// The journal's bit in a set of devices.
+    pub(crate) fn journal_bit(&self) -> u16 {
+        self.swarm.journal.map_or(0, |journal| 1 << journal)
+    }
+
+    /// A volume that is made anew has its journal behind all other devices: those that came behind
+    /// that are no part of it.
+    pub(crate) fn keep_journal_behind(&mut self) {
+        let Some(journal) = self.swarm.journal else { return };
+        let is_part = |device: &u8| *device < journal;
+        let swarm = &mut self.swarm;
+        swarm.devices = journal.into();
+        swarm.victim = swarm.victim.map(|victim| if is_part(&victim) { victim } else { 0 });
+        swarm.second = swarm.second.filter(|it| is_part(it) && Some(*it) != swarm.victim);
+        self.infos.truncate(usize::from(journal) + 1);
+        self.machine.disks.truncate(self.infos.len());
+    }
+
     /// The journal's device, if it may die, and no other.
     pub(crate) fn mortal_journal(&self) -> Option<u8> {
         self.swarm.mortal.filter(|_| self.swarm.mortal == self.swarm.journal)

@@ -71,7 +71,8 @@ impl World {
         is_busy: impl Fn(u8) -> bool,
     ) -> Option<u8> {
         let may = self.swarm.live_changes;
-        let lost = layer.lost_devices() & !(self.config.members.gone | layer.fresh_devices());
+        let others = self.config.members.gone | self.journal_bit();
+        let lost = layer.lost_devices() & !(others | layer.fresh_devices());
         let lost = (0..self.swarm.devices as u8).find(|device| lost >> device & 1 == 1)?;
         (may && !is_busy(lost) && self.dice.chance(20)).then_some(lost)
     }

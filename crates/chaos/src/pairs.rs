@@ -28,15 +28,13 @@ const KINDS: [Kind; 16] = [
 
 /// The kind of a lost journal.
 const JOURNAL: &str = "journal away";
-/// What never meets it: where a journal is lost, nothing happens to other devices, and no device
-/// comes to a volume with a journal.
-const APART: [&str; 7] = [
+/// What never meets it: where a journal is lost, nothing happens to other devices.
+const APART: [&str; 6] = [
     "two lost",
     "stale device",
     "write lost or misdirected",
     "replaced",
     "came back",
-    "added",
     "spare taken",
 ];
 

@@ -114,7 +114,7 @@ impl World {
         let Some(second) = self.swarm.second.filter(|second| may && self.may_fail(*second)) else {
             return;
         };
-        if self.dice.chance(200) {
+        if self.dice.chance(if self.swarm.busy { 300 } else { 200 }) {
             self.bury_second();
             self.config.members.missing |= 1 << second;
         }
@@ -131,7 +131,8 @@ impl World {
             return;
         }
         let members = self.config.members;
-        let out = self.buried | members.fresh | members.spare | members.gone | members.leaving;
+        let out = self.buried | self.journal_bit() | members.fresh | members.spare;
+        let out = out | members.gone | members.leaving;
         let others = (0..self.swarm.devices as u8).filter(|it| out >> it & 1 == 0);
         let others: Vec<u8> = others.filter(|it| Some(*it) != self.swarm.victim).collect();
         if !others.is_empty() {

@@ -25,7 +25,7 @@ use crate::gather::{gather_of, refusal};
 use crate::journal;
 use crate::modelled;
 use crate::open::{as_members, infos, lock, plan, seat};
-use crate::replace::{clear, describe, take_whole, there};
+use crate::replace::{clear, describe, take_whole};
 use crate::roster::stamp;
 use crate::sole::Sole;
 use crate::stack::{Assembly, MISSING, open_member};
@@ -86,7 +86,8 @@ pub fn add(spec: &AddSpec) -> Result<Added, Error> {
     }
     let found = members(spec, &config, &layer, &config.devices)?;
     refuse_known(spec, (&new, &config.devices), found.superblock.gone)?;
-    let beside = Beside::of(there(&found.members));
+    refuse_without_journal(spec, &layer, &found)?;
+    let beside = Beside::of(rows(&layer, &found));
     let take = |(asked, name): (&String, &String)| take_whole((asked, name), &beside, spec.force);
     let taken = spec.new.iter().zip(&new).map(take);
     let taken = taken.collect::<Result<Vec<_>, _>>()?;
@@ -145,9 +146,6 @@ pub(crate) fn may_grow(config: &Config, layer: &LayerConfig, spec: &AddSpec) -> 
             layer.kind
         ));
     }
-    if journal::bit(layer, config.devices.len()) != 0 {
-        return Err("a volume with a journal takes no more devices yet".into());
-    }
     let (all, most) = (config.devices.len() + spec.new.len(), MAX_DEVICES);
     if all > usize::from(most) {
         return Err(format!("a volume has up to {most} devices, and this one would have {all}"));
@@ -181,6 +179,33 @@ pub(crate) fn refuse_known(
         }
     }
     Ok(())
+}
+
+/// The devices that are there, but the journal's.
+fn rows<'a>(
+    layer: &LayerConfig,
+    found: &'a Assembly,
+) -> impl Iterator<Item = &'a Device> + use<'a> {
+    let journal = journal::bit_in(layer, &found.superblock);
+    let all = found.members.iter().enumerate();
+    let rows = all.filter(move |(index, _)| journal >> index & 1 == 0);
+    rows.filter_map(|(_, member)| member.as_ref()).map(|member| &member.device)
+}
+
+/// Refuses more devices while the journal is away: its superblock has to say who belongs, or it would
+/// not be believed when it is back.
+fn refuse_without_journal(
+    spec: &AddSpec,
+    layer: &LayerConfig,
+    found: &Assembly,
+) -> Result<(), Error> {
+    let away = found.missing() & journal::bit_in(layer, &found.superblock);
+    let why = "is without its journal: bring that back first, and type the same again";
+    if away == 0 {
+        Ok(())
+    } else {
+        Err(Error::Refused { path: spec.path.clone(), why: why.into() })
+    }
 }
 
 /// Names the new devices after the others; one that had left has its name in the new place alone.

@@ -96,7 +96,7 @@ pub fn create(spec: &CreateSpec) -> Result<Created, Error> {
     let Prepared { config, layer, draft, undo, devices, plan, held, notes } = prepare(spec)?;
     let mut created = Created {
         exported_bytes: plan.limits.exported * SECTOR as u64,
-        device_bytes: journal::others(&layer, &devices).iter().map(Device::bytes).sum(),
+        device_bytes: journal::others(&layer, &devices).map(Device::bytes).sum(),
         unused_bytes: unused(&layer, &devices),
         memory: Memory::of(&plan),
         ack: plan.limits.ack,
@@ -382,7 +382,7 @@ fn take_back(error: Error, devices: &[Device], held: &[Option<String>]) -> Error
 
 /// Bytes of data of the longest devices that are not used, as too few others are as long.
 fn unused(layer: &LayerConfig, devices: &[Device]) -> u64 {
-    let rows = journal::others(layer, devices).iter();
+    let rows = journal::others(layer, devices);
     let mut lengths = rows.map(|one| one.info().sectors).collect::<Vec<_>>();
     lengths.sort_unstable_by_key(|length| Reverse(*length));
     let beside = layer.tolerates() as usize;

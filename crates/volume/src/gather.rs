@@ -11,8 +11,8 @@ use uuid::Uuid;
 
 use crate::config::Config;
 use crate::error::Error;
-use crate::journal;
-use crate::stack::{Assembly, MISSING, Member, Redundancy, judge, open_member, order, time};
+use crate::stack::{Assembly, MISSING, Member, Redundancy, judge, newest_of, open_member};
+use crate::stack::{order, time};
 
 /// How often a member that is not there yet is looked for.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -112,8 +112,7 @@ pub(crate) fn gather_of(
     layer: &LayerConfig,
     names: &[String],
 ) -> Result<Assembly, Error> {
-    let journal = journal::bit(layer, config.devices.len());
-    let redundancy = Redundancy { devices: layer.tolerates(), journal };
+    let redundancy = Redundancy { devices: layer.tolerates(), journal: layer.log.journal };
     let found = gather(names, redundancy, &OpenOptions::default())?;
     if found.superblock.volume != *config.uuid.as_bytes() {
         let why = "names another volume than its devices hold".into();
@@ -127,9 +126,9 @@ fn is_lacking(members: &[Member], redundancy: Redundancy) -> bool {
     match judge(members, redundancy) {
         Verdict::Complete { .. } => false,
         Verdict::Degraded { order, unsaid, .. } => {
-            let journal = order.iter().enumerate().filter(|(_, at)| at.is_none());
-            let journal = journal.fold(0, |set, (index, _)| set | 1 << index) & redundancy.journal;
-            unsaid != 0 || journal != 0
+            let absent = order.iter().enumerate().filter(|(_, at)| at.is_none());
+            let absent = absent.fold(0, |set, (index, _)| set | 1 << index);
+            unsaid != 0 || absent & redundancy.journal_in(newest_of(&order, members)) != 0
         }
         Verdict::Missing { .. } | Verdict::Stale { .. } | Verdict::Nothing => true,
         _ => false,
@@ -143,7 +142,7 @@ fn settle_for(
     redundancy: Redundancy,
 ) -> Result<Assembly, Error> {
     let lacking = is_lacking(&members, redundancy);
-    let plain = redundancy.devices == 0 && redundancy.journal == 0;
+    let plain = redundancy.devices == 0 && !redundancy.journal;
     let is_unknown = |error: &Error| matches!(error, Error::Format { .. });
     let is_trouble = |error: &Error| lacking && !is_absence(error) || is_unknown(error);
     let trouble = absent.iter().position(|(_, error)| is_trouble(error));

@@ -7,7 +7,6 @@ use hostftl_layers::LayerConfig;
 
 use crate::config::Config;
 use crate::error::{Error, device};
-use crate::journal;
 use crate::modelled;
 use crate::stack::{Assembly, MISSING, Member, Redundancy, open_member, order};
 
@@ -33,13 +32,10 @@ pub fn import(devices: &[String], path: &Path) -> Result<Imported, Error> {
     let members = devices.iter().map(|name| open_member(&modelled::full_name(name)?, Access::Full));
     let members = members.collect::<Result<Vec<_>, _>>()?;
     let layer = members.first().map(|member| LayerConfig::parse(member.superblock.layer.as_str()));
-    let count = members.first().map_or(1, |it| it.superblock.count.into());
     // Of a layer that nobody knows, all devices must be there.
     let redundancy = match layer.and_then(Result::ok) {
-        Some(layer) => {
-            Redundancy { devices: layer.tolerates(), journal: journal::bit(&layer, count) }
-        }
-        None => Redundancy { devices: 0, journal: 0 },
+        Some(layer) => Redundancy { devices: layer.tolerates(), journal: layer.log.journal },
+        None => Redundancy { devices: 0, journal: false },
     };
     let found = order(members, Vec::new(), redundancy)?;
     let Assembly { members, superblock, unsaid, .. } = found;

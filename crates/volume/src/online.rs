@@ -17,7 +17,6 @@ use crate::config::Config;
 use crate::control;
 use crate::error::{Error, device};
 use crate::gather::{OpenOptions, gather, refusal};
-use crate::journal;
 use crate::open::{lock, seat};
 use crate::operate::Outcome;
 use crate::roster::{stamp, write_ends};
@@ -50,13 +49,12 @@ pub fn online(path: &Path, wanted: &str) -> Result<Back, Error> {
     let _lock = lock(path)?;
     let _sole = Sole::take(config.uuid, path)?;
     let layer = config.layer_config().map_err(wrong)?;
-    let journal = journal::bit(&layer, config.devices.len());
     if layer.tolerates() == 0 || !layer.kind.registration().promises.changes() {
         let why = format!("a device never leaves layer {} alone while it serves", layer.kind);
         return Err(wrong(why));
     }
     let index = config.find_device(wanted).map_err(wrong)?;
-    let redundancy = Redundancy { devices: layer.tolerates(), journal };
+    let redundancy = Redundancy { devices: layer.tolerates(), journal: layer.log.journal };
     let found = gather(&config.devices, redundancy, &OpenOptions::default())?;
     let name = &config.devices[index];
     if found.unsaid != 0 {

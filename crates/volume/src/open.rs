@@ -94,7 +94,7 @@ pub fn open_with(path: &Path, options: &OpenOptions) -> Result<Volume, Error> {
         });
     }
     let knows_lost = layer.kind.registration().promises.knows_lost;
-    let redundancy = redundancy(&layer, config.devices.len());
+    let redundancy = redundancy(&layer);
     let found = gather(&config.devices, redundancy, options)?;
     verify(path, &config, &found)?;
     if knows_lost && found.missing() != 0 {
@@ -106,11 +106,11 @@ pub fn open_with(path: &Path, options: &OpenOptions) -> Result<Volume, Error> {
     raise(path, (config, layer), found, access, lock)
 }
 
-/// What can be missing of `count` devices when a volume is looked at.
-pub(crate) fn redundancy(layer: &LayerConfig, count: usize) -> Redundancy {
+/// What can be missing when a volume is looked at.
+pub(crate) fn redundancy(layer: &LayerConfig) -> Redundancy {
     let knows_lost = layer.kind.registration().promises.knows_lost;
     let devices = if knows_lost { 1 } else { layer.tolerates() };
-    Redundancy { devices, journal: journal::bit(layer, count) }
+    Redundancy { devices, journal: layer.log.journal }
 }
 
 /// The volume over members that were found, whose file `path` is locked by `lock`.

@@ -98,11 +98,14 @@ pub fn replace(spec: &ReplaceSpec, tell: &mut dyn FnMut(u64, u64)) -> Result<Rep
     }
     let index = config.find_device(&spec.old).map_err(wrong)?;
     let new = new_name(&config, index, &spec.new)?;
-    let is_journal = journal::bit(&layer, config.devices.len()) >> index & 1 == 1;
-    if layer.tolerates() == 0 || is_journal {
+    let found = match layer.tolerates() {
+        0 => None,
+        _ => Some(others(spec, &config, &layer, index)?),
+    };
+    let is_journal = |it: &Assembly| journal::bit_in(&layer, &it.superblock) >> index & 1 == 1;
+    let Some(found) = found.filter(|it| !is_journal(it)) else {
         return copied::copy(&Change { spec, index, new }, &mut config, layer, tell);
-    }
-    let found = others(spec, &config, &layer, index)?;
+    };
     let old = config.devices[index].clone();
     let was_lost = found.unsaid >> index & 1 == 0;
     if found.superblock.gone >> index & 1 == 1 {

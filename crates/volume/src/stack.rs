@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use crate::claims;
 use crate::error::{Error, device};
+use crate::journal;
 use crate::modelled;
 
 /// What a volume file has in the place of a device that is known to be lost.
@@ -132,18 +133,31 @@ impl Assembly {
 pub struct Redundancy {
     /// So many devices.
     pub devices: u32,
-    /// The journal's device beside them, as a bit; 0 without a journal.
-    pub journal: u16,
+    /// Whether there is a journal, which is beside them.
+    pub journal: bool,
+}
+
+impl Redundancy {
+    /// The journal's device as a bit, as the newest superblock says it; 0 without a journal.
+    pub fn journal_in(self, newest: Option<&Superblock>) -> u16 {
+        newest.filter(|_| self.journal).map_or(0, journal::bit_of)
+    }
+}
+
+/// The newest superblock of those of `members` that are in the stack in this order.
+pub fn newest_of<'a>(order: &[Option<usize>], members: &'a [Member]) -> Option<&'a Superblock> {
+    let there = order.iter().flatten().map(|at| &members[*at].superblock);
+    there.max_by_key(|one| one.generation)
 }
 
 /// Judges members as [`order`] does.
 pub fn judge(members: &[Member], redundancy: Redundancy) -> Verdict {
     let superblocks: Vec<Superblock> = members.iter().map(|member| member.superblock).collect();
     let Redundancy { devices, journal } = redundancy;
-    match assemble(&superblocks, devices + u32::from(journal != 0)) {
+    match assemble(&superblocks, devices + u32::from(journal)) {
         Verdict::Degraded { order, stale, unsaid } => {
-            let there = order.iter().flatten().map(|at| &members[*at].superblock);
-            let newest = there.max_by_key(|one| one.generation);
+            let newest = newest_of(&order, members);
+            let journal = redundancy.journal_in(newest);
             let needless = journal | newest.map_or(0, |newest| newest.out);
             let absent = order.iter().enumerate().filter(|(_, at)| at.is_none());
             let rows = absent.filter(|(index, _)| needless >> index & 1 == 0).count();
@@ -170,8 +184,7 @@ pub fn order(
     let (order, unsaid) = match judge(&members, redundancy) {
         Verdict::Complete { order } => (order.into_iter().map(Some).collect::<Vec<_>>(), 0),
         Verdict::Degraded { order, stale, unsaid } => {
-            let newest = order.iter().flatten().map(|at| &members[*at].superblock);
-            let newest = newest.max_by_key(|one| one.generation).expect("it can be used");
+            let newest = newest_of(&order, &members).expect("it can be used");
             let is_gone = |at: &usize| newest.gone >> members[*at].superblock.index & 1 == 1;
             left_out.extend(stale.into_iter().filter(|at| !is_gone(at)).map(|at| {
                 let since = newest.lost[usize::from(members[at].superblock.index)];

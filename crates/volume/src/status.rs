@@ -194,7 +194,7 @@ impl Status {
         config: &Config,
     ) {
         let others = journal::others(layer, devices);
-        self.device_bytes = others.iter().map(|device| device.bytes()).sum();
+        self.device_bytes = others.map(|device| device.bytes()).sum();
         self.devices = devices.iter().map(device_status).collect();
         // One that is not there is called as the volume's file calls it.
         for (device, name) in self.devices.iter_mut().zip(&config.devices) {
@@ -202,9 +202,10 @@ impl Status {
                 device.name.clone_from(name);
             }
         }
-        if let Some(last) = self.devices.last_mut().filter(|_| layer.log.journal) {
-            last.role = JOURNAL.into();
-        }
+        let journal = journal::bit(layer, devices.len());
+        let journals = self.devices.iter_mut().enumerate();
+        let journals = journals.filter(|(index, _)| journal >> index & 1 == 1);
+        journals.for_each(|(_, device)| device.role = JOURNAL.into());
         let gone = |index: usize| layer.members.gone >> index & 1 == 1;
         let removed = self.devices.iter_mut().enumerate().filter(|(index, _)| gone(*index));
         removed.for_each(|(_, device)| device.health = REMOVED.into());

@@ -86,7 +86,7 @@ pub struct Layout {
     pub reserves: Reserves,
     /// Programs are whole multiples of this.
     pub align: u32,
-    /// The ring on the device behind those of the rows.
+    /// The ring on the journal's device.
     pub journal: Option<Ring>,
 }
 
@@ -120,6 +120,7 @@ impl Layout {
         }
         let parity = config.log.parity;
         let (devices, journal) = split(config, devices)?;
+        let devices = &devices[..];
         if devices.is_empty() || devices.len() > 16 {
             return Err(PlanError("log takes 1 to 16 devices"));
         }
@@ -142,7 +143,9 @@ impl Layout {
             ));
         }
         let all = ((1_u32 << devices.len()) - 1) as u16;
-        let members = all & !(config.members.gone | config.members.spare);
+        let hole = journal.map_or(0, |ring| 1 << ring.device) & all;
+        let gone = config.members.gone | hole;
+        let members = all & !(gone | config.members.spare);
         let stay = members & !config.members.leaving;
         if stay.count_ones() <= u32::from(parity) {
             return Err(PlanError("log needs a device more than it has of parity"));
@@ -161,13 +164,14 @@ impl Layout {
             journal,
             ..Layout::default()
         };
-        let first = base.of_first(config.members.born);
+        // The journal's device is one of those with which the volume was made.
+        let first = base.of_first(config.members.born.saturating_sub(journal.is_some().into()));
         let permille = config.spare_permille.min(900);
         let unit = reclaim_unit(config, devices).filter(|_| zones.is_none());
         let (room, made) = first.made(devices, permille, zones, unit)?;
         let mut fitted = base.grown_from(&made, &room, config.exported)?;
         // A spare may have to hold what others do.
-        if !fitted.lengths.are_of_use(all & !config.members.gone, fitted.segments) {
+        if !fitted.lengths.are_of_use(all & !gone, fitted.segments) {
             return Err(PlanError(
                 "a device is less than a 16th as long as the others: it would hold next to nothing",
             ));
@@ -310,6 +314,13 @@ impl Layout {
                 return Ok(self);
             }
         }
+    }
+
+    /// The journal's bit in a set of devices, where others came behind it: nothing of the rows lies
+    /// in that place, as in that of one that is gone.
+    pub fn hole(&self) -> u16 {
+        let bit = self.journal.map_or(0, |ring| 1_u16 << ring.device);
+        if u32::from(self.devices) > bit.trailing_zeros() { bit } else { 0 }
     }
 
     /// Pages of a root: one head, then places of the pages that it points at.

@@ -129,7 +129,8 @@ impl Log {
         let members = config.members;
         let journal = Journal::new(&layout, members.missing);
         let fresh = members.fresh & !members.missing & !journal.bit();
-        let missing = (members.missing | fresh) & !journal.bit();
+        let gone = members.gone | layout.hole();
+        let missing = (members.missing | fresh) & !journal.bit() | layout.hole();
         // How many lost devices parity need not make up for, only the root knows.
         let most = match mode {
             Mode::Format => config.tolerates(),
@@ -148,7 +149,7 @@ impl Log {
             pages: Pages::new(&layout, config.uuid),
             segments: Segments::new(&layout, &config.log),
             devices: Devices::new(layout, (missing, fresh), config.tolerates(), devices)
-                .without(members.gone, members.leaving, members.spare)
+                .without(gone, members.leaving, members.spare)
                 .with_old(members.returning),
             rows: Rows::new(&layout),
             buffers: Buffers::new(buffers, &layout),
@@ -309,7 +310,7 @@ impl Core for Engine {
     }
 
     fn gone_devices(&self) -> u16 {
-        self.array.devices.gone()
+        self.array.devices.gone() & !self.array.journal.bit()
     }
 
     fn leaving_devices(&self) -> u16 {

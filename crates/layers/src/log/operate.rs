@@ -38,15 +38,15 @@ impl Array {
     /// A device is to leave, if it may; with `begin` that begins.
     fn remove(&mut self, device: u8, begin: bool) -> Result<Answer, Refusal> {
         let bit = 1_u16.checked_shl(device.into()).unwrap_or(0);
-        let devices = &mut self.devices;
-        if (devices.gone() | devices.leaving()) & bit != 0 {
+        let (devices, is_journal) = (&mut self.devices, self.journal.is(device));
+        if !is_journal && (devices.gone() | devices.leaving()) & bit != 0 {
             return Ok(Answer::WasSo);
         }
         let left = devices.membership().all() & !(devices.lost() | bit);
         if devices.spare() & bit != 0 {
             return Err(Refusal::Because("it is a spare, on which nothing lies"));
         }
-        let refused = if self.journal.is(device) {
+        let refused = if is_journal {
             "it is the journal's device, which can't be removed yet"
         } else if devices.untrusted() != 0 {
             "a device has just come: wait until it belongs"
@@ -73,11 +73,11 @@ impl Array {
     /// A device is not used any more, as if it had failed.
     fn do_without(&mut self, device: u8) -> Result<Answer, Refusal> {
         let bit = 1_u16.checked_shl(device.into()).unwrap_or(0);
-        let devices = &mut self.devices;
-        if devices.lost() & bit != 0 {
+        let (devices, is_journal) = (&mut self.devices, self.journal.is(device));
+        if !is_journal && devices.lost() & bit != 0 {
             return Ok(Answer::WasSo);
         }
-        let refused = if self.journal.is(device) || devices.membership().all() & bit == 0 {
+        let refused = if is_journal || devices.membership().all() & bit == 0 {
             "no data of the volume lies on it"
         } else if devices.may_lose() == 0 {
             "something misses a chunk already, or has no parity: it would be lost with the device"
@@ -130,10 +130,11 @@ impl Array {
 
     /// A device stays after all.
     fn cancel(&mut self, device: u8) -> Result<Answer, Refusal> {
-        if device < self.layout().devices && self.devices.gone() >> device & 1 == 1 {
+        let is_one = device < self.layout().devices && !self.journal.is(device);
+        if is_one && self.devices.gone() >> device & 1 == 1 {
             return Err(Refusal::Because("it has left: nothing lies on it any more"));
         }
-        let stays = device < self.layout().devices && self.devices.set_leaving(device, false);
+        let stays = is_one && self.devices.set_leaving(device, false);
         if !stays {
             return Ok(Answer::WasSo);
         }

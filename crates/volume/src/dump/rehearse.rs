@@ -49,7 +49,7 @@ pub(super) fn rehearse(
         Config::of(&newest, (0..newest.count).map(name).collect())
     });
     let layer = config.layer_config().map_err(refused)?;
-    let found = order(members, Vec::new(), redundancy(&layer, newest.count.into()))?;
+    let found = order(members, Vec::new(), redundancy(&layer))?;
     verify(path, &config, &found)?;
     if layer.kind.registration().promises.knows_lost && found.missing() != 0 {
         return Err(tier::refusal(&found));
@@ -106,7 +106,7 @@ fn ask_roots(layer: &LayerConfig, found: &Assembly) -> Result<(), String> {
         return Ok(());
     };
     let since = "since the backup was made";
-    let journal = journal::bit(layer, said.count.into());
+    let journal = journal::bit_in(layer, said);
     let lost = lost & !(missing | said.missing | said.fresh | journal);
     if lost != 0 {
         let index = lost.trailing_zeros();

@@ -24,6 +24,7 @@ use crate::create::Taken;
 use crate::error::Error;
 use crate::events::Level;
 use crate::jobs::Jobs;
+use crate::journal;
 use crate::open::{as_members, infos};
 use crate::renewal::{self, Opened, Rest};
 use crate::replace::{cleared, take_whole};
@@ -123,9 +124,13 @@ impl Seats {
     /// Whether the layer may be closed and opened again; what is known of its devices, and which of
     /// them have left.
     fn may_be_closed(&self) -> Result<(Beside, u16), String> {
+        let layer = self.layer();
         let look = |driver: &mut Driver<AnyLayer>, jobs: &mut Jobs| {
             let said = jobs.said().ok_or(UNSAID)?;
             let (devices, lost) = (driver.devices(), driver.layer().lost_devices());
+            if lost & journal::bit_in(&layer, &said) != 0 {
+                return Err("it is without its journal: bring that back first, and serve it again");
+            }
             if driver.is_tapped() {
                 return Err("what it does is being recorded: serve it without --record");
             }
@@ -135,7 +140,8 @@ impl Seats {
             if (0..said.count).any(|index| lost >> index & 1 == 1 && driver.is_busy(index)) {
                 return Err("commands of a lost device are under way: stop the volume for this");
             }
-            let there = devices.iter().filter(|device| device.backing() != Backing::Absent);
+            let others = journal::others(&layer, devices);
+            let there = others.filter(|device| device.backing() != Backing::Absent);
             Ok((Beside::of(there), said.gone))
         };
         self.port.between(look).ok_or(CLOSED)?.map_err(str::to_owned)

@@ -345,7 +345,8 @@ impl Checkpoint {
     fn send(&mut self, root: Root, with: &mut Needs, cx: &mut Cx) {
         // A root whose images were taken before a device joined does not say what that lacks.
         let joined = with.devices.listed();
-        let lost = with.devices.lost() & !joined | root.lost & with.journal.bit();
+        let journal = with.journal.bit();
+        let lost = with.devices.lost() & !(joined | journal) | root.lost & journal;
         let of_this_life = root.epoch == with.life;
         let journal = if of_this_life { with.journal.newest() } else { root.journal };
         let (out, sets) = (with.devices.begin_to_tell(&root), with.devices.membership().sets());

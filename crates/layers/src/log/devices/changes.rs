@@ -157,7 +157,8 @@ impl Devices {
 
     /// A durable root says who is lost, and on whom nothing lies.
     pub fn told(&mut self, root: &Root, journal: u16) {
-        let set = root.lost & !journal;
+        // What a root says of the journal is no matter of the rows, in whatever place it is.
+        let set = root.lost & !journal | self.gone & journal;
         assert_eq!(set & !self.lost, 0, "a root says of lost devices that they are");
         let joined = self.newcomers.joined(set);
         self.told.lost = set;
@@ -238,6 +239,8 @@ impl Devices {
         let named = bits(self.places()).filter(|device| !self.membership.is_out(*device as u8));
         let named = named.fold(0, |set, device| set | 1 << device);
         self.told.out &= !(named | self.wanted);
+        // The superblocks may not say so yet.
+        self.part();
     }
 
     /// Whether a durable root says on which devices nothing lies.

@@ -298,10 +298,11 @@ impl Devices {
     /// soon.
     #[inline]
     pub fn submit(&mut self, op: Op, command: Command, cx: &mut Cx) {
-        let to_root = matches!(op, Op::Root { .. } | Op::Turn);
-        let lost = command.device().is_some_and(|device| match to_root {
-            true => !self.takes_roots(device),
-            false => self.is_missing(device, &command),
+        let lost = command.device().is_some_and(|device| match op {
+            Op::Root { .. } | Op::Turn => !self.takes_roots(device),
+            // Its place may be one in which no device of the rows is.
+            Op::Journal(_) => false,
+            _ => self.is_missing(device, &command),
         });
         if lost || self.layout.zoned && !self.enter_zone(&command, cx) {
             // What was never written there can't be read: that is no fault of the device.
@@ -324,6 +325,11 @@ impl Devices {
     /// When the device is none of these.
     pub fn submit_to_newcomer(&mut self, device: u8, op: Op, command: Command, cx: &mut Cx) {
         assert!(self.untrusted() >> device & 1 == 1, "it belongs, or is not there");
+        cx.submit(op, command);
+    }
+
+    /// Sends a command of recovery to the journal's device.
+    pub fn submit_to_journal(&mut self, op: Op, command: Command, cx: &mut Cx) {
         cx.submit(op, command);
     }
 

@@ -117,7 +117,7 @@ pub struct Journal {
 
 impl Journal {
     pub fn new(layout: &Layout, missing: u16) -> Self {
-        let device = layout.devices;
+        let device = layout.journal.map_or(0, |ring| ring.device);
         let state = match layout.journal {
             None => State::None,
             Some(_) if missing >> device & 1 == 1 => State::Dead,

@@ -1,5 +1,7 @@
 //! Where records lie on the journal's device.
 
+use alloc::borrow::Cow;
+
 use hostftl_core::{DeviceInfo, DeviceKind, SECTOR, SECTORS_PER_BLOCK};
 use hostftl_format::log::journal::MOST_PAGES;
 
@@ -15,6 +17,8 @@ const MOST_DATA: u32 = 1024;
 /// A ring of slots. Lengths are in sectors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ring {
+    /// The number of its device.
+    pub device: u8,
     /// Slots.
     pub slots: u32,
     /// Sectors of each.
@@ -27,7 +31,7 @@ pub struct Ring {
 
 impl Ring {
     /// The ring on a device of a volume with this chunk.
-    fn new(device: &DeviceInfo, chunk: u32) -> Result<Self, PlanError> {
+    fn new(number: usize, device: &DeviceInfo, chunk: u32) -> Result<Self, PlanError> {
         if device.kind != DeviceKind::Block {
             return Err(PlanError("the journal can't lie on a zoned device"));
         }
@@ -38,7 +42,8 @@ impl Ring {
         if slots < LEAST_SLOTS {
             return Err(PlanError("the journal's device is too small: it must hold four records"));
         }
-        Ok(Ring { slots: slots.min(MOST_SLOTS) as u32, slot, data, align })
+        let (device, slots) = (number as u8, slots.min(MOST_SLOTS) as u32);
+        Ok(Ring { device, slots, slot, data, align })
     }
 
     /// The slot of a record.
@@ -63,20 +68,34 @@ pub fn segments_for(rows: u32, slots: u32) -> u32 {
     rows.div_ceil(slots) + 2
 }
 
-/// The devices of the rows, and the ring of the journal, whose device is the last.
+/// The devices of the rows, and the ring of the journal. Its device is the last of those with which
+/// the volume was made. Behind it come those that came later: its own place among the devices of the
+/// rows is then that of one that is gone, as long as the first.
 pub fn split<'a>(
     config: &LayerConfig,
     devices: &'a [DeviceInfo],
-) -> Result<(&'a [DeviceInfo], Option<Ring>), PlanError> {
+) -> Result<(Cow<'a, [DeviceInfo]>, Option<Ring>), PlanError> {
     if !config.log.journal {
-        return Ok((devices, None));
+        return Ok((devices.into(), None));
     }
-    match devices.split_last() {
-        Some((journal, rows)) if !rows.is_empty() && rows.len() < 16 => {
-            Ok((rows, Some(Ring::new(journal, config.superpage)?)))
+    let made = match config.members.born {
+        0 => devices.len(),
+        born => usize::from(born).min(devices.len()),
+    };
+    if !(2..=16).contains(&made) || devices.len() > 16 {
+        return Err(PlanError("log takes 1 to 15 devices and the journal's behind them"));
+    }
+    let number = made - 1;
+    let ring = Ring::new(number, &devices[number], config.superpage)?;
+    let rows = match made == devices.len() {
+        true => devices[..number].into(),
+        false => {
+            let mut rows = devices.to_vec();
+            rows[number] = devices[0].clone();
+            rows.into()
         }
-        _ => Err(PlanError("log takes 1 to 15 devices and the journal's behind them")),
-    }
+    };
+    Ok((rows, Some(ring)))
 }
 
 #[cfg(test)]
@@ -101,6 +120,20 @@ mod tests {
         let small = [DeviceInfo::block(1 << 20, 8), DeviceInfo::block(600, 8)];
         assert!(split(&config, &small).is_err() && split(&config, &small[..1]).is_err());
         config.log.journal = false;
-        assert_eq!(split(&config, &small).unwrap(), (&small[..], None));
+        assert_eq!(split(&config, &small).unwrap(), (Cow::from(&small[..]), None));
+    }
+
+    #[test]
+    fn the_place_of_a_journal_between_others_is_that_of_one_that_is_gone() {
+        let mut config = LayerConfig::new(LayerKind::Log);
+        (config.log.journal, config.superpage) = (true, 32);
+        let [one, journal] = [1 << 20, 20_000].map(|sectors| DeviceInfo::block(sectors, 8));
+        let devices = [one.clone(), journal.clone(), one.clone(), one.clone()];
+        config.members.born = 2;
+        let (rows, ring) = split(&config, &devices).unwrap();
+        assert_eq!((rows.len(), ring.unwrap().device), (4, 1));
+        assert!(rows.iter().all(|it| *it == one));
+        config.members.born = 0;
+        assert_eq!(split(&config, &devices[..2]).unwrap().1.unwrap(), ring.unwrap());
     }
 }

@@ -163,7 +163,7 @@ impl Recovery {
             self.sent.send(0, Command::Flush { device }, &mut array.devices, cx);
         }
         if let Some(device) = array.journal.device_to_flush() {
-            self.sent.send(0, Command::Flush { device }, &mut array.devices, cx);
+            self.sent.send_to_journal(Command::Flush { device }, &mut array.devices, cx);
         }
         self.go(Step::Flush)
     }

@@ -19,7 +19,8 @@ impl Layout {
     pub fn admits_root(&self, root: &Root) -> bool {
         let Root { number, replay_from, durable, everywhere, journal, .. } = *root;
         let counts = [number, replay_from, durable, everywhere, journal];
-        let devices = u32::from(self.devices) + u32::from(self.journal.is_some());
+        let is_behind = self.journal.is_some() && self.hole() == 0;
+        let devices = u32::from(self.devices) + u32::from(is_behind);
         let begins = |begin: &Begin| {
             begin.segment < self.segments
                 && begin.slot < self.slots

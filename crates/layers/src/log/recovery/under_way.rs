@@ -38,6 +38,12 @@ impl UnderWay {
         devices.submit_to_newcomer(device, Op::Recover { index: 0 }, command, cx);
     }
 
+    /// Sends one to the journal's device.
+    pub fn send_to_journal(&mut self, command: Command, devices: &mut Devices, cx: &mut Cx) {
+        self.0 += 1;
+        devices.submit_to_journal(Op::Recover { index: 0 }, command, cx);
+    }
+
     /// One is over.
     pub fn end(&mut self) {
         assert!(self.0 > 0, "a command that comes back was sent");
