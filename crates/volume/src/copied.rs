@@ -138,7 +138,8 @@ fn is_cut_off(change: &Change, newest: &Superblock) -> bool {
     })
 }
 
-/// The members with these names: all must be there.
+/// The members with these names: all must be there, but for those without which a `log` with a
+/// journal goes on.
 fn members(
     change: &Change,
     config: &Config,
@@ -146,7 +147,8 @@ fn members(
     names: &[String],
 ) -> Result<Assembly, Error> {
     let found = gather_of(&change.spec.path, config, layer, names)?;
-    if found.missing() != 0 {
+    let without = if layer.log.journal { found.superblock.missing } else { 0 };
+    if found.missing() & (!without | 1 << change.index) != 0 {
         let why = "a device is copied while all others are there, and some are not".into();
         return Err(Error::Config { path: change.spec.path.clone(), why });
     }

@@ -62,6 +62,10 @@ pub fn online(path: &Path, wanted: &str) -> Result<Back, Error> {
     }
     let (newest, bit) = (found.superblock, 1_u16 << index);
     if newest.missing & bit == 0 {
+        if found.missing() & bit != 0 {
+            // The journal: nothing keeps it out but that it is not there.
+            open_member(name, Access::ReadOnly)?;
+        }
         return Ok(Back { is_new: false, served: false });
     }
     if newest.gone & bit != 0 {

@@ -32,7 +32,7 @@ use crate::modelled;
 use crate::open::{as_members, infos, lock, open_fresh, plan, raise, seat};
 use crate::roster::{stamp, write_ends};
 use crate::sole::Sole;
-use crate::stack::{Assembly, Member};
+use crate::stack::{Assembly, Member, open_member};
 
 /// So much at the head of the data is overwritten, in bytes: what a layer looks at first there is
 /// not to be taken for something of this volume.
@@ -98,25 +98,31 @@ pub fn replace(spec: &ReplaceSpec, tell: &mut dyn FnMut(u64, u64)) -> Result<Rep
     }
     let index = config.find_device(&spec.old).map_err(wrong)?;
     let new = new_name(&config, index, &spec.new)?;
-    let found = match layer.tolerates() {
-        0 => None,
-        _ => Some(others(spec, &config, &layer, index)?),
-    };
-    let is_journal = |it: &Assembly| journal::bit_in(&layer, &it.superblock) >> index & 1 == 1;
-    let Some(found) = found.filter(|it| !is_journal(it)) else {
+    let old = config.devices[index].clone();
+    let may_be_without = layer.tolerates() > 0 || layer.log.journal;
+    let found = may_be_without.then(|| others(spec, &config, &layer, index)).transpose()?;
+    let bit_of = |found: &Assembly| journal::bit_in(&layer, &found.superblock);
+    let is_journal = found.as_ref().is_some_and(|it| bit_of(it) >> index & 1 == 1);
+    let copies = layer.tolerates() == 0 && !is_journal;
+    // A journal that is there may be needed.
+    let Some(found) =
+        found.filter(|_| !copies && !(is_journal && open_member(&old, Access::ReadOnly).is_ok()))
+    else {
         return copied::copy(&Change { spec, index, new }, &mut config, layer, tell);
     };
-    let old = config.devices[index].clone();
-    let was_lost = found.unsaid >> index & 1 == 0;
+    let was_lost = is_journal || found.unsaid >> index & 1 == 0;
     if found.superblock.gone >> index & 1 == 1 {
         let why = "was removed; `hostftl device add` takes another device in";
         return Err(wrong(format!("device {index} {why}")));
     }
-    let found = match was_lost || found.superblock.spare >> index & 1 == 1 {
+    let found = match !is_journal && was_lost || found.superblock.spare >> index & 1 == 1 {
         true => found,
         false => {
             let locked = opened.try_clone().map_err(file(&spec.path, "lock the volume file"))?;
-            refuse_if_needed(spec, (&config, &layer, index), found, locked)?;
+            match is_journal {
+                true => drop(recovered_without(spec, (&config, &layer, index), found, locked)?),
+                false => refuse_if_needed(spec, (&config, &layer, index), found, locked)?,
+            }
             others(spec, &config, &layer, index)?
         }
     };
@@ -133,7 +139,11 @@ pub fn replace(spec: &ReplaceSpec, tell: &mut dyn FnMut(u64, u64)) -> Result<Rep
         });
     }
     let notes = held.map(|held| format!("{new} held {held}")).into_iter().collect();
-    let superblock = superblock(&found.superblock, index as u8, taken.bytes() / SECTOR as u64);
+    let mut superblock = superblock(&found.superblock, index as u8, taken.bytes() / SECTOR as u64);
+    if is_journal {
+        // It lacks nothing: no root says that it is needed.
+        superblock.fresh = found.superblock.fresh;
+    }
     let lost = found.missing() & !(1 << index);
     let mut layer = as_members(layer, found.missing(), &found.superblock);
     let (mut roster, mut devices) = seat(found);
@@ -204,12 +214,25 @@ fn refuse_if_needed(
         }
     };
     judge(fresh)?;
+    let lacking = recovered_without(spec, (config, layer, index), found, locked)?;
+    judge(fresh | lacking)
+}
+
+/// Recovers the volume in memory without one of its devices; the others that lack something.
+fn recovered_without(
+    spec: &ReplaceSpec,
+    (config, layer, index): (&Config, &LayerConfig, usize),
+    found: Assembly,
+    locked: File,
+) -> Result<u16, Error> {
     let opened = (config.clone(), layer.clone());
     let volume = raise(&spec.path, opened, found, Access::Full, locked)?;
     let seen = inspect(volume, Data::None).map_err(|error| {
-        refused(format!("without {name} it can't be recovered, so nothing was changed: {error}"))
+        let name = &config.devices[index];
+        let why = format!("without {name} it can't be recovered, so nothing was changed: {error}");
+        Error::Refused { path: spec.path.clone(), why }
     })?;
-    judge(fresh | seen.driver.layer().gauges().map_or(0, |gauges| gauges.lacking))
+    Ok(seen.driver.layer().gauges().map_or(0, |gauges| gauges.lacking))
 }
 
 fn is_needed(name: &str, others: &str) -> String {

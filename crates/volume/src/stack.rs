@@ -150,14 +150,33 @@ pub fn newest_of<'a>(order: &[Option<usize>], members: &'a [Member]) -> Option<&
     there.max_by_key(|one| one.generation)
 }
 
+/// The place of a journal that was away while who belongs changed. Its superblock is behind, but that
+/// says nothing of what it holds: the layer knows whether it lacks a record.
+fn welcome(
+    journal: u16,
+    newest: &Superblock,
+    stale: &[usize],
+    members: &[Member],
+) -> Option<usize> {
+    let is_journal = |at: &&usize| {
+        let it = &members[**at].superblock;
+        journal >> it.index & 1 == 1 && newest.members[usize::from(it.index)] == it.device
+    };
+    stale.iter().find(is_journal).copied()
+}
+
 /// Judges members as [`order`] does.
 pub fn judge(members: &[Member], redundancy: Redundancy) -> Verdict {
     let superblocks: Vec<Superblock> = members.iter().map(|member| member.superblock).collect();
     let Redundancy { devices, journal } = redundancy;
     match assemble(&superblocks, devices + u32::from(journal)) {
-        Verdict::Degraded { order, stale, unsaid } => {
+        Verdict::Degraded { mut order, mut stale, unsaid } => {
             let newest = newest_of(&order, members);
             let journal = redundancy.journal_in(newest);
+            if let Some(at) = newest.and_then(|newest| welcome(journal, newest, &stale, members)) {
+                order[journal.trailing_zeros() as usize] = Some(at);
+                stale.retain(|it| *it != at);
+            }
             let needless = journal | newest.map_or(0, |newest| newest.out);
             let absent = order.iter().enumerate().filter(|(_, at)| at.is_none());
             let rows = absent.filter(|(index, _)| needless >> index & 1 == 0).count();

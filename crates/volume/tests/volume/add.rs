@@ -157,7 +157,8 @@ fn what_stands_in_the_way_is_named_and_nothing_is_changed() {
     create(&plain.spec(LayerKind::Hard)).unwrap();
     refused(spec(&plain, &["n"]), "layer hard of this volume keeps the devices");
     let journal = made("log:journal=yes", 2);
-    refused(spec(&journal, &["n"]), "a volume with a journal takes no more devices yet");
+    fs::rename(journal.path("d1"), journal.path("away")).unwrap();
+    refused(spec(&journal, &["n"]), "is without its journal");
 }
 
 #[test]

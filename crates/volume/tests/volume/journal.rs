@@ -1,11 +1,15 @@
 //! A log volume whose flushes go to a journal of its own.
 
+use std::fs;
 use std::process::Command;
 
 use hostftl_layers::{LayerConfig, LayerKind};
-use hostftl_volume::{CreateSpec, StartOptions, Status, check, create, import, open};
+use hostftl_volume::{
+    AddSpec, CreateSpec, OpenOptions, ReplaceSpec, StartOptions, Status, add, check, create,
+    import, open, open_with, replace, status,
+};
 
-use crate::common::{Client, MIB, Place};
+use crate::common::{Client, MIB, Place, until};
 
 fn spec(place: &Place) -> CreateSpec {
     let mut layer = LayerConfig::new(LayerKind::Log);
@@ -124,4 +128,119 @@ fn the_journal_is_recognised_in_any_order() {
     assert_eq!(import(rows, &other).unwrap().config.devices[1], "missing");
     let journal = &made.config.devices[1..];
     assert!(import(journal, &place.path("x.toml")).is_err(), "nothing is without its rows");
+}
+
+/// A log with parity over three files, and a journal.
+fn array() -> Place {
+    let place = Place::new();
+    let layer = LayerConfig::parse("log:parity=yes:compress=none:journal=yes").unwrap();
+    let devices = ["d0", "d1", "d2", "journal"].map(|name| place.name(name)).to_vec();
+    let size = Some(40 * MIB);
+    create(&CreateSpec { devices, layer, size, ..place.spec(LayerKind::Log) }).unwrap();
+    place
+}
+
+fn block(at: u64) -> Vec<u8> {
+    (0..4096).map(|byte| (at * 43 + byte / 7) as u8).collect()
+}
+
+/// Serves it without what is away: reads the blocks below `read`, writes those up to `write`, each
+/// with a flush, and waits until the devices are good.
+fn serve(place: &Place, read: u64, write: u64) -> Status {
+    let how = OpenOptions { degraded: true, ..OpenOptions::default() };
+    let opened = open_with(&place.path("v.toml"), &how).unwrap();
+    let (running, port) = opened.start(&StartOptions::default()).unwrap();
+    let client = Client::new(port);
+    (0..read).for_each(|at| assert_eq!(client.read(at * 4096, 4096), block(at), "block {at}"));
+    for at in read..write {
+        client.write(at * 4096, &block(at), false).unwrap();
+        client.flush();
+    }
+    until(&running, |it| it.status().space.unwrap().exposed_bytes == 0);
+    running.stop().unwrap()
+}
+
+fn healths(place: &Place) -> Vec<String> {
+    let devices = status(&place.path("v.toml")).unwrap().devices;
+    devices.into_iter().map(|it| format!("{} {}", it.role, it.health)).collect()
+}
+
+#[test]
+fn a_volume_with_a_journal_takes_more_devices_served_or_not() {
+    let place = array();
+    let path = place.path("v.toml");
+    let more = |name: &str| {
+        let new = vec![place.name(name)];
+        AddSpec { path: path.clone(), new, force: false, spare: false, rehearse: false }
+    };
+    let before = serve(&place, 0, 100).exported_bytes;
+    let added = add(&more("d4")).unwrap();
+    assert!(added.devices == [(4, place.name("d4"))] && added.exported.1 > before * 5 / 4);
+    assert_eq!(serve(&place, 100, 200).exported_bytes, added.exported.1);
+    let (running, port) = open(&path).unwrap().start(&StartOptions::default()).unwrap();
+    let client = Client::new(port);
+    let wider = add(&more("d5")).unwrap();
+    assert!(wider.served && wider.exported.1 > added.exported.1, "{wider:?}");
+    for at in 200..300 {
+        client.write(at * 4096, &block(at), false).unwrap();
+        client.flush();
+    }
+    // What was flushed since the last full row lies on the journal alone.
+    killed(&place, &["d0", "d1", "d2", "d4", "d5", "journal"]);
+    running.stop().unwrap();
+    bring(&place, &["d0", "d1", "d2", "d4", "d5", "journal"]);
+    fs::remove_file(place.path("d1")).unwrap();
+    let status = serve(&place, 300, 310);
+    assert!(status.degraded && step(&status, "journal") > 0);
+    assert_eq!(healths(&place)[3..5], ["journal good", " good"]);
+}
+
+#[test]
+fn a_journal_that_was_away_while_a_device_was_lost_is_welcome() {
+    let place = array();
+    serve(&place, 0, 100);
+    let away = |from: &str, to: &str| fs::rename(place.path(from), place.path(to)).unwrap();
+    away("journal", "away");
+    away("d2", "lost");
+    assert_eq!(step(&serve(&place, 100, 200), "journal"), 0);
+    away("away", "journal");
+    let status = serve(&place, 200, 300);
+    assert!(status.degraded && step(&status, "journal") > 0, "{:?}", status.notes);
+    assert_eq!(healths(&place)[2..], [" missing", "journal good"]);
+}
+
+#[test]
+fn another_journal_comes_when_the_one_before_is_lost_and_not_needed() {
+    let place = array();
+    serve(&place, 0, 100);
+    let (running, port) =
+        open(&place.path("v.toml")).unwrap().start(&StartOptions::default()).unwrap();
+    let client = Client::new(port);
+    for at in 100..120 {
+        client.write(at * 4096, &block(at), false).unwrap();
+        client.flush();
+    }
+    killed(&place, &["d0", "d1", "d2", "journal"]);
+    running.stop().unwrap();
+    bring(&place, &["d0", "d1", "d2", "journal"]);
+    let replaces = |new: &str| {
+        let (path, old, new) = (place.path("v.toml"), place.name("journal"), place.name(new));
+        let spec = ReplaceSpec { path, old, new, force: false, rehearse: false };
+        replace(&spec, &mut |_, _| {})
+    };
+    fs::rename(place.path("journal"), place.path("away")).unwrap();
+    let needed = replaces("j").unwrap_err().to_string();
+    assert!(needed.contains("nothing was changed") && !place.path("j").exists(), "{needed}");
+    fs::rename(place.path("away"), place.path("journal")).unwrap();
+    serve(&place, 120, 130);
+    fs::remove_file(place.path("journal")).unwrap();
+    let done = replaces("j").unwrap();
+    assert!(done.was_lost && !done.copied, "{done:?}");
+    let status = serve(&place, 130, 200);
+    assert!(!status.degraded && step(&status, "journal") > 0, "{:?}", status.notes);
+    // One that is there is copied.
+    let (path, old, new) = (place.path("v.toml"), place.name("j"), place.name("k"));
+    let spec = ReplaceSpec { path, old, new, force: false, rehearse: false };
+    assert!(replace(&spec, &mut |_, _| {}).unwrap().copied);
+    serve(&place, 200, 210);
 }
