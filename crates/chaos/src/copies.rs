@@ -207,14 +207,14 @@ mod tests {
     #[test]
     fn one_device_alone_can_not_tell() {
         let mut config = LayerConfig::new(LayerKind::Log);
-        assert!(others_tell(&config, 2, 0));
+        assert!(others_tell(&config, 2, 0b1));
         config.members.gone = 0b10;
-        assert!(!others_tell(&config, 2, 0), "the other one has left");
+        assert!(!others_tell(&config, 2, 0b1), "the other one has left");
         (config.members.gone, config.members.leaving) = (0, 0b10);
-        assert!(!others_tell(&config, 2, 0), "it has perhaps left");
+        assert!(!others_tell(&config, 2, 0b1), "it has perhaps left");
         config.members.fresh = 0b100;
-        assert!(!others_tell(&config, 3, 0), "no root lies on one that just came");
+        assert!(!others_tell(&config, 3, 0b1), "no root lies on one that just came");
         config.members.fresh = 0;
-        assert!(others_tell(&config, 3, 0));
+        assert!(others_tell(&config, 3, 0b1));
     }
 }

@@ -135,6 +135,14 @@ fn log_leaves_map_pages_to_collection_while_segments_are_few() {
     assert!(report.requests > 20_000, "{} requests", report.requests);
 }
 
+/// A device had left, which no superblock said yet. Another was to leave at the next start, and what
+/// was left had so little room that rows were to lie on the first one, as on one that is lost.
+#[test]
+fn log_lets_a_device_be_gone_that_had_left() {
+    let report = report(LayerKind::Log, 8_700_489);
+    assert!(report.requests > 10_000, "{} requests", report.requests);
+}
+
 /// Devices of different lengths, one of which had been lost. Each start took segments that all the
 /// others have, because the last root said so, until none was left for what only the journal had.
 #[test]
