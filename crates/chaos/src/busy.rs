@@ -52,7 +52,7 @@ pub fn choose(seed: u64, layer: LayerKind, claims: &Claims, swarm: &mut Swarm) {
     // Larger ones get no more devices.
     swarm.sectors = swarm.sectors.min(LARGEST);
     // A scrub goes through to its end between two cuts.
-    swarm.verbs = if swarm.parity > 1 { 60 } else { 30 };
+    swarm.verbs = if swarm.parity > 1 { 120 } else { 30 };
     (swarm.cut_every, swarm.life) =
         (swarm.cut_every.max(dice.pick(&[100, 1000])), swarm.life.max(100));
 }

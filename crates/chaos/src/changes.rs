@@ -39,7 +39,7 @@ impl World {
         if mode != Mode::Open || !self.swarm.changes {
             return;
         }
-        if self.dice.chance(120) {
+        if self.dice.chance(if self.swarm.spares { 300 } else { 120 }) {
             self.add_device();
         }
         if self.dice.chance(200) {

@@ -62,8 +62,9 @@ pub fn choose(seed: u64, layer: LayerKind, swarm: &mut Swarm, claims: &Claims) {
     }
 }
 
-/// Whether one of so many devices, which is none of `these`, has roots that say what an older copy of
-/// one lacks: all others may have left, and of one that is to leave no superblock says when it has.
+/// Whether one of so many devices, which is none of `these`, has roots that say what an older copy
+/// of one lacks: all others may have left, and of one that is to leave no superblock says when it
+/// has.
 fn others_tell(config: &LayerConfig, devices: u32, these: u16) -> bool {
     let all = ((1_u32 << devices) - 1) as u16;
     let it = &config.members;

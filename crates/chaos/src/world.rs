@@ -269,7 +269,7 @@ impl World {
         let faults = self.swarm.faults;
         // What missed writes comes back only where a layer claims to notice by itself.
         let returns = self.gone && faults.stale && self.dice.chance(300);
-        let often = if self.swarm.busy && self.swarm.parity > 1 { 250 } else { 100 };
+        let often = if self.swarm.busy && self.swarm.parity > 1 { 350 } else { 100 };
         if self.gone && !returns || self.secure.victim && faults.dead && self.dice.chance(often) {
             self.config.members.missing |= 1 << victim;
             self.gone = true;

@@ -127,16 +127,26 @@ fn log_opens_no_zone_too_many_on_a_device_that_was_lost_for_a_while() {
 }
 
 /// Writes that waited for room had pinned all map pages but three, and lanes behind the one that
-/// moves records those: collection could not go on, and writes were refused although there was room.
-/// With the three alone it would have gained nothing, for a checkpoint after each seals its rows.
+/// moves records those: collection could not go on, and writes were refused although there was
+/// room. With the three alone it would have gained nothing, for a checkpoint after each seals its
+/// rows.
 #[test]
 fn log_leaves_map_pages_to_collection_while_segments_are_few() {
     let report = report(LayerKind::Log, 8_300_754);
     assert!(report.requests > 20_000, "{} requests", report.requests);
 }
 
-/// A device had left, which no superblock said yet. Another was to leave at the next start, and what
-/// was left had so little room that rows were to lie on the first one, as on one that is lost.
+/// The journal's device failed, and what was open was sealed. A row of copies listed an older version
+/// of what a record had; the row with the newer one was not durable yet, and no root said that the
+/// journal is not needed. Recovery found the record, and then the row of copies.
+#[test]
+fn log_lists_nothing_older_than_records_of_a_journal_that_failed() {
+    let report = report(LayerKind::Log, 8_802_837);
+    assert!(report.cuts > 100, "{} cuts", report.cuts);
+}
+
+/// A device had left, which no superblock said yet. Another was to leave at the next start, and
+/// what was left had so little room that rows were to lie on the first one, as on one that is lost.
 #[test]
 fn log_lets_a_device_be_gone_that_had_left() {
     let report = report(LayerKind::Log, 8_700_489);

@@ -192,8 +192,8 @@ fn rows<'a>(
     rows.filter_map(|(_, member)| member.as_ref()).map(|member| &member.device)
 }
 
-/// Refuses more devices while the journal is away: its superblock has to say who belongs, or it would
-/// not be believed when it is back.
+/// Refuses more devices while the journal is away: its superblock has to say who belongs, or it
+/// would not be believed when it is back.
 fn refuse_without_journal(
     spec: &AddSpec,
     layer: &LayerConfig,

@@ -1,5 +1,5 @@
-//! The journal's device of a volume: the last of those with which it was made, if the layer has one.
-//! Devices that came later are behind it.
+//! The journal's device of a volume: the last of those with which it was made, if the layer has
+//! one. Devices that came later are behind it.
 
 use hostftl_format::superblock::Superblock;
 use hostftl_io::Device;

@@ -99,15 +99,8 @@ pub fn replace(spec: &ReplaceSpec, tell: &mut dyn FnMut(u64, u64)) -> Result<Rep
     let index = config.find_device(&spec.old).map_err(wrong)?;
     let new = new_name(&config, index, &spec.new)?;
     let old = config.devices[index].clone();
-    let may_be_without = layer.tolerates() > 0 || layer.log.journal;
-    let found = may_be_without.then(|| others(spec, &config, &layer, index)).transpose()?;
-    let bit_of = |found: &Assembly| journal::bit_in(&layer, &found.superblock);
-    let is_journal = found.as_ref().is_some_and(|it| bit_of(it) >> index & 1 == 1);
-    let copies = layer.tolerates() == 0 && !is_journal;
-    // A journal that is there may be needed.
-    let Some(found) =
-        found.filter(|_| !copies && !(is_journal && open_member(&old, Access::ReadOnly).is_ok()))
-    else {
+    let of = (&config, &layer, index);
+    let Some((found, is_journal)) = without_old(spec, of)? else {
         return copied::copy(&Change { spec, index, new }, &mut config, layer, tell);
     };
     let was_lost = is_journal || found.unsaid >> index & 1 == 0;
@@ -115,17 +108,9 @@ pub fn replace(spec: &ReplaceSpec, tell: &mut dyn FnMut(u64, u64)) -> Result<Rep
         let why = "was removed; `hostftl device add` takes another device in";
         return Err(wrong(format!("device {index} {why}")));
     }
-    let found = match !is_journal && was_lost || found.superblock.spare >> index & 1 == 1 {
-        true => found,
-        false => {
-            let locked = opened.try_clone().map_err(file(&spec.path, "lock the volume file"))?;
-            match is_journal {
-                true => drop(recovered_without(spec, (&config, &layer, index), found, locked)?),
-                false => refuse_if_needed(spec, (&config, &layer, index), found, locked)?,
-            }
-            others(spec, &config, &layer, index)?
-        }
-    };
+    let needs_none = !is_journal && was_lost || found.superblock.spare >> index & 1 == 1;
+    let found =
+        if needs_none { found } else { not_needed(spec, of, (found, is_journal), &opened)? };
     let Taken { device: taken, undo, held } = take((&spec.new, &new), &found, index, spec.force)?;
     if spec.rehearse {
         return Ok(Replaced {
@@ -162,6 +147,40 @@ pub fn replace(spec: &ReplaceSpec, tell: &mut dyn FnMut(u64, u64)) -> Result<Rep
     config.publish_again(&spec.path)?;
     undo.keep();
     Ok(Replaced { index: index as u8, old, new, was_lost, copied: false, served: false, notes })
+}
+
+/// The others, where the volume goes on without the device that goes, and whether that is the
+/// journal's; none where it is copied. A journal that is there is copied: it may be needed.
+fn without_old(
+    spec: &ReplaceSpec,
+    (config, layer, index): (&Config, &LayerConfig, usize),
+) -> Result<Option<(Assembly, bool)>, Error> {
+    let found = match layer.tolerates() {
+        0 if layer.log.journal => others(spec, config, layer, index).ok(),
+        0 => None,
+        _ => Some(others(spec, config, layer, index)?),
+    };
+    let Some(found) = found else { return Ok(None) };
+    let is_journal = journal::bit_in(layer, &found.superblock) >> index & 1 == 1;
+    let is_there = || open_member(&config.devices[index], Access::ReadOnly).is_ok();
+    let copies = if is_journal { is_there() } else { layer.tolerates() == 0 };
+    Ok((!copies).then_some((found, is_journal)))
+}
+
+/// The others again, when nothing of what the device has is needed that goes.
+fn not_needed(
+    spec: &ReplaceSpec,
+    of: (&Config, &LayerConfig, usize),
+    (found, is_journal): (Assembly, bool),
+    opened: &File,
+) -> Result<Assembly, Error> {
+    let locked = opened.try_clone().map_err(file(&spec.path, "lock the volume file"))?;
+    match is_journal {
+        true => drop(recovered_without(spec, of, found, locked)?),
+        false => refuse_if_needed(spec, of, found, locked)?,
+    }
+    let (config, layer, index) = of;
+    others(spec, config, layer, index)
 }
 
 /// The full name of what comes in place `index`.

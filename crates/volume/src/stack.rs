@@ -150,8 +150,8 @@ pub fn newest_of<'a>(order: &[Option<usize>], members: &'a [Member]) -> Option<&
     there.max_by_key(|one| one.generation)
 }
 
-/// The place of a journal that was away while who belongs changed. Its superblock is behind, but that
-/// says nothing of what it holds: the layer knows whether it lacks a record.
+/// The place of a journal that was away while who belongs changed. Its superblock is behind, but
+/// that says nothing of what it holds: the layer knows whether it lacks a record.
 fn welcome(
     journal: u16,
     newest: &Superblock,

@@ -72,10 +72,12 @@ fn volumes_of_one_device_move_to_a_larger_one() {
 
 #[test]
 fn each_device_of_a_volume_without_parity_can_be_copied() {
-    for (layer, files) in [("log", 3), ("tier", 2), ("log:parity=yes:journal=yes", 3)] {
+    for (layer, files) in
+        [("log", 3), ("tier", 2), ("log:journal=yes", 3), ("log:parity=yes:journal=yes", 3)]
+    {
         let place = Place::with_volume(layer, files, 64);
         fill(&place);
-        let first = if layer.contains("journal") { files - 1 } else { 0 };
+        let first = if layer.contains("parity") { files - 1 } else { 0 };
         for at in first..files {
             put(&place, &at.to_string(), &format!("n{at}")).unwrap();
             fs::remove_file(place.path(&format!("d{at}"))).unwrap();

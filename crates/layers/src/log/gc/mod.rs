@@ -9,8 +9,8 @@
 //! - One lane is left for the head of the next row, wherever that begins.
 //! - A record is moved only when its checksum is right, and published only where the map still
 //!   points at the place that it came from.
-//! - A lane that waits holds at most one map page, and no room in a row. The page is let go when the
-//!   lane that moves records can't go on: no lane keeps another from that.
+//! - A lane that waits holds at most one map page, and no room in a row. The page is let go when
+//!   the lane that moves records can't go on: no lane keeps another from that.
 
 mod effort;
 mod fill;

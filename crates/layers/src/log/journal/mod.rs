@@ -98,6 +98,8 @@ pub struct Journal {
     clock: u64,
     /// Everything up to this is durable.
     logged: u64,
+    /// The same, when the device failed: no host is told any more, but recovery may find it.
+    recorded: u64,
     /// A record up to this is asked for.
     asked: u64,
     notes: Notes,
@@ -132,6 +134,7 @@ impl Journal {
             told: 0,
             clock: 0,
             logged: 0,
+            recorded: 0,
             asked: 0,
             notes: Notes::new(state != State::None),
             making: None,
@@ -225,6 +228,13 @@ impl Journal {
     /// Whether everything up to `moment` is durable.
     pub fn has(&self, moment: u64) -> bool {
         moment <= self.logged
+    }
+
+    /// Whether what replaced something at this moment may be found in a record: then a row that is
+    /// sealed now must not list the older version, for rows are replayed after the records before.
+    /// That is so also when the device has failed, until a root says that it is not needed.
+    pub fn may_have(&self, moment: u64) -> bool {
+        moment <= self.logged.max(self.recorded)
     }
 
     /// Whether all that was published is durable.
@@ -331,7 +341,7 @@ impl Journal {
         }
         journal.go(State::Dead);
         journal.ended = with.durability.opened();
-        (journal.logged, journal.asked) = (0, 0);
+        (journal.recorded, journal.logged, journal.asked) = (journal.logged, 0, 0);
         journal.notes.clear();
         with.durability.want_host(with.durability.host());
         with.durability.want_all(with.durability.opened());

@@ -69,8 +69,8 @@ pub fn segments_for(rows: u32, slots: u32) -> u32 {
 }
 
 /// The devices of the rows, and the ring of the journal. Its device is the last of those with which
-/// the volume was made. Behind it come those that came later: its own place among the devices of the
-/// rows is then that of one that is gone, as long as the first.
+/// the volume was made. Behind it come those that came later: its own place among the devices of
+/// the rows is then that of one that is gone, as long as the first.
 pub fn split<'a>(
     config: &LayerConfig,
     devices: &'a [DeviceInfo],

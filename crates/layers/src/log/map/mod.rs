@@ -397,8 +397,9 @@ impl Map {
         (self.frames.len() as u32 / 16).clamp(1, 64)
     }
 
-    /// The same while segments are few, where not all pages have frames: so many pages can collection
-    /// change between two checkpoints, which seal its rows early, that it gains room all the same.
+    /// The same while segments are few, where not all pages have frames: so many pages can
+    /// collection change between two checkpoints, which seal its rows early, that it gains room all
+    /// the same.
     pub fn reserve_of_collection(&self) -> u32 {
         if self.is_whole { self.reserve() } else { self.reserve().max(self.limit / 2) }
     }

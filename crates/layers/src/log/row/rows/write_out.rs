@@ -115,7 +115,7 @@ impl Rows {
         let mut item = item;
         while item.heir != NO_HEIR {
             let row = open.iter().position(|stamp| *stamp == item.heir);
-            let Some(row) = row.filter(|_| !journal.has(item.replaced)) else {
+            let Some(row) = row.filter(|_| !journal.may_have(item.replaced)) else {
                 return planted(Bug::HeirIgnored);
             };
             match self.list[row].items.get(item.newer as usize) {
