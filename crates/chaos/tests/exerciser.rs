@@ -136,9 +136,9 @@ fn log_leaves_map_pages_to_collection_while_segments_are_few() {
     assert!(report.requests > 20_000, "{} requests", report.requests);
 }
 
-/// The journal's device failed, and what was open was sealed. A row of copies listed an older version
-/// of what a record had; the row with the newer one was not durable yet, and no root said that the
-/// journal is not needed. Recovery found the record, and then the row of copies.
+/// The journal's device failed, and what was open was sealed. A row of copies listed an older
+/// version of what a record had; the row with the newer one was not durable yet, and no root said
+/// that the journal is not needed. Recovery found the record, and then the row of copies.
 #[test]
 fn log_lists_nothing_older_than_records_of_a_journal_that_failed() {
     let report = report(LayerKind::Log, 8_802_837);
