@@ -143,7 +143,7 @@ impl Layout {
             ));
         }
         let all = ((1_u32 << devices.len()) - 1) as u16;
-        let hole = journal.map_or(0, |ring| 1 << ring.device) & all;
+        let hole = journal.map_or(0, |ring| 1 << ring.device()) & all;
         let gone = config.members.gone | hole;
         let members = all & !(gone | config.members.spare);
         let stay = members & !config.members.leaving;
@@ -319,7 +319,7 @@ impl Layout {
     /// The journal's bit in a set of devices, where others came behind it: nothing of the rows lies
     /// in that place, as in that of one that is gone.
     pub fn hole(&self) -> u16 {
-        let bit = self.journal.map_or(0, |ring| 1_u16 << ring.device);
+        let bit = self.journal.map_or(0, |ring| 1_u16 << ring.device());
         if u32::from(self.devices) > bit.trailing_zeros() { bit } else { 0 }
     }
 

@@ -90,7 +90,6 @@ pub struct Needs<'a> {
 #[derive(Debug)]
 pub struct Journal {
     ring: Ring,
-    device: u8,
     state: State,
     /// Whether the durable root says that the journal is not needed, as a bit of `Root::lost`.
     told: u16,
@@ -119,7 +118,7 @@ pub struct Journal {
 
 impl Journal {
     pub fn new(layout: &Layout, missing: u16) -> Self {
-        let device = layout.journal.map_or(0, |ring| ring.device);
+        let device = layout.journal.map_or(0, |ring| ring.device());
         let state = match layout.journal {
             None => State::None,
             Some(_) if missing >> device & 1 == 1 => State::Dead,
@@ -129,7 +128,6 @@ impl Journal {
         let heads = if state == State::None { 0 } else { MOST_PAGES as usize };
         Journal {
             ring,
-            device,
             state,
             told: 0,
             clock: 0,
@@ -165,12 +163,12 @@ impl Journal {
 
     /// Whether `device` is the journal's.
     pub fn is(&self, device: u8) -> bool {
-        self.state != State::None && device == self.device
+        self.state != State::None && device == self.ring.device()
     }
 
     /// The device, if what is read from it in recovery must be made durable first.
     pub fn device_to_flush(&self) -> Option<u8> {
-        (self.state == State::Starting).then_some(self.device)
+        (self.state == State::Starting).then_some(self.ring.device())
     }
 
     /// Whether a place lies in the journal.
@@ -180,7 +178,7 @@ impl Journal {
 
     /// The journal's bit in a set of devices.
     pub fn bit(&self) -> u16 {
-        if self.state == State::None { 0 } else { 1 << self.device }
+        if self.state == State::None { 0 } else { 1 << self.ring.device() }
     }
 
     /// Its bit if it is lost.
@@ -345,7 +343,7 @@ impl Journal {
         journal.notes.clear();
         with.durability.want_host(with.durability.host());
         with.durability.want_all(with.durability.opened());
-        let device = journal.device;
+        let device = journal.ring.device();
         cx.tell(Event::DeviceFailed { device, error, abandoned: false });
     }
 

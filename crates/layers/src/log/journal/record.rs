@@ -157,7 +157,7 @@ impl Journal {
         let tally = Tally::of(Cause::Journal, sectors);
         count_sent(&tally, cx);
         self.making = Some(Making { is_sent: true, rows: 0, ..making });
-        let device = self.device;
+        let device = self.ring.device();
         let command = Command::Program { device, lba, gather, tally, placement: 0 };
         with.devices.submit(Op::Journal(Part::Write), command, cx);
         true

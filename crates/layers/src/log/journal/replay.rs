@@ -142,7 +142,7 @@ impl Journal {
     fn read_record_head(&mut self, slot: u32, with: &mut Needs, cx: &mut Cx) {
         let buf = self.played.head.take().expect("one head at a time");
         self.played.pending += 1;
-        let (device, lba) = (self.device, self.ring.at(slot));
+        let (device, lba) = (self.ring.device(), self.ring.at(slot));
         let into = Target::Meta { buf, pages: MOST_PAGES };
         let command = Command::Read { device, lba, into, cause: Cause::Journal };
         with.devices.submit(Op::Journal(Part::Head), command, cx);
@@ -305,7 +305,7 @@ impl Journal {
         self.played.pending += 1;
         let buffer = Buffer::Journal;
         let into = Target::Data(with.buffers.at(buffer).view_mut_sectors(0, ring.data));
-        let device = self.device;
+        let device = self.ring.device();
         let command = Command::Read { device, lba, into, cause: Cause::Journal };
         with.devices.submit(Op::Journal(Part::Data), command, cx);
     }
@@ -318,7 +318,7 @@ impl Journal {
     /// Where a block's record lies on the journal's device that is `at` bytes behind the head.
     pub fn place_of(&self, entry: &Entry, at: u32) -> Place {
         let byte = self.played.data_at * 512 + u64::from(at);
-        Place::new(self.device, byte, entry.place.len(), entry.place.generation())
+        Place::new(self.ring.device(), byte, entry.place.len(), entry.place.generation())
     }
 
     fn check_entry_of(

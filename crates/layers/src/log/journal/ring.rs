@@ -18,7 +18,7 @@ const MOST_DATA: u32 = 1024;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ring {
     /// The number of its device.
-    pub device: u8,
+    device: u8,
     /// Slots.
     pub slots: u32,
     /// Sectors of each.
@@ -44,6 +44,11 @@ impl Ring {
         }
         let (device, slots) = (number as u8, slots.min(MOST_SLOTS) as u32);
         Ok(Ring { device, slots, slot, data, align })
+    }
+
+    /// The number of its device.
+    pub fn device(&self) -> u8 {
+        self.device
     }
 
     /// The slot of a record.
@@ -131,7 +136,7 @@ mod tests {
         let devices = [one.clone(), journal.clone(), one.clone(), one.clone()];
         config.members.born = 2;
         let (rows, ring) = split(&config, &devices).unwrap();
-        assert_eq!((rows.len(), ring.unwrap().device), (4, 1));
+        assert_eq!((rows.len(), ring.unwrap().device()), (4, 1));
         assert!(rows.iter().all(|it| *it == one));
         config.members.born = 0;
         assert_eq!(split(&config, &devices[..2]).unwrap().1.unwrap(), ring.unwrap());
