@@ -79,6 +79,7 @@ pub fn refusal(status: u16) -> String {
         0x001 => "it does not know the command",
         0x002 => "it does not know a field of the command",
         0x00b => "there is no such namespace",
+        0x00f => "the buffer has another length than what it has to tell",
         0x029 => "flexible data placement is off",
         0x109 => "it has no such log page",
         _ => "see the NVMe specification",

@@ -166,10 +166,17 @@ impl<C: Carrier> Asker<'_, C> {
             let command = Command::log(0x22, group, fdp::STATISTICS_BYTES);
             fdp.statistics =
                 self.page("the statistics of placement (FDP)", &command, Statistics::parse);
-            let command = Command::handles(namespace, PAGE_BYTES);
-            let placements = self.page("placements", &command, Placement::parse_all);
-            fdp.placements = placements.unwrap_or_default();
+            fdp.placements = self.placements(namespace).unwrap_or_default();
         }
         Some(fdp)
+    }
+
+    /// The placements of a namespace. Where buffers are lists of segments a drive may refuse one
+    /// that is longer than what it has to tell, so it is asked first how many there are.
+    fn placements(&mut self, namespace: u32) -> Option<Vec<Placement>> {
+        let head = Command::handles(namespace, Placement::list_bytes(0));
+        let count = self.page("how many placements there are", &head, Placement::count)?;
+        let all = Command::handles(namespace, Placement::list_bytes(count));
+        self.page("placements", &all, Placement::parse_all)
     }
 }

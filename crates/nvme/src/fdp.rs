@@ -98,9 +98,19 @@ pub struct Placement {
 }
 
 impl Placement {
+    /// Bytes of a page with so many placements.
+    pub fn list_bytes(count: usize) -> usize {
+        HANDLES_HEAD + count * HANDLE
+    }
+
+    /// How many placements there are by the head of the page; none when it is too short for that.
+    pub fn count(page: &[u8]) -> Option<usize> {
+        u16_at(page, 14).map(usize::from)
+    }
+
     /// The placements of the page; none of a page that is too short for its head.
     pub fn parse_all(page: &[u8]) -> Option<Vec<Self>> {
-        let count = usize::from(u16_at(page, 14)?);
+        let count = Self::count(page)?;
         let places = page.get(HANDLES_HEAD..)?.chunks_exact(HANDLE).take(count);
         let one = |it: &[u8]| {
             Some(Placement {

@@ -16,6 +16,9 @@ impl Carrier for Pages {
         let key = (command.opcode, command.words[0] & 0xff);
         assert_eq!(page.len(), command.bytes.max(page.len()), "room for the page");
         if let Some(known) = self.pages.get(&key) {
+            if command.opcode == HANDLES && page.len() > known.len() {
+                return Err(refusal(0x400f));
+            }
             let bytes = known.len().min(page.len());
             page[..bytes].copy_from_slice(&known[..bytes]);
             return Ok(0);
@@ -26,6 +29,7 @@ impl Carrier for Pages {
 
 const IDENTIFY: u8 = 0x06;
 const LOG: u8 = 0x02;
+const HANDLES: u8 = 0x12;
 
 fn page(bytes: usize, fields: &[(usize, &[u8])]) -> Vec<u8> {
     let mut page = vec![0; bytes];
@@ -79,7 +83,7 @@ fn full() -> Pages {
     ];
     put((LOG, 0x20), 512, &configurations);
     put((LOG, 0x22), 64, &[(0, &[10]), (16, &[12]), (32, &[2])]);
-    put((0x12, 1), 4096, &[(14, &[2]), (16, &[0, 0, 3]), (48, &[1, 0, 4, 0, 0, 0, 0, 0, 7])]);
+    put((HANDLES, 1), 80, &[(14, &[2]), (16, &[0, 0, 3]), (48, &[1, 0, 4, 0, 0, 0, 0, 0, 7])]);
     drive.words.insert((0x0a, 0x1d), 0x101);
     drive
 }
