@@ -230,7 +230,13 @@ impl Jobs {
         }
     }
 
-    /// A device that has left is not open any more.
+    /// Tells of a device that has left and can't be closed.
+    pub fn stays_open(&self, index: u8, why: &IoError) {
+        let news = self.news.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        news.stays_open(index, why);
+    }
+
+    /// A device that has left is not open any more, or stays so.
     pub fn is_closed(&mut self, index: u8) {
         self.devices.is_closed(index);
     }

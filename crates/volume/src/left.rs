@@ -15,9 +15,10 @@ pub(crate) fn close(driver: &mut Driver<AnyLayer>, jobs: &mut Jobs) {
         if driver.is_busy(index) {
             continue;
         }
-        if let Ok(old) = close_one(index, driver, jobs) {
-            // That may take a while: clients do not wait for it.
-            thread::spawn(|| drop(old));
+        match close_one(index, driver, jobs) {
+            // That may take a while: clients do not wait for it. Without a thread it is closed here.
+            Ok(old) => drop(thread::Builder::new().name("closing".into()).spawn(|| drop(old))),
+            Err(error) => jobs.stays_open(index, &error),
         }
         jobs.is_closed(index);
     }

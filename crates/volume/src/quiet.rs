@@ -67,6 +67,13 @@ impl Quiet {
         self.devices.get(usize::from(device)).map_or("", String::as_str)
     }
 
+    /// A device that has left can't be closed.
+    pub fn stays_open(&self, device: u8, why: &IoError) {
+        let name = self.name(device);
+        let text = format!("{name} was removed, and stays open until the volume is stopped: {why}");
+        self.events.tell(Level::Warning, "device-removed", text);
+    }
+
     /// One device more.
     pub fn add(&mut self, name: &str) {
         self.devices.push(name.into());

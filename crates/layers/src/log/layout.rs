@@ -346,7 +346,7 @@ impl Layout {
     }
 
     /// The same, of one with so many data chunks.
-    fn row_blocks_of(&self, width: u32) -> u64 {
+    pub fn row_blocks_of(&self, width: u32) -> u64 {
         let blocks = self.chunk / SECTORS_PER_BLOCK;
         u64::from(width * blocks - self.head_pages(true))
     }

@@ -27,7 +27,7 @@ use hostftl_format::log::{Kind, PAIRS, Place, emit_page, pair};
 
 use crate::log::layout::Layout;
 use crate::log::map::bits::{Bits, Next};
-use crate::log::map::size::{FEW_PAIRS, FRAME, spare};
+use crate::log::map::size::{FEW_PAIRS, FRAME, for_collection, spare};
 use crate::planted::{Bug, planted};
 
 /// Of a block: no frame. Of a frame: no older one.
@@ -103,6 +103,8 @@ pub struct Map {
     is_whole: bool,
     /// See the module text.
     limit: u32,
+    /// Pages that collection must be able to change while segments are few.
+    for_collection: u32,
     dirty: Bits,
     /// Pages of the snapshot whose images are to be taken.
     due: Bits,
@@ -118,6 +120,8 @@ impl Map {
     pub fn new(layout: &Layout) -> Self {
         let (pages, frames) = (layout.tree.pages, layout.tree.frames);
         let is_whole = frames >= pages + spare(pages);
+        let limit = if is_whole { u32::MAX } else { frames / 2 };
+        let row = layout.row_blocks_of(layout.width()) as u32;
         let empty = Frame { page: 0, old: NONE, pins: 0, state: State::Free, used: false };
         Map {
             blocks: layout.blocks,
@@ -128,7 +132,8 @@ impl Map {
             free: (0..frames).rev().collect(),
             hand: 0,
             is_whole,
-            limit: if is_whole { u32::MAX } else { frames / 2 },
+            limit,
+            for_collection: for_collection(row).min(limit / 2),
             dirty: Bits::new(pages),
             due: Bits::new(pages),
             snapshot: 0,
@@ -399,9 +404,10 @@ impl Map {
 
     /// The same while segments are few, where not all pages have frames: so many pages can
     /// collection change between two checkpoints, which seal its rows early, that it gains room all
-    /// the same.
+    /// the same. It is no more than that, however many frames there are: writes of the host wait
+    /// for it.
     pub fn reserve_of_collection(&self) -> u32 {
-        if self.is_whole { self.reserve() } else { self.reserve().max(self.limit / 2) }
+        if self.is_whole { self.reserve() } else { self.reserve().max(self.for_collection) }
     }
 
     /// Whether a page can come without another that has to go.

@@ -12,8 +12,8 @@ const SMALL: u64 = 96 << 20;
 /// Bytes that are exported for each byte of memory of a larger one.
 const SHARE: u64 = 4096;
 /// A checkpoint for want of frames seals rows early. Collection gains all the same when it can fill
-/// that many quarters of a row in between, each record in a page of its own: a quarter of the
-/// frames is kept for that while segments are few, see `Map::reserve_of_collection`.
+/// that many quarters of a row in between, each record in a page of its own: so many frames are
+/// kept for that while segments are few, see [`for_collection`].
 const LEAST_ROWS: u32 = 16;
 /// Pairs of a page that are used when a test wants many pages of a small volume.
 pub const FEW_PAIRS: usize = 16;
@@ -29,6 +29,12 @@ pub fn frames(pages: u32, blocks: u64, row: u32, memory: Option<u64>) -> u32 {
     let some = memory.unwrap_or_else(default) / FRAME_BYTES;
     let least = (LEAST_ROWS * row).min(all);
     some.clamp(least.into(), all.into()) as u32
+}
+
+/// Pages that collection changes between two checkpoints for want of frames, when it gains room all
+/// the same.
+pub fn for_collection(row: u32) -> u32 {
+    LEAST_ROWS * row / 4
 }
 
 /// Frames for copies when all pages have one.
