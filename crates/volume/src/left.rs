@@ -16,7 +16,7 @@ pub(crate) fn close(driver: &mut Driver<AnyLayer>, jobs: &mut Jobs) {
             continue;
         }
         match close_one(index, driver, jobs) {
-            // That may take a while: clients do not wait for it. Without a thread it is closed here.
+            // That may take a while: clients do not wait for it, unless there is no thread.
             Ok(old) => drop(thread::Builder::new().name("closing".into()).spawn(|| drop(old))),
             Err(error) => jobs.stays_open(index, &error),
         }

@@ -207,6 +207,11 @@ fn a_journal_that_was_away_while_a_device_was_lost_is_welcome() {
     let status = serve(&place, 200, 300);
     assert!(status.degraded && step(&status, "journal") > 0, "{:?}", status.notes);
     assert_eq!(healths(&place)[2..], [" missing", "journal good"]);
+    // It is copied though another device is lost.
+    let (path, old, new) = (place.path("v.toml"), place.name("journal"), place.name("k"));
+    let spec = ReplaceSpec { path, old, new, force: false, rehearse: false };
+    assert!(replace(&spec, &mut |_, _| {}).unwrap().copied);
+    assert!(step(&serve(&place, 300, 310), "journal") > 0);
 }
 
 #[test]
