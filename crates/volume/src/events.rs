@@ -53,7 +53,7 @@ pub struct Event {
 
 /// Every kind of event, how bad it is, what it means, and what to do. `docs/OPERATING.md` has the
 /// same table.
-pub const KINDS: [(&str, Level, &str, &str); 25] = [
+pub const KINDS: [(&str, Level, &str, &str); 26] = [
     ("started", Level::Info, "the volume was opened; the text says what recovery did", "nothing"),
     ("note", Level::Info, "something to know of the start or of the server", "read it"),
     (
@@ -121,6 +121,12 @@ pub const KINDS: [(&str, Level, &str, &str); 25] = [
         Level::Info,
         "nothing lies any more on a device that was to be removed",
         "take it away when it suits",
+    ),
+    (
+        "device-held",
+        Level::Warning,
+        "a device that was removed can't be closed by the process that serves the volume",
+        "stop the volume before the device is used for something else",
     ),
     (
         "device-lost",

@@ -71,7 +71,7 @@ impl Quiet {
     pub fn stays_open(&self, device: u8, why: &IoError) {
         let name = self.name(device);
         let text = format!("{name} was removed, and stays open until the volume is stopped: {why}");
-        self.events.tell(Level::Warning, "device-removed", text);
+        self.events.tell(Level::Warning, "device-held", text);
     }
 
     /// One device more.
