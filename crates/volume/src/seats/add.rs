@@ -142,7 +142,8 @@ impl Seats {
             }
             let others = journal::others(&layer, devices);
             let there = others.filter(|device| device.backing() != Backing::Absent);
-            Ok((Beside::of(there), said.gone))
+            // The superblocks may not say so yet: they do when it is closed.
+            Ok((Beside::of(there), driver.layer().gone_devices()))
         };
         self.port.between(look).ok_or(CLOSED)?.map_err(str::to_owned)
     }
