@@ -13,11 +13,11 @@ const SALT: u64 = 0x6275_7379_2032;
 /// How many stacks with one parity are busy, and with two, in thousandths.
 const BUSY: [u32; 2] = [400, 900];
 /// The same of those that may lose nothing but their journal.
-const BUSY_WITH_JOURNAL: u32 = 800;
+const BUSY_WITH_JOURNAL: u32 = 950;
 /// How many of the busy ones export more than fits, by their parities, and how many get more spares
 /// than other devices.
-const THIN: [u32; 3] = [400, 450, 700];
-const SPARES: u32 = 500;
+const THIN: [u32; 3] = [400, 450, 800];
+const SPARES: u32 = 700;
 /// Sets the choice of these apart from that of busy ones.
 const RARE: u64 = 0x7261_7265_2033;
 

@@ -114,7 +114,7 @@ impl World {
         let Some(second) = self.swarm.second.filter(|second| may && self.may_fail(*second)) else {
             return;
         };
-        if self.dice.chance(if self.swarm.busy { 450 } else { 200 }) {
+        if self.dice.chance(if self.swarm.busy { 550 } else { 200 }) {
             self.bury_second();
             self.config.members.missing |= 1 << second;
         }

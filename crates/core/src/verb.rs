@@ -126,6 +126,8 @@ pub struct Task {
     pub kind: TaskKind,
     /// Whether an operator lets it rest.
     pub is_paused: bool,
+    /// Whether it can't go on for now because there is too little room where it moves to.
+    pub lacks_room: bool,
     /// Bytes that are done, and that are left: what is live, as it lies on the devices.
     pub done: u64,
     /// See `done`.

@@ -27,6 +27,9 @@ pub struct TaskStatus {
     pub task: String,
     /// Whether an operator lets it rest.
     pub paused: bool,
+    /// Whether it stands still until something is trimmed, or a device is added.
+    #[serde(default)]
+    pub lacks_room: bool,
     pub done_bytes: u64,
     pub left_bytes: u64,
     /// Bytes a second, as measured; none before anything was.
@@ -63,6 +66,7 @@ impl Meters {
             TaskStatus {
                 task: task.kind.name().into(),
                 paused: task.is_paused,
+                lacks_room: task.lacks_room,
                 done_bytes: task.done,
                 left_bytes: task.left,
                 rate,
@@ -121,7 +125,8 @@ mod tests {
     use hostftl_core::TaskKind;
 
     fn task(done: u64, left: u64) -> Task {
-        Task { kind: TaskKind::Scrub, is_paused: false, done, left, place: 0 }
+        let (kind, is_paused, lacks_room) = (TaskKind::Scrub, false, false);
+        Task { kind, is_paused, lacks_room, done, left, place: 0 }
     }
 
     #[test]

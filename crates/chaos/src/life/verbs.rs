@@ -8,6 +8,8 @@ use crate::events::Named;
 impl Life<'_> {
     /// An operator wants something.
     pub(super) fn operate(&mut self) {
+        // Where devices are lost two at a time a scrub would hardly ever come to its end.
+        let goes_on = self.w.swarm.busy && self.w.swarm.parity > 1;
         let dice = &mut self.w.dice;
         let verb = match dice.below(10) {
             0..5 => Verb::Scrub(Scrub::Start(dice.pick(&[0, 0, 0, 0, 2]))),
@@ -20,6 +22,7 @@ impl Life<'_> {
                 side if side % 16 == 15 => 4,
                 side => side / 16,
             })),
+            _ if goes_on && dice.chance(900) => Verb::Scrub(Scrub::Resume),
             _ => Verb::Scrub(Scrub::Stop),
         };
         self.w.observe("", || format!("{verb:?}"));

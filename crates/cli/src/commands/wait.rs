@@ -14,6 +14,8 @@ use crate::units::bytes;
 /// How often a volume is asked, and how often a line is printed.
 const LOOK: Duration = Duration::from_millis(100);
 const TELL: Duration = Duration::from_secs(5);
+/// How long what lacks room may come no further before nothing is waited for any more.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Wait until work in the background of a served volume is over: protect, join, evacuate, restripe,
 /// scrub
@@ -77,6 +79,7 @@ fn watch(
 ) -> Result<(), Failure> {
     let begun = Instant::now();
     let mut told: Option<Instant> = None;
+    let mut still = Still::default();
     loop {
         let (status, events) = look()?;
         let wants = |task: &&TaskStatus| wanted.is_none_or(|wanted| wanted == task.task);
@@ -88,6 +91,9 @@ fn watch(
             let (name, task) = (volume.display(), &rests.task);
             let next = format!("`hostftl {task} {name} --resume` goes on");
             return Err(Failure::failed(format!("{name}: {task} rests; {next}")));
+        }
+        if let Some(task) = still.look(tasks.clone(), Instant::now()) {
+            return Err(lacks_room(volume, task));
         }
         if !console.is_json() && told.is_none_or(|told| told.elapsed() >= TELL) {
             tasks.clone().try_for_each(|task| console.line(line(task)))?;
@@ -107,6 +113,44 @@ fn watch(
     }
 }
 
+/// What lacks room, and since when it has come no further.
+#[derive(Debug, Default)]
+struct Still(Option<(u64, Instant)>);
+
+impl Still {
+    /// Looks at tasks: the one that has lacked room for long, and came no further meanwhile.
+    fn look<'a>(
+        &mut self,
+        mut tasks: impl Iterator<Item = &'a TaskStatus>,
+        now: Instant,
+    ) -> Option<&'a TaskStatus> {
+        let Some(task) = tasks.find(|task| task.lacks_room) else {
+            self.0 = None;
+            return None;
+        };
+        let (left, since) = *self.0.get_or_insert((task.left_bytes, now));
+        if task.left_bytes < left {
+            self.0 = Some((task.left_bytes, now));
+        }
+        (task.left_bytes >= left && now - since >= PATIENCE).then_some(task)
+    }
+}
+
+/// Nothing goes on until somebody does something.
+fn lacks_room(volume: &Path, task: &TaskStatus) -> Failure {
+    let name = volume.display();
+    let stays = match task.task.as_str() {
+        "evacuate" => {
+            format!(", or keep the device with `hostftl device remove {name} DEVICE --cancel`")
+        }
+        _ => String::new(),
+    };
+    let (task, left) = (&task.task, bytes(task.left_bytes));
+    Failure::needs_hand(format!(
+        "{name}: {task} has no room for the {left} that are left: trim what is not needed, add a device{stays}"
+    ))
+}
+
 /// How far a task is, in a line.
 pub fn line(task: &TaskStatus) -> String {
     let all = task.done_bytes + task.left_bytes;
@@ -115,7 +159,11 @@ pub fn line(task: &TaskStatus) -> String {
     let rate = task.rate.map_or(String::new(), |rate| format!(", {}/s", bytes(rate)));
     let left = |seconds| humantime::format_duration(Duration::from_secs(seconds));
     let left = task.eta_seconds.map_or(String::new(), |it| format!(", {} left", left(it)));
-    let rests = if task.paused { ", rests" } else { "" };
+    let rests = match (task.paused, task.lacks_room) {
+        (true, _) => ", rests",
+        (false, true) => ", lacks room",
+        (false, false) => "",
+    };
     format!("{}: {done} of {all} ({percent:.1} %){rate}{left}{rests}", task.task)
 }
 
@@ -139,5 +187,34 @@ fn end(
     match last.filter(|event| event.level == hostftl_volume::Level::Error) {
         Some(event) => Err(Failure::needs_hand(format!("{}: {}", volume.display(), event.text))),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lacks_room_and_comes_no_further_is_given_up_after_a_while() {
+        let (mut still, begin) = (Still::default(), Instant::now());
+        let task = |left_bytes, lacks_room| TaskStatus {
+            task: "evacuate".into(),
+            left_bytes,
+            lacks_room,
+            ..TaskStatus::default()
+        };
+        let mut look = |at: Duration, left, lacks| {
+            still.look([&task(left, lacks)].into_iter(), begin + at).map(|it| it.left_bytes)
+        };
+        assert_eq!(look(Duration::ZERO, 10, true), None);
+        assert_eq!(look(PATIENCE, 9, true), None, "it came on");
+        assert_eq!(look(PATIENCE * 3 / 2, 9, true), None, "not yet");
+        assert_eq!(look(PATIENCE * 2, 9, true), Some(9));
+        assert_eq!(look(PATIENCE * 3, 9, false), None, "there is room again");
+        assert_eq!(look(PATIENCE * 4, 9, true), None, "from now on");
+        let volume = Path::new("v.toml");
+        let said = lacks_room(volume, &task(4096, true)).text;
+        assert!(said.contains("device remove v.toml DEVICE --cancel"), "{said}");
+        assert!(line(&task(1, true)).ends_with(", lacks room"));
     }
 }

@@ -175,7 +175,7 @@ impl Array {
             }
             Wanted::Image(index) => self.image_read(index, buf, well, cx),
             Wanted::Victim(lane) => {
-                self.with_gc(|gc, with| gc.head_came(lane, buf, well, with, cx));
+                self.with_gc(|gc, _| gc.head_came(lane, buf, well, cx));
             }
             Wanted::Scrub => self.with_scrub(|it, with| it.head_salvaged(buf, well, with, cx)),
         }

@@ -70,7 +70,8 @@ impl Engine {
         if self.array.with_gc(|gc, with| gc.widen(with, cx)) {
             return false;
         }
-        self.blocks.refuse_block(&mut self.array, cx)
+        self.array.collection.lend(&self.array.segments)
+            || self.blocks.refuse_block(&mut self.array, cx)
             || self.blocks.refuse_trim(&mut self.array, cx)
     }
 

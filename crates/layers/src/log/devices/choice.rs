@@ -28,6 +28,11 @@ impl Devices {
         told && self.membership.choose(self.wanted)
     }
 
+    /// Where segments are to be opened, as far as was chosen last.
+    pub fn wanted(&self) -> u16 {
+        self.wanted
+    }
+
     /// The devices of `good`, and as few of `lost` as are needed so that rows `may` lie there; no
     /// more than parity makes up for.
     fn with_lost(&self, good: u16, lost: u16, may: impl Fn(u16) -> bool) -> u16 {

@@ -94,7 +94,6 @@ impl Collection {
         }
         self.passes.leave(victim.rest());
         victim.give_up();
-        self.drop_heads(with, cx);
     }
 
     /// It was gone through to its end, or left. False when the victim is none of these.

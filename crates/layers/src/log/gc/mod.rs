@@ -95,6 +95,8 @@ pub struct Collection {
     passes: Passes,
     /// Whether the victim was chosen although no room is wanted.
     paced: bool,
+    /// Whether what is kept for a checkpoint that is cut off is lent to it.
+    lent: bool,
     protection: Protection,
     /// The same for what a scrub found.
     mending: Protection,
@@ -112,6 +114,7 @@ impl Collection {
             effort: Effort::default(),
             passes: Passes::default(),
             paced: false,
+            lent: false,
             protection: Protection::default(),
             mending: Protection::default(),
         }
@@ -160,12 +163,16 @@ impl Collection {
 impl Collection {
     /// The next step, unless records are moved.
     pub fn pump(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
+        if self.victim.is_none() {
+            return self.choose_victim(with, cx);
+        }
         self.perhaps_pause(with, cx);
+        self.drop_heads(with, cx);
         if self.end_before(with) {
             return true;
         }
-        let Some(victim) = &self.victim else { return self.choose_victim(with, cx) };
-        if victim.is_read() && self.lanes.are_idle() {
+        let is_read = self.victim.as_ref().is_some_and(Victim::is_read);
+        if is_read && self.lanes.are_idle() {
             self.leave_victim(with, cx);
             return true;
         }
@@ -230,6 +237,9 @@ impl Collection {
         let into = Target::Meta { buf, pages };
         let command = Command::Read { device, lba, into, cause: Cause::Gc };
         with.devices.submit(Op::GcHead { lane }, command, cx);
+        if let Some((target, _)) = self.passes.now() {
+            self.lanes.read_ahead(lane, target.place().1, with, cx);
+        }
         true
     }
 
@@ -258,17 +268,16 @@ impl Collection {
             let place = (device, lba, pages);
             return with.salvage.ask(Wanted::Victim(lane), place, buf, with.devices, cx);
         }
-        self.head_came(lane, buf, result.is_ok(), with, cx);
+        self.head_came(lane, buf, result.is_ok(), cx);
     }
 
     /// The head of a lane's row is here, well or not, from its device or made from the others.
-    pub fn head_came(&mut self, lane: u8, buf: MetaBuf, well: bool, with: &mut Needs, cx: &mut Cx) {
+    pub fn head_came(&mut self, lane: u8, buf: MetaBuf, well: bool, cx: &mut Cx) {
         self.lane(lane).has_head(buf, well);
-        self.drop_heads(with, cx);
         cx.wake();
     }
 
-    /// What was read ahead and does not count any more is let go.
+    /// What was read ahead and does not count any more is let go, when all of it is here.
     fn drop_heads(&mut self, with: &mut Needs, cx: &Cx) {
         let victim = self.victim.as_ref().expect("a head is one of a victim");
         let stale = self.lanes.heads().filter(|lane| !victim.is_asked(*lane));
@@ -301,7 +310,6 @@ impl Collection {
             Some(head) => self.lanes.sift_from(lane, &head, with.devices.stripe(at.segment)),
             None => self.row_over(lane, with, cx),
         }
-        self.drop_heads(with, cx);
         true
     }
 
@@ -335,6 +343,7 @@ impl Collection {
     /// The victim was gone through to its end.
     fn leave_victim(&mut self, with: &mut Needs, cx: &mut Cx) {
         let victim = self.victim.take().expect("a victim that is left had been chosen");
+        self.lent = false;
         if !self.leave_fill(victim.last(), with) {
             with.segments.collected(victim.segment());
             self.judge(with.segments);

@@ -177,8 +177,9 @@ impl Collection {
     pub fn evacuation_task(&self, segments: &Segments, devices: &Devices) -> Option<Task> {
         let left = live_leaving(segments, devices);
         let done = self.protection.leaving.saturating_sub(left);
-        let kind = TaskKind::Evacuate;
-        (devices.leaving() != 0).then_some(Task { kind, is_paused: false, done, left, place: 0 })
+        let (kind, leaving) = (TaskKind::Evacuate, devices.leaving());
+        let lacks_room = devices.wanted() & leaving != 0;
+        (leaving != 0).then_some(Task { kind, is_paused: false, lacks_room, done, left, place: 0 })
     }
 
     /// How far it is with what misses a chunk; none when nothing does, or nothing helps. One that
@@ -196,7 +197,7 @@ impl Collection {
             true => TaskKind::Join,
             false => TaskKind::Protect,
         };
-        Some(Task { kind, is_paused: false, done, left, place: 0 })
+        Some(Task { kind, is_paused: false, lacks_room: false, done, left, place: 0 })
     }
 
     /// Chooses what moves next because a scrub found something wrong in it.

@@ -75,6 +75,22 @@ impl Collection {
         segments.free() <= segments.reserves().gc_floor() + 2
     }
 
+    /// Lends the victim what is kept for a checkpoint that is cut off, when its records find no
+    /// free segment any more: cuts in a row may have come to that, each between what it took and
+    /// what it would have gained. Whether that helps.
+    pub fn lend(&mut self, segments: &Segments) -> bool {
+        let (free, kept) = (segments.free(), segments.reserves());
+        let waits = self.mover().is_some() && !self.lent;
+        let helps = waits && free <= kept.gc_floor() && free > kept.last_floor();
+        self.lent |= helps;
+        helps
+    }
+
+    /// Free segments that copies may not take while something is lent.
+    pub fn lent_floor(&self, segments: &Segments) -> Option<u32> {
+        self.lent.then(|| segments.reserves().last_floor())
+    }
+
     /// A victim is begun.
     pub(super) fn pace_victim(&mut self, victim: u32, segments: &Segments) {
         self.pace.begin(segments.gain(victim), self.layout.slots);

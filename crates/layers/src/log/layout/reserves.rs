@@ -70,6 +70,12 @@ impl Reserves {
         2 * self.images + 3 + self.more_classes()
     }
 
+    /// Free segments that collection may not open even when it finds no others: those that one
+    /// checkpoint needs.
+    pub fn last_floor(&self) -> u32 {
+        self.images + 3 + self.more_classes()
+    }
+
     /// Classes beyond the host's writes and copies.
     fn more_classes(&self) -> u32 {
         u32::from(self.classes - LEAST_CLASSES)

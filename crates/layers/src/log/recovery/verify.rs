@@ -205,8 +205,9 @@ impl Verify {
     /// All that can be read is there.
     fn row_came(&mut self, with: &mut With, cx: &mut Cx) -> Option<bool> {
         let unread = self.bad_data(with).0;
-        // A head that is wrong on its device would be lost with the next parity.
-        self.bad |= u32::from(with.found.was_made && !with.array.layout().zoned);
+        // What lies on the device in its place would go into the next parity, which would not agree
+        // with the others then.
+        self.bad |= u32::from(with.found.was_made);
         match self.bad_data(with) {
             (data, can_be_made) if data.count_ones() <= can_be_made => self.make_next(with)?,
             _ if with.never_came(self.bad) => return None,

@@ -91,10 +91,11 @@ impl Array {
             return None;
         }
         let (kept, slots) = (*self.segments.reserves(), self.layout().slots);
+        let lent = self.collection.lent_floor(&self.segments);
         let starting = cx.life() == Life::Starting;
         let floor = |rows: &Rows, durability: &Durability| match to.what {
             What::Copy if starting => kept.restore_floor(),
-            What::Copy => copies_floor(&kept, slots, rows, durability),
+            What::Copy => lent.unwrap_or_else(|| copies_floor(&kept, slots, rows, durability)),
             What::Relief => kept.gc_floor(),
             What::Write | What::Repair => kept.host,
         };

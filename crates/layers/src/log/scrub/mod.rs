@@ -146,7 +146,7 @@ impl Scrub {
         let at = self.at.segment;
         let (done, left) = (segments.live_in(|it| it < at), segments.live_in(|it| it >= at));
         let (kind, is_paused) = (TaskKind::Scrub, self.is_paused);
-        Some(Task { kind, is_paused, done, left, place: at.into() })
+        Some(Task { kind, is_paused, lacks_room: false, done, left, place: at.into() })
     }
 
     /// Whether no row is read.

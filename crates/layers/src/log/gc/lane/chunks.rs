@@ -29,6 +29,12 @@ impl Chunks {
         Chunks { count, ..Chunks::default() }
     }
 
+    /// Of a row of so many, of which some may have been read before its head was known.
+    #[must_use]
+    pub fn of_row(self, count: u32) -> Self {
+        Chunks { count, here: self.here, ..Chunks::default() }
+    }
+
     /// How many the row has.
     pub fn count(&self) -> u32 {
         self.count

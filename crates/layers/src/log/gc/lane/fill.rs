@@ -12,8 +12,7 @@ use super::rebuild::Mend;
 use crate::kit::shell::Ended;
 use crate::log::buffers::Buffer;
 use crate::log::gc::Needs;
-use crate::log::gc::lane::chunks::Chunks;
-use crate::log::gc::lane::{Lane, Phase, ROOM};
+use crate::log::gc::lane::{COMMANDS, Lane, Phase, ROOM};
 use crate::log::layout::At;
 use crate::log::ops::{Cx, OWN_OPS, Op, count_sent};
 use crate::log::redundancy::rebuild::{Chunk, Rebuild};
@@ -76,6 +75,31 @@ impl Fill {
 }
 
 impl Lane {
+    /// Reads what the chunk of a device will be made from before the head of the row is here, for
+    /// nearly every row fills its slot.
+    pub(super) fn read_ahead(&mut self, device: u8, with: &mut Needs, cx: &mut Cx) {
+        let At { segment, slot, sector } = self.at;
+        if sector > 0 || cx.room() < ROOM || cx.command_room() < COMMANDS {
+            return;
+        }
+        let stripe = with.devices.stripe(segment);
+        let missing = with.devices.missing_of(segment);
+        let rebuild = |it| Rebuild::new(stripe, (segment, slot), it, stripe.width(), missing);
+        let mut rebuild = Chunk::on(device, stripe, (segment, slot)).and_then(rebuild);
+        let range = (0, self.layout.chunk);
+        while let Some((it, chunk)) = rebuild.and_then(|it| Some((it, it.next()?))) {
+            match chunk {
+                Chunk::Data(chunk) => self.read_chunk(chunk, range, with, cx),
+                Chunk::Parity(which) if it.is_begin() => {
+                    self.read_parity((which, range), with, cx);
+                }
+                // Its buffer is that of the other parity that has to agree.
+                Chunk::Parity(_) => {}
+            }
+            rebuild = Some(it.fold());
+        }
+    }
+
     /// The head of the row is here, and counts: a device gets its chunk.
     pub(super) fn fill_from(&mut self, head: &Head, device: u8, with: &Needs) {
         assert!(self.head().is_some(), "a head that counts has come");
@@ -83,7 +107,7 @@ impl Lane {
         let stripe = with.devices.stripe(segment);
         let chunks = u32::from(head.chunks).min(stripe.width());
         (self.seq, self.entries) = (head.seq, head.entries);
-        self.chunks = Chunks::new(chunks);
+        self.chunks = self.chunks.of_row(chunks);
         let sectors = if chunks > 1 { self.layout.chunk } else { head.first_sectors };
         let has = |it: &Chunk| !matches!(it, Chunk::Data(chunk) if u32::from(*chunk) >= chunks);
         let chunk = Chunk::on(device, stripe, (segment, slot)).filter(has);

@@ -190,6 +190,17 @@ impl Lanes {
         self.change(lane, |it| it.sift_from(head, stripe));
     }
 
+    /// As [`Lane::read_ahead`].
+    pub(in crate::log::gc) fn read_ahead(
+        &mut self,
+        lane: u8,
+        device: u8,
+        with: &mut Needs,
+        cx: &mut Cx,
+    ) {
+        self.lane(lane).read_ahead(device, with, cx);
+    }
+
     /// As [`Lane::fill_from`]; its order does not matter.
     pub(in crate::log::gc) fn fill_from(
         &mut self,

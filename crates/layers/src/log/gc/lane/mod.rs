@@ -249,7 +249,7 @@ impl Lane {
         self.go(Phase::Head);
         self.at = at;
         self.live.clear();
-        (self.was_salvaged, self.parity) = (false, None);
+        (self.was_salvaged, self.parity, self.chunks) = (false, None, Chunks::default());
         self.head.take().expect("the head's buffer is here")
     }
 
@@ -259,9 +259,11 @@ impl Lane {
         (self.head, self.head_is_well) = (Some(buf), well);
     }
 
-    /// The head that has come, and does not count yet; whether it came without an error.
+    /// The head that has come, with all that was read ahead, and does not count yet; whether it
+    /// came without an error.
     pub(super) fn head(&self) -> Option<(&MetaBuf, bool)> {
-        let head = self.head.as_ref().filter(|_| self.phase == Phase::Head)?;
+        let here = self.phase == Phase::Head && self.outstanding == 0;
+        let head = self.head.as_ref().filter(|_| here)?;
         Some((head, self.head_is_well))
     }
 
@@ -381,8 +383,12 @@ impl Lane {
         if result.is_err() {
             self.chunks.is_not_here(chunk);
         }
-        if let Phase::Mending(mend) = self.phase {
-            return self.mend_read(mend, result.is_err().then_some(Chunk::Data(chunk)));
+        match self.phase {
+            Phase::Mending(mend) => {
+                return self.mend_read(mend, result.is_err().then_some(Chunk::Data(chunk)));
+            }
+            Phase::Head => return,
+            _ => {}
         }
         if let Err(error) = result {
             if error == DeviceError::Media {

@@ -254,6 +254,10 @@ impl Lane {
                 let first = mend.rebuild.next();
                 self.mend_read(mend, first.filter(|_| result.is_err()));
             }
+            (Command::Read { into: Target::Data(view), .. }, Phase::Head) => {
+                self.sum(with).repay_mut(view);
+                self.parity = self.parity.filter(|_| result.is_ok());
+            }
             (Command::Read { into: Target::Data(view), .. }, Phase::Reading { asked: true }) => {
                 self.sum(with).repay_mut(view);
                 self.parity = self.parity.filter(|_| result.is_ok());
