@@ -17,7 +17,7 @@ const BUSY_WITH_JOURNAL: u32 = 950;
 /// How many of the busy ones export more than fits, by their parities, and how many get more spares
 /// than other devices.
 const THIN: [u32; 3] = [400, 450, 800];
-const SPARES: u32 = 700;
+const SPARES: u32 = 600;
 /// Sets the choice of these apart from that of busy ones.
 const RARE: u64 = 0x7261_7265_2033;
 

@@ -25,7 +25,7 @@ pub fn choose(
     }
     let journal = swarm.devices as u8;
     swarm.journal = Some(journal);
-    if swarm.parity == 0 && dice.chance(700) {
+    if swarm.parity == 0 && dice.chance(950) {
         swarm.mortal = Some(journal);
         *claims = Claims::of_journal(layer)?;
         swarm.faults = Faults::of(claims, &mut dice);

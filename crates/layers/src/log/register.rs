@@ -208,7 +208,7 @@ pub const REGISTRATION: Registration = Registration {
     new: |config, devices, buffers, mode| Ok(Box::new(Log::new(config, devices, buffers, mode)?)),
     chaos: Chaos {
         devices: &[1, 2, 2, 3, 3, 4, 5],
-        parity: (700, 650),
+        parity: (750, 600),
         journal: 400,
         megabytes: &[1, 2, 4, 8, 8, 16, 16],
         superpages: &[32, 32, 64, 64],
