@@ -32,11 +32,20 @@ heal() {
         awk '{ print $2 - $1, $3, $4, $5 }'
 }
 
-# 1 and 3: what is moved, and how fast.
+# raw ARGUMENTS…: what fio says of four files like those of the volume.
+raw() {
+    fio --name=raw --directory="$work" --size=256M --iodepth=8 --ioengine=io_uring --direct=1 --numjobs=4 \
+        --group_reporting --output-format=json --end_fsync=1 "$@" | sed -n '/^{/,$p'
+}
+
+# 1 and 3: what is moved, and how fast. Beside each rebuild what fio reads in the mix of a rebuild: three
+# chunks are read for each that is written.
 full() {
     fill 60
     heal >>"$work/full"
     end TERM
+    raw --rw=rw --rwmixread=75 --bs=64k | jq '.jobs[0].read.bw_bytes / 1e6' >>"$work/mix"
+    rm -f "$work"/raw.*
 }
 few() {
     fill 6
@@ -52,14 +61,8 @@ paste <(awk '{ print $1 }' "$work/few") <(awk '{ print $1 }' "$work/full") |
     awk '{ print 100 * $1 / $2 }' | spread 0 >"$work/share"
 echo "1. a tenth of the data takes % of the time          $(cat "$work/share")   goal 12"
 awk '{ print $2 / $1 / 1e6 }' "$work/full" | spread 0 >"$work/rate"
-fio --name=raw --directory="$work" --rw=write --bs=256k --size=256M --iodepth=8 --ioengine=io_uring \
-    --direct=1 --numjobs=4 --group_reporting --output-format=json --end_fsync=1 |
-    sed -n '/^{/,$p' | jq '.jobs[0].write.bw_bytes / 1e6' | spread 0 >"$work/raw"
-# What a rebuild does: three chunks are read for each that is written.
-fio --name=raw --directory="$work" --rw=rw --rwmixread=75 --bs=64k --size=256M --iodepth=8 --ioengine=io_uring \
-    --direct=1 --numjobs=4 --group_reporting --output-format=json --end_fsync=1 |
-    sed -n '/^{/,$p' | jq '.jobs[0].read.bw_bytes / 1e6' >"$work/mix"
-awk -v mix="$(cat "$work/mix")" '{ print $4 / $1 / 1e6 / mix }' "$work/full" | spread 2 >"$work/ofmix"
+raw --rw=write --bs=256k | jq '.jobs[0].write.bw_bytes / 1e6' | spread 0 >"$work/raw"
+paste "$work/full" "$work/mix" | awk '{ print $4 / $1 / 1e6 / $5 }' | spread 2 >"$work/ofmix"
 rm -f "$work"/raw.*
 echo "3. live MB/s made anew, idle                        $(cat "$work/rate")   fio writes $(cat "$work/raw") to such files,"
 echo "3. read for that, of what fio reads in the same mix  $(cat "$work/ofmix")   goal 0.8; fio: $(spread 0 <"$work/mix") MB/s"
