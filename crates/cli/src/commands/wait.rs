@@ -146,9 +146,8 @@ fn lacks_room(volume: &Path, task: &TaskStatus) -> Failure {
         _ => String::new(),
     };
     let (task, left) = (&task.task, bytes(task.left_bytes));
-    Failure::needs_hand(format!(
-        "{name}: {task} has no room for the {left} that are left: trim what is not needed, add a device{stays}"
-    ))
+    let helps = "trim what is not needed, add a device";
+    Failure::needs_hand(format!("{name}: {task} has no room for the {left} left: {helps}{stays}"))
 }
 
 /// How far a task is, in a line.
