@@ -191,7 +191,7 @@ pub fn choose(seed: u64, claims: &Claims, swarm: &mut Swarm) {
     let mut some = |row: Row, permille| dice.chance(permille) && claims.admits(row);
     swarm.faults.write_error = some(Row::WriteError, 250);
     swarm.faults.flush_error = some(Row::FlushError, 250);
-    swarm.faults.no_space = some(Row::NoSpace, 200);
+    swarm.faults.no_space = some(Row::NoSpace, 400);
     let rot = some(Row::DataRot, 200) && claims.get(Row::DataRot) == Claim::Detected;
     swarm.faults.data_rot |= rot;
 }

@@ -213,7 +213,7 @@ impl Lane {
 
     /// Whether it has no row.
     fn is_idle(&self) -> bool {
-        self.phase == Phase::Idle
+        matches!(self.phase, Phase::Idle)
     }
 
     /// Whether its last records are on their way to a row.
@@ -224,12 +224,12 @@ impl Lane {
 
     /// Whether nothing of its row is live.
     pub(super) fn has_nothing(&self) -> bool {
-        self.phase == Phase::Reading { asked: false } && self.live.is_empty()
+        matches!(self.phase, Phase::Reading { asked: false }) && self.live.is_empty()
     }
 
     /// Whether its records are moved, or wait for that.
     fn is_moving(&self) -> bool {
-        self.phase == Phase::Moving
+        matches!(self.phase, Phase::Moving)
     }
 
     /// The slot of its row, if it has one.
@@ -255,14 +255,14 @@ impl Lane {
 
     /// The buffer of the head is back; whether it came without an error.
     pub(super) fn has_head(&mut self, buf: MetaBuf, well: bool) {
-        assert!(self.phase == Phase::Head, "a head that comes was asked for");
+        assert!(matches!(self.phase, Phase::Head), "a head that comes was asked for");
         (self.head, self.head_is_well) = (Some(buf), well);
     }
 
     /// The head that has come, with all that was read ahead, and does not count yet; whether it
     /// came without an error.
     pub(super) fn head(&self) -> Option<(&MetaBuf, bool)> {
-        let here = self.phase == Phase::Head && self.outstanding == 0;
+        let here = matches!(self.phase, Phase::Head) && self.outstanding == 0;
         let head = self.head.as_ref().filter(|_| here)?;
         Some((head, self.head_is_well))
     }
