@@ -1,10 +1,10 @@
 //! log on a zoned device: what is refused, and what comes back after stops and cuts.
 
 use crate::common::World;
-use crate::common::churn::{Random, churn, verify};
+use crate::common::churn::{Random, churn, ready, verify};
 use crate::common::zoned::Pointers;
 use hostftl_core::{BLOCK, DeviceInfo, Event, Layer, SECTOR, Segments};
-use hostftl_layers::{AnyLayer, LayerConfig, Mode};
+use hostftl_layers::{AnyLayer, LayerConfig, Members, Mode};
 
 const SHAPE: Segments = Segments {
     size: 512,
@@ -114,4 +114,67 @@ fn what_would_not_work_is_refused_in_words() {
     assert!(message.contains("not both"), "{message}");
     let message = refused(&[of(SHAPE), of(Segments { size: 1024, ..SHAPE })]);
     assert!(message.contains("zones of one size"), "{message}");
+}
+
+const DEVICES: usize = 5;
+const SEVERAL: Segments = Segments { size: 256, count: 64, ..SHAPE };
+const DEVICE: usize = (SEVERAL.size * SEVERAL.count) as usize * SECTOR;
+/// What is written at once, in sectors: nearly all that a row has room for.
+const PART: u64 = 80;
+
+fn on_several(zoned: &Pointers, disk: &[u8], missing: u16, mode: Mode) -> World {
+    let mut config = config();
+    config.log.parity = 2;
+    config.members = Members { missing, ..Members::default() };
+    let world = World::start_zoned(&config, zoned.clone(), disk.to_vec(), mode, 1);
+    assert!(ready(&world), "{:?}", world.events);
+    world
+}
+
+/// What no parity leaves a head readable in.
+fn noise(version: u64) -> Vec<u8> {
+    let mut random = Random(version);
+    (0..PART * SECTOR as u64).map(|_| random.below(256) as u8).collect()
+}
+
+/// The devices with the heads of rows that are in one and not in the other, and where those lie.
+fn new_heads(disk: &[u8], before: &[u8]) -> Vec<(usize, usize)> {
+    let is_head = |at: &usize| disk[at + 4..at + 8] == *b"LROW";
+    let is_new = |at: &usize| disk[*at..at + BLOCK] != before[*at..at + BLOCK];
+    let heads = (0..disk.len()).step_by(BLOCK).filter(|at| is_head(at) && is_new(at));
+    heads.map(|at| (at / DEVICE, at)).collect()
+}
+
+/// The power is cut before a chunk of the last row is in its zone, and the head of that row has
+/// rotted. What a start writes in the place of the chunk must be that of the row as it was.
+#[test]
+fn parity_that_a_zone_lacks_is_not_made_from_a_head_that_rotted() {
+    let zoned = Pointers::of_several(SEVERAL, DEVICES);
+    let mut world = on_several(&zoned, &vec![0; DEVICES * DEVICE], 0, Mode::Format);
+    let id = world.write(0, noise(1), true);
+    world.wait(id).unwrap();
+    let (before, old) = (world.zoned.clone().unwrap(), world.disk.clone());
+    let id = world.write(PART, noise(2), true);
+    world.wait(id).unwrap();
+    let (zoned, disk) = (world.zoned.clone().unwrap(), world.cut());
+    let &[(home, head)] = &new_heads(&disk, &old)[..] else { panic!("one row was written") };
+    let mut lacked = 0;
+    for device in (0..DEVICES).filter(|device| *device != home) {
+        let (mut zoned, mut disk) = (zoned.clone(), disk.clone());
+        lacked += u32::from(zoned.lose_on(device, &before));
+        disk[head + BLOCK - 1] ^= 1;
+        disk[head + 100] ^= 1;
+        let mut world = on_several(&zoned, &disk, 0, Mode::Open);
+        world.settle();
+        let (zoned, disk) = (world.zoned.clone().unwrap(), world.cut());
+        for lost in (0..DEVICES).filter(|lost| *lost != home) {
+            let mut world = on_several(&zoned, &disk, 1 << home | 1 << lost, Mode::Open);
+            for (at, version) in [(0, 1), (PART, 2)] {
+                let right = world.read(at, PART).is_ok_and(|held| held == noise(version));
+                assert!(right, "{device} lacked its chunk, then {home} and {lost} were lost");
+            }
+            world.cut();
+        }
+    }
+    assert_eq!(lacked as usize, DEVICES - 1, "the row is on all devices");
 }

@@ -1,4 +1,4 @@
-//! The write pointers of a zoned device: it takes what is in order, and panics at all else.
+//! The write pointers of zoned devices: they take what is in order, and panic at all else.
 
 use hostftl_core::{About, Command, DeviceInfo, DeviceKind, Segments, Token, Verdict};
 use hostftl_format::report::{self, SegmentReport, SegmentState};
@@ -6,20 +6,27 @@ use hostftl_layers::{LayerConfig, Mode};
 
 use super::World;
 
-/// See the module text. Places are in sectors.
+/// See the module text, of devices of one shape. Places are in sectors.
 #[derive(Clone)]
 pub struct Pointers {
     shape: Segments,
+    devices: usize,
+    /// Those of the first device, then those of the next one.
     list: Vec<u64>,
 }
 
 impl Pointers {
-    /// Segments that are free.
+    /// Segments of one device that are free.
     pub fn new(shape: Segments) -> Self {
-        Pointers { shape, list: vec![0; shape.count as usize] }
+        Pointers::of_several(shape, 1)
     }
 
-    /// The device.
+    /// The same of so many devices.
+    pub fn of_several(shape: Segments, devices: usize) -> Self {
+        Pointers { shape, devices, list: vec![0; shape.count as usize * devices] }
+    }
+
+    /// A device.
     pub fn info(&self) -> DeviceInfo {
         let sectors = u64::from(self.shape.size) * u64::from(self.shape.count);
         let kind = DeviceKind::Zoned(self.shape);
@@ -35,10 +42,25 @@ impl Pointers {
         }
     }
 
+    /// Loses what a device got since `before`; whether that is anything.
+    pub fn lose_on(&mut self, device: usize, before: &Pointers) -> bool {
+        let segments = self.segments_of(device);
+        let lost = self.list[segments.clone()] != before.list[segments.clone()];
+        self.list[segments.clone()].copy_from_slice(&before.list[segments]);
+        lost
+    }
+
+    fn segments_of(&self, device: usize) -> core::ops::Range<usize> {
+        let count = self.shape.count as usize;
+        device * count..(device + 1) * count
+    }
+
     /// Instead of the command at `pick`, the first program to its segment.
     pub fn first(&self, flying: &[(Token, Command)], pick: usize) -> usize {
         let segment = |command: &Command| match command {
-            Command::Program { lba, .. } => Some(lba / u64::from(self.shape.size)),
+            Command::Program { device, lba, .. } => {
+                Some((*device, lba / u64::from(self.shape.size)))
+            }
             _ => None,
         };
         let wanted = segment(&flying[pick].1);
@@ -49,29 +71,31 @@ impl Pointers {
     /// Moves pointers; answers a report.
     pub fn perform(&mut self, command: &mut Command) -> Option<Verdict> {
         let size = u64::from(self.shape.size);
+        let segments = self.segments_of(command.device().unwrap_or(0).into());
+        let list = &mut self.list[segments];
         match command {
             Command::Read { lba, into, .. } => {
                 let end = *lba % size + u64::from(into.sectors());
-                let pointer = self.list[(*lba / size) as usize];
+                let pointer = list[(*lba / size) as usize];
                 let hidden = if pointer == size { 0 } else { self.shape.unreadable.into() };
                 assert!(end + hidden <= pointer, "a read of what is not written, or too early");
             }
             Command::Program { lba, tally, .. } => {
-                let pointer = &mut self.list[(*lba / size) as usize];
+                let pointer = &mut list[(*lba / size) as usize];
                 assert_eq!(*lba % size, *pointer, "a write at the pointer");
                 *pointer += u64::from(tally.total());
                 assert!(*pointer <= size, "a write within a segment");
-                let open = self.list.iter().filter(|it| **it > 0 && **it < size).count() as u32;
+                let open = list.iter().filter(|it| **it > 0 && **it < size).count() as u32;
                 let most = self.shape.max_open;
                 assert!(most == 0 || open <= most, "{open} segments are open");
             }
             Command::Reset { lba, sectors, .. } => {
                 assert_eq!((*lba % size, *sectors), (0, size), "a reset of a segment");
-                self.list[(*lba / size) as usize] = 0;
+                list[(*lba / size) as usize] = 0;
             }
             Command::Report { about: About::Segments(from), into, .. } => {
                 let mut count = 0;
-                for (index, pointer) in self.list.iter().enumerate().skip(*from as usize) {
+                for (index, pointer) in list.iter().enumerate().skip(*from as usize) {
                     let state = match *pointer {
                         0 => SegmentState::Free,
                         pointer if pointer == size => SegmentState::Closed,
@@ -94,7 +118,7 @@ impl Pointers {
 }
 
 impl World {
-    /// As [`World::start`], on a zoned device, and no further than to the first event.
+    /// As [`World::start`], on zoned devices, and no further than to the first event.
     pub fn start_zoned(
         config: &LayerConfig,
         zoned: Pointers,
@@ -102,7 +126,8 @@ impl World {
         mode: Mode,
         seed: u64,
     ) -> Self {
-        Self::start_on(vec![zoned.info()], Some(zoned), config, disk, mode, seed)
+        let devices = vec![zoned.info(); zoned.devices];
+        Self::start_on(devices, Some(zoned), config, disk, mode, seed)
     }
 
     /// Stops cleanly; gives back the device, and the CRC of the map.
