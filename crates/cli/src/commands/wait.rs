@@ -136,18 +136,12 @@ impl Still {
     }
 }
 
-/// Nothing goes on until somebody does something.
+/// What lies on a device that is to leave has no room elsewhere until somebody does something.
 fn lacks_room(volume: &Path, task: &TaskStatus) -> Failure {
-    let name = volume.display();
-    let stays = match task.task.as_str() {
-        "evacuate" => {
-            format!(", or keep the device with `hostftl device remove {name} DEVICE --cancel`")
-        }
-        _ => String::new(),
-    };
-    let (task, left) = (&task.task, bytes(task.left_bytes));
-    let helps = "trim what is not needed, add a device";
-    Failure::needs_hand(format!("{name}: {task} has no room for the {left} left: {helps}{stays}"))
+    let (name, task, left) = (volume.display(), &task.task, bytes(task.left_bytes));
+    let stays = format!("keep the device with `hostftl device remove {name} DEVICE --cancel`");
+    let helps = format!("trim what is not needed, add a device, or {stays}");
+    Failure::needs_hand(format!("{name}: {task} has no room for the {left} left: {helps}"))
 }
 
 /// How far a task is, in a line.

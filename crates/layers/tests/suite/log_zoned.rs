@@ -131,7 +131,7 @@ fn on_several(zoned: &Pointers, disk: &[u8], missing: u16, mode: Mode) -> World 
     world
 }
 
-/// What no parity leaves a head readable in.
+/// Content without a pattern: a parity made with it does not look like a head.
 fn noise(version: u64) -> Vec<u8> {
     let mut random = Random(version);
     (0..PART * SECTOR as u64).map(|_| random.below(256) as u8).collect()
