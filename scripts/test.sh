@@ -57,7 +57,8 @@ phase "tidy" $cargo run --release --quiet -p xtask -- tidy
 phase "documents" $cargo run --release --quiet -p xtask -- docs
 phase "imports" $cargo run --release --quiet -p xtask -- imports
 phase "lints" $cargo clippy --release --workspace --all-targets --quiet -- -D warnings
-phase "tests" $cargo test --release --workspace --lib --bins --tests --quiet
+# Some tests wait more than they work: more of them go on at once than there are cores.
+RUST_TEST_THREADS=$(($(nproc) * 2)) phase "tests" $cargo test --release --workspace --lib --bins --tests --quiet
 phase "examples in docs" $cargo test --release --workspace --doc --quiet
 phase_beside "kernel" env HOSTFTL="$bin/hostftl" KILLS=5 tests/kernel/run.sh nbd ublk-kill
 phase "real clients" env HOSTFTL="$bin/hostftl" tests/e2e/run.sh

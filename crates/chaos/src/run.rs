@@ -195,13 +195,21 @@ mod tests {
     }
 
     #[test]
-    fn what_only_parity_can_bear_is_demanded_where_it_is_claimed() {
+    fn a_cut_is_borne_without_parity() {
         assert!(!is_seen_of_one(Faults { cut: true, ..Faults::default() }), "a cut is borne");
+    }
+
+    #[test]
+    fn a_device_that_is_dead_or_stale_is_not_borne_without_parity() {
         assert!(is_seen_of_one(Faults { dead: true, ..Faults::default() }), "dead device");
+        assert!(is_seen_of_one(Faults { stale: true, ..Faults::default() }), "stale device");
+    }
+
+    #[test]
+    fn a_device_that_lies_is_not_borne_without_parity() {
         assert!(is_seen_of_one(Faults { read_error: true, ..Faults::default() }), "read error");
         assert!(is_seen_of_one(Faults { data_rot: true, ..Faults::default() }), "bit rot");
         assert!(is_seen_of_one(Faults { lost: true, ..Faults::default() }), "lost write");
-        assert!(is_seen_of_one(Faults { stale: true, ..Faults::default() }), "stale device");
         let misdirected = Faults { misdirected: true, ..Faults::default() };
         assert!(is_seen_of_one(misdirected), "misdirected write");
     }

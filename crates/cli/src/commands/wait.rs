@@ -210,4 +210,34 @@ mod tests {
         assert!(said.contains("device remove v.toml DEVICE --cancel"), "{said}");
         assert!(line(&task(1, true)).ends_with(", lacks room"));
     }
+
+    #[test]
+    fn what_is_not_over_in_time_is_named_with_exit_code_1() {
+        let volume = Path::new("v.toml");
+        let scrub = TaskStatus {
+            task: "scrub".into(),
+            done_bytes: 1 << 20,
+            left_bytes: 3 << 20,
+            ..TaskStatus::default()
+        };
+        let status = Status { tasks: vec![scrub], ..Status::default() };
+        let mut looks = 0;
+        let mut look = || {
+            looks += 1;
+            Ok((status.clone(), Vec::new()))
+        };
+        let timeout = Some(2 * LOOK);
+        let begun = Instant::now();
+        let mut console = Console::new(true);
+        let failure = watch(volume, (None, timeout), &mut look, &mut console).unwrap_err();
+        assert!(begun.elapsed() >= 2 * LOOK);
+        assert_eq!(failure.code, 1);
+        assert!(
+            failure.text.starts_with("v.toml: not over after 200ms: scrub: "),
+            "{}",
+            failure.text
+        );
+        assert!(watch(volume, (Some("join"), timeout), &mut look, &mut console).is_ok());
+        assert!(looks >= 3);
+    }
 }

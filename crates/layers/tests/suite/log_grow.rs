@@ -2,8 +2,8 @@
 
 use crate::common::World;
 use crate::common::churn::data;
-use hostftl_core::{Codec, Command, DeviceInfo, Layer, Refusal, SECTOR, Token, Verb};
-use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Members, Mode};
+use hostftl_core::{Codec, Command, Layer, SECTOR, Token};
+use hostftl_layers::{LayerConfig, LayerKind, Members, Mode};
 
 const CHUNK: usize = 64;
 const DEVICE: usize = 300 * CHUNK;
@@ -46,19 +46,4 @@ fn a_full_volume_that_grows_refuses_nothing_while_the_device_is_on_its_way() {
         ids.into_iter().for_each(|id| assert_eq!(world.wait(id), Ok(()), "seed {seed}"));
         world.cut();
     }
-}
-
-#[test]
-fn no_device_leaves_a_volume_of_which_nothing_would_be_left() {
-    let config = config();
-    let fits = |size: &usize| {
-        let device = DeviceInfo::block(*size as u64, 8);
-        AnyLayer::plan(&config, &vec![device; 3]).is_ok()
-    };
-    let least = (1..300).map(|chunks| chunks * CHUNK).find(fits).expect("some size fits");
-    let mut world = World::start_array(&config, vec![0; 3 * least * SECTOR], 3, Mode::Format, 1);
-    let why = world.operate(Verb::Remove(2));
-    let refused = "those that would be left are too small for any data";
-    assert_eq!(why, Err(Refusal::Because(refused)));
-    world.stop();
 }

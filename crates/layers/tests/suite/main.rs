@@ -8,6 +8,7 @@ mod log_gc;
 mod log_grow;
 mod log_hang;
 mod log_journal;
+mod log_leave;
 mod log_recovery;
 mod log_rows;
 mod log_scrub;

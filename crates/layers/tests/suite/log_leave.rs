@@ -1,0 +1,74 @@
+//! `log` of which a device is to leave.
+
+use crate::common::World;
+use crate::common::churn::data;
+use hostftl_core::{
+    Codec, Command, DeviceInfo, HostOp, Layer, Refusal, SECTOR, Task, TaskKind, Token, Verb,
+};
+use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Mode};
+
+const CHUNK: usize = 64;
+const DEVICE: usize = 300 * CHUNK;
+/// What is written at once, in sectors.
+const PART: u64 = 64;
+
+fn config() -> LayerConfig {
+    let new = LayerConfig::new(LayerKind::Log);
+    let mut config = LayerConfig { superpage: CHUNK as u32, ..new };
+    config.log.parity = 1;
+    config.log.compress = Codec::Raw;
+    config
+}
+
+fn evacuation(world: &World) -> Option<Task> {
+    world.layer.tasks().iter().find(|task| task.kind == TaskKind::Evacuate).copied()
+}
+
+#[test]
+fn a_device_that_is_to_leave_stays_while_what_lives_has_no_room_elsewhere_and_leaves_then() {
+    let mut world = World::start_array(&config(), vec![0; 4 * DEVICE * SECTOR], 4, Mode::Format, 1);
+    let all = world.layer.limits().exported / PART * PART;
+    let first = all * 2 / 5 / PART * PART;
+    for at in (0..first).step_by(PART as usize) {
+        let id = world.write(at, data(at, PART, 1), false);
+        world.wait(id).expect("four devices have room");
+    }
+    world.flush();
+    world.operate(Verb::Remove(3)).expect("two fifths fit on three devices");
+    // Nothing moves before the rest is written.
+    let of_it = |_: Token, command: &Command| command.device() == Some(3);
+    let mut ids = Vec::new();
+    for at in (first..all).step_by(PART as usize) {
+        ids.push(world.write(at, data(at, PART, 1), false));
+        world.settle_but(of_it);
+    }
+    ids.into_iter().for_each(|id| assert_eq!(world.wait(id), Ok(())));
+    world.settle();
+    let task = evacuation(&world).expect("the device is to leave");
+    assert!(task.lacks_room && task.left > 0, "{task:?}");
+    let left = task.left;
+    world.settle();
+    assert_eq!(evacuation(&world).map(|it| (it.lacks_room, it.left)), Some((true, left)));
+    let id = world.send(all / 4, all * 3 / 4, |_| HostOp::Trim { fua: true });
+    world.wait(id).expect("a trim always has room");
+    world.settle();
+    assert_eq!(evacuation(&world), None, "it has left");
+    let kept = world.read(0, all / 4).expect("it is there");
+    assert!(kept == data(0, all / 4, 1));
+    world.stop();
+}
+
+#[test]
+fn no_device_leaves_a_volume_of_which_nothing_would_be_left() {
+    let config = config();
+    let fits = |size: &usize| {
+        let device = DeviceInfo::block(*size as u64, 8);
+        AnyLayer::plan(&config, &vec![device; 3]).is_ok()
+    };
+    let least = (1..300).map(|chunks| chunks * CHUNK).find(fits).expect("some size fits");
+    let mut world = World::start_array(&config, vec![0; 3 * least * SECTOR], 3, Mode::Format, 1);
+    let why = world.operate(Verb::Remove(2));
+    let refused = "those that would be left are too small for any data";
+    assert_eq!(why, Err(Refusal::Because(refused)));
+    world.stop();
+}
