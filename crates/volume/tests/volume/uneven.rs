@@ -49,8 +49,8 @@ fn reads_without(place: &Place, name: &str, all: u64) {
 
 #[test]
 fn all_of_the_longer_devices_is_used_and_any_one_may_be_lost() {
-    let (place, all) = made(&[32, 32, 64, 64]);
-    let (even, of_short) = made(&[32; 4]);
+    let (place, all) = made(&[20, 20, 40, 40]);
+    let (even, of_short) = made(&[20; 4]);
     assert!(all > of_short * 6 / 5, "{all} blocks, {of_short} on devices as short as the first");
     drop(even);
     serve(&place, 0..all, 0..all, 1);
@@ -67,9 +67,9 @@ fn all_of_the_longer_devices_is_used_and_any_one_may_be_lost() {
 
 #[test]
 fn what_comes_in_the_place_of_a_device_is_as_long() {
-    let (place, all) = made(&[32, 32, 64, 64]);
+    let (place, all) = made(&[20, 20, 40, 40]);
     serve(&place, 0..100, 0..100, 1);
-    File::create(place.path("short")).unwrap().set_len(32 * MIB).unwrap();
+    File::create(place.path("short")).unwrap().set_len(20 * MIB).unwrap();
     let refused = replace(&replacement(&place, "2", "short"), &mut |_, _| {}).unwrap_err();
     let refused = refused.to_string();
     assert!(refused.contains("and the volume needs"), "{refused}");
@@ -80,9 +80,9 @@ fn what_comes_in_the_place_of_a_device_is_as_long() {
 
 #[test]
 fn devices_of_other_lengths_come() {
-    let (place, before) = made(&[48; 3]);
+    let (place, before) = made(&[32; 3]);
     serve(&place, 0..before, 0..before, 1);
-    for (name, mib) in [("short", 24), ("long", 72)] {
+    for (name, mib) in [("short", 20), ("long", 48)] {
         File::create(place.path(name)).unwrap().set_len(mib * MIB).unwrap();
         let old = blocks(&place);
         add(&spec(&place, &[name])).unwrap();
