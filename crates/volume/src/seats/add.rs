@@ -50,6 +50,7 @@ impl Seats {
             .map_err(|why| words(Error::Config { path: spec.path.clone(), why }))?;
         may_grow(&file, &self.layer(), spec)?;
         let new = names(spec).map_err(words)?;
+        self.has_its_journal()?;
         let (beside, gone) = self.may_be_closed()?;
         refuse_known(spec, (&new, &file.devices), gone).map_err(words)?;
         self.are_closed(&new)?;
@@ -86,7 +87,7 @@ impl Seats {
 
     /// Whether a file is still that of the volume that is served: it may have been edited. A device
     /// that has left, or is lost, may be `missing` there.
-    fn is_of(&self, file: &Config, path: &Path) -> Result<(), String> {
+    pub(super) fn is_of(&self, file: &Config, path: &Path) -> Result<(), String> {
         let look = |driver: &mut Driver<AnyLayer>, _: &mut Jobs| {
             driver.layer().lost_devices() | driver.layer().gone_devices()
         };
@@ -121,20 +122,28 @@ impl Seats {
         Ok(Some(Added { served: true, ..done }))
     }
 
+    /// Whether the journal's device is there, if there is one.
+    fn has_its_journal(&self) -> Result<(), String> {
+        let journal = journal::bit(&self.layer(), self.config().devices.len());
+        let look = |driver: &mut Driver<AnyLayer>, _: &mut Jobs| driver.layer().lost_devices();
+        match self.port.between(look).ok_or(CLOSED)? & journal {
+            0 => Ok(()),
+            _ => Err("it is without its journal: put another one in its place first".into()),
+        }
+    }
+
     /// Whether the layer may be closed and opened again; what is known of its devices, and which of
     /// them have left.
-    fn may_be_closed(&self) -> Result<(Beside, u16), String> {
+    pub(super) fn may_be_closed(&self) -> Result<(Beside, u16), String> {
         let layer = self.layer();
         let look = |driver: &mut Driver<AnyLayer>, jobs: &mut Jobs| {
             let said = jobs.said().ok_or(UNSAID)?;
             let (devices, lost) = (driver.devices(), driver.layer().lost_devices());
-            if lost & journal::bit_in(&layer, &said) != 0 {
-                return Err("it is without its journal: bring that back first, and serve it again");
-            }
             if driver.is_tapped() {
                 return Err("what it does is being recorded: serve it without --record");
             }
-            if (lost & !said.missing) != 0 {
+            // A journal is not needed once the layer is closed, whatever the others know.
+            if lost & !said.missing & !journal::bit_in(&layer, &said) != 0 {
                 return Err("a device was just lost, and not all others know: try again");
             }
             if (0..said.count).any(|index| lost >> index & 1 == 1 && driver.is_busy(index)) {
@@ -218,7 +227,7 @@ impl Seats {
     }
 
     /// What is shown of the volume from now on, which had `count` devices.
-    fn show(&self, opened: &Opened, config: &Config, count: usize) {
+    pub(super) fn show(&self, opened: &Opened, config: &Config, count: usize) {
         let (driver, path) = (&opened.driver, &self.path);
         let still = Status::of_running(path, config, &opened.layer, &opened.plan, driver);
         let mut faces = lock(&self.live.faces);

@@ -12,6 +12,7 @@
 //! - A device is exchanged when no command to the one before is under way.
 
 mod add;
+mod of_journal;
 mod online;
 mod replace;
 
@@ -185,13 +186,27 @@ impl Seats {
 
     /// Whether a device may come in place `index`, and what is known of the others.
     fn look(&self, index: u8) -> Result<Look, String> {
-        let copied = journal::bit(&self.layer(), self.config().devices.len()) >> index & 1 == 1;
-        if self.layer().tolerates() == 0 || copied {
+        if self.is_journal(index) {
+            let why = "a journal's device comes back at the next start; `hostftl device replace` \
+                       puts another one in its place beside clients";
+            return Err(why.into());
+        }
+        if self.layer().tolerates() == 0 {
             let why = "what can't be made anew never comes back beside clients, and is copied by \
                        `hostftl device replace`: stop the volume for that, and serve it again";
             return Err(why.into());
         }
         self.ask(Verb::MayReplace(index))?;
+        self.seen(index)
+    }
+
+    /// Whether the journal's device is in place `index`.
+    fn is_journal(&self, index: u8) -> bool {
+        journal::bit(&self.layer(), self.config().devices.len()) >> index & 1 == 1
+    }
+
+    /// What is known before a device comes in place `index`.
+    fn seen(&self, index: u8) -> Result<Look, String> {
         let look = self.port.between(|driver, jobs| {
             let (devices, lost) = (driver.devices(), driver.layer().lost_devices());
             let there = |at: &usize| devices[*at].backing() != Backing::Absent;

@@ -25,6 +25,9 @@ impl Seats {
         let config = self.config();
         let index = config.find_device(&spec.old)?;
         let new = new_name(&config, index, &spec.new).map_err(|error| error.to_string())?;
+        if self.is_journal(index as u8) {
+            return self.replace_journal(spec, (index as u8, new));
+        }
         let look = self.look(index as u8)?;
         let taken = take_with_room((&spec.new, &new), &look.beside, look.length(), spec.force);
         let Taken { device, undo, held } = taken.map_err(|error| error.to_string())?;
@@ -53,7 +56,7 @@ impl Seats {
     }
 
     /// Whether the volume would be laid out with the new device as it is.
-    fn would_fit(&self, look: &Look, device: &Device) -> Result<(), String> {
+    pub(super) fn would_fit(&self, look: &Look, device: &Device) -> Result<(), String> {
         let (bit, mut infos) = (1 << look.index, look.infos.clone());
         infos[usize::from(look.index)] = device.info();
         let mut layer = self.layer_now(look);

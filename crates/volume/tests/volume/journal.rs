@@ -249,3 +249,69 @@ fn another_journal_comes_when_the_one_before_is_lost_and_not_needed() {
     assert!(replace(&spec, &mut |_, _| {}).unwrap().copied);
     serve(&place, 200, 210);
 }
+
+#[test]
+fn another_journal_comes_beside_a_client_whether_the_one_before_is_there_or_not() {
+    let place = array();
+    let path = place.path("v.toml");
+    let replaces = |old: &str, new: &str| {
+        let (old, new) = (place.name(old), place.name(new));
+        replace(
+            &ReplaceSpec { path: path.clone(), old, new, force: false, rehearse: false },
+            &mut |_, _| {},
+        )
+    };
+    let start = || {
+        let how = OpenOptions { degraded: true, ..OpenOptions::default() };
+        let opened = open_with(&path, &how).unwrap();
+        opened.start(&StartOptions::default()).unwrap()
+    };
+    let write = |client: &Client, blocks: core::ops::Range<u64>| {
+        for at in blocks {
+            client.write(at * 4096, &block(at), false).unwrap();
+            client.flush();
+        }
+    };
+    let is_well = |status: &Status, name: &str| {
+        let (device, before) = (&status.devices[3], step(status, "journal"));
+        assert!(!status.degraded && device.name == place.name(name), "{:?}", status.notes);
+        assert_eq!((device.role.as_str(), device.health.as_str()), ("journal", "good"));
+        before
+    };
+    let (running, port) = start();
+    let client = Client::new(port.clone());
+    write(&client, 0..100);
+    let short = place.path("short");
+    fs::File::create(&short).unwrap().set_len(4 * MIB).unwrap();
+    let refused = replaces("journal", "short").unwrap_err().to_string();
+    assert!(refused.contains("and the volume needs"), "{refused}");
+    let done = std::thread::scope(|scope| {
+        let writer = scope.spawn(|| write(&Client::new(port.clone()), 100..200));
+        let done = replaces("journal", "j").unwrap();
+        writer.join().unwrap();
+        done
+    });
+    assert!(done.served && !done.was_lost && !done.copied && done.index == 3, "{done:?}");
+    fs::remove_file(place.path("journal")).unwrap();
+    let before = is_well(&running.status(), "j");
+    write(&client, 200..250);
+    assert!(is_well(&running.status(), "j") > before, "flushes go to the new one");
+    // What was flushed since the last full row lies on the new journal alone.
+    killed(&place, &["d0", "d1", "d2", "j"]);
+    running.stop().unwrap();
+    bring(&place, &["d0", "d1", "d2", "j"]);
+    serve(&place, 250, 260);
+    fs::remove_file(place.path("j")).unwrap();
+    let (running, port) = start();
+    let client = Client::new(port);
+    write(&client, 260..270);
+    assert!(running.status().degraded);
+    let done = replaces("j", "k").unwrap();
+    assert!(done.served && done.was_lost, "{done:?}");
+    let before = is_well(&running.status(), "k");
+    write(&client, 270..280);
+    assert!(is_well(&running.status(), "k") > before);
+    running.stop().unwrap();
+    serve(&place, 280, 290);
+    assert_eq!(healths(&place)[3], "journal good");
+}

@@ -1,0 +1,133 @@
+//! Another device comes in the place of the journal's of a volume that is served. A layer that was
+//! closed clean needs nothing of its journal, so it is closed, and opened again with the new device,
+//! which is empty, while clients wait.
+//!
+//! The order is that of [`crate::replace`]: the new device is cleared beside the clients; with the
+//! layer closed its superblock is written, those of the others, and the volume's file. Until a
+//! superblock of the others is written the volume goes on as it was when something is wrong. A cut
+//! later leaves a volume that was closed clean and misses its journal.
+
+use std::slice;
+use std::time::Instant;
+
+use hostftl_core::SECTOR;
+use hostftl_format::roster::{Record, Standing};
+use hostftl_io::{Device, Driver};
+use hostftl_layers::{AnyLayer, LayerConfig};
+
+use super::{CLOSED, Seats, lock};
+use crate::config::Config;
+use crate::create::Taken;
+use crate::error::Error;
+use crate::events::Level;
+use crate::jobs::Jobs;
+use crate::renewal::{self, Rest};
+use crate::replace::{ReplaceSpec, Replaced, cleared, describe, superblock, take_with_room};
+use crate::session::Session;
+
+/// A device that is about to come.
+struct Change {
+    index: u8,
+    device: Device,
+    /// The volume's file as it is then.
+    file: Config,
+    layer: LayerConfig,
+}
+
+impl Seats {
+    /// Puts another device in the place of the journal's, which is that with this number. The new
+    /// one has this full name.
+    ///
+    /// # Errors
+    /// Why it is not there, in words.
+    pub(super) fn replace_journal(
+        &self,
+        spec: &ReplaceSpec,
+        (index, new): (u8, String),
+    ) -> Result<Replaced, String> {
+        let words = |error: Error| error.to_string();
+        let mut file = Config::load(&spec.path).map_err(words)?;
+        self.is_of(&file, &spec.path)?;
+        let layer = file
+            .layer_config()
+            .map_err(|why| words(Error::Config { path: spec.path.clone(), why }))?;
+        self.may_be_closed()?;
+        let look = self.seen(index)?;
+        let taken = take_with_room((&spec.new, &new), &look.beside, look.length(), spec.force);
+        let Taken { device, undo, held } = taken.map_err(words)?;
+        self.would_fit(&look, &device)?;
+        let old = std::mem::replace(&mut file.devices[usize::from(index)], new.clone());
+        file.deadlines.remove(&old);
+        let lacks = "it lacks nothing: flushes go to it from now on".to_owned();
+        let notes =
+            held.map(|held| format!("{new} held {held}")).into_iter().chain([lacks]).collect();
+        let (was_lost, copied, served) = (look.was_lost, false, true);
+        let replaced = Replaced { index, old, new, was_lost, copied, served, notes };
+        if spec.rehearse {
+            return Ok(replaced);
+        }
+        let change = Change { index, device: cleared(device).map_err(words)?, file, layer };
+        let begun = Instant::now();
+        let renewed = self.port.renew(|driver, jobs| self.reopen_with(change, driver, jobs));
+        renewed.ok_or(CLOSED)??.map_err(words)?;
+        undo.keep();
+        let text = format!(
+            "{} is in the place of the journal's device {index} ({}); clients waited {} ms for that",
+            replaced.new,
+            replaced.old,
+            begun.elapsed().as_millis()
+        );
+        self.live.watched.events.tell(Level::Info, "device-replaced", text);
+        Ok(replaced)
+    }
+
+    /// Closes the layer and opens it with the device that comes, or as it was, and why.
+    fn reopen_with(
+        &self,
+        change: Change,
+        driver: Driver<AnyLayer>,
+        jobs: &mut Jobs,
+    ) -> Result<(Driver<AnyLayer>, Result<(), Error>), Error> {
+        let mut rest = renewal::close(driver, jobs)?;
+        let (mut config, count) = (self.config(), rest.devices.len());
+        let Change { index, device, file, layer } = change;
+        let at = usize::from(index);
+        let written = self.write_journal(index, &device, &rest);
+        let came = written.is_ok();
+        let done = match written {
+            Ok(record) => {
+                rest.devices[at] = device;
+                rest.lost &= !(1 << index);
+                rest.roster.replace(index, record);
+                rest.roster.settle(&rest.devices, Standing::of_lost(rest.lost))?;
+                config.devices.clone_from(&file.devices);
+                config.deadlines.clone_from(&file.deadlines);
+                // The volume has the device, whatever becomes of its file.
+                file.publish_again(&self.path)
+            }
+            Err(error) => Err(error),
+        };
+        let opened = renewal::open(rest, (&config, layer), (&self.port, &self.live), jobs)?;
+        if came {
+            let device = &opened.driver.devices()[at];
+            lock(&self.live.faces).replace(index, device, &self.live.watched.events);
+            lock(&self.live.news).rename(index, device.name().to_owned());
+        }
+        self.show(&opened, &config, count);
+        *lock(&self.layer) = opened.layer;
+        *lock(&self.config) = config;
+        Ok((opened.driver, done))
+    }
+
+    /// Writes the superblock of the device that comes, which lacks nothing, and how this run ends if
+    /// it does not end well.
+    fn write_journal(&self, index: u8, device: &Device, rest: &Rest) -> Result<Record, Error> {
+        let said = rest.roster.target().ok_or_else(|| Error::Failed(CLOSED.into()))?;
+        let mut superblock = superblock(&said, index, device.bytes() / SECTOR as u64);
+        superblock.fresh = said.fresh;
+        describe(device, &superblock)?;
+        let mark = |session: &Session| session.serving(slice::from_ref(device), 0);
+        self.session.iter().try_for_each(mark)?;
+        Ok(Record { superblock, sound: [true; 2] })
+    }
+}
