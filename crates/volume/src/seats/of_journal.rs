@@ -1,6 +1,6 @@
 //! Another device comes in the place of the journal's of a volume that is served. A layer that was
-//! closed clean needs nothing of its journal, so it is closed, and opened again with the new device,
-//! which is empty, while clients wait.
+//! closed clean needs nothing of its journal, so it is closed, and opened again with the new
+//! device, which is empty, while clients wait.
 //!
 //! The order is that of [`crate::replace`]: the new device is cleared beside the clients; with the
 //! layer closed its superblock is written, those of the others, and the volume's file. Until a
@@ -72,7 +72,7 @@ impl Seats {
         renewed.ok_or(CLOSED)??.map_err(words)?;
         undo.keep();
         let text = format!(
-            "{} is in the place of the journal's device {index} ({}); clients waited {} ms for that",
+            "{} is in the place of device {index}, the journal's ({}); clients waited {} ms for it",
             replaced.new,
             replaced.old,
             begun.elapsed().as_millis()
@@ -119,8 +119,8 @@ impl Seats {
         Ok((opened.driver, done))
     }
 
-    /// Writes the superblock of the device that comes, which lacks nothing, and how this run ends if
-    /// it does not end well.
+    /// Writes the superblock of the device that comes, which lacks nothing, and how this run ends
+    /// if it does not end well.
     fn write_journal(&self, index: u8, device: &Device, rest: &Rest) -> Result<Record, Error> {
         let said = rest.roster.target().ok_or_else(|| Error::Failed(CLOSED.into()))?;
         let mut superblock = superblock(&said, index, device.bytes() / SECTOR as u64);
