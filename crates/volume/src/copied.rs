@@ -54,6 +54,7 @@ pub(crate) fn copy(
         new: new.clone(),
         was_lost: false,
         copied: true,
+        lacks: false,
         served: false,
         notes,
     };

@@ -66,9 +66,11 @@ pub struct Replaced {
     pub new: String,
     /// Whether the volume had to do without the old one already.
     pub was_lost: bool,
-    /// Whether the new one has all that the old one had; else it is made while the volume is
-    /// served.
+    /// Whether the new one has all that the old one had.
     pub copied: bool,
+    /// Whether it lacks something, which is made while the volume is served. A journal's device
+    /// that was not copied is empty, and lacks nothing.
+    pub lacks: bool,
     /// Whether the volume is served, and made what the new one lacks from then on.
     pub served: bool,
     /// What should be known.
@@ -119,6 +121,7 @@ pub fn replace(spec: &ReplaceSpec, tell: &mut dyn FnMut(u64, u64)) -> Result<Rep
             new,
             was_lost,
             copied: false,
+            lacks: !is_journal,
             served: false,
             notes: Vec::new(),
         });
@@ -146,7 +149,8 @@ pub fn replace(spec: &ReplaceSpec, tell: &mut dyn FnMut(u64, u64)) -> Result<Rep
     config.devices[index].clone_from(&new);
     config.publish_again(&spec.path)?;
     undo.keep();
-    Ok(Replaced { index: index as u8, old, new, was_lost, copied: false, served: false, notes })
+    let (index, copied, lacks, served) = (index as u8, false, !is_journal, false);
+    Ok(Replaced { index, old, new, was_lost, copied, lacks, served, notes })
 }
 
 /// The others, where the volume goes on without the device that goes, and whether that is the

@@ -257,17 +257,18 @@ fn run_replace(args: &Replace, console: &mut Console) -> Result<(), Failure> {
     let mut copying = Copying::new(console.is_watched());
     let replaced = replace(&spec, &mut |done, all| copying.tell(done, all));
     drop(copying);
-    let Replaced { index, old, new, was_lost, copied, served, notes } = replaced?;
+    let Replaced { index, old, new, was_lost, copied, lacks, served, notes } = replaced?;
     let volume = args.volume.display();
-    let next = match served {
-        true => format!("hostftl wait {volume}"),
-        false => format!("hostftl serve {volume}"),
+    let next = match (served, lacks) {
+        (true, true) => format!("hostftl wait {volume}"),
+        (true, false) => format!("hostftl status {volume}"),
+        (false, _) => format!("hostftl serve {volume}"),
     };
     if console.is_json() {
         return console.value(&serde_json::json!({
             "volume": args.volume, "device": index, "old": old, "new": new, "was_lost": was_lost,
-            "copied": copied, "served": served, "dry_run": args.dry_run, "notes": notes,
-            "next": next,
+            "copied": copied, "lacks": lacks, "served": served, "dry_run": args.dry_run,
+            "notes": notes, "next": next,
         }));
     }
     let verb = if args.dry_run { "would take" } else { "takes" };
@@ -282,6 +283,10 @@ fn run_replace(args: &Replace, console: &mut Console) -> Result<(), Failure> {
     if copied {
         console
             .field("copied", "it has all that the old one had, which is not a member any more")?;
+        return console.field("next", format!("`{next}`"));
+    }
+    if !lacks {
+        console.field("lacks", "nothing: all that was flushed lies in rows")?;
         return console.field("next", format!("`{next}`"));
     }
     let next = match served {

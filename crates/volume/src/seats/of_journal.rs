@@ -58,11 +58,9 @@ impl Seats {
         self.would_fit(&look, &device)?;
         let old = std::mem::replace(&mut file.devices[usize::from(index)], new.clone());
         file.deadlines.remove(&old);
-        let lacks = "it lacks nothing: flushes go to it from now on".to_owned();
-        let notes =
-            held.map(|held| format!("{new} held {held}")).into_iter().chain([lacks]).collect();
-        let (was_lost, copied, served) = (look.was_lost, false, true);
-        let replaced = Replaced { index, old, new, was_lost, copied, served, notes };
+        let notes = held.map(|held| format!("{new} held {held}")).into_iter().collect();
+        let (was_lost, copied, lacks, served) = (look.was_lost, false, false, true);
+        let replaced = Replaced { index, old, new, was_lost, copied, lacks, served, notes };
         if spec.rehearse {
             return Ok(replaced);
         }

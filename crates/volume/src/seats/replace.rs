@@ -34,8 +34,8 @@ impl Seats {
         self.would_fit(&look, &device)?;
         let (old, was_lost) = (config.devices[index].clone(), look.was_lost);
         let notes = held.map(|held| format!("{new} held {held}")).into_iter().collect();
-        let (index, copied, served) = (look.index, false, true);
-        let replaced = Replaced { index, old, new, was_lost, copied, served, notes };
+        let (index, copied, lacks, served) = (look.index, false, true, true);
+        let replaced = Replaced { index, old, new, was_lost, copied, lacks, served, notes };
         if spec.rehearse {
             return Ok(replaced);
         }
