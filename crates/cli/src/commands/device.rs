@@ -98,8 +98,8 @@ struct Add {
 }
 
 /// Put another device in the place of one: with parity or a mirror what it lacks is made from the
-/// others, beside clients if the volume is served; else the old one is copied, while the volume is
-/// not served
+/// others, beside clients if the volume is served, and a journal's device lacks nothing; else the
+/// old one is copied, while the volume is not served
 #[derive(clap::Args)]
 struct Replace {
     /// The volume's file
