@@ -5,13 +5,13 @@ use crate::common::churn::data;
 use hostftl_core::{Codec, Command, Layer, SECTOR, Token};
 use hostftl_layers::{LayerConfig, LayerKind, Members, Mode};
 
-const CHUNK: usize = 64;
-const DEVICE: usize = 300 * CHUNK;
+pub const CHUNK: usize = 64;
+pub const DEVICE: usize = 300 * CHUNK;
 /// What is written at once, in sectors.
-const PART: u64 = 64;
+pub const PART: u64 = 64;
 const SEEDS: u64 = 4;
 
-fn config() -> LayerConfig {
+pub fn config() -> LayerConfig {
     let new = LayerConfig::new(LayerKind::Log);
     let mut config = LayerConfig { superpage: CHUNK as u32, ..new };
     config.log.parity = 1;

@@ -2,23 +2,11 @@
 
 use crate::common::World;
 use crate::common::churn::data;
+use crate::log_grow::{CHUNK, DEVICE, PART, config};
 use hostftl_core::{
-    Codec, Command, DeviceInfo, HostOp, Layer, Refusal, SECTOR, Task, TaskKind, Token, Verb,
+    Command, DeviceInfo, HostOp, Layer, Refusal, SECTOR, Task, TaskKind, Token, Verb,
 };
-use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Mode};
-
-const CHUNK: usize = 64;
-const DEVICE: usize = 300 * CHUNK;
-/// What is written at once, in sectors.
-const PART: u64 = 64;
-
-fn config() -> LayerConfig {
-    let new = LayerConfig::new(LayerKind::Log);
-    let mut config = LayerConfig { superpage: CHUNK as u32, ..new };
-    config.log.parity = 1;
-    config.log.compress = Codec::Raw;
-    config
-}
+use hostftl_layers::{AnyLayer, Mode};
 
 fn evacuation(world: &World) -> Option<Task> {
     world.layer.tasks().iter().find(|task| task.kind == TaskKind::Evacuate).copied()

@@ -34,6 +34,10 @@ struct Change {
     layer: LayerConfig,
 }
 
+/// Whether the volume's file could be written once the device was in its place, or why nothing was
+/// changed.
+type Seated = Result<Result<(), Error>, Error>;
+
 impl Seats {
     /// Puts another device in the place of the journal's, which is that with this number. The new
     /// one has this full name.
@@ -67,7 +71,7 @@ impl Seats {
         let change = Change { index, device: cleared(device).map_err(words)?, file, layer };
         let begun = Instant::now();
         let renewed = self.port.renew(|driver, jobs| self.reopen_with(change, driver, jobs));
-        renewed.ok_or(CLOSED)??.map_err(words)?;
+        let published = renewed.ok_or(CLOSED)??.map_err(words)?;
         undo.keep();
         let text = format!(
             "{} is in the place of device {index}, the journal's ({}); clients waited {} ms for it",
@@ -76,23 +80,28 @@ impl Seats {
             begun.elapsed().as_millis()
         );
         self.live.watched.events.tell(Level::Info, "device-replaced", text);
+        // The volume has the device, whatever becomes of its file.
+        let Replaced { old, new, .. } = &replaced;
+        published.map_err(|error| {
+            format!("the device came, but {error}: mend that, and write {new} for {old} there")
+        })?;
         Ok(replaced)
     }
 
-    /// Closes the layer and opens it with the device that comes, or as it was, and why.
+    /// Closes the layer and opens it with the device that comes, and whether the volume's file says
+    /// so; or as it was, and why.
     fn reopen_with(
         &self,
         change: Change,
         driver: Driver<AnyLayer>,
         jobs: &mut Jobs,
-    ) -> Result<(Driver<AnyLayer>, Result<(), Error>), Error> {
+    ) -> Result<(Driver<AnyLayer>, Seated), Error> {
         let mut rest = renewal::close(driver, jobs)?;
         let (mut config, count) = (self.config(), rest.devices.len());
         let Change { index, device, file, layer } = change;
         let at = usize::from(index);
         let written = self.write_journal(index, &device, &rest);
-        let came = written.is_ok();
-        let done = match written {
+        let seated = match written {
             Ok(record) => {
                 rest.devices[at] = device;
                 rest.lost &= !(1 << index);
@@ -100,13 +109,12 @@ impl Seats {
                 rest.roster.settle(&rest.devices, Standing::of_lost(rest.lost))?;
                 config.devices.clone_from(&file.devices);
                 config.deadlines.clone_from(&file.deadlines);
-                // The volume has the device, whatever becomes of its file.
-                file.publish_again(&self.path)
+                Ok(file.publish_again(&self.path))
             }
             Err(error) => Err(error),
         };
         let opened = renewal::open(rest, (&config, layer), (&self.port, &self.live), jobs)?;
-        if came {
+        if seated.is_ok() {
             let device = &opened.driver.devices()[at];
             lock(&self.live.faces).replace(index, device, &self.live.watched.events);
             lock(&self.live.news).rename(index, device.name().to_owned());
@@ -114,7 +122,7 @@ impl Seats {
         self.show(&opened, &config, count);
         *lock(&self.layer) = opened.layer;
         *lock(&self.config) = config;
-        Ok((opened.driver, done))
+        Ok((opened.driver, seated))
     }
 
     /// Writes the superblock of the device that comes, which lacks nothing, and how this run ends

@@ -316,3 +316,33 @@ fn another_journal_comes_beside_a_client_whether_the_one_before_is_there_or_not(
     serve(&place, 280, 290);
     assert_eq!(healths(&place)[3], "journal good");
 }
+
+#[test]
+fn a_journal_that_came_stays_though_the_volume_file_can_not_be_written() {
+    let place = array();
+    let path = place.path("v.toml");
+    let (running, port) = open(&path).unwrap().start(&StartOptions::default()).unwrap();
+    // What the file is written to first.
+    let draft = place.path(&format!("v.toml.{}.new", std::process::id()));
+    fs::create_dir(&draft).unwrap();
+    let (old, new) = (place.name("journal"), place.name("j"));
+    let (asked, path) = (old.clone(), path.clone());
+    let spec = ReplaceSpec { path, old: asked, new: new.clone(), force: false, rehearse: false };
+    let told = replace(&spec, &mut |_, _| {}).unwrap_err().to_string();
+    assert!(told.contains("the device came, but") && told.contains(&new), "{told}");
+    fs::remove_dir(&draft).unwrap();
+    let client = Client::new(port);
+    for at in 0..20 {
+        client.write(at * 4096, &block(at), false).unwrap();
+        client.flush();
+    }
+    let journal = &running.status().devices[3];
+    assert_eq!((journal.name.as_str(), journal.health.as_str()), (new.as_str(), "good"));
+    // What was flushed lies there alone: the device that was made for it must not be removed again.
+    killed(&place, &["d0", "d1", "d2", "j"]);
+    running.stop().unwrap();
+    bring(&place, &["d0", "d1", "d2", "j"]);
+    let text = fs::read_to_string(&spec.path).unwrap();
+    fs::write(&spec.path, text.replace(&old, &new)).unwrap();
+    serve(&place, 20, 30);
+}
