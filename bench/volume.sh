@@ -19,6 +19,8 @@ volume() {
 }
 
 serve() {
+    # The last server's line must not be taken for this one's.
+    rm -f "$work/out"
     "$hostftl" serve "$work/v.toml" --nbd "unix:$work/s" --go-on "$@" >"$work/out" 2>"$work/err" &
     server=$!
     until grep -qs '^ready' "$work/out"; do

@@ -94,6 +94,7 @@ events! {
     BadSegment "segment went offline" "",
     JournalAway "life without its journal" "",
     JournalNeeded "volume refused without its journal" "",
+    JournalReplaced "journal replaced after a clean stop" "",
     Exchanged "device exchanged for an older copy" "t",
     OlderRefused "volume refused with an older copy of a device" "t",
     OlderTold "older copy named" "t",

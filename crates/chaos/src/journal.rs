@@ -3,6 +3,7 @@
 use hostftl_core::DeviceInfo;
 use hostftl_layers::{LayerKind, Mode};
 
+use crate::copies::Copied;
 use crate::dice::Dice;
 use crate::events::Named;
 use crate::matrix::{Claims, Row};
@@ -43,7 +44,29 @@ pub fn choose(
     Ok(Some(info))
 }
 
+/// In so many of a thousand clean stops another device comes in the place of the journal's.
+const RENEWED: u32 = 80;
+/// Keeps the dice for that apart from all others.
+const SALT: u64 = 0x6a6f_7572;
+
 impl World {
+    /// Chooses whether an empty device comes in the place of the journal's: what was stopped
+    /// cleanly needs nothing of the old one.
+    pub(crate) fn renew_journal(&mut self, mode: Mode) {
+        let Some(journal) = self.swarm.journal.filter(|_| mode == Mode::Open) else { return };
+        let mut dice = Dice::new(self.volume ^ self.steps, SALT);
+        if !self.clean || self.has_copy() || !dice.chance(RENEWED) {
+            return;
+        }
+        let (swarm, at) = (&self.swarm, usize::from(journal));
+        let sectors = self.infos[at].sectors;
+        self.machine.disks[at].reset(sectors, swarm.volatile, swarm.destage, None);
+        if self.to_copy() == Some(journal) {
+            self.copied = Copied::Not; // What was remembered is of the old one.
+        }
+        self.tallies.note(Named::JournalReplaced);
+    }
+
     /// Chooses whether the journal is missing from a life that begins in `mode`.
     pub(crate) fn miss_journal(&mut self, mode: Mode) {
         let Some(journal) = self.swarm.journal.filter(|_| mode == Mode::Open) else { return };

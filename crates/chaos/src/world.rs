@@ -264,6 +264,7 @@ impl World {
         // What the superblocks do not know yet of one that stays is forgotten.
         self.stays &= !self.config.members.leaving;
         self.refused_for_now = false;
+        self.renew_journal(mode);
         self.miss_journal(mode);
         let Some(victim) = self.swarm.victim.filter(|_| mode == Mode::Open) else { return };
         let faults = self.swarm.faults;

@@ -86,14 +86,6 @@ fn log_refuses_what_the_devices_that_are_left_do_not_hold() {
     passes_where(LayerKind::Log, 9_100_127, &events);
 }
 
-/// What could not be read was not collected either, and took so much room that the rest was copied
-/// for ever.
-#[test]
-fn log_gives_up_a_collection_that_gains_nothing() {
-    let report = report(LayerKind::Log, 9_301_793);
-    assert!(report.requests > 10_000, "{} requests", report.requests);
-}
-
 /// Lost devices are replaced while a volume is served, and come back to it.
 #[test]
 fn log_takes_devices_while_it_is_served() {

@@ -436,7 +436,8 @@ pub fn status(path: &Path) -> Result<Status, Error> {
     if let Some(status) = told.filter(|_| is_same) {
         return Ok(status);
     }
-    let volume = open_with(path, &OpenOptions { degraded: true, ..OpenOptions::default() })?;
+    let options = OpenOptions { degraded: true, ..OpenOptions::default() };
+    let volume = open_with(path, &options).map_err(tells_nothing)?;
     let mut status = Status::at_rest(path, &config, &volume.layer, &volume.plan);
     status.set_devices(&volume.devices, &volume.layer, &config);
     Drives::tell_at_rest(&volume.devices, &mut status);
@@ -453,6 +454,13 @@ pub fn status(path: &Path) -> Result<Status, Error> {
         )
     }));
     Ok(status)
+}
+
+/// Why there is no status, if that is because another process has the volume.
+fn tells_nothing(error: Error) -> Error {
+    let Error::Busy { path, holder } = error else { return error };
+    let why = format!("{holder} has it open and tells nothing: it starts, or works on it");
+    Error::Refused { path, why: format!("{why}; ask again in a moment") }
 }
 
 /// Whether a process serves another volume file than `path` with the same UUID: which.

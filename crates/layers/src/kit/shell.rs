@@ -257,10 +257,12 @@ impl<C: Core> Shell<C> {
         if given_up || result.is_err() || command.device().is_some() || C::disturbs(op) {
             self.common.disturb();
         }
-        self.with(now, out, MAX_OUTPUTS, |core, cx| match given_up {
-            true => core.late_done(token, op, command, result, cx),
-            false => core.done(op, command, result, cx),
-        });
+        // Not by `with`: a closure would hold the command once more.
+        let cx = &mut Cx::new(now, out, MAX_OUTPUTS, &mut self.common);
+        match given_up {
+            true => self.core.late_done(token, op, command, result, cx),
+            false => self.core.done(op, command, result, cx),
+        }
     }
 
     /// Goes through rounds until nothing moves or the step is full.

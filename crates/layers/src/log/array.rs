@@ -13,7 +13,7 @@ use crate::log::journal::{self, Journal};
 use crate::log::layout::Layout;
 use crate::log::map::Where;
 use crate::log::map::pages::{Pages, With};
-use crate::log::ops::{Cx, OWN_OPS, Op};
+use crate::log::ops::{Cx, OWN_OPS, Op, has_room};
 use crate::log::redundancy::timed_out::{self, Hung};
 use crate::log::row::Phase;
 use crate::log::row::rows::Rows;
@@ -138,8 +138,23 @@ impl Array {
         act(rows, &mut with)
     }
 
+    /// Collection, and everything between an open row and a durable one, until neither moves on:
+    /// nothing else has to be looked at between two of their steps.
+    pub fn pump_media(&mut self, cx: &mut Cx) -> bool {
+        let mut moved = false;
+        loop {
+            while has_room(cx) && self.collect(cx) {
+                moved = true;
+            }
+            if !has_room(cx) || !self.pump_writing(cx) {
+                return moved;
+            }
+            moved = true;
+        }
+    }
+
     /// One step of collection: of the victim, or of one lane.
-    pub fn pump_collection(&mut self, cx: &mut Cx) -> bool {
+    fn collect(&mut self, cx: &mut Cx) -> bool {
         self.with_gc(|gc, with| gc.pump(with, cx))
             || self.collection.mover().is_some_and(|lane| {
                 self.move_some(lane, cx)

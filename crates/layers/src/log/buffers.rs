@@ -48,6 +48,8 @@ pub struct Buffers {
     width: usize,
     /// Buffers that a lane has beside those of data.
     sums: usize,
+    /// Where those of lanes begin, those that lanes have beside these, and those of a scrub.
+    begins: [usize; 3],
     /// Operations that share a buffer of scratch.
     per_scratch: usize,
 }
@@ -70,14 +72,14 @@ impl Buffers {
         assert_eq!(list.len(), count as usize, "the layer has the buffers that it asked for");
         let (devices, width) = (layout.devices.into(), layout.width() as usize);
         let (sums, per_scratch) = (sums(layout) as usize, (sectors / SCRATCH) as usize);
-        Buffers { list, devices, width, sums, per_scratch }
+        let scrub = list.len() - 1 - devices;
+        let begins = [scrub - LANES * (width + sums), scrub - LANES * sums, scrub];
+        Buffers { list, devices, width, sums, begins, per_scratch }
     }
 
     #[inline]
     fn index(&self, which: Buffer) -> usize {
-        let sum = self.list.len() - 1;
-        let scrub = sum - self.devices;
-        let (gc, sums) = (scrub - LANES * (self.width + self.sums), scrub - LANES * self.sums);
+        let [gc, sums, scrub] = self.begins;
         match which {
             Buffer::Row(row, chunk) => {
                 assert!(usize::from(chunk) < self.devices, "a row has a chunk on each device");
@@ -100,7 +102,7 @@ impl Buffers {
                 assert!(usize::from(chunk) < self.devices, "a row has a chunk on each device");
                 scrub + usize::from(chunk)
             }
-            Buffer::ScrubSum => sum,
+            Buffer::ScrubSum => scrub + self.devices,
             Buffer::Journal => gc - 1,
         }
     }

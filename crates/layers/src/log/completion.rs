@@ -13,6 +13,7 @@ use crate::log::{Array, Engine};
 
 impl Engine {
     /// A command is over: what its error means comes first.
+    #[inline(always)]
     pub fn command_done(&mut self, op: Op, command: Command, ended: Ended, cx: &mut Cx) {
         if self.array.layout().zoned {
             self.array.devices.left_zone(&command, cx);

@@ -32,9 +32,9 @@ use tree::Tree;
 pub const MAX_TRANSFER: u32 = 2048;
 /// Rows with payload that may be open or on their way to the devices.
 pub const ROWS: usize = 32;
-/// Rows of the victim that collection has under way at once. Their buffers are a quarter of those
-/// of rows.
-pub const LANES: usize = 8;
+/// Rows of the victim that collection has under way at once. Their buffers are half of those of
+/// rows.
+pub const LANES: usize = 16;
 /// Zones for roots at the beginning of each device: two are used, the others are for those that
 /// fail.
 pub const ROOT_ZONES: u32 = 4;

@@ -175,7 +175,7 @@ impl Log {
 impl Core for Engine {
     type Op = Op;
     type Mark = Mark;
-    const ROUND_OUTPUTS: usize = rounds::ROUND_OUTPUTS;
+    const ROUND_OUTPUTS: usize = ops::ROUND_OUTPUTS;
     const MOST_OUTPUTS: usize = hostftl_core::MAX_OUTPUTS;
 
     #[inline]
@@ -212,6 +212,7 @@ impl Core for Engine {
         self.finish(op, command, Ok(Verdict::default()), cx);
     }
 
+    #[inline(always)]
     fn done(&mut self, op: Op, command: Command, ended: Ended, cx: &mut Cx) {
         self.command_done(op, command, ended, cx);
     }

@@ -1,6 +1,6 @@
 //! What the commands of the engine are for, and how its parts fail.
 
-use hostftl_core::{Cause, DeviceError, Event, SECTORS_PER_BLOCK, Tally};
+use hostftl_core::{Cause, DeviceError, Event, MAX_TOUCH, SECTORS_PER_BLOCK, Tally};
 
 use crate::kit::{self, Life};
 
@@ -8,6 +8,9 @@ use crate::kit::{self, Life};
 pub const OPS: u16 = 1024;
 /// Of these, kept for everything that is not a block operation.
 pub const OWN_OPS: usize = 512;
+
+/// The most outputs that one round of the pump makes.
+pub const ROUND_OUTPUTS: usize = 24;
 
 /// What a command was for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +108,12 @@ pub type Mark = (u64, u64);
 
 /// What the parts take.
 pub type Cx<'a> = kit::Cx<'a, Op, Mark>;
+
+/// Whether the step has room for what a round makes.
+#[inline]
+pub fn has_room(cx: &Cx) -> bool {
+    cx.room() >= ROUND_OUTPUTS && cx.touched() <= MAX_TOUCH / 2
+}
 
 /// Whether no device failed for which parity can't make up, and the volume could be opened.
 #[inline]

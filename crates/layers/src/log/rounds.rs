@@ -4,10 +4,8 @@ use hostftl_core::DeviceError;
 
 use crate::kit::Life;
 use crate::log::Engine;
-use crate::log::ops::{Cx, Op};
+use crate::log::ops::{Cx, Op, has_room};
 
-/// The most outputs that one round of the pump makes.
-pub const ROUND_OUTPUTS: usize = 24;
 /// With room for so many, nothing is left undone for want of room: what is sent to all devices at
 /// once waits until there is more than for a round.
 pub const FULL_ROUND: usize = 40;
@@ -36,21 +34,21 @@ impl Engine {
         self.pump_unsent(cx) || self.pump_hung(cx)
     }
 
-    /// A round, in the order in which things move on. What moved at its beginning is no reason for
-    /// another round when nothing waits there any more.
+    /// A round, in the order in which things move on. What moved at its beginning, or on its way
+    /// to the devices, is no reason for another round when nothing waits there any more.
     fn pump_running(&mut self, cx: &mut Cx) -> bool {
         self.begin_to_calm(cx);
         let mut moved = self.array.pump_told(cx) | self.blocks.pump_mapping(&mut self.array, cx);
         let began = self.blocks.pump_requests(&mut self.array, cx)
             | self.blocks.pump_blocks(&mut self.array, cx);
-        moved |= began && self.waits_for_more(cx);
-        moved |= self.array.pump_writing(cx);
-        moved |= self.array.pump_collection(cx) | self.array.pump_salvage(None, cx);
+        let began = began | self.array.pump_media(cx);
+        moved |= self.array.pump_salvage(None, cx);
         moved |= self.array.pump_scrub(cx);
         moved |= self.array.pump_reclaim(cx);
         moved |= self.array.pump_checkpoint(cx);
         moved |= self.pump_warming(cx);
-        moved = moved || self.refuse_when_full(cx);
+        moved |= began && (self.waits_for_more(cx) || cx.room() < FULL_ROUND || !has_room(cx));
+        moved = moved || !began && self.refuse_when_full(cx);
         self.calm_down(moved, cx);
         moved
     }

@@ -66,7 +66,10 @@ fn a_volume_that_is_in_use_tells_its_status_and_refuses_a_second_opener() {
         create(&place.spec(layer)).unwrap();
         let path = place.path("v.toml");
         assert_eq!(status(&path).unwrap().served_by, None);
-        let (running, port) = open(&path).unwrap().start(&StartOptions::default()).unwrap();
+        let opened = open(&path).unwrap();
+        let silent = status(&path).unwrap_err().to_string();
+        assert!(silent.contains("tells nothing: it starts"), "{silent}");
+        let (running, port) = opened.start(&StartOptions::default()).unwrap();
         Client::new(port).write(0, &[1; 4096], true).unwrap();
         let shown = status(&path).unwrap();
         assert_eq!(shown.served_by, Some(std::process::id()));

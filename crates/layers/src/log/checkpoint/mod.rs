@@ -219,6 +219,11 @@ impl Checkpoint {
         self.phase == Phase::Idle
     }
 
+    /// Whether a root is on its way, or will be.
+    pub fn is_due(&self) -> bool {
+        self.wanted || self.phase != Phase::Idle
+    }
+
     /// Whether nothing but images was written since the last root, if `next` is the next row.
     pub fn is_current(&self, next: u64) -> bool {
         self.phase == Phase::Idle && !self.wanted && self.begun_at == next && self.root.number > 0

@@ -79,6 +79,12 @@ impl Protection {
         left == self.left && self.tries > TRIES
     }
 
+    /// Nothing is left. What is next to be done is tried as often again, though as much is left of
+    /// it in the end.
+    fn rest(&mut self) {
+        (self.left, self.tries) = (0, 0);
+    }
+
     /// Whether one more checkpoint may help, with so much left.
     fn tries_again(&mut self, left: u32) -> bool {
         if left != self.left {
@@ -135,15 +141,22 @@ impl Collection {
     pub fn protect(&mut self, with: &mut Needs, cx: &mut Cx) -> Option<u32> {
         if with.devices.is_as_made() {
             self.protection.leaving = 0;
+            self.protection.rest();
             return None;
         }
         let left = with.devices.to_move();
+        if left == 0 {
+            self.protection.rest();
+        }
         let outdated = with.devices.is_lack_outdated() || with.devices.is_replay_outdated();
         if outdated && with.devices.exposed() == 0 && with.checkpoint.hurry() {
             cx.wake();
         }
         if left == 0 || self.protection.gave_up(left) || cx.room() < ROOM {
             return None;
+        }
+        if with.devices.untrusted() != 0 && with.checkpoint.is_due() {
+            return None; // What a device that comes lacks is made there, soon.
         }
         let segments = &*with.segments;
         let can_move = |it| segments.can_be_victim(it);
@@ -245,5 +258,8 @@ mod tests {
         let mut it = Protection::default();
         assert!((0..TRIES).all(|_| it.tries_again(3)) && !it.tries_again(3));
         assert!(it.tries_again(2), "one came on");
+        assert!((1..TRIES).all(|_| it.tries_again(2)) && !it.tries_again(2));
+        it.rest();
+        assert!(!it.gave_up(2) && it.tries_again(2), "these are others");
     }
 }

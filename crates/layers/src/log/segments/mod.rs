@@ -400,8 +400,8 @@ impl Segments {
             }
             return self.emptied(segment);
         }
-        let level = self.level(segment);
-        if level != old {
+        if self.is_below(segment, old) {
+            let level = self.level(segment);
             self.at(segment).level = level;
             if offered {
                 self.victims.live_changed(segment, level.into(), self.now);

@@ -65,6 +65,13 @@ impl Segments {
         self.room(segment).max(self.rooms[usize::from(opens)])
     }
 
+    /// Whether a segment is less full than a level says; no division is needed to know that.
+    pub(super) fn is_below(&self, segment: u32, level: u8) -> bool {
+        let live = u64::from(self.list[segment as usize].live);
+        let room = u64::from(self.gathered(segment));
+        live * u64::from(LEVELS) <= u64::from(level.saturating_sub(1)) * room
+    }
+
     /// How full a segment is, as victims are told apart.
     pub(super) fn level(&self, segment: u32) -> u8 {
         let live = u64::from(self.list[segment as usize].live);

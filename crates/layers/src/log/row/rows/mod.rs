@@ -381,13 +381,21 @@ impl Rows {
         })
     }
 
+    /// The rows that are filled or closed, and their numbers.
+    #[inline]
+    fn open_ones(&self) -> impl Iterator<Item = (u8, &Row)> {
+        let mut left = self.unsealed;
+        core::iter::from_fn(move || {
+            let row = left.trailing_zeros() as u8;
+            left &= left.checked_sub(1)?;
+            Some((row, &self[row]))
+        })
+    }
+
     /// The rows that are not sealed and have something.
     pub fn unsealed(&self) -> Unsealed {
         let mut first = Unsealed::default();
-        let mut left = self.unsealed;
-        while left != 0 {
-            let it = &self[left.trailing_zeros() as u8];
-            left &= left - 1;
+        for (_, it) in self.open_ones() {
             if !it.is_empty() {
                 let min = |of: Option<u64>| Some(of.map_or(it.stamp, |of| of.min(it.stamp)));
                 first.any = min(first.any);

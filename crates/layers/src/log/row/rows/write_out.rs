@@ -51,8 +51,8 @@ impl Rows {
         }
         let (stamp, of_host) = (it.stamp, it.is_of_host());
         // The numbers of a stream's rows go up from place to place.
-        let before = |row: &Row| row.is_unsealed() && row.stream == it.stream && row.stamp < stamp;
-        if self.iter().any(before) || with.journal.is_unsure(&it.items) {
+        let before = |(_, row): (u8, &Row)| row.stream == it.stream && row.stamp < stamp;
+        if self.open_ones().any(before) || with.journal.is_unsure(&it.items) {
             return false;
         }
         if let Some(first) = self.trims_before(row) {
@@ -63,8 +63,8 @@ impl Rows {
             return filling;
         }
         let mut open = [0; ROWS];
-        for (slot, row) in open.iter_mut().zip(self.iter()) {
-            *slot = if row.is_unsealed() && row.stamp != stamp { row.stamp } else { 0 };
+        for (other, it) in self.open_ones().filter(|(other, _)| *other != row) {
+            open[usize::from(other)] = it.stamp;
         }
         let mut buf = self[row].heads.take();
         let mut entries = 0;
@@ -130,12 +130,11 @@ impl Rows {
     /// what came after them, perhaps to this row, must be replayed after them.
     fn trims_before(&self, row: u8) -> Option<u8> {
         let it = &self[row];
-        let before =
-            |other: &Row| other.has_trims && other.is_unsealed() && other.stream != it.stream;
         if !it.is_of_host() {
             return None;
         }
-        self.iter().position(before).map(|index| index as u8)
+        let mut open = self.open_ones();
+        open.find(|(_, other)| other.has_trims && other.stream != it.stream).map(|(row, _)| row)
     }
 
     pub fn seal_step(&mut self, row: u8, with: &mut Sealing, cx: &mut Cx) -> bool {
