@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use hostftl_ask::Wrong;
 use hostftl_layers::policy::GcPolicy;
 use hostftl_sim::placement::{
-    ByFrequency, Choose, Collector, Future, LogCounts, LogSpec, Placement, Plain, Rates, Sealed,
-    SegmentLog, SepBit,
+    ByFrequency, ByHazard, Choose, Collector, Future, LogCounts, LogSpec, Placement, Plain, Rates,
+    Sealed, SegmentLog, SepBit,
 };
 use hostftl_trace::{Op, Source};
 use pyo3::prelude::*;
@@ -232,6 +232,7 @@ fn placer(py: Python<'_>, rule: &Rule, broken: &Broken) -> PyResult<Placer> {
             "two" => made(Plain { parted: true }),
             "sepbit" => made(SepBit::default()),
             "frequency" => Ok(Placer::Of(|_, _, blocks| Box::new(ByFrequency::new(blocks)))),
+            "hazard" => Ok(Placer::Of(|_, _, blocks| Box::new(ByHazard::new(blocks)))),
             "rates" => Ok(Placer::Of(|_, lbas, blocks| Box::new(Rates::of(lbas, blocks)))),
             "future" => Ok(Placer::Of(|asked, lbas, blocks| {
                 Box::new(Future::of(&all_writes(asked, lbas, blocks), blocks))
@@ -239,7 +240,7 @@ fn placer(py: Python<'_>, rule: &Rule, broken: &Broken) -> PyResult<Placer> {
             other => {
                 let text = format!(
                     "no placement `{other}`; there are: none, two, \
-                     sepbit, frequency, rates, future"
+                     sepbit, frequency, hazard, rates, future"
                 );
                 Err(errors::usage(py, text))
             }

@@ -10,7 +10,7 @@ mod dice;
 
 use dice::Dice;
 use hostftl_sim::placement::{
-    ByFrequency, Collector, Future, LogSpec, Placement, Rates, SegmentLog, SepBit,
+    ByFrequency, ByHazard, Collector, Future, LogSpec, Placement, Rates, SegmentLog, SepBit,
 };
 use hostftl_sim::theory::{self, Class};
 
@@ -18,6 +18,9 @@ const BLOCKS: u32 = 1 << 17;
 const SEGMENT: u32 = 128;
 /// Overwrites, of which the second half counts.
 const ROUNDS: u32 = 12;
+/// Each rule has as many segments as one of so many classes: what its own classes hold open beyond
+/// what is written is its loss, and no rule has more because it has more classes.
+const CLASSES: u8 = 12;
 const SPARES: [u32; 3] = [70, 150, 250];
 /// Ranks of one class have rates that differ by this factor at most.
 const STEP: f64 = 1.05;
@@ -51,11 +54,13 @@ const LOADS: [(&str, Load); 8] = [
 /// Each with its name, its victims, and how it is made from all that is written.
 type Rule = (&'static str, &'static str, fn(&[u32]) -> Box<dyn Placement>);
 
-const RULES: [Rule; 6] = [
+const RULES: [Rule; 8] = [
     ("sepbit", "cost-benefit", |_| Box::<SepBit>::default()),
     ("sepbit", "declining-cost", |_| Box::<SepBit>::default()),
     ("frequency", "cost-benefit", |_| Box::new(ByFrequency::new(BLOCKS))),
     ("frequency", "declining-cost", |_| Box::new(ByFrequency::new(BLOCKS))),
+    ("hazard", "cost-benefit", |_| Box::new(ByHazard::new(BLOCKS))),
+    ("hazard", "declining-cost", |_| Box::new(ByHazard::new(BLOCKS))),
     ("rates", "declining-cost", |writes| Box::new(Rates::of(writes, BLOCKS))),
     ("future", "declining-cost", |writes| Box::new(Future::of(writes, BLOCKS))),
 ];
@@ -69,8 +74,7 @@ fn main() {
         for spare_permille in SPARES {
             let spec = LogSpec { blocks: BLOCKS, segment: SEGMENT, spare_permille };
             let wafs: Vec<Vec<f64>> = (0..seeds).map(|seed| played(load, spec, seed)).collect();
-            // Of as many classes as the rules that guess have.
-            let best = rates(load).map(|rates| theory::separated(spec.alpha(6), &rates).0);
+            let best = rates(load).map(|rates| theory::separated(spec.alpha(CLASSES), &rates).0);
             let best = best.map_or("–".to_owned(), |waf| format!("{waf:.3}"));
             print!("{name:16} {:>5} {best:>8}", f64::from(spare_permille) / 10.0);
             for rule in 0..RULES.len() {
@@ -89,9 +93,8 @@ fn played(load: Load, spec: LogSpec, seed: u64) -> Vec<f64> {
     let writes = writes(load, seed);
     let waf = |(_, gc, of): &Rule| {
         let mut rule = of(&writes);
-        let collector =
-            Collector::known(gc.parse().expect("a policy"), &spec, rule.classes(), seed);
-        let mut log = SegmentLog::new(spec, rule.classes(), collector);
+        let collector = Collector::known(gc.parse().expect("a policy"), &spec, CLASSES, seed);
+        let mut log = SegmentLog::new(spec, CLASSES, collector);
         let half = (BLOCKS + BLOCKS * ROUNDS / 2) as usize;
         writes[..half].chunks(512).for_each(|batch| log.write(batch, &mut *rule));
         let before = log.counts();

@@ -114,9 +114,9 @@ def place(
     Args:
         trace: A trace or synthetic workload, as :func:`hostftl.compare` takes it.
         placement: ``"none"``, ``"two"`` (copies have a class of their own), ``"sepbit"`` (Wang et
-            al., FAST 2022), ``"frequency"`` (how often a block is written), ``"rates"`` and
-            ``"future"`` (which know how often, and when, each block is written), or a rule of
-            one's own.
+            al., FAST 2022), ``"frequency"`` (how often a block is written), ``"hazard"``
+            (the same, with a byte for each block), ``"rates"`` and ``"future"`` (which know how
+            often, and when, each block is written), or a rule of one's own.
         gc: ``"greedy"``, ``"fifo"``, ``"random"``, ``"cost-benefit"``, ``"declining-cost"``,
             ``"d-choices:10"``, or a rule of one's own.
         segment: Blocks of 4 KiB of a segment.

@@ -7,6 +7,7 @@
 //! - A segment is free, open for one class, or sealed; a sealed one never changes but by dying.
 
 mod frequency;
+mod hazard;
 mod oracles;
 mod rate;
 mod sepbit;
@@ -14,6 +15,7 @@ mod sepbit;
 use hostftl_layers::policy::{GcPolicy, Victims};
 
 pub use frequency::ByFrequency;
+pub use hazard::ByHazard;
 pub use oracles::{Future, Rates};
 pub use sepbit::SepBit;
 

@@ -74,10 +74,36 @@ fn rules_that_know_more_copy_less() {
     let all: Vec<u32> = (0..SPEC.blocks).chain(writes.iter().copied()).collect();
     let sepbit = found(Box::<SepBit>::default(), "cost-benefit");
     let frequency = found(Box::new(ByFrequency::new(SPEC.blocks)), "declining-cost");
+    let hazard = found(Box::new(ByHazard::new(SPEC.blocks)), "declining-cost");
     let rates = found(Box::new(Rates::of(&writes, SPEC.blocks)), "declining-cost");
     let future = found(Box::new(Future::of(&all, SPEC.blocks)), "declining-cost");
-    let wafs = (future, rates, frequency, sepbit);
-    assert!(future < rates && rates < frequency && frequency < 0.97 * sepbit, "{wafs:?}");
+    let wafs = (future, rates, hazard, frequency, sepbit);
+    assert!(future < rates && rates < hazard, "{wafs:?}");
+    assert!(hazard < 1.01 * frequency && frequency < 0.97 * sepbit, "{wafs:?}");
+}
+
+/// Many rates, and hot blocks that change: there a byte a block beats what a segment says.
+#[test]
+fn a_byte_a_block_tells_many_rates_apart() {
+    let draws = draws(SPEC.blocks, 1_200_000, 0);
+    // Halves of halves, each written as often as the whole.
+    let halves = |at: usize| ((at as u32).wrapping_mul(40_503) >> 4) % 10;
+    let ladder = |(at, lba): (usize, &u32)| *lba >> halves(at);
+    let ladder: Vec<u32> = draws.iter().enumerate().map(ladder).collect();
+    let moving = |(at, lba): (usize, &u32)| match at % 10 {
+        0 => *lba,
+        _ => lba / 10 + 10_000 * ((at / 200_000) as u32 % 5),
+    };
+    let moving: Vec<u32> = draws.iter().enumerate().map(moving).collect();
+    let found = |mut rule: Box<dyn Placement>, writes: &[u32]| {
+        let collector = known(GcPolicy::DecliningCost, &*rule);
+        waf(collector, &mut *rule, writes, 1000)
+    };
+    for (writes, most) in [(ladder, 0.95), (moving, 0.98)] {
+        let frequency = found(Box::new(ByFrequency::new(SPEC.blocks)), &writes);
+        let hazard = found(Box::new(ByHazard::new(SPEC.blocks)), &writes);
+        assert!(hazard < most * frequency, "{hazard} where a class a block has {frequency}");
+    }
 }
 
 /// Takes the emptiest, as greedy does.
