@@ -200,12 +200,13 @@ fn refuse_without_journal(
     found: &Assembly,
 ) -> Result<(), Error> {
     let away = found.missing() & journal::bit_in(layer, &found.superblock);
-    let why = "is without its journal: bring that back first, and type the same again";
     if away == 0 {
-        Ok(())
-    } else {
-        Err(Error::Refused { path: spec.path.clone(), why: why.into() })
+        return Ok(());
     }
+    let (path, index) = (spec.path.clone(), away.trailing_zeros());
+    let another = format!("hostftl device replace {} {index} NEW", path.display());
+    let why = "is without its journal: bring that back, or put another device in its place";
+    Err(Error::Refused { path, why: format!("{why} (`{another}`), and type the same again") })
 }
 
 /// Names the new devices after the others; one that had left has its name in the new place alone.

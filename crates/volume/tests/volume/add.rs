@@ -158,7 +158,7 @@ fn what_stands_in_the_way_is_named_and_nothing_is_changed() {
     refused(spec(&plain, &["n"]), "layer hard of this volume keeps the devices");
     let journal = made("log:journal=yes", 2);
     fs::rename(journal.path("d1"), journal.path("away")).unwrap();
-    refused(spec(&journal, &["n"]), "is without its journal");
+    refused(spec(&journal, &["n"]), "v.toml 1 NEW`)");
 }
 
 #[test]
