@@ -344,7 +344,7 @@ fn a_journal_that_came_stays_though_the_volume_file_can_not_be_written() {
     bring(&place, &["d0", "d1", "d2", "j"]);
     // The file names the old one yet, as after a kill in between: that is not believed.
     let started = open(&spec.path).unwrap().start(&StartOptions::default());
-    let told = started.err().expect("what was flushed is not there").to_string();
+    let told = started.expect_err("what was flushed is not there").to_string();
     assert!(told.contains("the journal's device is not here"), "{told}");
     let text = fs::read_to_string(&spec.path).unwrap();
     fs::write(&spec.path, text.replace(&old, &new)).unwrap();
