@@ -94,3 +94,15 @@ fn no_chunk_is_made_that_the_other_parity_does_not_agree_with() {
     // No checksum knows of what lies behind the entries of a head.
     fill_beside(PAGE - 1);
 }
+
+/// What is moved puts off the root that lets the device join, and was to be made there anyway.
+#[test]
+fn nothing_moves_before_a_device_that_came_is_believed() {
+    let mut disk = filled();
+    disk[of_device(1)].fill(0);
+    let mut world = open(disk, 0, 0b10);
+    world.settle();
+    let (runs, gauges) = (world.layer.counters().gc_runs, world.layer.gauges());
+    assert_eq!((runs, gauges.map(|it| it.exposed)), (0, Some(0)));
+    world.stop();
+}
