@@ -144,7 +144,9 @@ fn each_range(command: &Command, mut visit: impl FnMut(u32, u32, u32, bool)) {
             visit(from.id(), from.from(), from.bytes(), false);
             visit(into.id(), into.from(), into.bytes(), true);
         }
-        Command::Digest { from, .. } => visit(from.id(), from.from(), from.bytes(), false),
+        Command::Digest { from, .. } | Command::Peek { from, .. } => {
+            visit(from.id(), from.from(), from.bytes(), false);
+        }
         Command::Move { from, into, .. } => {
             visit(from.id(), from.from(), from.bytes(), false);
             visit(into.id(), into.from(), into.bytes(), true);

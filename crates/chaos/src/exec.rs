@@ -94,6 +94,7 @@ impl Machine {
             Command::Report { device, about, into } => {
                 return self.disks[*device as usize].report(*about, into);
             }
+            Command::Peek { from, into, pages } => return self.peek(from, into, *pages),
             _ => return self.compute(command),
         }
         Ok(Verdict::default())
@@ -103,6 +104,17 @@ impl Machine {
     fn ended(&mut self, done: Result<(), Refusal>) -> Outcome {
         self.refusal = done.err();
         done.map(|()| Verdict::default()).map_err(DeviceError::from)
+    }
+
+    /// Copies payload to pages.
+    fn peek(&mut self, from: &View, into: &mut MetaBuf, pages: u32) -> Outcome {
+        let bytes = self.arena.slice(from.id(), from.from(), from.bytes());
+        let pages = &mut into.pages_mut()[..pages as usize];
+        assert_eq!(bytes.len(), size_of_val(pages), "a copy is as long as what is copied");
+        for (page, bytes) in pages.iter_mut().zip(bytes.chunks_exact(BLOCK)) {
+            Job::Copy.run(&Few::from_iter([bytes]), &mut page.0, &mut self.tools)?;
+        }
+        Ok(Verdict::default())
     }
 
     /// Carries out a command that touches no device.

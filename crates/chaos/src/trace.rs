@@ -23,6 +23,7 @@ pub fn command(command: &Command) -> String {
         Command::Place { from, into } => {
             format!("place {} -> #{}@{}", piece(from), into.id(), into.from())
         }
+        Command::Peek { from, .. } => format!("peek #{}@{}", from.id(), from.from()),
         Command::Pack { from, .. } => format!("pack #{}@{}", from.id(), from.from()),
         Command::Unpack { from, .. } => format!("unpack #{}@{}", from.id(), from.from()),
         Command::Digest { from, .. } => format!("digest #{}@{}", from.id(), from.from()),

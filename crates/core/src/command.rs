@@ -145,6 +145,9 @@ pub enum Command {
     Report { device: u8, about: About, into: MetaBuf },
     /// Copies `from` to `into`, which has the same length.
     Place { from: Piece, into: ViewMut },
+    /// Copies `from` to the first `pages` pages of `into`, so that the layer sees what it is. In a
+    /// world without bytes these become zeros.
+    Peek { from: View, into: MetaBuf, pages: u32 },
     /// Compresses `from` into `into`; the verdict has the length and the CRC-32C of the result, or
     /// a length of 0 and the CRC-32C of `from` when it did not fit, or [`ALL_ZEROS`] when `from` is
     /// nothing but zeros.
@@ -193,7 +196,7 @@ impl Command {
                 from.void();
                 into.void();
             }
-            Command::Digest { from, .. } => forget(from.void()),
+            Command::Digest { from, .. } | Command::Peek { from, .. } => forget(from.void()),
             Command::Move { from, into, .. } => {
                 from.void();
                 into.void();

@@ -85,6 +85,7 @@ impl StreamDigest {
                 place(5, 0, into.from().into(), into.bytes().into());
                 self.piece(from);
             }
+            Command::Peek { from, .. } => place(12, 0, from.from().into(), from.bytes().into()),
             Command::Pack { from, seed, .. } => place(6, 0, *seed, from.bytes().into()),
             Command::Unpack { from, crc, .. } => place(7, 0, (*crc).into(), from.bytes().into()),
             Command::Digest { from, seed } => place(8, 0, *seed, from.bytes().into()),

@@ -23,6 +23,10 @@ struct Range {
     len: usize,
 }
 
+impl Range {
+    const NOTHING: Range = Range { start: std::ptr::NonNull::dangling().as_ptr(), len: 0 };
+}
+
 thread_local! {
     /// What a row is made of is copied past the caches.
     static TOOLS: RefCell<Tools> = RefCell::new(Tools::new(stream::copy));
@@ -45,16 +49,24 @@ impl Compute {
     ///
     /// # Panics
     /// When it goes to one.
-    pub fn new(command: &Command, memory: &Memory) -> Self {
+    pub fn new(command: &mut Command, memory: &Memory) -> Self {
+        let pages = match command {
+            Command::Peek { into, pages, .. } => {
+                let pages = &mut into.pages_mut()[..*pages as usize];
+                Range { start: pages.as_mut_ptr().cast(), len: size_of_val(pages) }
+            }
+            _ => Range::NOTHING,
+        };
         let view = |view: &View| range(memory, view.id(), view.from(), view.bytes());
         let target = |view: &ViewMut| range(memory, view.id(), view.from(), view.bytes());
-        let nothing = Range { start: std::ptr::NonNull::dangling().as_ptr(), len: 0 };
         let (from, into) = match command {
             Command::Place { from, into } => (source(from, memory), target(into)),
             Command::Pack { from, into, .. }
             | Command::Unpack { from, into, .. }
             | Command::Move { from, into, .. } => (Few::from_iter([view(from)]), target(into)),
-            Command::Digest { from, .. } => (Few::from_iter([view(from)]), nothing),
+            Command::Digest { from, .. } | Command::Peek { from, .. } => {
+                (Few::from_iter([view(from)]), pages)
+            }
             Command::Fold { from, into, .. } => (from.iter().map(view).collect(), target(into)),
             other => panic!("{other:?} is not for a worker"),
         };

@@ -235,8 +235,8 @@ mod tests {
         let mut payloads: Vec<_> = (0..3).map(|_| arena.lease(4096).into_payload()).collect();
         let mut back = VecDeque::new();
         for (slot, payload) in (0..).zip(&mut payloads) {
-            let command = Command::Digest { from: payload.view(0, 4096), seed: 0 };
-            pool.put(Task::Compute(slot, Compute::new(&command, &arena.clone().into())));
+            let mut command = Command::Digest { from: payload.view(0, 4096), seed: 0 };
+            pool.put(Task::Compute(slot, Compute::new(&mut command, &arena.clone().into())));
             let Command::Digest { from, .. } = command else { unreachable!("it is a digest") };
             payload.repay(from);
         }

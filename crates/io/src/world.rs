@@ -191,7 +191,7 @@ impl World {
                 }
             },
             None => {
-                let compute = Compute::new(&command, &self.memory);
+                let compute = Compute::new(&mut command, &self.memory);
                 match compute.bytes() <= INLINE {
                     true => self.later.push_back((slot, compute)),
                     false => self.pool.put(Task::Compute(slot, compute)),

@@ -33,7 +33,9 @@ impl HostCosts {
                 (self.pack_rate, from.bytes(), packed(from, into.bytes()))
             }
             Command::Unpack { into, .. } => (self.unpack_rate, into.bytes(), into.bytes()),
-            Command::Digest { from, .. } => (self.copy_rate, from.bytes(), 0),
+            Command::Digest { from, .. } | Command::Peek { from, .. } => {
+                (self.copy_rate, from.bytes(), 0)
+            }
             Command::Move { from, parts, .. } => {
                 (self.copy_rate, 2 * from.bytes(), parts.len() as u32)
             }

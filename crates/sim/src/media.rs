@@ -104,6 +104,10 @@ pub fn transfer(media: &mut Option<Media>, command: &mut Command) -> bool {
             media.read(*device, *lba, buf, *pages);
         }
         (Command::Read { into: Target::Meta { .. }, .. }, None) => return false,
+        // Payload has no bytes here.
+        (Command::Peek { into, pages, .. }, _) => {
+            into.pages_mut()[..*pages as usize].fill(Page::default());
+        }
         (Command::Program { device, lba, gather, .. }, Some(media)) => {
             media.program(*device, *lba, gather);
         }

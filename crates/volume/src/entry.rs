@@ -145,7 +145,8 @@ fn emit_done(done: &Done, out: &mut Vec<u8>) {
     }
     put(out, done.token.0);
     match &done.command {
-        Command::Read { into: Target::Meta { buf, pages }, .. } => {
+        Command::Read { into: Target::Meta { buf, pages }, .. }
+        | Command::Peek { into: buf, pages, .. } => {
             put_pages(out, &buf.pages()[..*pages as usize]);
         }
         Command::Report { into, .. } => put_pages(out, into.pages()),

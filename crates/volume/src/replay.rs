@@ -210,6 +210,7 @@ impl Stage {
                     self.commands.get(&token),
                     Some(
                         Command::Place { .. }
+                            | Command::Peek { .. }
                             | Command::Digest { .. }
                             | Command::Move { .. }
                             | Command::Fold { .. }
@@ -250,7 +251,8 @@ impl Stage {
             Entry::Done { token, result, meta } => {
                 let mut command = self.commands.remove(&token)?;
                 let pages = match &mut command {
-                    Command::Read { into: Target::Meta { buf, pages }, .. } => {
+                    Command::Read { into: Target::Meta { buf, pages }, .. }
+                    | Command::Peek { into: buf, pages, .. } => {
                         Some(&mut buf.pages_mut()[..*pages as usize])
                     }
                     Command::Report { into, .. } => Some(into.pages_mut()),

@@ -69,7 +69,7 @@ impl<'a> Job<'a> {
     pub fn of(command: &'a Command) -> Option<Self> {
         Some(match command {
             Command::Place { from: Piece::Zeros(_), .. } => Job::Zero,
-            Command::Place { .. } => Job::Copy,
+            Command::Place { .. } | Command::Peek { .. } => Job::Copy,
             Command::Pack { codec, seed, .. } => Job::Pack { codec: *codec, seed: *seed },
             Command::Unpack { codec, seed, crc, .. } => {
                 Job::Unpack { codec: *codec, seed: *seed, crc: *crc }

@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::interrupt;
 use crate::units::bytes;
 
-/// How often a volume is asked, and how often a line is printed.
+/// How often a volume is asked, which is more often at first, and how often a line is printed.
 const LOOK: Duration = Duration::from_millis(100);
 const TELL: Duration = Duration::from_secs(5);
 /// How long what lacks room may come no further before nothing is waited for any more.
@@ -109,7 +109,7 @@ fn watch(
             let name = volume.display();
             return Err(Failure::interrupted(format!("{name}: no longer waited for")));
         }
-        thread::sleep(LOOK);
+        thread::sleep((begun.elapsed() / 16).clamp(LOOK / 10, LOOK));
     }
 }
 

@@ -31,12 +31,14 @@ pub enum Expect {
     Page,
     /// A page of zeros.
     ZeroPage,
+    /// The page of the first device, from payload.
+    Peeked,
     /// Nothing: it may come when the layer has gone on.
     Late,
 }
 
 impl Expect {
-    const ALL: [Expect; 14] = [
+    const ALL: [Expect; 15] = [
         Expect::Plain,
         Expect::LearnData,
         Expect::SameData,
@@ -50,6 +52,7 @@ impl Expect {
         Expect::Moved,
         Expect::Page,
         Expect::ZeroPage,
+        Expect::Peeked,
         Expect::Late,
     ];
 

@@ -152,6 +152,10 @@ impl Exerciser {
                 self.repay_mut(into);
             }
             Command::Digest { from, .. } => self.repay(from),
+            Command::Peek { from, into, .. } => {
+                self.repay(from);
+                return Some(into);
+            }
             Command::Fold { from, into, .. } => {
                 from.into_iter().for_each(|view| self.repay(view));
                 self.repay_mut(into);

@@ -298,6 +298,9 @@ impl Exerciser {
             self.digest(buffer, bytes, SECTOR as u32, Expect::SameZeros, out);
         }
         self.digest(0, bytes + SECTOR as u32, BLOCK as u32, Expect::SamePage, out);
+        let from = self.buffers[0].view(bytes + SECTOR as u32, BLOCK as u32);
+        let into = self.metas.pop().expect("there is one for each device");
+        self.submit(Expect::Peeked, Command::Peek { from, into, pages: 1 }, out);
     }
 
     /// Flushes every device.
@@ -409,6 +412,15 @@ impl Exerciser {
             Expect::PackZstd => self.notes.packed[1] = verdict,
             Expect::Whole => assert_eq!(verdict.bytes, self.job().bytes(), "expanded in full"),
             Expect::Moved => assert_eq!(verdict.bytes, 1, "the part is right"),
+            Expect::Peeked => {
+                let Command::Peek { into, .. } = command else { unreachable!("it peeks") };
+                let mut page = Page::default();
+                // Without bytes there is nothing to be seen.
+                if self.notes.page != 0 {
+                    fill(&mut page, round, 0);
+                }
+                assert!(into.pages()[0] == page, "payload became another page");
+            }
             Expect::Page | Expect::ZeroPage => {
                 let Command::Read { device, into: Target::Meta { buf, .. }, .. } = command else {
                     unreachable!("only a read of metadata expects a page");

@@ -1,10 +1,14 @@
-//! How fast work in the background goes beside a host: at a share of the rate that it has when the
-//! devices are its alone.
+//! How fast work in the background goes beside a host: at a share of the rate that it has when
+//! nothing holds it back.
 //!
-//! Work is done in units, such as a row, several of which may be under way at once. The best rate
-//! of late is known from how long it took until so many were over; a unit begins no sooner after
-//! the one before than a share of that rate allows. So the work never starves, however busy the
-//! host is, and a device that is slower for the host's sake makes no difference.
+//! Work is done in units, such as a row, several of which may be under way at once. A unit begins
+//! no sooner after the one before than a share of the rate of late allows. So the work never
+//! starves, however busy the host is, and a device that is slower for the host's sake makes little
+//! difference.
+//!
+//! The rate is known from how long it took until so many units were over. Units that were held back
+//! say nothing of it: beside a host some are not, every now and then, for a hundredth of the time
+//! or less.
 
 use hostftl_core::{Answer, Nanos, Refusal};
 
@@ -16,6 +20,11 @@ const QUIET: Nanos = 50_000_000;
 pub const USUAL: u8 = 30;
 /// Units in whose time the rate is taken, when several are under way at once.
 const SPAN: u32 = LANES as u32;
+/// Units that are not held back so that the rate is known: while the first of them are done it is
+/// not what it is later.
+const PROBE: u32 = 2 * SPAN;
+/// How often that is done at most, in nanoseconds.
+const PROBE_EVERY: Nanos = 1_000_000_000;
 
 /// See the module text.
 #[derive(Debug)]
@@ -23,17 +32,32 @@ pub struct Share {
     percent: u8,
     /// When the host asked for something last.
     asked: Option<Nanos>,
-    /// When a unit was begun last, and how long after that the next may begin.
+    /// When a unit was begun last, or should have been, and how long after that the next may begin.
     begun: Nanos,
     wait: Nanos,
-    /// The least time of late for 4 KiB, in nanoseconds; none before a unit was timed.
-    least: Option<u64>,
+    /// Units that may still begin at once, and since when they may.
+    free: u32,
+    probed: Nanos,
+    /// The time of late for 4 KiB, in nanoseconds; none before a unit was timed.
+    usual: Option<u64>,
     /// Units under way.
     under_way: u32,
     /// What is timed: since when, and the units that were over since, with 4 KiB each.
     since: Nanos,
     units: u32,
     pages: u64,
+    timing: Timing,
+}
+
+/// What the units that are timed say of the rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Timing {
+    /// None was held back.
+    Free,
+    /// One was.
+    Held,
+    /// Some are not held back so that the rate is known: the first of these say nothing yet.
+    Probe { first: bool },
 }
 
 impl Share {
@@ -44,11 +68,14 @@ impl Share {
             asked: None,
             begun: 0,
             wait: 0,
-            least: None,
+            free: 0,
+            probed: 0,
+            usual: None,
             under_way: 0,
             since: 0,
             units: 0,
             pages: 0,
+            timing: Timing::Free,
         }
     }
 
@@ -71,17 +98,33 @@ impl Share {
     }
 
     /// When the next unit may begin; none when that is now.
-    pub fn waits(&self, now: Nanos) -> Option<Nanos> {
+    pub fn waits(&mut self, now: Nanos) -> Option<Nanos> {
         let (gone, next) = (self.asked? + QUIET, self.begun + self.wait);
-        (now < gone && now < next).then(|| gone.min(next))
+        if now >= gone || now >= next || self.free > 0 {
+            return None;
+        }
+        // Four hundred times as long as it takes.
+        let every = 4 * u64::from(PROBE) * self.wait * u64::from(self.percent);
+        if now >= self.probed + every.max(PROBE_EVERY) {
+            (self.free, self.probed) = (PROBE, now);
+            self.time_from(now, Timing::Probe { first: true });
+            return None;
+        }
+        if self.timing == Timing::Free {
+            self.timing = Timing::Held;
+        }
+        Some(gone.min(next))
     }
 
     /// A unit begins.
     pub fn begin(&mut self, now: Nanos) {
         if self.under_way == 0 {
-            self.time_from(now);
+            self.time_from(now, self.timing);
         }
-        self.begun = now;
+        // One that is a little late does not make the next ones late.
+        let due = self.begun + self.wait;
+        self.begun = if (due..due + self.wait).contains(&now) { due } else { now };
+        self.free = self.free.saturating_sub(1);
         self.under_way += 1;
     }
 
@@ -95,22 +138,34 @@ impl Share {
         let pages = (bytes / 4096).max(1);
         (self.units, self.pages) = (self.units + 1, self.pages + pages);
         if self.units == SPAN || self.under_way == 0 {
-            let took = (now - self.since) / self.pages;
-            // What was best is forgotten little by little: a device may become slower for good.
-            self.least = Some(self.least.map_or(took, |least| (least + least / 64 + 1).min(took)));
-            self.time_from(now);
+            let next = self.learn((now - self.since) / self.pages);
+            self.time_from(now, next);
         }
-        let least = self.least.unwrap_or(0);
-        self.wait = least * pages * 100 / u64::from(self.percent);
+        self.wait = self.usual.unwrap_or(0) * pages * 100 / u64::from(self.percent);
     }
 
-    fn time_from(&mut self, now: Nanos) {
-        (self.since, self.units, self.pages) = (now, 0, 0);
+    /// 4 KiB took so long. What the next units say.
+    fn learn(&mut self, took: u64) -> Timing {
+        let usual = self.usual.unwrap_or(took);
+        match self.timing {
+            Timing::Held => Timing::Free,
+            Timing::Probe { first: true } => Timing::Probe { first: false },
+            Timing::Free | Timing::Probe { first: false } => {
+                self.usual = Some((7 * usual + took) / 8);
+                Timing::Free
+            }
+        }
+    }
+
+    fn time_from(&mut self, now: Nanos, timing: Timing) {
+        (self.since, self.units, self.pages, self.timing) = (now, 0, 0, timing);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use alloc::collections::VecDeque;
+
     use super::*;
 
     fn unit(share: &mut Share, begun: Nanos, over: Nanos) {
@@ -130,8 +185,8 @@ mod tests {
         // The host makes the devices slow; the share is of what they can do alone.
         unit(&mut share, 5000, 13_000);
         assert_eq!(share.waits(13_000), None, "it was slower than its share already");
-        unit(&mut share, 13_000, 13_500);
-        assert_eq!(share.waits(13_500), Some(15_000));
+        unit(&mut share, 13_000, 13_200);
+        assert_eq!(share.waits(13_200), Some(13_000 + 4 * 900), "it is a little faster of late");
         assert_eq!(share.waits(1000 + QUIET), None, "the host is gone");
     }
 
@@ -149,5 +204,34 @@ mod tests {
         assert_eq!(share.waits(begun), Some(begun + 2000), "one is over each 1000 ns");
         share.over(begun, 0);
         assert_eq!(share.waits(begun), Some(begun + 2000), "nothing was done in no time");
+    }
+
+    /// Work for so long beside a host; each unit takes 16 µs, as many as are under way. How many
+    /// units were begun.
+    fn work(share: &mut Share, from: Nanos, long: Nanos) -> u64 {
+        let (mut ends, mut begun) = (VecDeque::new(), 0);
+        for now in (from..from + long).step_by(500) {
+            share.host_asks(now);
+            while ends.front().is_some_and(|end| *end <= now) {
+                ends.pop_front();
+                share.over(now, 4096);
+            }
+            while ends.len() < SPAN as usize && share.waits(now).is_none() {
+                share.begin(now);
+                ends.push_back(now + 16_000);
+                begun += 1;
+            }
+        }
+        begun
+    }
+
+    #[test]
+    fn the_rate_is_known_still_when_the_host_has_been_there_for_long() {
+        let mut share = Share::new(25);
+        // Sixteen in 16 µs are one in a microsecond, and a quarter of these is allowed.
+        for second in 0..5 {
+            let begun = work(&mut share, second * 1_000_000_000, 1_000_000_000);
+            assert!((240_000..265_000).contains(&begun), "{begun} in second {second}");
+        }
     }
 }

@@ -231,15 +231,16 @@ impl Collection {
             return false;
         }
         self.victim.as_mut().expect("a row is one of a victim").ask(at, lane);
-        let buf = self.lanes.begin(lane, at);
         self.row_begun(with, cx);
+        let ahead = self.passes.now().map(|(target, _)| target.place().1);
+        if ahead.is_some_and(|device| self.lanes.begin_ahead(lane, at, device, with)) {
+            return true;
+        }
+        let buf = self.lanes.begin(lane, at);
         let (device, lba, pages) = self.head_place(at, with.devices);
         let into = Target::Meta { buf, pages };
         let command = Command::Read { device, lba, into, cause: Cause::Gc };
         with.devices.submit(Op::GcHead { lane }, command, cx);
-        if let Some((target, _)) = self.passes.now() {
-            self.lanes.read_ahead(lane, target.place().1, with, cx);
-        }
         true
     }
 
@@ -258,14 +259,22 @@ impl Collection {
         with: &mut Needs,
         cx: &mut Cx,
     ) {
-        let Command::Read { into: Target::Meta { buf, pages }, device, lba, .. } = command else {
-            unreachable!("a head comes back")
+        let (buf, place, lacks) = match command {
+            Command::Read { into: Target::Meta { buf, pages }, device, lba, .. } => {
+                let segment = self.at(lane).segment;
+                let lacks = result.is_err() && with.devices.is_missing_on(segment, device);
+                (buf, (device, lba, pages), lacks)
+            }
+            Command::Peek { from, into, .. } => {
+                self.lane(lane).peeked(from, with);
+                let made = self.lane(lane).has_made_head();
+                let lacks = made && self.head_of(lane, &into, with.devices).is_none();
+                (into, self.head_place(self.at(lane), with.devices), lacks)
+            }
+            other => unreachable!("{other:?} gives no head"),
         };
         let victim = self.victim.as_ref().expect("a head is one of a victim");
-        let (asked, segment) = (victim.is_asked(lane), victim.segment());
-        let lacks = result.is_err() && with.devices.is_missing_on(segment, device);
-        if asked && lacks && self.layout.parity > 0 {
-            let place = (device, lba, pages);
+        if victim.is_asked(lane) && lacks && self.layout.parity > 0 {
             return with.salvage.ask(Wanted::Victim(lane), place, buf, with.devices, cx);
         }
         self.head_came(lane, buf, result.is_ok(), cx);

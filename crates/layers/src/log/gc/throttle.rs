@@ -119,9 +119,9 @@ impl Collection {
     }
 
     /// Whether the next row of a victim from which nobody wants room waits for the host's sake.
-    pub(super) fn waits_for_host(&self, with: &Needs, cx: &mut Cx) -> bool {
+    pub(super) fn waits_for_host(&self, with: &mut Needs, cx: &mut Cx) -> bool {
         let is_paced = self.paced && !self.wants_collection(with.segments) && cx.is_running();
-        match with.share.waits(cx.now()).filter(|_| is_paced) {
+        match is_paced.then(|| with.share.waits(cx.now())).flatten() {
             Some(at) => {
                 cx.wake_at(at);
                 true

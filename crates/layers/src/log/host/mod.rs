@@ -401,7 +401,7 @@ impl Blocks {
         let it = self.list[index as usize].take().expect("an operation under way");
         self.put(to, it);
         if !self.goes_on_otherwise(to, array, cx) {
-            self.end_block(to, Some(HostError::Io), array, cx);
+            self.give_up_record(to, array, cx);
         }
         true
     }

@@ -9,8 +9,9 @@ pub mod zoned;
 use std::collections::{HashMap, HashSet};
 
 use hostftl_core::{
-    Answer, Cause, Command, DeviceError, Done, Event, HostError, HostOp, Input, Layer, Out, Output,
-    Payload, Piece, Refusal, Request, SECTOR, Tally, Target, Ticket, Token, Verb, Verdict, View,
+    Answer, BLOCK, Cause, Command, DeviceError, Done, Event, HostError, HostOp, Input, Layer, Out,
+    Output, Payload, Piece, Refusal, Request, SECTOR, Tally, Target, Ticket, Token, Verb, Verdict,
+    View,
 };
 use hostftl_layers::AnyLayer;
 use hostftl_work::{Job, Tools};
@@ -202,6 +203,13 @@ impl World {
                 self.put(first + *lba, &vec![0; *sectors as usize * SECTOR]);
             }
             Command::Flush { .. } | Command::Report { .. } => {}
+            Command::Peek { from, into, pages } => {
+                let bytes = &self.buffers[&from.id()][range(from.from(), from.bytes())];
+                let pages = &mut into.pages_mut()[..*pages as usize];
+                assert_eq!(bytes.len(), size_of_val(pages), "a copy is as long as its source");
+                let each = pages.iter_mut().zip(bytes.chunks_exact(BLOCK));
+                each.for_each(|(page, bytes)| page.0.copy_from_slice(bytes));
+            }
             other => return self.compute(other),
         }
         Ok(Verdict::default())

@@ -12,7 +12,7 @@ use super::rebuild::Mend;
 use crate::kit::shell::Ended;
 use crate::log::buffers::Buffer;
 use crate::log::gc::Needs;
-use crate::log::gc::lane::{COMMANDS, Lane, Phase, ROOM};
+use crate::log::gc::lane::{Lane, Phase, ROOM};
 use crate::log::layout::At;
 use crate::log::ops::{Cx, OWN_OPS, Op, count_sent};
 use crate::log::redundancy::rebuild::{Chunk, Rebuild};
@@ -48,6 +48,12 @@ enum Stage {
 }
 
 impl Fill {
+    /// The chunk is made, and what is in the row is to be checked.
+    fn made(rebuild: &Rebuild, sectors: u32) -> Self {
+        let (chunk, other) = (Some(rebuild.wanted()), rebuild.other_parity());
+        Fill { chunk, sectors, other, stage: Stage::Check { next: 0, well: true } }
+    }
+
     /// Sectors of the chunk.
     pub(super) fn sectors(&self) -> u32 {
         self.sectors
@@ -75,31 +81,6 @@ impl Fill {
 }
 
 impl Lane {
-    /// Reads what the chunk of a device will be made from before the head of the row is here, for
-    /// nearly every row fills its slot.
-    pub(super) fn read_ahead(&mut self, device: u8, with: &mut Needs, cx: &mut Cx) {
-        let At { segment, slot, sector } = self.at;
-        if sector > 0 || cx.room() < ROOM || cx.command_room() < COMMANDS {
-            return;
-        }
-        let stripe = with.devices.stripe(segment);
-        let missing = with.devices.missing_of(segment);
-        let rebuild = |it| Rebuild::new(stripe, (segment, slot), it, stripe.width(), missing);
-        let mut rebuild = Chunk::on(device, stripe, (segment, slot)).and_then(rebuild);
-        let range = (0, self.layout.chunk);
-        while let Some((it, chunk)) = rebuild.and_then(|it| Some((it, it.next()?))) {
-            match chunk {
-                Chunk::Data(chunk) => self.read_chunk(chunk, range, with, cx),
-                Chunk::Parity(which) if it.is_begin() => {
-                    self.read_parity((which, range), with, cx);
-                }
-                // Its buffer is that of the other parity that has to agree.
-                Chunk::Parity(_) => {}
-            }
-            rebuild = Some(it.fold());
-        }
-    }
-
     /// The head of the row is here, and counts: a device gets its chunk.
     pub(super) fn fill_from(&mut self, head: &Head, device: u8, with: &Needs) {
         assert!(self.head().is_some(), "a head that counts has come");
@@ -113,6 +94,7 @@ impl Lane {
         let chunk = Chunk::on(device, stripe, (segment, slot)).filter(has);
         let missing = with.devices.missing_of(segment);
         let rebuild = |it| Rebuild::new(stripe, (segment, slot), it, chunks, missing);
+        let made = self.made.take().filter(|_| chunks == stripe.width());
         let over = |well| {
             Phase::Filling(Fill { chunk, sectors, other: None, stage: Stage::Over { well } })
         };
@@ -121,16 +103,17 @@ impl Lane {
             _ if self.was_salvaged() => over(false),
             None => over(true),
             Some(None) => over(false),
+            Some(Some(_)) if made.is_some() => {
+                Phase::Filling(Fill::made(&made.expect("it was made"), sectors))
+            }
             Some(Some(rebuild)) => Phase::Mending(Mend::for_device((0, sectors), rebuild)),
         });
     }
 
     /// The chunk is made: its records are checked, and those of the others. Or it can't be made.
     pub(super) fn fill_made(&mut self, rebuild: &Rebuild, sectors: u32, well: bool) {
-        let check = Stage::Check { next: 0, well: true };
-        let stage = if well { check } else { Stage::Over { well } };
-        let (chunk, other) = (Some(rebuild.wanted()), rebuild.other_parity());
-        self.go(Phase::Filling(Fill { chunk, sectors, other, stage }));
+        let fill = Fill::made(rebuild, sectors);
+        self.go(if well { Phase::Filling(fill) } else { fill.with(Stage::Over { well }) });
     }
 
     /// The next step once the chunk is made.

@@ -190,15 +190,17 @@ impl Lanes {
         self.change(lane, |it| it.sift_from(head, stripe));
     }
 
-    /// As [`Lane::read_ahead`].
-    pub(in crate::log::gc) fn read_ahead(
+    /// As [`Lane::begin_ahead`], for a device. False when its chunk can't be made without the head.
+    pub(in crate::log::gc) fn begin_ahead(
         &mut self,
         lane: u8,
+        at: At,
         device: u8,
-        with: &mut Needs,
-        cx: &mut Cx,
-    ) {
-        self.lane(lane).read_ahead(device, with, cx);
+        with: &Needs,
+    ) -> bool {
+        let Some(rebuild) = Lane::way_ahead(at, device, with) else { return false };
+        self.change(lane, |it| it.begin_ahead(at, rebuild));
+        true
     }
 
     /// As [`Lane::fill_from`]; its order does not matter.

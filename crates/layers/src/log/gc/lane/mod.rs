@@ -6,6 +6,7 @@
 //! - While a command of the lane is under way, its phase changes only to what waits for that.
 
 mod agree;
+mod ahead;
 mod chunks;
 mod copy;
 mod faults;
@@ -24,7 +25,7 @@ use crate::log::buffers::Buffer;
 use crate::log::gc::Needs;
 use crate::log::layout::{At, LANES, Layout};
 use crate::log::ops::{Cx, Op};
-use crate::log::redundancy::rebuild::Chunk;
+use crate::log::redundancy::rebuild::{Chunk, Rebuild};
 use crate::log::stripe::Stripe;
 use chunks::Chunks;
 use copy::Batch;
@@ -152,6 +153,8 @@ pub struct Lane {
     chunks: Chunks,
     /// What the buffer of the sum has of a parity.
     parity: Option<ParityHere>,
+    /// How the chunk that a device gets was made before the head was known, if it was.
+    made: Option<Rebuild>,
 }
 
 impl Lane {
@@ -175,6 +178,7 @@ impl Lane {
             batch: Batch::new(entries),
             chunks: Chunks::default(),
             parity: None,
+            made: None,
         }
     }
 
@@ -201,6 +205,8 @@ impl Lane {
             (Moving, Mending(_)) | (Mending(_), Moving) => still,
             (Mending(_), Mending(_)) | (Filling(_), Filling(_)) => true,
             (Head | Mending(_), Filling(_)) | (Head, Mending(_)) => still,
+            // The head comes after what the chunk of a device is made from.
+            (Idle, Mending(_)) | (Mending(_), Head) => still,
             // It had no row, or nothing of it is live, or nothing is left to be moved.
             (Head | Reading { asked: false } | Moving | Filling(_), Idle) => {
                 still && self.held.is_none()
@@ -247,10 +253,16 @@ impl Lane {
     /// Takes the row at `at`, whose head comes into the buffer.
     fn begin(&mut self, at: At) -> MetaBuf {
         self.go(Phase::Head);
+        self.renew(at);
+        self.head.take().expect("the head's buffer is here")
+    }
+
+    /// Nothing is known of the row at `at`.
+    fn renew(&mut self, at: At) {
         self.at = at;
         self.live.clear();
         (self.was_salvaged, self.parity, self.chunks) = (false, None, Chunks::default());
-        self.head.take().expect("the head's buffer is here")
+        self.made = None;
     }
 
     /// The buffer of the head is back; whether it came without an error.
@@ -383,12 +395,8 @@ impl Lane {
         if result.is_err() {
             self.chunks.is_not_here(chunk);
         }
-        match self.phase {
-            Phase::Mending(mend) => {
-                return self.mend_read(mend, result.is_err().then_some(Chunk::Data(chunk)));
-            }
-            Phase::Head => return,
-            _ => {}
+        if let Phase::Mending(mend) = self.phase {
+            return self.mend_read(mend, result.is_err().then_some(Chunk::Data(chunk)));
         }
         if let Err(error) = result {
             if error == DeviceError::Media {

@@ -33,6 +33,8 @@ enum Purpose {
     Move(u8),
     /// A device gets it.
     Device,
+    /// A device gets it if the row is as long as nearly all are; see [`ahead`](super::ahead).
+    Ahead,
 }
 
 /// What comes next.
@@ -44,6 +46,8 @@ enum Stage {
     Reading { failed: u32 },
     /// The next chunks are to be folded in, or are being folded in.
     Fold { asked: bool },
+    /// The head is to be had from what was read or made; whether the chunk was made.
+    Head { made: bool },
 }
 
 /// A parity that lies in the buffer of the sum as it was read: which, the first sector, and how
@@ -61,8 +65,13 @@ impl Mend {
     fn without_all(&self, failed: u32) -> Option<Rebuild> {
         match self.purpose {
             Purpose::Move(_) => self.rebuild.without_all(failed),
-            Purpose::Device => None,
+            Purpose::Device | Purpose::Ahead => None,
         }
+    }
+
+    /// Makes a whole chunk before the head of its row is known.
+    pub(super) fn ahead(sectors: u32, rebuild: Rebuild) -> Self {
+        Mend { purpose: Purpose::Ahead, ..Self::for_device((0, sectors), rebuild) }
     }
 }
 
@@ -94,6 +103,7 @@ impl Lane {
         match mend.stage {
             Stage::Read => self.read_others(mend, with, cx),
             Stage::Fold { asked: false } => self.fold_others(mend, with, cx),
+            Stage::Head { made } => self.ask_head(made.then_some(mend.rebuild), with, cx),
             Stage::Reading { .. } | Stage::Fold { asked: true } => false,
         }
     }
@@ -229,6 +239,9 @@ impl Lane {
                 self.go(Phase::Moving);
             }
             Purpose::Device => self.fill_made(&mend.rebuild, mend.range.1, well),
+            Purpose::Ahead => {
+                self.go(Phase::Mending(Mend { stage: Stage::Head { made: well }, ..mend }));
+            }
         }
     }
 
@@ -253,10 +266,6 @@ impl Lane {
                 self.sum(with).repay_mut(view);
                 let first = mend.rebuild.next();
                 self.mend_read(mend, first.filter(|_| result.is_err()));
-            }
-            (Command::Read { into: Target::Data(view), .. }, Phase::Head) => {
-                self.sum(with).repay_mut(view);
-                self.parity = self.parity.filter(|_| result.is_ok());
             }
             (Command::Read { into: Target::Data(view), .. }, Phase::Reading { asked: true }) => {
                 self.sum(with).repay_mut(view);

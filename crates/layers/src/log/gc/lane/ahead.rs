@@ -1,0 +1,77 @@
+//! Makes the chunk that a device gets before the head of its row is known: nearly every row fills
+//! its slot, and the head lies in the first chunk. So nothing is read twice, and no row waits until
+//! the head of another one is made.
+//!
+//! Invariant: what was made counts only when the head says that the row is as long as was thought.
+
+use hostftl_core::{Cause, Command, MetaBuf, Target, View};
+
+use super::rebuild::Mend;
+use crate::log::buffers::Buffer;
+use crate::log::gc::Needs;
+use crate::log::gc::lane::{Lane, Phase, ROOM};
+use crate::log::layout::At;
+use crate::log::ops::{Cx, Op};
+use crate::log::redundancy::rebuild::{Chunk, Rebuild};
+
+impl Lane {
+    /// How a device gets its chunk of the row at `at` without the head; none when the row does not
+    /// begin a slot, or nothing gives the chunk.
+    pub(super) fn way_ahead(at: At, device: u8, with: &Needs) -> Option<Rebuild> {
+        let At { segment, slot, sector } = at;
+        let stripe = with.devices.stripe(segment);
+        let chunk = Chunk::on(device, stripe, (segment, slot)).filter(|_| sector == 0)?;
+        let missing = with.devices.missing_of(segment);
+        Rebuild::new(stripe, (segment, slot), chunk, stripe.width(), missing)
+    }
+
+    /// Takes the row at `at`, of which a chunk is made first.
+    pub(super) fn begin_ahead(&mut self, at: At, rebuild: Rebuild) {
+        self.go(Phase::Mending(Mend::ahead(self.layout.chunk, rebuild)));
+        self.renew(at);
+    }
+
+    /// The chunk is made, in this way, or can't be: the head is taken from it or from what was
+    /// read, or else from its device.
+    pub(super) fn ask_head(
+        &mut self,
+        made: Option<Rebuild>,
+        with: &mut Needs,
+        cx: &mut Cx,
+    ) -> bool {
+        if cx.room() < ROOM || cx.command_room() == 0 {
+            return false;
+        }
+        let pages = self.layout.head_pages(true);
+        let sectors = Target::Meta { buf: MetaBuf::default(), pages }.sectors();
+        let read = self.chunks.has(0, (0, sectors)).then_some(Buffer::Gc(self.number, 0));
+        self.made = made;
+        let sum = self.has_made_head().then_some(Buffer::GcSum(self.number));
+        let into = self.head.take().expect("the head's buffer is here");
+        let command = match read.or(sum) {
+            Some(buffer) => {
+                let from = with.buffers.at(buffer).view_sectors(0, sectors);
+                Command::Peek { from, into, pages }
+            }
+            None => {
+                let At { segment, slot, .. } = self.at;
+                let device = with.devices.stripe(segment).device(segment, slot, 0);
+                let into = Target::Meta { buf: into, pages };
+                Command::Read { device, lba: self.layout.lba(self.at), into, cause: Cause::Gc }
+            }
+        };
+        self.go(Phase::Head);
+        with.devices.submit(Op::GcHead { lane: self.number }, command, cx);
+        true
+    }
+
+    /// The head was copied from one of the lane's chunks.
+    pub(in crate::log::gc) fn peeked(&self, from: View, with: &mut Needs) {
+        with.buffers.repay_gc(self.number, from);
+    }
+
+    /// Whether the chunk that was made is the first of the row, which has the head.
+    pub(in crate::log::gc) fn has_made_head(&self) -> bool {
+        self.made.is_some_and(|it| it.wanted() == Chunk::Data(0))
+    }
+}
