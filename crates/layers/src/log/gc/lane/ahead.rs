@@ -6,7 +6,7 @@
 
 use hostftl_core::{Cause, Command, MetaBuf, Target, View};
 
-use super::rebuild::Mend;
+use super::rebuild::{Mend, Sum};
 use crate::log::buffers::Buffer;
 use crate::log::gc::Needs;
 use crate::log::gc::lane::{Lane, Phase, ROOM};
@@ -45,7 +45,7 @@ impl Lane {
         let pages = self.layout.head_pages(true);
         let sectors = Target::Meta { buf: MetaBuf::default(), pages }.sectors();
         let read = self.chunks.has(0, (0, sectors)).then_some(Buffer::Gc(self.number, 0));
-        self.made = made;
+        self.sum = made.map_or(Sum::Nothing, Sum::Made);
         let sum = self.has_made_head().then_some(Buffer::GcSum(self.number));
         let into = self.head.take().expect("the head's buffer is here");
         let command = match read.or(sum) {
@@ -72,6 +72,6 @@ impl Lane {
 
     /// Whether the chunk that was made is the first of the row, which has the head.
     pub(in crate::log::gc) fn has_made_head(&self) -> bool {
-        self.made.is_some_and(|it| it.wanted() == Chunk::Data(0))
+        matches!(self.sum, Sum::Made(it) if it.wanted() == Chunk::Data(0))
     }
 }

@@ -8,7 +8,7 @@ use hostftl_core::{Cause, Command, Gather, Piece, Tally};
 use hostftl_format::log::{self, Entry, Head};
 
 use super::agree::Agree;
-use super::rebuild::Mend;
+use super::rebuild::{Mend, Sum};
 use crate::kit::shell::Ended;
 use crate::log::buffers::Buffer;
 use crate::log::gc::Needs;
@@ -94,7 +94,10 @@ impl Lane {
         let chunk = Chunk::on(device, stripe, (segment, slot)).filter(has);
         let missing = with.devices.missing_of(segment);
         let rebuild = |it| Rebuild::new(stripe, (segment, slot), it, chunks, missing);
-        let made = self.made.take().filter(|_| chunks == stripe.width());
+        let made = match core::mem::take(&mut self.sum) {
+            Sum::Made(made) if chunks == stripe.width() => Some(made),
+            _ => None,
+        };
         let over = |well| {
             Phase::Filling(Fill { chunk, sectors, other: None, stage: Stage::Over { well } })
         };

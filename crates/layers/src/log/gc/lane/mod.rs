@@ -25,13 +25,13 @@ use crate::log::buffers::Buffer;
 use crate::log::gc::Needs;
 use crate::log::layout::{At, LANES, Layout};
 use crate::log::ops::{Cx, Op};
-use crate::log::redundancy::rebuild::{Chunk, Rebuild};
+use crate::log::redundancy::rebuild::Chunk;
 use crate::log::stripe::Stripe;
 use chunks::Chunks;
 use copy::Batch;
 use fill::Fill;
 pub use lanes::{Lanes, Set};
-use rebuild::{Mend, ParityHere};
+use rebuild::{Mend, Sum};
 
 /// With less room for outputs, chunks are not read.
 const ROOM: usize = 20;
@@ -151,10 +151,8 @@ pub struct Lane {
     outstanding: u32,
     batch: Batch,
     chunks: Chunks,
-    /// What the buffer of the sum has of a parity.
-    parity: Option<ParityHere>,
-    /// How the chunk that a device gets was made before the head was known, if it was.
-    made: Option<Rebuild>,
+    /// What the buffer of the sum has, as far as it may still be of use.
+    sum: Sum,
 }
 
 impl Lane {
@@ -177,8 +175,7 @@ impl Lane {
             outstanding: 0,
             batch: Batch::new(entries),
             chunks: Chunks::default(),
-            parity: None,
-            made: None,
+            sum: Sum::Nothing,
         }
     }
 
@@ -261,8 +258,7 @@ impl Lane {
     fn renew(&mut self, at: At) {
         self.at = at;
         self.live.clear();
-        (self.was_salvaged, self.parity, self.chunks) = (false, None, Chunks::default());
-        self.made = None;
+        (self.was_salvaged, self.sum, self.chunks) = (false, Sum::Nothing, Chunks::default());
     }
 
     /// The buffer of the head is back; whether it came without an error.

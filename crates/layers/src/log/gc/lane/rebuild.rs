@@ -50,9 +50,17 @@ enum Stage {
     Head { made: bool },
 }
 
-/// A parity that lies in the buffer of the sum as it was read: which, the first sector, and how
-/// many.
-pub(super) type ParityHere = (u8, (u32, u32));
+/// What the buffer of the sum has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Sum {
+    /// Nothing that is of use later.
+    #[default]
+    Nothing,
+    /// A parity as it was read: which, and of which sectors the first, and how many.
+    Parity(u8, (u32, u32)),
+    /// The chunk that a device gets, made before the head of its row was known.
+    Made(Rebuild),
+}
 
 impl Mend {
     /// Makes sectors of a chunk for a device.
@@ -118,7 +126,8 @@ impl Lane {
         while let (Some(chunk), Some(device)) = (rebuild.next(), rebuild.next_device()) {
             match chunk {
                 // Whatever is made from it, it is not parity after that.
-                Chunk::Parity(which) if self.parity.take() == Some((which, mend.range)) => {}
+                Chunk::Parity(which)
+                    if core::mem::take(&mut self.sum) == Sum::Parity(which, mend.range) => {}
                 Chunk::Parity(_) => {
                     let second = !rebuild.is_begin();
                     self.send_parity(second, device, mend.range, with, cx);
@@ -141,13 +150,13 @@ impl Lane {
     /// Reads sectors of a parity before it is known that all of the others can be read.
     pub(super) fn read_parity(
         &mut self,
-        (which, range): ParityHere,
+        (which, range): (u8, (u32, u32)),
         with: &mut Needs,
         cx: &mut Cx,
     ) {
         let At { segment, slot, .. } = self.at;
         let device = with.devices.stripe(segment).parity_device(segment, slot, which);
-        self.parity = Some((which, range));
+        self.sum = Sum::Parity(which, range);
         self.send_parity(false, device, range, with, cx);
     }
 
@@ -269,7 +278,9 @@ impl Lane {
             }
             (Command::Read { into: Target::Data(view), .. }, Phase::Reading { asked: true }) => {
                 self.sum(with).repay_mut(view);
-                self.parity = self.parity.filter(|_| result.is_ok());
+                if result.is_err() {
+                    self.sum = Sum::Nothing;
+                }
                 self.move_when_read();
             }
             (Command::Fold { from, into, .. }, Phase::Mending(mend)) => {
