@@ -114,26 +114,44 @@ impl Victims {
             area.press_limbo(true);
         }
         let leaving = lend::leaving_victim(area);
-        let enough =
-            free + area.pool.discarding() + area.pool.limbo().len() as u32 > reserve + margin;
-        if leaving.is_none() && (enough || free > reserve && with.spill.has_turn()) {
-            let slots = kills::hidden_slots(area);
-            if area.table.is_full(slots)
-                && let Some(victim) = with.spill.spilled(area, cx)
-            {
-                self.begin_victim(area, with, victim, true, cx);
-                return true;
-            }
+        let soon = free + area.pool.discarding() + area.pool.limbo().len() as u32;
+        let enough = soon > reserve + margin;
+        // What is at most half valid gains room, however few are left.
+        let early = (enough && soon <= kills::left_free(area))
+            .then(|| area.pool.victim(area.layout.superpage / 2 + 1))
+            .flatten();
+        let now = enough && early.is_none();
+        let spills = leaving.is_none() && (now || free > reserve && with.spill.has_turn());
+        if spills && self.spill(area, with, cx) {
+            return true;
+        }
+        if leaving.is_none() && now {
             // A host that fills a stage brings the log along; others wait for superpages.
             let stuck = free <= FLOOR || with.route.waits;
-            if enough {
-                return free <= reserve && stuck && area.press_limbo(false);
-            }
+            return free <= reserve && stuck && area.press_limbo(false);
         }
-        let victim = leaving.or_else(|| area.pool.victim(area.layout.superpage + 1));
+        let victim = leaving.or(early).or_else(|| area.pool.victim(area.layout.superpage + 1));
         let Some(victim) = victim else { return area.press_limbo(false) };
         self.begin_victim(area, with, victim, false, cx);
         true
+    }
+
+    /// Begins with a superpage of which something should go home, if there is one.
+    fn spill<M: HiddenMap>(
+        &mut self,
+        area: &mut Area<M>,
+        with: &mut Parts,
+        cx: &mut Cx<Op>,
+    ) -> bool {
+        let slots = kills::hidden_slots(area);
+        if !area.table.is_full(slots) {
+            return false;
+        }
+        let victim = with.spill.spilled(area, cx);
+        if let Some(victim) = victim {
+            self.begin_victim(area, with, victim, true, cx);
+        }
+        victim.is_some()
     }
 
     fn begin_victim<M: HiddenMap>(

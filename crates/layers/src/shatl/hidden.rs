@@ -5,6 +5,7 @@ use hostftl_core::Few;
 use crate::vsp::Table;
 use crate::vsp::layout::Layout;
 
+use super::homes::Homes;
 use super::lend::Loans;
 use super::ops::Op;
 
@@ -57,6 +58,10 @@ pub trait HiddenMap: Table<Op = Op> + Sized {
     }
     /// The homes that are part of the hidden area.
     fn loans(&mut self) -> Option<&mut Loans> {
+        None
+    }
+    /// What is known of homes that hold something.
+    fn homes(&mut self) -> Option<&mut Homes> {
         None
     }
     /// See `Layer::facts`.

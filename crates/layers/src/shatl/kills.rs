@@ -1,16 +1,31 @@
 //! The end of hidden copies that a write at home replaced, and the room that there is in the area.
 
 use crate::vsp::Area;
+use crate::vsp::layout::STAGES;
 use crate::vsp::ops::Cx;
 use crate::vsp::pool::{Lost, State};
 
 use super::hidden::HiddenMap;
 use super::ops::Op;
 
-/// Slots of the hidden area.
+/// Superpages of the hidden area.
+pub fn superpages<M: HiddenMap>(area: &mut Area<M>) -> u32 {
+    area.layout.count - area.table.loans().map_or(0, |loans| loans.gone())
+}
+
+/// Slots that what is valid in the hidden area may take, but for a margin.
 pub fn hidden_slots<M: HiddenMap>(area: &mut Area<M>) -> u64 {
-    let gone = area.table.loans().map_or(0, |loans| loans.gone());
-    u64::from(area.layout.count - gone) * u64::from(area.layout.superpage)
+    let most = area.table.homes().map_or(u32::MAX, |homes| homes.most());
+    u64::from(superpages(area).min(most)) * u64::from(area.layout.superpage)
+}
+
+/// Superpages of the hidden area that should be free, so that the drive has their room.
+pub fn left_free<M: HiddenMap>(area: &mut Area<M>) -> u32 {
+    let valid = area.table.mapped().div_ceil(area.layout.superpage.into()) as u32;
+    let spread = area.table.homes().map_or(u32::MAX, |homes| homes.spread(valid));
+    // What is open, or pinned by log until a checkpoint, can't be emptied.
+    let busy = STAGES + area.layout.max_pinned();
+    superpages(area).saturating_sub(spread.saturating_add(busy))
 }
 
 /// Whether the map has room for what one more run may need.

@@ -23,6 +23,7 @@ mod auto;
 mod collect;
 mod forward;
 mod hidden;
+mod homes;
 mod kills;
 mod lend;
 mod map;

@@ -308,6 +308,9 @@ impl Movers {
         mover.outstanding += 1;
         cx.counters().gc_copied += u64::from(len);
         let first = u64::from(mover.lsp) * u64::from(sp) + u64::from(begin);
+        if let Some(homes) = area.table.homes() {
+            homes.fill(mover.lsp..mover.lsp + 1, len.into());
+        }
         let gather = Gather::from_iter([Piece::Data(mover.buffer().view_sectors(begin, len))]);
         let lba = area.layout.home(first).expect("every sector has a home");
         let tally = Tally::of(Cause::Gc, len);

@@ -24,6 +24,7 @@ use crate::vsp::leaves::{Leaves, Size};
 use crate::vsp::pool::{Lost, Pool};
 
 use super::hidden::HiddenMap;
+use super::homes::Homes;
 use super::lend;
 use super::map::{LOST, Map};
 use super::ops::Op;
@@ -53,6 +54,7 @@ pub struct Overlay {
     early: Option<Map>,
     mapped: u64,
     loans: lend::Loans,
+    homes: Homes,
 }
 
 impl Overlay {
@@ -118,6 +120,7 @@ impl HiddenMap for Overlay {
             early: Some(Map::new(layout)),
             mapped: 0,
             loans: lend::Loans::new(layout),
+            homes: Homes::new(layout),
         }
     }
 
@@ -186,6 +189,10 @@ impl HiddenMap for Overlay {
         Some(&mut self.loans)
     }
 
+    fn homes(&mut self) -> Option<&mut Homes> {
+        Some(&mut self.homes)
+    }
+
     fn give_up(&mut self, vsp: u32) {
         self.set_unreadable(vsp, true);
     }
@@ -222,6 +229,7 @@ impl Table for Overlay {
         pool.gain(vsp, pool.valid(vsp) + 1);
         self.mapped += 1;
         self.clock += 1;
+        self.homes.hide(1);
         let tick = u64::from(self.capacity / 4).max(1);
         self.touched[vsp as usize] = (self.clock / tick) as u16;
         lost
@@ -312,7 +320,19 @@ impl Table for Overlay {
         self.set_unreadable(vsp, false);
     }
 
+    fn formatted(&mut self) {
+        self.homes.clear(0..self.lsps);
+    }
+
     fn settled(&mut self) {
+        let mut lsp = 0;
+        while lsp < self.lsps {
+            let end = lsp + self.loans.run(lsp, self.lsps - lsp);
+            if self.loans.has(lsp) {
+                self.homes.clear(lsp..end);
+            }
+            lsp = end;
+        }
         let early = self.early.take().expect("recovery ends once");
         self.mapped = early.mapped();
         for vsp in 0..self.vsps() {

@@ -226,6 +226,7 @@ impl Route {
         active.cursor += sectors;
         active.outstanding += 1;
         let lba = area.layout.home(first).expect("every sector has a home");
+        let is_trim = active.data.is_none();
         let command = match &mut active.data {
             None => Command::Reset { device: 0, lba, sectors },
             Some(data) => {
@@ -237,8 +238,15 @@ impl Route {
         };
         self.under_way += 1;
         self.homeward[usize::from(req)] += 1;
-        if matches!(command, Command::Program { .. }) {
-            self.note(first, first + sectors);
+        let sp = u64::from(area.layout.superpage);
+        let end = first + sectors;
+        match area.table.homes() {
+            Some(homes) if is_trim => homes.clear(first.div_ceil(sp) as u32..(end / sp) as u32),
+            Some(homes) => homes.fill((first / sp) as u32..end.div_ceil(sp) as u32, sectors),
+            None => {}
+        }
+        if !is_trim {
+            self.note(first, end);
         }
         cx.submit(Own(Op::Direct { req, lsn: first, sectors }), command);
     }

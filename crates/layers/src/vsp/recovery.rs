@@ -145,6 +145,7 @@ impl Recovery {
         match self.step {
             Step::Flush if self.mode == Mode::Format => {
                 area.log.go_on_after(0);
+                area.table.formatted();
                 self.go(Step::Queues)
             }
             Step::Flush => self.recover(0, Command::Flush { device: 0 }, cx),

@@ -80,6 +80,9 @@ pub trait Table: Debug {
     /// A superpage that is empty may be filled again, though what it held could not be read.
     fn is_readable_again(&mut self, _vsp: u32) {}
 
+    /// The volume was just made: no sector holds anything.
+    fn formatted(&mut self) {}
+
     /// Recovery needs no more of what only it used.
     fn settled(&mut self) {}
 

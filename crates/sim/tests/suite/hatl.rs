@@ -1,4 +1,5 @@
-//! The cost of a small write with sHATL, beside what the specification allows it.
+//! The cost of a small write with sHATL, beside what the specification allows it, and that of
+//! `hatl-auto` on a drive that is short of room.
 
 use hostftl_drives::DriveSpec;
 use hostftl_sim::{Export, LayerChoice, Load, Outcome, Row, Silent, Study, Warm, compare};
@@ -6,13 +7,18 @@ use hostftl_sim::{Export, LayerChoice, Load, Outcome, Row, Silent, Study, Warm, 
 const LAYERS: [&str; 3] = ["none", "hard", "shatl:hidden=8m"];
 
 /// Busy time of each layer, as a share of the drive's without one.
-fn ratios(workload: &str) -> [f64; 3] {
+fn ratios<const N: usize>(
+    workload: &str,
+    drive: &str,
+    layers: [&str; N],
+    (warm, export): (Warm, Export),
+) -> [f64; N] {
     let study = Study {
         workloads: vec![Load::parse(workload).expect("a workload")],
-        drives: vec![DriveSpec::find("hatl-1g").expect("a drive").into()],
-        layers: LAYERS.iter().map(|text| LayerChoice::parse(text).expect("a layer")).collect(),
-        warm: vec![Warm::NEW],
-        export: Export::Most,
+        drives: vec![DriveSpec::find(drive).expect("a drive").into()],
+        layers: layers.iter().map(|text| LayerChoice::parse(text).expect("a layer")).collect(),
+        warm: vec![warm],
+        export,
         cache: None,
         closed_loop: Some(16),
         compact: false,
@@ -38,10 +44,27 @@ fn bound(density: f64) -> f64 {
 fn shatl_stays_below_its_bound_unless_it_is_dense_and_above_hard() {
     for (span, lsps, allowed) in [("256m", 4096.0, 1.0), ("64m", 1024.0, 1.0), ("16m", 256.0, 1.45)]
     {
-        let [_, hard, shatl] = ratios(&format!("synth:uniform:size=4k,span={span},count=100000"));
+        let workload = format!("synth:uniform:size=4k,span={span},count=100000");
+        let state = (Warm::NEW, Export::Most);
+        let [_, hard, shatl] = ratios(&workload, "hatl-1g", LAYERS, state);
         let most = bound(2048.0 / lsps);
         println!("{span}: hard {hard:.4}, shatl {shatl:.4}, bound {most:.4}");
         assert!(hard < shatl && shatl < allowed * most, "{span}: {hard}, {shatl}, {most}");
         assert!(allowed == 1.0 || shatl > most, "{span}: the bound holds: say so");
+    }
+}
+
+/// On a drive that was overwritten at random `hatl-auto` with about the memory of `mhatl` used to
+/// keep all the room that it could have, 2.7 and 1.9 times the work of `shatl` here: the drive had
+/// none left to collect homes with.
+#[test]
+fn hatl_auto_leaves_room_to_a_drive_that_is_aged() {
+    for span in ["16m", "64m"] {
+        let workload = format!("synth:uniform:size=4k,span={span},count=40000");
+        let layers = ["none", "shatl", "hatl-auto:budget=1400k"];
+        let state = (Warm::STEADY, Export::Share(700));
+        let [none, shatl, auto] = ratios(&workload, "qlc-64k:capacity=512m", layers, state);
+        println!("{span}: shatl {shatl:.4}, hatl-auto {auto:.4}");
+        assert!(auto <= 1.05 * shatl.min(none), "{span}: {auto}, {shatl}");
     }
 }

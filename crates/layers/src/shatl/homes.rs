@@ -1,0 +1,196 @@
+//! How much room homes leave on the device, and how much of it the hidden area takes (`hatl-auto`).
+//!
+//! Two collections need room: that of the drive, which finds pages dead that were written again at
+//! home, and that of the hidden area. What one takes the other lacks. A log of which a share *u* is
+//! valid programs 1 / (2 (1 − *u*)) times what is written to it, and never less than once. So with
+//! room *R* beside homes that hold something, and *V* superpages of valid hidden sectors in *U*
+//! superpages, what is put into the area goes by U / (U − V), and what the drive programs for a
+//! home by 1 / (R − U). The drive copies nothing for the area, of which superpages die in the order
+//! in which they were written. With φ, the share of the area in all that the layer programs, which
+//! is measured, the product of both is the least where
+//!
+//! > φ V (R − U) = (1 − φ) U (U − V).
+//!
+//! Where half of the area is valid that is U = φ R: each takes as much of the room as is programmed
+//! there. So at most φ R / 2 may be valid, but no less than R / 4, which φ is a half for: what may
+//! be hidden less goes home more often, and φ would sink by that alone. Where homes and hidden area
+//! are no more than half of the device the drive copies nothing, and there is nothing to save.
+//!
+//! A home may hold something unless the volume was made by this process and nothing was written
+//! there since, or a trim forgot it. That is known by parts of the volume, of which there are so
+//! few that the memory does not grow with the device.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use crate::vsp::layout::Layout;
+
+/// How many parts there are, at the most.
+const PARTS: u32 = 8192;
+/// The share of the device that is programmed before what was programmed earlier counts half.
+const WINDOW: u64 = 16;
+/// Of so many parts a share is told.
+const WHOLE: u64 = 1024;
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Homes {
+    lsps: u32,
+    /// LSPs of a part; the last one may have fewer.
+    part: u32,
+    /// A bit for each part that holds nothing.
+    empty: Vec<u8>,
+    /// LSPs of the parts that may hold something.
+    taken: u32,
+    /// Superpages that are homes, hidden area or both.
+    all: u32,
+    /// Sectors that were programmed in the hidden area and at home lately.
+    programmed: [u64; 2],
+    /// How many these are at the most, before older ones count half.
+    window: u64,
+}
+
+impl Homes {
+    /// All may hold something.
+    pub fn new(layout: &Layout) -> Self {
+        let lsps = (layout.exported / u64::from(layout.superpage)) as u32;
+        let part = lsps.div_ceil(PARTS);
+        let empty = vec![0; lsps.div_ceil(part).div_ceil(8) as usize];
+        let all = lsps + layout.count - layout.lent;
+        let window = u64::from(all) * u64::from(layout.superpage) / WINDOW;
+        Homes { lsps, part, empty, taken: lsps, all, programmed: [0; 2], window }
+    }
+
+    /// Sectors are programmed in the hidden area.
+    pub fn hide(&mut self, sectors: u64) {
+        self.count([sectors, 0]);
+    }
+
+    fn count(&mut self, [hidden, home]: [u64; 2]) {
+        let [in_area, at_home] = self.programmed;
+        self.programmed = [in_area + hidden, at_home + home];
+        if self.programmed.iter().sum::<u64>() > self.window {
+            self.programmed = self.programmed.map(|sectors| sectors / 2);
+        }
+    }
+
+    /// So many sectors are programmed at home, in these LSPs.
+    pub fn fill(&mut self, lsps: Range<u32>, sectors: u64) {
+        self.count([0, sectors]);
+        (lsps.start / self.part..lsps.end.div_ceil(self.part)).for_each(|at| self.set(at, false));
+    }
+
+    /// LSPs hold nothing: all of them were trimmed, or they never held anything.
+    pub fn clear(&mut self, lsps: Range<u32>) {
+        let last = lsps.end == self.lsps;
+        let end = if last { lsps.end.div_ceil(self.part) } else { lsps.end / self.part };
+        (lsps.start.div_ceil(self.part)..end).for_each(|at| self.set(at, true));
+    }
+
+    fn set(&mut self, part: u32, empty: bool) {
+        let (byte, bit) = (&mut self.empty[part as usize / 8], 1 << (part % 8));
+        if (*byte & bit > 0) == empty {
+            return;
+        }
+        *byte ^= bit;
+        let lsps = self.lsps.min((part + 1) * self.part) - part * self.part;
+        self.taken = if empty { self.taken - lsps } else { self.taken + lsps };
+    }
+
+    /// Superpages that no home takes.
+    fn room(&self) -> u32 {
+        self.all - self.taken
+    }
+
+    /// Superpages that the drive does not need to copy nothing.
+    fn needless(&self) -> u32 {
+        self.room().saturating_sub(self.all / 2)
+    }
+
+    /// The shares of the hidden area and of homes in what was programmed, none of which is nothing.
+    fn shares(&self) -> [u64; 2] {
+        let [area, home] = self.programmed;
+        let area = (area * WHOLE / (area + home).max(1)).clamp(1, WHOLE - 1);
+        [area, WHOLE - area]
+    }
+
+    /// Superpages that what is valid in the hidden area may take at the most.
+    pub fn most(&self) -> u32 {
+        let [area, _] = self.shares();
+        let share = u64::from(self.room()) * area.max(WHOLE / 2) / (2 * WHOLE);
+        self.needless().max(share as u32)
+    }
+
+    /// Superpages that the hidden area should take while `valid` of them would be enough for what
+    /// it holds.
+    pub fn spread(&self, valid: u32) -> u32 {
+        let [area, home] = self.shares().map(i128::from);
+        let (valid, room) = (i128::from(valid), i128::from(self.room()));
+        let half = valid * (home - area);
+        let best = (half + (half * half + 4 * home * area * valid * room).isqrt()) / (2 * home);
+        self.needless().max(best as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 1000 homes, and 50 superpages that are hidden area only.
+    fn homes() -> Homes {
+        let empty = vec![0; 42];
+        Homes {
+            lsps: 1000,
+            part: 3,
+            empty,
+            taken: 1000,
+            all: 1050,
+            programmed: [0; 2],
+            window: 8400,
+        }
+    }
+
+    #[test]
+    fn what_is_trimmed_and_what_is_written_is_counted_by_parts() {
+        let mut homes = homes();
+        assert_eq!(homes.room(), 50);
+        homes.clear(1..9);
+        assert_eq!(homes.room(), 56, "of the first part two LSPs are left");
+        homes.clear(998..1000);
+        assert_eq!(homes.room(), 57, "the last part has one LSP");
+        homes.clear(0..1000);
+        assert_eq!((homes.room(), homes.taken), (1050, 0));
+        homes.fill(5..7, 8);
+        homes.fill(5..6, 8);
+        assert_eq!(homes.taken, 6);
+    }
+
+    #[test]
+    fn a_new_drive_copies_nothing_and_leaves_the_area_its_room() {
+        let mut homes = homes();
+        homes.clear(0..1000);
+        assert_eq!((homes.most(), homes.spread(1)), (525, 525));
+    }
+
+    #[test]
+    fn the_area_takes_what_costs_both_collections_the_least() {
+        for (area, at_home) in [(2000, 200), (2000, 2000), (800, 6000)] {
+            let mut homes = homes();
+            homes.clear(0..1000);
+            homes.fill(0..800, at_home);
+            homes.hide(area);
+            let room = f64::from(homes.room());
+            let share = area as f64 / (area + at_home) as f64;
+            let cost = |used: &u32| {
+                let used = f64::from(*used);
+                share * (used / (used - 40.0)).ln() - (1.0 - share) * (room - used).ln()
+            };
+            let best = (41..homes.room()).min_by(|a, b| cost(a).total_cmp(&cost(b))).unwrap();
+            let found = homes.spread(40);
+            assert!(found.abs_diff(best) <= 1, "{area} and {at_home}: {found} and {best}");
+            let most = (room * share.max(0.5) / 2.0) as u32;
+            assert!(homes.most().abs_diff(most) <= 1, "{} and {most}", homes.most());
+        }
+    }
+}
