@@ -67,6 +67,11 @@ impl Homes {
         self.count([sectors, 0]);
     }
 
+    /// Sectors that were counted as programmed in the hidden area go home instead.
+    pub fn unhide(&mut self, sectors: u64) {
+        self.programmed[0] = self.programmed[0].saturating_sub(sectors);
+    }
+
     fn count(&mut self, [hidden, home]: [u64; 2]) {
         let [in_area, at_home] = self.programmed;
         self.programmed = [in_area + hidden, at_home + home];

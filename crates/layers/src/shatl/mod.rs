@@ -35,6 +35,7 @@ mod price;
 pub(crate) mod register;
 mod route;
 mod spill;
+mod whole;
 
 use core::fmt::Debug;
 
@@ -45,6 +46,7 @@ use crate::config::{LayerConfig, PlanError};
 use crate::kind::LayerKind;
 use crate::kit::Shell;
 use crate::vsp::direct::Direct;
+use crate::vsp::homing;
 use crate::vsp::layout::{FLOOR, Layout, MOST_HIDDEN};
 use crate::vsp::ops::Cx;
 use crate::vsp::pool::Pool;
@@ -188,6 +190,10 @@ impl<M: HiddenMap> Scheme for Hidden<M> {
         self.route.route(area, &self.movers, req, cx)
     }
 
+    fn pump_homing(&mut self, area: &mut Area<M>, cx: &mut Cx<Op>) -> bool {
+        homing::homes_whole(area) && whole::pump(area, &self.movers, &self.route, cx)
+    }
+
     fn done(&mut self, area: &mut Area<M>, op: Op, command: Command, ok: bool, cx: &mut Cx<Op>) {
         match op {
             Op::Direct { req, lsn, sectors } => {
@@ -200,6 +206,7 @@ impl<M: HiddenMap> Scheme for Hidden<M> {
             Op::Bounce { .. } | Op::Forward { .. } => {
                 self.forward.forward_done(area, op, command, ok, cx);
             }
+            Op::Whole { stage } => homing::homed(area, stage, command, ok),
             Op::Loan => lend::loan_forgotten(area, ok),
             op => self.movers.mover_done(area, &mut self.victims, (op, command), ok),
         }

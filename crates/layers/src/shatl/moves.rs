@@ -163,7 +163,8 @@ impl Movers {
         let first = u64::from(lsp) * u64::from(sp);
         let idle = |mover: &Mover| mover.phase == Phase::Idle;
         let Some(index) = self.list.iter().position(idle) else { return false };
-        if route.is_direct(first, first + u64::from(sp), cx) {
+        let end = first + u64::from(sp);
+        if route.is_direct(first, end, cx) || area.stages.is_homing(first, end) {
             return false;
         }
         let mover = &mut self.list[index];

@@ -21,12 +21,14 @@ pub enum Op {
     Forward { stage: u8, from: u32, slot: u32, len: u32 },
     /// A mover writes home what it moved.
     WriteBack { mover: u8 },
+    /// A stage goes home.
+    Whole { stage: u8 },
     /// The device forgets what lent homes held.
     Loan,
 }
 
 impl OwnOp for Op {
     fn changes_media(&self) -> bool {
-        matches!(self, Op::Direct { .. } | Op::WriteBack { .. } | Op::Loan)
+        matches!(self, Op::Direct { .. } | Op::WriteBack { .. } | Op::Whole { .. } | Op::Loan)
     }
 }

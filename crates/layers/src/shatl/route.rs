@@ -197,7 +197,9 @@ impl Route {
         let lsps = area.table.lsp(lba)..=area.table.lsp(end - 1);
         let moved = movers.any(|lsp| lsps.contains(&lsp));
         let moved = moved && !planted(Bug::DirectOverMove);
-        moved || self.changing(lba, end, cx).any(|other| other != req)
+        moved
+            || area.stages.is_homing(lba, end)
+            || self.changing(lba, end, cx).any(|other| other != req)
     }
 
     /// The writes and trims under way of any of the sectors `lba..end`.

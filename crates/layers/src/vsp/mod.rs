@@ -22,6 +22,7 @@ mod checkpoint;
 pub mod collect;
 pub mod direct;
 mod heads;
+pub mod homing;
 pub mod layout;
 pub mod leaves;
 pub mod limbo;
@@ -117,6 +118,7 @@ impl<S: Scheme> Machine<S> {
 
     fn pump_running(&mut self, cx: &mut CxOf<S>) -> bool {
         let mut moved = self.pump_requests(cx);
+        moved |= self.scheme.pump_homing(&mut self.area, cx);
         moved |= self.area.pump_seal(cx);
         moved |= self.area.pump_commit(cx);
         moved |= self.scheme.pump_collection(&mut self.area, cx);

@@ -50,6 +50,10 @@ pub trait Scheme: Debug + Sized {
     fn is_collecting(&self) -> bool;
     /// Moves the first write or trim on. Whether anything moved.
     fn pump_write(&mut self, area: &mut Area<Self::Table>, req: u16, cx: &mut CxOf<Self>) -> bool;
+    /// Sends stages home that need no place in the data area. Whether anything moved.
+    fn pump_homing(&mut self, _area: &mut Area<Self::Table>, _cx: &mut CxOf<Self>) -> bool {
+        false
+    }
     /// A command of the scheme's own is over.
     fn done(
         &mut self,

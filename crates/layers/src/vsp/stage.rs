@@ -1,7 +1,8 @@
 //! Staging buffers: superpages between the first sector put in and the end of their program.
 //!
 //! Invariants
-//! - A stage goes Idle → Filling → Closed → Digesting → Digested → Programming → (Draining) → Idle.
+//! - A stage goes Idle → Filling → Closed → Digesting → Digested → Programming → (Draining) → Idle,
+//!   or from Closed over Homing and Homed, see [`super::homing`].
 //! - Slots `0..fill` are taken; `placing` of the commands that bring their data are still under
 //!   way, and a stage is digested only when there is none.
 //! - `slots[i] = l + 1` when logical sector `l` was published in slot `i` and nothing newer that
@@ -29,6 +30,10 @@ pub enum Phase {
     Digested(u32),
     /// Being written.
     Programming,
+    /// Being written where its sectors have their homes.
+    Homing,
+    /// Written there, and not listed yet.
+    Homed,
     /// Written, but reads of the buffer are still under way.
     Draining,
 }
@@ -53,6 +58,10 @@ pub struct Stage {
     next: Option<u64>,
     /// Commands under way that bring data.
     placing: u32,
+    /// Whether any of its sectors took the place of a hidden copy.
+    replaces: bool,
+    /// The write in place that brought it home.
+    event: u64,
     /// Why its sectors are written.
     tally: Tally,
     /// The logical sector of each slot, plus one; 0 for none.
@@ -73,6 +82,8 @@ impl Stage {
             limit: 0,
             next: None,
             placing: 0,
+            replaces: false,
+            event: 0,
             tally: Tally::default(),
         }
     }
@@ -82,7 +93,9 @@ impl Stage {
             (self.phase, next),
             (Phase::Idle, Phase::Filling)
                 | (Phase::Filling, Phase::Closed)
-                | (Phase::Closed, Phase::Digesting)
+                | (Phase::Closed, Phase::Digesting | Phase::Homing)
+                | (Phase::Homing, Phase::Homed | Phase::Closed)
+                | (Phase::Homed, Phase::Draining | Phase::Idle)
                 | (Phase::Digesting, Phase::Digested(_))
                 | (Phase::Digested(_), Phase::Programming)
                 | (Phase::Programming, Phase::Draining | Phase::Idle)
@@ -127,6 +140,7 @@ impl Stage {
         self.fill = 0;
         self.next = None;
         self.placing = 0;
+        self.replaces = false;
         self.tally = Tally::default();
         self.slots.fill(0);
     }
@@ -209,6 +223,49 @@ impl Stage {
         self.slots[slot as usize] = lsn as u32 + 1;
     }
 
+    /// A sector took the place of a hidden copy.
+    pub fn note_replaced(&mut self) {
+        self.replaces = true;
+    }
+
+    /// Whether any of its sectors took the place of a hidden copy.
+    pub fn replaces(&self) -> bool {
+        self.replaces
+    }
+
+    /// The first sector of the logical superpage all of which it holds, each in its slot.
+    pub fn whole(&self) -> Option<u64> {
+        let sp = self.slots.len() as u32;
+        let first = self.sector(0).filter(|lsn| lsn.is_multiple_of(sp.into()))?;
+        let full = self.fill == sp && self.placing == 0;
+        let all = || (1..sp).all(|slot| self.sector(slot) == Some(first + u64::from(slot)));
+        (full && all()).then_some(first)
+    }
+
+    /// Its data, which is written home, and why.
+    pub fn begin_homing(&mut self) -> (View, Tally) {
+        assert_eq!(self.placing, 0, "data that is still to come can't go home");
+        self.go(Phase::Homing);
+        let fill = self.fill;
+        (self.buffer().view_sectors(0, fill), self.tally)
+    }
+
+    /// It is at home, unless that failed.
+    pub fn homed(&mut self, view: View, ok: bool) {
+        self.buffer().repay(view);
+        self.go(if ok { Phase::Homed } else { Phase::Closed });
+    }
+
+    /// It came home with a write in place.
+    pub fn at_home(&mut self, event: u64) {
+        self.event = event;
+    }
+
+    /// The write in place that brought it home.
+    pub fn event(&self) -> u64 {
+        self.event
+    }
+
     /// The log will list no sector in a slot.
     pub fn clear(&mut self, slot: u32) {
         self.slots[slot as usize] = 0;
@@ -253,7 +310,7 @@ impl Stage {
         (self.buffer().view_sectors(0, fill), self.tally)
     }
 
-    /// It is on the device, and idle when nobody reads its buffer.
+    /// It is on the device or, listed, at home, and idle when nobody reads its buffer.
     pub fn programmed(&mut self) {
         let idle = self.buffer().is_idle();
         self.go(if idle { Phase::Idle } else { Phase::Draining });

@@ -23,6 +23,8 @@ pub struct Stages {
     host: u64,
     /// The stamp of the youngest stage of which a sector died that went home.
     moved: u64,
+    /// The sector after those that a host put in last, and how many in order these are.
+    stream: (u64, u64),
 }
 
 impl Stages {
@@ -35,6 +37,7 @@ impl Stages {
             opened: 0,
             host: 0,
             moved: 0,
+            stream: (0, 0),
         }
     }
 
@@ -110,7 +113,42 @@ impl Stages {
     /// Ends filling.
     pub fn close_filling(&mut self) {
         let index = self.filling.take().expect("a stage is filling");
+        if self.get(index).room() > 0 {
+            self.stream.1 = 0;
+        }
         self.at(index).close();
+    }
+
+    /// Whether a sector goes on with at least `sectors` that came in order and filled their stages.
+    pub fn streams(&self, lsn: u64, sectors: u32) -> bool {
+        let (end, len) = self.stream;
+        end == lsn && len >= sectors.into()
+    }
+
+    /// Sectors `lsn..end` are put in.
+    pub fn note_stream(&mut self, lsn: u64, end: u64) {
+        let before = if self.stream.0 == lsn { self.stream.1 } else { 0 };
+        self.stream = (end, before + end - lsn);
+    }
+
+    /// Those that are not listed yet and to which nothing is to come any more, the oldest first,
+    /// before any to which something is.
+    pub fn settled(&self) -> impl Iterator<Item = u8> {
+        let over = |index: &u8| {
+            let stage = self.get(*index);
+            stage.phase() != Phase::Filling && stage.placing() == 0
+        };
+        self.order.iter().copied().take_while(over)
+    }
+
+    /// Whether any of the sectors `lsn..end` is in a stage that goes home, before that is listed.
+    pub fn is_homing(&self, lsn: u64, end: u64) -> bool {
+        self.order.iter().any(|index| {
+            let stage = self.get(*index);
+            let homing = matches!(stage.phase(), Phase::Homing | Phase::Homed);
+            let first = stage.whole().filter(|_| homing);
+            first.is_some_and(|first| first < end && lsn < first + u64::from(stage.fill()))
+        })
     }
 
     /// The oldest that is not listed yet.

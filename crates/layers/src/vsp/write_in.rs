@@ -10,6 +10,7 @@ use crate::kit::requests::Kind;
 use crate::planted::{Bug, planted};
 
 use super::area::Area;
+use super::homing;
 use super::layout::FLOOR;
 use super::ops::{Cx, OWN_OPS, Op};
 use super::pool::{Lost, State};
@@ -47,8 +48,13 @@ impl<T: Table> Area<T> {
     /// Takes slots of the filling stage for at most `left` sectors from `lsn` on: the stage, the
     /// first slot and how many.
     pub fn take_slots(&mut self, lsn: u64, left: u32, cause: Cause) -> Option<(u8, u32, u32)> {
+        homing::align_stream(self, lsn);
         let index = self.filling_stage()?;
         self.keep_whole(index, lsn, left);
+        if cause == Cause::Host {
+            let len = self.stages.get(index).room().min(left);
+            self.stages.note_stream(lsn, lsn + u64::from(len));
+        }
         let stage = self.stages.at(index);
         let len = stage.room().min(left);
         stage.follow(lsn, len);
@@ -153,8 +159,12 @@ impl<T: Table> Area<T> {
         cx.touch(1);
         let keys = self.table.keys(lsn, Some(vsn));
         keys.into_iter().for_each(|key| self.checkpoint.changed(key));
+        let before = self.table.mapped();
         if let Lost::Last(vsp) = self.table.point(&mut self.pool, lsn, vsn) {
             self.send_to_limbo(vsp);
+        }
+        if self.table.mapped() == before {
+            self.stages.at(index).note_replaced();
         }
     }
 

@@ -9,6 +9,7 @@ use crate::kit::Life;
 use crate::planted::{Bug, planted};
 
 use super::area::Area;
+use super::homing;
 use super::layout::FLOOR;
 use super::log::{Log, Mark, Point};
 use super::ops::{Cx, Op};
@@ -124,6 +125,7 @@ impl<T: Table> Area<T> {
                 true
             }
             Phase::Digested(crc) => self.list_and_program(index, crc, cx),
+            Phase::Homed => homing::list_homed(self, index, cx),
             _ => false,
         }
     }
@@ -285,9 +287,14 @@ impl<T: Table> Area<T> {
         }
         let frees =
             self.pool.limbo().mark_of(LAST_FREE).is_some_and(|mark| self.next_log_covers(mark));
-        let digested = self.stages.front().map(|index| self.stages.get(index));
-        let digested = digested.filter(|stage| matches!(stage.phase(), Phase::Digested(_)));
-        let lists = digested.is_some_and(|stage| !self.log.fits(stage.fill()));
+        let lists = self.stages.front().is_some_and(|index| {
+            let stage = self.stages.get(index);
+            match stage.phase() {
+                Phase::Digested(_) => !self.log.fits(stage.fill()),
+                Phase::Homed => !homing::fits_homed(self),
+                _ => false,
+            }
+        });
         let all = Mark { stamp: self.stages.opened(), pos: self.log.trimmed(), direct: 0 };
         let last = self.stages.waiting() == 0 && !self.log.composed().mark.covers(all);
         self.pool.free() > 1 && (frees || lists || last)

@@ -82,10 +82,72 @@ fn a_long_write_goes_home_and_kills_the_hidden_copies() {
     world.stop();
 }
 
+/// Small writes in order that fill a superpage go home in one; what they replaced in the hidden
+/// area is not back after a cut that follows a flush, and nothing else comes with any cut.
+#[test]
+fn what_is_written_in_order_goes_home() {
+    let config = config(32, "hatl-auto");
+    for flushed in [false, true] {
+        let mut world = World::start(&config, vec![0; 400 * 32 * SECTOR], Mode::Format, 11);
+        let write = |world: &mut World, lba: u64, version: u64| {
+            let id = world.write(lba, data(lba, 8, version), false);
+            world.wait(id).unwrap();
+            world.layer.check().unwrap();
+        };
+        (0..8).for_each(|lsp| write(&mut world, lsp * 32 + 8, 1));
+        world.flush();
+        assert_eq!(fact(&world, "hidden_sectors"), 64);
+        (0..32).for_each(|at| write(&mut world, at * 8, 2));
+        world.settle();
+        assert_eq!(fact(&world, "hidden_sectors"), 0, "all is at home");
+        write(&mut world, 16, 3);
+        if flushed {
+            world.flush();
+        }
+        let newest = |lba: u64| sector(lba, if (16..24).contains(&lba) { 3 } else { 2 });
+        let disk = world.cut();
+        let mut world = World::start(&config, disk, Mode::Open, 12);
+        for lba in 0..256 {
+            let found = world.read(lba, 1).unwrap();
+            let old = sector(lba, if lba % 32 / 8 == 1 { 1 } else { 2 });
+            assert!(found == newest(lba) || !flushed && (found == old), "sector {lba}");
+        }
+        world.stop();
+    }
+}
+
+/// A write at home that comes while a superpage fills is not undone when that is full.
+#[test]
+fn what_was_written_home_meanwhile_stays() {
+    let config = config(32, "hatl-auto");
+    let mut world = World::start(&config, vec![0; 400 * 32 * SECTOR], Mode::Format, 13);
+    for at in 0..3 {
+        let id = world.write(at * 8, data(at * 8, 8, 1), false);
+        world.wait(id).unwrap();
+    }
+    let late = world.write(24, data(24, 8, 1), false);
+    let token = world.newest();
+    world.write(0, data(0, 24, 2), false);
+    world.settle_but(|it: Token, _: &Command| it == token);
+    world.wait(late).unwrap();
+    world.settle();
+    assert!(world.read(0, 24).unwrap() == data(0, 24, 2));
+    world.flush();
+    let disk = world.cut();
+    let mut world = World::start(&config, disk, Mode::Open, 14);
+    assert!(world.read(0, 24).unwrap() == data(0, 24, 2));
+    assert!(world.read(24, 8).unwrap() == data(24, 8, 1));
+    world.stop();
+}
+
+fn fact(world: &World, wanted: &str) -> u64 {
+    let facts = world.layer.facts();
+    facts.into_iter().find(|(name, _)| *name == wanted).expect("it is told").1
+}
+
 /// How many superpages the hidden area of `hatl-auto` has.
 fn hidden_superpages(world: &World) -> u64 {
-    let facts = world.layer.facts();
-    facts.into_iter().find(|(name, _)| *name == "hidden_superpages").expect("it is told").1
+    fact(world, "hidden_superpages")
 }
 
 /// A device that maps in less than a superpage gets writes of whole map units at home; parts of
@@ -95,10 +157,7 @@ fn whole_map_units_go_home() {
     let config = config(32, "hatl-auto");
     let disk = vec![0; 400 * 32 * SECTOR];
     let mut world = World::start_over(&config, 8, disk, Mode::Format, 9);
-    let hidden = |world: &World| {
-        let facts = world.layer.facts();
-        facts.into_iter().find(|(name, _)| *name == "hidden_sectors").expect("it is told").1
-    };
+    let hidden = |world: &World| fact(world, "hidden_sectors");
     let write = |world: &mut World, lba: u64, sectors: usize, byte: u8| {
         let id = world.write(lba, vec![byte; sectors * SECTOR], false);
         world.wait(id).unwrap();

@@ -1,0 +1,54 @@
+//! Stages that hold all of one LSP go home at once (`hatl-auto`): hiding gains nothing there, for
+//! the home gets a whole superpage in any case. The rules of order are those of
+//! [`crate::vsp::homing`].
+
+use hostftl_core::{Command, Gather, Piece};
+
+use crate::vsp::Area;
+use crate::vsp::ops::{Cx, OWN_OPS, Op::Own};
+use crate::vsp::stage::Phase;
+
+use super::hidden::HiddenMap;
+use super::moves::Movers;
+use super::ops::Op;
+use super::route::Route;
+
+/// Sends the oldest stage home that should go there.
+pub fn pump<M: HiddenMap>(
+    area: &mut Area<M>,
+    movers: &Movers,
+    route: &Route,
+    cx: &mut Cx<Op>,
+) -> bool {
+    if cx.command_room() <= OWN_OPS / 2 {
+        return false;
+    }
+    let sp = u64::from(area.layout.superpage);
+    let mut begins = None;
+    for index in area.stages.settled() {
+        let stage = area.stages.get(index);
+        let whole = stage.whole().filter(|_| stage.phase() == Phase::Closed);
+        let Some(first) = whole else { continue };
+        cx.touch(sp as usize);
+        let lsp = area.table.lsp(first);
+        let taken = movers.any(|other| other == lsp) || route.is_direct(first, first + sp, cx);
+        // What was written home since, or is in a younger stage, is newer.
+        let slot = u64::from(stage.vsp()) * sp;
+        let newest = (0..sp).all(|i| area.table.find(first + i) == Some((slot + i) as u32));
+        if newest && !taken && !area.stages.is_homing(first, first + sp) {
+            begins = Some((index, first, lsp));
+            break;
+        }
+    }
+    let Some((stage, first, lsp)) = begins else { return false };
+    let (data, tally) = area.stages.at(stage).begin_homing();
+    if let Some(homes) = area.table.homes() {
+        homes.unhide(sp);
+        homes.fill(lsp..lsp + 1, sp);
+    }
+    let lba = area.layout.home(first).expect("every sector has a home");
+    let gather = Gather::from_iter([Piece::Data(data)]);
+    let command = Command::Program { device: 0, lba, gather, tally, placement: 0 };
+    cx.submit(Own(Op::Whole { stage }), command);
+    true
+}
