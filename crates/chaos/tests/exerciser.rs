@@ -128,14 +128,6 @@ fn log_leaves_map_pages_to_collection_while_segments_are_few() {
     assert!(report.requests > 20_000, "{} requests", report.requests);
 }
 
-/// A victim's last record found no segment: each cut had come between what a victim took and what
-/// it would have gained, until exactly that was free which is kept for checkpoints.
-#[test]
-fn log_collects_on_after_many_cuts_in_a_row() {
-    let report = report(LayerKind::Log, 9_500_484);
-    assert!(report.cuts > 1000 && report.steps > 400_000, "{} cuts", report.cuts);
-}
-
 /// The journal's device failed, and what was open was sealed. A row of copies listed an older
 /// version of what a record had; the row with the newer one was not durable yet, and no root said
 /// that the journal is not needed. Recovery found the record, and then the row of copies.

@@ -79,9 +79,8 @@ impl Collection {
     /// free segment any more: cuts in a row may have come to that, each between what it took and
     /// what it would have gained. Whether that helps.
     pub fn lend(&mut self, segments: &Segments) -> bool {
-        let (free, kept) = (segments.free(), segments.reserves());
         let waits = self.mover().is_some() && !self.lent;
-        let helps = waits && free <= kept.gc_floor() && free > kept.last_floor();
+        let helps = waits && segments.reserves().may_lend(segments.free());
         self.lent |= helps;
         helps
     }

@@ -76,6 +76,12 @@ impl Reserves {
         self.images + 3 + self.more_classes()
     }
 
+    /// Whether so many free segments are so few that only what is kept for the second checkpoint
+    /// lets collection go on, and some of that is there.
+    pub fn may_lend(&self, free: u32) -> bool {
+        (self.last_floor() + 1..=self.gc_floor()).contains(&free)
+    }
+
     /// Classes beyond the host's writes and copies.
     fn more_classes(&self) -> u32 {
         u32::from(self.classes - LEAST_CLASSES)
@@ -155,6 +161,16 @@ mod tests {
         (config.members.born, config.members.leaving) = (6, leaving);
         config.exported = made.blocks * u64::from(SECTORS_PER_BLOCK);
         (made, Layout::new(&config, &devices).unwrap())
+    }
+
+    /// Cuts in a row, each between what a victim took and what it would have gained, come to
+    /// exactly what is kept for two checkpoints.
+    #[test]
+    fn what_is_kept_for_the_second_checkpoint_is_lent_when_nothing_else_is_free() {
+        let kept = Reserves { images: 5, to_restore: 2, classes: 3, ..Reserves::default() };
+        assert_eq!((kept.last_floor(), kept.gc_floor()), (9, 16));
+        let lends = |free: &u32| kept.may_lend(*free);
+        assert!((0..40).filter(lends).eq(10..17), "one checkpoint keeps what it needs");
     }
 
     #[test]
