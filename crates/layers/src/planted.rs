@@ -74,6 +74,11 @@ bugs! {
         RootSettlesAll = "root-settles-all",
         /// A write goes home while the logical superpage is being moved.
         DirectOverMove = "direct-over-move",
+    "hatl-auto":
+        /// A whole stage that went home is listed before the write there is durable.
+        HomeListedEarly = "home-listed-early",
+        /// A whole stage goes home although some of its sectors were written again.
+        HomeOverNewer = "home-over-newer",
     "tier":
         /// Tier names a slot in the directory before its content is durable.
         ListBeforeData = "list-before-data",

@@ -3,12 +3,13 @@
 //!
 //! Work is done in units, such as a row, several of which may be under way at once. A unit begins
 //! no sooner after the one before than a share of the rate of late allows. So the work never
-//! starves, however busy the host is, and a device that is slower for the host's sake makes little
-//! difference.
+//! starves, however busy the host is.
 //!
-//! The rate is known from how long it took until so many units were over. Units that were held back
-//! say nothing of it: beside a host some are not, every now and then, for a hundredth of the time
-//! or less.
+//! The rate is known from how long it took until so many units were over. Beside a host units say
+//! nothing of it: what holds them back, and a device that is slower for the host's sake, would make
+//! the share smaller and smaller. But a host may stay, and a device may become slower for good: so
+//! every now and then some units are a *probe*, which nothing holds back, for a four-hundredth of
+//! the time at most. A faster one counts as any other unit does, a slower one only little.
 
 use hostftl_core::{Answer, Nanos, Refusal};
 
@@ -23,8 +24,12 @@ const SPAN: u32 = LANES as u32;
 /// Units that are not held back so that the rate is known: while the first of them are done it is
 /// not what it is later.
 const PROBE: u32 = 2 * SPAN;
-/// How often that is done at most, in nanoseconds.
+/// How often that is done at most, in nanoseconds, and how many times as long as a probe takes.
 const PROBE_EVERY: Nanos = 1_000_000_000;
+const PROBE_REST: u64 = 400;
+/// So much of a difference counts when the rate is learned, and when a probe is slower.
+const WEIGHT: u64 = 8;
+const SLOW_WEIGHT: u64 = 64;
 
 /// See the module text.
 #[derive(Debug)]
@@ -52,10 +57,10 @@ pub struct Share {
 /// What the units that are timed say of the rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Timing {
-    /// None was held back.
-    Free,
-    /// One was.
-    Held,
+    /// All: there was no host.
+    Alone,
+    /// Nothing: there was one.
+    Beside,
     /// Some are not held back so that the rate is known: the first of these say nothing yet.
     Probe { first: bool },
 }
@@ -75,7 +80,7 @@ impl Share {
             since: 0,
             units: 0,
             pages: 0,
-            timing: Timing::Free,
+            timing: Timing::Alone,
         }
     }
 
@@ -100,20 +105,22 @@ impl Share {
     /// When the next unit may begin; none when that is now.
     pub fn waits(&mut self, now: Nanos) -> Option<Nanos> {
         let (gone, next) = (self.asked? + QUIET, self.begun + self.wait);
-        if now >= gone || now >= next || self.free > 0 {
+        if now >= gone {
             return None;
         }
-        // Four hundred times as long as it takes.
-        let every = 4 * u64::from(PROBE) * self.wait * u64::from(self.percent);
-        if now >= self.probed + every.max(PROBE_EVERY) {
+        if self.free == 0 && now >= self.probed.saturating_add(self.rests()) {
             (self.free, self.probed) = (PROBE, now);
             self.time_from(now, Timing::Probe { first: true });
-            return None;
+        } else if self.timing == Timing::Alone {
+            self.timing = Timing::Beside;
         }
-        if self.timing == Timing::Free {
-            self.timing = Timing::Held;
-        }
-        Some(gone.min(next))
+        (now < next && self.free == 0).then(|| gone.min(next))
+    }
+
+    /// How long after a probe the next one comes.
+    fn rests(&self) -> Nanos {
+        let unit = self.wait / 100 * u64::from(self.percent);
+        PROBE_EVERY.max(unit.saturating_mul(PROBE_REST * u64::from(PROBE)))
     }
 
     /// A unit begins.
@@ -148,13 +155,16 @@ impl Share {
     fn learn(&mut self, took: u64) -> Timing {
         let usual = self.usual.unwrap_or(took);
         match self.timing {
-            Timing::Held => Timing::Free,
-            Timing::Probe { first: true } => Timing::Probe { first: false },
-            Timing::Free | Timing::Probe { first: false } => {
-                self.usual = Some((7 * usual + took) / 8);
-                Timing::Free
+            Timing::Probe { first: true } => return Timing::Probe { first: false },
+            Timing::Beside if self.usual.is_some() => {}
+            Timing::Probe { .. } if took > usual => {
+                self.usual = Some(usual + (took - usual) / SLOW_WEIGHT);
+            }
+            Timing::Alone | Timing::Beside | Timing::Probe { .. } => {
+                self.usual = Some(((WEIGHT - 1) * usual + took) / WEIGHT);
             }
         }
+        Timing::Alone
     }
 
     fn time_from(&mut self, now: Nanos, timing: Timing) {
@@ -186,7 +196,7 @@ mod tests {
         unit(&mut share, 5000, 13_000);
         assert_eq!(share.waits(13_000), None, "it was slower than its share already");
         unit(&mut share, 13_000, 13_200);
-        assert_eq!(share.waits(13_200), Some(13_000 + 4 * 900), "it is a little faster of late");
+        assert_eq!(share.waits(13_200), Some(17_000), "units beside a host say nothing");
         assert_eq!(share.waits(1000 + QUIET), None, "the host is gone");
     }
 
@@ -232,6 +242,22 @@ mod tests {
         for second in 0..5 {
             let begun = work(&mut share, second * 1_000_000_000, 1_000_000_000);
             assert!((240_000..265_000).contains(&begun), "{begun} in second {second}");
+        }
+    }
+
+    /// The host makes units take four times as long: the share is of what the devices do alone.
+    #[test]
+    fn a_device_that_is_slower_beside_a_host_makes_the_share_no_smaller() {
+        let mut share = Share::new(25);
+        for at in 0..10 {
+            unit(&mut share, at * 1000, (at + 1) * 1000);
+        }
+        let second = 1_000_000_000;
+        for at in 3..10 {
+            share.host_asks(at * second);
+            assert_eq!(share.waits(at * second), None, "a probe, or due");
+            unit(&mut share, at * second, at * second + 4000);
+            assert!(share.usual < Some(1500), "{:?} after {at} s", share.usual);
         }
     }
 }

@@ -4,6 +4,7 @@
 
 use hostftl_core::{Command, Gather, Piece};
 
+use crate::planted::{Bug, planted};
 use crate::vsp::Area;
 use crate::vsp::ops::{Cx, OWN_OPS, Op::Own};
 use crate::vsp::stage::Phase;
@@ -27,14 +28,17 @@ pub fn pump<M: HiddenMap>(
     let mut begins = None;
     for index in area.stages.settled() {
         let stage = area.stages.get(index);
-        let whole = stage.whole().filter(|_| stage.phase() == Phase::Closed);
-        let Some(first) = whole else { continue };
+        if stage.phase() != Phase::Closed {
+            continue;
+        }
+        let Some(first) = stage.whole() else { continue };
         cx.touch(sp as usize);
         let lsp = area.table.lsp(first);
         let taken = movers.any(|other| other == lsp) || route.is_direct(first, first + sp, cx);
         // What was written home since, or is in a younger stage, is newer.
         let slot = u64::from(stage.vsp()) * sp;
         let newest = (0..sp).all(|i| area.table.find(first + i) == Some((slot + i) as u32));
+        let newest = newest || planted(Bug::HomeOverNewer);
         if newest && !taken && !area.stages.is_homing(first, first + sp) {
             begins = Some((index, first, lsp));
             break;

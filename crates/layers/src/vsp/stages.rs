@@ -146,7 +146,7 @@ impl Stages {
         self.order.iter().any(|index| {
             let stage = self.get(*index);
             let homing = matches!(stage.phase(), Phase::Homing | Phase::Homed);
-            let first = stage.whole().filter(|_| homing);
+            let first = if homing { stage.sector(0) } else { None };
             first.is_some_and(|first| first < end && lsn < first + u64::from(stage.fill()))
         })
     }

@@ -51,14 +51,14 @@ impl<T: Table> Area<T> {
         homing::align_stream(self, lsn);
         let index = self.filling_stage()?;
         self.keep_whole(index, lsn, left);
-        if cause == Cause::Host {
-            let len = self.stages.get(index).room().min(left);
-            self.stages.note_stream(lsn, lsn + u64::from(len));
-        }
         let stage = self.stages.at(index);
         let len = stage.room().min(left);
         stage.follow(lsn, len);
-        Some((index, stage.take(len, cause), len))
+        let first = stage.take(len, cause);
+        if cause == Cause::Host {
+            self.stages.note_stream(lsn, lsn + u64::from(len));
+        }
+        Some((index, first, len))
     }
 
     /// Where the map counts runs, log pages give way to `left` sectors that they would split, and

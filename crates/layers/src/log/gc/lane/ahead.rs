@@ -4,7 +4,7 @@
 //!
 //! Invariant: what was made counts only when the head says that the row is as long as was thought.
 
-use hostftl_core::{Cause, Command, MetaBuf, Target, View};
+use hostftl_core::{Cause, Command, SECTORS_PER_BLOCK, Target, View};
 
 use super::rebuild::{Mend, Sum};
 use crate::log::buffers::Buffer;
@@ -43,7 +43,7 @@ impl Lane {
             return false;
         }
         let pages = self.layout.head_pages(true);
-        let sectors = Target::Meta { buf: MetaBuf::default(), pages }.sectors();
+        let sectors = pages * SECTORS_PER_BLOCK;
         let read = self.chunks.has(0, (0, sectors)).then_some(Buffer::Gc(self.number, 0));
         self.sum = made.map_or(Sum::Nothing, Sum::Made);
         let sum = self.has_made_head().then_some(Buffer::GcSum(self.number));
