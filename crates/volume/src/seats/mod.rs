@@ -186,11 +186,6 @@ impl Seats {
 
     /// Whether a device may come in place `index`, and what is known of the others.
     fn look(&self, index: u8) -> Result<Look, String> {
-        if self.is_journal(index) {
-            let why = "a journal's device comes back at the next start; `hostftl device replace` \
-                       puts another one in its place beside clients";
-            return Err(why.into());
-        }
         if self.layer().tolerates() == 0 {
             let why = "what can't be made anew never comes back beside clients, and is copied by \
                        `hostftl device replace`: stop the volume for that, and serve it again";

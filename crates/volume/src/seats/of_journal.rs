@@ -1,8 +1,9 @@
-//! Another device comes in the place of the journal's of a volume that is served. A layer that was
-//! closed clean needs nothing of its journal, so it is closed, and opened again with the new
-//! device, which is empty, while clients wait.
+//! A device comes in the place of the journal's of a volume that is served: another one, or the
+//! journal's own, which was away. A layer that was closed clean needs nothing of its journal, so it
+//! is closed, and opened again with the device, while clients wait. What the journal's own holds
+//! still is of a life that is over, and not believed.
 //!
-//! The order is that of [`crate::replace`]: the new device is cleared beside the clients; with the
+//! The order is that of [`crate::replace`]: a new device is cleared beside the clients; with the
 //! layer closed its superblock is written, those of the others, and the volume's file. Until a
 //! superblock of the others is written the volume goes on as it was when something is wrong. A cut
 //! later leaves a volume that was closed clean and misses its journal.
@@ -12,23 +13,28 @@ use std::time::Instant;
 
 use hostftl_core::SECTOR;
 use hostftl_format::roster::{Record, Standing};
-use hostftl_io::{Device, Driver};
+use hostftl_format::superblock::Superblock;
+use hostftl_io::{Access, Device, Driver};
 use hostftl_layers::{AnyLayer, LayerConfig};
 
-use super::{CLOSED, Seats, lock};
+use super::{CLOSED, Look, Seats, lock};
 use crate::config::Config;
 use crate::create::Taken;
 use crate::error::Error;
 use crate::events::Level;
 use crate::jobs::Jobs;
+use crate::online;
 use crate::renewal::{self, Rest};
 use crate::replace::{ReplaceSpec, Replaced, cleared, describe, superblock, take_with_room};
 use crate::session::Session;
+use crate::stack::{Member, open_member};
 
 /// A device that is about to come.
 struct Change {
     index: u8,
     device: Device,
+    /// What it says of itself, if it was the journal's before.
+    own: Option<Superblock>,
     /// The volume's file as it is then.
     file: Config,
     layer: LayerConfig,
@@ -68,16 +74,14 @@ impl Seats {
         if spec.rehearse {
             return Ok(replaced);
         }
-        let change = Change { index, device: cleared(device).map_err(words)?, file, layer };
-        let begun = Instant::now();
-        let renewed = self.port.renew(|driver, jobs| self.reopen_with(change, driver, jobs));
-        let published = renewed.ok_or(CLOSED)??.map_err(words)?;
+        let device = cleared(device).map_err(words)?;
+        let (published, waited) =
+            self.seat_journal(Change { index, device, own: None, file, layer })?;
         undo.keep();
         let text = format!(
-            "{} is in the place of device {index}, the journal's ({}); clients waited {} ms for it",
-            replaced.new,
-            replaced.old,
-            begun.elapsed().as_millis()
+            "{} is in the place of device {index}, the journal's ({}); clients waited {waited} ms \
+             for it",
+            replaced.new, replaced.old
         );
         self.live.watched.events.tell(Level::Info, "device-replaced", text);
         // The volume has the device, whatever becomes of its file.
@@ -86,6 +90,45 @@ impl Seats {
             format!("the device came, but {error}: mend that, and write {new} for {old} there")
         })?;
         Ok(replaced)
+    }
+
+    /// Takes the journal's own device back, which was away. Whether it was; else it belongs
+    /// already.
+    ///
+    /// # Errors
+    /// Why it is not there, in words.
+    pub(super) fn journal_online(&self, index: u8) -> Result<bool, String> {
+        let words = |error: Error| error.to_string();
+        let look = self.seen(index)?;
+        if !look.was_lost {
+            return Ok(false);
+        }
+        let (file, layer) = (self.config(), self.layer());
+        let name = file.devices[usize::from(index)].clone();
+        self.may_be_closed()?;
+        // What is open still may be what is gone.
+        self.close(&look, &name)?;
+        let Member { device, superblock, .. } = open_member(&name, Access::Full).map_err(words)?;
+        refuse_stranger(&look, &name, &superblock)?;
+        let change = Change { index, device, own: Some(superblock), file, layer };
+        let (published, waited) = self.seat_journal(change)?;
+        let text = format!(
+            "{name}, the journal's, is back as device {index}; clients waited {waited} ms for it"
+        );
+        self.live.watched.events.tell(Level::Info, "device-joined", text);
+        published.map_err(words).map(|()| true)
+    }
+
+    /// Puts a device in the journal's place: whether the volume's file could be written then, and
+    /// for how many milliseconds clients waited.
+    ///
+    /// # Errors
+    /// Why it is not there, in words.
+    fn seat_journal(&self, change: Change) -> Result<(Result<(), Error>, u128), String> {
+        let begun = Instant::now();
+        let renewed = self.port.renew(|driver, jobs| self.reopen_with(change, driver, jobs));
+        let published = renewed.ok_or(CLOSED)??.map_err(|error| error.to_string())?;
+        Ok((published, begun.elapsed().as_millis()))
     }
 
     /// Closes the layer and opens it with the device that comes, and whether the volume's file says
@@ -98,9 +141,9 @@ impl Seats {
     ) -> Result<(Driver<AnyLayer>, Seated), Error> {
         let mut rest = renewal::close(driver, jobs)?;
         let (mut config, count) = (self.config(), rest.devices.len());
-        let Change { index, device, file, layer } = change;
+        let Change { index, device, own, file, layer } = change;
         let at = usize::from(index);
-        let written = self.write_journal(index, &device, &rest);
+        let written = self.write_journal(index, (&device, own), &rest);
         let seated = match written {
             Ok(record) => {
                 rest.devices[at] = device;
@@ -109,7 +152,7 @@ impl Seats {
                 rest.roster.settle(&rest.devices, Standing::of_lost(rest.lost))?;
                 config.devices.clone_from(&file.devices);
                 config.deadlines.clone_from(&file.deadlines);
-                Ok(file.publish_again(&self.path))
+                Ok(own.map_or_else(|| file.publish_again(&self.path), |_| Ok(())))
             }
             Err(error) => Err(error),
         };
@@ -127,13 +170,33 @@ impl Seats {
 
     /// Writes the superblock of the device that comes, which lacks nothing, and how this run ends
     /// if it does not end well.
-    fn write_journal(&self, index: u8, device: &Device, rest: &Rest) -> Result<Record, Error> {
+    fn write_journal(
+        &self,
+        index: u8,
+        (device, own): (&Device, Option<Superblock>),
+        rest: &Rest,
+    ) -> Result<Record, Error> {
         let said = rest.roster.target().ok_or_else(|| Error::Failed(CLOSED.into()))?;
-        let mut superblock = superblock(&said, index, device.bytes() / SECTOR as u64);
-        superblock.fresh = said.fresh;
+        let mut superblock = match own {
+            None => superblock(&said, index, device.bytes() / SECTOR as u64),
+            Some(own) => online::superblock(&said, &own),
+        };
+        (superblock.fresh, superblock.returning) = (said.fresh, said.returning);
         describe(device, &superblock)?;
         let mark = |session: &Session| session.serving(slice::from_ref(device), 0);
         self.session.iter().try_for_each(mark)?;
         Ok(Record { superblock, sound: [true; 2] })
+    }
+}
+
+/// Refuses a device that is not the journal's of this volume.
+fn refuse_stranger(look: &Look, name: &str, own: &Superblock) -> Result<(), String> {
+    let wanted = look.newest.members[usize::from(look.index)];
+    match own.volume == look.newest.volume && own.device == wanted {
+        true => Ok(()),
+        false => Err(format!(
+            "{name} is not the journal's device of this volume; `hostftl device replace` takes \
+             another one in its place"
+        )),
     }
 }

@@ -18,6 +18,9 @@ impl Seats {
     /// Why it is not there, in words.
     pub fn online(&self, index: u8) -> Result<bool, String> {
         let _changes = self.begin()?;
+        if self.is_journal(index) {
+            return self.journal_online(index);
+        }
         let look = self.look(index)?;
         if !look.was_lost {
             return Ok(false);
@@ -60,7 +63,7 @@ impl Seats {
     }
 
     /// Closes a device that the layer does without: both ways to it.
-    fn close(&self, look: &Look, name: &str) -> Result<(), String> {
+    pub(super) fn close(&self, look: &Look, name: &str) -> Result<(), String> {
         let (index, absent) = (look.index, Device::absent(name, look.length()));
         let nothing = absent.reserve([0, 0]).map_err(|error| error.to_string())?;
         let closed = self.port.between(|driver, jobs| {

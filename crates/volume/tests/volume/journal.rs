@@ -6,7 +6,7 @@ use std::process::Command;
 use hostftl_layers::{LayerConfig, LayerKind};
 use hostftl_volume::{
     AddSpec, CreateSpec, OpenOptions, ReplaceSpec, StartOptions, Status, add, check, create,
-    import, open, open_with, replace, status,
+    import, online, open, open_with, replace, status,
 };
 
 use crate::common::{Client, MIB, Place, until};
@@ -314,6 +314,54 @@ fn another_journal_comes_beside_a_client_whether_the_one_before_is_there_or_not(
     assert!(is_well(&running.status(), "k") > before);
     running.stop().unwrap();
     serve(&place, 280, 290);
+    assert_eq!(healths(&place)[3], "journal good");
+}
+
+#[test]
+fn the_journal_itself_comes_back_beside_a_client() {
+    let place = array();
+    let path = place.path("v.toml");
+    serve(&place, 0, 20);
+    fs::rename(place.path("journal"), place.path("away")).unwrap();
+    let (running, port) = open(&path).unwrap().start(&StartOptions::default()).unwrap();
+    let client = Client::new(port.clone());
+    let write = |client: &Client, blocks: core::ops::Range<u64>| {
+        for at in blocks {
+            client.write(at * 4096, &block(at), false).unwrap();
+            client.flush();
+        }
+    };
+    write(&client, 20..40);
+    let back = || online(&path, "3").map_err(|error| error.to_string());
+    let why = back().unwrap_err();
+    assert!(why.contains("journal") && why.contains("No such file"), "{why}");
+    // Another volume's device under its name.
+    let other = Place::new();
+    create(&spec(&other)).unwrap();
+    fs::copy(other.path("journal"), place.path("journal")).unwrap();
+    let why = back().unwrap_err();
+    assert!(why.contains("is not the journal's device of this volume"), "{why}");
+    let hand = running.status().needs_hand;
+    assert!(hand.iter().any(|hand| hand.contains("device online")), "{hand:?}");
+    fs::rename(place.path("away"), place.path("journal")).unwrap();
+    let done = std::thread::scope(|scope| {
+        let writer = scope.spawn(|| write(&Client::new(port.clone()), 40..140));
+        let done = back().unwrap();
+        writer.join().unwrap();
+        done
+    });
+    assert!(done.is_new && done.served, "{done:?}");
+    assert!(!back().unwrap().is_new, "it belongs already");
+    let status = running.status();
+    assert!(!status.degraded && status.devices[3].health == "good", "{:?}", status.notes);
+    let before = step(&status, "journal");
+    write(&client, 140..200);
+    assert!(step(&running.status(), "journal") > before, "flushes go to it");
+    // What was flushed since the last full row lies on it alone.
+    killed(&place, &["d0", "d1", "d2", "journal"]);
+    running.stop().unwrap();
+    bring(&place, &["d0", "d1", "d2", "journal"]);
+    serve(&place, 200, 210);
     assert_eq!(healths(&place)[3], "journal good");
 }
 
