@@ -50,7 +50,9 @@ pub fn online(path: &Path, wanted: &str) -> Result<Back, Error> {
     let _sole = Sole::take(config.uuid, path)?;
     let layer = config.layer_config().map_err(wrong)?;
     if layer.tolerates() == 0 || !layer.kind.registration().promises.changes() {
-        let why = format!("a device never leaves layer {} alone while it serves", layer.kind);
+        let journal =
+            if layer.log.journal { ", but for its journal: `serve` takes that back" } else { "" };
+        let why = format!("no device leaves layer {} while it serves{journal}", layer.kind);
         return Err(wrong(why));
     }
     let index = config.find_device(wanted).map_err(wrong)?;

@@ -23,7 +23,7 @@ use crate::modelled;
 use crate::roster::Roster;
 use crate::stack::{Assembly, Member, Redundancy, time};
 use crate::tier;
-use crate::without::{at_rest, without};
+use crate::without::{LEFT_OUT, at_rest, without};
 
 /// What must be said of a volume that is only read.
 const READ_ONLY: &str = "read-only: nothing is written to the devices, and what recovery would \
@@ -192,7 +192,7 @@ fn degraded(config: &Config, layer: &LayerConfig, found: &Assembly) -> Vec<Strin
     let gone: Vec<_> = names.flat_map(|(_, name)| both(name)).flatten().collect();
     let gone: Vec<_> = gone.into_iter().map(|name| format!("{name}:")).collect();
     let counts = |why: &&String| !gone.iter().any(|name| why.starts_with(name));
-    notes.extend(found.left_out.iter().filter(counts).map(|why| format!("left out: {why}")));
+    notes.extend(found.left_out.iter().filter(counts).map(|why| format!("{LEFT_OUT}{why}")));
     notes
 }
 

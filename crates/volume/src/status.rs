@@ -29,7 +29,7 @@ use crate::space::Space;
 use crate::stack;
 use crate::tasks::TaskStatus;
 use crate::traffic::Traffic;
-use crate::without::{beyond_parity, say_what_it_means, without};
+use crate::without::{LEFT_OUT, beyond_parity, say_what_it_means, without};
 
 /// Ranges that a note names.
 const NAMED: usize = 16;
@@ -217,12 +217,15 @@ impl Status {
 
     /// Another device is in place `index`.
     pub(crate) fn replace_device(&mut self, index: usize, device: &hostftl_io::Device) {
-        self.devices[index] = device_status(device);
+        let was = std::mem::replace(&mut self.devices[index], device_status(device));
         self.device_bytes =
             self.devices.iter().filter(|it| it.role != JOURNAL).map(|it| it.bytes).sum();
         self.degraded = self.devices.iter().any(|device| device.health == MISSING);
-        let runs_without = without(index);
-        self.notes.retain(|note| !note.starts_with(&runs_without));
+        let (runs_without, left_out) = (without(index), format!("{LEFT_OUT}{}:", was.name));
+        self.notes.retain(|note| {
+            let is_journal = was.role == JOURNAL && note == journal::AWAY;
+            !note.starts_with(&runs_without) && !note.starts_with(&left_out) && !is_journal
+        });
     }
 
     /// A volume that is being served by this process.

@@ -6,6 +6,9 @@ use hostftl_core::Gauges;
 /// How each note begins of a volume that was opened without a device.
 const RUNS_WITHOUT: &str = "DEGRADED: the volume runs without device";
 
+/// How each note begins of a device that was left out; its name follows.
+pub(crate) const LEFT_OUT: &str = "left out: ";
+
 /// How the note begins of a volume that was opened without device `index`.
 pub(crate) fn without(index: usize) -> String {
     format!("{RUNS_WITHOUT} {index} ")

@@ -354,6 +354,8 @@ fn the_journal_itself_comes_back_beside_a_client() {
     assert!(!back().unwrap().is_new, "it belongs already");
     let status = running.status();
     assert!(!status.degraded && status.devices[3].health == "good", "{:?}", status.notes);
+    let stale = |note: &String| note.contains("its journal") || note.contains("left out");
+    assert!(!status.notes.iter().any(stale), "{:?}", status.notes);
     let before = step(&status, "journal");
     write(&client, 140..200);
     assert!(step(&running.status(), "journal") > before, "flushes go to it");

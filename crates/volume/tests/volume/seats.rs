@@ -249,6 +249,8 @@ fn a_device_that_was_missing_at_the_start_comes_back() {
     assert!(online(&path, "0").unwrap().is_new);
     until(&running, |it| it.status().events.contains_key("device-joined"));
     heal(&running);
+    let notes = running.status().notes;
+    assert!(!notes.iter().any(|note| note.contains("left out") || note.contains("DEGRADED")));
     verify(&client, 1);
     running.stop().unwrap();
     assert!(is_sound(&place));
