@@ -13,12 +13,19 @@
 //!
 //! Where half of the area is valid that is U = φ R: each takes as much of the room as is programmed
 //! there. So at most φ R / 2 may be valid, but no less than R / 4, which φ is a half for: what may
-//! be hidden less goes home more often, and φ would sink by that alone. Where homes and hidden area
-//! are no more than half of the device the drive copies nothing, and there is nothing to save.
+//! be hidden less goes home more often, and φ would sink by that alone.
+//!
+//! A home that is not written again is no work for the drive: it lies in a block all of which is
+//! valid. Where the homes that are written again and the hidden area are no more than half of the
+//! room, the drive copies next to nothing, and there is nothing to save. A home is written again if
+//! it was in this turn or in the one before: a turn is the time in which twice as much is programmed
+//! as the device has. In that time the drive packs what is not written again. What is put into homes
+//! that held nothing does not count, as when a volume is filled.
 //!
 //! A home may hold something unless the volume was made by this process and nothing was written
 //! there since, or a trim forgot it. That is known by parts of the volume, of which there are so
-//! few that the memory does not grow with the device.
+//! few that the memory does not grow with the device; so is which homes are written again. After a
+//! start all may be.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -30,8 +37,23 @@ use crate::vsp::layout::Layout;
 const PARTS: u32 = 8192;
 /// The share of the device that is programmed before what was programmed earlier counts half.
 const WINDOW: u64 = 16;
+/// The share of the device in a turn: what is programmed in one, and what the device has.
+const TURN: u64 = 2;
 /// Of so many parts a share is told.
 const WHOLE: u64 = 1024;
+
+/// The bit of a part.
+fn bit(bits: &[u8], part: u32) -> bool {
+    bits[part as usize / 8] >> (part % 8) & 1 == 1
+}
+
+/// Sets the bit of a part; whether that is new.
+fn set_bit(bits: &mut [u8], part: u32, on: bool) -> bool {
+    let byte = &mut bits[part as usize / 8];
+    let before = *byte;
+    *byte = before & !(1 << (part % 8)) | u8::from(on) << (part % 8);
+    *byte != before
+}
 
 /// See the module text.
 #[derive(Debug)]
@@ -43,6 +65,14 @@ pub struct Homes {
     empty: Vec<u8>,
     /// LSPs of the parts that may hold something.
     taken: u32,
+    /// The LSP after those that were put into homes that held nothing last.
+    front: u32,
+    /// Bits for the parts that were written again, in this turn and in the one before.
+    turns: [Vec<u8>; 2],
+    /// LSPs of the parts that were written again in either.
+    again: u32,
+    /// Sectors that are programmed in this turn, and those that are still to be.
+    turn: (u64, u64),
     /// Superpages that are homes, hidden area or both.
     all: u32,
     /// Sectors that were programmed in the hidden area and at home lately.
@@ -52,14 +82,41 @@ pub struct Homes {
 }
 
 impl Homes {
-    /// All may hold something.
+    /// All may hold something, and be written again.
     pub fn new(layout: &Layout) -> Self {
         let lsps = (layout.exported / u64::from(layout.superpage)) as u32;
-        let part = lsps.div_ceil(PARTS);
-        let empty = vec![0; lsps.div_ceil(part).div_ceil(8) as usize];
         let all = lsps + layout.count - layout.lent;
-        let window = u64::from(all) * u64::from(layout.superpage) / WINDOW;
-        Homes { lsps, part, empty, taken: lsps, all, programmed: [0; 2], window }
+        let device = u64::from(all) * u64::from(layout.superpage);
+        Homes::over((lsps, all), lsps.div_ceil(PARTS), device)
+    }
+
+    /// The same with parts of so many LSPs, where the device has so many sectors.
+    fn over((lsps, all): (u32, u32), part: u32, device: u64) -> Self {
+        let bytes = lsps.div_ceil(part).div_ceil(8) as usize;
+        let mut homes = Homes {
+            lsps,
+            part,
+            empty: vec![0; bytes],
+            taken: lsps,
+            front: 0,
+            turns: [vec![0; bytes], vec![0; bytes]],
+            again: lsps,
+            turn: (0, TURN * device),
+            all,
+            programmed: [0; 2],
+            window: device / WINDOW,
+        };
+        (0..homes.parts()).for_each(|part| _ = set_bit(&mut homes.turns[0], part, true));
+        homes
+    }
+
+    fn parts(&self) -> u32 {
+        self.lsps.div_ceil(self.part)
+    }
+
+    /// LSPs of a part.
+    fn size(&self, part: u32) -> u32 {
+        self.lsps.min((part + 1) * self.part) - part * self.part
     }
 
     /// Sectors are programmed in the hidden area.
@@ -78,29 +135,56 @@ impl Homes {
         if self.programmed.iter().sum::<u64>() > self.window {
             self.programmed = self.programmed.map(|sectors| sectors / 2);
         }
+        self.turn.0 += hidden + home;
+        if self.turn.0 > self.turn.1 {
+            self.turn.0 = 0;
+            self.turns.swap(0, 1);
+            self.turns[0].fill(0);
+            let last = (0..self.parts()).filter(|part| bit(&self.turns[1], *part));
+            self.again = last.map(|part| self.size(part)).sum();
+        }
     }
 
     /// So many sectors are programmed at home, in these LSPs.
     pub fn fill(&mut self, lsps: Range<u32>, sectors: u64) {
         self.count([0, sectors]);
-        (lsps.start / self.part..lsps.end.div_ceil(self.part)).for_each(|at| self.set(at, false));
+        for part in lsps.start / self.part..lsps.end.div_ceil(self.part) {
+            let first = part * self.part;
+            let goes_on = lsps.start > first && lsps.start == self.front;
+            if self.set(part, false) || goes_on {
+                self.front = lsps.end;
+            } else {
+                self.write_again(part);
+            }
+        }
+    }
+
+    fn write_again(&mut self, part: u32) {
+        let before = bit(&self.turns[1], part);
+        if set_bit(&mut self.turns[0], part, true) && !before {
+            self.again += self.size(part);
+        }
     }
 
     /// LSPs hold nothing: all of them were trimmed, or they never held anything.
     pub fn clear(&mut self, lsps: Range<u32>) {
         let last = lsps.end == self.lsps;
         let end = if last { lsps.end.div_ceil(self.part) } else { lsps.end / self.part };
-        (lsps.start.div_ceil(self.part)..end).for_each(|at| self.set(at, true));
+        for part in lsps.start.div_ceil(self.part)..end {
+            self.set(part, true);
+            let [now, before] = &mut self.turns;
+            if set_bit(now, part, false) | set_bit(before, part, false) {
+                self.again -= self.size(part);
+            }
+        }
     }
 
-    fn set(&mut self, part: u32, empty: bool) {
-        let (byte, bit) = (&mut self.empty[part as usize / 8], 1 << (part % 8));
-        if (*byte & bit > 0) == empty {
-            return;
-        }
-        *byte ^= bit;
-        let lsps = self.lsps.min((part + 1) * self.part) - part * self.part;
+    /// Notes whether a part holds nothing; whether that is new.
+    fn set(&mut self, part: u32, empty: bool) -> bool {
+        let new = set_bit(&mut self.empty, part, empty);
+        let lsps = if new { self.size(part) } else { 0 };
         self.taken = if empty { self.taken - lsps } else { self.taken + lsps };
+        new
     }
 
     /// Superpages that no home takes.
@@ -110,7 +194,7 @@ impl Homes {
 
     /// Superpages that the drive does not need to copy nothing.
     fn needless(&self) -> u32 {
-        self.room().saturating_sub(self.all / 2)
+        (self.room() / 2).saturating_sub(self.again)
     }
 
     /// The shares of the hidden area and of homes in what was programmed, none of which is nothing.
@@ -142,18 +226,9 @@ impl Homes {
 mod tests {
     use super::*;
 
-    /// 1000 homes, and 50 superpages that are hidden area only.
+    /// 1000 homes, and 50 superpages that are hidden area only, of 8 sectors each.
     fn homes() -> Homes {
-        let empty = vec![0; 42];
-        Homes {
-            lsps: 1000,
-            part: 3,
-            empty,
-            taken: 1000,
-            all: 1050,
-            programmed: [0; 2],
-            window: 8400,
-        }
+        Homes { window: 8400, ..Homes::over((1000, 1050), 3, 8400) }
     }
 
     #[test]
@@ -179,10 +254,28 @@ mod tests {
     }
 
     #[test]
+    fn homes_that_are_not_written_again_are_no_work_for_the_drive() {
+        let mut homes = homes();
+        assert_eq!((homes.needless(), homes.again), (0, 1000), "all may be, after a start");
+        homes.clear(0..1000);
+        (0..300).for_each(|at| homes.fill(2 * at..2 * at + 2, 16));
+        assert_eq!((homes.room(), homes.again, homes.needless()), (450, 0, 225));
+        (0..100).for_each(|at| homes.fill(at..at + 1, 8));
+        assert_eq!((homes.again, homes.needless()), (102, 123), "34 parts");
+        homes.fill(0..1, TURN * 8400);
+        assert_eq!(homes.again, 102, "a turn is over, and these are of the one before");
+        homes.clear(3..6);
+        assert_eq!((homes.again, homes.room()), (99, 453));
+        homes.hide(TURN * 8400 + 1);
+        assert_eq!((homes.again, homes.needless()), (3, 223), "only the first was written since");
+    }
+
+    #[test]
     fn the_area_takes_what_costs_both_collections_the_least() {
         for (area, at_home) in [(2000, 200), (2000, 2000), (800, 6000)] {
             let mut homes = homes();
             homes.clear(0..1000);
+            homes.fill(0..800, 0);
             homes.fill(0..800, at_home);
             homes.hide(area);
             let room = f64::from(homes.room());
