@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 scripts/cargo.sh run --release --quiet -p hostftl-sim --example placement -- "${BENCH_SEEDS:-3}"
 layers=()
 for spare in ${BENCH_SPARES:-15.5 26.6}; do
-    for rule in "" :gc=declining-cost; do
+    for rule in "" :gc=declining-cost :separation=rate :gc=declining-cost:separation=rate; do
         layers+=("log:compress=none:spare=$spare$rule")
     done
 done

@@ -1,5 +1,6 @@
 //! What placement and collection do to write amplification, beside what theory allows.
-//! `cargo run --release -p hostftl-sim --example placement [SEEDS]`; docs/STUDIES.md has the table.
+//! `cargo run --release -p hostftl-sim --example placement [SEEDS [RULE…]]`;
+//! docs/STUDIES.md has the tables.
 //!
 //! A log of 1,024 segments and its spare is filled and then overwritten twelve times, of which the
 //! last six count. The optimum of rates is the least that separate FIFO pools reach, one for each
@@ -10,7 +11,7 @@ mod dice;
 
 use dice::Dice;
 use hostftl_sim::placement::{
-    ByFrequency, ByHazard, Collector, Future, LogSpec, Placement, Rates, SegmentLog, SepBit,
+    ByFrequency, ByHazard, ByRate, Collector, Future, LogSpec, Placement, Rates, SegmentLog, SepBit,
 };
 use hostftl_sim::theory::{self, Class};
 
@@ -51,33 +52,41 @@ const LOADS: [(&str, Load); 8] = [
     ("90/10 and scans", Load::Scans),
 ];
 
-/// Each with its name, its victims, and how it is made from all that is written.
+/// Each with its name, its victims, and how it is made from all that is written. With a star the
+/// ages of blocks are those of their segments, which is what `log` knows.
 type Rule = (&'static str, &'static str, fn(&[u32]) -> Box<dyn Placement>);
 
-const RULES: [Rule; 8] = [
+const RULES: [Rule; 11] = [
     ("sepbit", "cost-benefit", |_| Box::<SepBit>::default()),
     ("sepbit", "declining-cost", |_| Box::<SepBit>::default()),
     ("frequency", "cost-benefit", |_| Box::new(ByFrequency::new(BLOCKS))),
     ("frequency", "declining-cost", |_| Box::new(ByFrequency::new(BLOCKS))),
     ("hazard", "cost-benefit", |_| Box::new(ByHazard::new(BLOCKS))),
     ("hazard", "declining-cost", |_| Box::new(ByHazard::new(BLOCKS))),
+    ("sepbit*", "declining-cost", |_| Box::<SepBit>::default()),
+    ("rate", "declining-cost", |_| Box::new(ByRate::new(BLOCKS))),
+    ("rate*", "declining-cost", |_| Box::new(ByRate::new(BLOCKS))),
     ("rates", "declining-cost", |writes| Box::new(Rates::of(writes, BLOCKS))),
     ("future", "declining-cost", |writes| Box::new(Future::of(writes, BLOCKS))),
 ];
 
 fn main() {
     let seeds = std::env::args().nth(1).map_or(3, |word| word.parse().expect("a number of seeds"));
+    let wanted: Vec<String> = std::env::args().skip(2).collect();
+    let is_wanted = |rule: &str| wanted.is_empty() || wanted.iter().any(|word| word == rule);
+    let rules: Vec<Rule> = RULES.into_iter().filter(|(rule, ..)| is_wanted(rule)).collect();
     print!("{:16} {:>5} {:>8}", "load", "spare", "optimum");
-    RULES.iter().for_each(|(rule, gc, _)| print!("  {:>24}", format!("{rule}, {gc}")));
+    rules.iter().for_each(|(rule, gc, _)| print!("  {:>24}", format!("{rule}, {gc}")));
     println!();
     for (name, load) in LOADS {
         for spare_permille in SPARES {
             let spec = LogSpec { blocks: BLOCKS, segment: SEGMENT, spare_permille };
-            let wafs: Vec<Vec<f64>> = (0..seeds).map(|seed| played(load, spec, seed)).collect();
+            let wafs: Vec<Vec<f64>> =
+                (0..seeds).map(|seed| played(&rules, load, spec, seed)).collect();
             let best = rates(load).map(|rates| theory::separated(spec.alpha(CLASSES), &rates).0);
             let best = best.map_or("–".to_owned(), |waf| format!("{waf:.3}"));
             print!("{name:16} {:>5} {best:>8}", f64::from(spare_permille) / 10.0);
-            for rule in 0..RULES.len() {
+            for rule in 0..rules.len() {
                 let mut all: Vec<f64> = wafs.iter().map(|of| of[rule]).collect();
                 all.sort_by(f64::total_cmp);
                 let (low, high) = (all[0], all[all.len() - 1]);
@@ -89,12 +98,15 @@ fn main() {
 }
 
 /// The write amplification of each rule.
-fn played(load: Load, spec: LogSpec, seed: u64) -> Vec<f64> {
+fn played(rules: &[Rule], load: Load, spec: LogSpec, seed: u64) -> Vec<f64> {
     let writes = writes(load, seed);
-    let waf = |(_, gc, of): &Rule| {
+    let waf = |(name, gc, of): &Rule| {
         let mut rule = of(&writes);
         let collector = Collector::known(gc.parse().expect("a policy"), &spec, CLASSES, seed);
         let mut log = SegmentLog::new(spec, CLASSES, collector);
+        if name.ends_with('*') {
+            log = log.with_ages_of_segments();
+        }
         let half = (BLOCKS + BLOCKS * ROUNDS / 2) as usize;
         writes[..half].chunks(512).for_each(|batch| log.write(batch, &mut *rule));
         let before = log.counts();
@@ -102,7 +114,7 @@ fn played(load: Load, spec: LogSpec, seed: u64) -> Vec<f64> {
         let after = log.counts();
         1.0 + (after.copied - before.copied) as f64 / (after.written - before.written) as f64
     };
-    RULES.iter().map(waf).collect()
+    rules.iter().map(waf).collect()
 }
 
 /// Rates and sizes of classes; none where they do not stay.

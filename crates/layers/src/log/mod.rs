@@ -115,7 +115,7 @@ impl Log {
     /// What the layer needs over `devices`.
     pub fn plan(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Plan, PlanError> {
         let layout = Layout::new(config, devices)?;
-        Ok(layout.plan(config.log.gc, Buffers::needed(&layout)))
+        Ok(layout.plan(&config.log, Buffers::needed(&layout)))
     }
 
     /// The layer; `buffers` become its rows and scratch.
@@ -142,7 +142,7 @@ impl Log {
             });
             return Err(PlanError("too many devices are missing"));
         }
-        let plan = layout.plan(config.log.gc, Buffers::needed(&layout));
+        let plan = layout.plan(&config.log, Buffers::needed(&layout));
         let array = Array {
             volume: Volume { uuid: config.uuid, life: 0 },
             generation: Generation::default(),

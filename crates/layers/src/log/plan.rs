@@ -7,24 +7,26 @@ use crate::log::devices::membership::Membership;
 use crate::log::gc::lane::Lane;
 use crate::log::layout::{Layout, MAX_TRANSFER};
 use crate::log::map::size::FRAME_BYTES;
+use crate::log::params::Params;
 use crate::log::segments::Segments;
 use crate::log::zoned::write_pointers::Pointers;
-use crate::policy::GcPolicy;
+use crate::policy::Separator;
 
 impl Layout {
     /// What the layer needs and gives, with so many buffers of so many sectors.
-    pub fn plan(&self, gc: GcPolicy, (buffers, buffer_sectors): (u32, u32)) -> Plan {
+    pub fn plan(&self, params: &Params, (buffers, buffer_sectors): (u32, u32)) -> Plan {
         let limits = Limits {
             exported: self.blocks * u64::from(SECTORS_PER_BLOCK),
             max_transfer: MAX_TRANSFER,
             align: SECTORS_PER_BLOCK,
             ack: Ack::Buffer,
         };
-        // The pool; for each page its frame, its image and two marks.
+        // The pool; for each page its frame, its image and two marks; perhaps a byte a block.
         let tables = u64::from(self.tree.pages) * (4 + 12) + u64::from(self.tree.pages).div_ceil(4);
-        let map_bytes = u64::from(self.tree.frames) * FRAME_BYTES + tables;
+        let rates = Separator::memory(params.separation, self.reserves.classes, self.blocks);
+        let map_bytes = u64::from(self.tree.frames) * FRAME_BYTES + tables + rates;
         let membership = Membership::BYTES * u64::from(self.segments);
-        let segments = Segments::memory(self, gc) + Pointers::memory(self) + membership;
+        let segments = Segments::memory(self, params.gc) + Pointers::memory(self) + membership;
         let meta_bytes = segments + Lane::memory(self);
         Plan { limits, buffers, buffer_sectors, map_bytes, meta_bytes }
     }

@@ -171,7 +171,7 @@ fn codec(word: &str) -> Option<Codec> {
 }
 
 fn vary(config: &mut LayerConfig, dice: &mut dyn Chance) {
-    let rules = [Separation::None, Separation::Two, Separation::Lifetime, Separation::Lifetime];
+    let rules = [Separation::None, Separation::Two, Separation::Lifetime, Separation::Rate];
     config.log.separation = dice.pick(&rules);
     config.log.reclaim_unit = dice.pick(&[None, None, Some(128 << 10), Some(1 << 20)]);
     if dice.chance(500) {

@@ -7,6 +7,7 @@
 mod dice;
 mod lists;
 mod own;
+mod rates;
 mod saved;
 mod separation;
 mod victims;
@@ -16,6 +17,7 @@ mod worth;
 pub use dice::Dice;
 pub use lists::Lists;
 pub use own::{OwnPolicy, OwnSeparation, VictimPolicy};
+pub use rates::Rates;
 pub use separation::{CLASSES, HOT, Separation, Separator};
 pub use victims::Victims;
 pub use words::{Frontiers, GcPolicy, UnknownWord};

@@ -5,6 +5,9 @@
 //! by where they come from and by how long ago the host wrote them. Of ages only that of a whole
 //! segment is known, and in a simulation the exact age of each block was no better.
 //!
+//! With `rate` both go by how often the host writes the block ([`Rates`]): copies of one segment
+//! may go to all classes of copies.
+//!
 //! Invariant: a class is below [`CLASSES`]; copies and writes share one only under `none`.
 
 use alloc::borrow::ToOwned;
@@ -12,6 +15,7 @@ use core::fmt;
 use core::str::FromStr;
 
 use super::own::{NAMED_SEPARATIONS, OwnSeparation};
+use super::rates::Rates;
 use super::words::UnknownWord;
 
 /// Classes of what is written.
@@ -34,12 +38,14 @@ pub enum Separation {
     Two,
     /// Writes by how long they will live, copies by how long they have lived.
     Lifetime,
+    /// Both by how often the host writes the block.
+    Rate,
     /// As a policy says that has a file of its own.
     Own(&'static OwnSeparation),
 }
 
 /// See the module text. Ages are in blocks that the host wrote.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Separator {
     rule: Separation,
     /// Classes of copies.
@@ -48,19 +54,78 @@ pub struct Separator {
     lifespan: f64,
     sum: f64,
     samples: u32,
+    /// Of each block, under `rate`.
+    rates: Option<Rates>,
 }
 
 impl Separator {
     /// A separator that has seen nothing yet, with at most so many classes: 2, 4 or 6. A policy of
-    /// its own file has six or is `two`.
+    /// its own file has six or is `two`. Without blocks `rate` is `two`.
     pub fn new(rule: Separation, classes: u8) -> Self {
-        let rule = match rule {
+        Self::of_blocks(rule, classes, 0)
+    }
+
+    /// The same, with what `rate` has to know of so many blocks.
+    pub fn of_blocks(rule: Separation, classes: u8, blocks: u64) -> Self {
+        let rule = Self::ruled(rule, classes, blocks);
+        let copies = match rule {
+            Separation::Lifetime | Separation::Rate => classes - COPIES,
+            _ => 1,
+        };
+        let rates = (rule == Separation::Rate).then(|| Rates::new(blocks));
+        Separator { rule, copies, lifespan: f64::INFINITY, sum: 0.0, samples: 0, rates }
+    }
+
+    /// The rule that so few classes and blocks leave.
+    fn ruled(rule: Separation, classes: u8, blocks: u64) -> Separation {
+        match rule {
             Separation::Lifetime if classes <= COPIES => Separation::Two,
+            Separation::Rate if classes <= COPIES || blocks == 0 => Separation::Two,
             Separation::Own(_) if usize::from(classes) < CLASSES => Separation::Two,
             rule => rule,
-        };
-        let copies = if rule == Separation::Lifetime { classes - COPIES } else { 1 };
-        Separator { rule, copies, lifespan: f64::INFINITY, sum: 0.0, samples: 0 }
+        }
+    }
+
+    /// Bytes of what is known of so many blocks.
+    pub fn memory(rule: Separation, classes: u8, blocks: u64) -> u64 {
+        match Self::ruled(rule, classes, blocks) {
+            Separation::Rate => Rates::memory(blocks),
+            _ => 0,
+        }
+    }
+
+    /// Whether copies from one segment may be of several classes.
+    pub fn tells_blocks_apart(&self) -> bool {
+        self.rates.is_some()
+    }
+
+    /// The class of a write of the host to a block, which replaces a version of such an age, if
+    /// any.
+    #[inline]
+    pub fn of_write_to(&self, block: u64, replaced: Option<f64>) -> u8 {
+        match (&self.rates, replaced) {
+            (Some(rates), _) if rates.is_hot(block, replaced) => HOT,
+            (Some(_), _) => COLD,
+            (None, Some(age)) => self.of_write(age),
+            (None, None) => self.of_new(),
+        }
+    }
+
+    /// The class of a copy of a block, from a segment of class `from` and such an age.
+    #[inline]
+    pub fn of_copy_of(&self, block: u64, from: u8, age: f64) -> u8 {
+        match &self.rates {
+            Some(rates) => COPIES + rates.coldness(block, age).min(self.copies - 1),
+            None => self.of_copy(from, age),
+        }
+    }
+
+    /// The host wrote a block, and replaced a version of such an age, if any.
+    #[inline]
+    pub fn wrote(&mut self, block: u64, replaced: Option<f64>) {
+        if let Some(rates) = &mut self.rates {
+            rates.wrote(block, replaced);
+        }
     }
 
     /// Whether anything may come to a class.
@@ -68,7 +133,7 @@ impl Separator {
         match self.rule {
             Separation::None => class == HOT,
             Separation::Two => class == HOT || class == COPIES,
-            Separation::Lifetime => class < COPIES + self.copies,
+            Separation::Lifetime | Separation::Rate => class < COPIES + self.copies,
             Separation::Own(_) => usize::from(class) < CLASSES,
         }
     }
@@ -82,12 +147,15 @@ impl Separator {
         if cold { COLD } else { HOT }
     }
 
-    /// The class of what replaces nothing, and of trims.
+    /// The class of what replaces nothing, of blocks that nothing is known of, and of trims.
     pub fn of_new(&self) -> u8 {
         if let Separation::Own(own) = self.rule {
             return self.own_write(own, None);
         }
-        if self.rule == Separation::Lifetime { COLD } else { HOT }
+        match self.rule {
+            Separation::Lifetime | Separation::Rate => COLD,
+            _ => HOT,
+        }
     }
 
     fn own_write(&self, own: &OwnSeparation, age: Option<f64>) -> u8 {
@@ -102,7 +170,7 @@ impl Separator {
         let old = || bounds.iter().filter(|bound| age >= *bound * self.lifespan).count() as u8;
         match self.rule {
             Separation::None => HOT,
-            Separation::Two => COPIES,
+            Separation::Two | Separation::Rate => COPIES,
             Separation::Lifetime if from == HOT => COPIES,
             Separation::Lifetime => COPIES + (1 + old()).min(self.copies - 1),
             Separation::Own(own) => {
@@ -130,20 +198,21 @@ impl Separator {
 
 impl Separation {
     /// What stands for its word in help.
-    pub const WORDS: &'static str = "none|two|lifetime";
+    pub const WORDS: &'static str = "none|two|lifetime|rate";
     /// The words that there are, for messages.
-    pub const KNOWN: &'static str = "none, two or lifetime";
+    pub const KNOWN: &'static str = "none, two, lifetime or rate";
 }
 
 impl FromStr for Separation {
     type Err = UnknownWord;
 
-    /// Reads `none`, `two` or `lifetime`.
+    /// Reads `none`, `two`, `lifetime` or `rate`.
     fn from_str(text: &str) -> Result<Self, UnknownWord> {
         match text {
             "none" => Ok(Separation::None),
             "two" => Ok(Separation::Two),
             "lifetime" => Ok(Separation::Lifetime),
+            "rate" => Ok(Separation::Rate),
             other => {
                 let own = NAMED_SEPARATIONS.iter().find(|own| own.word == other);
                 own.map(|own| Separation::Own(own)).ok_or_else(|| UnknownWord {
@@ -162,6 +231,7 @@ impl fmt::Display for Separation {
             Separation::None => "none",
             Separation::Two => "two",
             Separation::Lifetime => "lifetime",
+            Separation::Rate => "rate",
             Separation::Own(own) => own.word,
         })
     }
@@ -173,7 +243,7 @@ mod tests {
 
     #[test]
     fn words_come_back_as_they_were() {
-        for word in ["none", "two", "lifetime"] {
+        for word in ["none", "two", "lifetime", "rate"] {
             assert_eq!(alloc::format!("{}", word.parse::<Separation>().unwrap()), word);
         }
         assert!("three".parse::<Separation>().is_err());
@@ -198,7 +268,7 @@ mod tests {
         assert_eq!(it.of_copy(HOT, 1e12), COPIES);
         let ages = [399.0, 400.0, 1599.0, 1600.0];
         assert_eq!(ages.map(|age| it.of_copy(COLD, age)), [3, 4, 4, 5]);
-        let few = Separator { copies: 2, ..it };
+        let few = Separator { copies: 2, ..it.clone() };
         assert_eq!(ages.map(|age| few.of_copy(4, age)), [3; 4]);
     }
 
@@ -220,5 +290,29 @@ mod tests {
                 from.for_each(|from| assert!(it.uses(it.of_copy(from, age))));
             }
         }
+    }
+
+    #[test]
+    fn by_rates_copies_of_one_segment_go_to_all_classes_of_copies() {
+        let mut it = Separator::of_blocks(Separation::Rate, 6, 100);
+        let intervals = [10.0, 100.0, 200.0, 900.0];
+        for (block, interval) in (0..).zip(intervals) {
+            assert_eq!(it.of_write_to(block, None), COLD, "nothing is known yet");
+            it.wrote(block, Some(interval));
+        }
+        assert!(it.tells_blocks_apart());
+        assert_eq!([0, 1, 2, 3].map(|block| it.of_write_to(block, None)), [HOT, COLD, COLD, COLD]);
+        assert_eq!([0, 1, 2, 3].map(|block| it.of_copy_of(block, HOT, 5.0)), [2, 3, 4, 5]);
+        it.copies = 2;
+        assert_eq!([0, 1, 2, 3].map(|block| it.of_copy_of(block, HOT, 5.0)), [2, 3, 3, 3]);
+        let used = |classes, blocks| {
+            let it = Separator::of_blocks(Separation::Rate, classes, blocks);
+            let used = (0..CLASSES as u8).filter(|class| it.uses(*class)).count();
+            (used, Separator::memory(Separation::Rate, classes, blocks))
+        };
+        assert_eq!(
+            (used(6, 9), used(4, 9), used(2, 9), used(6, 0)),
+            ((6, 9), (4, 9), (2, 0), (2, 0))
+        );
     }
 }

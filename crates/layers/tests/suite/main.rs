@@ -9,6 +9,7 @@ mod log_grow;
 mod log_hang;
 mod log_journal;
 mod log_leave;
+mod log_rates;
 mod log_recovery;
 mod log_rows;
 mod log_scrub;

@@ -4,6 +4,7 @@ use crate::common::zoned::Pointers;
 use hostftl_core::{
     Command, DeviceInfo, Done, Event, Input, Layer, Out, Output, Payload, Segments, Token,
 };
+use hostftl_layers::policy::Separation;
 use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Mode, Plan};
 
 /// What does not grow with a device: tables of requests and commands, and a few pages.
@@ -81,16 +82,22 @@ fn kept(config: &LayerConfig, gib: u64) -> (Plan, u64) {
 #[test]
 fn a_layer_keeps_what_its_plan_states() {
     for &kind in LayerKind::ALL {
-        for gib in [2, 32] {
-            let (plan, kept) = kept(&LayerConfig::new(kind), gib);
-            let stated = plan.map_bytes + plan.meta_bytes;
-            let text = format!(
-                "{kind} on {gib} GiB: {kept} bytes kept, {} of map and {} beside it stated",
-                plan.map_bytes, plan.meta_bytes
-            );
-            println!("{text}");
-            assert!(kept + (stated >> 6) >= stated, "less than is stated: {text}");
-            assert!(kept <= stated + (stated >> 6) + FIXED, "more than is stated: {text}");
-        }
+        let config = LayerConfig::new(kind);
+        [2, 32].into_iter().for_each(|gib| keeps_what_is_stated(&config, gib));
     }
+    let mut config = LayerConfig { spare_permille: 300, ..LayerConfig::new(LayerKind::Log) };
+    config.log.separation = Separation::Rate;
+    keeps_what_is_stated(&config, 32);
+}
+
+fn keeps_what_is_stated(config: &LayerConfig, gib: u64) {
+    let (plan, kept) = kept(config, gib);
+    let stated = plan.map_bytes + plan.meta_bytes;
+    let text = format!(
+        "{} on {gib} GiB: {kept} bytes kept, {} of map and {} beside it stated",
+        config.kind, plan.map_bytes, plan.meta_bytes
+    );
+    println!("{text}");
+    assert!(kept + (stated >> 6) >= stated, "less than is stated: {text}");
+    assert!(kept <= stated + (stated >> 6) + FIXED, "more than is stated: {text}");
 }

@@ -6,6 +6,7 @@
 //! - Each block that was written has one valid page, and each page is counted once.
 //! - A segment is free, open for one class, or sealed; a sealed one never changes but by dying.
 
+mod class_rates;
 mod frequency;
 mod hazard;
 mod oracles;
@@ -14,6 +15,7 @@ mod sepbit;
 
 use hostftl_layers::policy::{GcPolicy, Victims};
 
+pub use class_rates::ByRate;
 pub use frequency::ByFrequency;
 pub use hazard::ByHazard;
 pub use oracles::{Future, Rates};
@@ -130,6 +132,10 @@ pub struct SegmentLog {
     /// When each segment got its first block, and when it was sealed.
     times: Vec<(u64, u64)>,
     is_sealed: Vec<bool>,
+    /// When the host wrote what came to each segment, in the mean, and how many blocks that were.
+    means: Vec<(f64, u32)>,
+    /// Whether of the age of a block that of its segment is known.
+    by_segment: bool,
     free: Vec<u32>,
     /// The open segment of each class and how many pages it has.
     open: Vec<Option<(u32, u32)>>,
@@ -197,6 +203,8 @@ impl SegmentLog {
             class: vec![0; segments as usize],
             times: vec![(0, 0); segments as usize],
             is_sealed: vec![false; segments as usize],
+            means: vec![(0.0, 0); segments as usize],
+            by_segment: false,
             free: (0..segments).rev().collect(),
             open: vec![None; classes.into()],
             now: 0,
@@ -207,6 +215,11 @@ impl SegmentLog {
             copies: Vec::new(),
             lbas: Vec::new(),
         }
+    }
+
+    /// The same log, which knows of the age of a block only that of its segment in the mean.
+    pub fn with_ages_of_segments(self) -> Self {
+        SegmentLog { by_segment: true, ..self }
     }
 
     /// What was written so far.
@@ -223,7 +236,11 @@ impl SegmentLog {
         for (at, lba) in lbas.iter().enumerate() {
             let now = self.now + at as u64;
             let last = std::mem::replace(&mut self.last[*lba as usize], now);
-            self.ages.push(if last == NEVER { NEVER } else { now - last });
+            self.ages.push(match last {
+                NEVER => NEVER,
+                last if last >= self.now => now - last,
+                last => now - self.written(*lba, last),
+            });
         }
         let mut classes = std::mem::take(&mut self.classes);
         classes.clear();
@@ -233,21 +250,30 @@ impl SegmentLog {
             if self.open.get(usize::from(*class)).is_some_and(Option::is_none) {
                 self.collect(placement);
             }
-            self.append(*lba, self.now, *class);
+            self.append((*lba, self.now), self.now as f64, *class);
             self.now += 1;
             self.counts.written += 1;
         }
         self.classes = classes;
     }
 
+    /// When a block was written that was written at `last`, as far as it is known.
+    fn written(&self, lba: u32, last: u64) -> u64 {
+        match self.by_segment {
+            true => self.means[(self.map[lba as usize] / self.spec.segment) as usize].0 as u64,
+            false => last,
+        }
+    }
+
     /// Puts a block that the host wrote at `time` into the open segment of `class`.
-    fn append(&mut self, lba: u32, time: u64, class: u8) {
+    fn append(&mut self, (lba, time): (u32, u64), known: f64, class: u8) {
         let classes = self.open.len();
         assert!(usize::from(class) < classes, "class {class} of {classes}");
         if self.open[usize::from(class)].is_none() {
             let segment = self.free.pop().expect("a free segment is kept for each class");
             self.class[segment as usize] = class;
             self.times[segment as usize].0 = self.now;
+            self.means[segment as usize] = (0.0, 0);
             self.open[usize::from(class)] = Some((segment, 0));
         }
         let (segment, used) = self.open[usize::from(class)].expect("it was opened");
@@ -256,6 +282,9 @@ impl SegmentLog {
         self.map[lba as usize] = page;
         self.pages[page as usize] = (lba, time);
         self.valid[segment as usize] += 1;
+        let (mean, count) = &mut self.means[segment as usize];
+        *count += 1;
+        *mean += (known - *mean) / f64::from(*count);
         self.open[usize::from(class)] = Some((segment, used + 1));
         if used + 1 == self.spec.segment {
             self.seal(segment);
@@ -349,14 +378,16 @@ impl SegmentLog {
         assert_eq!(copies.len(), self.valid[segment as usize] as usize, "each page counts once");
         self.lbas.clear();
         self.lbas.extend(copies.iter().map(|(lba, _)| *lba));
-        let ages: Vec<u64> = copies.iter().map(|(_, time)| self.now - time).collect();
+        let (mean, by_segment) = (self.means[segment as usize].0, self.by_segment);
+        let known = |time: &u64| if by_segment { mean } else { *time as f64 };
+        let ages: Vec<u64> = copies.iter().map(|(_, time)| self.now - known(time) as u64).collect();
         let mut classes = vec![0; copies.len()];
         placement.of_copies(&self.lbas, &ages, from, &mut classes);
         placement.collected(from, self.now - self.times[segment as usize].0);
         self.counts.collected += 1;
         self.counts.copied += copies.len() as u64;
         for ((lba, time), class) in copies.iter().zip(&classes) {
-            self.append(*lba, *time, *class);
+            self.append((*lba, *time), known(time), *class);
         }
         assert_eq!(self.valid[segment as usize], 0, "what was valid was copied");
         self.free.push(segment);

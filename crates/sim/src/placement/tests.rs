@@ -21,7 +21,12 @@ fn draws(blocks: u32, count: usize, hot: u64) -> Vec<u32> {
 
 /// Write amplification of the second half of `writes`, after everything was written once.
 fn waf(collector: Collector, placement: &mut dyn Placement, writes: &[u32], batch: usize) -> f64 {
-    let mut log = SegmentLog::new(SPEC, placement.classes(), collector);
+    let log = SegmentLog::new(SPEC, placement.classes(), collector);
+    waf_of(log, placement, writes, batch)
+}
+
+/// The same of such a log.
+fn waf_of(mut log: SegmentLog, placement: &mut dyn Placement, writes: &[u32], batch: usize) -> f64 {
     let all: Vec<u32> = (0..SPEC.blocks).collect();
     all.chunks(batch).for_each(|lbas| log.write(lbas, placement));
     let (first, second) = writes.split_at(writes.len() / 2);
@@ -80,6 +85,20 @@ fn rules_that_know_more_copy_less() {
     let wafs = (future, rates, hazard, frequency, sepbit);
     assert!(future < rates && rates < hazard, "{wafs:?}");
     assert!(hazard < 1.01 * frequency && frequency < 0.97 * sepbit, "{wafs:?}");
+}
+
+/// Two classes of writes and the ages of segments, which is what `log` has, are enough for rates.
+#[test]
+fn the_rates_of_log_copy_less_than_lifetimes() {
+    let writes = draws(SPEC.blocks, 600_000, 9);
+    let found = |mut rule: Box<dyn Placement>| {
+        let collector = known(GcPolicy::DecliningCost, &*rule);
+        let log = SegmentLog::new(SPEC, rule.classes(), collector).with_ages_of_segments();
+        waf_of(log, &mut *rule, &writes, 1000)
+    };
+    let (sepbit, rate) =
+        (found(Box::<SepBit>::default()), found(Box::new(ByRate::new(SPEC.blocks))));
+    assert!(rate < 0.95 * sepbit, "{rate} where lifetimes have {sepbit}");
 }
 
 /// Many rates, and hot blocks that change: there a byte a block beats what a segment says.

@@ -402,7 +402,7 @@ impl Blocks {
             Step::Waiting { len, crc } if it.req == NOBODY => {
                 self.waiting.pop_front();
                 let record = (it.block, len, it.place.generation());
-                match array.append(array.to_repair(it.place), record, crc, cx) {
+                match array.append(array.to_repair(it.block, it.place), record, crc, cx) {
                     Some((row, item)) => self.put_in(index, (row, item, len), array, cx),
                     None => self.end_block(index, None, array, cx),
                 }

@@ -56,23 +56,23 @@ impl Array {
     pub fn to_write(&self, block: u64) -> To {
         let old = self.pages.map().place(block);
         let segment = (!old.is_nowhere()).then(|| self.layout().segment_of(old.byte()));
-        To { stream: self.segments.stream_of_write(segment), what: What::Write }
+        To { stream: self.segments.stream_of_write(block, segment), what: What::Write }
     }
 
-    /// Where a copy of what lies at `place` goes.
-    pub fn to_copy(&self, place: Place) -> To {
+    /// Where a copy of a block that lies at `place` goes.
+    pub fn to_copy(&self, block: u64, place: Place) -> To {
         let segment = self.layout().segment_of(place.byte());
-        To { stream: self.segments.stream_of_copy(segment), what: What::Copy }
+        To { stream: self.segments.stream_of_copy(block, segment), what: What::Copy }
     }
 
-    /// Where a copy of what had to be rebuilt at `place` goes.
-    pub fn to_repair(&self, place: Place) -> To {
-        To { what: What::Repair, ..self.to_copy(place) }
+    /// Where a copy of a block that had to be rebuilt at `place` goes.
+    pub fn to_repair(&self, block: u64, place: Place) -> To {
+        To { what: What::Repair, ..self.to_copy(block, place) }
     }
 
     /// Where recovery puts what only the journal has.
     pub fn to_restore(&self) -> To {
-        To { stream: self.segments.stream_of_write(None), what: What::Copy }
+        To { stream: self.segments.stream_of_new(), what: What::Copy }
     }
 
     /// Whether what wants room must leave the segments that are left to copies.
@@ -129,6 +129,11 @@ impl Array {
         }
         let old = self.pages.map_mut().set(block, place, crc);
         self.segments.add(segment, place);
+        if from.is_none() {
+            let is_in_a_row = !old.is_nowhere() && !self.journal.is_place(old);
+            let replaced = is_in_a_row.then(|| self.layout().segment_of(old.byte()));
+            self.segments.wrote(block, replaced);
+        }
         let from = from.map(|place| self.layout().segment_of(place.byte()));
         self.segments.aged(segment, from);
         self.bury(old, (stamp, item));
@@ -149,7 +154,7 @@ impl Array {
     pub fn append_trim(&mut self, first: u64, blocks: u64, cx: &mut Cx) -> bool {
         let gave_up = self.collection.gave_up(&self.segments);
         let what = if gave_up { What::Relief } else { What::Write };
-        let to = To { stream: self.segments.stream_of_write(None), what };
+        let to = To { stream: self.segments.stream_of_new(), what };
         let Some((row, chunk, byte)) = self.take_room(to, 0, cx) else { return false };
         let it = &mut self.rows[row];
         let item = it.push(Item {
@@ -227,17 +232,19 @@ impl Array {
     }
 
     /// Adds a record to the batch, and keeps its map page. False when that has to come first, or
-    /// when there is no room, or not in the same chunk.
+    /// when there is no room, or not in the same chunk, or when it goes to another stream.
     fn take_along(&mut self, lane: u8, live: Live, cx: &mut Cx) -> bool {
         let (len, generation) = (live.place.len(), live.place.generation());
         let row = self.collection.lane(lane).batch_row();
-        if row.is_some_and(|row| !self.rows[row].continues(len))
+        let to = self.to_copy(live.block, live.place);
+        let goes_on = |row: u8| self.rows[row].stream == to.stream && self.rows[row].continues(len);
+        if row.is_some_and(|row| !goes_on(row))
             || !self.with_gc(|gc, with| gc.lane(lane).pin_for_copy(live, with, cx))
         {
             return false;
         }
         let record = (live.block, len, generation);
-        let Some((row, item)) = self.append(self.to_copy(live.place), record, live.crc, cx) else {
+        let Some((row, item)) = self.append(to, record, live.crc, cx) else {
             let page = self.pages.map().page_of(live.block);
             self.pages.map_mut().unpin(page);
             return false;

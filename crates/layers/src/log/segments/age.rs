@@ -20,18 +20,37 @@ impl Segments {
         self.now as f64 - self.list[segment as usize].written
     }
 
-    /// The stream of a write that replaces what lies in a segment, if it replaces anything.
+    /// The host writes a block, and replaces what lies in a segment, if it replaces anything.
     #[inline]
-    pub fn stream_of_write(&self, replaced: Option<u32>) -> u8 {
-        match replaced {
-            Some(segment) => self.separator.of_write(self.age(segment)),
-            None => self.separator.of_new(),
+    pub fn wrote(&mut self, block: u64, replaced: Option<u32>) {
+        if self.separator.tells_blocks_apart() {
+            let age = replaced.map(|segment| self.age(segment));
+            self.separator.wrote(block, age);
         }
     }
 
-    /// The stream of copies of what a segment holds.
-    pub fn stream_of_copy(&self, segment: u32) -> u8 {
-        self.separator.of_copy(self.list[segment as usize].stream, self.age(segment))
+    /// The stream of a write to a block that replaces what lies in a segment, if it replaces
+    /// anything.
+    #[inline]
+    pub fn stream_of_write(&self, block: u64, replaced: Option<u32>) -> u8 {
+        self.separator.of_write_to(block, replaced.map(|segment| self.age(segment)))
+    }
+
+    /// The stream of trims, and of what nothing is known of.
+    pub fn stream_of_new(&self) -> u8 {
+        self.separator.of_new()
+    }
+
+    /// The stream of a copy of a block that lies in a segment.
+    #[inline]
+    pub fn stream_of_copy(&self, block: u64, segment: u32) -> u8 {
+        let (stream, age) = (self.list[segment as usize].stream, self.age(segment));
+        self.separator.of_copy_of(block, stream, age)
+    }
+
+    /// Whether what lies in one segment may go to several streams.
+    pub fn tells_blocks_apart(&self) -> bool {
+        self.separator.tells_blocks_apart()
     }
 
     /// Whether anything may come to a stream.

@@ -252,7 +252,11 @@ impl Segments {
             width: layout.full_width() as u8,
             now: BEGIN,
             reserves: layout.reserves,
-            separator: Separator::new(params.separation, layout.reserves.classes),
+            separator: Separator::of_blocks(
+                params.separation,
+                layout.reserves.classes,
+                layout.blocks,
+            ),
             total: 0,
             flawed: 0,
             disproved: None,

@@ -65,11 +65,20 @@ impl Lane {
         }
         cx.touch((next - from) as usize);
         self.head = Some(head);
+        if next == entries && with.segments.tells_blocks_apart() {
+            self.order_by_stream(with);
+        }
         self.go(match next == entries {
             true => Phase::Reading { asked: false },
             false => Phase::Sifting(next),
         });
         next > from || next == entries
+    }
+
+    /// Of each chunk, what goes to one stream comes together: so one command moves more of it.
+    fn order_by_stream(&mut self, with: &Needs) {
+        let stream = |it: &Live| with.segments.stream_of_copy(it.block, self.at.segment);
+        self.live.sort_unstable_by_key(|it| (it.chunk, stream(it), it.byte));
     }
 
     /// What is known of an entry of a block: whether it is still there.
