@@ -16,7 +16,7 @@ const MOST: u64 = 3000;
 const RARE: [(Bug, u64); 23] = [
     (Bug::HomeListedEarly, 2216),
     (Bug::RootAfterFailure, 800),
-    (Bug::CorruptElsewhere, 556),
+    (Bug::CorruptElsewhere, 701),
     (Bug::MapWriteIgnored, 324),
     (Bug::ZonesListEarly, 300),
     (Bug::HomeOverNewer, 218),

@@ -18,9 +18,9 @@
 //! A home that is not written again is no work for the drive: it lies in a block all of which is
 //! valid. Where the homes that are written again and the hidden area are no more than half of the
 //! room, the drive copies next to nothing, and there is nothing to save. A home is written again if
-//! it was in this turn or in the one before: a turn is the time in which twice as much is programmed
-//! as the device has. In that time the drive packs what is not written again. What is put into homes
-//! that held nothing does not count, as when a volume is filled.
+//! it was in this turn or in the one before: a turn is the time in which twice as much is
+//! programmed as the device has. In that time the drive packs what is not written again. What is
+//! put into homes that held nothing does not count, as when a volume is filled.
 //!
 //! A home may hold something unless the volume was made by this process and nothing was written
 //! there since, or a trim forgot it. That is known by parts of the volume, of which there are so
