@@ -23,9 +23,6 @@ use crate::witness::{Seen, Witness};
 
 /// How often a reader that waits for its export's limit looks whether the server stops.
 const LOOK: Duration = Duration::from_millis(50);
-/// After so many requests their answers go out, although more requests have come: the client works
-/// on the first while the volume does the others.
-const PORTION: u64 = 8;
 
 /// One client's requests on their way in. When it is dropped, the answers end with those in flight.
 pub(crate) struct Reader<'a> {
@@ -54,7 +51,7 @@ impl Reader<'_> {
     /// # Errors
     /// When the client breaks the protocol or the connection.
     pub(crate) fn run(mut self) -> Result<u64, ConnectionError> {
-        let mut taken: u64 = 0;
+        let mut taken = 0;
         while let Some(head) = self.inlet.head()? {
             let request = Request::parse(&head)?;
             if request.command == Command::Disconnect {
@@ -62,9 +59,6 @@ impl Reader<'_> {
             }
             taken += 1;
             self.take(&request)?;
-            if taken.is_multiple_of(PORTION) && !self.inlet.peek().is_empty() {
-                self.inlet.source().seat.help();
-            }
         }
         Ok(taken)
     }
