@@ -11,7 +11,6 @@ use hostftl_core::{Command, DeviceError, Few, MAX_PIECES, Piece, Verdict, View, 
 use hostftl_work::{Job, Tools};
 
 use crate::memory::Memory;
-use crate::stream;
 
 /// Work longer than this goes to another thread, in bytes.
 pub const INLINE: u32 = 128 << 10;
@@ -28,8 +27,7 @@ impl Range {
 }
 
 thread_local! {
-    /// What a row is made of is copied past the caches.
-    static TOOLS: RefCell<Tools> = RefCell::new(Tools::new(stream::copy));
+    static TOOLS: RefCell<Tools> = RefCell::default();
 }
 
 /// See the module text.

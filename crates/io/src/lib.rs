@@ -27,7 +27,6 @@ mod reserve;
 mod ring;
 mod size;
 mod stats;
-mod stream;
 mod transfer;
 mod trust;
 pub mod ublk;

@@ -5,9 +5,8 @@ use hostftl_core::field::double;
 use hostftl_core::{Factors, MAX_PIECES};
 
 use crate::Sources;
-use crate::tools::Tools;
 
-/// Bytes that are copied at once: few, so that they are in the nearest cache.
+/// Bytes of which products are summed at once: few, so that they are in the nearest cache.
 const STRIP: usize = 4096;
 /// Bytes of a line of the caches.
 const LINE: usize = 64;
@@ -16,25 +15,19 @@ const LINE: usize = 64;
 ///
 /// # Panics
 /// When a source is shorter or longer than `into`.
-pub fn fold(from: &Sources<'_>, into: &mut [u8], factors: Factors, tools: &Tools) {
+pub fn fold(from: &Sources<'_>, into: &mut [u8], factors: Factors) {
     let same = from.iter().all(|other| other.len() == into.len());
     assert!(same, "only ranges of one length can be folded");
     let plain = factors.old <= 1 && factors.new[..from.len()].iter().all(|factor| *factor == 1);
+    if plain {
+        return add(from, into, factors.old == 1);
+    }
     let mut strip = [0; STRIP];
     for (index, into) in into.chunks_mut(STRIP).enumerate() {
-        let at = index * STRIP;
-        if plain && factors.old == 1 {
-            // It is in the caches anyway.
-            add(from, at, into);
-            continue;
-        }
         let sum = &mut strip[..into.len()];
         sum.fill(0);
-        match plain {
-            true => add(from, at, sum),
-            false => add_products(from, factors, (at, into), sum),
-        }
-        tools.copy(sum, into);
+        add_products(from, factors, (index * STRIP, into), sum);
+        into.copy_from_slice(sum);
     }
 }
 
@@ -59,32 +52,33 @@ fn add_one(from: &[u8], sum: &mut [u8]) {
     sum.iter_mut().zip(from).for_each(|(byte, other)| *byte ^= other);
 }
 
-/// XORs what all sources have from byte `at` on into `sum`.
-fn add(from: &Sources<'_>, at: usize, sum: &mut [u8]) {
+/// `into` becomes the XOR of all sources, and of what it held if that is to be kept.
+fn add(from: &Sources<'_>, into: &mut [u8], keep: bool) {
     match from.len() {
-        0 => {}
-        1 => add_some::<1>(from, at, sum),
-        2 => add_some::<2>(from, at, sum),
-        3 => add_some::<3>(from, at, sum),
-        _ => add_some::<MAX_PIECES>(from, at, sum),
+        0 => add_some::<0>(from, into, keep),
+        1 => add_some::<1>(from, into, keep),
+        2 => add_some::<2>(from, into, keep),
+        3 => add_some::<3>(from, into, keep),
+        _ => add_some::<MAX_PIECES>(from, into, keep),
     }
 }
 
 /// The same of so many.
-fn add_some<const N: usize>(from: &Sources<'_>, at: usize, sum: &mut [u8]) {
-    let mut sources = from.iter().map(|other| &other[at..at + sum.len()]);
-    let from: [&[u8]; N] = core::array::from_fn(|_| sources.next().expect("they were counted"));
-    let (places, rest) = sum.as_chunks_mut::<LINE>();
+fn add_some<const N: usize>(from: &Sources<'_>, into: &mut [u8], keep: bool) {
+    let mut sources = from.iter();
+    let from: [&[u8]; N] = core::array::from_fn(|_| *sources.next().expect("they were counted"));
+    let (places, rest) = into.as_chunks_mut::<LINE>();
     let (count, whole) = (places.len(), places.len() * LINE);
     let lines = from.map(|other| &other.as_chunks::<LINE>().0[..count]);
     for (index, place) in places.iter_mut().enumerate() {
-        let mut sum = *place;
+        let mut sum = if keep { *place } else { [0; LINE] };
         lines.iter().for_each(|lines| xor(&lines[index], &mut sum));
         *place = sum;
     }
-    for other in from {
-        add_one(&other[whole..], rest);
+    if !keep {
+        rest.fill(0);
     }
+    from.iter().for_each(|other| add_one(&other[whole..], rest));
 }
 
 /// XORs a line into another one.
@@ -105,7 +99,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn folded(from: &[&[u8]], into: &mut [u8], factors: Factors) {
-        fold(&from.iter().copied().collect(), into, factors, &Tools::default());
+        fold(&from.iter().copied().collect(), into, factors);
     }
 
     proptest! {

@@ -21,7 +21,7 @@ mod tools;
 use hostftl_core::{Codec, Command, DeviceError, Factors, Few, MAX_PIECES, Part, Piece, Verdict};
 use hostftl_format::page::crc32c;
 
-pub use tools::{Copier, Tools};
+pub use tools::Tools;
 
 /// The ranges that a job reads, in the order in which its command names them.
 pub type Sources<'a> = Few<&'a [u8], MAX_PIECES>;
@@ -104,7 +104,7 @@ impl<'a> Job<'a> {
         match self {
             Job::Copy => {
                 assert_eq!(first.len(), into.len(), "a copy is as long as what is copied");
-                tools.copy(first, into);
+                into.copy_from_slice(first);
             }
             Job::Zero => into.fill(0),
             Job::Pack { codec, seed } => return Ok(codec::pack(codec, seed, first, into, tools)),
@@ -112,8 +112,8 @@ impl<'a> Job<'a> {
                 return codec::unpack(codec, seed, crc, first, into);
             }
             Job::Digest { seed } => return Ok(Verdict { bytes: 0, crc: crc32c(seed, first) }),
-            Job::Move(parts) => return Ok(parts::copy(parts, first, into, tools)),
-            Job::Fold { factors } => fold::fold(from, into, factors, tools),
+            Job::Move(parts) => return Ok(parts::copy(parts, first, into)),
+            Job::Fold { factors } => fold::fold(from, into, factors),
         }
         Ok(Verdict::default())
     }

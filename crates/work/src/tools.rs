@@ -1,16 +1,13 @@
-//! What a driver lends to jobs: a way to copy, and memory that need not be made anew for each.
+//! What a driver lends to jobs: memory that need not be made anew for each.
 
 use alloc::vec::Vec;
 use core::fmt;
 
 use lz4_flex::block::{self, CompressTable};
 
-/// Copies the first range to the second, which is as long.
-pub type Copier = fn(&[u8], &mut [u8]);
-
 /// See the module text.
+#[derive(Default)]
 pub struct Tools {
-    copier: Copier,
     /// Making the compressor's table anew takes as long as packing a block.
     table: CompressTable,
     /// The compressor wants room for the worst case, whatever comes out.
@@ -23,24 +20,7 @@ impl fmt::Debug for Tools {
     }
 }
 
-impl Default for Tools {
-    fn default() -> Self {
-        Tools::new(|from, into| into.copy_from_slice(from))
-    }
-}
-
 impl Tools {
-    /// Tools that copy with `copier`, which must copy just as the default does.
-    pub fn new(copier: Copier) -> Self {
-        Tools { copier, table: CompressTable::default(), whole: Vec::new() }
-    }
-
-    /// Copies `from` to `into`, which is as long.
-    #[inline]
-    pub(crate) fn copy(&self, from: &[u8], into: &mut [u8]) {
-        (self.copier)(from, into);
-    }
-
     /// The length of `from` packed into `into` as an LZ4 block, if it fits.
     pub(crate) fn lz4(&mut self, from: &[u8], into: &mut [u8]) -> Option<usize> {
         let room = block::get_maximum_output_size(from.len());
