@@ -289,13 +289,13 @@ impl Status {
             let why = match device.health.as_str() {
                 "good" | REMOVED => continue,
                 "errors" => format!("{} failed: look at it", counted(device.errors, "command")),
-                word if device.role == JOURNAL && self.traffic.is_none() => {
-                    format!("is {word}: bring it back")
+                word if device.role == JOURNAL && self.served_by.is_some() && !self.read_only => {
+                    format!(
+                        "is {word}: bring it back, and `hostftl device online {} {index}` takes it",
+                        self.volume
+                    )
                 }
-                word if device.role == JOURNAL => format!(
-                    "is {word}: bring it back, and `hostftl device online {} {index}` takes it",
-                    self.volume
-                ),
+                word if device.role == JOURNAL => format!("is {word}: bring it back"),
                 word => format!(
                     "is {word}: `hostftl device replace {} {index} NEW` puts another in its place",
                     self.volume
@@ -378,9 +378,9 @@ impl Status {
         }
         status.memory = status.memory.in_use();
         status.events = news.events.totals();
+        status.set_needs();
         status.latencies = latencies.list();
         status.traffic = Some(Traffic::of(snapshot, news));
-        status.set_needs();
         status
     }
 }

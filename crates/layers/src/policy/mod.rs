@@ -17,7 +17,6 @@ mod worth;
 pub use dice::Dice;
 pub use lists::Lists;
 pub use own::{OwnPolicy, OwnSeparation, VictimPolicy};
-pub use rates::Rates;
 pub use separation::{CLASSES, HOT, Separation, Separator};
 pub use victims::Victims;
 pub use words::{Frontiers, GcPolicy, UnknownWord};

@@ -129,7 +129,7 @@ impl Array {
         }
         let old = self.pages.map_mut().set(block, place, crc);
         self.segments.add(segment, place);
-        if from.is_none() {
+        if from.is_none() && self.segments.tells_blocks_apart() {
             let is_in_a_row = !old.is_nowhere() && !self.journal.is_place(old);
             let replaced = is_in_a_row.then(|| self.layout().segment_of(old.byte()));
             self.segments.wrote(block, replaced);

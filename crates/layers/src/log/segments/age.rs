@@ -23,10 +23,8 @@ impl Segments {
     /// The host writes a block, and replaces what lies in a segment, if it replaces anything.
     #[inline]
     pub fn wrote(&mut self, block: u64, replaced: Option<u32>) {
-        if self.separator.tells_blocks_apart() {
-            let age = replaced.map(|segment| self.age(segment));
-            self.separator.wrote(block, age);
-        }
+        let age = replaced.map(|segment| self.age(segment));
+        self.separator.wrote(block, age);
     }
 
     /// The stream of a write to a block that replaces what lies in a segment, if it replaces
