@@ -220,6 +220,20 @@ impl Out {
         self.0.push(make());
     }
 
+    /// The command that was appended last, if that is the last output, and its token.
+    #[inline]
+    pub fn last_command(&mut self) -> Option<(&mut Token, &Command)> {
+        match self.0.last_mut()? {
+            Output::Submit(token, command) => Some((token, command)),
+            _ => None,
+        }
+    }
+
+    /// Takes back what was appended last.
+    pub fn take_back(&mut self) -> Option<Output> {
+        self.0.pop()
+    }
+
     /// Shows the outputs where they lie, in order, to who takes out of them what they own; then
     /// they are gone. An output is too long to be copied often.
     #[inline]

@@ -89,6 +89,7 @@ impl Place {
 
     /// The place of `len` bytes (1 to 4096) at `byte`, a multiple of 16 below [`MOST_BYTES`], of a
     /// device (below 16); the generation is below [`GENERATIONS`].
+    #[inline]
     pub fn new(device: u8, byte: u64, len: u32, generation: u8) -> Self {
         assert!(device < 16 && (1..=4096).contains(&len), "no such record");
         assert!(byte.is_multiple_of(GRAIN.into()) && byte < MOST_BYTES, "no such offset");
@@ -118,16 +119,19 @@ impl Place {
     }
 
     /// The device.
+    #[inline]
     pub fn device(self) -> u8 {
         (self.0 >> 60) as u8
     }
 
     /// The first byte on the device.
+    #[inline]
     pub fn byte(self) -> u64 {
         (self.0 >> 16 & ((1 << OFFSET_BITS) - 1)) * u64::from(GRAIN)
     }
 
     /// The bytes of the record.
+    #[inline]
     pub fn len(self) -> u32 {
         (self.0 >> 4 & 0xfff) as u32 + 1
     }
@@ -199,6 +203,7 @@ pub struct Head {
 }
 
 /// Writes bytes that may lie across the end of a page.
+#[inline]
 fn put<const N: usize>(buf: &mut MetaBuf, at: usize, bytes: &[u8; N]) {
     let (page, from) = (at / BLOCK, at % BLOCK);
     if let Some(room) = buf.pages_mut()[page].0[from..].first_chunk_mut() {
@@ -210,6 +215,7 @@ fn put<const N: usize>(buf: &mut MetaBuf, at: usize, bytes: &[u8; N]) {
     buf.pages_mut()[page + 1].0[..there.len()].copy_from_slice(there);
 }
 
+#[inline]
 fn get<const N: usize>(buf: &MetaBuf, at: usize) -> [u8; N] {
     let (page, from) = (at / BLOCK, at % BLOCK);
     if let Some(bytes) = buf.pages()[page].0[from..].first_chunk() {
@@ -232,11 +238,13 @@ fn crc_of(buf: &MetaBuf, at: u64, end: usize) -> u32 {
 }
 
 /// How many entries fit into a head of `pages` pages.
+#[inline]
 pub fn room(pages: u32) -> u32 {
     ((pages as usize * BLOCK - HEAD) / ENTRY) as u32
 }
 
 /// Writes entry `index` of a head.
+#[inline]
 pub fn put_entry(buf: &mut MetaBuf, index: u32, entry: &Entry) {
     let mut bytes = [0; ENTRY];
     let first = entry.block | (entry.kind as u64) << BLOCK_BITS;
@@ -308,6 +316,7 @@ pub fn open(buf: &MetaBuf, uuid: &[u8; 16], at: u64) -> Option<Head> {
 }
 
 /// Entry `index` of a head; `None` when its kind is unknown.
+#[inline]
 pub fn entry(buf: &MetaBuf, index: u32) -> Option<Entry> {
     let bytes: [u8; ENTRY] = get(buf, HEAD + index as usize * ENTRY);
     let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));

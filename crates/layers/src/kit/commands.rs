@@ -79,16 +79,16 @@ impl<Op: Copy> Commands<Op> {
         self.given_up > 0 && self.slots[token.0 as usize].as_ref().is_some_and(|it| it.given_up)
     }
 
-    /// What a command that is over was for.
+    /// What a command that is over was for, and whether it went to a device.
     ///
     /// # Panics
     /// When no command with this token is under way.
     #[inline]
-    pub fn end(&mut self, token: Token) -> Op {
+    pub fn end(&mut self, token: Token) -> (Op, bool) {
         let flying = self.slots[token.0 as usize].take().expect("a command is over once");
         self.free.push(token.0 as u16);
         self.given_up -= usize::from(flying.given_up);
-        flying.op
+        (flying.op, flying.device.is_some())
     }
 
     /// When to look for late commands.
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(given_up, [(slow, 1, 1)]);
         assert!(!commands.any_late(1000) && commands.wake().is_none());
         assert!(commands.is_given_up(slow) && !commands.is_given_up(fast));
-        assert_eq!((commands.end(fast), commands.end(slow)), (2, 1));
+        assert_eq!((commands.end(fast), commands.end(slow)), ((2, true), (1, true)));
         assert_eq!(commands.room(), 2);
     }
 
@@ -189,7 +189,7 @@ mod tests {
         assert!(commands.is_given_up(late) && !commands.is_empty());
         commands.give_up_late(106, |op, device| told.push((op, device)));
         assert_eq!((told.as_slice(), commands.wake()), (&[(1, 1), (2, 1)][..], None));
-        assert!(commands.is_empty() && commands.end(late) == 1);
+        assert!(commands.is_empty() && commands.end(late) == (1, true));
     }
 
     #[test]

@@ -8,6 +8,9 @@ use super::commands::Commands;
 use super::life::{Health, Life};
 use super::requests::{self, Active, Order, Requests};
 
+/// The token of a command that is not sent yet.
+const DRAFT: Token = Token(u64::MAX);
+
 /// What every engine has, whatever it is: the shell owns it, and lends it to the parts as a [`Cx`].
 #[derive(Debug)]
 pub struct Common<Op, Mark> {
@@ -116,9 +119,9 @@ impl<Op: Copy, Mark: Copy + Default> Common<Op, Mark> {
         self.commands.wake().is_some_and(|wake| wake <= now) && self.commands.any_late(now)
     }
 
-    /// A command is over: what it was for.
+    /// A command is over: what it was for, and whether it went to a device.
     #[inline]
-    pub(super) fn end_command(&mut self, token: Token) -> Op {
+    pub(super) fn end_command(&mut self, token: Token) -> (Op, bool) {
         self.commands.end(token)
     }
 
@@ -253,11 +256,38 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
     ///
     /// # Panics
     /// When there is no room for it: see [`Cx::command_room`].
-    #[inline]
+    #[inline(always)]
     pub fn submit(&mut self, op: Op, command: Command) {
-        let token = self.common.commands.begin(self.now, op, command.device());
+        self.draft(command);
+        self.send(op);
+    }
+
+    /// Puts a command where it is sent from, for a look at it before: it is too long to be handed
+    /// on. [`Cx::send`] follows, or [`Cx::take_back`].
+    #[inline(always)]
+    pub fn draft(&mut self, command: Command) -> &Command {
+        self.out.push_with(|| Output::Submit(DRAFT, command));
+        self.out.last_command().expect("it was put there").1
+    }
+
+    /// Sends the command that was put in its place.
+    ///
+    /// # Panics
+    /// As [`Cx::submit`]; and when there is none.
+    #[inline]
+    pub fn send(&mut self, op: Op) {
+        let (token, command) = self.out.last_command().expect("a command was put there");
+        assert!(*token == DRAFT, "a command is sent once");
+        *token = self.common.commands.begin(self.now, op, command.device());
         self.spend_one();
-        self.out.push_with(|| Output::Submit(token, command));
+    }
+
+    /// Takes back the command that was put in its place, and is not sent.
+    pub fn take_back(&mut self) -> Command {
+        match self.out.take_back() {
+            Some(Output::Submit(DRAFT, command)) => command,
+            other => unreachable!("{other:?} can't be taken back"),
+        }
     }
 
     /// As [`Cx::submit`], for a command that goes to no device, and is made where it is needed:

@@ -206,7 +206,8 @@ impl<C: Core> Shell<C> {
         match input {
             Input::Host(request) => {
                 assert_eq!(self.common.life(), Life::Running, "requests come to a layer that runs");
-                self.with(now, out, MAX_OUTPUTS, |core, cx| core.accept(request, cx));
+                let cx = &mut Cx::new(now, out, MAX_OUTPUTS, &mut self.common);
+                self.core.accept(request, cx);
             }
             Input::Done(Done {
                 token,
@@ -226,7 +227,9 @@ impl<C: Core> Shell<C> {
                 let op = self.end_computation(token);
                 self.with(now, out, MAX_OUTPUTS, |core, cx| core.placed(op, from, into, cx));
             }
-            Input::Done(done) => self.done(now, done, out),
+            Input::Done(Done { token, command, result }) => {
+                self.done(now, token, command, result, out);
+            }
             Input::Timer => {
                 self.common.woken(now);
                 let late = self.common.is_late(now);
@@ -242,7 +245,7 @@ impl<C: Core> Shell<C> {
 
     #[inline]
     fn end_computation(&mut self, token: Token) -> C::Op {
-        let op = self.common.end_command(token);
+        let (op, _) = self.common.end_command(token);
         if C::disturbs(op) {
             self.common.disturb();
         }
@@ -251,17 +254,17 @@ impl<C: Core> Shell<C> {
 
     // Not where it is called: what it works with is long.
     #[inline(never)]
-    fn done(&mut self, now: Nanos, Done { token, command, result }: Done, out: &mut Out) {
+    fn done(&mut self, now: Nanos, token: Token, command: Command, ended: Ended, out: &mut Out) {
         let given_up = self.common.is_given_up(token);
-        let op = self.common.end_command(token);
-        if given_up || result.is_err() || command.device().is_some() || C::disturbs(op) {
+        let (op, of_device) = self.common.end_command(token);
+        if given_up || ended.is_err() || of_device || C::disturbs(op) {
             self.common.disturb();
         }
         // Not by `with`: a closure would hold the command once more.
         let cx = &mut Cx::new(now, out, MAX_OUTPUTS, &mut self.common);
         match given_up {
-            true => self.core.late_done(token, op, command, result, cx),
-            false => self.core.done(op, command, result, cx),
+            true => self.core.late_done(token, op, command, ended, cx),
+            false => self.core.done(op, command, ended, cx),
         }
     }
 

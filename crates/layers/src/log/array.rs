@@ -155,18 +155,27 @@ impl Array {
 
     /// One step of collection: of the victim, or of one lane.
     fn collect(&mut self, cx: &mut Cx) -> bool {
-        self.with_gc(|gc, with| gc.pump(with, cx))
-            || self.collection.mover().is_some_and(|lane| {
-                self.move_some(lane, cx)
-                    || self.with_gc(|gc, with| gc.lanes().mend_next(lane, with))
-            })
+        if self.with_gc(|gc, with| gc.pump(with, cx)) {
+            return true;
+        }
+        let Some(lane) = self.collection.mover() else { return false };
+        self.move_some(lane, cx)
+            || self.collection.lane(lane).has_bad_chunk()
+                && self.with_gc(|gc, with| gc.lanes().mend_next(lane, with))
     }
 
     /// Lets collection work with the parts that it needs.
     #[inline]
     pub fn with_gc<T>(&mut self, act: impl FnOnce(&mut Collection, &mut gc::Needs) -> T) -> T {
-        let (collection, _, mut with) = self.movers();
+        let (collection, mut with) = self.gc_with();
         act(collection, &mut with)
+    }
+
+    /// Collection, and the parts that it needs.
+    #[inline]
+    pub fn gc_with(&mut self) -> (&mut Collection, gc::Needs<'_>) {
+        let (collection, _, with) = self.movers();
+        (collection, with)
     }
 
     /// Who moves records, and the parts that they need.
@@ -257,11 +266,15 @@ impl Array {
     /// Grains that may be live now; none where all that the host sees has room. A device that comes
     /// counts from the start on, one that is to leave until it has left, and one lost device too
     /// where parity makes up for it.
-    #[inline]
     pub fn most_live(&self) -> Option<u64> {
+        self.layout().most_live(self.data_members(), self.segments.reserves())
+    }
+
+    /// The devices that count for that.
+    #[inline]
+    pub fn data_members(&self) -> u16 {
         let all = self.layout().members | self.devices.membership().all();
-        let members = all & !self.devices.gone() & !self.devices.beyond_parity();
-        self.layout().most_live(members, self.segments.reserves())
+        all & !self.devices.gone() & !self.devices.beyond_parity()
     }
 
     /// What is live in segments that miss more chunks than parity makes up for, in bytes.

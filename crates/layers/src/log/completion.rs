@@ -15,6 +15,14 @@ impl Engine {
     /// A command is over: what its error means comes first.
     #[inline(always)]
     pub fn command_done(&mut self, op: Op, command: Command, ended: Ended, cx: &mut Cx) {
+        // A command is too long to be handed on more often than it must be.
+        match self.array.layout().zoned || ended.is_err() {
+            true => self.judge_done(op, command, ended, cx),
+            false => self.finish(op, command, ended, cx),
+        }
+    }
+
+    fn judge_done(&mut self, op: Op, command: Command, ended: Ended, cx: &mut Cx) {
         if self.array.layout().zoned {
             self.array.devices.left_zone(&command, cx);
         }
@@ -41,13 +49,14 @@ impl Engine {
             Op::Images { chunk } => {
                 self.array.with_checkpoint(|it, with| it.images_done(chunk, command, with, cx));
             }
+            // Of these there are most, and a closure would hold the command once more.
             Op::GcHead { lane } => {
-                self.array.with_gc(|gc, with| gc.head_done(lane, command, result, with, cx));
+                let (gc, mut with) = self.array.gc_with();
+                gc.head_done(lane, command, result, &mut with, cx);
             }
             Op::GcRead { lane, chunk } => {
-                let array = &mut self.array;
-                array
-                    .with_gc(|gc, with| gc.lanes().read_done((lane, chunk), command, result, with));
+                let (gc, mut with) = self.array.gc_with();
+                gc.lanes().read_done((lane, chunk), command, result, &mut with);
             }
             Op::GcSum { lane } => {
                 self.array.with_gc(|gc, with| gc.lanes().sum_done(lane, command, result, with));

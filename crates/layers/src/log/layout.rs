@@ -9,6 +9,7 @@
 mod full;
 mod grown;
 pub mod lengths;
+mod places;
 mod reserves;
 mod spare;
 mod stack;
@@ -283,13 +284,14 @@ impl Layout {
             if self.zoned && 2 * self.root_stride() > self.column {
                 return Err(PlanError("log needs zones that take two roots: make them longer"));
             }
-            let free = room.sectors.checked_sub(self.first()).ok_or(too_small)?;
+            let first = self.behind_roots();
+            let free = room.sectors.checked_sub(first).ok_or(too_small)?;
             let segments = free / u64::from(self.column);
             if segments > MOST_SEGMENTS {
                 return Err(PlanError("log takes at most 2^30 segments: use a larger superpage"));
             }
             self.segments = segments as u32;
-            self.lengths = Lengths::new(room.devices, self.first(), self.column, self.segments);
+            self.lengths = Lengths::new(room.devices, first, self.column, self.segments);
             let width = self.narrowest(set).max(1);
             let least = if is_least { self.least_width(width) } else { width };
             let spare = self.blocks_on(self.stay, 0) * u64::from(room.permille) / 1000;
@@ -403,13 +405,6 @@ impl Layout {
         room(self.head_pages(full))
     }
 
-    /// The first sector of a row on each of its devices.
-    #[inline]
-    pub fn lba(&self, at: At) -> u64 {
-        let begin = u64::from(at.segment) * u64::from(self.column);
-        self.first() + begin + u64::from(at.slot * self.chunk + at.sector)
-    }
-
     /// The first sector of copy 0 or 1 of root `number`.
     pub fn root_at(&self, number: u64, copy: u32) -> u64 {
         (number % 2 + u64::from(2 * copy)) * u64::from(self.tree.room())
@@ -420,19 +415,31 @@ impl Layout {
         self.root().next_multiple_of(self.align)
     }
 
-    /// The first sector of the segments.
-    pub fn first(&self) -> u64 {
+    /// The first sector of the segments, behind such roots.
+    fn behind_roots(&self) -> u64 {
         if self.zoned {
             return u64::from(ROOT_ZONES) * u64::from(self.column);
         }
         (4 * u64::from(self.tree.room())).next_multiple_of(self.chunk.into())
     }
 
+    /// The first sector of the segments.
+    #[inline]
+    pub fn first(&self) -> u64 {
+        self.lengths.places().first()
+    }
+
+    /// The first sector of a row on each of its devices.
+    #[inline]
+    pub fn lba(&self, at: At) -> u64 {
+        let begin = u64::from(at.segment) * u64::from(self.column);
+        self.first() + begin + u64::from(at.slot * self.chunk + at.sector)
+    }
+
     /// The segment of byte `byte` of a device.
     #[inline]
     pub fn segment_of(&self, byte: u64) -> u32 {
-        let sector = byte / SECTOR as u64 - self.first();
-        (sector / u64::from(self.column)) as u32
+        self.lengths.places().segment_of(byte / SECTOR as u64)
     }
 
     /// The segment of sector `lba` of a zoned device, and the sector in its zone; `None` in a zone

@@ -92,8 +92,11 @@ pub enum Part {
     /// A block's record is checked.
     Check,
     /// A block's record goes into a new row, as this item.
-    Restore(u8, u32),
+    Restore(u8, u16),
 }
+
+// One word, because each command has one on its way out and back.
+const _: () = assert!(size_of::<Op>() == 8, "an operation is one word");
 
 impl Op {
     /// Whether nothing can be promised any more when it fails.

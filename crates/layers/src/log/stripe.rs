@@ -46,24 +46,22 @@ impl Stripe {
         ((u64::from(segment) + u64::from(slot)) % u64::from(self.count())) as u8
     }
 
-    /// The device of data chunk `chunk` of rows in a slot.
-    #[inline]
-    pub fn device(self, segment: u32, slot: u32, chunk: u32) -> u8 {
-        let turn = u64::from(segment) + u64::from(slot);
-        let first = turn + u64::from(self.parity) + u64::from(chunk);
-        self.member((first % u64::from(self.count())) as u32)
+    /// The chunks of rows in a slot.
+    pub fn turned(self, segment: u32, slot: u32) -> Turned {
+        let turn = u64::from(segment) + u64::from(slot) + u64::from(self.parity);
+        let first = (turn % u64::from(self.count())) as u8;
+        Turned { stripe: self, first, count: self.count() as u8 }
     }
 
-    /// The data chunk of rows in a slot that is on `device`; `None` for the parity, and for a
-    /// device that is no member.
+    /// As [`Turned::device`].
     #[inline]
+    pub fn device(self, segment: u32, slot: u32, chunk: u32) -> u8 {
+        self.turned(segment, slot).device(chunk)
+    }
+
+    /// As [`Turned::chunk_on`].
     pub fn chunk_on(self, segment: u32, slot: u32, device: u8) -> Option<u8> {
-        let turns = u64::from(self.count());
-        let first = (u64::from(segment) + u64::from(slot) + u64::from(self.parity)) % turns;
-        let below = self.members & ((1_u16 << device) - 1);
-        let chunk = (u64::from(below.count_ones()) + turns - first) % turns;
-        let is_member = self.members >> device & 1 == 1;
-        (is_member && chunk < self.width().into()).then_some(chunk as u8)
+        self.turned(segment, slot).chunk_on(device)
     }
 
     /// Chunks of parity of each row.
@@ -76,6 +74,53 @@ impl Stripe {
         assert!(which < self.parity, "rows have no parity {which}");
         let turn = u64::from(segment) + u64::from(slot) + u64::from(which);
         self.member((turn % u64::from(self.count())) as u32)
+    }
+}
+
+/// Which chunk of rows in one slot lies on which device.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Turned {
+    stripe: Stripe,
+    /// The member that has the first data chunk.
+    first: u8,
+    /// How many members there are.
+    count: u8,
+}
+
+impl Turned {
+    /// The devices.
+    pub fn stripe(self) -> Stripe {
+        self.stripe
+    }
+
+    /// Members are counted in a circle.
+    #[inline]
+    fn wrap(self, index: u32) -> u32 {
+        let count = u32::from(self.count);
+        if index < count { index } else { index - count }
+    }
+
+    /// The device of data chunk `chunk`.
+    ///
+    /// # Panics
+    /// When there are not so many members.
+    #[inline]
+    pub fn device(self, chunk: u32) -> u8 {
+        assert!(chunk < self.count.into(), "each chunk has a member of its own");
+        self.stripe.member(self.wrap(u32::from(self.first) + chunk))
+    }
+
+    /// The data chunk on `device`; `None` for the parity, and for a device that is no member.
+    #[inline]
+    pub fn chunk_on(self, device: u8) -> Option<u8> {
+        let Stripe { members, parity } = self.stripe;
+        if members >> device & 1 == 0 {
+            return None;
+        }
+        let below = members & ((1_u16 << device) - 1);
+        let index = below.count_ones() + u32::from(self.count - self.first);
+        let chunk = self.wrap(index) as u8;
+        (chunk < self.count - parity).then_some(chunk)
     }
 }
 

@@ -287,9 +287,11 @@ impl Checkpoint {
 
     /// Makes rows durable that say of segments that they are empty, when somebody can't go on.
     fn hasten(&mut self, safe: Safe, with: &mut Needs) -> bool {
-        let Some(stamp) = Self::awaited(safe, with) else { return false };
-        let hurry = stamp > safe.stamp && self.is_starved(with);
-        hurry && with.durability.want_all(stamp)
+        if !self.is_starved(with) {
+            return false;
+        }
+        let stamp = Self::awaited(safe, with).filter(|stamp| *stamp > safe.stamp);
+        stamp.is_some_and(|stamp| with.durability.want_all(stamp))
     }
 
     /// The next step, or the first of a checkpoint that is due.

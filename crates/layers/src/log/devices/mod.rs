@@ -296,27 +296,58 @@ impl Devices {
 
     /// Sends a command, unless it goes to a lost device, or its zone can't take it: then it fails
     /// soon.
-    #[inline]
     pub fn submit(&mut self, op: Op, command: Command, cx: &mut Cx) {
-        let lost = command.device().is_some_and(|device| match op {
-            Op::Root { .. } | Op::Turn => !self.takes_roots(device),
-            // Its place may be one in which no device of the rows is.
-            Op::Journal(_) => false,
-            _ => self.is_missing(device, &command),
-        });
-        if lost || self.layout.zoned && !self.enter_zone(&command, cx) {
+        if self.layout.zoned {
+            return self.submit_to_zone(op, command, cx);
+        }
+        let starts = cx.life() == Life::Starting;
+        let command = cx.draft(command);
+        if self.is_lost_to(op, command) {
+            let command = cx.take_back();
+            return self.fail_later((op, command, DeviceError::Gone), cx);
+        }
+        if starts {
+            self.count_read(command);
+        }
+        cx.send(op);
+    }
+
+    fn submit_to_zone(&mut self, op: Op, command: Command, cx: &mut Cx) {
+        let lost = self.is_lost_to(op, &command);
+        if lost || !self.enter_zone(&command, cx) {
             // What was never written there can't be read: that is no fault of the device.
             let unwritten = !lost && matches!(command, Command::Read { .. });
             let error = if unwritten { DeviceError::Media } else { DeviceError::Gone };
-            self.unsent.push_back((op, command, error));
-            cx.disturb();
-            cx.wake();
-            return;
+            return self.fail_later((op, command, error), cx);
         }
-        if let (Command::Read { into, .. }, Life::Starting) = (&command, cx.life()) {
-            self.read_at_start += u64::from(into.sectors());
+        if cx.life() == Life::Starting {
+            self.count_read(&command);
         }
         cx.submit(op, command);
+    }
+
+    /// Whether the device of a command can't do it.
+    #[inline]
+    fn is_lost_to(&self, op: Op, command: &Command) -> bool {
+        command.device().is_some_and(|device| match op {
+            Op::Root { .. } | Op::Turn => !self.takes_roots(device),
+            // Its place may be one in which no device of the rows is.
+            Op::Journal(_) => false,
+            _ => self.is_missing(device, command),
+        })
+    }
+
+    fn fail_later(&mut self, unsent: (Op, Command, DeviceError), cx: &mut Cx) {
+        self.unsent.push_back(unsent);
+        cx.disturb();
+        cx.wake();
+    }
+
+    /// Counts what a start reads.
+    fn count_read(&mut self, command: &Command) {
+        if let Command::Read { into, .. } = command {
+            self.read_at_start += u64::from(into.sectors());
+        }
     }
 
     /// Sends a command about the zones of a device that came, before it belongs.

@@ -184,6 +184,7 @@ impl Collection {
             || self.lanes.pump(with, cx)
     }
 
+    #[inline(never)]
     fn choose_victim(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
         if cx.life() == Life::Stopping {
             return false;
@@ -286,9 +287,13 @@ impl Collection {
         cx.wake();
     }
 
-    /// What was read ahead and does not count any more is let go, when all of it is here.
+    /// What was read ahead and does not count any more is let go, when all of it is here. There is
+    /// nothing of that kind before the last row of a victim was found.
     fn drop_heads(&mut self, with: &mut Needs, cx: &Cx) {
         let victim = self.victim.as_ref().expect("a head is one of a victim");
+        if !victim.is_read() && self.passes.ending().is_none() {
+            return;
+        }
         let stale = self.lanes.heads().filter(|lane| !victim.is_asked(*lane));
         let stale = stale.fold(Set::default(), Set::with);
         for lane in stale {
@@ -350,6 +355,7 @@ impl Collection {
     }
 
     /// The victim was gone through to its end.
+    #[inline(never)]
     fn leave_victim(&mut self, with: &mut Needs, cx: &mut Cx) {
         let victim = self.victim.take().expect("a victim that is left had been chosen");
         self.lent = false;

@@ -7,6 +7,7 @@
 //! - An operation that writes keeps its page in memory to its end.
 //! - The scratch of an operation is: a record as it was read, the plain block, the packed one.
 
+mod bound;
 mod requests;
 mod rescue;
 mod room;
@@ -21,6 +22,7 @@ use hostftl_core::{BLOCK, Codec, HostError, SECTOR, SECTORS_PER_BLOCK};
 use hostftl_format::log::Place;
 
 use crate::log::Array;
+use crate::log::host::bound::Bound;
 use crate::log::layout::BLOCK_OPS;
 use crate::log::map::Where;
 use crate::log::ops::{Cx, OWN_OPS, works};
@@ -148,6 +150,7 @@ pub struct Blocks {
     waiting: VecDeque<u8>,
     /// Those whose pages are to come.
     mapping: Mapping,
+    bound: Bound,
 }
 
 /// Operations that wait for the page that says where their record is.
@@ -182,6 +185,7 @@ impl Blocks {
             writing: Vec::with_capacity(BLOCK_OPS),
             waiting: VecDeque::with_capacity(BLOCK_OPS),
             mapping: Mapping::new(),
+            bound: Bound::default(),
         }
     }
 
@@ -250,9 +254,7 @@ impl Blocks {
         }
         let page = array.pages.map().page_of(block);
         array.pages.map_mut().try_again(page);
-        if array.hold_page(array.pages.map().page_of(block), array.spare_of_host(), cx)
-            == Where::Away
-        {
+        if array.hold_page(page, array.spare_of_host(), cx) == Where::Away {
             return false;
         }
         let index = self.begin(req, block, (from, sectors), (true, data), array, cx);
@@ -388,10 +390,12 @@ impl Blocks {
     }
 
     /// Whether an operation may be begun.
+    #[inline]
     pub fn may_begin_block(&self, array: &Array) -> bool {
-        let lost = array.devices.lost().count_ones();
-        let may_hang = u32::from(array.layout().parity).saturating_sub(lost);
-        self.free.len() > KEPT * may_hang as usize
+        let parity = array.layout().parity;
+        let is_enough = |may_hang: u32| self.free.len() > KEPT * may_hang as usize;
+        is_enough(parity.into())
+            || is_enough(u32::from(parity).saturating_sub(array.devices.lost().count_ones()))
     }
 
     /// An operation whose device timed out goes on in another scratch. False when there is none.

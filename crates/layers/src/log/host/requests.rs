@@ -66,7 +66,8 @@ impl Blocks {
     /// Begins one block of the first read and one of the first write or trim.
     #[inline]
     pub fn pump_requests(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
-        self.pump_read(array, cx) | self.pump_write(array, cx)
+        let reads = cx.requests().first_read().is_some() && self.pump_read(array, cx);
+        reads | (cx.requests().first_write().is_some() && self.pump_write(array, cx))
     }
 
     fn pump_read(&mut self, array: &mut Array, cx: &mut Cx) -> bool {

@@ -34,7 +34,8 @@ impl Blocks {
         if it.place.is_nowhere() {
             return self.fetch_zeros(index, array, cx);
         }
-        if let Some((row, chunk, byte)) = array.rows.holding(it.place, &array.segments) {
+        let segment = array.layout().segment_of(it.place.byte());
+        if let Some((row, chunk, byte)) = array.rows.holding(it.place, segment, &array.segments) {
             self.op(index).row = Some(row);
             let buffer = Buffer::row(row, chunk.into());
             let from = array.buffers.at(buffer).view(byte, it.place.len());
@@ -186,12 +187,11 @@ impl Blocks {
 
     /// What a command of an operation did is done.
     fn block_goes_on(&mut self, index: u8, verdict: Verdict, array: &mut Array, cx: &mut Cx) {
-        let it = self.op(index);
-        let (step, writes) = (it.step, it.writes);
+        let writes = self.op(index).writes;
         if let Some(error) = self.stopped(writes, cx) {
             return self.end_block(index, Some(error), array, cx);
         }
-        match step {
+        match self.op(index).step {
             Step::Reading => {
                 let from = self.record_view(index, array);
                 self.expand(index, from, array, cx);
@@ -382,8 +382,13 @@ impl Blocks {
     }
 
     /// Gives the operation that has waited longest its room in a row.
+    #[inline]
     pub fn pump_blocks(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
-        let Some(&index) = self.waiting.front() else { return false };
+        self.waiting.front().copied().is_some_and(|index| self.make_room(index, array, cx))
+    }
+
+    /// The same, when it is `index`.
+    fn make_room(&mut self, index: u8, array: &mut Array, cx: &mut Cx) -> bool {
         if let Some(error) = cx.health().error() {
             self.waiting.pop_front();
             self.end_block(index, Some(error), array, cx);

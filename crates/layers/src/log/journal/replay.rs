@@ -291,6 +291,7 @@ impl Journal {
         let into = with.buffers.at(into).view_mut(noted.byte, len);
         self.played.pending += 1;
         let command = Command::Place { from, into };
+        let item = u16::try_from(item).expect("a head has no more entries");
         with.devices.submit(Op::Journal(Part::Restore(row, item)), command, cx);
     }
 
@@ -401,7 +402,7 @@ impl Journal {
             (Part::Restore(row, item), Command::Place { from: Piece::Data(view), into }) => {
                 with.buffers.at(buffer).repay(view);
                 with.buffers.repay_row_mut(row, into);
-                return Done::Restored(row, item);
+                return Done::Restored(row, item.into());
             }
             (part, command) => unreachable!("{command:?} is no {part:?}"),
         }

@@ -6,6 +6,7 @@
 
 use hostftl_core::DeviceInfo;
 
+use super::places::Places;
 use crate::log::stripe::bits;
 
 /// More devices than this has no volume.
@@ -20,18 +21,26 @@ pub struct Lengths {
     counts: [u32; MOST_DEVICES],
     /// The devices that lack some of the volume's segments.
     short: u16,
+    /// Where segments lie.
+    places: Places,
 }
 
 impl Lengths {
     /// Those of devices, in a volume that has `segments` of `column` sectors from sector `first`.
     pub fn new(devices: &[DeviceInfo], first: u64, column: u32, segments: u32) -> Self {
-        let mut it = Lengths::default();
+        let mut it = Lengths { places: Places::new(first, column), ..Lengths::default() };
         for (at, device) in devices.iter().enumerate() {
             let count = device.sectors.saturating_sub(first) / u64::from(column);
             it.counts[at] = count.min(segments.into()) as u32;
             it.short |= u16::from(it.counts[at] < segments) << at;
         }
         it
+    }
+
+    /// Where segments lie.
+    #[inline]
+    pub fn places(&self) -> &Places {
+        &self.places
     }
 
     /// Whether all devices have all segments.

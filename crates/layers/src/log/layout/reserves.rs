@@ -48,6 +48,13 @@ impl Reserves {
         self.kept
     }
 
+    /// What bounds the room for data: the segments that the host's data leaves free, and those that
+    /// are kept from it however little is spare.
+    #[inline]
+    pub fn bounds(&self) -> (u32, u32) {
+        (self.held, self.kept)
+    }
+
     /// Whether what is kept from the host is no more than the spare.
     pub(super) fn keeps_spare(&self) -> bool {
         self.kept <= self.spare

@@ -42,8 +42,9 @@ impl Bits {
 
     /// Adds `at`.
     pub fn set(&mut self, at: u32) {
-        self.count += u32::from(!self.has(at));
-        self.words[at as usize / 64] |= 1 << (at % 64);
+        let (word, bit) = (&mut self.words[at as usize / 64], 1 << (at % 64));
+        self.count += u32::from(*word & bit == 0);
+        *word |= bit;
     }
 
     /// Takes `at` away.

@@ -254,14 +254,17 @@ impl Map {
     /// Changes the pair of a block whose page is pinned, or before there is a snapshot; returns the
     /// old place.
     pub fn set(&mut self, block: u64, place: Place, crc: u32) -> Place {
-        let page = self.page_of(block);
+        let (page, index) = self.split(block);
         if self.due.has(page) && !planted(Bug::SnapshotChanged) {
             self.leave_old(page);
         }
         self.dirty.set(page);
-        let at = self.pair(block).expect("the page is here");
-        self.frames[at / PAIRS].used = true;
-        let (old, _) = read(core::mem::replace(&mut self.pairs[at], pair_of(place, crc)));
+        let at = self.frame(page).expect("the page is here");
+        let frame = &mut self.frames[at];
+        assert!(frame.state == State::Here, "a page that changes is here");
+        frame.used = true;
+        let pair = &mut self.pairs[at * PAIRS + index];
+        let (old, _) = read(core::mem::replace(pair, pair_of(place, crc)));
         let mapped = self.mapped + u64::from(!place.is_nowhere());
         // A root that somebody made up may say too little; `check` counts again.
         self.mapped = mapped.saturating_sub(u64::from(!old.is_nowhere()));
@@ -380,6 +383,13 @@ impl Map {
         }
         self.pinned += u32::from(first);
         true
+    }
+
+    /// Pins the page of a block, if that is here and can be pinned now.
+    #[inline]
+    pub fn pin_here(&mut self, block: u64) -> bool {
+        let page = self.page_of(block);
+        self.state(page) == Where::Here && self.pin(page, 0)
     }
 
     /// Pins a page that is pinned once more.

@@ -349,8 +349,12 @@ impl Pages {
 
     /// Gets a page into a frame and keeps it there, so that it can be changed once it is here, with
     /// `spare` more: away means that this is to be tried again.
+    #[inline]
     pub fn hold(&mut self, page: u32, spare: u32, with: &mut With, cx: &mut Cx) -> Where {
-        let state = self.fetch(page, with, cx);
+        let state = match self.map.state(page) {
+            Where::Away => self.fetch(page, with, cx),
+            known => known,
+        };
         if state != Where::Away && !self.map.pin(page, spare) {
             self.want_frames(with, cx);
             return Where::Away;

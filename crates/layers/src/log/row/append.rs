@@ -18,6 +18,7 @@ use crate::log::ops::{Cx, OWN_OPS};
 use crate::log::row::rows::Rows;
 use crate::log::row::streams::COPIES;
 use crate::log::row::{A_TRIM, DEAD, Item, NO_HEIR};
+use crate::log::segments::Segments;
 use crate::planted::{Bug, planted};
 
 /// What wants room.
@@ -86,36 +87,54 @@ impl Array {
     }
 
     /// The row that takes `len` bytes, and where in it. `None` when there is none now.
+    #[inline]
     fn take_room(&mut self, to: To, len: u32, cx: &mut Cx) -> Option<(u8, u8, u32)> {
         if self.must_wait(to) {
             return None;
         }
-        let (kept, slots) = (*self.segments.reserves(), self.layout().slots);
-        let lent = self.collection.lent_floor(&self.segments);
-        let starting = cx.life() == Life::Starting;
-        let floor = |rows: &Rows, durability: &Durability| match to.what {
-            What::Copy if starting => kept.restore_floor(),
-            What::Copy => lent.unwrap_or_else(|| copies_floor(&kept, slots, rows, durability)),
-            What::Relief => kept.gc_floor(),
-            What::Write | What::Repair => kept.host,
-        };
-        let Array { rows, segments, devices, durability, .. } = self;
-        rows.take_room((to.stream, floor), len, segments, devices, durability, cx)
+        let found = self.rows.take_here(to.stream, len);
+        found.or_else(|| self.take_room_in_next(to, len, cx))
     }
 
-    /// What the map pointed at is no longer wanted: item `newer` of row `heir` is newer.
-    fn bury(&mut self, old: Place, (heir, newer): (u64, u32)) {
-        if old.is_nowhere() || self.journal.is_place(old) {
-            return;
-        }
+    /// The same, when the row that is filled takes no more, or there is none.
+    #[inline(never)]
+    fn take_room_in_next(&mut self, to: To, len: u32, cx: &mut Cx) -> Option<(u8, u8, u32)> {
+        let starting = cx.life() == Life::Starting;
+        let Array { rows, segments, devices, durability, collection, .. } = self;
+        let slots = devices.layout().slots;
+        let floor = |rows: &Rows, durability: &Durability, segments: &Segments| {
+            let kept = segments.reserves();
+            match to.what {
+                What::Copy if starting => kept.restore_floor(),
+                What::Copy => {
+                    let lent = collection.lent_floor(segments);
+                    lent.unwrap_or_else(|| copies_floor(kept, slots, rows, durability))
+                }
+                What::Relief => kept.gc_floor(),
+                What::Write | What::Repair => kept.host,
+            }
+        };
+        rows.take_in_next((to.stream, floor), len, segments, devices, durability, cx)
+    }
+
+    /// The segment of a place in a row.
+    #[inline]
+    fn segment_of(&self, place: Place) -> Option<u32> {
+        let is_in_a_row = !place.is_nowhere() && !self.journal.is_place(place);
+        is_in_a_row.then(|| self.layout().segment_of(place.byte()))
+    }
+
+    /// What the map pointed at, in a segment, is no longer wanted: item `newer` of row `heir` is
+    /// newer.
+    fn bury(&mut self, (old, segment): (Place, u32), (heir, newer): (u64, u32)) {
         let replaced = self.journal.moment();
-        if let Some((row, chunk, byte)) = self.rows.holding(old, &self.segments)
+        if let Some((row, chunk, byte)) = self.rows.holding(old, segment, &self.segments)
             && self.rows[row].is_unsealed()
             && let Some(item) = self.rows[row].find(chunk, byte)
         {
             (item.heir, item.newer, item.replaced) = (heir, newer, replaced);
         }
-        self.segments.kill(self.layout().segment_of(old.byte()), old);
+        self.segments.kill(segment, old);
     }
 
     /// A block's record is in its row, new or from another place: the map points there.
@@ -129,14 +148,15 @@ impl Array {
         }
         let old = self.pages.map_mut().set(block, place, crc);
         self.segments.add(segment, place);
+        let replaced = self.segment_of(old);
         if from.is_none() && self.segments.tells_blocks_apart() {
-            let is_in_a_row = !old.is_nowhere() && !self.journal.is_place(old);
-            let replaced = is_in_a_row.then(|| self.layout().segment_of(old.byte()));
             self.segments.wrote(block, replaced);
         }
         let from = from.map(|place| self.layout().segment_of(place.byte()));
         self.segments.aged(segment, from);
-        self.bury(old, (stamp, item));
+        if let Some(replaced) = replaced {
+            self.bury((old, replaced), (stamp, item));
+        }
     }
 
     /// A copy is in its row: the map points there, unless it points elsewhere by now.
@@ -175,7 +195,9 @@ impl Array {
         for block in first..first + blocks {
             if !self.pages.map().place(block).is_nowhere() {
                 let old = self.pages.map_mut().set(block, Place::NOWHERE, 0);
-                self.bury(old, (stamp, A_TRIM));
+                if let Some(segment) = self.segment_of(old) {
+                    self.bury((old, segment), (stamp, A_TRIM));
+                }
             }
         }
         true
@@ -197,8 +219,8 @@ impl Array {
         if !gains {
             self.collection.pace_taken(len, &self.segments);
         }
-        let place = self.rows.place_in(row, chunk, byte, len, generation);
         let it = &mut self.rows[row];
+        let place = it.spread.place((chunk, byte), len, generation);
         let kind = Kind::Data;
         let (heir, newer, replaced) = (NO_HEIR, 0, 0);
         let item = it.push(Item { kind, block, place, crc, heir, newer, replaced, chunk, byte });
@@ -214,43 +236,46 @@ impl Array {
         if !self.collection.lane(lane).may_move() || cx.command_room() <= OWN_OPS / 2 {
             return false;
         }
-        let Some(first) = self.collection.lane(lane).next_live(&mut self.pages) else {
+        let Some(&Live { chunk, .. }) = self.collection.lane(lane).next_live(&mut self.pages)
+        else {
             return self.with_gc(|gc, with| gc.end_row(lane, with, cx));
         };
-        let mut next = Some(first);
-        while let Some(live) = next.filter(|live| live.chunk == first.chunk) {
-            if !self.take_along(lane, live, cx) {
-                break;
-            }
-            next = self.collection.lane(lane).next_live(&mut self.pages);
-        }
+        while self.take_along(lane, chunk, cx) {}
         let moves = self.collection.lane(lane).batch_row().is_some();
         if moves {
-            self.with_gc(|gc, with| gc.lane(lane).send(first.chunk, with, cx));
+            self.with_gc(|gc, with| gc.lane(lane).send(chunk, with, cx));
         }
         moves || self.with_gc(|gc, with| gc.lanes().others_let_go(lane, with))
     }
 
-    /// Adds a record to the batch, and keeps its map page. False when that has to come first, or
-    /// when there is no room, or not in the same chunk, or when it goes to another stream.
-    fn take_along(&mut self, lane: u8, live: Live, cx: &mut Cx) -> bool {
-        let (len, generation) = (live.place.len(), live.place.generation());
-        let row = self.collection.lane(lane).batch_row();
-        let to = self.to_copy(live.block, live.place);
+    /// Adds the next record to the batch, and keeps its map page. False when that has to come
+    /// first, or when there is no room, or not in the same chunk, or when it goes to another
+    /// stream; and when there is no other record in `chunk`.
+    fn take_along(&mut self, lane: u8, chunk: u8, cx: &mut Cx) -> bool {
+        let it = self.collection.lane(lane);
+        let row = it.batch_row();
+        let Some(live) = it.next_live(&mut self.pages).filter(|live| live.chunk == chunk) else {
+            return false;
+        };
+        let (block, place, crc) = (live.block, live.place, live.crc);
+        let (len, generation) = (place.len(), place.generation());
+        let to = self.to_copy(block, place);
         let goes_on = |row: u8| self.rows[row].stream == to.stream && self.rows[row].continues(len);
-        if row.is_some_and(|row| !goes_on(row))
-            || !self.with_gc(|gc, with| gc.lane(lane).pin_for_copy(live, with, cx))
-        {
+        if row.is_some_and(|row| !goes_on(row)) {
             return false;
         }
-        let record = (live.block, len, generation);
-        let Some((row, item)) = self.append(to, record, live.crc, cx) else {
-            let page = self.pages.map().page_of(live.block);
+        let pinned = self.pages.map_mut().pin_here(block)
+            || self.with_gc(|gc, with| gc.lane(lane).pin_for_copy(with, cx));
+        if !pinned {
+            return false;
+        }
+        let Some((row, item)) = self.append(to, (block, len, generation), crc, cx) else {
+            let page = self.pages.map().page_of(block);
             self.pages.map_mut().unpin(page);
             return false;
         };
         let into = self.rows[row].items[item as usize].byte;
-        self.collection.lane(lane).take(live, (row, item), into);
+        self.collection.lane(lane).take((row, item), into);
         cx.touch(1);
         true
     }

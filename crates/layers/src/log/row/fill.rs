@@ -50,11 +50,13 @@ impl Fill {
     }
 
     /// Whether a record of `len` bytes would be in the chunk that is filled now.
+    #[inline]
     pub fn continues(&self, len: u32) -> bool {
         self.used[self.chunk as usize] + len.next_multiple_of(GRAIN) <= self.size
     }
 
     /// Takes room for a record of `len` bytes: the chunk and the byte in it. `None` when full.
+    #[inline]
     pub fn take(&mut self, len: u32) -> Option<(u8, u32)> {
         while !self.continues(len) {
             if self.chunks() == self.most {

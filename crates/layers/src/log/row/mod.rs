@@ -11,6 +11,7 @@ mod fill;
 mod heads;
 pub(in crate::log) mod records;
 pub(in crate::log) mod rows;
+pub(in crate::log) mod spread;
 pub(in crate::log) mod streams;
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,7 @@ use hostftl_format::log::{Kind, Place, room};
 use crate::log::layout::{At, Layout};
 use crate::log::row::fill::Fill;
 use crate::log::row::heads::Heads;
+use crate::log::row::spread::Spread;
 use crate::log::row::streams::is_of_host;
 use crate::log::stripe::Stripe;
 
@@ -98,8 +100,8 @@ pub struct Row {
     pub stream: u8,
     /// Where it lies.
     pub at: At,
-    /// On which devices.
-    pub stripe: Stripe,
+    /// Where its chunks are.
+    pub spread: Spread,
     /// How far its chunks are filled.
     pub fill: Fill,
     /// Whether it lists trims.
@@ -131,7 +133,7 @@ impl Row {
             first_order: 0,
             stream: 0,
             at: At::default(),
-            stripe: Stripe::default(),
+            spread: Spread::default(),
             fill: Fill::default(),
             has_trims: false,
             head_pages: 0,
@@ -176,7 +178,7 @@ impl Row {
         self.go(Phase::Filling);
         (self.stamp, self.first_order) = (stamp, 0);
         self.stream = stream;
-        (self.at, self.stripe) = (at, stripe);
+        (self.at, self.spread) = (at, Spread::new(stripe, at, layout));
         self.has_trims = false;
         self.head_pages = layout.head_pages(full);
         let (chunks, size) = (if full { stripe.width() } else { 1 }, layout.chunk - at.sector);
@@ -206,6 +208,7 @@ impl Row {
     }
 
     /// Takes room for a record of `len` bytes: the chunk and the byte in it. `None` when full.
+    #[inline]
     pub fn take(&mut self, len: u32) -> Option<(u8, u32)> {
         if self.is_listed_full() { None } else { self.fill.take(len) }
     }
@@ -221,6 +224,8 @@ impl Row {
     }
 
     /// Notes an item for which room was taken; returns its number.
+    // Where it is called: what is put together there is not put into memory twice.
+    #[inline(always)]
     pub fn push(&mut self, item: Item) -> u32 {
         assert!(self.phase == Phase::Filling, "items go into a row that is filled");
         assert!(!self.is_listed_full(), "the head has room for the item");

@@ -47,18 +47,17 @@ pub type Records = Vec<(u16, u32)>;
 impl Lane {
     /// The next record that may still be live and is not known to be damaged.
     #[inline]
-    pub fn next_live(&mut self, pages: &mut Pages) -> Option<Live> {
-        loop {
-            let live = *self.live.get(self.cursor)?;
+    pub fn next_live(&mut self, pages: &mut Pages) -> Option<&Live> {
+        let may_be_live = |live: &Live| {
             let stays = match pages.pair(live.block) {
                 Some((place, _)) => place == live.place,
                 None => pages.map().state(pages.map().page_of(live.block)) != Where::Bad,
             };
-            if live.state == Checked::No && stays {
-                return Some(live);
-            }
-            self.cursor += 1;
-        }
+            live.state == Checked::No && stays
+        };
+        let others = self.live[self.cursor..].iter().position(may_be_live);
+        self.cursor = others.map_or(self.live.len(), |others| self.cursor + others);
+        self.live.get(self.cursor)
     }
 
     /// Whether the next records may be moved now.
@@ -71,24 +70,22 @@ impl Lane {
         (!self.batch.parts.is_empty()).then_some(self.batch.row)
     }
 
-    /// Pins the map page of a record. False when that has to come first.
-    pub fn pin_for_copy(&mut self, live: Live, with: &mut Needs, cx: &mut Cx) -> bool {
-        let page = with.pages.map().page_of(live.block);
-        if with.pages.map().state(page) == Where::Here && with.pages.map_mut().pin(page, 0) {
-            return true;
-        }
-        if self.keep_page(page, with, cx) != Where::Here
-            || with.pages.map().place(live.block) != live.place
-        {
+    /// Pins the map page of the next record, when it is not here or can't be pinned now. False when
+    /// that has to come first.
+    pub fn pin_for_copy(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
+        let Live { block, place, .. } = self.live[self.cursor];
+        let page = with.pages.map().page_of(block);
+        if self.keep_page(page, with, cx) != Where::Here || with.pages.map().place(block) != place {
             return false;
         }
         with.pages.map_mut().pin_again(page);
         true
     }
 
-    /// Adds a record to the batch: it becomes an item of a row, at byte `into`.
-    pub fn take(&mut self, live: Live, (row, item): (u8, u32), into: u32) {
+    /// Adds the next record to the batch: it becomes an item of a row, at byte `into`.
+    pub fn take(&mut self, (row, item): (u8, u32), into: u32) {
         assert!(self.batch_row().is_none_or(|it| it == row), "a batch goes to one row");
+        let live = &self.live[self.cursor];
         let (len, seed) = (live.place.len(), seed(live.block, live.place.generation()));
         self.batch.row = row;
         self.batch.parts.push(Part { from: live.byte, into, len, crc: live.crc, seed });

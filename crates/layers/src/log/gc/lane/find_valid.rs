@@ -1,44 +1,16 @@
 //! Finds out what of a victim's row is valid: its entries against the map, whose pages may have to
 //! come.
 
-use hostftl_core::SECTOR;
 use hostftl_format::log::{self, Entry, Kind};
 
 use crate::log::gc::Needs;
 use crate::log::gc::lane::{Checked, Lane, Live, Phase};
-use crate::log::layout::{At, Layout};
 use crate::log::map::Where;
 use crate::log::ops::Cx;
-use crate::log::stripe::Stripe;
+use crate::log::row::spread::Spread;
 
 /// Entries of a row whose map pages are asked for before they are needed.
 const AHEAD: u32 = 32;
-
-/// Where the row lies, as its entries ask for it: mostly of the same device one after the other.
-struct Spread {
-    stripe: Stripe,
-    at: At,
-    /// Its first byte on each device.
-    begin: u64,
-    /// The device that was asked for last, and the chunk on it.
-    last: (u8, Option<u8>),
-}
-
-impl Spread {
-    fn new(stripe: Stripe, at: At, layout: &Layout) -> Self {
-        let last = (0, stripe.chunk_on(at.segment, at.slot, 0));
-        Spread { stripe, at, begin: layout.lba(at) * SECTOR as u64, last }
-    }
-
-    /// The data chunk on a device.
-    #[inline]
-    fn chunk_on(&mut self, device: u8) -> Option<u8> {
-        if self.last.0 != device {
-            self.last = (device, self.stripe.chunk_on(self.at.segment, self.at.slot, device));
-        }
-        self.last.1
-    }
-}
 
 impl Lane {
     /// Finds out what of the row is live, as far as the pages of the map are here.
@@ -52,9 +24,9 @@ impl Lane {
             let blocks = (0..entries).filter_map(|index| log::entry(&head, index));
             with.pages.map().look_ahead(blocks.map(|entry| entry.block));
         }
-        let mut spread = Spread::new(with.devices.stripe(self.at.segment), self.at, &self.layout);
+        let spread = Spread::new(with.devices.stripe(self.at.segment), self.at, &self.layout);
         let mut next = from;
-        while next < entries && self.sift_entry(log::entry(&head, next), &mut spread, with, cx) {
+        while next < entries && self.sift_entry(log::entry(&head, next), &spread, with, cx) {
             next += 1;
         }
         let ahead = (next + 1..entries.min(next + AHEAD)).filter_map(|it| log::entry(&head, it));
@@ -82,6 +54,7 @@ impl Lane {
     }
 
     /// What is known of an entry of a block: whether it is still there.
+    #[inline]
     fn is_live(&mut self, entry: &Entry, with: &mut Needs) -> Option<bool> {
         if entry.kind != Kind::Data || entry.block >= with.pages.map().len() {
             return Some(false);
@@ -93,7 +66,7 @@ impl Lane {
     fn sift_entry(
         &mut self,
         entry: Option<Entry>,
-        spread: &mut Spread,
+        spread: &Spread,
         with: &mut Needs,
         cx: &mut Cx,
     ) -> bool {
@@ -128,10 +101,9 @@ impl Lane {
         }
     }
 
-    fn note_live(&mut self, spread: &mut Spread, entry: Entry) {
+    fn note_live(&mut self, spread: &Spread, entry: Entry) {
         let Entry { block, place, crc, .. } = entry;
-        let Some(chunk) = spread.chunk_on(place.device()) else { return };
-        let byte = (place.byte() - spread.begin) as u32;
-        self.live.push(Live { block, place, crc, chunk, byte, state: Checked::No });
+        let Some((chunk, byte)) = spread.find(place) else { return };
+        self.live.push(Live { block, place, crc, chunk, byte: byte as u32, state: Checked::No });
     }
 }

@@ -100,12 +100,18 @@ impl Lanes {
         let it = &mut self.lanes[usize::from(lane)];
         let was = it.phase.kind();
         let result = act(it);
-        let is = it.phase.kind();
+        self.changed(lane, was);
+        result
+    }
+
+    /// The phase of a lane may be of another kind now than it `was`.
+    #[inline]
+    fn changed(&mut self, lane: u8, was: Kind) {
+        let is = self.of(lane).phase.kind();
         if is != was {
             self.kinds[was as usize] = self.are_in(was).without(lane);
             self.kinds[is as usize] = self.are_in(is).with(lane);
         }
-        result
     }
 
     /// Where the row of a lane begins, or would.
@@ -238,7 +244,11 @@ impl Lanes {
     pub(in crate::log::gc) fn pump(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
         let to_read = self.are_in(Kind::ToRead);
         let made = self.are_in(Kind::Mending).0 | self.are_in(Kind::Filling).0;
-        let mut left = Set(to_read.0 | made);
+        let left = Set(to_read.0 | made);
+        left != Set::default() && self.pump_some(left, with, cx)
+    }
+
+    fn pump_some(&mut self, mut left: Set, with: &mut Needs, cx: &mut Cx) -> bool {
         left.any(|lane| self.change(lane, |it| it.pump(with, cx)))
     }
 
@@ -283,7 +293,10 @@ impl Lanes {
         result: Ended,
         with: &mut Needs,
     ) {
-        self.change(lane, |it| it.read_done(chunk, command, result, with));
+        // Not by `change`: a closure would hold the command once more.
+        let was = self.of(lane).phase.kind();
+        self.lane(lane).read_done(chunk, command, result, with);
+        self.changed(lane, was);
     }
 
     /// As [`Lane::check_done`].

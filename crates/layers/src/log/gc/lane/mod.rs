@@ -193,7 +193,7 @@ impl Lane {
     fn go(&mut self, next: Phase) {
         use Phase::{Filling, Head, Idle, Mending, Moving, Reading, Sifting};
         let still = self.outstanding == 0 && self.batch_row().is_none();
-        let fits = match (self.phase, next) {
+        let fits = match (&self.phase, &next) {
             (Idle, Head) | (Head, Sifting(0)) => still,
             (Sifting(from), Sifting(to)) => from <= to,
             (Sifting(_), Reading { asked: false }) => still,
@@ -241,7 +241,7 @@ impl Lane {
     }
 
     /// Whether a chunk of its row has to be made from the others.
-    pub(super) fn has_bad_chunk(&self) -> bool {
+    pub fn has_bad_chunk(&self) -> bool {
         self.chunks.any_bad()
     }
 }

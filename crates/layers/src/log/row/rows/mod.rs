@@ -42,6 +42,8 @@ pub struct Rows {
     active: u32,
     /// The rows that are filled or closed.
     unsealed: u32,
+    /// The rows that are not idle, with copies and the map's images, and with the host's data.
+    used: [u32; 2],
     streams: [Stream; STREAMS],
 }
 
@@ -69,6 +71,7 @@ impl Rows {
             list: (0..ROWS).map(|_| Row::new(layout)).collect(),
             active: 0,
             unsealed: 0,
+            used: [0; 2],
             streams: [Stream::default(); STREAMS],
         }
     }
@@ -87,6 +90,7 @@ impl Rows {
     #[inline]
     pub fn go(&mut self, row: u8, next: Phase) {
         self[row].go(next);
+        self.note_use(row);
         let moves = matches!(next, Phase::Closed | Phase::Sealing | Phase::Draining);
         match moves {
             true => self.active |= 1 << row,
@@ -94,6 +98,16 @@ impl Rows {
         }
         if !self[row].is_unsealed() {
             self.unsealed &= !(1 << row);
+        }
+    }
+
+    /// Notes for whom a row is in use, if it is.
+    fn note_use(&mut self, row: u8) {
+        self.used.iter_mut().for_each(|of| *of &= !(1 << row));
+        let it = &self[row];
+        if it.phase() != Phase::Idle {
+            let of_host = usize::from(it.is_of_host());
+            self.used[of_host] |= 1 << row;
         }
     }
 
@@ -110,34 +124,53 @@ impl Rows {
 
     /// A row that is not in use.
     pub fn idle(&self) -> Option<u8> {
-        self.list.iter().position(|row| row.phase() == Phase::Idle).map(|row| row as u8)
+        const { assert!(ROWS == u32::BITS as usize, "a set has a bit for each") };
+        let first = (self.used[0] | self.used[1]).trailing_ones();
+        (first < ROWS as u32).then_some(first as u8)
     }
 
-    /// The row that takes `len` bytes for a stream, and where in it: the chunk and the byte. A
-    /// segment is opened only when more than `floor` stay free. `None` when there is no room now.
-    #[inline]
-    pub fn take_room(
+    /// The rows that are not idle.
+    fn in_use(&self) -> impl Iterator<Item = (u8, &Row)> {
+        self.of_set(self.used[0] | self.used[1])
+    }
+
+    /// The rows of a set of bits, and their numbers.
+    fn of_set(&self, set: u32) -> impl Iterator<Item = (u8, &Row)> {
+        let mut left = set;
+        core::iter::from_fn(move || {
+            let row = left.trailing_zeros() as u8;
+            left &= left.checked_sub(1)?;
+            Some((row, &self[row]))
+        })
+    }
+
+    /// Takes room for `len` bytes in the row that a stream fills: which it is, the chunk, and the
+    /// byte. `None` when it is full, or there is none.
+    #[inline(always)]
+    pub fn take_here(&mut self, stream: u8, len: u32) -> Option<(u8, u8, u32)> {
+        let row = self.streams[usize::from(stream)].filling?;
+        let (chunk, byte) = self[row].take(len)?;
+        Some((row, chunk, byte))
+    }
+
+    /// As [`Rows::take_here`], in the next row when that is full. A segment is opened only when
+    /// more than `floor` stay free. `None` when there is no room now.
+    pub fn take_in_next(
         &mut self,
-        (stream, floor): (u8, impl Fn(&Rows, &Durability) -> u32),
+        (stream, floor): (u8, impl Fn(&Rows, &Durability, &Segments) -> u32),
         len: u32,
         segments: &mut Segments,
         devices: &mut Devices,
         durability: &mut Durability,
         cx: &mut Cx,
     ) -> Option<(u8, u8, u32)> {
-        for _ in 0..2 {
-            let row = match self.streams[usize::from(stream)].filling {
-                Some(row) => row,
-                None => {
-                    self.open(stream, &floor, (&mut *segments, &mut *devices), durability, cx)?
-                }
-            };
-            if let Some((chunk, byte)) = self[row].take(len) {
-                return Some((row, chunk, byte));
-            }
+        if let Some(row) = self.streams[usize::from(stream)].filling {
             self.close(row, segments, devices, cx);
         }
-        None
+        self.open(stream, &floor, (segments, devices), durability, cx)?;
+        let found = self.take_here(stream, len);
+        assert!(found.is_some(), "a new row has room for a record");
+        found
     }
 
     /// So many records are in a row, or will not come: one that takes no more may be sealed.
@@ -163,7 +196,7 @@ impl Rows {
     fn open(
         &mut self,
         stream: u8,
-        floor: &impl Fn(&Rows, &Durability) -> u32,
+        floor: &impl Fn(&Rows, &Durability, &Segments) -> u32,
         (segments, devices): (&mut Segments, &mut Devices),
         durability: &mut Durability,
         cx: &mut Cx,
@@ -171,13 +204,12 @@ impl Rows {
         let filling = self.streams[usize::from(stream)].filling;
         assert_eq!(filling, None, "a stream fills one row at a time");
         let others = if is_of_host(stream) { MAP - COPIES } else { COPIES };
-        let held =
-            |row: &&Row| row.phase() != Phase::Idle && is_of_host(row.stream) == is_of_host(stream);
-        if self.list.iter().filter(held).count() + usize::from(others) >= ROWS {
+        let held = self.used[usize::from(is_of_host(stream))].count_ones();
+        if held + u32::from(others) >= ROWS as u32 {
             return None; // The other streams must be able to go on.
         }
         let row = self.idle()?;
-        let at = self.next_at(stream, floor(self, durability), segments, devices)?;
+        let at = self.next_at(stream, floor(self, durability, segments), segments, devices)?;
         cx.disturb();
         let stamp = durability.open();
         segments.set_youngest(stamp);
@@ -185,6 +217,7 @@ impl Rows {
         let it = &mut self.list[usize::from(row)];
         it.open(&self.layout, (at, devices.stripe(at.segment)), stream, stamp);
         it.ahead = ahead;
+        self.note_use(row);
         self.unsealed |= 1 << row;
         segments.row_opened(at.segment);
         self.streams[usize::from(stream)].filling = Some(row);
@@ -287,8 +320,7 @@ impl Rows {
                 segments.leave(next.segment);
                 return true;
             }
-            let kept = segments.reserves().gc_floor();
-            let floor = |_: &Rows, _: &Durability| kept;
+            let floor = |_: &Rows, _: &Durability, it: &Segments| it.reserves().gc_floor();
             let mut open = |it: &mut Rows| {
                 it.open(stream, &floor, (&mut *segments, &mut *devices), durability, cx)
             };
@@ -351,45 +383,34 @@ impl Rows {
         moved
     }
 
-    /// The place of a record in a row.
+    /// The row in memory that has the record at `place`, which is in a segment, with the chunk and
+    /// the byte in it.
     #[inline]
-    pub fn place_in(&self, row: u8, chunk: u8, byte: u32, len: u32, generation: u8) -> Place {
-        let it = &self[row];
-        let device = it.stripe.device(it.at.segment, it.at.slot, chunk.into());
-        let first = self.layout.lba(it.at) * 512 + u64::from(byte);
-        Place::new(device, first, len, generation)
+    pub fn holding(
+        &self,
+        place: Place,
+        segment: u32,
+        segments: &Segments,
+    ) -> Option<(u8, u8, u32)> {
+        if segments.has_rows(segment) { self.find(place, segment) } else { None }
     }
 
-    /// The row in memory that has the record at `place`, with the chunk and the byte in it.
-    #[inline]
-    pub fn holding(&self, place: Place, segments: &Segments) -> Option<(u8, u8, u32)> {
-        let segment = self.layout.segment_of(place.byte());
-        if !segments.has_rows(segment) {
-            return None;
-        }
-        self.list.iter().enumerate().find_map(|(index, row)| {
+    fn find(&self, place: Place, segment: u32) -> Option<(u8, u8, u32)> {
+        self.in_use().find_map(|(index, row)| {
             if !row.is_buffered() || row.at.segment != segment {
                 return None;
             }
-            let first = self.layout.lba(row.at) * 512;
-            let byte = place.byte().checked_sub(first)?;
-            let slot = (row.at.segment, row.at.slot);
-            let chunk = row.stripe.chunk_on(slot.0, slot.1, place.device())?;
+            let (chunk, byte) = row.spread.find(place)?;
             // Behind a row that was sealed early the slot may hold the next one.
             let inside = byte < row.fill.used(chunk.into()).into() || planted(Bug::RowOfSlot);
-            inside.then_some((index as u8, chunk, byte as u32))
+            inside.then_some((index, chunk, byte as u32))
         })
     }
 
     /// The rows that are filled or closed, and their numbers.
     #[inline]
     fn open_ones(&self) -> impl Iterator<Item = (u8, &Row)> {
-        let mut left = self.unsealed;
-        core::iter::from_fn(move || {
-            let row = left.trailing_zeros() as u8;
-            left &= left.checked_sub(1)?;
-            Some((row, &self[row]))
-        })
+        self.of_set(self.unsealed)
     }
 
     /// The rows that are not sealed and have something.

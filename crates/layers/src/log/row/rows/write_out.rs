@@ -92,7 +92,7 @@ impl Rows {
             last_sectors: it.sectors(&layout, last),
             chunks: last as u8 + 1,
             stream: it.stream,
-            members: it.stripe.members(),
+            members: it.spread.stripe().members(),
             next_members: with.devices.stripe(it.ahead).members(),
             lacking: with.devices.membership().told(it.at.segment).1,
         };
@@ -100,7 +100,8 @@ impl Rows {
         it.stage = if protected { Stage::Fill(0) } else { Stage::Write(0) };
         let address = layout.lba(it.at);
         log::seal(&mut buf, &with.volume.uuid, address, &head);
-        if !protected {
+        // The parities of one chunk are the same once more.
+        if layout.parity > 0 && !protected {
             it.heads.copy(&buf, it.head_pages);
         }
         it.heads.put(buf);
@@ -259,7 +260,7 @@ impl Rows {
         let (gather, tally) = self.chunk_of(row, which, with);
         let it = &self[row];
         let at = it.at;
-        let device = which.device(it.stripe, (at.segment, at.slot));
+        let device = which.device(it.spread.stripe(), (at.segment, at.slot));
         count_sent(&tally, cx);
         let (lba, placement) = (layout.lba(at), self[row].stream);
         let command = Command::Program { device, lba, gather, tally, placement };
