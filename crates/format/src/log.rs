@@ -315,6 +315,13 @@ pub fn open(buf: &MetaBuf, uuid: &[u8; 16], at: u64) -> Option<Head> {
     })
 }
 
+/// The block of entry `index` of a head, if it is one of a block, else anything.
+#[inline]
+pub fn block_of(buf: &MetaBuf, index: u32) -> u64 {
+    let bytes: [u8; 8] = get(buf, HEAD + index as usize * ENTRY);
+    u64::from_le_bytes(bytes) & ((1 << BLOCK_BITS) - 1)
+}
+
 /// Entry `index` of a head; `None` when its kind is unknown.
 #[inline]
 pub fn entry(buf: &MetaBuf, index: u32) -> Option<Entry> {

@@ -117,9 +117,11 @@ impl Turned {
         if members >> device & 1 == 0 {
             return None;
         }
-        let below = members & ((1_u16 << device) - 1);
-        let index = below.count_ones() + u32::from(self.count - self.first);
-        let chunk = self.wrap(index) as u8;
+        let below = match members & (members + 1) {
+            0 => device.into(), // None is left out.
+            _ => (members & ((1_u16 << device) - 1)).count_ones(),
+        };
+        let chunk = self.wrap(below + u32::from(self.count - self.first)) as u8;
         (chunk < self.count - parity).then_some(chunk)
     }
 }

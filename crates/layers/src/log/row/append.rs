@@ -152,7 +152,11 @@ impl Array {
         if from.is_none() && self.segments.tells_blocks_apart() {
             self.segments.wrote(block, replaced);
         }
-        let from = from.map(|place| self.layout().segment_of(place.byte()));
+        let from = match from {
+            Some(from) if from == old => replaced,
+            Some(from) => Some(self.layout().segment_of(from.byte())),
+            None => None,
+        };
         self.segments.aged(segment, from);
         if let Some(replaced) = replaced {
             self.bury((old, replaced), (stamp, item));
@@ -236,11 +240,13 @@ impl Array {
         if !self.collection.lane(lane).may_move() || cx.command_room() <= OWN_OPS / 2 {
             return false;
         }
-        let Some(&Live { chunk, .. }) = self.collection.lane(lane).next_live(&mut self.pages)
+        let Some(&Live { chunk, block, place, .. }) =
+            self.collection.lane(lane).next_live(&mut self.pages)
         else {
             return self.with_gc(|gc, with| gc.end_row(lane, with, cx));
         };
-        while self.take_along(lane, chunk, cx) {}
+        let to = self.to_copy(block, place);
+        while self.take_along(lane, (chunk, to), cx) {}
         let moves = self.collection.lane(lane).batch_row().is_some();
         if moves {
             self.with_gc(|gc, with| gc.lane(lane).send(chunk, with, cx));
@@ -250,8 +256,8 @@ impl Array {
 
     /// Adds the next record to the batch, and keeps its map page. False when that has to come
     /// first, or when there is no room, or not in the same chunk, or when it goes to another
-    /// stream; and when there is no other record in `chunk`.
-    fn take_along(&mut self, lane: u8, chunk: u8, cx: &mut Cx) -> bool {
+    /// stream than `to`; and when there is no other record in `chunk`.
+    fn take_along(&mut self, lane: u8, (chunk, to): (u8, To), cx: &mut Cx) -> bool {
         let it = self.collection.lane(lane);
         let row = it.batch_row();
         let Some(live) = it.next_live(&mut self.pages).filter(|live| live.chunk == chunk) else {
@@ -259,9 +265,11 @@ impl Array {
         };
         let (block, place, crc) = (live.block, live.place, live.crc);
         let (len, generation) = (place.len(), place.generation());
-        let to = self.to_copy(block, place);
-        let goes_on = |row: u8| self.rows[row].stream == to.stream && self.rows[row].continues(len);
-        if row.is_some_and(|row| !goes_on(row)) {
+        // What lies in one segment goes to one stream, but where blocks are told apart.
+        let parts = self.segments.tells_blocks_apart();
+        if row.is_some_and(|row| !self.rows[row].continues(len))
+            || parts && self.to_copy(block, place).stream != to.stream
+        {
             return false;
         }
         let pinned = self.pages.map_mut().pin_here(block)

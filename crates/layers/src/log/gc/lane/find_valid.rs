@@ -21,8 +21,8 @@ impl Lane {
         let head = self.head.take().expect("the head's buffer is here");
         let entries = self.entries;
         if from == 0 {
-            let blocks = (0..entries).filter_map(|index| log::entry(&head, index));
-            with.pages.map().look_ahead(blocks.map(|entry| entry.block));
+            let blocks = (0..entries).map(|index| log::block_of(&head, index));
+            with.pages.map().look_ahead(blocks);
         }
         let spread = Spread::new(with.devices.stripe(self.at.segment), self.at, &self.layout);
         let mut next = from;
