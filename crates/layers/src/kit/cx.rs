@@ -467,3 +467,29 @@ pub fn trial<Op: Copy, Mark: Copy + Default, T>(act: impl FnOnce(&mut Cx<'_, Op,
     let budget = out.room();
     act(&mut Cx::new(0, &mut out, budget, &mut common))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_that_was_put_in_its_place_is_sent_or_taken_back() {
+        trial::<u8, u64, ()>(|cx| {
+            let (room, commands) = (cx.room(), cx.command_room());
+            assert_eq!(cx.draft(Command::Flush { device: 3 }).device(), Some(3));
+            let back = cx.take_back();
+            assert_eq!((back.device(), cx.room(), cx.command_room()), (Some(3), room, commands));
+            cx.submit(7, back);
+            assert_eq!((cx.room(), cx.command_room()), (room - 1, commands - 1));
+        });
+    }
+
+    #[test]
+    #[should_panic(expected = "sent once")]
+    fn a_command_is_sent_once() {
+        trial::<u8, u64, ()>(|cx| {
+            cx.submit(7, Command::Flush { device: 3 });
+            cx.send(7);
+        });
+    }
+}

@@ -2,7 +2,7 @@
 
 use crate::common::World;
 use crate::common::churn::data;
-use hostftl_core::{BLOCK, Command, HostError, HostOp, Layer, Page, SECTOR, Token};
+use hostftl_core::{BLOCK, Codec, Command, HostError, HostOp, Layer, Page, SECTOR, Token};
 use hostftl_format::log::{self, Kind};
 use hostftl_layers::{LayerConfig, LayerKind, Mode};
 
@@ -69,5 +69,25 @@ fn an_image_of_the_map_is_read_again_for_the_next_request() {
     assert_eq!(world.wait(id), Err(HostError::Io), "the rest of the block is not known");
     world.disk = sound;
     assert!(world.read(0, 8) == Ok(data(0, 8, 1)), "it is readable");
+    world.stop();
+}
+
+/// A row is sealed so late that what is left of its slot has room for a head alone.
+#[test]
+fn a_row_that_has_room_for_its_head_alone_is_passed_over() {
+    const LONG: usize = 512;
+    let mut config = LayerConfig { superpage: LONG as u32, ..LayerConfig::new(LayerKind::Log) };
+    config.log.compress = Codec::Raw;
+    let mut world = World::start(&config, vec![0; 400 * LONG * SECTOR], Mode::Format, 1);
+    // A slot has 64 blocks, and a head takes two of them.
+    for blocks in 56..64 {
+        for (at, blocks) in [(0, blocks), (blocks * 8, 1), (1024, 1)] {
+            let id = world.write(at, data(at, blocks * 8, blocks), false);
+            world.wait(id).unwrap();
+            world.flush();
+            let read = world.read(at, blocks * 8);
+            assert!(read == Ok(data(at, blocks * 8, blocks)), "{blocks} blocks at {at}");
+        }
+    }
     world.stop();
 }

@@ -164,13 +164,20 @@ impl Rows {
         durability: &mut Durability,
         cx: &mut Cx,
     ) -> Option<(u8, u8, u32)> {
-        if let Some(row) = self.streams[usize::from(stream)].filling {
+        // Behind a row that was sealed early a new one may have room for its head alone.
+        for _ in 0..2 {
+            let row = match self.streams[usize::from(stream)].filling {
+                Some(row) => row,
+                None => {
+                    self.open(stream, &floor, (&mut *segments, &mut *devices), durability, cx)?
+                }
+            };
+            if let Some((chunk, byte)) = self[row].take(len) {
+                return Some((row, chunk, byte));
+            }
             self.close(row, segments, devices, cx);
         }
-        self.open(stream, &floor, (segments, devices), durability, cx)?;
-        let found = self.take_here(stream, len);
-        assert!(found.is_some(), "a new row has room for a record");
-        found
+        None
     }
 
     /// So many records are in a row, or will not come: one that takes no more may be sealed.
