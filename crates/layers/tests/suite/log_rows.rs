@@ -78,7 +78,7 @@ fn a_row_that_has_room_for_its_head_alone_is_passed_over() {
     const LONG: usize = 512;
     let mut config = LayerConfig { superpage: LONG as u32, ..LayerConfig::new(LayerKind::Log) };
     config.log.compress = Codec::Raw;
-    let mut world = World::start(&config, vec![0; 400 * LONG * SECTOR], Mode::Format, 1);
+    let mut world = World::start_over(&config, 8, vec![0; 400 * LONG * SECTOR], Mode::Format, 1);
     // A slot has 64 blocks, and a head takes two of them.
     for blocks in 56..64 {
         for (at, blocks) in [(0, blocks), (blocks * 8, 1), (1024, 1)] {
