@@ -270,7 +270,7 @@ impl Array {
         self.layout().most_live(self.data_members(), self.segments.reserves())
     }
 
-    /// The devices that count for that.
+    /// The devices whose room counts for what may be live.
     #[inline]
     pub fn data_members(&self) -> u16 {
         let all = self.layout().members | self.devices.membership().all();

@@ -22,6 +22,7 @@ impl Engine {
         }
     }
 
+    /// The same, of a command that failed, or perhaps changed a zone.
     fn judge_done(&mut self, op: Op, command: Command, ended: Ended, cx: &mut Cx) {
         if self.array.layout().zoned {
             self.array.devices.left_zone(&command, cx);
@@ -49,7 +50,7 @@ impl Engine {
             Op::Images { chunk } => {
                 self.array.with_checkpoint(|it, with| it.images_done(chunk, command, with, cx));
             }
-            // Of these there are most, and a closure would hold the command once more.
+            // Reads of collection are frequent, and a closure would hold the command once more.
             Op::GcHead { lane } => {
                 let (gc, mut with) = self.array.gc_with();
                 gc.head_done(lane, command, result, &mut with, cx);

@@ -337,6 +337,7 @@ impl Devices {
         })
     }
 
+    /// A command that is not sent fails in a later round.
     fn fail_later(&mut self, unsent: (Op, Command, DeviceError), cx: &mut Cx) {
         self.unsent.push_back(unsent);
         cx.disturb();

@@ -35,8 +35,7 @@ mod tests {
             let known = it.most_live(&layout, members, &layout.reserves);
             assert_eq!(known, layout.most_live(members, &layout.reserves));
         }
-        let (three, four) = (all & !1, all);
         let most = |members| layout.most_live(members, &layout.reserves);
-        assert_ne!(most(three), most(four), "it depends on the devices");
+        assert_ne!(most(all & !1), most(all), "what may be live depends on the devices");
     }
 }

@@ -393,6 +393,7 @@ impl Blocks {
     #[inline]
     pub fn may_begin_block(&self, array: &Array) -> bool {
         let parity = array.layout().parity;
+        // Mostly enough are free whichever devices are lost, and these need not be counted.
         let is_enough = |may_hang: u32| self.free.len() > KEPT * may_hang as usize;
         is_enough(parity.into())
             || is_enough(u32::from(parity).saturating_sub(array.devices.lost().count_ones()))

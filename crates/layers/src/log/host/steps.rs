@@ -387,7 +387,7 @@ impl Blocks {
         self.waiting.front().copied().is_some_and(|index| self.make_room(index, array, cx))
     }
 
-    /// The same, when it is `index`.
+    /// The same; that operation is `index`.
     fn make_room(&mut self, index: u8, array: &mut Array, cx: &mut Cx) -> bool {
         if let Some(error) = cx.health().error() {
             self.waiting.pop_front();
