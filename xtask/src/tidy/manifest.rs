@@ -7,7 +7,7 @@ use super::Finding;
 const ALLOWED: [(&str, &[&str]); 4] = [
     ("core", &[]),
     ("format", &["hostftl-core", "crc-fast"]),
-    ("layers", &["hostftl-core", "hostftl-format"]),
+    ("layers", &["hostftl-core", "hostftl-format", "branches"]),
     ("work", &["hostftl-core", "hostftl-format", "lz4_flex", "zstd-safe"]),
 ];
 

@@ -317,7 +317,6 @@ impl Blocks {
         let (block, replaces) = (it.block, it.writes && it.is_whole());
         if replaces && array.pages.map().state(array.pages.map().page_of(block)) == Where::Here {
             // It is buried when the new one is there.
-            array.pages.map().look_ahead(core::iter::once(block));
             return self.pack(index, array, cx);
         }
         if let Some((place, crc)) = array.pages.pair(block) {

@@ -234,15 +234,16 @@ impl Map {
         Some(read(self.pairs[self.pair(block)?]).0)
     }
 
-    /// Looks at what will be looked up next, all of it before anything depends on it: memory that
-    /// is far away is waited for once.
-    pub fn look_ahead(&self, blocks: impl Iterator<Item = u64>) {
-        let seen = blocks.filter(|block| *block < self.blocks).fold(0, |seen, block| {
+    /// Has the processor fetch the pair of a block that is looked up soon: memory is far away, and
+    /// nothing waits for it here.
+    #[inline]
+    pub fn look_ahead(&self, block: u64) {
+        if block < self.blocks {
             let (page, index) = self.split(block);
-            let at = (self.frame_of[page as usize] as usize).saturating_sub(1);
-            seen ^ self.pairs[at * PAIRS + index][0]
-        });
-        core::hint::black_box(seen);
+            // A page that is away has no pair; the one that is fetched instead is as good as none.
+            let frame = (self.frame_of[page as usize] as usize).saturating_sub(1);
+            branches::prefetch_read_data::<_, 0>(&raw const self.pairs[frame * PAIRS + index]);
+        }
     }
 
     /// Where a block is whose page is here.

@@ -21,8 +21,9 @@ impl Lane {
         let head = self.head.take().expect("the head's buffer is here");
         let entries = self.entries;
         if from == 0 {
-            let blocks = (0..entries).map(|index| log::block_of(&head, index));
-            with.pages.map().look_ahead(blocks);
+            for index in 0..entries {
+                with.pages.map().look_ahead(log::block_of(&head, index));
+            }
         }
         let spread = Spread::new(with.devices.stripe(self.at.segment), self.at, &self.layout);
         let mut next = from;
