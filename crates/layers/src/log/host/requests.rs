@@ -34,6 +34,7 @@ impl Blocks {
     #[inline]
     pub fn accept_request(&mut self, request: Request, array: &mut Array, cx: &mut Cx) {
         let is_flush = matches!(request.op, HostOp::Flush);
+        // Of its first block; the pairs of the others lie behind that.
         array.pages.map().look_ahead(request.lba / u64::from(SECTORS_PER_BLOCK));
         let pending = !array.durability.has_host(array.durability.host());
         let Some(req) = cx.take_request(request, pending) else { return };

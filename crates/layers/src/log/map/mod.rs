@@ -234,8 +234,8 @@ impl Map {
         Some(read(self.pairs[self.pair(block)?]).0)
     }
 
-    /// Has the processor fetch the pair of a block that is looked up soon: memory is far away, and
-    /// nothing waits for it here.
+    /// Has the processor fetch the pair of a block that is looked up soon. Memory is far away;
+    /// the caller does not wait for the pair.
     #[inline]
     pub fn look_ahead(&self, block: u64) {
         if block < self.blocks {
