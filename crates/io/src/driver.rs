@@ -177,22 +177,26 @@ impl<L: Layer> Driver<L> {
     pub fn advance(&mut self, host: &mut impl Host, turns: u32) -> Result<Pace, IoError> {
         assert_eq!(self.phase, Phase::Ready, "a layer serves when it is ready");
         for _ in 0..turns {
-            if !self.progress(host) {
-                return match self.over && self.waiting() == 0 {
-                    true => Ok(Pace::Over),
-                    false => self.check_stall("serving").map(|()| self.rests()),
-                };
+            if self.progress(host) {
+                continue;
             }
+            if self.over && self.waiting() == 0 {
+                return Ok(Pace::Over);
+            }
+            self.check_stall("serving")?;
+            let (until, pulls) = self.rests();
+            return Ok(Pace::Rests { until, pulls });
         }
         Ok(Pace::More)
     }
 
-    fn rests(&mut self) -> Pace {
-        let now = self.now();
+    /// How long to wait at most after a turn that came to nothing, and whether for requests too.
+    fn rests(&mut self) -> (Option<Duration>, bool) {
+        let now = self.looked();
         self.show(now);
         let timer = self.layer.next_timer();
         let until = timer.map(|at| Duration::from_nanos(at.saturating_sub(now)).min(NAP));
-        Pace::Rests { until, pulls: self.pulls() }
+        (until, self.pulls())
     }
 
     /// Whether commands are under way.
@@ -230,20 +234,20 @@ impl<L: Layer> Driver<L> {
     /// What a turn does before it sleeps: whether anything came of it.
     fn progress(&mut self, host: &mut impl Host) -> bool {
         let before = (self.world.stats.steps, self.looks, self.over);
-        self.now();
+        let began = self.now();
         self.world.poll();
         for _ in 0..COMMANDS {
             let Some(done) = self.world.take_done() else { break };
             self.step(Input::Done(done), host);
         }
-        let now = self.now();
+        let idle = before.0 == self.world.stats.steps;
+        let now = if idle { began } else { self.now() };
         if self.layer.next_timer().is_some_and(|at| at <= now) {
             self.step(Input::Timer, host);
         }
         if self.phase == Phase::Ready {
             self.pull(host);
         }
-        let now = self.now();
         if before == (self.world.stats.steps, self.looks, self.over) {
             return false;
         }
@@ -278,11 +282,8 @@ impl<L: Layer> Driver<L> {
 
     /// Sleeps until something happens.
     fn rest(&mut self, host: &mut impl Host, doing: &'static str) -> Result<(), IoError> {
-        let now = self.now();
-        self.show(now);
         self.check_stall(doing)?;
-        let (pulls, timer) = (self.pulls(), self.layer.next_timer());
-        let most = timer.map(|at| Duration::from_nanos(at.saturating_sub(now)).min(NAP));
+        let (most, pulls) = self.rests();
         self.world.sleep(most, || pulls && host.has_work());
         Ok(())
     }
@@ -299,7 +300,7 @@ impl<L: Layer> Driver<L> {
 
     /// A step at the time that was looked at last: a turn's steps are too short to look for each.
     fn step(&mut self, input: Input, host: &mut impl Host) {
-        let now = self.seen - self.stood;
+        let now = self.looked();
         self.world.stats.steps += 1;
         if let Some(tap) = &mut self.tap {
             tap.input(now, &input);
@@ -376,6 +377,11 @@ impl<L: Layer> Driver<L> {
         let pause = real - core::mem::replace(&mut self.seen, real);
         self.stood += if pause > STANDSTILL { pause } else { 0 };
         real - self.stood
+    }
+
+    /// What [`Driver::now`] was when it was asked last.
+    fn looked(&self) -> Nanos {
+        self.seen - self.stood
     }
 
     fn show(&mut self, now: Nanos) {
@@ -460,9 +466,7 @@ impl<L: Layer> Driver<L> {
         let words: Vec<_> = list.map(|(name, count)| format!("{name} ({count})")).collect();
         Err(IoError::Unanswered { devices: words.join(", ") })
     }
-}
 
-impl<L: Layer> Driver<L> {
     /// Ends the driver of a layer that is closed; its devices, for another one.
     ///
     /// # Errors
@@ -473,10 +477,7 @@ impl<L: Layer> Driver<L> {
         let devices = if self.is_flying() { Vec::new() } else { self.world.take_devices() };
         let is_lost = self.is_flying();
         self.close()?;
-        match is_lost {
-            true => Err(IoError::Stalled("closing")),
-            false => Ok(devices),
-        }
+        if is_lost { Err(IoError::Stalled("closing")) } else { Ok(devices) }
     }
 }
 

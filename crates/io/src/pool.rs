@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 
@@ -85,6 +86,9 @@ struct Shared {
     tasks: Mutex<Tasks>,
     more: Condvar,
     finished: Mutex<Vec<Finished>>,
+    /// Whether `finished` has something; changed while that is locked. The driver asks after each
+    /// command, and a lock costs more than the answer.
+    has_finished: AtomicBool,
     waker: Arc<Waker>,
 }
 
@@ -105,7 +109,8 @@ impl Pool {
     /// When the system gives no thread.
     pub fn new(threads: usize, waker: Arc<Waker>) -> io::Result<Self> {
         let (tasks, finished) = (Mutex::default(), Mutex::default());
-        let shared = Arc::new(Shared { tasks, more: Condvar::new(), finished, waker });
+        let (more, has_finished) = (Condvar::new(), AtomicBool::new(false));
+        let shared = Arc::new(Shared { tasks, more, finished, has_finished, waker });
         let mut pool = Pool { shared, threads: Vec::new() };
         for number in 0..threads {
             let shared = pool.shared.clone();
@@ -154,12 +159,16 @@ impl Pool {
 
     /// Moves what is finished to the end of `list`.
     pub fn collect(&self, list: &mut VecDeque<Finished>) {
-        list.extend(lock(&self.shared.finished).drain(..));
+        if self.has_finished() {
+            let mut finished = lock(&self.shared.finished);
+            list.extend(finished.drain(..));
+            self.shared.has_finished.store(false, SeqCst);
+        }
     }
 
     /// Whether something is finished.
     pub fn has_finished(&self) -> bool {
-        !lock(&self.shared.finished).is_empty()
+        self.shared.has_finished.load(SeqCst)
     }
 }
 
@@ -178,9 +187,16 @@ impl Shared {
         while let Some(task) = self.next(&mut work) {
             done.extend(task.map(Task::run));
             done.extend(work.drain(..).map(|(slot, it)| Finished { slot, result: it.run() }));
-            lock(&self.finished).append(&mut done);
+            self.finish(&mut done);
             self.waker.ring();
         }
+    }
+
+    /// Moves `done` to where the driver finds it.
+    fn finish(&self, done: &mut Vec<Finished>) {
+        let mut finished = lock(&self.finished);
+        finished.append(done);
+        self.has_finished.store(!finished.is_empty(), SeqCst);
     }
 
     /// The next task, or else some of what is lent into `work`; `None` at the end.

@@ -44,9 +44,7 @@ impl Ring {
     /// # Errors
     /// When the kernel refuses io_uring.
     pub fn new(memory: &Memory) -> io::Result<Self> {
-        let mut builder = IoUring::builder();
-        builder.setup_cqsize(COMPLETIONS).setup_clamp();
-        let ring = builder.build(ENTRIES)?;
+        let ring = build(true).or_else(|_| build(false))?;
         if !ring.params().is_feature_ext_arg() || !ring.params().is_feature_nodrop() {
             return Err(io::Error::from_raw_os_error(libc::ENOSYS));
         }
@@ -136,9 +134,15 @@ impl Ring {
 
     /// Hands what is queued to the kernel.
     pub fn flush(&mut self) {
-        if !self.ring.submission().is_empty() {
+        if self.has_work_for_kernel() {
             self.submit(0, None);
         }
+    }
+
+    /// Whether something is queued, or the kernel has completions that it shows once it is entered.
+    fn has_work_for_kernel(&mut self) -> bool {
+        let queue = self.ring.submission();
+        !queue.is_empty() || queue.taskrun()
     }
 
     /// As [`Ring::flush`], and sleeps until something completes, `waker` wakes, or `most` is over.
@@ -190,6 +194,17 @@ impl Ring {
     fn next_completion(&mut self) -> Option<cqueue::Entry> {
         self.ring.completion().next()
     }
+}
+
+/// A ring; `gently`, it interrupts no processor for a completion, which is there when the thread
+/// enters the kernel next. A kernel before 5.19 does not know that.
+fn build(gently: bool) -> io::Result<IoUring> {
+    let mut builder = IoUring::builder();
+    builder.setup_cqsize(COMPLETIONS).setup_clamp();
+    if gently {
+        builder.setup_coop_taskrun().setup_taskrun_flag();
+    }
+    builder.build(ENTRIES)
 }
 
 impl Drop for Ring {

@@ -168,8 +168,7 @@ impl Engine {
             Some(Pace::Rests { until, pulls }) => (until, pulls),
             _ => (None, true),
         };
-        let now = self.began.elapsed();
-        let wants = until.map_or(NEVER, |until| (now + until).as_nanos() as u64);
+        let wants = until.map_or(NEVER, |until| (self.began.elapsed() + until).as_nanos() as u64);
         self.wants.store(wants, SeqCst);
         self.pulls.store(pulls, SeqCst);
         if wants < self.sleeps.load(SeqCst) {

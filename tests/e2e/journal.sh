@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# A log whose flushes go to a journal of its own, which gives errors under fio: no client notices, it
+# is said loudly, the journal comes back beside the clients, and a kill after that loses nothing.
+source "$(dirname "$0")/lib.sh"
+begin journal log
+need fio nbdkit jq
+nbdkit --filter=error null --dump-plugin >/dev/null || skip "nbdkit has no filter error"
+
+back=
+load=
+cleanup() {
+    [ -z "$load" ] || kill -KILL "$load" 2>/dev/null
+    [ -z "$back" ] || { kill -KILL "$back"; wait "$back"; } 2>/dev/null
+}
+
+# Every read and write of the journal fails while there is a file "bad".
+truncate -s 64M "$dir/journal.img"
+nbdkit -f -U "$dir/back.sock" --filter=error file "$dir/journal.img" error-pread=EIO \
+    error-pwrite=EIO error-rate=100% "error-file=$dir/bad" &
+back=$!
+for _ in $(seq 100); do [ -S "$dir/back.sock" ] && break; sleep 0.05; done
+journal="nbd+unix:///?socket=$dir/back.sock&timeout=4"
+"$hostftl" create "$dir/v.toml" --device "$dir/rows" --journal "$journal" --layer log --size 128M
+
+state() { "$hostftl" status "$dir/v.toml" --json >"$dir/status.json" || [ $? = 4 ]; }
+written() { jq '.traffic.waf_stack[] | select(.step == "journal") | .bytes' "$dir/status.json"; }
+
+# begin_load BYTES: a flush after each write, in the background; verified at the end.
+begin_load() {
+    fio "${fio_base[@]}" --rw=randwrite --bs=4k --iodepth=4 --size=24M --io_size="$1" \
+        --verify=crc32c --fsync=1 >"$dir/fio.out" 2>&1 &
+    load=$!
+}
+
+end_load() {
+    wait "$load" || { tail -n 20 "$dir/fio.out"; fail "$1: a client saw an error"; }
+    load=
+}
+
+serve v 2>"$dir/serve.err"
+begin_load 8M
+sleep 0.5
+touch "$dir/bad"
+end_load "errors of the journal"
+grep -q 'DEGRADED: device 1 .* was lost' "$dir/serve.err" || fail "serve does not say what it lost"
+state
+jq -e '.degraded and .devices[1].role == "journal" and .devices[1].health == "lost"' \
+    "$dir/status.json" || fail "the status does not tell of the lost journal"
+
+# It works again: an operator says so, while a client writes.
+rm "$dir/bad"
+begin_load 8M
+sleep 0.3
+"$hostftl" device online "$dir/v.toml" "$journal" || fail "the journal is not taken back"
+end_load "the journal comes back"
+state
+jq -e '(.degraded | not) and .devices[1].health == "good"' "$dir/status.json" ||
+    fail "the status does not say that the journal is back"
+before=$(written)
+begin_load 1M
+end_load "with the journal again"
+state
+[ "$(written)" -gt "$before" ] || fail "flushes do not go to the journal that is back"
+
+crash
+serve v
+nbd_fio --rw=randread --bs=4k --iodepth=16 --size=24M >/dev/null || fail "reads fail after a kill"
+stop
+"$hostftl" check --data "$dir/v.toml" || fail "what is there is not sound after a kill"
+ok "errors under a client, back beside a client, and a kill after that"
