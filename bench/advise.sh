@@ -12,7 +12,8 @@ hostftl=${HOSTFTL:-$(scripts/cargo.sh where)/hostftl}
 cases=${1:-30}
 seed=${BENCH_SEED:-$(date +%s)}
 all=none,hard,mhatl,mhatl:leaves=8192,shatl,shatl:hidden=8m,hatl-auto,hatl-auto:budget=2m
-all=$all,log,log:separation=two,log:gc=greedy:separation=none,log:superpage=128k,log:superpage=512k
+all=$all,log,log:separation=rate,log:separation=two,log:gc=greedy:separation=none
+all=$all,log:superpage=128k,log:superpage=512k
 all=$all,log:superpage=256k:separation=none
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -18,6 +18,7 @@ const VARIANTS: [(&str, &[&str]); 5] = [
             "superpage=256k",
             "superpage=512k",
             "superpage=1m",
+            "separation=rate",
             "separation=two",
             "separation=none",
             "gc=greedy",
