@@ -4,34 +4,7 @@
 source "$(dirname "$0")/lib.sh"
 begin backing "$@"
 need fio nbdkit nbdinfo qemu-io jq nbdcopy
-for filter in log delay error cache; do
-    nbdkit --filter="$filter" null --dump-plugin >/dev/null || skip "nbdkit has no filter $filter"
-done
-
-back=
-cleanup() {
-    [ -z "$back" ] || { kill -KILL "$back"; wait "$back"; } 2>/dev/null
-}
-
-# backing ARGUMENTS…: nbdkit with them, on the device's socket.
-backing() {
-    rm -f "$dir/back.sock"
-    nbdkit -f -U "$dir/back.sock" "$@" &
-    back=$!
-    local tries
-    for tries in $(seq 100); do
-        [ -S "$dir/back.sock" ] && return 0
-        [ "$tries" -lt 100 ] || fail "nbdkit $* does not listen"
-        sleep 0.05
-    done
-}
-
-# lose_backing: it dies and forgets what it had not flushed.
-lose_backing() {
-    kill -KILL "$back"
-    wait "$back" || true
-    back=
-}
+need_filter log delay error cache
 
 device="nbd+unix:///?socket=$dir/back.sock&timeout=4"
 # What is not flushed is lost with the server, because it lies in a file that nobody else has.

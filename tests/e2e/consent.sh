@@ -4,25 +4,7 @@
 source "$(dirname "$0")/lib.sh"
 begin consent log
 need nbdkit qemu-io jq
-nbdkit --filter=error null --dump-plugin >/dev/null || skip "nbdkit has no filter error"
-
-back=
-cleanup() {
-    [ -z "$back" ] || { kill -KILL "$back"; wait "$back"; } 2>/dev/null
-}
-
-# backing ARGUMENTS…: a server of b.img.
-backing() {
-    [ -z "$back" ] || { kill -KILL "$back"; wait "$back" || true; }
-    rm -f "$dir/back.sock"
-    nbdkit -f -U "$dir/back.sock" "$@" &
-    back=$!
-    for _ in $(seq 100); do
-        [ ! -S "$dir/back.sock" ] || return 0
-        sleep 0.05
-    done
-    fail "nbdkit does not start"
-}
+need_filter error
 
 io() {
     qemu-io -f raw -t none "$@" "$uri"
@@ -60,7 +42,7 @@ mv "$dir/a.img" "$dir/away"
 refused 'device 0 ('
 refused 'hostftl serve --degraded'
 mv "$dir/away" "$dir/a.img"
-kill -KILL "$back"; wait "$back" || true; back=
+lose_backing
 serve vol --wait-devices 0 2>"$dir/serve.err" || fail "a loss that is on record needs consent again"
 io -c 'read -P 2 0 4k' | grep -q 'verification failed' && fail "a flushed write is gone"
 stop
@@ -101,7 +83,7 @@ rm "$dir/slow"
 "$hostftl" status "$dir/vol.toml" --json >"$dir/status.json" || true
 jq -e '.degraded' "$dir/status.json" || fail "a deadline does not hold"
 kill -TERM "$server"; wait "$server" || true; server=; rm -f "$sock"
-kill -KILL "$back"; wait "$back" || true; back=
+lose_backing
 
 # A look, a refusal, and too few descriptors throw nobody out; a start waits for who comes.
 mirror "$dir/b.img"

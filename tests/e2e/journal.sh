@@ -4,31 +4,32 @@
 source "$(dirname "$0")/lib.sh"
 begin journal log
 need fio nbdkit jq
-nbdkit --filter=error null --dump-plugin >/dev/null || skip "nbdkit has no filter error"
+need_filter error
 
-back=
 load=
 cleanup() {
     [ -z "$load" ] || kill -KILL "$load" 2>/dev/null
-    [ -z "$back" ] || { kill -KILL "$back"; wait "$back"; } 2>/dev/null
 }
 
 # Every read and write of the journal fails while there is a file "bad".
 truncate -s 64M "$dir/journal.img"
-nbdkit -f -U "$dir/back.sock" --filter=error file "$dir/journal.img" error-pread=EIO \
-    error-pwrite=EIO error-rate=100% "error-file=$dir/bad" &
-back=$!
-for _ in $(seq 100); do [ -S "$dir/back.sock" ] && break; sleep 0.05; done
+backing --filter=error file "$dir/journal.img" error-pread=EIO \
+    error-pwrite=EIO error-rate=100% "error-file=$dir/bad"
 journal="nbd+unix:///?socket=$dir/back.sock&timeout=4"
 "$hostftl" create "$dir/v.toml" --device "$dir/rows" --journal "$journal" --layer log --size 128M
 
 state() { "$hostftl" status "$dir/v.toml" --json >"$dir/status.json" || [ $? = 4 ]; }
 written() { jq '.traffic.waf_stack[] | select(.step == "journal") | .bytes' "$dir/status.json"; }
 
-# begin_load BYTES: a flush after each write, in the background; verified at the end.
+# content BYTE: what a load writes, so that an older load's blocks are not taken for it.
+content() { echo --bs=4k --size=6M --verify=pattern "--verify_pattern=0x$1%o"; }
+
+# begin_load BYTE: writes each block of 6 MiB with a flush after it, in the background, for a second;
+# verified at the end.
 begin_load() {
-    fio "${fio_base[@]}" --rw=randwrite --bs=4k --iodepth=4 --size=24M --io_size="$1" \
-        --verify=crc32c --fsync=1 >"$dir/fio.out" 2>&1 &
+    # shellcheck disable=SC2046
+    fio "${fio_base[@]}" $(content "$1") --rw=randwrite --iodepth=4 --rate_iops=1500 --fsync=1 \
+        --end_fsync=1 >"$dir/fio.out" 2>&1 &
     load=$!
 }
 
@@ -38,7 +39,7 @@ end_load() {
 }
 
 serve v 2>"$dir/serve.err"
-begin_load 8M
+begin_load 11
 sleep 0.5
 touch "$dir/bad"
 end_load "errors of the journal"
@@ -49,7 +50,7 @@ jq -e '.degraded and .devices[1].role == "journal" and .devices[1].health == "lo
 
 # It works again: an operator says so, while a client writes.
 rm "$dir/bad"
-begin_load 8M
+begin_load 22
 sleep 0.3
 "$hostftl" device online "$dir/v.toml" "$journal" || fail "the journal is not taken back"
 end_load "the journal comes back"
@@ -57,14 +58,16 @@ state
 jq -e '(.degraded | not) and .devices[1].health == "good"' "$dir/status.json" ||
     fail "the status does not say that the journal is back"
 before=$(written)
-begin_load 1M
+begin_load 33
 end_load "with the journal again"
 state
 [ "$(written)" -gt "$before" ] || fail "flushes do not go to the journal that is back"
 
 crash
 serve v
-nbd_fio --rw=randread --bs=4k --iodepth=16 --size=24M >/dev/null || fail "reads fail after a kill"
+# shellcheck disable=SC2046
+nbd_fio $(content 33) --rw=read --iodepth=16 --verify_only ||
+    fail "what was flushed is not there after a kill"
 stop
 "$hostftl" check --data "$dir/v.toml" || fail "what is there is not sound after a kill"
 ok "errors under a client, back beside a client, and a kill after that"

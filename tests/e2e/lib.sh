@@ -9,6 +9,8 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
 hostftl=${HOSTFTL:-$("$root/scripts/cargo.sh" where)/hostftl}
 server=
+# The server of a device: see `backing`.
+back=
 started=$SECONDS
 
 # begin NAME LAYER: names the test and gives it a folder of its own.
@@ -34,6 +36,7 @@ finish() {
     trap - EXIT
     set +e
     declare -F cleanup >/dev/null && cleanup
+    lose_backing 2>/dev/null
     [ -z "$server" ] || { kill -KILL "$server"; wait "$server"; } 2>/dev/null
     if [ $status -ne 0 ] && [ $status -ne 77 ]; then
         printf 'FAIL %s %s: %s\n' "$name" "$layer" "${why:-status $status in: $last}" >&3
@@ -71,6 +74,36 @@ need() {
     for tool in "$@"; do
         command -v "$tool" >/dev/null || skip "$tool is not installed (see scripts/setup.sh)"
     done
+}
+
+# need_filter NAME…: skips the test without these filters of nbdkit.
+need_filter() {
+    local filter
+    for filter in "$@"; do
+        nbdkit --filter="$filter" null --dump-plugin >/dev/null || skip "nbdkit has no filter $filter"
+    done
+}
+
+# backing ARGUMENTS…: nbdkit with them, on the socket of a device, instead of the one before.
+backing() {
+    lose_backing
+    rm -f "$dir/back.sock"
+    nbdkit -f -U "$dir/back.sock" "$@" &
+    back=$!
+    local tries
+    for tries in $(seq 100); do
+        [ -S "$dir/back.sock" ] && return 0
+        [ "$tries" -lt 100 ] || fail "nbdkit $* does not listen"
+        sleep 0.05
+    done
+}
+
+# lose_backing: the server of the device dies and forgets what it had not flushed.
+lose_backing() {
+    [ -n "$back" ] || return 0
+    kill -KILL "$back"
+    wait "$back" || true
+    back=
 }
 
 # create [VOLUME [SIZE]]: a volume over a sparse file.

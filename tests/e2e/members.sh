@@ -4,13 +4,11 @@
 source "$(dirname "$0")/lib.sh"
 begin members log
 need fio nbdkit jq
-nbdkit --filter=error null --dump-plugin >/dev/null || skip "nbdkit has no filter error"
+need_filter error
 
-back=
 load=
 cleanup() {
     [ -z "$load" ] || kill -KILL "$load" 2>/dev/null
-    [ -z "$back" ] || { kill -KILL "$back"; wait "$back"; } 2>/dev/null
 }
 
 # array VOLUME [FOURTH]: a volume over d0 to d2 and FOURTH, or d3.
@@ -78,10 +76,8 @@ stop
 
 # Every read and write of a member fails from some time on.
 truncate -s 96M "$dir/back.img"
-nbdkit -f -U "$dir/back.sock" --filter=error file "$dir/back.img" error-pread=EIO \
-    error-pwrite=EIO error-rate=100% "error-file=$dir/bad" &
-back=$!
-for _ in $(seq 100); do [ -S "$dir/back.sock" ] && break; sleep 0.05; done
+backing --filter=error file "$dir/back.img" error-pread=EIO \
+    error-pwrite=EIO error-rate=100% "error-file=$dir/bad"
 array errors "nbd+unix:///?socket=$dir/back.sock&timeout=4"
 serve errors 2>"$dir/serve.err"
 begin_load

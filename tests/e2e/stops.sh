@@ -4,13 +4,11 @@
 source "$(dirname "$0")/lib.sh"
 begin stops "$@"
 need jq nbdkit qemu-io
-nbdkit --filter=error null --dump-plugin >/dev/null || skip "nbdkit has no filter error"
+need_filter error
 
-back=
 others=()
 cleanup() {
     kill -KILL "${others[@]}" 2>/dev/null
-    [ -z "$back" ] || { kill -KILL "$back"; wait "$back"; } 2>/dev/null
 }
 
 # The names of its sockets are gone, and somebody else has the one to tell its status.
@@ -62,10 +60,8 @@ fi
 
 # Nothing can be written any more: it says so and ends, or goes on with errors.
 truncate -s 128M "$dir/back.img"
-nbdkit -f -U "$dir/back.sock" --filter=error file "$dir/back.img" error-pwrite=EIO \
-    error-pwrite-rate=100% "error-pwrite-file=$dir/bad" &
-back=$!
-for _ in $(seq 100); do [ -S "$dir/back.sock" ] && break; sleep 0.05; done
+backing --filter=error file "$dir/back.img" error-pwrite=EIO \
+    error-pwrite-rate=100% "error-pwrite-file=$dir/bad"
 "$hostftl" create "$dir/fails.toml" --device "nbd+unix:///?socket=$dir/back.sock&timeout=4" \
     --layer "$layer"
 serve fails 2>"$dir/serve.err"

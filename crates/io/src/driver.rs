@@ -240,8 +240,8 @@ impl<L: Layer> Driver<L> {
             let Some(done) = self.world.take_done() else { break };
             self.step(Input::Done(done), host);
         }
-        let idle = before.0 == self.world.stats.steps;
-        let now = if idle { began } else { self.now() };
+        let is_idle = before.0 == self.world.stats.steps;
+        let now = if is_idle { began } else { self.now() };
         if self.layer.next_timer().is_some_and(|at| at <= now) {
             self.step(Input::Timer, host);
         }

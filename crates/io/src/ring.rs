@@ -196,12 +196,12 @@ impl Ring {
     }
 }
 
-/// A ring; `gently`, it interrupts no processor for a completion, which is there when the thread
-/// enters the kernel next. A kernel before 5.19 does not know that.
-fn build(gently: bool) -> io::Result<IoUring> {
+/// A ring; a `cooperative` one interrupts no processor for a completion, which is there when the
+/// thread that submitted the command enters the kernel next. A kernel before 5.19 has none.
+fn build(cooperative: bool) -> io::Result<IoUring> {
     let mut builder = IoUring::builder();
     builder.setup_cqsize(COMPLETIONS).setup_clamp();
-    if gently {
+    if cooperative {
         builder.setup_coop_taskrun().setup_taskrun_flag();
     }
     builder.build(ENTRIES)
