@@ -30,6 +30,7 @@ mod stats;
 mod transfer;
 mod trust;
 pub mod ublk;
+pub mod vigil;
 mod waker;
 mod world;
 mod zoned;

@@ -11,6 +11,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
 
+use crate::vigil::Vigil;
+
 /// See the module text.
 #[derive(Debug)]
 pub struct Waker {
@@ -87,11 +89,13 @@ impl Waker {
     }
 
     /// Sleeps until `wake`, until one of `fds` has something to read, or for `most` at the longest,
-    /// unless there is work. Which of `fds` have something.
+    /// unless there is work. Which of `fds` have something. A vigil is kept before, if there is
+    /// one.
     pub fn sleep_on<const N: usize>(
         &self,
         fds: [Option<RawFd>; N],
         most: Option<Duration>,
+        vigil: Option<&Vigil>,
         has_work: impl FnOnce() -> bool,
     ) -> [bool; N] {
         self.fall_asleep();
@@ -105,7 +109,10 @@ impl Waker {
         let mut all = [poll(None); 4];
         all[0] = poll(Some(self.fd()));
         all[1..=N].copy_from_slice(&fds.map(poll));
-        wait(&mut all[..=N], most);
+        match vigil {
+            Some(vigil) => vigil.wait(&mut all[..=N], most),
+            None => wait(&mut all[..=N], most),
+        }
         self.get_up();
         std::array::from_fn(|at| all[at + 1].revents != 0)
     }
@@ -133,7 +140,8 @@ pub fn set_send_room(fd: RawFd, bytes: u32) {
     unsafe { libc::setsockopt(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, start, len) };
 }
 
-fn wait(all: &mut [libc::pollfd], most: Option<Duration>) {
+/// Waits until one of `all` has something, or for `most` at the longest.
+pub(crate) fn wait(all: &mut [libc::pollfd], most: Option<Duration>) {
     let time = most.map(|most| libc::timespec {
         tv_sec: most.as_secs().min(3600) as libc::time_t,
         tv_nsec: most.subsec_nanos().into(),

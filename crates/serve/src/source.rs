@@ -4,9 +4,10 @@ use std::io::{self, ErrorKind, IoSliceMut, Read};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+use hostftl_io::vigil::Watch;
 use hostftl_volume::front::Seat;
 
-use crate::channel::{AtOnce, Channel};
+use crate::channel::{AtOnce, Channel, Socket};
 
 /// How long a source has nothing before it says so.
 pub(crate) const TICK: Duration = Duration::from_millis(250);
@@ -33,7 +34,7 @@ impl Read for Source<'_> {
     }
 
     fn read_vectored(&mut self, into: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        let Channel::Plain(mut socket) = self.channel else {
+        let Channel::Plain(socket) = self.channel else {
             // The session decides when it needs the socket, and waits for it.
             self.seat.leave();
             return self.channel.read_vectored(into);
@@ -45,7 +46,7 @@ impl Read for Source<'_> {
                 return Err(ErrorKind::WouldBlock.into());
             }
             let read = match alone {
-                true => socket.read_vectored(into),
+                true => wait_for(socket, self.seat.watch(), into),
                 false => AtOnce(socket).read_vectored(into),
             };
             match read {
@@ -59,4 +60,19 @@ impl Read for Source<'_> {
             }
         }
     }
+}
+
+/// Reads what comes, at the latest when the socket's time is over.
+fn wait_for(
+    mut socket: &Socket,
+    mut watch: Option<Watch<'_>>,
+    into: &mut [IoSliceMut<'_>],
+) -> io::Result<usize> {
+    while watch.as_mut().is_some_and(Watch::goes_on) {
+        match AtOnce(socket).read_vectored(into) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            read => return read,
+        }
+    }
+    socket.read_vectored(into)
 }

@@ -5,7 +5,8 @@
 //! - One thread at a time has the core. Who finds it taken may go: whoever has it looks for jobs
 //!   again after it gave it back.
 //! - Somebody always waits for the devices: the driver's own thread, unless a thread with a seat
-//!   has taken that over, which it gives back before it waits for anything else.
+//!   has taken that over, which it gives back before it waits for anything else. With nothing under
+//!   way there is nothing to hear of them; who sleeps then is woken when that changes.
 //! - After the end nobody has the core but the driver's own thread.
 //! - A panic in the core, on whichever thread, ends the driver's own thread with a panic: whoever
 //!   looks after that ends the process. Until then nobody touches the core again.
@@ -16,6 +17,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
 use hostftl_core::{Answer, Refusal, Verb};
+use hostftl_io::vigil::Vigil;
 use hostftl_io::{Driver, IoError, Pace, Waker};
 use hostftl_layers::AnyLayer;
 
@@ -51,8 +53,12 @@ pub struct Engine {
     sleeps: AtomicU64,
     /// Whether a request would be taken.
     pulls: AtomicBool,
-    /// Whether commands are under way.
+    /// Whether commands are under way, and whether the one who waits hears when they are over. With
+    /// none under way nobody does: a thread that submits one which is over at once wakes no other.
     flying: AtomicBool,
+    hears: AtomicBool,
+    /// How long commands take to be over, beside how long clients take to speak.
+    vigil: Vigil,
     /// How often somebody had the core.
     turns: AtomicU64,
     /// Whether another driver is on its way.
@@ -90,6 +96,8 @@ impl Engine {
             sleeps: AtomicU64::new(NEVER),
             pulls: AtomicBool::new(true),
             flying: AtomicBool::new(false),
+            hears: AtomicBool::new(false),
+            vigil: Vigil::default(),
             turns: AtomicU64::new(0),
             renews: AtomicBool::new(false),
             began: Instant::now(),
@@ -113,7 +121,7 @@ impl Engine {
             let led = lock(&self.led);
             if !*led {
                 drop(led);
-                self.wait_once(None, None);
+                self.wait_once(None, None, None);
             } else if !self.over.load(SeqCst) {
                 // Whoever leads may not have seen yet for how long it may sleep.
                 self.waker.ring();
@@ -148,7 +156,7 @@ impl Engine {
             self.turns.fetch_add(1, Relaxed);
             let told = core.parts.as_mut().map(|(_, jobs)| jobs.told()).unwrap_or_default();
             let flying = core.parts.as_ref().is_some_and(|(driver, _)| driver.is_flying());
-            self.flying.store(flying, Relaxed);
+            self.flying.store(flying, SeqCst);
             self.note(pace);
             drop(core);
             told.iter().for_each(|answers| answers.flush());
@@ -171,7 +179,8 @@ impl Engine {
         let wants = until.map_or(NEVER, |until| (self.began.elapsed() + until).as_nanos() as u64);
         self.wants.store(wants, SeqCst);
         self.pulls.store(pulls, SeqCst);
-        if wants < self.sleeps.load(SeqCst) {
+        let unheard = self.flying.load(SeqCst) && !self.hears.load(SeqCst);
+        if unheard || wants < self.sleeps.load(SeqCst) {
             self.waker.wake();
         }
     }
@@ -187,7 +196,7 @@ impl Engine {
 
     /// Whether commands were under way after the last turn.
     pub fn is_flying(&self) -> bool {
-        self.flying.load(Relaxed)
+        self.flying.load(SeqCst)
     }
 
     /// Whether a thread panicked while it had the core: nothing is answered any more.
@@ -271,17 +280,19 @@ impl Engine {
     }
 
     /// Waits until `fd` has something to read, or for `most`, and does what is to be done
-    /// meanwhile, until that made `done` true; whether `fd` has something. The caller leads.
+    /// meanwhile, until that made `done` true; whether `fd` has something. The caller leads, and
+    /// keeps a vigil before each sleep if there is one.
     pub fn wait_readable(
         &self,
         fd: RawFd,
         most: Option<Duration>,
+        vigil: Option<&Vigil>,
         done: impl Fn() -> bool,
     ) -> bool {
         let until = most.map(|most| Instant::now() + most);
         loop {
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-            if self.wait_once(Some(fd), left) {
+            if self.wait_once(Some(fd), left, vigil) {
                 return true;
             }
             if done() || left.is_some_and(|left| left.is_zero()) {
@@ -291,7 +302,7 @@ impl Engine {
     }
 
     /// One sleep, and the work behind it; whether `fd` has something to read.
-    fn wait_once(&self, fd: Option<RawFd>, most: Option<Duration>) -> bool {
+    fn wait_once(&self, fd: Option<RawFd>, most: Option<Duration>, vigil: Option<&Vigil>) -> bool {
         let wants = self.wants.load(SeqCst);
         self.sleeps.store(wants, SeqCst);
         let timer = match wants {
@@ -299,10 +310,16 @@ impl Engine {
             at => Some(Duration::from_nanos(at).saturating_sub(self.began.elapsed())),
         };
         let most = timer.into_iter().chain(most).min();
-        let [ring, readable] = self.waker.sleep_on([self.ring(), fd], most, || {
-            self.has_jobs() || self.wants.load(SeqCst) < wants
+        let hears = self.flying.load(SeqCst);
+        self.hears.store(hears, SeqCst);
+        let ring = self.ring().filter(|_| hears);
+        let vigil = if hears { vigil.and(Some(&self.vigil)) } else { vigil };
+        let [ring, readable] = self.waker.sleep_on([ring, fd], most, vigil, || {
+            let unheard = !hears && self.flying.load(SeqCst);
+            unheard || self.has_jobs() || self.wants.load(SeqCst) < wants
         });
         self.sleeps.store(0, SeqCst);
+        self.hears.store(false, SeqCst);
         // Only a client spoke: its own thread helps when it knows what it wants.
         if ring || !readable {
             self.help();

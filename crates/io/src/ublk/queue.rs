@@ -18,6 +18,7 @@ use io_uring::types::Fd;
 use io_uring::{EnterFlags, IoUring, opcode, squeue};
 
 use super::abi::{self, COMMIT_AND_FETCH_REQ, DESCRIPTION_BYTES, FETCH_REQ, MAX_QUEUE_DEPTH, Op};
+use crate::vigil::Watch;
 use crate::waker::Waker;
 
 /// The name of the poll that hears the waker.
@@ -143,11 +144,16 @@ impl Queue {
 
     /// Hands what is queued to the kernel, which looks whether something came.
     pub fn submit(&mut self) {
-        let count = self.ring.submission().len() as u32;
+        self.enter(0);
+    }
+
+    /// Hands what is queued to the kernel, and waits until `least` things came, or a signal.
+    fn enter(&mut self, least: u32) {
         let flags = EnterFlags::GETEVENTS.bits();
         loop {
+            let count = self.ring.submission().len() as u32;
             // SAFETY: what is queued was pushed with memory that lives as long as the ring.
-            let entered = unsafe { self.ring.submitter().enter::<()>(count, 0, flags, None) };
+            let entered = unsafe { self.ring.submitter().enter::<()>(count, least, flags, None) };
             match entered {
                 Ok(_) if self.ring.submission().is_empty() => return,
                 Ok(_) => {}
@@ -165,11 +171,7 @@ impl Queue {
     /// Says that the thread sleeps, then calls `wait`, which waits for [`Queue::fd`], unless
     /// `has_work`. The waker makes that readable.
     pub fn sleep(&mut self, has_work: impl FnOnce() -> bool, wait: impl FnOnce(BorrowedFd<'_>)) {
-        if !self.polling {
-            let poll = opcode::PollAdd::new(Fd(self.waker.fd()), libc::POLLIN as u32).build();
-            self.push(&poll.user_data(WAKE));
-            self.polling = true;
-        }
+        self.hear_waker();
         if self.has_answers() {
             self.submit();
         }
@@ -178,6 +180,38 @@ impl Queue {
             wait(self.fd());
         }
         self.waker.get_up();
+    }
+
+    /// Hands what is queued to the kernel and sleeps until something came or the waker rings,
+    /// unless `has_work`: one system call for both, for a thread that waits for nothing else.
+    pub fn submit_and_sleep(&mut self, has_work: impl FnOnce() -> bool, watch: Option<Watch<'_>>) {
+        self.hear_waker();
+        self.waker.fall_asleep();
+        match has_work() {
+            true => self.submit(),
+            false => self.wait(watch),
+        }
+        self.waker.get_up();
+    }
+
+    /// Waits until something came; what is queued is handed over.
+    fn wait(&mut self, mut watch: Option<Watch<'_>>) {
+        while watch.as_mut().is_some_and(Watch::goes_on) {
+            self.submit();
+            if !self.ring.completion().is_empty() {
+                return;
+            }
+        }
+        self.enter(1);
+    }
+
+    /// Lets the waker's ringing come as what the kernel tells.
+    fn hear_waker(&mut self) {
+        if !self.polling {
+            let poll = opcode::PollAdd::new(Fd(self.waker.fd()), libc::POLLIN as u32).build();
+            self.push(&poll.user_data(WAKE));
+            self.polling = true;
+        }
     }
 
     fn give(&mut self, tag: u16, number: u32, result: i32) {

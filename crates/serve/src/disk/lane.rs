@@ -74,18 +74,21 @@ impl Lane {
             if self.quit.load(SeqCst) || self.queue.is_over() {
                 return self.requests;
             }
-            match self.queue.has_answers() {
-                // What the kernel has for them comes with the same call.
-                true => self.queue.submit(),
-                false => self.sleep(),
-            }
+            self.sleep();
         }
     }
 
-    /// Until a request, an answer or the end comes.
+    /// Until a request, an answer or the end comes; what is answered goes to the kernel.
     fn sleep(&mut self) {
         let (desk, seat, quit) = (&self.desk, &mut self.seat, &self.quit);
         let has_work = || desk.has_some() || quit.load(SeqCst);
+        if seat.is_free() {
+            return self.queue.submit_and_sleep(has_work, seat.watch());
+        }
+        if self.queue.has_answers() {
+            // What the kernel has for them comes with the same call.
+            return self.queue.submit();
+        }
         self.queue.sleep(has_work, |fd| {
             seat.wait_until(fd, None, has_work);
         });

@@ -4,8 +4,17 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
+use hostftl_io::vigil::{Vigil, Watch, wait_readable};
+
 use super::{Job, Port};
 use crate::engine::Engine;
+
+/// After so many waits in a row with nothing under way the devices are of the kind that is done
+/// with a command at once: there is nothing to lead.
+const IDLE: u32 = 64;
+/// After so many waits for one job each the client is one that waits for each answer. Who has
+/// several requests under way does not gain by a vigil: a sleep lets more of them come together.
+const SINGLE: u32 = 64;
 
 /// Where one thread hands jobs in, and does them itself when nobody else does: that saves waking
 /// another thread for each. While it waits for its client it may also wait for the devices.
@@ -14,15 +23,23 @@ pub struct Seat {
     port: Port,
     /// Whether the devices are this thread's care.
     leads: bool,
+    /// Jobs since the thread waited.
+    pushed: u32,
+    /// After how many waits in a row there was one job.
+    single: u32,
+    vigil: Vigil,
+    /// How often in a row nothing was under way when the thread was about to wait.
+    idle: u32,
 }
 
 impl Seat {
     pub(super) fn at(port: Port) -> Self {
-        Seat { port, leads: false }
+        Seat { port, leads: false, pushed: 0, single: 0, vigil: Vigil::default(), idle: 0 }
     }
 
     /// Hands a job over. It is done at the latest when the thread waits, leaves, or helps.
-    pub fn push(&self, job: Job) {
+    pub fn push(&mut self, job: Job) {
+        self.pushed += 1;
         self.port.push(job);
     }
 
@@ -36,9 +53,33 @@ impl Seat {
 
     /// Helps; whether the thread has nothing to wait for but its client, because whatever is under
     /// way is another's care, or nothing is.
-    pub fn is_free(&self) -> bool {
+    pub fn is_free(&mut self) -> bool {
         self.help();
-        !self.leads && self.engine().is_none_or(|engine| !engine.is_flying())
+        if self.engine().is_some_and(|engine| engine.is_flying()) {
+            self.idle = 0;
+            return false;
+        }
+        self.idle += 1;
+        if self.leads && self.idle >= IDLE {
+            self.leave();
+        }
+        !self.leads
+    }
+
+    /// The thread waits for its client alone now, as [`Seat::is_free`] allows: how it looks before
+    /// it sleeps, if it should.
+    pub fn watch(&mut self) -> Option<Watch<'_>> {
+        self.vigil().map(Vigil::begin)
+    }
+
+    /// What a wait that begins now does before a sleep.
+    fn vigil(&mut self) -> Option<&Vigil> {
+        self.single = match std::mem::take(&mut self.pushed) {
+            0 => self.single,
+            1 => self.single + u32::from(self.single < SINGLE),
+            _ => 0,
+        };
+        (self.single == SINGLE).then_some(&self.vigil)
     }
 
     /// Before the thread waits for anything else than [`Seat::wait_readable`]: helps, and leaves
@@ -70,12 +111,13 @@ impl Seat {
             return false;
         }
         let Some(engine) = self.engine() else {
-            return hostftl_io::wait_readable(fd.as_raw_fd(), most);
+            return wait_readable(fd.as_raw_fd(), most, self.vigil());
         };
         self.leads = self.leads || engine.lead();
-        match self.leads {
-            true => engine.wait_readable(fd.as_raw_fd(), most, done),
-            false => hostftl_io::wait_readable(fd.as_raw_fd(), most),
+        let (leads, vigil) = (self.leads, self.vigil());
+        match leads {
+            true => engine.wait_readable(fd.as_raw_fd(), most, vigil, done),
+            false => wait_readable(fd.as_raw_fd(), most, vigil),
         }
     }
 
@@ -87,5 +129,25 @@ impl Seat {
 impl Drop for Seat {
     fn drop(&mut self) {
         self.leave();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_who_waits_for_each_answer_is_waited_for_awake() {
+        let mut seat = crate::ram_port("ram", 1 << 20).seat();
+        let mut waits = |pushed, count| {
+            let wait = |_| {
+                seat.pushed = pushed;
+                seat.watch().is_some()
+            };
+            (0..count).map(wait).last() == Some(true)
+        };
+        assert!(!waits(1, SINGLE - 1) && waits(1, 1));
+        assert!(waits(0, 3), "a wait that nothing came of says nothing");
+        assert!(!waits(2, 1) && !waits(0, 1) && !waits(1, SINGLE - 1) && waits(1, 3));
     }
 }
