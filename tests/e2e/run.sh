@@ -5,7 +5,7 @@
 set -uo pipefail
 cd "$(dirname "$0")" || exit 1
 names=("$@")
-[ ${#names[@]} -gt 0 ] || names=(page package backing kill kept died heal full stops members journal rot consent dump info map medium doors copy qemu fio clients engine trace badinput strangers ext4 image)
+[ ${#names[@]} -gt 0 ] || names=(page package backing kill kept died heal full stops members journal stacked rot consent dump info map medium doors copy qemu fio clients engine trace badinput strangers ext4 image)
 layers=${LAYERS:-passthrough hard log}
 begin=$SECONDS
 
@@ -39,8 +39,8 @@ done
 all() {
     local name layer of
     for name in "${names[@]}"; do
-        of=$layers
-        ! grep -q '^begin [a-z]* log$' "$name.sh" || of=log
+        of=$(sed -n 's/^begin [a-z]* \([a-z]*\)$/\1/p' "$name.sh")
+        of=${of:-$layers}
         for layer in $of; do echo "$name $layer"; done
     done
 }
