@@ -6,28 +6,17 @@ source "$(dirname "$0")/lib.sh"
 begin stacked tier
 need fio jq
 
-slow=
-cleanup() {
-    [ -z "$slow" ] || kill -KILL "$slow" 2>/dev/null
-}
-
 # serve_slow ARGUMENTS…: the log, on the socket of a device.
 serve_slow() {
     rm -f "$dir/slow.out"
     "$hostftl" serve "$dir/slow.toml" --nbd "unix:$dir/back.sock" "$@" >"$dir/slow.out" &
-    slow=$!
+    back=$!
     local tries
     for tries in $(seq 300); do
         grep -qs '^ready ' "$dir/slow.out" && return 0
         sleep 0.05
     done
     fail "the log was not ready after 15 s ($tries tries)"
-}
-
-lose_slow() {
-    kill -KILL "$slow"
-    wait "$slow" || true
-    slow=
 }
 
 sent() { "$hostftl" status "$dir/slow.toml" --json | jq '[.devices[].sent_bytes] | add'; }
@@ -53,7 +42,7 @@ fio "${fio_base[@]}" $(content 44) --rw=randwrite --iodepth=8 --rate_iops=4000 -
     >"$dir/fio.out" 2>&1 &
 load=$!
 sleep 1
-lose_slow
+lose_backing
 # What the tier sent and had not flushed is sent again, so the log's client may go on.
 serve_slow --go-on
 wait "$load" || { tail -n 20 "$dir/fio.out"; fail "a client saw the death of the log's server"; }
@@ -63,8 +52,8 @@ serve both
 # shellcheck disable=SC2046
 nbd_fio $(content 44) --rw=read --iodepth=16 --verify_only || fail "what was flushed is lost"
 stop
-kill -TERM "$slow"
-ended "$slow" || fail "the log's server ended with status $?"
-slow=
+kill -TERM "$back"
+ended "$back" || fail "the log's server ended with status $?"
+back=
 "$hostftl" check --data "$dir/slow.toml" || fail "what is in the log is not sound"
 ok "the log's devices got $gained MiB of 96 MiB overwritten; both servers killed, nothing lost"

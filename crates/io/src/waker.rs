@@ -11,7 +11,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
 
-use crate::vigil::Vigil;
+use crate::polling::Polling;
 
 /// See the module text.
 #[derive(Debug)]
@@ -89,13 +89,13 @@ impl Waker {
     }
 
     /// Sleeps until `wake`, until one of `fds` has something to read, or for `most` at the longest,
-    /// unless there is work. Which of `fds` have something. A vigil is kept before, if there is
-    /// one.
+    /// unless there is work. Which of `fds` have something. Polls before that by what `polling`
+    /// learnt, if there is one.
     pub fn sleep_on<const N: usize>(
         &self,
         fds: [Option<RawFd>; N],
         most: Option<Duration>,
-        vigil: Option<&Vigil>,
+        polling: Option<&Polling>,
         has_work: impl FnOnce() -> bool,
     ) -> [bool; N] {
         self.fall_asleep();
@@ -109,8 +109,8 @@ impl Waker {
         let mut all = [poll(None); 4];
         all[0] = poll(Some(self.fd()));
         all[1..=N].copy_from_slice(&fds.map(poll));
-        match vigil {
-            Some(vigil) => vigil.wait(&mut all[..=N], most),
+        match polling {
+            Some(polling) => polling.wait(&mut all[..=N], most),
             None => wait(&mut all[..=N], most),
         }
         self.get_up();

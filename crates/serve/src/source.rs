@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind, IoSliceMut, Read};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use hostftl_io::vigil::Watch;
+use hostftl_io::polling::Wait;
 use hostftl_volume::front::Seat;
 
 use crate::channel::{AtOnce, Channel, Socket};
@@ -46,7 +46,7 @@ impl Read for Source<'_> {
                 return Err(ErrorKind::WouldBlock.into());
             }
             let read = match alone {
-                true => wait_for(socket, self.seat.watch(), into),
+                true => wait_for(socket, self.seat.polls(), into),
                 false => AtOnce(socket).read_vectored(into),
             };
             match read {
@@ -65,10 +65,10 @@ impl Read for Source<'_> {
 /// Reads what comes, at the latest when the socket's time is over.
 fn wait_for(
     mut socket: &Socket,
-    mut watch: Option<Watch<'_>>,
+    mut polls: Option<Wait<'_>>,
     into: &mut [IoSliceMut<'_>],
 ) -> io::Result<usize> {
-    while watch.as_mut().is_some_and(Watch::goes_on) {
+    while polls.as_mut().is_some_and(Wait::goes_on) {
         match AtOnce(socket).read_vectored(into) {
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             read => return read,

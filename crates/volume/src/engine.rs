@@ -17,7 +17,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
 use hostftl_core::{Answer, Refusal, Verb};
-use hostftl_io::vigil::Vigil;
+use hostftl_io::polling::Polling;
 use hostftl_io::{Driver, IoError, Pace, Waker};
 use hostftl_layers::AnyLayer;
 
@@ -58,7 +58,7 @@ pub struct Engine {
     flying: AtomicBool,
     hears: AtomicBool,
     /// How long commands take to be over, beside how long clients take to speak.
-    vigil: Vigil,
+    polling: Polling,
     /// How often somebody had the core.
     turns: AtomicU64,
     /// Whether another driver is on its way.
@@ -97,7 +97,7 @@ impl Engine {
             pulls: AtomicBool::new(true),
             flying: AtomicBool::new(false),
             hears: AtomicBool::new(false),
-            vigil: Vigil::default(),
+            polling: Polling::default(),
             turns: AtomicU64::new(0),
             renews: AtomicBool::new(false),
             began: Instant::now(),
@@ -281,18 +281,18 @@ impl Engine {
 
     /// Waits until `fd` has something to read, or for `most`, and does what is to be done
     /// meanwhile, until that made `done` true; whether `fd` has something. The caller leads, and
-    /// keeps a vigil before each sleep if there is one.
+    /// polls before each sleep by what `polling` learnt, if there is one.
     pub fn wait_readable(
         &self,
         fd: RawFd,
         most: Option<Duration>,
-        vigil: Option<&Vigil>,
+        polling: Option<&Polling>,
         done: impl Fn() -> bool,
     ) -> bool {
         let until = most.map(|most| Instant::now() + most);
         loop {
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-            if self.wait_once(Some(fd), left, vigil) {
+            if self.wait_once(Some(fd), left, polling) {
                 return true;
             }
             if done() || left.is_some_and(|left| left.is_zero()) {
@@ -302,7 +302,12 @@ impl Engine {
     }
 
     /// One sleep, and the work behind it; whether `fd` has something to read.
-    fn wait_once(&self, fd: Option<RawFd>, most: Option<Duration>, vigil: Option<&Vigil>) -> bool {
+    fn wait_once(
+        &self,
+        fd: Option<RawFd>,
+        most: Option<Duration>,
+        polling: Option<&Polling>,
+    ) -> bool {
         let wants = self.wants.load(SeqCst);
         self.sleeps.store(wants, SeqCst);
         let timer = match wants {
@@ -313,8 +318,8 @@ impl Engine {
         let hears = self.flying.load(SeqCst);
         self.hears.store(hears, SeqCst);
         let ring = self.ring().filter(|_| hears);
-        let vigil = if hears { vigil.and(Some(&self.vigil)) } else { vigil };
-        let [ring, readable] = self.waker.sleep_on([ring, fd], most, vigil, || {
+        let polling = if hears { polling.and(Some(&self.polling)) } else { polling };
+        let [ring, readable] = self.waker.sleep_on([ring, fd], most, polling, || {
             let unheard = !hears && self.flying.load(SeqCst);
             unheard || self.has_jobs() || self.wants.load(SeqCst) < wants
         });

@@ -18,7 +18,7 @@ use io_uring::types::Fd;
 use io_uring::{EnterFlags, IoUring, opcode, squeue};
 
 use super::abi::{self, COMMIT_AND_FETCH_REQ, DESCRIPTION_BYTES, FETCH_REQ, MAX_QUEUE_DEPTH, Op};
-use crate::vigil::Watch;
+use crate::polling::Wait;
 use crate::waker::Waker;
 
 /// The name of the poll that hears the waker.
@@ -184,19 +184,19 @@ impl Queue {
 
     /// Hands what is queued to the kernel and sleeps until something came or the waker rings,
     /// unless `has_work`: one system call for both, for a thread that waits for nothing else.
-    pub fn submit_and_sleep(&mut self, has_work: impl FnOnce() -> bool, watch: Option<Watch<'_>>) {
+    pub fn submit_and_sleep(&mut self, has_work: impl FnOnce() -> bool, polls: Option<Wait<'_>>) {
         self.hear_waker();
         self.waker.fall_asleep();
         match has_work() {
             true => self.submit(),
-            false => self.wait(watch),
+            false => self.wait(polls),
         }
         self.waker.get_up();
     }
 
     /// Waits until something came; what is queued is handed over.
-    fn wait(&mut self, mut watch: Option<Watch<'_>>) {
-        while watch.as_mut().is_some_and(Watch::goes_on) {
+    fn wait(&mut self, mut polls: Option<Wait<'_>>) {
+        while polls.as_mut().is_some_and(Wait::goes_on) {
             self.submit();
             if !self.ring.completion().is_empty() {
                 return;

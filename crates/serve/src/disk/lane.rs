@@ -83,7 +83,7 @@ impl Lane {
         let (desk, seat, quit) = (&self.desk, &mut self.seat, &self.quit);
         let has_work = || desk.has_some() || quit.load(SeqCst);
         if seat.is_free() {
-            return self.queue.submit_and_sleep(has_work, seat.watch());
+            return self.queue.submit_and_sleep(has_work, seat.polls());
         }
         if self.queue.has_answers() {
             // What the kernel has for them comes with the same call.

@@ -4,7 +4,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hostftl_io::vigil::{Vigil, Watch, wait_readable};
+use hostftl_io::polling::{Polling, Wait, wait_readable};
 
 use super::{Job, Port};
 use crate::engine::Engine;
@@ -13,7 +13,7 @@ use crate::engine::Engine;
 /// with a command at once: there is nothing to lead.
 const IDLE: u32 = 64;
 /// After so many waits for one job each the client is one that waits for each answer. Who has
-/// several requests under way does not gain by a vigil: a sleep lets more of them come together.
+/// several requests under way does not gain by polling: a sleep lets more of them come together.
 const SINGLE: u32 = 64;
 
 /// Where one thread hands jobs in, and does them itself when nobody else does: that saves waking
@@ -27,14 +27,14 @@ pub struct Seat {
     pushed: u32,
     /// After how many waits in a row there was one job.
     single: u32,
-    vigil: Vigil,
+    polling: Polling,
     /// How often in a row nothing was under way when the thread was about to wait.
     idle: u32,
 }
 
 impl Seat {
     pub(super) fn at(port: Port) -> Self {
-        Seat { port, leads: false, pushed: 0, single: 0, vigil: Vigil::default(), idle: 0 }
+        Seat { port, leads: false, pushed: 0, single: 0, polling: Polling::default(), idle: 0 }
     }
 
     /// Hands a job over. It is done at the latest when the thread waits, leaves, or helps.
@@ -68,18 +68,18 @@ impl Seat {
 
     /// The thread waits for its client alone now, as [`Seat::is_free`] allows: how it looks before
     /// it sleeps, if it should.
-    pub fn watch(&mut self) -> Option<Watch<'_>> {
-        self.vigil().map(Vigil::begin)
+    pub fn polls(&mut self) -> Option<Wait<'_>> {
+        self.polling().map(Polling::begin)
     }
 
     /// What a wait that begins now does before a sleep.
-    fn vigil(&mut self) -> Option<&Vigil> {
+    fn polling(&mut self) -> Option<&Polling> {
         self.single = match std::mem::take(&mut self.pushed) {
             0 => self.single,
             1 => self.single + u32::from(self.single < SINGLE),
             _ => 0,
         };
-        (self.single == SINGLE).then_some(&self.vigil)
+        (self.single == SINGLE).then_some(&self.polling)
     }
 
     /// Before the thread waits for anything else than [`Seat::wait_readable`]: helps, and leaves
@@ -111,13 +111,13 @@ impl Seat {
             return false;
         }
         let Some(engine) = self.engine() else {
-            return wait_readable(fd.as_raw_fd(), most, self.vigil());
+            return wait_readable(fd.as_raw_fd(), most, self.polling());
         };
         self.leads = self.leads || engine.lead();
-        let (leads, vigil) = (self.leads, self.vigil());
+        let (leads, polling) = (self.leads, self.polling());
         match leads {
-            true => engine.wait_readable(fd.as_raw_fd(), most, vigil, done),
-            false => wait_readable(fd.as_raw_fd(), most, vigil),
+            true => engine.wait_readable(fd.as_raw_fd(), most, polling, done),
+            false => wait_readable(fd.as_raw_fd(), most, polling),
         }
     }
 
@@ -137,12 +137,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_who_waits_for_each_answer_is_waited_for_awake() {
+    fn only_for_a_client_that_waits_for_each_answer_a_thread_polls() {
         let mut seat = crate::ram_port("ram", 1 << 20).seat();
         let mut waits = |pushed, count| {
             let wait = |_| {
                 seat.pushed = pushed;
-                seat.watch().is_some()
+                seat.polls().is_some()
             };
             (0..count).map(wait).last() == Some(true)
         };
