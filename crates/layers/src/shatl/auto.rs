@@ -1,7 +1,11 @@
 //! `hatl-auto`: how a budget of memory is spent.
 //!
 //! Everything counts: leaves, pool, kills, movers. A hidden area of a twentieth of the device is
-//! its own; as many homes as the budget allows, at most a quarter of the device, are lent to it.
+//! its own. Of the rest of the budget half is for leaves, and with what is left homes are lent to
+//! the area: a quarter of the device, or as many as that pays for. What remains is for leaves, until
+//! there is one for each block of the device, then for more homes, and then for leaves again.
+
+use hostftl_core::SECTORS_PER_BLOCK;
 
 use crate::config::{LayerConfig, PlanError};
 use crate::vsp::layout::{FLOOR, Layout};
@@ -11,12 +15,13 @@ use super::{LEAST, hidden, memory};
 
 /// Sectors of device for a byte of budget, unless one is asked for: 4 MiB for 32 GiB.
 const BUDGET: u64 = 16;
+/// Bytes of budget of a smaller device, unless one is asked for.
+const LEAST_BUDGET: u64 = 4 << 20;
 /// Hundredths of the budget that are for leaves; what superpages leave over is for leaves too.
 const LEAVES: u64 = 50;
 /// More leaves than this have links that are too long.
 const MOST_LEAVES: u32 = 1 << 28;
-/// Leaves without which it does not begin; a small device has a budget for these and for all that
-/// can be lent.
+/// Leaves without which it does not begin.
 const FEWEST: u32 = 512;
 
 /// Roots and map groups, homes, the hidden area, of which a part is lent.
@@ -36,26 +41,28 @@ pub fn layout(config: &LayerConfig, total: u32, map_unit: u32) -> Result<Layout,
         Ok(Layout { reserve: FLOOR + 8, leaves, kills, unit, ..layout })
     };
     let floor = |lent: u32| Ok(memory::<Overlay>(&with(lent, FEWEST)?));
+    if config.shatl.fewest_leaves {
+        return with(total / 4, FEWEST);
+    }
     let budget = match config.shatl.budget {
         Some(budget) if budget < floor(0)? => return Err(least),
         Some(budget) => budget,
-        None => u64::from(total) * u64::from(sp) / BUDGET,
+        None => LEAST_BUDGET.max(u64::from(total) * u64::from(sp) / BUDGET),
     };
-    if config.shatl.budget.is_none() && budget < floor(total / 4)? {
-        return with(total / 4, FEWEST);
-    }
     let fits = |lent: u32, leaves: u32| {
         with(lent, leaves).is_ok_and(|layout| memory::<Overlay>(&layout) <= budget)
     };
     let most = total.saturating_mul(sp).min(MOST_LEAVES);
+    let blocks = (most / SECTORS_PER_BLOCK).max(FEWEST);
     let in_share = |leaves: u32| {
         let bytes = with(total / 4, leaves).map(|layout| Overlay::leaf_memory(&layout));
         bytes.is_ok_and(|bytes| bytes <= budget * LEAVES / 100)
     };
     let share = largest(FEWEST, most, in_share);
-    let lent = largest(0, total / 4, |lent| fits(lent, share));
-    let leaves = largest(FEWEST, most, |leaves| fits(lent, leaves));
-    with(lent, leaves)
+    let quarter = largest(0, total / 4, |lent| fits(lent, share));
+    let leaves = largest(FEWEST, blocks, |leaves| fits(quarter, leaves));
+    let lent = largest(quarter, total, |lent| fits(lent, leaves));
+    with(lent, largest(leaves, most, |leaves| fits(lent, leaves)))
 }
 
 /// The largest number up to `most` that fits; `least` is taken to fit.

@@ -121,7 +121,7 @@ impl Victims {
             .then(|| area.pool.victim(area.layout.superpage / 2 + 1))
             .flatten();
         let now = enough && early.is_none();
-        let spills = leaving.is_none() && (now || free > reserve && with.spill.has_turn());
+        let spills = leaving.is_none() && (now || free > reserve);
         if spills && self.spill(area, with, cx) {
             return true;
         }

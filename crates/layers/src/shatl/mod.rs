@@ -187,7 +187,8 @@ impl<M: HiddenMap> Scheme for Hidden<M> {
     }
 
     fn pump_write(&mut self, area: &mut Area<M>, req: u16, cx: &mut Cx<Op>) -> bool {
-        self.route.route(area, &self.movers, req, cx)
+        let collects = self.victims.victim().is_some() || self.movers.is_busy();
+        self.route.route(area, (&self.movers, collects), req, cx)
     }
 
     fn pump_homing(&mut self, area: &mut Area<M>, cx: &mut Cx<Op>) -> bool {

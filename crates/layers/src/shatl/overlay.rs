@@ -35,6 +35,8 @@ const HOME: u32 = u32::MAX;
 const WANTED: u32 = 31;
 /// Thousandths of the slots that may be live.
 const FULL: u64 = 780;
+/// Log may keep one in so many of the superpages that the area should take beside what is valid.
+const PINS_SHARE: u32 = 3;
 /// The oldest that a run can be.
 const OLDEST: u16 = 1 << 14;
 
@@ -289,6 +291,12 @@ impl Table for Overlay {
         self.loans.end(vsp, count);
         let sp = u64::from(self.superpage);
         (u64::from(vsp) * sp..u64::from(vsp + count) * sp).for_each(changed);
+    }
+
+    fn pins(&self, free: u32) -> u32 {
+        let valid = self.mapped.div_ceil(self.superpage.into()) as u32;
+        let more = self.homes.spread(valid).saturating_sub(valid);
+        (free / 2).min(more / PINS_SHARE)
     }
 
     fn is_given(&self, vsp: u32) -> bool {

@@ -19,13 +19,21 @@ pub struct Params {
     /// How `shatl` empties its hidden area.
     pub reclaim: Reclaim,
     /// Bytes of memory that the map of `hatl-auto` may take with all that belongs to it; 4 MiB for
-    /// each 32 GiB of device unless it is set.
+    /// each 32 GiB of device, and no less, unless it is set.
     pub budget: Option<u64>,
+    /// Whether `hatl-auto` has as few leaves as it can, whatever its budget: for tests.
+    pub fewest_leaves: bool,
 }
 
 impl Default for Params {
     fn default() -> Self {
-        Params { hidden: 1 << 18, threshold: None, reclaim: Reclaim::Fewest, budget: None }
+        Params {
+            hidden: 1 << 18,
+            threshold: None,
+            reclaim: Reclaim::Fewest,
+            budget: None,
+            fewest_leaves: false,
+        }
     }
 }
 

@@ -72,7 +72,7 @@ const BUDGET: Parameter = Parameter {
     key: "budget",
     value: "64k..",
     about: "the memory that the map may take with all that belongs to it; not set, 4m for each \
-            32g of device",
+            32g of device, and no less",
     set: |config, word| {
         config.shatl.budget = Some(parameter::size(word).ok_or("a size, as 4m")?);
         Ok(())
@@ -134,7 +134,8 @@ pub const HATL_AUTO: Registration = Registration {
     },
     chaos: Chaos {
         vary: |config, dice| {
-            config.shatl.budget = dice.pick(&[None, Some(256 << 10), Some(1 << 20)]);
+            let drawn = dice.pick(&[None, Some(28 << 10), Some(1 << 20)]);
+            (config.shatl.budget, config.shatl.fewest_leaves) = (drawn, drawn.is_none());
         },
         has_small_units: true,
         ..Chaos::USUAL

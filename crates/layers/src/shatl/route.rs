@@ -100,11 +100,12 @@ impl Route {
         }
     }
 
-    /// Moves the first write or trim on.
+    /// Moves the first write or trim on. While more is hidden than should be, and something is on
+    /// its way out of the area, no small write begins.
     pub fn route<M: HiddenMap>(
         &mut self,
         area: &mut Area<M>,
-        movers: &Movers,
+        (movers, collects): (&Movers, bool),
         req: u16,
         cx: &mut Cx<Op>,
     ) -> bool {
@@ -127,6 +128,10 @@ impl Route {
             return ready;
         }
         if self.is_direct(lba, end, cx) || !kills::admits(area) {
+            return false;
+        }
+        let slots = kills::hidden_slots(area);
+        if !begun && collects && area.table.is_full(slots) {
             return false;
         }
         let moved = area.gather(req, u64::MAX, cx);

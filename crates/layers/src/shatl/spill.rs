@@ -26,20 +26,12 @@ pub struct Spill {
     enough: u32,
     /// Superpages passed over since one could be looked at.
     idle: u32,
-    /// Whether it is not the turn of a victim that frees a superpage.
-    turn: bool,
 }
 
 impl Spill {
     /// The hand stands at the first superpage.
     pub fn new() -> Self {
-        Spill { hand: 0, enough: LEAST, idle: 0, turn: false }
-    }
-
-    /// Whether the next victim may be one that is worth going home; every other time it is.
-    pub fn has_turn(&mut self) -> bool {
-        self.turn = !self.turn;
-        self.turn
+        Spill { hand: 0, enough: LEAST, idle: 0 }
     }
 
     /// An LSP goes home: the next must be worth more.

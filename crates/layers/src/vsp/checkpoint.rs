@@ -270,7 +270,7 @@ impl<'a, T: Table> Needs<'a, T> {
 
     /// Superpages that log may keep; many while many are free.
     fn pin_limit(&self) -> u32 {
-        self.layout.max_pinned().max(self.pool.free() as u32 / 2)
+        self.layout.max_pinned().max(self.table.pins(self.pool.free() as u32))
     }
 }
 

@@ -385,8 +385,11 @@ impl Recovery {
 
     fn queue_some<T: Table>(&mut self, area: &mut Area<T>, cx: &mut Cx<T::Op>) -> bool {
         let from = self.cursor as u32;
-        let end = (from + 4096).min(area.layout.count);
-        for vsp in from..end {
+        let count = area.layout.count;
+        let end = (from + 4096).min(count);
+        for at in from..end {
+            // Of what is lent the last homes are filled first: hosts begin with the first ones.
+            let vsp = if area.layout.lent > 0 { count - 1 - at } else { at };
             if area.table.is_given(vsp) && area.pool.valid(vsp) > 0 {
                 return give_up("a home that is lent no more holds hidden sectors", cx);
             }

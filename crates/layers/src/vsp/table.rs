@@ -63,6 +63,10 @@ pub trait Table: Debug {
     fn is_lent(&self, _lsn: u64) -> bool {
         false
     }
+    /// Superpages that log may keep while so many are free.
+    fn pins(&self, free: u32) -> u32 {
+        free / 2
+    }
     /// Empties a slot that the log says was replaced in place, without counting.
     fn replay_kill(&mut self, vsn: u32, changed: impl FnMut(u64));
     /// Counts the entry of a key.

@@ -181,12 +181,20 @@ fn whole_map_units_go_home() {
     world.stop();
 }
 
+/// A budget that lends a quarter of a device of 400 superpages.
+fn quarter() -> LayerConfig {
+    let mut config = config(32, "hatl-auto");
+    config.shatl.budget = Some(8 << 10);
+    config
+}
+
 /// The last homes are lent to the hidden area. They read zeros, whatever it held there, and end to
 /// be lent when the host writes to them, for ever.
 #[test]
 fn a_home_is_lent_until_the_host_writes_there() {
     let disk = vec![0xaa; 400 * 32 * SECTOR];
-    let mut world = World::start(&config(32, "hatl-auto"), disk, Mode::Format, 6);
+    let config = quarter();
+    let mut world = World::start(&config, disk, Mode::Format, 6);
     let all = hidden_superpages(&world);
     assert!(all > 150, "{all} superpages are hidden");
     let last = world.layer.limits().exported - 32;
@@ -207,7 +215,7 @@ fn a_home_is_lent_until_the_host_writes_there() {
     assert!(world.read(last, 32).unwrap() == expected);
     world.flush();
     let disk = world.cut();
-    let mut world = World::start(&config(32, "hatl-auto"), disk, Mode::Open, 7);
+    let mut world = World::start(&config, disk, Mode::Open, 7);
     assert!(world.read(last, 32).unwrap() == expected);
     assert_eq!(hidden_superpages(&world), fewer);
     let id = world.write(last, vec![9; 32 * SECTOR], false);
@@ -228,7 +236,7 @@ fn place_of(world: &World, content: &[u8]) -> u64 {
 /// also after a cut, until it is written again. Nothing else is, and the home is written.
 #[test]
 fn a_loan_ends_though_a_hidden_sector_in_it_cannot_be_read() {
-    let config = config(32, "hatl-auto");
+    let config = quarter();
     let mut world = World::start(&config, vec![0; 400 * 32 * SECTOR], Mode::Format, 8);
     let write = |world: &mut World, lba: u64, sectors: u64, version: u64| {
         let id = world.write(lba, data(lba, sectors, version), false);
@@ -236,12 +244,13 @@ fn a_loan_ends_though_a_hidden_sector_in_it_cannot_be_read() {
         world.layer.check().unwrap();
     };
     write(&mut world, 0, 32, 1);
-    for lsp in 10..40 {
-        write(&mut world, lsp * 32 + 8, 8, 2);
+    // What is hidden area only is filled before what is lent.
+    for lsp in 10..110 {
+        write(&mut world, lsp * 32 + 8, 24, 2);
     }
     world.flush();
     let first_home = place_of(&world, &sector(0, 1));
-    let lost = 12 * 32 + 11;
+    let lost = 105 * 32 + 18;
     let place = place_of(&world, &sector(lost, 2));
     world.bad.insert(place);
     let lent = (place - first_home) / 32 * 32;
@@ -250,8 +259,8 @@ fn a_loan_ends_though_a_hidden_sector_in_it_cannot_be_read() {
     for life in 0..3 {
         assert!(world.read(lent, 16).unwrap() == vec![0; 16 * SECTOR]);
         assert!(world.read(lent + 16, 8).unwrap() == data(lent + 16, 8, 3));
-        for lsp in 10..40 {
-            for lba in lsp * 32 + 8..lsp * 32 + 16 {
+        for lsp in 10..110 {
+            for lba in lsp * 32 + 8..lsp * 32 + 32 {
                 let expected = if lba == lost { Err(HostError::Io) } else { Ok(sector(lba, 2)) };
                 assert!(world.read(lba, 1) == expected, "sector {lba} in life {life}");
             }

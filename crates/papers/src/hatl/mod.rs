@@ -36,7 +36,7 @@ const SCALED: [(&str, &str); 7] = [
     ("mHATL, VSP", "mhatl:leaves=4096:gather=vsp"),
     ("sHATL", "shatl:hidden=8m"),
     ("ReSSD", "shatl:hidden=8m:mode=ressd"),
-    ("hatl-auto", "hatl-auto"),
+    ("hatl-auto", "hatl-auto:budget=256k"),
 ];
 /// By how much that is less.
 const SCALE: u64 = 16;
@@ -47,7 +47,7 @@ pub const LAYERS: [(&str, &str); 6] = [
     ("mHATL", "mhatl:leaves=8192"),
     ("sHATL", "shatl:hidden=8m"),
     ("ReSSD", "shatl:hidden=8m:mode=ressd"),
-    ("hatl-auto", "hatl-auto"),
+    ("hatl-auto", "hatl-auto:budget=256k"),
 ];
 /// Drives of the seed, and of a sixteenth.
 const DRIVES: [&str; 2] = ["hatl-32g", "hatl-2g"];
