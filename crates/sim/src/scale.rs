@@ -5,6 +5,7 @@
 //! the workload touches the same share of it. Rates do not: the slice has the model's dies.
 
 use hostftl_core::SECTOR;
+use hostftl_layers::LayerKind;
 use serde::Serialize;
 
 use crate::choice::LayerChoice;
@@ -91,7 +92,12 @@ fn memory(stack: &Stack, layer: &LayerChoice, row: &Row, factor: f64) -> Result<
     let (infos, unit) = (stack.scaled(factor), stack.map_unit());
     let exported = row.exported_bytes as f64 / SECTOR as f64 * factor;
     let plan = layer.spared(&infos, unit, Some(exported as u64)).plan(&infos, unit);
-    plan.map(|plan| plan.map_bytes + plan.meta_bytes).map_err(|why| why.to_string())
+    let planned =
+        plan.map(|plan| plan.map_bytes + plan.meta_bytes).map_err(|why| why.to_string())?;
+    // What it does for the slice it does with as much memory for each byte of the drive: on a small
+    // one its default is more than that.
+    let grows = layer.kind() == Some(LayerKind::HatlAuto);
+    Ok(if grows { planned.max((row.layer_bytes() as f64 * factor) as u64) } else { planned })
 }
 
 /// What makes the figures of a row doubtful.

@@ -2,7 +2,7 @@
 //!
 //! Everything counts: leaves, pool, kills, movers. A hidden area of a twentieth of the device is
 //! its own. Of the rest of the budget half is for leaves, and with what is left homes are lent to
-//! the area: a quarter of the device, or as many as that pays for. What remains is for leaves, until
+//! the area: a quarter of the device, or as many as that pays for. What remains is for leaves until
 //! there is one for each block of the device, then for more homes, and then for leaves again.
 
 use hostftl_core::SECTORS_PER_BLOCK;
