@@ -103,8 +103,8 @@ database() {
 2.9 0.35"
 }
 
-# hatl-auto beside the better of no layer and its family, by the drive's work. On slices of 512 MiB the
-# model erases an eighth of the drive at once, which says more of that than of the layers.
+# hatl-auto beside the better of no layer and its family, by the drive's work. Of 512 MiB the models
+# of QLC erase an eighth at once: such a slice says more of that than of the layers.
 auto() {
     echo "hatl-auto relative to the better of none, hard, mhatl and shatl: time of the drive"
     local name load state busy
