@@ -14,7 +14,7 @@ const MOST: u64 = 4000;
 /// that the test takes seconds and not minutes. A stale seed costs time only; the test prints those
 /// of today.
 const RARE: [(Bug, u64); 23] = [
-    (Bug::HomeListedEarly, 3564),
+    (Bug::HomeListedEarly, 3505),
     (Bug::HomeOverNewer, 1888),
     (Bug::RootAfterFailure, 800),
     (Bug::CorruptElsewhere, 701),

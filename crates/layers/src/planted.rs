@@ -56,6 +56,8 @@ bugs! {
         TrimNotLogged = "trim-not-logged",
         /// A checkpoint is published before the log that it replaces is covered.
         CheckpointEarly = "checkpoint-early",
+        /// An image of the map is forgotten before the one after it is durable.
+        ImageForgottenEarly = "image-forgotten-early",
         /// Recovery goes on in the old epoch, so that torn records of the last life count again.
         OldEpoch = "old-epoch",
         /// A flush that failed counts as done.

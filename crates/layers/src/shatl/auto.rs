@@ -3,7 +3,8 @@
 //! Everything counts: leaves, pool, kills, movers. A hidden area of a twentieth of the device is
 //! its own. Of the rest of the budget half is for leaves, and with what is left homes are lent to
 //! the area: a quarter of the device, or as many as that pays for. What remains is for leaves until
-//! there is one for each block of the device, then for more homes, and then for leaves again.
+//! there is one for each block of the device, and for as many homes that half of the area is valid
+//! where each leaf is a block; then for more homes, and then for leaves again.
 
 use hostftl_core::SECTORS_PER_BLOCK;
 
@@ -60,8 +61,11 @@ pub fn layout(config: &LayerConfig, total: u32, map_unit: u32) -> Result<Layout,
     };
     let share = largest(FEWEST, most, in_share);
     let quarter = largest(0, total / 4, |lent| fits(lent, share));
-    let leaves = largest(FEWEST, blocks, |leaves| fits(quarter, leaves));
-    let lent = largest(quarter, total, |lent| fits(lent, leaves));
+    let every = largest(0, total, |lent| with(lent, FEWEST).is_ok());
+    let half = |leaves: u32| (2 * leaves / (sp / SECTORS_PER_BLOCK)).saturating_sub(own);
+    let lends = |leaves: u32| half(leaves).min(every).max(quarter);
+    let leaves = largest(FEWEST, blocks, |leaves| fits(lends(leaves), leaves));
+    let lent = largest(lends(leaves), total, |lent| fits(lent, leaves));
     with(lent, largest(leaves, most, |leaves| fits(lent, leaves)))
 }
 

@@ -12,8 +12,10 @@
 //! > φ V (R − U) = (1 − φ) U (U − V).
 //!
 //! Where half of the area is valid that is U = φ R: each takes as much of the room as is programmed
-//! there. So at most φ R / 2 may be valid, but no less than R / 4, which φ is a half for: what may
-//! be hidden less goes home more often, and φ would sink by that alone.
+//! there. Of that at most the share φ may be valid: the more is programmed in the area, the less
+//! does a move home pay, which programs a whole superpage. So that is φ² R, but no less than R / 4,
+//! which φ is a half for: what may be hidden less goes home more often, and φ would sink by that
+//! alone.
 //!
 //! A home that is not written again is no work for the drive: it lies in a block all of which is
 //! valid. Where the homes that are written again and the hidden area are no more than half of the
@@ -207,7 +209,8 @@ impl Homes {
     /// Superpages that what is valid in the hidden area may take at the most.
     pub fn most(&self) -> u32 {
         let [area, _] = self.shares();
-        let share = u64::from(self.room()) * area.max(WHOLE / 2) / (2 * WHOLE);
+        let area = area.max(WHOLE / 2);
+        let share = u64::from(self.room()) * area * area / (WHOLE * WHOLE);
         self.needless().max(share as u32)
     }
 
@@ -287,7 +290,7 @@ mod tests {
             let best = (41..homes.room()).min_by(|a, b| cost(a).total_cmp(&cost(b))).unwrap();
             let found = homes.spread(40);
             assert!(found.abs_diff(best) <= 1, "{area} and {at_home}: {found} and {best}");
-            let most = (room * share.max(0.5) / 2.0) as u32;
+            let most = (room * share.max(0.5).powi(2)) as u32;
             assert!(homes.most().abs_diff(most) <= 1, "{} and {most}", homes.most());
         }
     }

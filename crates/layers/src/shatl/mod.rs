@@ -113,7 +113,7 @@ fn hidden(superpage: u32, total: u32, (count, lent): (u32, u32)) -> Result<Layou
 
 /// Bytes of everything that grows with the hidden area or the volume.
 fn memory<M: HiddenMap>(layout: &Layout) -> u64 {
-    let superpages = Pool::memory(layout.count, layout.superpage) + 5 * u64::from(layout.groups);
+    let superpages = Pool::memory(layout.count, layout.superpage) + 6 * u64::from(layout.groups);
     let way = Direct::memory(layout.kills) + Movers::memory(layout.superpage);
     M::memory(layout) + M::reverse_memory(layout) + superpages + way
 }

@@ -127,7 +127,7 @@ pub const HATL_AUTO: Registration = Registration {
                where the drive maps in 4 KiB",
         limits: "a volume of less than 1 TiB, because a bit of an entry says that a sector is lost",
     },
-    format: 2,
+    format: 3,
     parameters: &[SUPERPAGE_OF_BOTH, BUDGET],
     plan: HatlAuto::plan,
     new: |config, devices, buffers, mode| {

@@ -28,6 +28,7 @@ use super::log::{Log, Mark};
 use super::ops::{Cx, Op, OwnOp};
 use super::pool::Pool;
 use super::stages::Stages;
+use super::stale::Stale;
 use super::table::Table;
 use super::wishes::Wishes;
 
@@ -51,6 +52,8 @@ enum Phase {
     ImageSync(Sync),
     Roots,
     RootSync(Sync),
+    /// The device is told which images the root does not need.
+    Forgetting,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +96,8 @@ pub struct Checkpoint {
     phase: Phase,
     dirty: Vec<bool>,
     dirty_count: u32,
+    /// Images that no root needs.
+    stale: Stale,
     /// Generation of the last image of each group.
     generations: Vec<u32>,
     images: Vec<Image>,
@@ -121,6 +126,7 @@ impl Checkpoint {
             phase: Phase::Idle,
             dirty: vec![false; groups],
             dirty_count: 0,
+            stale: Stale::new(layout.groups),
             generations: vec![0; groups],
             images: (0..IMAGES).map(|_| image()).collect(),
             roots: [root(), root()],
@@ -136,7 +142,7 @@ impl Checkpoint {
     pub fn memory(layout: &Layout) -> u64 {
         let each = size_of::<bool>() + size_of::<u32>();
         let pages = IMAGES as u64 * u64::from(layout.pages()) + 2 * u64::from(layout.root_pages());
-        each as u64 * u64::from(layout.groups) + pages * BLOCK as u64
+        each as u64 * u64::from(layout.groups) + Stale::memory(layout) + pages * BLOCK as u64
     }
 
     fn go(&mut self, next: Phase) {
@@ -146,7 +152,8 @@ impl Checkpoint {
                 | (Phase::Images, Phase::ImageSync(Sync::Wanted))
                 | (Phase::ImageSync(Sync::Over), Phase::Roots)
                 | (Phase::Roots, Phase::RootSync(Sync::Wanted))
-                | (Phase::RootSync(Sync::Over), Phase::Idle)
+                | (Phase::RootSync(Sync::Over), Phase::Forgetting)
+                | (Phase::Forgetting, Phase::Idle)
         );
         assert!(fits, "a checkpoint that is at {:?} is not at {next:?} next", self.phase);
         self.phase = next;
@@ -218,6 +225,11 @@ impl Checkpoint {
         if self.roots.iter().all(Option::is_some) {
             self.go(Phase::RootSync(Sync::Wanted));
         }
+    }
+
+    /// The device forgot an image, or could not.
+    pub fn image_forgotten(&mut self) {
+        self.stale.forgotten();
     }
 
     fn free_image(&mut self) -> Option<&mut Image> {
@@ -298,13 +310,19 @@ impl Checkpoint {
             Phase::RootSync(Sync::Over) => {
                 let first = self.rotation.log;
                 self.first_log = Some(first);
-                self.go(Phase::Idle);
+                self.stale.begin();
+                self.go(Phase::Forgetting);
                 let all = planted(Bug::RootSettlesAll);
                 let settles = if all { with.direct.done() } else { self.rotation.settles };
                 with.direct.settle_events(settles);
                 cx.tell(Event::CheckpointDone);
                 return (true, self.first_log);
             }
+            Phase::Forgetting if self.stale.is_over() => {
+                self.go(Phase::Idle);
+                true
+            }
+            Phase::Forgetting => self.stale.pump(with.layout, &self.generations, cx),
             _ => false,
         };
         (moved, None)
@@ -363,6 +381,11 @@ impl Checkpoint {
         let pages = with.layout.pages();
         let command = program(lba, buf, pages, with.layout.superpage, cx);
         cx.submit(Op::Image { slot: slot as u8 }, command);
+        self.stale.note(group, with.pool.discards());
+        if planted(Bug::ImageForgottenEarly) {
+            self.stale.begin();
+            self.stale.pump(with.layout, &self.generations, cx);
+        }
         true
     }
 

@@ -214,7 +214,8 @@ impl Layout {
 
     /// Superpages that may be opened between two checkpoints: this bounds recovery.
     pub fn interval(&self) -> u32 {
-        let turns = if self.is_roomy() { 2 * self.count } else { self.count / 2 };
+        // Where there is much room an image may be as old as what lies beside it on flash.
+        let turns = if self.is_roomy() { self.count } else { self.count / 2 };
         turns.clamp(64, 262_144)
     }
 }

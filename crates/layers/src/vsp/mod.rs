@@ -38,6 +38,7 @@ mod request;
 pub mod scheme;
 pub mod stage;
 mod stages;
+mod stale;
 pub mod table;
 mod verify;
 mod wishes;
@@ -202,6 +203,7 @@ impl<S: Scheme> Core for Machine<S> {
             Op::Flush { settled } => area.flushed((ok || ignored).then_some(settled)),
             Op::Discard { vsp } => area.discarded(vsp),
             Op::Image { slot } => area.checkpoint.image_written(slot, command),
+            Op::Forget => area.checkpoint.image_forgotten(),
             Op::Root { copy } => area.checkpoint.root_written(copy, command),
             Op::Recover { index } => {
                 let recovery = self.recovery.as_mut().expect("the volume is being recovered");

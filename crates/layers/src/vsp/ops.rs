@@ -40,6 +40,8 @@ pub enum Op<Own> {
     Image { slot: u8 },
     /// The program of one copy of the root.
     Root { copy: u8 },
+    /// The device forgets an image of the map that no root needs.
+    Forget,
     /// A step of recovery.
     Recover { index: u16 },
     /// One of the scheme's own.

@@ -270,6 +270,11 @@ impl Pool {
         self.discards
     }
 
+    /// Whether the device wants to know what it holds for nothing.
+    pub fn discards(&self) -> bool {
+        self.discards
+    }
+
     /// The device knows of one that left limbo.
     pub fn discarded(&mut self) {
         self.discarding -= 1;

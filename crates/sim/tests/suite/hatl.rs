@@ -70,10 +70,11 @@ fn hatl_auto_leaves_room_to_a_drive_that_is_aged() {
 }
 
 /// Small writes in order used to be hidden, and to go home later: 2.4 of what the drive does, which
-/// joins them in its buffer, and 3.8 on one that is filled.
+/// joins them in its buffer, and 3.8 on one that is filled. What random writes left in the hidden
+/// area takes room that the aged drive lacks.
 #[test]
 fn hatl_auto_sends_home_what_is_written_in_order() {
-    for (warm, most) in [(Warm::NEW, 1.05), (Warm::STEADY, 1.3)] {
+    for (warm, most) in [(Warm::NEW, 1.05), (Warm::STEADY, 1.4)] {
         let workload = "synth:sequential:size=4k,span=128m,count=40000";
         let state = (warm, Export::Share(700));
         let drive = "qlc-64k:capacity=512m";
