@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Whether layers pay on aged drives: each bar beside what was measured, no layer in the same run and
 # with the same export. A line ends with MISSED where a bar is not met, and so does the script then,
-# with exit code 1. On two cores drive takes 5 minutes, stack and database one; auto hours.
+# with exit code 1. On two cores drive takes 5 minutes, stack and database one; auto one and a half
+# hours.
 #
 #     bench/pays.sh [PART…]     drive, stack, database, auto; all unless given
 #
