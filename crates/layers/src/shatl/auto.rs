@@ -104,6 +104,15 @@ mod tests {
     }
 
     #[test]
+    fn half_of_the_area_of_a_small_device_is_valid_when_each_leaf_is_a_block() {
+        let layout = planned(None, 1 << 23).unwrap();
+        assert!(memory::<Overlay>(&layout) <= 4 << 20);
+        let valid = layout.leaves / (layout.superpage / SECTORS_PER_BLOCK);
+        assert!(layout.count >= 2 * valid, "{valid} of {} superpages", layout.count);
+        assert!(layout.count > 30_000, "{}: a quarter of the device is 16,384", layout.count);
+    }
+
+    #[test]
     fn a_small_budget_makes_a_small_area_and_none_is_refused() {
         let layout = planned(Some(1 << 20), 1 << 26).unwrap();
         assert!(memory::<Overlay>(&layout) <= 1 << 20);

@@ -52,6 +52,29 @@ fn a_clean_stop_needs_no_replay() {
     world.stop();
 }
 
+/// Images of a group lie in two places by turns, side by side. When a root is durable that names
+/// the newer one, the device forgets the other.
+#[test]
+fn of_two_images_of_the_map_the_device_keeps_one() {
+    let superpage = 32;
+    let disk = vec![0; 200 * superpage * SECTOR];
+    let mut world = World::start_discarding(&config(superpage as u32), disk, Mode::Format, 4);
+    let mut versions = vec![0; world.layer.limits().exported as usize];
+    churn(&mut world, &mut versions, &mut Random(6), 4000, 37);
+    let done = |event: &&Event| matches!(event, Event::CheckpointDone);
+    assert!(world.events.iter().filter(done).count() > 4, "both places were written");
+    let disk = world.stop();
+    let superpages: Vec<&[u8]> = disk.chunks(superpage * SECTOR).collect();
+    let image = |at: &&[u8]| at[4..8] == *b"HRDM";
+    let kept = |pair: &[&[u8]]| pair.iter().filter(|at| image(at)).count();
+    let counts: Vec<usize> = superpages.chunks(2).map(kept).collect();
+    assert!(counts.contains(&1), "there are images");
+    assert!(counts.iter().all(|count| *count < 2), "{counts:?}");
+    let mut world = World::start_discarding(&config(superpage as u32), disk, Mode::Open, 5);
+    verify(&mut world, &versions);
+    world.stop();
+}
+
 #[test]
 fn a_flush_survives_a_cut() {
     let mut disk = vec![0; 200 * 16 * SECTOR];

@@ -22,6 +22,13 @@ impl World {
         Self::start_on(vec![device], None, config, disk, mode, seed)
     }
 
+    /// The same over a device that wants to know what of it is free.
+    pub fn start_discarding(config: &LayerConfig, disk: Vec<u8>, mode: Mode, seed: u64) -> Self {
+        let block = DeviceInfo::block((disk.len() / SECTOR) as u64, config.superpage);
+        let device = DeviceInfo { discard: true, ..block };
+        Self::start_on(vec![device], None, config, disk, mode, seed)
+    }
+
     /// The same over a device that maps in `unit` sectors.
     pub fn start_over(
         config: &LayerConfig,
