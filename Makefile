@@ -5,21 +5,26 @@ RUNS ?= 1000000
 SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build wheel dist demo test test-kernel bench chaos fuzz live miri fmt clean
+.PHONY: help setup setup-build build wheel dist demo test test-kernel bench chaos seeds fuzz live miri fmt clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
-setup: ## install what is missing: Rust, a C compiler, fio, qemu-utils, nbdkit, libnbd, fuse3, Python
-	@scripts/setup.sh
+setup: ## install missing tools: Rust, a C compiler, fio, qemu-utils, nbdkit, libnbd, fuse3, Python
+	@scripts/setup.sh test
 
-build: setup ## build everything into target/release
+# Tools for building alone.
+setup-build:
+	@scripts/setup.sh build
+
+build: setup-build ## build everything into target/release
 	@scripts/cargo.sh build --release --workspace
 
-wheel: setup ## the Python package, as one wheel in target/wheels
+wheel: ## the Python package, as one wheel in target/wheels
+	@scripts/setup.sh wheel
 	@scripts/wheel.sh
 
-dist: setup ## what is given to others, in target/dist: static program, .deb, manual, completions, container file
+dist: setup-build ## what is given to others, in target/dist: static program, .deb, manual, completions, container file
 	@scripts/dist.sh
 
 demo: ## the main job in a few minutes: a real volume under fio, then a comparison of layers
@@ -32,26 +37,31 @@ test-kernel: build ## volumes under a real kernel that QEMU boots in seconds: NA
 	@tests/kernel/run.sh $(NAME)
 
 bench: build ## speed of simulation and of the server, five runs each
+	@scripts/setup.sh bench
 	@bench/run.sh
 
-chaos: setup ## power cuts and faults: SEEDS=a..b LAYER=all|hard|passthrough|exerciser|targets RESUME=file
+chaos: setup-build ## power cuts and faults: SEEDS=a..b LAYER=all|hard|passthrough|exerciser|targets RESUME=file
 	@scripts/cargo.sh build --release -p hostftl-chaos
 	@"$$(scripts/cargo.sh where)/hostftl-chaos" --seeds $(SEEDS) --layer $(LAYER) \
 	    $(if $(RESUME),--resume $(RESUME))
 
-fuzz: setup ## mutated input for every parser: RUNS=n per target, TARGET=name SEED=first
+seeds: setup-build ## renew the seeds that `make test` runs (crates/chaos/seeds.txt): LAYER=name
+	@scripts/cargo.sh build --release -p hostftl-chaos
+	@"$$(scripts/cargo.sh where)/hostftl-chaos" --list crates/chaos/seeds.txt --renew --layer $(LAYER)
+
+fuzz: setup-build ## mutated input for every parser: RUNS=n per target, TARGET=name SEED=first
 	@scripts/cargo.sh run --release --quiet -p hostftl-fuzz -- --runs $(RUNS) --seed $(SEED) \
 	    $(if $(TARGET),--target $(TARGET))
 
-live: setup ## every layer at real size, in the study and over NBD, and devices of 256 TiB: half an hour
+live: setup-build ## every layer at real size, in the study and over NBD, and devices of 256 TiB: half an hour
 	@scripts/cargo.sh test --release -p hostftl-sim --test suite liveness -- --ignored --nocapture
 	@scripts/cargo.sh test --release -p hostftl-serve --test liveness -- --ignored --nocapture --test-threads=1
 	@scripts/cargo.sh test --release -p hostftl-layers --test suite far -- --ignored --nocapture
 
-miri: setup ## undefined behaviour in unsafe code: what Miri of nightly Rust can run, 5 minutes
+miri: setup-build ## undefined behaviour in unsafe code: what Miri of nightly Rust can run, 5 minutes
 	@scripts/miri.sh
 
-fmt: setup ## format the code
+fmt: setup-build ## format the code
 	@scripts/cargo.sh fmt --all
 
 clean: ## remove what was built

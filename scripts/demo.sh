@@ -75,7 +75,7 @@ serve_under_fio() {
 title "HostFTL: a flash translation layer that runs on the host"
 echo "It gathers small random writes into the large sequential ones that flash wants. The code that"
 echo "serves the volume below is the code that the comparison after it measures."
-scripts/setup.sh
+scripts/setup.sh demo
 scripts/cargo.sh build --release --quiet --workspace --bin hostftl
 if command -v fio >/dev/null && fio --enghelp 2>/dev/null | grep -qw nbd; then
     serve_under_fio

@@ -1,31 +1,56 @@
 #!/usr/bin/env bash
-# Installs what is missing on Debian or Ubuntu: Rust, a C compiler, and the NBD clients, archivers,
-# browser and Python that the tests use. Quiet and instant when everything is there. Without root it
-# names what is missing: a missing client skips its tests with a clear line, a missing compiler is an
-# error.
+# Installs missing tools on Debian or Ubuntu: setup.sh [build|demo|wheel|bench|test]. `build` needs Rust
+# and a C compiler, `demo` also fio, `wheel` also Python, `bench` also NBD servers, and `test`, the
+# default, everything that the tests use. Quiet and instant when everything is there. Without root it
+# names the missing packages: a missing client skips its tests with a clear line, a missing compiler
+# is an error.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH"
+for_what=${1:-test}
 
 have() { command -v "$1" >/dev/null 2>&1; }
 
 say() { echo "setup: $*" >&2; }
 
-# Prints the packages for the tools that are missing.
+# Prints the packages of the tools that are missing.
 missing_packages() {
-    have cc || echo gcc libc6-dev
-    have curl || have wget || have cargo || echo curl ca-certificates
-    have fio || echo fio
-    have qemu-io || echo qemu-utils
-    have nbdkit || echo nbdkit
-    have nbdcopy || echo libnbd-bin
-    have openssl || echo openssl
-    have nbdfuse || nbdfuse_package
-    have fusermount3 || echo fuse3
-    have mkfs.ext4 || echo e2fsprogs
-    have losetup || echo util-linux
-    have chromium-headless-shell || have chromium || have google-chrome || browser_package
-    python3 -c 'import ensurepip, venv' 2>/dev/null || echo python3 python3-venv
+    local tool
+    for tool in $(tools); do
+        case $tool in
+        cc) have cc || echo gcc libc6-dev ;;
+        curl) have curl || have wget || have cargo || echo curl ca-certificates ;;
+        qemu-io) have qemu-io || echo qemu-utils ;;
+        nbdcopy) have nbdcopy || echo libnbd-bin ;;
+        nbdfuse) have nbdfuse || nbdfuse_package ;;
+        fusermount3) have fusermount3 || echo fuse3 ;;
+        mkfs.ext4) have mkfs.ext4 || echo e2fsprogs ;;
+        losetup) have losetup || echo util-linux ;;
+        browser)
+            have chromium-headless-shell || have chromium || have google-chrome || browser_package
+            ;;
+        python) python3 -c 'import ensurepip, venv' 2>/dev/null || echo python3 python3-venv ;;
+        *) have "$tool" || echo "$tool" ;;
+        esac
+    done
+}
+
+# Prints the tools that the target needs.
+tools() {
+    echo cc curl
+    case $for_what in
+    build) ;;
+    demo) echo fio ;;
+    wheel) echo python ;;
+    bench) echo fio qemu-io nbdkit jq ;;
+    test)
+        echo fio qemu-io nbdkit nbdcopy jq openssl nbdfuse fusermount3 mkfs.ext4 losetup browser python
+        ;;
+    *)
+        say "unknown target $for_what; there are: build, demo, wheel, bench, test"
+        exit 2
+        ;;
+    esac
 }
 
 # nbdfuse has its own package on newer releases and is part of libnbd-bin on older ones.
@@ -53,7 +78,7 @@ install_missing() {
     if ! have apt-get; then
         say "missing: $packages. Not Debian or Ubuntu: install them with your package manager."
     elif [ "$(id -u)" != 0 ]; then
-        say "missing: $packages. What needs them is skipped. Mend: sudo apt-get install $packages"
+        say "missing: $packages. Tests that need them are skipped. Install them: sudo apt-get install $packages"
     else
         apt-get update -qq >/dev/null 2>&1 || say "apt-get update failed; is there a network?"
         packages=$(missing_packages | sort -u | xargs)
@@ -61,7 +86,7 @@ install_missing() {
         # shellcheck disable=SC2086 # a list of words
         apt_install $packages && return 0
         for package in $packages; do
-            apt_install "$package" || say "apt-get can't install $package: what needs it is skipped"
+            apt_install "$package" || say "apt-get can't install $package: tests that need it are skipped"
         done
     fi
 }
@@ -104,20 +129,21 @@ check_rust() {
         return 0
     fi
     if ! have cargo; then
-        say "Rust is missing. Mend: curl -sSf https://sh.rustup.rs | sh -s -- -y"
+        say "Rust is missing. Install it: curl -sSf https://sh.rustup.rs | sh -s -- -y"
         exit 1
     fi
     found=$(cargo --version | cut -d' ' -f2)
     if [ "$(printf '%s\n' "$wanted" "$found" | sort -V | head -n1)" != "$wanted" ]; then
-        say "cargo $found is older than $wanted. Mend: curl -sSf https://sh.rustup.rs | sh -s -- -y"
+        say "cargo $found is older than $wanted. Install a newer one: curl -sSf https://sh.rustup.rs | sh -s -- -y"
         exit 1
     fi
 }
 
+tools >/dev/null
 install_missing
 have rustup || have cargo || install_rust
 check_rust
 have cc || {
-    say "a C compiler is missing and building needs one. Mend: sudo apt-get install gcc libc6-dev"
+    say "a C compiler is missing and building needs one. Install it: sudo apt-get install gcc libc6-dev"
     exit 1
 }

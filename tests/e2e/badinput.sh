@@ -7,7 +7,7 @@ need nbdinfo
 # refused WORD VOLUME ADDRESS: the server must not start, and its one line must say WORD.
 refused() {
     local status=0
-    timeout 20 "$hostftl" serve "$dir/$2.toml" --nbd "$3" >"$dir/out" 2>"$dir/err" || status=$?
+    timeout "$patience" "$hostftl" serve "$dir/$2.toml" --nbd "$3" >"$dir/out" 2>"$dir/err" || status=$?
     cat "$dir/out" "$dir/err"
     [ $status -ne 0 ] && [ $status -ne 124 ] || fail "serve $2 on $3 ended with status $status"
     [ $status -lt 128 ] || fail "serve $2 on $3 died of a signal"

@@ -12,7 +12,7 @@ io() {
 
 # refused WORDS ARGUMENTS…: a start that is refused with these words.
 refused() {
-    if timeout 30 "$hostftl" serve "$dir/vol.toml" --nbd "unix:$sock" --wait-devices 0 "${@:2}" \
+    if timeout "$patience" "$hostftl" serve "$dir/vol.toml" --nbd "unix:$sock" --wait-devices 0 "${@:2}" \
         >"$dir/out" 2>&1; then
         fail "it starts, though it should say: $1"
     fi
@@ -110,10 +110,7 @@ rm -f "$sock"
 mv "$dir/b.img" "$dir/away"
 "$hostftl" serve "$dir/vol.toml" --nbd "unix:$sock" --wait-devices 60 >"$dir/serve.out" 2>"$dir/serve.err" &
 server=$!
-for _ in $(seq 200); do
-    grep -q 'waits up to 60 s for' "$dir/serve.err" && break
-    sleep 0.05
-done
+await "it does not wait for a device" grep -q 'waits up to 60 s for' "$dir/serve.err"
 mv "$dir/away" "$dir/b.img"
 ready
 "$hostftl" status "$dir/vol.toml" --json >"$dir/status.json"

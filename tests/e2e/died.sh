@@ -20,10 +20,7 @@ die() {
     # Without a flush: qemu-io would flush at its end, so the server dies first.
     qemu-io -f raw -t writeback "$to" >"$dir/io.out" 2>&1 < <(
         echo 'write -P 7 0 64k'
-        for _ in $(seq 1000); do
-            grep -q wrote "$dir/io.out" && break
-            sleep 0.05
-        done
+        await "the write is not answered" grep -q wrote "$dir/io.out"
         kill -KILL "$server"
         sleep 0.2
     ) || true
@@ -37,12 +34,8 @@ die
 "$hostftl" status "$dir/vol.toml" | grep 'ended uncleanly' || fail "status does not tell of the end"
 serve vol 2>"$dir/serve.err"
 # A thread of its own writes these lines.
-for _ in $(seq 100); do
-    ! grep -q 'ended uncleanly' "$dir/serve.err" || break
-    sleep 0.05
-done
-grep -q 'ended uncleanly' "$dir/serve.err" || fail "serve does not tell of the end"
-grep -q -- '--go-on' "$dir/serve.err" || fail "serve does not say what to do"
+await "serve does not report the unclean end" grep -q 'ended uncleanly' "$dir/serve.err"
+await "serve does not say what to do" grep -q -- '--go-on' "$dir/serve.err"
 for plain in '' vol; do
     said "$plain" | grep -- '--go-on' || fail "a client is not told why '$plain' is refused"
 done

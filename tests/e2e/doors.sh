@@ -63,11 +63,7 @@ if [ "$layer" = log ] && command -v nbdkit && nbdkit --dump-config | grep -q tls
         nbdkit -f -U "$dir/store.sock" --tls=require --tls-certificates="$dir/tls" \
             --tls-verify-peer file "$dir/store.img" &
         store=$!
-        for tries in $(seq 100); do
-            [ -S "$dir/store.sock" ] && return
-            sleep 0.05
-        done
-        fail "nbdkit does not start"
+        await "nbdkit does not start" test -S "$dir/store.sock"
     }
     truncate -s 128M "$dir/store.img"
     store
@@ -119,11 +115,7 @@ nbdinfo --size "$uri?tls-certificates=$dir/tls"
 )
 hang_up() { # WORDS: asks for the certificates to be read again, and waits for what comes of that
     kill -HUP "$server"
-    for tries in $(seq 100); do
-        ! grep -q "$1" "$dir/err" || return 0
-        sleep 0.05
-    done
-    fail "after SIGHUP no line has \"$1\""
+    await "after SIGHUP no line has \"$1\"" grep -q "$1" "$dir/err"
 }
 hang_up 'were read again'
 nbdinfo --size "$uri?tls-certificates=$dir/tls" || fail "the new certificates are not used"
@@ -137,18 +129,14 @@ if command -v systemd-socket-activate; then
     systemd-socket-activate -l "$dir/handed.sock" "$hostftl" serve "$volume" --nbd systemd \
         >"$dir/serve.out" &
     server=$!
-    for tries in $(seq 100); do
-        [ -S "$dir/handed.sock" ] && break
-        [ "$tries" -lt 100 ] || fail "systemd-socket-activate does not listen"
-        sleep 0.05
-    done
+    await "systemd-socket-activate does not listen" test -S "$dir/handed.sock"
     nbdcopy "nbd+unix:///?socket=$dir/handed.sock" "$dir/again.img"
     cmp "$dir/out.img" "$dir/again.img" || fail "the socket handed over gives other data"
     stop
     [ -S "$dir/handed.sock" ] || fail "the socket of the service manager was removed"
 fi
 # libnbd hands a socket over too, and removes its name before it ends the server.
-timeout 20 nbdinfo --size -- [ "$hostftl" serve "$volume" --nbd systemd ] >"$dir/size" ||
+timeout "$patience" nbdinfo --size -- [ "$hostftl" serve "$volume" --nbd systemd ] >"$dir/size" ||
     fail "nbdinfo can't start the server itself"
 
 "$hostftl" serve "$volume" --nbd systemd 2>"$dir/err" && fail "it serves without a socket"

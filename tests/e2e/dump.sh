@@ -12,7 +12,7 @@ io() {
 # refused WORDS ARGUMENTS…: a dump that fails with one line, which has these words.
 refused() {
     local status=0
-    timeout 30 "$hostftl" dump "${@:2}" >"$dir/out" 2>"$dir/err" || status=$?
+    timeout "$patience" "$hostftl" dump "${@:2}" >"$dir/out" 2>"$dir/err" || status=$?
     cat "$dir/out" "$dir/err"
     [ $status -eq 1 ] || fail "dump ${*:2} ended with status $status"
     [ "$(wc -l <"$dir/err")" -eq 1 ] || fail "dump ${*:2} said more or less than one line"

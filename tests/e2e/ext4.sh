@@ -22,17 +22,16 @@ cleanup() {
     fuse=
 }
 
+has_file() {
+    kill -0 "$fuse" 2>/dev/null || skip "nbdfuse does not run here (no FUSE?)"
+    [ -f "$dir/fuse/nbd" ]
+}
+
 # The block device: $loop.
 attach() {
     nbdfuse "$dir/fuse" "$uri" &
     fuse=$!
-    local tries
-    for tries in $(seq 100); do
-        [ -f "$dir/fuse/nbd" ] && break
-        kill -0 "$fuse" 2>/dev/null || skip "nbdfuse does not run here (no FUSE?)"
-        [ "$tries" -lt 100 ] || fail "nbdfuse shows no file after 10 s"
-        sleep 0.1
-    done
+    await "nbdfuse shows no file" has_file
     loop=$(losetup --find --show --direct-io=on "$dir/fuse/nbd") || loop=
     [ -n "$loop" ] || skip "losetup gets no loop device here"
 }

@@ -73,10 +73,8 @@ rm "$dir/serve.out"
 "$hostftl" serve "$dir/vol.toml" --nbd "unix:$sock" --on-failure serve-errors --go-on \
     >"$dir/serve.out" 2>"$dir/again.err" &
 server=$!
-for _ in $(seq 300); do
-    ! grep -q '^ready' "$dir/serve.out" && kill -0 "$server" 2>/dev/null || break
-    sleep 0.05
-done
+is_decided() { grep -q '^ready' "$dir/serve.out" || is_over "$server"; }
+await "a start neither serves nor ends" is_decided
 if grep -q '^ready' "$dir/serve.out"; then
     holds
     kill -TERM "$server"

@@ -17,8 +17,7 @@ member() {
     "$hostftl" create "$dir/m$1.toml" --device "$dir/m$1.img" --size 100M --layer passthrough
     "$hostftl" serve "$dir/m$1.toml" --nbd "unix:$dir/m$1.sock" >"$dir/m$1.out" &
     members[$1]=$!
-    for _ in $(seq 300); do grep -qs '^ready' "$dir/m$1.out" && return 0; sleep 0.05; done
-    fail "the server of a device is not ready"
+    await "the server of a device is not ready" grep -qs '^ready' "$dir/m$1.out"
 }
 
 # die NUMBER: a device dies.
@@ -60,21 +59,16 @@ status() {
     jq -e "$1" "$dir/status.json" >/dev/null
 }
 
-# until FILTER WHAT: waits until the status is so.
+# until_so FILTER REASON: waits until the status matches the filter.
 until_so() {
-    local tries
-    for tries in $(seq 600); do
-        status "$1" && return 0
-        sleep 0.1
-    done
-    fail "$2 after $tries tries"
+    await "$2" status "$1"
 }
 
 member 1
 member 2
 "$hostftl" create "$dir/vol.toml" --device "$dir/d0" \
-    --device "nbd+unix:///?socket=$dir/m1.sock&timeout=2" \
-    --device "nbd+unix:///?socket=$dir/m2.sock&timeout=2" --device "$dir/d3" --size 96M \
+    --device "nbd+unix:///?socket=$dir/m1.sock&timeout=6" \
+    --device "nbd+unix:///?socket=$dir/m2.sock&timeout=6" --device "$dir/d3" --size 96M \
     --layer log:parity=yes
 serve
 nbd_fio --rw=write "${old[@]}" --do_verify=0 --end_fsync=1

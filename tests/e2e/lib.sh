@@ -12,6 +12,8 @@ server=
 # The server of a device: see `backing`.
 back=
 started=$SECONDS
+# Seconds after which a wait fails. Only a hang takes as long, on a slow and busy machine too.
+patience=300
 
 # begin NAME LAYER: names the test and gives it a folder of its own.
 begin() {
@@ -68,6 +70,16 @@ last=
 set -o functrace
 trap 'last=$BASH_COMMAND' DEBUG
 
+# await REASON COMMAND…: repeats the command until it succeeds; fails with the reason when it never does.
+await() {
+    local reason=$1 end=$((SECONDS + patience))
+    shift
+    until "$@"; do
+        [ $SECONDS -lt $end ] || fail "$reason (waited $patience s)"
+        sleep 0.05
+    done
+}
+
 # need TOOL…: skips the test without them.
 need() {
     local tool
@@ -90,12 +102,7 @@ backing() {
     rm -f "$dir/back.sock"
     nbdkit -f -U "$dir/back.sock" "$@" &
     back=$!
-    local tries
-    for tries in $(seq 100); do
-        [ -S "$dir/back.sock" ] && return 0
-        [ "$tries" -lt 100 ] || fail "nbdkit $* does not listen"
-        sleep 0.05
-    done
+    await "nbdkit $* does not listen" test -S "$dir/back.sock"
 }
 
 # lose_backing: the server of the device dies and forgets what it had not flushed.
@@ -129,13 +136,13 @@ serve() {
 
 # Waits for the ready line of the server that was just started.
 ready() {
-    local tries
-    for tries in $(seq 300); do
-        grep -qs '^ready nbds\?[+:]' "$dir/serve.out" && return 0
-        kill -0 "$server" 2>/dev/null || fail "the server ended before it was ready"
-        sleep 0.05
-    done
-    fail "the server was not ready after 15 s ($tries tries)"
+    await "the server is not ready" is_ready
+}
+
+is_ready() {
+    grep -qs '^ready nbds\?[+:]' "$dir/serve.out" && return 0
+    kill -0 "$server" 2>/dev/null || fail "the server ended before it was ready"
+    return 1
 }
 
 # Ends the server as a service manager would; it must close the volume clean.
@@ -146,23 +153,24 @@ stop() {
     [ ! -e "$sock" ] || fail "the socket is still there after a clean end"
 }
 
-# ended PID [SECONDS]: waits until a process that was told to end has ended, and says how. One that
-# hangs is a failure: what its threads wait for goes to the log.
+# ended PID: waits until a process that was asked to end has ended. Returns its status. A process that
+# hangs is a failure: the log shows where its threads wait.
 ended() {
-    local pid=$1 seconds=${2:-30} tries task
-    for tries in $(seq $((seconds * 20))); do
-        # What is left of a process that ended is a zombie, until it is waited for.
-        case "$(cut -d ' ' -f 3 "/proc/$pid/stat" 2>/dev/null)" in '' | Z) break ;; esac
-        sleep 0.05
-    done
-    if [ "$tries" = $((seconds * 20)) ]; then
+    local pid=$1 end=$((SECONDS + patience)) task
+    until is_over "$pid" || [ $SECONDS -ge $end ]; do sleep 0.05; done
+    if ! is_over "$pid"; then
         for task in "/proc/$pid/task/"*; do
             echo "hangs: $(cat "$task/comm"): $(cat "$task/wchan") $(cat "$task/syscall")"
         done 2>/dev/null || true
         kill -KILL "$pid"
-        fail "process $pid hangs: it has not ended $seconds s after it was told to"
+        fail "process $pid hangs: it has not ended $patience s after it was asked to"
     fi
     wait "$pid"
+}
+
+# is_over PID: whether a process has ended. It is a zombie then, until it is waited for.
+is_over() {
+    case "$(cut -d ' ' -f 3 "/proc/$1/stat" 2>/dev/null)" in '' | Z) ;; *) return 1 ;; esac
 }
 
 # Ends the server as a crash would. Its clients are over too: the next one takes the plain name.

@@ -18,15 +18,6 @@ cleanup() {
     cut_power 2>/dev/null
 }
 
-# await TEST…: for up to 10 s.
-await() {
-    for _ in $(seq 500); do
-        "$@" && return 0
-        sleep 0.02
-    done
-    fail "not so after 10 s: $*"
-}
-
 # power NUMBER…: media over $dir/back.NUMBER, as the files $dir/fuse.NUMBER/nbd.
 power() {
     local number
@@ -36,10 +27,10 @@ power() {
         nbdkit --foreground --unix "$dir/medium.$number" --pidfile "$dir/pid.$number" \
             --filter=cache file "$dir/back.$number" cache=writeback &
         kits+=($!)
-        await test -s "$dir/pid.$number"
+        await "the medium is not ready" test -s "$dir/pid.$number"
         nbdfuse "$dir/fuse.$number" "nbd+unix:///?socket=$dir/medium.$number" &
         fuses+=($!)
-        await test -f "$dir/fuse.$number/nbd"
+        await "the medium is not ready" test -f "$dir/fuse.$number/nbd"
     done
 }
 

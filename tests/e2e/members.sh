@@ -121,8 +121,7 @@ healed() {
     "$hostftl" status "$dir/gone.toml" --json >"$dir/status.json" || true
     jq -e '.space.may_lose == 1' "$dir/status.json"
 }
-for _ in $(seq 300); do ! healed || break; sleep 0.1; done
-healed || fail "the volume does not protect itself without the stale member"
+await "the volume does not protect itself without the stale member" healed
 stop
 [ "$before" = "$(sha256sum <"$dir/gone.d0")" ] || fail "a stale member was written to"
 mv "$dir/gone.d2" "$dir/away"

@@ -11,12 +11,7 @@ serve_slow() {
     rm -f "$dir/slow.out"
     "$hostftl" serve "$dir/slow.toml" --nbd "unix:$dir/back.sock" "$@" >"$dir/slow.out" &
     back=$!
-    local tries
-    for tries in $(seq 300); do
-        grep -qs '^ready ' "$dir/slow.out" && return 0
-        sleep 0.05
-    done
-    fail "the log was not ready after 15 s ($tries tries)"
+    await "the log is not ready" grep -qs '^ready ' "$dir/slow.out"
 }
 
 sent() { "$hostftl" status "$dir/slow.toml" --json | jq '[.devices[].sent_bytes] | add'; }

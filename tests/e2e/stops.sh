@@ -28,7 +28,7 @@ stop
 cp --sparse=always "$dir/vol.img" "$dir/copy.img"
 sed 's/vol\.img/copy.img/' "$dir/vol.toml" >"$dir/copy.toml"
 serve
-! timeout 20 "$hostftl" serve "$dir/copy.toml" --nbd "unix:$dir/copy.sock" 2>"$dir/err" ||
+! timeout "$patience" "$hostftl" serve "$dir/copy.toml" --nbd "unix:$dir/copy.sock" 2>"$dir/err" ||
     fail "a copy is served beside the original"
 grep -q "process $server .*from $dir/vol.toml" "$dir/err" || fail "it does not name who has it"
 "$hostftl" status "$dir/vol.toml" --json | jq -e ".served_by == $server" ||
@@ -43,11 +43,8 @@ stop
 serve vol --metrics 127.0.0.1:0 2>"$dir/serve.err"
 qemu-io -f raw "$uri" >/dev/null 2>&1 < <(sleep 60) &
 others+=($!)
-for _ in $(seq 600); do
-    port=$(sed -n 's|.*http://127.0.0.1:\([0-9]*\)/metrics.*|\1|p' "$dir/serve.err")
-    [ -z "$port" ] || break
-    sleep 0.05
-done
+await "no line names the port" grep -q 'http://127.0.0.1:[0-9]*/metrics' "$dir/serve.err"
+port=$(sed -n 's|.*http://127.0.0.1:\([0-9]*\)/metrics.*|\1|p' "$dir/serve.err")
 exec 4<>"/dev/tcp/127.0.0.1/$port"
 sleep 0.3
 stop
@@ -69,7 +66,7 @@ touch "$dir/bad"
 qemu-io -f raw -c 'write 0 64k' -c flush "$uri" >"$dir/io.out" 2>&1 || true
 grep -qi 'error' "$dir/io.out" || fail "a write that failed is no error"
 status=0
-ended "$server" 30 || status=$?
+ended "$server" || status=$?
 [ $status -eq 1 ] || fail "a layer that failed ends with status $status"
 server=
 grep -q 'nothing can be written any more' "$dir/serve.err" || fail "it does not say why it ended"
@@ -80,7 +77,7 @@ qemu-io -f raw -c 'write 0 64k' -c flush "$uri" >"$dir/io.out" 2>&1 || true
 qemu-io -f raw -r -c 'read 1M 64k' "$uri" | grep 'read 65536' || fail "reads do not go on"
 kill -TERM "$server"
 status=0
-ended "$server" 30 || status=$?
+ended "$server" || status=$?
 [ $status -eq 1 ] || fail "a layer that failed stops with status $status"
 server=
 ok "without sockets, readers and a working layer"

@@ -18,7 +18,7 @@ for _ in $(seq 80); do
     strangers+=("$stranger")
 done
 for _ in 1 2 3; do
-    timeout 5 nbdinfo --size "nbd://127.0.0.1:$(port)" || fail "strangers keep a good client out"
+    timeout "$patience" nbdinfo --size "nbd://127.0.0.1:$(port)" || fail "strangers keep a good client out"
 done
 for stranger in "${strangers[@]}"; do exec {stranger}>&-; done
 stop
@@ -38,7 +38,7 @@ for _ in $(seq 300); do
     printf "\\x00\\x00\\x00\\x03IHAVEOPT\\x00\\x00\\x00\\x01\\x00\\x00\\x0f\\xa0$bells" >&"$stranger" || true
     exec {stranger}>&-
 done
-timeout 5 nbdinfo --size "nbd://127.0.0.1:$(port)" || fail "nobody is served when nobody reads"
+timeout "$patience" nbdinfo --size "nbd://127.0.0.1:$(port)" || fail "nobody is served when nobody reads"
 kill -TERM "$server"
 ended "$server" || fail "the server ended with status $? after SIGTERM"
 server=

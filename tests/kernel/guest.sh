@@ -29,9 +29,9 @@ need() {
     done
 }
 
-# until_true SECONDS COMMAND…: waits until it succeeds.
+# until_true SECONDS COMMAND…: waits until it succeeds, ten times as long as a quiet machine may need.
 until_true() {
-    local tries seconds=$1
+    local tries seconds=$(($1 * 10))
     shift
     for tries in $(seq $((seconds * 10))); do
         ! "$@" || return 0

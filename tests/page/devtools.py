@@ -14,7 +14,7 @@ import time
 # What a browser may be called, the smallest first.
 NAMES = ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"]
 # How long an answer may take, in seconds.
-PATIENCE = 30
+PATIENCE = 300
 
 
 def find():

@@ -1,7 +1,7 @@
 //! Many seeds on all processors, in batches, so that a run can stop and go on.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use crate::pairs::Pairs;
 use crate::run::{Report, Violation, run_seed};
 
 /// Seeds between two points at which a run may stop.
-const BATCH: u64 = 64;
+pub(crate) const BATCH: u64 = 64;
 
 /// What a run is to do.
 #[derive(Clone, Debug)]
@@ -21,10 +21,6 @@ pub struct Goal {
     pub seeds: (u64, u64),
     /// Goes on past the last seed until so many steps are done.
     pub steps: u64,
-    /// Stops when this has passed, or twice as much while an event that must occur is too rare.
-    pub limit: Option<Duration>,
-    /// How often each event that must occur must have occurred.
-    pub events: u64,
     /// How many threads.
     pub threads: usize,
 }
@@ -51,7 +47,8 @@ pub struct Summary {
 }
 
 impl Summary {
-    fn add(&mut self, report: &Report) {
+    /// Counts a seed in.
+    pub fn add(&mut self, report: &Report) {
         self.seeds += 1;
         self.steps += report.steps;
         self.cuts += report.cuts;
@@ -85,62 +82,55 @@ impl Campaign {
         let begun = Instant::now();
         let before = self.summary.elapsed;
         loop {
-            let limit = self.limit();
             let Summary { next, steps, .. } = self.summary;
             let (_, end) = self.goal.seeds;
             let last = if next < end { end.min(next + BATCH) } else { next + BATCH };
-            if next >= end && steps >= self.goal.steps || begun.elapsed() >= limit {
+            if next >= end && steps >= self.goal.steps {
                 return Ok(());
             }
-            let reports = self.batch(next, last, || begun.elapsed() >= limit)?;
+            let seeds: Vec<u64> = (next..last).collect();
+            let reports = run_seeds(self.layer, &seeds, self.goal.threads)?;
             reports.iter().for_each(|report| self.summary.add(report));
-            self.summary.next = next + reports.len() as u64;
+            self.summary.next = last;
             self.summary.elapsed = before + begun.elapsed();
             if !after(&self.summary) {
                 return Ok(());
             }
         }
     }
+}
 
-    /// How long the run may take, judged by what it has seen so far.
-    fn limit(&self) -> Duration {
-        let Some(limit) = self.goal.limit else { return Duration::MAX };
-        let covered = self.summary.tallies.cover(self.layer, self.goal.events);
-        if covered { limit } else { limit * 2 }
-    }
-
-    /// Runs the seeds `from..to`; ends early, without a gap, when it is `late`.
-    fn batch(
-        &self,
-        from: u64,
-        to: u64,
-        late: impl Fn() -> bool + Sync,
-    ) -> Result<Vec<Report>, Violation> {
-        let next = AtomicU64::new(from);
-        let stop = AtomicBool::new(false);
-        let results = Mutex::new(Vec::with_capacity((to - from) as usize));
-        thread::scope(|scope| {
-            for _ in 0..self.goal.threads {
-                scope.spawn(|| {
-                    let mut spare = None;
-                    while !stop.load(Ordering::Relaxed) {
-                        let seed = next.fetch_add(1, Ordering::Relaxed);
-                        if seed >= to {
-                            break;
-                        }
-                        let result = run_seed(seed, self.layer, false, &mut spare);
-                        if late() || result.is_err() {
-                            stop.store(true, Ordering::Relaxed);
-                        }
-                        results.lock().expect("no thread panics here").push((seed, result));
+/// Runs `seeds` on several threads. Returns their reports in the order of the seeds.
+///
+/// # Errors
+/// A violation; no further seed begins after it.
+pub fn run_seeds(
+    layer: LayerKind,
+    seeds: &[u64],
+    threads: usize,
+) -> Result<Vec<Report>, Violation> {
+    let next = AtomicUsize::new(0);
+    let stop = AtomicBool::new(false);
+    let results = Mutex::new(Vec::with_capacity(seeds.len()));
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                let mut spare = None;
+                while !stop.load(Ordering::Relaxed) {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(&seed) = seeds.get(at) else { break };
+                    let result = run_seed(seed, layer, false, &mut spare);
+                    if result.is_err() {
+                        stop.store(true, Ordering::Relaxed);
                     }
-                });
-            }
-        });
-        let mut results = results.into_inner().expect("no thread panics here");
-        results.sort_by_key(|(seed, _)| *seed);
-        results.into_iter().map(|(_, result)| result).collect()
-    }
+                    results.lock().expect("no thread panics here").push((at, result));
+                }
+            });
+        }
+    });
+    let mut results = results.into_inner().expect("no thread panics here");
+    results.sort_by_key(|(at, _)| *at);
+    results.into_iter().map(|(_, result)| result).collect()
 }
 
 /// The one command that shows a violation again.

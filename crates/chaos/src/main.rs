@@ -1,14 +1,14 @@
 //! `hostftl-chaos`: runs seeds against layers, and replays the one that failed.
 
 mod report;
+mod seeds;
 mod state;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::Parser;
-use hostftl_chaos::membership::{Seen, run_membership};
+use hostftl_chaos::membership::{Seen, run_memberships};
 use hostftl_chaos::{
     Campaign, Goal, Violation, catch_panics, digest_seed, replay_command, run_seed,
 };
@@ -36,11 +36,7 @@ struct Options {
     /// Goes on after the last seed until each layer made so many steps.
     #[arg(long, value_name = "N", default_value_t = 0)]
     steps_at_least: u64,
-    /// Stops after so many seconds, shared by the layers; one that saw too few events goes on for
-    /// up to twice its share.
-    #[arg(long, value_name = "S")]
-    time_limit: Option<u64>,
-    /// How often each named event must have occurred; a short run may ask for less than 100.
+    /// How often each named event must occur; a short run may ask for less than 100.
     #[arg(long, value_name = "N", default_value_t = 100)]
     events_at_least: u64,
     /// Prints in how many seeds each pair of faults and verbs met on one stack; fewer than N are
@@ -64,11 +60,17 @@ struct Options {
     bugs: bool,
     /// Prints for each layer a digest of what it does in the seeds: the same before and after a
     /// change that leaves behaviour alone.
-    #[arg(long, conflicts_with_all = ["bugs", "bug", "resume", "steps_at_least", "time_limit"])]
+    #[arg(long, conflicts_with_all = ["bugs", "bug", "resume", "steps_at_least"])]
     digest: bool,
     /// Runs sequences of faults around who belongs to a volume instead of layers.
-    #[arg(long, conflicts_with_all = ["layer", "bugs", "resume", "steps_at_least", "time_limit"])]
+    #[arg(long, conflicts_with_all = ["layer", "bugs", "resume", "steps_at_least"])]
     membership: bool,
+    /// Runs the seeds that a file lists for each layer, in which every event occurs.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["seeds", "seed", "membership", "bugs", "bug", "digest", "resume", "steps_at_least", "pairs_at_least", "events_at_least"])]
+    list: Option<PathBuf>,
+    /// With --list: searches for such seeds and writes the file.
+    #[arg(long, requires = "list")]
+    renew: bool,
 }
 
 fn parse_range(text: &str) -> Result<(u64, u64), String> {
@@ -122,38 +124,31 @@ fn run(options: &Options) -> Result<bool, String> {
     if options.digest {
         return Ok(digests(options, &layers));
     }
+    if let Some(path) = &options.list {
+        return seeds::listed(options, path, &layers);
+    }
     if let Some(seed) = options.seed {
         return Ok(replay(&layers, seed, options.trace));
     }
     campaign(options, &layers)
 }
 
-fn goal(options: &Options) -> Goal {
+fn threads(options: &Options) -> usize {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    Goal {
-        seeds: options.seeds,
-        steps: options.steps_at_least,
-        limit: None,
-        events: options.events_at_least,
-        threads: options.threads.unwrap_or(processors).max(1),
-    }
+    options.threads.unwrap_or(processors).max(1)
 }
 
-/// A layer's share of a time limit.
-fn weight(layer: &LayerKind) -> u32 {
-    layer.registration().chaos.weight
+fn goal(options: &Options) -> Goal {
+    let (seeds, steps) = (options.seeds, options.steps_at_least);
+    Goal { seeds, steps, threads: threads(options) }
 }
 
 fn campaign(options: &Options, layers: &[LayerKind]) -> Result<bool, String> {
     let format = Format::new(options.json, options.events_at_least);
     let mut state = State::open(options.resume.as_deref())?;
-    let mut goal = goal(options);
     let mut fine = true;
-    let shares: u32 = layers.iter().map(weight).sum();
     for &layer in layers {
-        let share = |total: u64| Duration::from_secs(total) * weight(&layer) / shares;
-        goal.limit = options.time_limit.map(share);
-        let mut campaign = Campaign::new(layer, goal.clone(), state.summary(layer.name()));
+        let mut campaign = Campaign::new(layer, goal(options), state.summary(layer.name()));
         let mut trouble = Ok(());
         let result = campaign.run(|summary| {
             format.progress(layer, summary);
@@ -161,7 +156,10 @@ fn campaign(options: &Options, layers: &[LayerKind]) -> Result<bool, String> {
             trouble.is_ok()
         });
         trouble?;
-        fine &= format.summary(layer, &campaign.summary);
+        if !format.summary(layer, &campaign.summary) {
+            fine = false;
+            println!("  some events were too rare: run more seeds, or lower --events-at-least");
+        }
         if let Some(least) = options.pairs_at_least {
             fine &= format.pairs(layer, &campaign.summary.pairs, least);
         }
@@ -176,7 +174,7 @@ fn campaign(options: &Options, layers: &[LayerKind]) -> Result<bool, String> {
 /// Prints what digests the seeds of each layer have together.
 fn digests(options: &Options, layers: &[LayerKind]) -> bool {
     let (from, to) = options.seed.map_or(options.seeds, |seed| (seed, seed + 1));
-    let threads = goal(options).threads as u64;
+    let threads = threads(options) as u64;
     for &layer in layers {
         let share = |first: u64| {
             let seeds = (from + first..to).step_by(threads as usize);
@@ -203,10 +201,13 @@ fn sequences(options: &Options) -> Result<bool, String> {
     }
     let (from, to) = options.seed.map_or(options.seeds, |seed| (seed, seed + 1));
     let mut seen = Seen::default();
-    for seed in from..to {
-        if let Err(breach) = run_membership(seed, &mut seen) {
-            println!("{breach}\nagain: hostftl-chaos --membership --seed {seed}");
-            return Ok(false);
+    for part in run_memberships((from, to), threads(options)) {
+        match part {
+            Ok(part) => seen += part,
+            Err(breach) => {
+                println!("{breach}\nagain: hostftl-chaos --membership --seed {}", breach.seed);
+                return Ok(false);
+            }
         }
     }
     match options.json {

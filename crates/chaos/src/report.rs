@@ -54,9 +54,6 @@ impl Format {
             let rare = if rare(row) { "   TOO RARE" } else { "" };
             println!("  {mark} {count:>10}  {name}{rare}");
         }
-        if !fine {
-            println!("  some events were too rare: run more seeds, or lower --events-at-least");
-        }
         fine
     }
 

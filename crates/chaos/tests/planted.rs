@@ -43,7 +43,7 @@ const RARE: [(Bug, u64); 23] = [
 fn finder(bug: Bug, seeds: (u64, u64)) -> Option<u64> {
     let named = LayerKind::EVERY.iter().find(|layer| layer.name() == bug.layer());
     let layer = *named.expect("a bug names its layer");
-    let goal = Goal { seeds, steps: 0, limit: None, events: 0, threads: 2 };
+    let goal = Goal { seeds, steps: 0, threads: 2 };
     Campaign::new(layer, goal, None).run(|_| true).err().map(|it| it.seed)
 }
 

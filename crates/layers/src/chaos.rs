@@ -57,7 +57,7 @@ pub struct Chaos {
     pub segments: Option<Strips>,
     /// Which events a run must have seen: the letters of the table in `crates/chaos/src/events.rs`.
     pub events: &'static str,
-    /// The share of a time limit, against that of other layers.
+    /// Its share of the steps that `make test` makes, against those of other layers.
     pub weight: u32,
     /// How often an operator wants something of it while it serves.
     pub verbs: u32,

@@ -190,7 +190,7 @@ mod tests {
         }
     }
 
-    const SOON: Duration = Duration::from_secs(20);
+    const SOON: Duration = Duration::from_secs(300);
 
     #[test]
     fn a_line_has_a_time_a_level_a_volume_and_one_line_of_text() {

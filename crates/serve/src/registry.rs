@@ -141,7 +141,7 @@ mod tests {
 
     fn pair() -> (Arc<Socket>, UnixStream) {
         let (ours, theirs) = UnixStream::pair().expect("two sockets");
-        theirs.set_read_timeout(Some(Duration::from_secs(10))).expect("it is a socket");
+        theirs.set_read_timeout(Some(Duration::from_secs(300))).expect("it is a socket");
         (Arc::new(Socket::Unix(ours)), theirs)
     }
 

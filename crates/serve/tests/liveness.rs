@@ -27,8 +27,8 @@ struct Scale {
     patience: Duration,
 }
 
-const QUICK: Scale = Scale { bytes: 64 * MIB, times: 2, patience: Duration::from_secs(120) };
-const LARGE: Scale = Scale { bytes: 2048 * MIB, times: 3, patience: Duration::from_secs(1200) };
+const QUICK: Scale = Scale { bytes: 64 * MIB, times: 2, patience: Duration::from_secs(1200) };
+const LARGE: Scale = Scale { bytes: 2048 * MIB, times: 3, patience: Duration::from_secs(12_000) };
 
 /// The devices of a stack, in the words of `create`.
 #[derive(Clone, Copy)]

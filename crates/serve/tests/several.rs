@@ -114,8 +114,8 @@ fn a_limit_holds_for_all_clients_of_its_export_and_for_no_other() {
     });
     let longest = slow.into_iter().max().expect("two");
     assert!(longest >= Duration::from_millis(460), "{longest:?}");
-    let fast = took("fast", 500);
-    assert!(fast < Duration::from_secs(10), "500 at 50 a second: {fast:?}");
+    let fast = took("fast", 5000);
+    assert!(fast < Duration::from_secs(100), "5000 at 50 a second: {fast:?}");
     running.stop();
 }
 

@@ -50,7 +50,7 @@ wait "$server" || true
 ! "$HOSTFTL" serve v.toml --ublk --ack buffer 2>refused || fail "a server that forgets was taken"
 grep -q -- '--ack media' refused || { cat refused && fail "the refusal does not say what to do"; }
 # Nor are NBD clients let in beside what waits: it would be written over what they write.
-! timeout 60 "$HOSTFTL" serve v.toml --nbd unix:/run/t/alone.sock 2>refused || fail "NBD came first"
+! timeout 600 "$HOSTFTL" serve v.toml --nbd unix:/run/t/alone.sock 2>refused || fail "NBD came first"
 grep -q "hostftl ublk delete ${device#/dev/ublkb}" refused || { cat refused && fail "no way on"; }
 "$HOSTFTL" ublk list | tee listed
 grep -q "waits for a server" listed || fail "the orphan is not listed"

@@ -16,6 +16,8 @@ mod life;
 mod rules;
 
 use std::fmt;
+use std::ops::AddAssign;
+use std::thread;
 
 use crate::dice::Dice;
 use life::Life;
@@ -84,6 +86,39 @@ pub struct Seen {
     pub losses: u64,
     /// Crashes within a write.
     pub torn: u64,
+}
+
+impl AddAssign for Seen {
+    fn add_assign(&mut self, more: Seen) {
+        let Seen { sequences, events, served, degraded, asked, .. } = more;
+        let Seen { apart, refused, flushes, losses, torn, .. } = more;
+        self.sequences += sequences;
+        self.events += events;
+        self.served += served;
+        self.degraded += degraded;
+        self.asked += asked;
+        self.apart += apart;
+        self.refused += refused;
+        self.flushes += flushes;
+        self.losses += losses;
+        self.torn += torn;
+    }
+}
+
+/// Runs the seeds `from..to`, each thread a share of them. Returns what each share saw, or the first
+/// rule that did not hold there.
+pub fn run_memberships((from, to): (u64, u64), threads: usize) -> Vec<Result<Seen, Box<Breach>>> {
+    let share = |first: u64| {
+        let mut seen = Seen::default();
+        let mut seeds = (from + first..to).step_by(threads);
+        seeds.try_for_each(|seed| run_membership(seed, &mut seen)).map(|()| seen)
+    };
+    thread::scope(|scope| {
+        let share = &share;
+        let all: Vec<_> =
+            (0..threads as u64).map(|first| scope.spawn(move || share(first))).collect();
+        all.into_iter().map(|one| one.join().expect("no sequence panics")).collect()
+    })
 }
 
 /// Runs one seed.

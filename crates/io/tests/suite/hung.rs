@@ -79,14 +79,14 @@ fn closing_ends(engine: EngineKind) {
     assert_eq!(script.answers[&0], Err(HostError::Io), "{engine:?}");
     let (sender, closed) = channel();
     thread::spawn(move || sender.send(driver.close()));
-    let closed = closed.recv_timeout(Duration::from_secs(15)).expect("closing ends");
+    let closed = closed.recv_timeout(Duration::from_secs(300)).expect("closing ends");
     let message = closed.unwrap_err().to_string();
     assert!(message.contains(&format!("never ended some commands: {name} (1);")), "{message}");
     // The device answers after all: nobody listens, but what it writes from is still there.
     assert!(succeeds("fsfreeze", &["--unfreeze", freezer.path()]));
     let written = || std::fs::read(&name).unwrap()[..4096] == [7; 4096];
     while !written() {
-        assert!(begun.elapsed() < Duration::from_secs(30), "{engine:?}: nothing was written");
+        assert!(begun.elapsed() < Duration::from_secs(300), "{engine:?}: nothing was written");
         thread::sleep(Duration::from_millis(20));
     }
 }

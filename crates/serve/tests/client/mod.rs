@@ -24,7 +24,7 @@ impl Client {
     /// Negotiates as `handshake` wants.
     pub fn negotiate(path: &Path, mut handshake: ClientHandshake) -> io::Result<Self> {
         let mut stream = UnixStream::connect(path)?;
-        stream.set_read_timeout(Some(Duration::from_secs(20)))?;
+        stream.set_read_timeout(Some(Duration::from_secs(300)))?;
         let (mut input, mut out) = (Vec::new(), Vec::new());
         loop {
             let (used, outcome) = handshake.feed(&input, &mut out).map_err(Error::other)?;

@@ -67,7 +67,7 @@ impl Disk {
     /// Connects to the export `v`; an answer is waited for 20 s.
     pub fn connect(sock: &Path, layer: &str) -> Self {
         let client = Client::connect(sock, "v").expect("a server");
-        client.stream.set_write_timeout(Some(Duration::from_secs(20))).expect("a socket");
+        client.stream.set_write_timeout(Some(Duration::from_secs(300))).expect("a socket");
         let sectors = client.export.bytes / SECTOR;
         Disk {
             client,

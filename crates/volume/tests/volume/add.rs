@@ -10,7 +10,7 @@ use hostftl_volume::{
     create, open_with, replace, status,
 };
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 fn made(layer: &str, files: usize) -> Place {
     Place::with_volume(layer, files, 40)

@@ -65,7 +65,7 @@ impl Place {
 }
 
 /// How long anything may take that happens in the background.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Waits until something is so of a volume that is served.
 pub fn until(running: &Running, is: impl Fn(&Running) -> bool) {

@@ -171,7 +171,7 @@ fn a_start_waits_for_a_member_that_comes() {
         }
         fs::rename(from, to).unwrap();
     });
-    let wait = std::time::Duration::from_secs(60);
+    let wait = std::time::Duration::from_secs(300);
     let tell = |text: &str| *HEARD.lock().unwrap() = Some(text.into());
     for degraded in [true, false] {
         let how = OpenOptions { degraded, wait, tell, ..DEGRADED };

@@ -13,7 +13,7 @@ use hostftl_volume::{
 
 const BLOCKS: u64 = 600;
 /// How long making anew what is missing may take here.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 fn made(layer: &str, files: usize) -> Place {
     Place::with_volume(layer, files, 48)

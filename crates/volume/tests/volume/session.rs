@@ -118,7 +118,7 @@ fn a_panic_in_the_driver_is_seen_whoever_has_the_driver() {
         });
         let begun = Instant::now();
         while !running.has_panicked() {
-            assert!(begun.elapsed() < Duration::from_secs(20), "nobody sees the panic");
+            assert!(begun.elapsed() < Duration::from_secs(300), "nobody sees the panic");
             std::thread::sleep(Duration::from_millis(5));
         }
         over.store(true, SeqCst);
