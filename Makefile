@@ -3,9 +3,10 @@ SEEDS ?= 0..20000
 LAYER ?= all
 RUNS ?= 1000000
 SEED ?= 0
+MINUTES ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-build build wheel dist demo test test-kernel bench chaos seeds fuzz live miri fmt clean
+.PHONY: help setup setup-build build wheel dist demo test test-kernel bench chaos soak seeds fuzz live miri fmt clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -44,6 +45,10 @@ chaos: setup-build ## power cuts and faults: SEEDS=a..b LAYER=all|hard|passthrou
 	@scripts/cargo.sh build --release -p hostftl-chaos
 	@"$$(scripts/cargo.sh where)/hostftl-chaos" --seeds $(SEEDS) --layer $(LAYER) \
 	    $(if $(RESUME),--resume $(RESUME))
+
+soak: setup-build ## a volume over files with kills, broken devices and every device command: MINUTES=60 SEED=0
+	@scripts/cargo.sh build --release -p hostftl-cli
+	@python3 tests/soak/soak.py "$$(scripts/cargo.sh where)/hostftl" --minutes $(MINUTES) --seed $(SEED)
 
 seeds: setup-build ## renew the seeds that `make test` runs (crates/chaos/seeds.txt): LAYER=name
 	@scripts/cargo.sh build --release -p hostftl-chaos
