@@ -9,7 +9,7 @@ use hostftl_layers::LayerKind;
 use crate::report::Format;
 use crate::{Options, threads};
 
-/// Runs the list at `path`, or writes it. Returns whether no promise was broken and all events occur.
+/// Runs the list at `path`, or writes it. Returns whether all promises hold and all events occur.
 ///
 /// # Errors
 /// When the file can't be read or written, or is no list.
