@@ -89,7 +89,7 @@ for round in 1 2 3; do
     drop_load
     serve
     # It goes on by itself, unless it was over already.
-    status '(.tasks // []) | map(.task) | index("scrub")' || grep -q 'vol: the scrub is over' "$log" ||
+    status '(.tasks // []) | map(.task) | index("scrub")' || grep -q 'vol: scrub complete' "$log" ||
         fail "the scrub is forgotten in round $round"
 done
 until_so '(.tasks // []) == []' "the scrub is not over"

@@ -110,6 +110,9 @@ pub enum Event {
         beyond: u64,
         /// See `beyond`.
         mended: u64,
+        /// What was found wrong and is not repaired: it can't be moved, or the task was stopped
+        /// before the repair was durable.
+        unrepaired: u64,
     },
 }
 

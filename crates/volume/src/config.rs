@@ -1,7 +1,7 @@
 //! The volume file: a small TOML that names the devices. `import` can write it again.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use uuid::Uuid;
 use crate::edited::with_values;
 use crate::error::{Error, file};
 use crate::modelled;
-use crate::private::new_private;
+use crate::private::{new_private, sync_folder};
 use crate::set;
 use crate::stack::MISSING;
 
@@ -234,12 +234,9 @@ impl Draft {
     /// # Errors
     /// When the system refuses.
     pub fn publish(self) -> Result<(), Error> {
-        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let folder = folder.unwrap_or(Path::new("."));
         let renamed = fs::rename(&self.temporary, &self.path);
         renamed.map_err(file(&self.path, "put the volume file in its place"))?;
-        let synced = File::open(folder).and_then(|folder| folder.sync_all());
-        synced.map_err(file(folder, "flush the folder"))
+        sync_folder(&self.path).map_err(file(&self.path, "make the volume file durable"))
     }
 }
 

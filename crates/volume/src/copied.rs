@@ -93,6 +93,8 @@ pub(crate) fn copy(
     for at in PLACES {
         comes.write_page(at, &from.read_page(at)?)?;
     }
+    // The superblock must not become durable before the data and the session marks.
+    comes.sync()?;
     write_ends(comes, superblock.device_sectors, |at| superblock.emit(at))?;
     settle(&mut roster, index, superblock, &devices)?;
     publish(change, config)?;

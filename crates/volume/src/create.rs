@@ -30,7 +30,7 @@ use crate::journal;
 use crate::memory::Memory;
 use crate::modelled;
 use crate::open::{assemble_machine, infos, open_fresh, plan};
-use crate::private::new_private;
+use crate::private::{new_private, sync_folder};
 use crate::quiet::Quiet;
 use crate::roster::{stamp, write_ends};
 
@@ -256,11 +256,13 @@ fn make_file(
             if is_zoned {
                 make_zoned_file(asked, size, beside.zones)?;
                 undo.made.push(path.into());
+                sync_folder(path).map_err(file(path, "make its name durable"))?;
                 return Ok(());
             }
             let made = new_private(path).map_err(file(path, "make the file"))?;
             undo.made.push(path.into());
             made.set_len(size).map_err(file(path, "give the file its size"))?;
+            sync_folder(path).map_err(file(path, "make its name durable"))?;
         }
         (Err(error), None) if error.kind() == std::io::ErrorKind::NotFound => {
             return Err(device(name, "does not exist; add --size to make a file of that size"));
@@ -346,7 +348,7 @@ fn format(
         }
         let mut host = Quiet::of(driver.devices());
         let formatted = driver.start(&mut host).and_then(|()| driver.stop(&mut host));
-        if let Some(trouble) = host.troubles.into_iter().next() {
+        if let Some(trouble) = host.events.notes().into_iter().next() {
             return Err(device(&spec.path.display().to_string(), trouble));
         }
         formatted?;

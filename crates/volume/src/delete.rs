@@ -17,8 +17,10 @@ use crate::claims;
 use crate::config::Config;
 use crate::create::clear_ends;
 use crate::error::{Error, device, file};
+use crate::events;
 use crate::modelled;
 use crate::open::lock;
+use crate::private::sync_folder;
 use crate::scrubbing;
 use crate::sole::Sole;
 use crate::stack::MISSING;
@@ -44,8 +46,10 @@ pub fn delete(path: &Path, force: bool) -> Result<Config, Error> {
     }
     devices.iter().try_for_each(free)?;
     scrubbing::forget(path);
+    events::forget(path);
     stash::forget(config.uuid);
     fs::remove_file(path).map_err(file(path, "remove the volume file"))?;
+    sync_folder(path).map_err(file(path, "make its removal durable"))?;
     Ok(config)
 }
 

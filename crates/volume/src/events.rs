@@ -1,18 +1,44 @@
-//! What happened to a volume that somebody should hear of: lines, counts, and the newest in full.
+//! Events of a volume: a line and a count for each, and the newest in full, also of earlier runs.
+//!
+//! An event that repeats for one device and cause is one entry with a count. The entry moves to the
+//! end and gets a new number each time, so that a follower sees it again.
 //!
 //! Invariants
-//! - Telling never waits for whoever listens: a sink must not wait either.
-//! - Numbers grow by one; the ring holds the newest [`KEPT`].
+//! - Reporting an event never waits: neither for a reader nor for a file.
+//! - Numbers grow by one, over restarts too; the ring holds at most [`KEPT`] events.
+//! - A kind that is frequent displaces its own events first, never the last of another kind.
 
-use std::collections::{BTreeMap, VecDeque};
+mod history;
+mod kinds;
+mod ring;
+
+use std::collections::BTreeMap;
 use std::fmt;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use history::Writer;
+use ring::Ring;
+
+pub use history::{beside, forget};
+pub use kinds::KINDS;
 
 /// How many events are kept in full.
 pub const KEPT: usize = 1024;
+/// The longest text of an event, in bytes.
+const LONGEST: usize = 1000;
+/// How long an acknowledgement may take to become durable.
+const PATIENCE: Duration = Duration::from_secs(4);
+/// The kind of an event by which an operator acknowledges earlier ones.
+const CLEARED: &str = "cleared";
+/// Kinds that say that another device is in a place, so that earlier events are of another one.
+const ANOTHER: [&str; 3] = [CLEARED, "device-replaced", "device-removed"];
+/// Kinds whose repeats for one device are one entry.
+const REPEATS: [&str; 4] = ["mended", "device-failed", "device-timed-out", "reconnected"];
 
 /// How bad an event is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -39,165 +65,55 @@ impl fmt::Display for Level {
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// Its number since the volume was started, from 1.
+    /// Its number, from 1; it goes on over restarts of the volume.
     pub number: u64,
-    /// When, in milliseconds since 1970.
+    /// When it happened, the last time if it repeated; in milliseconds since 1970.
     pub unix_ms: u64,
+    /// When it happened the first time.
+    #[serde(default)]
+    pub first_unix_ms: u64,
+    /// How often it happened.
+    #[serde(default = "once")]
+    pub count: u64,
     /// How bad it is.
     pub level: Level,
-    /// What kind of event, as `docs/OPERATING.md` lists them.
+    /// Its kind, as `docs/OPERATING.md` lists them.
     pub kind: String,
-    /// What happened, in words.
+    /// The number of the device that it is about, if it is about one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<u8>,
+    /// The event in words; of one that repeated, the last time.
     pub text: String,
 }
 
-/// Every kind of event, how bad it is, what it means, and what to do. `docs/OPERATING.md` has the
-/// same table.
-pub const KINDS: [(&str, Level, &str, &str); 26] = [
-    ("started", Level::Info, "the volume was opened; the text says what recovery did", "nothing"),
-    ("note", Level::Info, "something to know of the start or of the server", "read it"),
-    (
-        "client",
-        Level::Info,
-        "a client broke the protocol, was too slow or was turned away",
-        "nothing, if the client is not yours",
-    ),
-    (
-        "unclean-end",
-        Level::Warning,
-        "the run before ended otherwise than by a clean stop",
-        "end its clients, then start with `--go-on` if the text says so",
-    ),
-    (
-        "degraded",
-        Level::Warning,
-        "the volume runs without a member",
-        "bring the member back, or replace its device",
-    ),
-    (
-        "device-failed",
-        Level::Warning,
-        "a device answered a command with an error",
-        "look at the device and the kernel's log",
-    ),
-    (
-        "device-timed-out",
-        Level::Error,
-        "a device did not answer within its deadline",
-        "look at the device and the kernel's log",
-    ),
-    (
-        "reconnected",
-        Level::Warning,
-        "the connection to an NBD server broke, and was made again",
-        "look at the network and the server when the count grows",
-    ),
-    (
-        "protected",
-        Level::Info,
-        "all that lay on a lost device was made again on the others, with parity",
-        "replace the device when it suits: `hostftl device replace`",
-    ),
-    (
-        "device-added",
-        Level::Info,
-        "one device more came while the volume was served",
-        "nothing; clients see a new size when they connect",
-    ),
-    (
-        "device-replaced",
-        Level::Info,
-        "another device came in the place of one while the volume was served",
-        "nothing; `device-joined` follows, and `hostftl wait` ends when all is made anew",
-    ),
-    (
-        "device-joined",
-        Level::Info,
-        "a device that came belongs to the volume",
-        "nothing; `status` says what is exposed until all is made anew",
-    ),
-    (
-        "device-removed",
-        Level::Info,
-        "nothing lies any more on a device that was to be removed",
-        "take it away when it suits",
-    ),
-    (
-        "device-held",
-        Level::Warning,
-        "a device that was removed can't be closed by the process that serves the volume",
-        "stop the volume before the device is used for something else",
-    ),
-    (
-        "device-lost",
-        Level::Error,
-        "the layer goes on without a device",
-        "bring the device back, or replace it",
-    ),
-    (
-        "mended",
-        Level::Warning,
-        "data that was damaged or unreadable on a device was rebuilt from parity",
-        "watch the device; replace it when the count grows",
-    ),
-    (
-        "corrupt",
-        Level::Error,
-        "data does not match its checksum and can't be rebuilt; reads of the range fail",
-        "restore the range from a backup: writing it ends the error",
-    ),
-    (
-        "scrub-over",
-        Level::Info,
-        "a scrub is over and found nothing that can't be mended",
-        "nothing; look at `mended` when it found something",
-    ),
-    (
-        "scrub-damage",
-        Level::Error,
-        "a scrub is over and found what can't be rebuilt",
-        "restore the ranges that events of the kind `corrupt` name",
-    ),
-    (
-        "scrub-unkept",
-        Level::Warning,
-        "where a scrub is can't be written beside the volume file",
-        "make room there; until then a restart repeats what was scrubbed since",
-    ),
-    ("task-over", Level::Info, "other work in the background is over", "nothing"),
-    (
-        "sectors-lost",
-        Level::Error,
-        "sectors can't be read back; they are errors until they are written",
-        "restore them from a backup",
-    ),
-    (
-        "answered-error",
-        Level::Warning,
-        "a host got an error for a request",
-        "look at the events before it",
-    ),
-    (
-        "space-low",
-        Level::Warning,
-        "a volume that exports more than fits is nearly full",
-        "trim, or add devices, before writes are refused",
-    ),
-    (
-        "no-space",
-        Level::Error,
-        "a device or the volume has no room",
-        "make room on the file system, or trim",
-    ),
-    (
-        "failed",
-        Level::Error,
-        "the layer failed: writes and flushes are errors until the volume is opened again",
-        "look at the events before it, then start it again",
-    ),
-];
+fn once() -> u64 {
+    1
+}
 
-/// See the module text. Clones tell of the same volume.
+impl Event {
+    /// The event in a line: the text, and how often it happened.
+    pub fn line(&self) -> String {
+        match self.count {
+            0 | 1 => self.text.clone(),
+            count => format!("{} ({count} times since {})", self.text, time(self.first_unix_ms)),
+        }
+    }
+
+    /// Whether this entry goes on with `other`, which is older.
+    fn continues(&self, other: &Event) -> bool {
+        let key = |it: &Event| (it.device, it.first_unix_ms);
+        self.count > other.count && self.kind == other.kind && key(self) == key(other)
+    }
+}
+
+/// A time in milliseconds since 1970, in words.
+fn time(unix_ms: u64) -> String {
+    let at = UNIX_EPOCH.checked_add(Duration::from_millis(unix_ms));
+    let in_range = at.filter(|_| unix_ms / 1000 < 253_402_300_800);
+    in_range.map_or("?".into(), |at| humantime::format_rfc3339_seconds(at).to_string())
+}
+
+/// See the module text. Clones are about the same volume.
 #[derive(Clone, Debug, Default)]
 pub struct Events(Arc<Inner>);
 
@@ -206,75 +122,194 @@ pub type Sink = Box<dyn Fn(&Event) + Send + Sync>;
 
 #[derive(Default)]
 struct Inner {
-    state: Mutex<State>,
+    ring: Mutex<Ring>,
     sink: OnceLock<Sink>,
+    writer: OnceLock<Writer>,
 }
 
 impl fmt::Debug for Inner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.state.fmt(f)
+        self.ring.fmt(f)
     }
 }
 
-#[derive(Debug, Default)]
-struct State {
-    told: u64,
-    newest: VecDeque<Event>,
-    totals: BTreeMap<&'static str, u64>,
-}
-
 impl Events {
-    /// Tells of something that happened. `kind` is one of [`KINDS`].
+    /// Returns the events that were kept of the volume whose file is `path`; none where no file is
+    /// beside it.
+    ///
+    /// # Errors
+    /// When that file can't be read.
+    pub fn of_file(path: &Path, volume: Uuid) -> std::io::Result<Self> {
+        let events = Events::default();
+        events.lock().take_in(history::read(path, volume)?);
+        Ok(events)
+    }
+
+    /// Returns the same, which keeps further events there. A file that can't be read is replaced.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub fn kept(path: &Path, volume: Uuid) -> std::io::Result<Self> {
+        let events = Events::of_file(path, volume).unwrap_or_default();
+        events.keep(path, volume)?;
+        Ok(events)
+    }
+
+    fn keep(&self, path: &Path, volume: Uuid) -> std::io::Result<()> {
+        let writer = Writer::start(path, volume, Arc::downgrade(&self.0))?;
+        self.0.writer.set(writer).ok();
+        Ok(())
+    }
+
+    /// Reports an event. `kind` is one of [`KINDS`].
     pub fn tell(&self, level: Level, kind: &'static str, text: impl Into<String>) {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let mut state = self.lock();
-        state.told += 1;
-        *state.totals.entry(kind).or_default() += 1;
+        self.add(level, kind, None, text.into());
+    }
+
+    /// The same about the device with this number. Where the kind repeats, the entry of the device
+    /// counts on.
+    pub fn tell_of(&self, device: u8, level: Level, kind: &'static str, text: impl Into<String>) {
+        self.add(level, kind, Some(device), text.into());
+    }
+
+    fn add(&self, level: Level, kind: &'static str, device: Option<u8>, text: String) {
+        let unix_ms = now();
+        let text = sane(&text);
+        let (first_unix_ms, count, kind_text) = (unix_ms, 1, kind.to_owned());
         let event = Event {
-            number: state.told,
-            unix_ms: since.as_millis() as u64,
+            number: 0,
+            unix_ms,
+            first_unix_ms,
+            count,
             level,
-            kind: kind.into(),
-            text: text.into(),
+            kind: kind_text,
+            device,
+            text,
         };
-        if state.newest.len() == KEPT {
-            state.newest.pop_front();
+        let event = self.lock().push(event, kind);
+        // A repeat is a line, and is written, whenever it happened twice as often; in between the
+        // watch thread writes it.
+        if !event.count.is_power_of_two() {
+            return;
         }
-        state.newest.push_back(event.clone());
-        drop(state);
+        self.save(&event);
         if let Some(sink) = self.0.sink.get() {
             sink(&event);
         }
     }
 
-    /// From now on every event goes to `sink` too; what is kept goes there first. The first sink
-    /// stays.
+    /// Gives an event to the file, if one is kept and its writer keeps up.
+    fn save(&self, event: &Event) {
+        if self.0.writer.get().is_some_and(|writer| writer.write(event)) {
+            self.lock().saved(event.number);
+        }
+    }
+
+    /// Writes what was not written when it happened.
+    pub(crate) fn save_rest(&self) {
+        if self.0.writer.get().is_some() {
+            let unsaved = self.lock().unsaved();
+            unsaved.iter().for_each(|event| self.save(event));
+        }
+    }
+
+    /// Waits until everything is durable in the file, for a bounded time.
+    ///
+    /// # Errors
+    /// Why it is not, in words.
+    pub(crate) fn sync(&self) -> Result<(), String> {
+        self.save_rest();
+        self.0.writer.get().map_or(Ok(()), |writer| writer.sync(PATIENCE))
+    }
+
+    /// Acknowledges the events so far, or those of one device, durably.
+    ///
+    /// # Errors
+    /// When that can't be written, in words: then it is forgotten at the next start.
+    pub fn clear(&self, device: Option<u8>, name: &str) -> Result<(), String> {
+        match device {
+            Some(device) => {
+                let text = format!("events of device {device} ({name}) acknowledged");
+                self.tell_of(device, Level::Info, CLEARED, text);
+            }
+            None => self.tell(Level::Info, CLEARED, "events acknowledged"),
+        }
+        self.sync()
+    }
+
+    /// From now on every event goes to `sink` too; those of this run so far go there first. The
+    /// first sink stays.
     pub fn follow(&self, sink: Sink) {
-        let kept: Vec<Event> = self.lock().newest.iter().cloned().collect();
+        let kept = self.since(0);
         if self.0.sink.set(sink).is_ok() {
             let sink = self.0.sink.get().expect("it was set just now");
             kept.iter().for_each(sink);
         }
     }
 
-    /// The events that are kept and have a number above `number`, oldest first.
+    /// The events of this run that are kept and have a number above `number`, oldest first.
     pub fn since(&self, number: u64) -> Vec<Event> {
-        self.lock().newest.iter().filter(|event| event.number > number).cloned().collect()
+        let ring = self.lock();
+        let number = number.max(ring.begun());
+        ring.iter().filter(|event| event.number > number).cloned().collect()
     }
 
-    /// How often each kind was told of.
+    /// All events that are kept, also those of earlier runs, oldest first.
+    pub fn all(&self) -> Vec<Event> {
+        self.lock().iter().cloned().collect()
+    }
+
+    /// The newest events that an operator should know of and did not acknowledge, in words: those
+    /// of this run, and repairs of earlier ones.
+    pub fn notes(&self) -> Vec<String> {
+        self.lock().notes(|_| true)
+    }
+
+    /// The same, of those that are `wanted`.
+    pub fn notes_of(&self, wanted: impl Fn(&Event) -> bool) -> Vec<String> {
+        self.lock().notes(wanted)
+    }
+
+    /// Whether the last scrub found damage that it could not repair, and nobody acknowledged that:
+    /// the event, in words.
+    pub fn damage(&self) -> Option<String> {
+        self.lock().damage()
+    }
+
+    /// How often each kind happened in this run.
     pub fn totals(&self) -> BTreeMap<String, u64> {
-        self.lock().totals.iter().map(|(kind, count)| ((*kind).into(), *count)).collect()
+        self.lock().totals()
     }
 
-    /// How often a kind was told of.
+    /// The same, without what was acknowledged.
+    pub fn open_totals(&self) -> BTreeMap<String, u64> {
+        self.lock().open_totals()
+    }
+
+    /// How often a kind happened in this run.
     pub fn total(&self, kind: &str) -> u64 {
-        self.lock().totals.get(kind).copied().unwrap_or_default()
+        self.lock().totals().get(kind).copied().unwrap_or_default()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    /// Why events can't be kept in a file now, in words; none while they can.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        self.0.writer.get()?.trouble()
     }
+
+    fn lock(&self) -> MutexGuard<'_, Ring> {
+        self.0.ring.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// Milliseconds since 1970.
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
+}
+
+/// A text of bounded length in one line.
+fn sane(text: &str) -> String {
+    let cut = text.floor_char_boundary(LONGEST);
+    text[..cut].chars().map(|one| if one.is_control() { ' ' } else { one }).collect()
 }
 
 #[cfg(test)]
@@ -285,17 +320,17 @@ mod tests {
     fn the_newest_are_kept_and_all_are_counted() {
         let events = Events::default();
         for number in 1..=KEPT as u64 + 5 {
-            events.tell(Level::Warning, "mended", format!("{number}"));
+            events.tell(Level::Warning, "note", format!("{number}"));
         }
         let kept = events.since(0);
         assert_eq!((kept.len(), kept[0].number, kept[0].text.as_str()), (KEPT, 6, "6"));
         assert_eq!(events.since(KEPT as u64 + 4).len(), 1);
-        assert_eq!(events.totals()["mended"], KEPT as u64 + 5);
-        assert_eq!((events.total("mended"), events.total("corrupt")), (KEPT as u64 + 5, 0));
+        assert_eq!(events.totals()["note"], KEPT as u64 + 5);
+        assert_eq!((events.total("note"), events.total("corrupt")), (KEPT as u64 + 5, 0));
     }
 
     #[test]
-    fn a_sink_hears_what_came_before_it_too() {
+    fn a_sink_gets_the_events_before_it_too() {
         let (events, heard) = (Events::default(), Arc::new(Mutex::new(Vec::new())));
         events.tell(Level::Info, "note", "one");
         let ear = heard.clone();
@@ -305,12 +340,55 @@ mod tests {
     }
 
     #[test]
-    fn the_handbook_has_every_kind() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/OPERATING.md");
-        let text = std::fs::read_to_string(path).expect("the handbook is there");
-        for (kind, level, meaning, todo) in KINDS {
-            let row = format!("| `{kind}` | {level} | {meaning} | {todo} |");
-            assert!(text.contains(&row), "docs/OPERATING.md lacks the row\n{row}");
+    fn repeats_of_a_device_are_one_entry_with_a_count() {
+        let (events, lines) = (Events::default(), Arc::new(Mutex::new(0)));
+        let count = lines.clone();
+        events.follow(Box::new(move |_| *count.lock().unwrap() += 1));
+        for place in 0..4000_u16 {
+            let device = (place % 2) as u8;
+            events.tell_of(device, Level::Warning, "mended", format!("place {place}"));
         }
+        events.tell_of(1, Level::Warning, "device-failed", "a command failed");
+        let kept = events.since(0);
+        let seen: Vec<_> = kept.iter().map(|it| (it.device, it.count, it.text.as_str())).collect();
+        let wanted = [
+            (Some(0), 2000, "place 3998"),
+            (Some(1), 2000, "place 3999"),
+            (Some(1), 1, "a command failed"),
+        ];
+        assert_eq!(seen, wanted);
+        assert_eq!((events.total("mended"), events.notes().len()), (4000, 3));
+        assert_eq!(kept[1].number, 4000, "a follower sees it again");
+        assert!(*lines.lock().unwrap() < 30, "{lines:?} lines");
+        assert!(kept[0].line().starts_with("place 3998 (2000 times since 20"), "{:?}", kept[0]);
+    }
+
+    #[test]
+    fn acknowledged_events_are_no_notes_and_a_repeat_begins_again() {
+        let events = Events::default();
+        let repair = |device| events.tell_of(device, Level::Warning, "mended", "repaired");
+        (0..3).for_each(|_| repair(0));
+        (0..3).for_each(|_| repair(1));
+        events.tell(Level::Error, "corrupt", "lost");
+        events.clear(Some(1), "d1").unwrap();
+        assert_eq!(events.notes().len(), 2);
+        assert_eq!(events.open_totals()["corrupt"], 1);
+        repair(1);
+        assert_eq!(events.since(0).last().map(|it| (it.device, it.count)), Some((Some(1), 1)));
+        events.clear(None, "").unwrap();
+        assert!(events.notes().is_empty() && !events.open_totals().contains_key("corrupt"));
+        assert_eq!(events.total("corrupt"), 1, "the metric never goes back");
+        events.tell(Level::Error, "scrub-damage", "3 blocks");
+        assert_eq!(events.damage().as_deref(), Some("3 blocks"));
+        events.tell(Level::Info, "scrub-over", "scrub complete");
+        assert_eq!(events.damage(), None);
+    }
+
+    #[test]
+    fn a_frequent_kind_displaces_no_other() {
+        let events = Events::default();
+        events.tell(Level::Error, "device-lost", "device 2 was lost");
+        (0..3 * KEPT).for_each(|it| events.tell(Level::Info, "client", format!("{it}")));
+        assert_eq!(events.since(0)[0].kind, "device-lost");
     }
 }

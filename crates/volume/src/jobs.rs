@@ -5,6 +5,7 @@
 //! - Nobody answers a job twice, and a payload always goes back to the arena.
 //! - What promises that something is durable is held back until the members know who is lost.
 
+mod errors;
 mod extents;
 mod known;
 
@@ -17,8 +18,8 @@ use hostftl_core::{
 };
 use hostftl_format::superblock::Superblock;
 use hostftl_io::{Host, IoError, Pull, Reserve};
+use hostftl_layers::Members;
 
-use crate::events::Level;
 use crate::front::{Answer, Answers, Buffer, Inbox, Job, JobOp, Taken};
 use crate::keeper::{Coming, Keeper, Promise};
 use crate::latency::{Kind, Latencies};
@@ -55,6 +56,8 @@ pub struct Jobs {
     retries: bool,
     held: Vec<Held>,
     devices: Known,
+    /// Whether nothing is written to the devices.
+    reads: bool,
     /// Answers that were errors.
     errors: u64,
 }
@@ -95,7 +98,7 @@ impl Jobs {
         let (waiting, free, told) = (Vec::new(), Vec::new(), Vec::new());
         let (asked, keeper, held, through) = (None, None, Vec::new(), false);
         let (stash, parked, retries) = (None, None, false);
-        let (devices, errors) = (Known::default(), 0);
+        let (devices, reads, errors) = (Known::default(), false, 0);
         Jobs {
             inbox,
             waiting,
@@ -111,6 +114,7 @@ impl Jobs {
             retries,
             held,
             devices,
+            reads,
             errors,
         }
     }
@@ -135,43 +139,28 @@ impl Jobs {
         self.keeper = keeper;
     }
 
-    /// How the devices stand before anything is served; those of `fresh` came in the place of
-    /// others.
-    pub fn set_standing(&mut self, layer: &impl Layer, fresh: u16) {
-        self.devices = Known::of(layer, fresh);
+    /// Sets the states of the devices before recovery; all that has changed since is reported.
+    /// Nothing lies on those of `out`; a volume that only `reads` can't fail.
+    pub fn set_standing(&mut self, members: &Members, out: u16, reads: bool) {
+        (self.devices, self.reads) = (Known::of(members, out), reads);
+        let mut news = self.news.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        news.gone = members.gone;
     }
 
-    /// Tells of an error that a host gets: of the first, and then whenever there are twice as many.
-    fn hear_of_error(&mut self, kind: Kind, range: (u64, u64), error: HostError) {
-        self.errors += 1;
-        if !self.errors.is_power_of_two() {
-            return;
-        }
-        let (level, event, why) = match error {
-            HostError::NoSpace => (Level::Error, "no-space", "no room"),
-            HostError::Io => (Level::Warning, "answered-error", "a device failed"),
-            HostError::Range => (Level::Warning, "answered-error", "not within the volume"),
-            HostError::ReadOnly => (Level::Warning, "answered-error", "the volume is only read"),
-        };
-        let text = format!(
-            "a {} of {} bytes at {} was answered with an error: {why}; {} so far",
-            kind.name(),
-            range.1,
-            range.0,
-            self.errors
-        );
-        let news = self.news.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        news.events.tell(level, event, text);
+    /// The layer was opened again, with devices that came, those of `fresh`.
+    pub fn reopened(&mut self, fresh: u16) {
+        self.devices.reopened(fresh);
     }
 
     /// How the devices stand by what `layer` says: lets the members know, and answers what that
     /// holds back no longer. For how long to wait at most before the next call, while anything is
     /// held.
     pub fn keep(&mut self, layer: &impl Layer) -> Option<Duration> {
-        let (standing, is_new) = self.devices.look(layer);
-        if is_new {
-            let news = self.news.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            self.devices.hear(standing, &news);
+        let (standing, failed) = (self.devices.look(layer), layer.has_failed() && !self.reads);
+        if self.devices.is_news(standing, failed) {
+            let said = self.said();
+            let mut news = self.news.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            self.devices.hear(standing, said.as_ref(), failed, &mut news);
         }
         let keeper = self.keeper.as_mut()?;
         keeper.look(standing);
@@ -252,7 +241,8 @@ impl Jobs {
     /// # Errors
     /// When they can't be told.
     pub fn finish(&mut self, layer: &impl Layer) -> Result<Option<Roster>, IoError> {
-        let (standing, _) = self.devices.look(layer);
+        self.keep(layer);
+        let standing = self.devices.look(layer);
         self.keeper.take().map_or(Ok(None), |keeper| keeper.finish(standing))
     }
 

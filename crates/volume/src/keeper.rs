@@ -382,7 +382,7 @@ impl Clerk {
     }
 
     fn tell(&self, text: String) {
-        lock(&self.news).tell(Level::Error, "device-lost", text);
+        lock(&self.news).events.tell(Level::Error, "superblock-failed", text);
     }
 }
 

@@ -41,6 +41,8 @@ pub enum Wish {
     ResumeScrub,
     /// End the scrub where it is.
     StopScrub,
+    /// Acknowledge the events so far, or those of a device.
+    Clear(Option<String>),
     /// Another value of a parameter.
     Set {
         /// Its name.
@@ -101,13 +103,23 @@ impl Operator {
             Wish::Online(name) => {
                 return self.seats.online(device(name)?).map(|is_new| Outcome { is_new });
             }
-            Wish::Remove(name) => Verb::Remove(device(name)?),
+            Wish::Remove(name) => {
+                let is_new = self.seats.set_leaving(device(name)?, true)?;
+                return Ok(Outcome { is_new });
+            }
             Wish::MayRemove(name) => Verb::MayRemove(device(name)?),
-            Wish::Cancel(name) => Verb::Cancel(device(name)?),
+            Wish::Cancel(name) => {
+                let is_new = self.seats.set_leaving(device(name)?, false)?;
+                return Ok(Outcome { is_new });
+            }
             Wish::Scrub => Verb::Scrub(Scrub::Start(0)),
             Wish::PauseScrub => Verb::Scrub(Scrub::Pause),
             Wish::ResumeScrub => Verb::Scrub(Scrub::Resume),
             Wish::StopScrub => Verb::Scrub(Scrub::Stop),
+            Wish::Clear(name) => {
+                let device = name.as_ref().map(device).transpose()?;
+                return self.seats.clear(device).map(|()| Outcome { is_new: true });
+            }
             Wish::Set { key, value } => {
                 self.seats.ask(set::verb(&config, key, value)?)?;
                 // The lock stays on the file that was replaced; that of the volume's UUID holds.

@@ -1,9 +1,11 @@
-//! Files that hold what is on a volume, or say where that is: only their owner reads them.
+//! Files that hold a volume's data, or say where that is: only their owner reads them.
 
-use std::fs::File;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+
+use rustix::fs::OFlags;
 
 /// Makes the file `path`, which must not exist, to read and write, with mode 0600.
 ///
@@ -11,4 +13,54 @@ use std::path::Path;
 /// When it exists, or can't be made.
 pub fn new_private(path: &Path) -> io::Result<File> {
     File::options().read(true).write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// Puts a file with this content and mode 0600 in the place of `path`, durably; the file, open to
+/// be appended to. Symbolic links are replaced, never followed.
+///
+/// # Errors
+/// When the system refuses; then `path` is as it was.
+pub fn replace_private(path: &Path, content: &[u8]) -> io::Result<File> {
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(".new");
+    let new = path.with_file_name(name);
+    match fs::remove_file(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = new_private(&new)?;
+    let written = file
+        .write_all(content)
+        .and_then(|()| file.sync_all())
+        .and_then(|()| fs::rename(&new, path))
+        .and_then(|()| sync_folder(path));
+    match written {
+        Ok(()) => Ok(file),
+        Err(error) => {
+            fs::remove_file(&new).ok();
+            Err(error)
+        }
+    }
+}
+
+/// Makes durable that a file of this name is there, or is not any more.
+///
+/// # Errors
+/// When the system refuses.
+pub fn sync_folder(path: &Path) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+/// Opens a plain file to be read. Symbolic links, devices and pipes are refused.
+///
+/// # Errors
+/// When it is none, or can't be read.
+pub fn open_plain(path: &Path) -> io::Result<File> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
+    let file = File::options().read(true).custom_flags(flags as i32).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::other("it is no plain file")),
+    }
 }

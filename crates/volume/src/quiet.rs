@@ -2,12 +2,14 @@
 
 use std::io::ErrorKind;
 
-use hostftl_core::{Credits, DeviceError, Event, Payload, Reply, SECTOR, TaskEnd, TaskKind};
+use hostftl_core::{
+    Credits, DeviceError, Event as LayerEvent, Payload, Reply, SECTOR, TaskEnd, TaskKind,
+};
 use hostftl_io::{Device, Host, IoError, Pull};
 
 use crate::counted::counted;
 use crate::error::Error;
-use crate::events::{Events, Level};
+use crate::events::{Event, Events, Level};
 
 /// What to do when a start has no room for what it writes.
 const FULL: &str = "a start has to write: make room where the device is, and start again; \
@@ -23,7 +25,7 @@ pub fn explain_full(error: IoError) -> Error {
     }
 }
 
-/// Keeps what the layer tells.
+/// Turns the events of a layer into words.
 #[derive(Debug, Default)]
 pub struct Quiet {
     /// The devices by name, in the order of the stack.
@@ -34,32 +36,33 @@ pub struct Quiet {
     pub dropped: u64,
     /// Whether a device had no room.
     is_full: bool,
-    /// What else happened that should be known.
-    pub troubles: Vec<String>,
-    /// Who else hears of it.
+    /// What happened.
     pub events: Events,
+    /// Lost devices that were rebuilt elsewhere, of which not all superblocks say so yet.
+    pub unsaid: u16,
+    /// Devices that were removed, as all superblocks say.
+    pub gone: u16,
+    /// Failed commands of each device that an operator acknowledged.
+    pub cleared_errors: [u64; 16],
 }
 
 impl Quiet {
     /// One that calls the devices by their names.
     pub fn of(devices: &[Device]) -> Self {
+        Self::telling(devices, Events::default())
+    }
+
+    /// The same, which reports to `events`.
+    pub fn telling(devices: &[Device], events: Events) -> Self {
         let devices = devices.iter().map(|device| device.name().into()).collect();
-        Quiet { devices, ..Quiet::default() }
+        Quiet { devices, events, ..Quiet::default() }
     }
 
-    /// Something happened that should be known.
-    pub fn tell(&mut self, level: Level, kind: &'static str, text: String) {
-        self.events.tell(level, kind, text.clone());
-        self.troubles.push(text);
-    }
-
-    /// What was mended, and what else happened that should be known.
-    pub fn sort_troubles(&mut self) -> (Vec<String>, Vec<String>) {
-        let mended: Vec<String> = {
-            let events = self.events.since(0).into_iter();
-            events.filter(|event| event.kind == "mended").map(|event| event.text).collect()
-        };
-        std::mem::take(&mut self.troubles).into_iter().partition(|text| mended.contains(text))
+    /// Returns the repairs, and the other events that an operator should know of.
+    pub fn sort_troubles(&self) -> (Vec<String>, Vec<String>) {
+        let is_repair = |event: &Event| event.kind == "mended";
+        let notes = self.events.notes_of(is_repair);
+        (notes, self.events.notes_of(|event| !is_repair(event)))
     }
 
     /// What a device is called.
@@ -71,7 +74,7 @@ impl Quiet {
     pub fn stays_open(&self, device: u8, why: &IoError) {
         let name = self.name(device);
         let text = format!("{name} was removed, and stays open until the volume is stopped: {why}");
-        self.events.tell(Level::Warning, "device-held", text);
+        self.events.tell_of(device, Level::Warning, "device-held", text);
     }
 
     /// One device more.
@@ -87,7 +90,7 @@ impl Quiet {
     /// `error` and what led to it.
     pub fn explain(&self, error: IoError) -> Error {
         let hint = self.is_full.then(|| FULL.to_owned());
-        let troubles: Vec<String> = self.troubles.iter().cloned().chain(hint).collect();
+        let troubles: Vec<String> = self.events.notes().into_iter().chain(hint).collect();
         match troubles.is_empty() || matches!(error, IoError::Look { .. }) {
             true => error.into(),
             false => Error::Recovery { source: error, troubles: troubles.join("; ") },
@@ -112,12 +115,12 @@ impl Host for Quiet {
         unreachable!("a payload that nobody gave: {payload:?}");
     }
 
-    fn event(&mut self, event: Event) {
+    fn event(&mut self, event: LayerEvent) {
         match event {
-            Event::Ready { replayed, dropped } => {
+            LayerEvent::Ready { replayed, dropped } => {
                 (self.replayed, self.dropped) = (replayed, dropped);
             }
-            Event::DeviceFailed { device, error, abandoned } => {
+            LayerEvent::DeviceFailed { device, error, abandoned } => {
                 let name = self.name(device);
                 let (level, kind, late) = match abandoned {
                     true => (Level::Error, "device-timed-out", ", and did not answer in time"),
@@ -125,70 +128,85 @@ impl Host for Quiet {
                 };
                 let text = format!("device {device} ({name}) failed: {error}{late}");
                 self.is_full |= error == DeviceError::NoSpace;
-                self.tell(level, kind, text);
+                self.events.tell_of(device, level, kind, text);
             }
-            Event::Older { device } => {
+            LayerEvent::Older { device } => {
                 let text = format!(
                     "device {device} ({}) is an older copy, made before the volume was started \
                      last: bring back the device itself, or older copies of all devices that were \
                      made together; nothing was written",
                     self.name(device)
                 );
-                self.tell(Level::Error, "failed", text);
+                self.events.tell(Level::Error, "failed", text);
             }
-            Event::Lost { sectors } => {
+            LayerEvent::Lost { sectors } => {
                 let why = "they are errors until they are written again";
                 let text =
                     format!("{} can't be read back: {why}", counted(sectors.into(), "sector"));
-                self.tell(Level::Error, "sectors-lost", text);
+                self.events.tell(Level::Error, "sectors-lost", text);
             }
-            Event::Corrupt { lba, sectors } => {
+            LayerEvent::Corrupt { lba, sectors } => {
                 let text = format!(
                     "{} are damaged and can't be rebuilt: reads of them are errors until they \
                      are written; restore them from a backup",
                     range("the volume", lba, sectors)
                 );
-                self.tell(Level::Error, "corrupt", text);
+                self.events.tell(Level::Error, "corrupt", text);
             }
-            Event::Mended { device, lba, sectors } => {
+            LayerEvent::Mended { device, lba, sectors } => {
                 let place = format!("device {device} ({})", self.name(device));
                 let text = format!(
-                    "{} were damaged or could not be read, and were rebuilt from the other \
-                     devices",
+                    "{} were damaged or unreadable; rebuilt from the other devices",
                     range(&place, lba, sectors)
                 );
-                self.tell(Level::Warning, "mended", text);
+                self.events.tell_of(device, Level::Warning, "mended", text);
             }
-            Event::Over { task, end, beyond, mended } => {
-                let (level, kind, text) = over(task, end, beyond, mended);
+            LayerEvent::Over { task: TaskKind::Scrub, end, beyond, mended, unrepaired } => {
+                let (level, kind, text) = scrub_over(end, beyond, mended, unrepaired);
                 self.events.tell(level, kind, text);
+            }
+            LayerEvent::Over { task, .. } => {
+                let text = format!("{} complete", task.name());
+                self.events.tell(Level::Info, "task-over", text);
             }
             _ => {}
         }
     }
 }
 
-/// What came of a task, in words.
-fn over(task: TaskKind, end: TaskEnd, beyond: u64, mended: u64) -> (Level, &'static str, String) {
-    let found = match (mended, end) {
-        (0, TaskEnd::Done) => "all that lives was read and is right".into(),
-        (0, TaskEnd::Stopped) => "it was ended before it was through".into(),
-        (_, TaskEnd::Done) => format!("{} mended", counted(mended, "place")),
-        (_, TaskEnd::Stopped) => {
-            format!("it was ended before it was through; {} mended", counted(mended, "place"))
-        }
+/// The outcome of a scrub in words: `beyond` are blocks, the other two are stripes.
+fn scrub_over(
+    end: TaskEnd,
+    beyond: u64,
+    repaired: u64,
+    unrepaired: u64,
+) -> (Level, &'static str, String) {
+    let stripes = |count, what| match count {
+        0 => String::new(),
+        count => format!("; {} {what}", counted(count, "stripe")),
     };
-    match (task, beyond) {
-        (TaskKind::Scrub, 0) => (Level::Info, "scrub-over", format!("the scrub is over: {found}")),
-        (TaskKind::Scrub, _) => {
-            let lost = counted(beyond, "block");
-            let text = format!(
-                "the scrub is over: {lost} of the volume can't be rebuilt, which events of the \
-                 kind corrupt name by range"
-            );
-            (Level::Error, "scrub-damage", text)
+    let repairs = stripes(repaired, "repaired");
+    if beyond > 0 {
+        let (lost, rest) = (counted(beyond, "block"), stripes(unrepaired, "not repaired"));
+        let text = format!(
+            "scrub complete: {lost} cannot be rebuilt, events of kind corrupt name the \
+             ranges{repairs}{rest}"
+        );
+        return (Level::Error, "scrub-damage", text);
+    }
+    match (end, unrepaired) {
+        (TaskEnd::Stopped, _) => {
+            let rest = stripes(unrepaired, "damaged and not repaired yet");
+            (Level::Info, "scrub-over", format!("scrub stopped before its end{repairs}{rest}"))
         }
-        (task, _) => (Level::Info, "task-over", format!("{} is over", task.name())),
+        (TaskEnd::Done, 0) => {
+            (Level::Info, "scrub-over", format!("scrub complete: all valid data verified{repairs}"))
+        }
+        (TaskEnd::Done, _) => {
+            let rest = stripes(unrepaired, "damaged and not repaired");
+            let next = "; free some room or replace the device, and scrub again";
+            (Level::Error, "scrub-damage", format!("scrub complete{repairs}{rest}{next}"))
+        }
     }
 }
 

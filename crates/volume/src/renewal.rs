@@ -99,7 +99,10 @@ pub(crate) fn open(
     driver.show_in(live.watched.shown.clone());
     let fresh = layer.members.fresh;
     jobs.set_keeper(Keeper::new(roster, &layer, &driver, fresh, waker.clone(), &live.news)?);
-    jobs.set_standing(driver.layer(), fresh);
+    jobs.reopened(fresh);
+    let mut news = live.news.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    news.cleared_errors = [0; 16];
+    drop(news);
     Ok(Opened { driver, layer, plan })
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use hostftl_core::{Gauges, Layer, SECTOR};
+use hostftl_core::{Gauges, Layer, SECTOR, TaskKind};
 use hostftl_format::roster::Standing;
 use hostftl_io::{Access, Driver, IoError, Tap};
 use hostftl_layers::{AnyLayer, LayerConfig};
@@ -36,6 +36,7 @@ use crate::session::{self, Service, Session};
 use crate::sole::Sole;
 use crate::stash::Stash;
 use crate::status::Status;
+use crate::tasks::TaskStatus;
 use crate::watch::{Watch, Watched};
 use crate::without::say_what_it_means;
 
@@ -105,10 +106,12 @@ impl Live {
         let latencies = self.latencies.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let faces = self.faces.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let mut status = faces.still.with(&snapshot, &news, &latencies);
+        let unsaid = (news.unsaid, snapshot.gone & !news.gone);
         drop((news, latencies));
         let meters = self.watched.meters.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         status.tasks = meters.tell(&snapshot.tasks);
         drop(meters);
+        hold_back(&mut status, unsaid);
         let filling = self.watched.filling.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if let Some(space) = &mut status.space {
             let full_in = |most| filling.full_in(space.physical_bytes, most, Instant::now());
@@ -116,13 +119,14 @@ impl Live {
         }
         drop(filling);
         status.needs_hand.extend(self.watched.unkept.why());
+        status.needs_hand.extend(self.watched.events.trouble());
         faces.tell(&mut status);
         status
     }
 
     /// The events that are kept, oldest first.
     pub fn events(&self) -> Vec<Event> {
-        self.watched.events.since(0)
+        self.watched.events.all()
     }
 
     fn failure(&self) -> Option<String> {
@@ -140,6 +144,20 @@ impl Live {
         // What is only read has no need to be written.
         let faces = self.faces.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         (failed && !faces.still.read_only).then(why)
+    }
+}
+
+/// Work is over, and the next loss survivable, only when all superblocks say so: what is told
+/// before, a power cut may take back. `rebuilt` and `removed` are devices of which that is not so.
+fn hold_back(status: &mut Status, (rebuilt, removed): (u16, u16)) {
+    for (set, task) in [(rebuilt, TaskKind::Protect), (removed, TaskKind::Evacuate)] {
+        let task = task.name();
+        if set != 0 && status.tasks.iter().all(|other| other.task != task) {
+            status.tasks.push(TaskStatus { task: task.into(), ..TaskStatus::default() });
+        }
+    }
+    if let Some(space) = &mut status.space {
+        space.may_lose = space.may_lose.saturating_sub(rebuilt.count_ones());
     }
 }
 
@@ -171,19 +189,18 @@ impl Volume {
         let mut still =
             Status::of_running(&self.path, &self.config, &self.layer, &self.plan, &driver);
         options.beginning.recovers(driver.shown());
-        let mut recovery = recover(&mut driver, reads)?;
-        let events = recovery.events.clone();
+        let events = Events::kept(&self.path, self.config.uuid).map_err(IoError::Start)?;
+        let mut recovery = recover(&mut driver, reads, &events)?;
         faces.tell_of_reconnects(&self.config.devices, &events);
-        let fresh = self.layer.members.fresh;
+        let (fresh, out) = (self.layer.members.fresh, self.roster.target().map_or(0, |it| it.out));
         let roster = (!reads).then_some(&mut self.roster);
         let (of, means) = ((&self.config, &self.layer, roster), (&machine.arena, &mut recovery));
         let (session, lost) = take_up(options, of, &mut driver, means)?;
         let news = Arc::new(Mutex::new(recovery));
-        let longest = machine.arena.longest();
         let name = export_name(&self.path, &self.config);
         notes.extend(session.as_ref().and_then(|session| session.note(&name)));
         still.unclean = session.as_ref().is_some_and(Session::is_unclean);
-        let export = export_of(&self.config, name, driver.layer(), longest, reads);
+        let export = export_of(&self.config, name, driver.layer(), machine.arena.longest(), reads);
         let export = session.iter().fold(export, |export, session| session.names(export));
         let (port, inbox) = Port::new(export, machine.arena, machine.waker.clone());
         let latencies = Arc::new(Mutex::new(Latencies::default()));
@@ -192,7 +209,8 @@ impl Volume {
         if !reads {
             jobs.set_keeper(Keeper::new(self.roster, &self.layer, &driver, fresh, waker, &news)?);
         }
-        jobs.set_standing(driver.layer(), fresh);
+        jobs.set_standing(&self.layer.members, out, reads);
+        jobs.keep(driver.layer());
         jobs.set_acks(options.acks, stash_for(options, &self.config, session.as_ref())?);
         still.set_service(options, &port.export());
         still.notes.clone_from(&notes);
@@ -288,11 +306,12 @@ fn tell_notes(events: &Events, mut notes: Vec<String>, gauges: Option<Gauges>) {
 }
 
 /// Makes the layer ready; one that only `reads` writes to memory from now on.
-fn recover(driver: &mut Driver<AnyLayer>, reads: bool) -> Result<Quiet, Error> {
+fn recover(driver: &mut Driver<AnyLayer>, reads: bool, events: &Events) -> Result<Quiet, Error> {
     if reads {
         driver.look_only(true);
     }
-    let (mut recovery, begun) = (Quiet::of(driver.devices()), Instant::now());
+    let begun = Instant::now();
+    let mut recovery = Quiet::telling(driver.devices(), events.clone());
     driver.start(&mut recovery).map_err(|error| recovery.explain(error))?;
     recovery.events.tell(Level::Info, "started", started(&recovery, begun.elapsed()));
     Ok(recovery)
@@ -407,7 +426,11 @@ impl Running {
         self.control.close();
         match self.thread.take().map(JoinHandle::join) {
             None => Ok(()),
-            Some(Ok(result)) => Ok(result?),
+            Some(Ok(result)) => {
+                // Why they can't be kept is known from the status.
+                self.live.watched.events.sync().ok();
+                Ok(result?)
+            }
             Some(Err(panic)) => std::panic::resume_unwind(panic),
         }
     }

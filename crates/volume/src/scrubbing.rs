@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::events::{Events, Level};
 use crate::front::Port;
+use crate::private::replace_private;
 
 /// How often the place is written.
 const EVERY: Duration = Duration::from_secs(2);
@@ -139,9 +140,7 @@ impl Scrubbing {
 
     fn keep(&self) -> io::Result<()> {
         let text = serde_json::to_vec(&self.noted).expect("plain fields");
-        let new = self.path.with_extension("scrub.new");
-        let kept = fs::write(&new, text).and_then(|()| fs::rename(&new, &self.path));
-        kept.inspect_err(|_| drop(fs::remove_file(&new)))
+        replace_private(&self.path, &text).map(drop)
     }
 }
 

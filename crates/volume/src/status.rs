@@ -14,7 +14,8 @@ use crate::config::Config;
 use crate::control;
 use crate::counted::counted;
 use crate::error::Error;
-use crate::events::{Event, KINDS, Level};
+
+use crate::events::{Events, KINDS, Level};
 use crate::flash::{DriveStatus, Drives};
 use crate::front::Export;
 use crate::gather::OpenOptions;
@@ -283,7 +284,7 @@ impl Status {
     }
 
     /// Says what somebody should do something about.
-    fn set_needs(&mut self) {
+    fn set_needs(&mut self, events: &Events) {
         let mut needs = Vec::new();
         for (index, device) in self.devices.iter().enumerate() {
             let why = match device.health.as_str() {
@@ -312,10 +313,13 @@ impl Status {
         if !self.lost_ranges.is_empty() {
             needs.push("ranges can't be read: bring the lost device back".into());
         }
+        needs.extend(events.damage());
+        let open = events.open_totals();
         for (kind, level, meaning, todo) in KINDS {
-            let count = self.events.get(kind).copied().unwrap_or_default();
-            let is_device = kind.starts_with("device-");
-            if level == Level::Error && count > 0 && !is_device {
+            let count = open.get(kind).copied().unwrap_or_default();
+            // The state of the devices, and the last scrub, say this better.
+            let is_known = kind.starts_with("device-") || kind == "scrub-damage";
+            if level == Level::Error && count > 0 && !is_known {
                 needs.push(format!("{kind}, {}: {meaning}; {todo}", counted(count, "time")));
             }
         }
@@ -342,16 +346,17 @@ impl Status {
     /// With what changed since.
     pub(crate) fn with(&self, snapshot: &Snapshot, news: &Quiet, latencies: &Latencies) -> Self {
         let mut status = self.clone();
-        status.notes.extend(news.troubles.iter().cloned());
+        status.notes.extend(news.events.notes());
         status.notes.extend(self.of_lost(snapshot.lost));
         snapshot.gauges.iter().for_each(|it| say_what_it_means(&mut status.notes, it));
         status.set_lost(&snapshot.lost_ranges);
         let devices = status.devices.iter_mut().zip(&snapshot.stats.devices);
         for (index, (device, stats)) in devices.enumerate() {
-            device.errors = stats.errors;
+            let errors = stats.errors.saturating_sub(news.cleared_errors[index]);
+            device.errors = errors;
             device.sent_bytes = stats.sent * SECTOR as u64;
             device.read_bytes = stats.read * SECTOR as u64;
-            let word = match (snapshot.lost >> index & 1 == 1, stats.errors) {
+            let word = match (snapshot.lost >> index & 1 == 1, errors) {
                 (true, _) => LOST,
                 (false, 0) => "good",
                 (false, _) => "errors",
@@ -360,7 +365,7 @@ impl Status {
                 device.role.clear();
             }
             let stays = [MISSING, REMOVED].contains(&device.health.as_str());
-            if snapshot.gone >> index & 1 == 1 {
+            if news.gone >> index & 1 == 1 {
                 device.health = REMOVED.into();
                 status.notes.retain(|note| !note.starts_with(&without(index)));
             } else if !stays {
@@ -378,7 +383,7 @@ impl Status {
         }
         status.memory = status.memory.in_use();
         status.events = news.events.totals();
-        status.set_needs();
+        status.set_needs(&news.events);
         status.latencies = latencies.list();
         status.traffic = Some(Traffic::of(snapshot, news));
         status
@@ -455,7 +460,9 @@ pub fn status(path: &Path) -> Result<Status, Error> {
     status.unclean = unclean.is_some();
     status.notes.extend(unclean);
     status.degraded |= status.devices.iter().any(|device| device.health == MISSING);
-    status.set_needs();
+    let kept = Events::of_file(path, config.uuid).unwrap_or_default();
+    status.notes.extend(kept.notes());
+    status.set_needs(&kept);
     status.notes.extend(there.map(|there| {
         format!(
             "{} is served, which has the same UUID: this is a copy of it, or another part of it",
@@ -477,14 +484,4 @@ pub(crate) fn served_elsewhere(path: &Path, told: &Status) -> Option<String> {
     let there = told.file.as_ref()?;
     let is_same = VolumeFile::of(path).is_none_or(|here| here.is(there));
     (!is_same).then(|| there.path.clone())
-}
-
-/// The events that the process that serves a volume keeps, oldest first; none when it is not
-/// served: events are not on the devices.
-///
-/// # Errors
-/// When the volume file can't be read.
-pub fn events(path: &Path) -> Result<Option<Vec<Event>>, Error> {
-    let config = Config::load(path)?;
-    Ok(control::ask(config.uuid).map(|told| told.events))
 }

@@ -97,6 +97,7 @@ impl Watched {
         meters.look(&tasks, Instant::now());
         drop(meters);
         self.scrubbing().iter_mut().for_each(|it| it.look(&tasks));
+        self.events.save_rest();
     }
 
     /// Tells when a threshold is passed.

@@ -1,4 +1,4 @@
-//! `hostftl events`: what happened to a volume since it was started.
+//! `hostftl events`: the events of a volume, of this run and earlier ones.
 
 use std::path::PathBuf;
 use std::thread;
@@ -15,9 +15,10 @@ const EVERY: Duration = Duration::from_millis(500);
 /// How often to look whether the user has enough.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What happened to a served volume since it was started: faults, recoveries, clients
+/// Show the events of a volume: faults, repairs, recoveries, clients
 ///
-/// The process that serves the volume keeps the newest 1024; its standard error has all of them.
+/// The newest 1024 are kept beside the volume file, over restarts too. Repairs and failed commands
+/// of a device are one event with a count; `hostftl clear` acknowledges them.
 #[derive(clap::Args)]
 pub struct Args {
     /// The volume's file
@@ -33,19 +34,12 @@ pub struct Args {
 /// Runs the command.
 ///
 /// # Errors
-/// When the volume is not served.
+/// When the events can't be read.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let mut seen = args.since;
-    let mut found = ask(args)?.ok_or_else(|| {
-        let volume = args.volume.display();
-        Failure::failed(format!("{volume}: it is not served, so nobody keeps its events"))
-    })?;
     loop {
-        // A volume that was started again counts from 1 again.
-        if found.last().is_some_and(|event| event.number < seen) && args.follow {
-            seen = 0;
-        }
-        let new: Vec<&Event> = found.iter().filter(|event| event.number > seen).collect();
+        let found = hostftl_volume::events(&args.volume)?;
+        let new: Vec<&Event> = found.events.iter().filter(|event| event.number > seen).collect();
         seen = new.last().map_or(seen, |event| event.number);
         match console.is_json() {
             true if args.follow => new.iter().try_for_each(|event| console.value(event))?,
@@ -53,16 +47,10 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
             false => new.iter().try_for_each(|event| console.line(line(event)))?,
         }
         console.flush()?;
-        if !args.follow || wait() {
+        if !args.follow || !found.served || wait() {
             return Ok(());
         }
-        let Some(more) = ask(args)? else { return Ok(()) };
-        found = more;
     }
-}
-
-fn ask(args: &Args) -> Result<Option<Vec<Event>>, Failure> {
-    Ok(hostftl_volume::events(&args.volume)?)
 }
 
 /// Waits a while; whether the user has enough.
@@ -79,5 +67,5 @@ fn wait() -> bool {
 fn line(event: &Event) -> String {
     let at = UNIX_EPOCH + Duration::from_millis(event.unix_ms);
     let at = humantime::format_rfc3339_seconds(at);
-    format!("{:>5} {at} {:<7} {:<16} {}", event.number, event.level, event.kind, event.text)
+    format!("{:>5} {at} {:<7} {:<16} {}", event.number, event.level, event.kind, event.line())
 }

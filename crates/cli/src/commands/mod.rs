@@ -2,6 +2,7 @@
 
 pub mod advise;
 pub mod check;
+pub mod clear;
 pub mod compare;
 pub mod completions;
 mod copying;

@@ -1,4 +1,4 @@
-//! `hostftl scrub`: reads and checks all that lives on a volume.
+//! `hostftl scrub`: reads and verifies all valid data of a volume.
 
 use std::path::PathBuf;
 
@@ -8,25 +8,25 @@ use crate::commands::wait;
 use crate::console::Console;
 use crate::failure::Failure;
 
-/// Read everything that lives on the devices of a volume, check it, and mend from parity what is
-/// damaged
+/// Read and verify all valid data of a volume, and repair damage from parity
 ///
-/// A volume that is served is checked beside its clients, by the process that serves it. One that
-/// is not is opened, checked to the end, and closed.
+/// A volume that is served is scrubbed beside its clients, by the process that serves it. Otherwise
+/// this command opens the volume, scrubs it to the end, and closes it. When the scrub is reported
+/// complete, its repairs are durable.
 #[derive(clap::Args)]
 pub struct Args {
     /// The volume's file
     volume: PathBuf,
-    /// Let the scrub rest where it is
+    /// Pause the scrub
     #[arg(long, group = "what")]
     pause: bool,
-    /// Go on with a scrub that rests
+    /// Resume a paused scrub
     #[arg(long, group = "what")]
     resume: bool,
-    /// End the scrub
+    /// Stop the scrub
     #[arg(long, group = "what")]
     stop: bool,
-    /// Wait until it is over
+    /// Wait until it is complete
     #[arg(long, conflicts_with_all = ["pause", "stop"])]
     wait: bool,
 }
@@ -34,13 +34,13 @@ pub struct Args {
 /// Runs the command.
 ///
 /// # Errors
-/// When the volume's layer can't, or when something was found that can't be mended.
+/// When the volume's layer can't scrub, or damage was found that can't be repaired.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let (wish, done, was_so) = match args {
-        Args { pause: true, .. } => (Wish::PauseScrub, "the scrub rests", "it rests already"),
-        Args { stop: true, .. } => (Wish::StopScrub, "the scrub is over", "there is none"),
-        Args { resume: true, .. } => (Wish::ResumeScrub, "the scrub goes on", "it goes on already"),
-        _ => (Wish::Scrub, "the scrub begins", "it goes on already"),
+        Args { pause: true, .. } => (Wish::PauseScrub, "scrub paused", "scrub already paused"),
+        Args { stop: true, .. } => (Wish::StopScrub, "scrub stopped", "no scrub is running"),
+        Args { resume: true, .. } => (Wish::ResumeScrub, "scrub resumed", "scrub already running"),
+        _ => (Wish::Scrub, "scrub started", "scrub already running"),
     };
     let volume = args.volume.display();
     let say = |Outcome { is_new }, console: &mut Console| match console.is_json() {
@@ -60,7 +60,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         return Ok(());
     }
     if args.pause || args.stop {
-        return Err(Failure::failed(format!("{volume}: it is not served, so no scrub goes on")));
+        return Err(Failure::failed(format!("{volume}: it is not served, so no scrub is running")));
     }
     let (running, outcome) = operate_here(&args.volume, &wish)?;
     if !console.is_json() {

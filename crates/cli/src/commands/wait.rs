@@ -51,7 +51,10 @@ pub fn served(
         let events = hostftl_volume::events(volume)?;
         let name = volume.display();
         let gone = || Failure::failed(format!("{name}: it is not served, so nothing goes on"));
-        Ok((status, events.ok_or_else(gone)?))
+        if !events.served {
+            return Err(gone());
+        }
+        Ok((status, events.of_run().to_vec()))
     };
     watch(volume, (task, timeout), &mut look, console)
 }

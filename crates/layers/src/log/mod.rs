@@ -272,7 +272,10 @@ impl Core for Engine {
 
     fn operate(&mut self, verb: Verb) -> Result<Answer, Refusal> {
         match verb {
-            Verb::Scrub(wish) => self.array.scrub.wish(wish, self.array.gauges.beyond_repair),
+            Verb::Scrub(wish) => {
+                let Array { scrub, gauges, segments, .. } = &mut self.array;
+                scrub.wish(wish, gauges.beyond_repair, segments)
+            }
             Verb::Set(Setting::RebuildShare(percent)) => self.array.share.change(percent),
             Verb::Set(Setting::Gc(number)) => {
                 let policy = GcPolicy::from_number(number);

@@ -3,6 +3,7 @@
 mod common;
 mod far;
 mod hard;
+mod log_durable;
 mod log_fill;
 mod log_gc;
 mod log_grow;

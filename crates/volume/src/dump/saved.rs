@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::source::{Meant, Source, Sources};
 use super::{look, source};
 use crate::error::{Error, file};
-use crate::private::new_private;
+use crate::private::{new_private, sync_folder};
 
 /// What was saved.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -74,6 +74,7 @@ pub fn back_up(targets: &[String], path: &Path) -> Result<BackedUp, Error> {
     }
     let written = new_private(path).and_then(|mut out| {
         let written = out.write_all(&bytes).and_then(|()| out.sync_all());
+        let written = written.and_then(|()| sync_folder(path));
         // Half a backup is none.
         written.inspect_err(|_| drop(fs::remove_file(path)))
     });

@@ -1,47 +1,71 @@
-//! How the devices of a volume stand as far as its clients' answers go, and what is told of that.
+//! The state of each device as it was reported last, and the events of what has changed since.
+//!
+//! Events are derived from differences of states, never from causes: a loss is reported whether a
+//! command failed, an operator wanted it, or recovery found an older copy. The first state is that
+//! of the superblocks before recovery.
+//!
+//! Invariant: a change that frees a device, or makes another loss survivable, is reported only when
+//! all superblocks say so: a start after a power cut knows nothing else.
 
 use hostftl_core::Layer;
 use hostftl_format::roster::Standing;
+use hostftl_format::superblock::Superblock;
+use hostftl_layers::Members;
 
 use crate::events::Level;
 use crate::quiet::Quiet;
 use crate::roster::standing;
 
 /// Which devices are known to be what, a bit for each.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Known {
     /// Those that are known to be lost, those of them that are not needed any more, those that came
     /// in the place of others, and those of them that hold what they should.
     lost: u16,
-    out: Option<u16>,
+    out: u16,
     fresh: u16,
     joined: u16,
     /// Those that were removed, and those of them that are not open any more.
     gone: u16,
     closed: u16,
+    /// Those that are to be removed, and those that are kept to take the place of a lost one.
+    leaving: u16,
+    spare: u16,
     /// Those that are left out because an operator wants that.
     ordered: u16,
-}
-
-impl Default for Known {
-    fn default() -> Self {
-        Known { lost: 0, out: Some(0), fresh: 0, joined: 0, gone: 0, closed: 0, ordered: 0 }
-    }
+    /// Whether the layer has failed.
+    has_failed: bool,
+    /// Whether nothing was reported yet: what has changed then was found by recovery.
+    at_start: bool,
 }
 
 impl Known {
-    /// How the devices stand before anything is served; those of `fresh` came in the place of
-    /// others.
-    pub fn of(layer: &impl Layer, fresh: u16) -> Self {
-        let Standing { lost, out, joined, gone, .. } = standing(layer, fresh);
-        Known { lost, out, fresh, joined, gone, closed: gone, ordered: 0 }
+    /// The states before recovery, as the superblocks say: `out` are the lost devices on which
+    /// nothing lies.
+    pub fn of(members: &Members, out: u16) -> Self {
+        let Members { missing, fresh, gone, leaving, spare, .. } = *members;
+        let (lost, closed) = (missing & !gone, gone);
+        let (out, at_start) = (out & lost, true);
+        Known { lost, out, fresh, gone, closed, leaving, spare, at_start, ..Known::default() }
     }
 
-    /// How they stand now by what `layer` says, and whether that is news.
-    pub fn look(&self, layer: &impl Layer) -> (Standing, bool) {
-        let now = standing(layer, self.fresh);
-        let known = (self.lost, self.out, self.joined, self.gone);
-        (now, (now.lost, now.out, now.joined, now.gone) != known)
+    /// The layer was opened again, with devices that came, those of `fresh`.
+    pub fn reopened(&mut self, fresh: u16) {
+        (self.fresh, self.joined, self.closed) = (fresh, self.joined & !fresh, self.gone);
+    }
+
+    /// The states by what `layer` says.
+    pub fn look(&self, layer: &impl Layer) -> Standing {
+        standing(layer, self.fresh)
+    }
+
+    /// Whether `now`, or that the layer has failed, may be news.
+    pub fn is_news(&self, now: Standing, has_failed: bool) -> bool {
+        let Standing { lost, out, joined, gone, leaving, spare } = now;
+        let sets = (lost, out.unwrap_or(0), joined, gone);
+        let more = (leaving.unwrap_or(0), spare.unwrap_or(0), has_failed);
+        sets != (self.lost, self.out, self.joined, self.gone)
+            || more != (self.leaving, self.spare, self.has_failed)
     }
 
     /// A device came in place `index`.
@@ -65,45 +89,75 @@ impl Known {
         self.ordered = if is_wanted { self.ordered | bit } else { self.ordered & !bit };
     }
 
-    /// Tells of devices that the layer does without from now on, or does not need any more, and of
-    /// those that hold what they should.
-    pub fn hear(&mut self, standing: Standing, news: &Quiet) {
-        let Standing { lost, out, joined, gone, .. } = standing;
-        let left = gone & !std::mem::replace(&mut self.gone, gone);
-        let new = lost & !std::mem::replace(&mut self.lost, lost);
-        let healed = out.unwrap_or(0) & !self.out.unwrap_or(0);
-        let came = joined & !self.joined;
-        (self.out, self.joined) = (out, joined);
-        for device in (0..16).filter(|device| new >> device & 1 == 1) {
+    /// Reports what has changed, of which `said` are the superblocks; none where they never change.
+    pub fn hear(
+        &mut self,
+        now: Standing,
+        said: Option<&Superblock>,
+        failed: bool,
+        news: &mut Quiet,
+    ) {
+        let is_said = |set: u16, of: fn(&Superblock) -> u16| said.map_or(set, |it| set & of(it));
+        let out = is_said(now.out.unwrap_or(0), |said| said.out);
+        let gone = is_said(now.gone, |said| said.gone);
+        let joined = is_said(now.joined, |said| !said.fresh);
+        let (leaving, spare) = (now.leaving.unwrap_or(0), now.spare.unwrap_or(0));
+        (news.unsaid, news.gone) = (now.out.unwrap_or(0) & !out, gone);
+        // One that leaves is lost for the layer before the superblocks say that it is gone.
+        let removed = gone & !self.gone;
+        self.report_losses(now.lost & !self.lost, news);
+        let changes: [(u16, Level, &'static str, &str); 6] = [
+            (out & !self.out, Level::Info, "protected", REBUILT),
+            (joined & !self.joined, Level::Info, "device-joined", JOINED),
+            (leaving & !self.leaving, Level::Info, "device-leaving", LEAVES),
+            (self.leaving & !(leaving | now.gone), Level::Info, "device-stays", STAYS),
+            (self.spare & !(spare | now.gone), Level::Warning, "spare-used", SPARE),
+            (removed, Level::Info, "device-removed", REMOVED),
+        ];
+        for (set, level, kind, text) in changes {
+            for device in devices(set) {
+                let name = news.name(device);
+                let text = format!("device {device} ({name}) {text}");
+                news.events.tell_of(device, level, kind, text);
+            }
+        }
+        if failed && !self.has_failed {
+            let text = "the layer failed: writes and flushes end with errors";
+            news.events.tell(Level::Error, "failed", text);
+        }
+        (self.lost, self.out, self.joined, self.gone) = (now.lost, out, joined, gone);
+        (self.leaving, self.spare) = (leaving, spare);
+        (self.has_failed, self.at_start) = (failed, false);
+    }
+
+    fn report_losses(&self, new: u16, news: &Quiet) {
+        for device in devices(new) {
             let name = news.name(device);
-            let (level, kind, what) = match self.ordered >> device & 1 {
-                0 => (Level::Error, "device-lost", "was lost"),
-                _ => (Level::Warning, "degraded", "was left out by command"),
+            let (level, kind, how) = match (self.ordered >> device & 1 == 1, self.at_start) {
+                (true, _) => (Level::Warning, "degraded", "was taken offline by command"),
+                (false, true) => (
+                    Level::Error,
+                    "device-lost",
+                    "is not usable: recovery found it \
+                     damaged or out of date",
+                ),
+                (false, false) => (Level::Error, "device-lost", "was lost"),
             };
             let text =
-                format!("DEGRADED: device {device} ({name}) {what}; the volume goes on without it");
-            news.events.tell(level, kind, text);
-        }
-        for device in (0..16).filter(|device| healed >> device & 1 == 1) {
-            let name = news.name(device);
-            let text = format!(
-                "all that lay on device {device} ({name}) was made again on the others, with \
-                 parity: the volume can lose another device"
-            );
-            news.events.tell(Level::Info, "protected", text);
-        }
-        for device in (0..16).filter(|device| came >> device & 1 == 1) {
-            let name = news.name(device);
-            let text = format!("device {device} ({name}) belongs to the volume and is written");
-            news.events.tell(Level::Info, "device-joined", text);
-        }
-        for device in (0..16).filter(|device| left >> device & 1 == 1) {
-            let name = news.name(device);
-            let text = format!(
-                "device {device} ({name}) was removed: nothing lies on it any more, and it can be \
-                 taken away"
-            );
-            news.events.tell(Level::Info, "device-removed", text);
+                format!("DEGRADED: device {device} ({name}) {how}; the volume goes on without it");
+            news.events.tell_of(device, level, kind, text);
         }
     }
+}
+
+const REBUILT: &str = "rebuilt onto the remaining devices; redundancy restored: the volume can \
+                       lose another device";
+const JOINED: &str = "belongs to the volume and is written";
+const LEAVES: &str = "is being removed: its data moves to the other devices";
+const STAYS: &str = "stays: its removal was cancelled";
+const SPARE: &str = "is a spare no longer: it takes the place of a lost device";
+const REMOVED: &str = "was removed: no data lies on it, and it can be taken away";
+
+fn devices(set: u16) -> impl Iterator<Item = u8> {
+    (0..16).filter(move |device| set >> device & 1 == 1)
 }

@@ -13,7 +13,7 @@ use hostftl_drives::{DriveError, DriveSpec};
 use hostftl_io::{Access, Device, IoError};
 
 use crate::error::{Error, device, file};
-use crate::private::new_private;
+use crate::private::{new_private, sync_folder};
 use flash::Flash;
 use side::Side;
 
@@ -81,5 +81,6 @@ pub(crate) fn make(name: &str) -> Result<bool, Error> {
     }
     let made = new_private(path).map_err(file(path, "make the file"))?;
     made.set_len(Side::end(&spec)).map_err(file(path, "give the file its size"))?;
+    sync_folder(path).map_err(file(path, "make its name durable"))?;
     Ok(true)
 }

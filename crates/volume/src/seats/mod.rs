@@ -39,6 +39,8 @@ use crate::session::Session;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long a root may take before a device is left out.
 const SETTLES: Duration = Duration::from_secs(2);
+/// How long the superblocks may take to say what an operator wants, before the operator is told.
+const DURABLE: Duration = Duration::from_millis(2500);
 /// How often to look for that.
 const PAUSE: Duration = Duration::from_millis(10);
 /// What is said where superblocks never change.
@@ -155,7 +157,56 @@ impl Seats {
         if done != Ok(Answer::Begun) {
             self.port.between(|_, jobs| jobs.order(index, false));
         }
-        done.map(|answer| answer == Answer::Begun)
+        let is_new = done? == Answer::Begun;
+        self.until_said("offline", |said| said.missing >> index & 1 == 1)?;
+        Ok(is_new)
+    }
+
+    /// Begins to remove a device, or cancels that, durably. Whether that is new.
+    ///
+    /// # Errors
+    /// Why nothing was changed, or why it is not durable, in words.
+    pub fn set_leaving(&self, index: u8, leaves: bool) -> Result<bool, String> {
+        let verb = if leaves { Verb::Remove(index) } else { Verb::Cancel(index) };
+        let is_new = self.ask(verb)? == Answer::Begun;
+        let said = |said: &Superblock| (said.leaving | said.gone) >> index & 1 == 1;
+        let word = if leaves { "being removed" } else { "kept" };
+        self.until_said(word, |now| said(now) == leaves)?;
+        Ok(is_new)
+    }
+
+    /// Waits until all superblocks say so that a device is as the `word` says: before, a power cut
+    /// would take it back.
+    fn until_said(&self, word: &str, is_so: impl Fn(&Superblock) -> bool) -> Result<(), String> {
+        let begun = Instant::now();
+        while begun.elapsed() < DURABLE {
+            let said = self.port.between(|_, jobs| jobs.said()).ok_or(CLOSED)?;
+            if said.is_none_or(|said| is_so(&said)) {
+                return Ok(());
+            }
+            std::thread::sleep(PAUSE);
+        }
+        Err(format!(
+            "the device is {word}, but not all superblocks could be written yet: a restart before \
+             may take that back"
+        ))
+    }
+
+    /// Acknowledges the events so far, or those of one device, durably.
+    ///
+    /// # Errors
+    /// Why that is not durable, in words.
+    pub fn clear(&self, device: Option<u8>) -> Result<(), String> {
+        let shown = lock(&self.live.watched.shown).stats.devices.clone();
+        let mut news = lock(&self.live.news);
+        let is_meant = |index: usize| device.is_none_or(|device| usize::from(device) == index);
+        let errors = shown.iter().zip(&mut news.cleared_errors).enumerate();
+        for (_, (stats, cleared)) in errors.filter(|(index, _)| is_meant(*index)) {
+            *cleared = stats.errors;
+        }
+        let name = device.map_or(String::new(), |device| news.name(device).to_owned());
+        drop(news);
+        self.live.watched.events.clear(device, &name)
     }
 
     /// A device is about to come, and no other.

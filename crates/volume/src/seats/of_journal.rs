@@ -83,7 +83,7 @@ impl Seats {
              for it",
             replaced.new, replaced.old
         );
-        self.live.watched.events.tell(Level::Info, "device-replaced", text);
+        self.live.watched.events.tell_of(index, Level::Info, "device-replaced", text);
         // The volume has the device, whatever becomes of its file.
         let Replaced { old, new, .. } = &replaced;
         published.map_err(|error| {
@@ -115,7 +115,7 @@ impl Seats {
         let text = format!(
             "{name}, the journal's, is back as device {index}; clients waited {waited} ms for it"
         );
-        self.live.watched.events.tell(Level::Info, "device-joined", text);
+        self.live.watched.events.tell_of(index, Level::Info, "device-joined", text);
         published.map_err(words).map(|()| true)
     }
 

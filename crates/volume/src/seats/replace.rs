@@ -51,7 +51,7 @@ impl Seats {
         let text = format!(
             "{new} is in the place of device {index} ({old}); what it lacks is made from the others"
         );
-        self.live.watched.events.tell(Level::Info, "device-replaced", text);
+        self.live.watched.events.tell_of(replaced.index, Level::Info, "device-replaced", text);
         Ok(replaced)
     }
 

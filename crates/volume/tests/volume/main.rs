@@ -5,6 +5,7 @@ mod allocate;
 mod blocks;
 mod common;
 mod copied;
+mod events;
 mod formats;
 mod grown;
 mod journal;

@@ -206,7 +206,7 @@ fn a_device_comes_back_beside_a_client_with_what_it_has() {
     assert!(!online(&path, "1").unwrap().is_new, "it belongs");
     operate(&path, &Wish::Offline("1".into())).unwrap().unwrap();
     let told = |it: &Running| it.events().since(0).into_iter().find(|it| it.kind == "degraded");
-    until(&running, |it| told(it).is_some_and(|it| it.text.contains("left out by command")));
+    until(&running, |it| told(it).is_some_and(|it| it.text.contains("offline by command")));
     assert!(!running.status().events.contains_key("device-lost"), "nobody need be called");
     client.write(0, &content(0, 7), false).unwrap();
     client.flush();

@@ -150,7 +150,7 @@ impl Live {
     /// From now on each event is a line.
     pub fn follow(&self, lines: &Log) {
         let (lines, name) = (lines.clone(), self.name());
-        let sink: Sink = Box::new(move |event| lines.line(event.level, &name, &event.text));
+        let sink: Sink = Box::new(move |event| lines.line(event.level, &name, &event.line()));
         self.events().follow(sink);
         if let Some(trouble) = notify::manager().trouble() {
             self.events().tell(Level::Warning, "note", trouble);

@@ -196,17 +196,24 @@ impl Collection {
     }
 
     /// How far it is with what misses a chunk; none when nothing does, or nothing helps. One that
-    /// came and does not belong yet may miss nothing, and is on its way nevertheless.
+    /// came and does not belong yet may miss nothing, and is on its way nevertheless. The task
+    /// lasts until a durable root says that nothing misses a chunk: a power cut before would bring
+    /// the old state back.
     pub fn protection_task(&self, segments: &Segments, devices: &Devices) -> Option<Task> {
         let fills = || (0..self.layout.segments).any(|it| devices.is_to_fill(it));
         let goes_on = self.protects(devices) || is_stuck(devices) && fills();
         let comes = devices.untrusted() != 0;
-        if !comes && (devices.exposed() == 0 || !goes_on) {
+        let is_open = match devices.exposed() {
+            0 => devices.is_lack_outdated() || devices.lost() != 0 && !devices.is_out_told(),
+            _ => goes_on,
+        };
+        if !comes && !is_open {
             return None;
         }
         let left = live_exposed(segments, devices);
         let done = self.protection.all.saturating_sub(left);
-        let kind = match comes || devices.membership().any_lacking() {
+        let joins = devices.membership().any_lacking() || devices.is_lack_outdated();
+        let kind = match comes || joins {
             true => TaskKind::Join,
             false => TaskKind::Protect,
         };

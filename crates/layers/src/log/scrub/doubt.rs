@@ -27,7 +27,7 @@ impl Scrub {
         }
         if valid == Some(true) {
             match with.segments.flaw(self.at.segment) {
-                true => self.wrong += 1,
+                true => self.repairs.found(self.at.segment),
                 false => self.lost += 1,
             }
         }

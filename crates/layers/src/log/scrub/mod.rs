@@ -3,14 +3,16 @@
 //!
 //! A row that is wrong and has anything valid makes its segment *flawed*: collection moves what is
 //! valid in it, rebuilt from parity where that is needed, and a checkpoint moves images of the map.
-//! So whatever was wrong is written anew, elsewhere, with parity.
+//! So all data that was wrong is written again elsewhere, with parity.
 //!
 //! Invariants
 //! - One row is read at a time, and its segment is not used again meanwhile.
-//! - A row is read only when it is durable: what a power cut left unfinished is nothing wrong.
-//! - It is over only when nothing flawed is left that can be moved.
+//! - A row is read only when it is durable: a row that a power cut left unfinished is not wrong.
+//! - A scrub is complete only when no flawed segment is left that can be moved, and the repairs are
+//!   durable: see [`repairs`].
 
 mod doubt;
+mod repairs;
 mod row;
 
 use hostftl_core::{
@@ -28,12 +30,16 @@ use crate::log::layout::{At, Layout};
 use crate::log::ops::{Checking, Cx, OWN_OPS, Op};
 use crate::log::redundancy::metadata::Wanted;
 use crate::log::segments::Segments;
+use repairs::Repairs;
 use row::{Check, Next};
 
 /// With less room for outputs, no row is begun.
 const ROOM: usize = 20;
 /// Segments that are passed in one go.
 const PASS: u32 = 4096;
+/// The recorded position falls behind by one part in so many of all segments at most: then a root
+/// is made for the repairs that it waits for.
+const PARTS: u32 = 64;
 
 /// What is done with the row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,8 +76,9 @@ pub struct Scrub {
     /// Sectors of the row on its first device.
     sectors: u32,
     check: Check,
-    /// Rows that were wrong, and those of them that can't be mended: it was tried before.
-    wrong: u64,
+    /// Rows that were wrong and can be repaired.
+    repairs: Repairs,
+    /// Rows that were wrong and can't be repaired: it was tried before.
     lost: u64,
     /// Blocks that nothing could bring back when it began.
     beyond: u64,
@@ -92,24 +99,31 @@ impl Scrub {
             entries: 0,
             sectors: 0,
             check: Check::new(layout),
-            wrong: 0,
+            repairs: Repairs::default(),
             lost: 0,
             beyond: 0,
         }
     }
 
-    /// Does what an operator wants of it; `beyond` is how many blocks nothing could bring back yet.
+    /// Starts, pauses, resumes or stops the scrub; `beyond` is how many blocks nothing could bring
+    /// back yet.
     ///
     /// # Errors
     /// When there is none to be changed.
-    pub fn wish(&mut self, wish: Wish, beyond: u64) -> Result<Answer, Refusal> {
+    pub fn wish(
+        &mut self,
+        wish: Wish,
+        beyond: u64,
+        segments: &Segments,
+    ) -> Result<Answer, Refusal> {
         let (was_paused, is_off) = (self.is_paused, self.phase == Phase::Off);
         let new = |is: bool| if is { Answer::Begun } else { Answer::WasSo };
         match wish {
             Wish::Start(place) if is_off => {
                 let segment = u32::try_from(place).unwrap_or(u32::MAX);
                 self.begin_segment(segment.min(self.layout.segments));
-                (self.wrong, self.lost, self.beyond) = (0, 0, beyond);
+                self.repairs.begin(segments);
+                (self.lost, self.beyond) = (0, beyond);
                 self.is_stopped = false;
                 self.go(Phase::Next);
                 Ok(Answer::Begun)
@@ -138,7 +152,8 @@ impl Scrub {
         }
     }
 
-    /// How far it is; none when there is none.
+    /// How far it is; none when there is none. A scrub that goes on at this place after a crash
+    /// passes nothing whose repair the crash took back.
     pub fn task(&self, segments: &Segments) -> Option<Task> {
         if self.phase == Phase::Off {
             return None;
@@ -146,7 +161,8 @@ impl Scrub {
         let at = self.at.segment;
         let (done, left) = (segments.live_in(|it| it < at), segments.live_in(|it| it >= at));
         let (kind, is_paused) = (TaskKind::Scrub, self.is_paused);
-        Some(Task { kind, is_paused, lacks_room: false, done, left, place: at.into() })
+        let place = self.repairs.first().map_or(at, |first| first.min(at)).into();
+        Some(Task { kind, is_paused, lacks_room: false, done, left, place })
     }
 
     /// Whether no row is read.
@@ -187,6 +203,10 @@ impl Scrub {
 impl Scrub {
     /// The next step. A row is begun only when it `may` be: other work comes first.
     pub fn pump(&mut self, with: &mut Needs, may: bool, cx: &mut Cx) -> bool {
+        if self.phase == Phase::Off {
+            return false;
+        }
+        self.repairs.observe(with.segments);
         match self.phase {
             Phase::Off | Phase::Head | Phase::Reading { asked: true } => false,
             Phase::Next => self.next_row(with, may, cx),
@@ -219,6 +239,10 @@ impl Scrub {
         if let Some(at) = with.share.waits(cx.now()) {
             cx.wake_at(at);
             return false;
+        }
+        let behind = self.repairs.first().map_or(0, |first| self.at.segment.saturating_sub(first));
+        if behind > self.layout.segments / PARTS && self.repairs.wait_for_root() {
+            with.checkpoint.hurry();
         }
         let at = self.at;
         let pages = self.layout.head_pages(at.sector == 0);
@@ -387,17 +411,21 @@ impl Scrub {
         cx.wake();
     }
 
-    /// Ends when nothing flawed is left that can be moved.
+    /// Ends when no flawed segment is left that can be moved, and the repairs are durable. A scrub
+    /// that is stopped does not wait, and reports the repairs that are durable by then.
     fn end(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
-        let moves = with.segments.flawed() > 0 && !self.is_stopped;
-        if moves || cx.life() != Life::Running || cx.room() < ROOM {
+        if cx.life() != Life::Running || cx.room() < ROOM {
             return false;
+        }
+        if !self.repairs.are_durable() && !self.is_stopped {
+            // The event is a promise: a power cut right after it must not take a repair back.
+            return self.repairs.wait_for_root() && with.checkpoint.hurry();
         }
         self.go(Phase::Off);
         let end = if self.is_stopped { TaskEnd::Stopped } else { TaskEnd::Done };
-        let (task, mended) = (TaskKind::Scrub, self.wrong);
+        let (task, (mended, unrepaired)) = (TaskKind::Scrub, self.repairs.outcome(with.segments));
         let beyond = with.gauges.beyond_repair - self.beyond + self.lost;
-        cx.tell(Event::Over { task, end, beyond, mended });
+        cx.tell(Event::Over { task, end, beyond, mended, unrepaired });
         true
     }
 }

@@ -81,8 +81,8 @@ struct Segment {
     stream: u8,
     /// Whether it was gone through and has something live still, which nothing can bring back.
     shunned: bool,
-    /// Whether a scrub found something wrong in it, so that what is live is to be moved.
-    flawed: bool,
+    /// How often something was found wrong in it, so that its valid data is to be moved.
+    flaws: u16,
     level: u8,
     widths: Widths,
     /// The number of its last row.
@@ -181,6 +181,13 @@ struct Full {
     grains: u64,
 }
 
+/// The flawed segments, and the flaws in segments that could not be moved.
+#[derive(Clone, Copy, Debug, Default)]
+struct Flaws {
+    segments: u32,
+    unrepaired: u64,
+}
+
 /// See the module text.
 #[derive(Debug)]
 pub struct Segments {
@@ -199,8 +206,7 @@ pub struct Segments {
     separator: Separator,
     /// Live grains of all.
     total: u64,
-    /// How many are flawed.
-    flawed: u32,
+    flaws: Flaws,
     /// A device on which something dies that was not live, by the counts on the devices.
     disproved: Option<u8>,
     /// Full segments with the host's data.
@@ -229,7 +235,7 @@ impl Segments {
             of_map: false,
             stream: UNKNOWN,
             shunned: false,
-            flawed: false,
+            flaws: 0,
             level: 0,
             widths: Widths::default(),
             last: 0,
@@ -258,7 +264,7 @@ impl Segments {
                 layout.blocks,
             ),
             total: 0,
-            flawed: 0,
+            flaws: Flaws::default(),
             disproved: None,
             full: Full::default(),
             reuse: Reuse::default(),

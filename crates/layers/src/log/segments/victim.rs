@@ -63,7 +63,7 @@ impl Segments {
     /// nothing is known to be wrong in it.
     pub fn can_be_filled(&self, segment: u32) -> bool {
         let it = &self.list[segment as usize];
-        it.state == State::Full && !it.flawed && !it.shunned
+        it.state == State::Full && it.flaws == 0 && !it.shunned
     }
 
     /// Bytes that collecting a segment gains.
@@ -97,45 +97,54 @@ impl Segments {
     pub fn flaw(&mut self, segment: u32) -> bool {
         let it = self.at(segment);
         let may = !it.shunned;
-        if !it.flawed && may && it.live > 0 {
-            it.flawed = true;
-            self.flawed += 1;
+        if may && it.live > 0 {
+            let is_first = it.flaws == 0;
+            it.flaws = it.flaws.saturating_add(1);
+            self.flaws.segments += u32::from(is_first);
         }
         may
     }
 
     /// What is live of it was moved, or is gone.
     pub(super) fn mend(&mut self, segment: u32) {
-        if core::mem::take(&mut self.at(segment).flawed) {
-            self.flawed -= 1;
+        if core::mem::take(&mut self.at(segment).flaws) > 0 {
+            self.flaws.segments -= 1;
         }
     }
 
-    /// Nothing is flawed any more: what is left can't be moved.
+    /// Gives up the segments that are still flawed, because their data can't be moved.
     pub fn forget_flaws(&mut self) {
-        (0..self.list.len() as u32).for_each(|segment| self.mend(segment));
+        for segment in 0..self.list.len() as u32 {
+            self.flaws.unrepaired += u64::from(self.list[segment as usize].flaws);
+            self.mend(segment);
+        }
+    }
+
+    /// Flaws in segments that were given up, since the volume was opened.
+    pub fn unrepaired(&self) -> u64 {
+        self.flaws.unrepaired
     }
 
     /// How many are flawed.
     pub fn flawed(&self) -> u32 {
-        self.flawed
+        self.flaws.segments
     }
 
     /// Whether this one is.
     pub fn is_flawed(&self, segment: u32) -> bool {
-        self.list[segment as usize].flawed
+        self.list[segment as usize].flaws > 0
     }
 
     /// Makes a flawed segment the next victim, if there is one that is full.
     pub fn pick_flawed(&mut self) -> Option<u32> {
-        let fits = |it: &Segment| it.flawed && it.may_be_victim();
+        let fits = |it: &Segment| it.flaws > 0 && it.may_be_victim();
         let victim = self.list.iter().position(fits)? as u32;
         self.pick_this(victim).then_some(victim)
     }
 
     /// A flawed segment that is full of images of the map, if there is one.
     pub fn flawed_map(&self) -> Option<u32> {
-        let fits = |it: &Segment| it.flawed && it.of_map && it.state == State::Full;
+        let fits = |it: &Segment| it.flaws > 0 && it.of_map && it.state == State::Full;
         self.list.iter().position(fits).map(|segment| segment as u32)
     }
 }

@@ -1,5 +1,6 @@
 //! The smallest world with real bytes: one memory device whose commands complete in a seeded order.
 
+pub mod cache;
 pub mod churn;
 pub mod far;
 pub mod lives;
@@ -36,6 +37,8 @@ pub struct World {
     pub data_read: u64,
     /// What the clock shows beside the number of steps.
     pub elapsed: u64,
+    /// What a power cut takes back; none where devices have no volatile cache.
+    pub cache: Option<cache::Cache>,
     /// Sectors of the device that can't be read.
     pub bad: HashSet<u64>,
     /// What is on devices that are too large for a disk in memory.
@@ -74,7 +77,12 @@ impl World {
         let outputs: Vec<Output> = self.out.drain().collect();
         for output in outputs {
             match output {
-                Output::Submit(token, command) => self.flying.push((token, command)),
+                Output::Submit(token, command) => {
+                    if let (Some(cache), Command::Flush { .. }) = (&mut self.cache, &command) {
+                        cache.flush_sent(token);
+                    }
+                    self.flying.push((token, command));
+                }
                 Output::Event(event) => self.events.push(event),
                 Output::Reclaim(payload) => drop(payload.surrender()),
                 Output::Reply(reply) => {
@@ -152,6 +160,9 @@ impl World {
             true => Err(DeviceError::Media),
             false => self.perform(&mut command),
         };
+        if let (Some(cache), Command::Flush { device }) = (&mut self.cache, &command) {
+            cache.flushed(token, *device);
+        }
         self.step(Input::Done(Done { token, command, result }));
     }
 
@@ -174,7 +185,8 @@ impl World {
         {
             return Ok(verdict);
         }
-        let first = u64::from(command.device().unwrap_or(0)) * self.second;
+        let device = command.device().unwrap_or(0);
+        let first = u64::from(device) * self.second;
         match command {
             Command::Read { lba, into, .. } => {
                 let bytes = self.medium(first + *lba, into.sectors());
@@ -197,10 +209,10 @@ impl World {
             Command::Program { lba, gather, tally, .. } => {
                 let bytes: Vec<u8> = gather.iter().flat_map(|p| self.bytes_of(p)).collect();
                 assert_eq!(bytes.len(), tally.total() as usize * SECTOR, "a tally is the length");
-                self.put(first + *lba, &bytes);
+                self.put(device, first + *lba, &bytes);
             }
             Command::Reset { lba, sectors, .. } => {
-                self.put(first + *lba, &vec![0; *sectors as usize * SECTOR]);
+                self.put(device, first + *lba, &vec![0; *sectors as usize * SECTOR]);
             }
             Command::Flush { .. } | Command::Report { .. } => {}
             Command::Peek { from, into, pages } => {
@@ -224,12 +236,16 @@ impl World {
         }
     }
 
-    fn put(&mut self, first: u64, bytes: &[u8]) {
+    fn put(&mut self, device: u8, first: u64, bytes: &[u8]) {
         let at = first as usize * SECTOR;
-        match &mut self.far {
-            Some(far) => far.write(first, bytes),
-            None => self.disk[at..at + bytes.len()].copy_from_slice(bytes),
+        if let Some(far) = &mut self.far {
+            return far.write(first, bytes);
         }
+        let place = &mut self.disk[at..at + bytes.len()];
+        if let Some(cache) = &mut self.cache {
+            cache.overwrites(device, at, place);
+        }
+        place.copy_from_slice(bytes);
     }
 
     /// Carries out a command that goes to no device. Nothing can be packed here, but zeros are
@@ -343,11 +359,25 @@ impl World {
         self.wait(id).expect("a flush");
     }
 
-    /// Cuts the power: what is in flight has not happened.
+    /// Cuts the power: what is in flight has not happened, and a volatile cache is lost.
     pub fn cut(mut self) -> Vec<u8> {
         self.layer.power_off();
         self.flying.drain(..).for_each(|(_, command)| command.void());
-        std::mem::take(&mut self.disk)
+        let mut disk = std::mem::take(&mut self.disk);
+        self.cache.take().into_iter().for_each(|cache| cache.lose(&mut disk));
+        disk
+    }
+
+    /// Completes one thing after the other until `is_over`; false when nothing moves any more.
+    pub fn run_until(&mut self, is_over: impl Fn(&Self) -> bool) -> bool {
+        while !is_over(self) {
+            let is_due = self.layer.next_timer() == Some(0);
+            if !is_due && self.flying.is_empty() {
+                return false;
+            }
+            self.settle_once();
+        }
+        true
     }
 
     /// The same, after a flush.

@@ -157,6 +157,7 @@ impl World {
             meta_reads: (0, 0),
             data_read: 0,
             elapsed: 0,
+            cache: None,
             bad: HashSet::new(),
             far,
             second,

@@ -1,0 +1,161 @@
+//! `log` reports background work as done only once a power cut can't take it back.
+//!
+//! Each test cuts the power directly after the report, with devices that lose their volatile cache,
+//! and then loses what the report promised that the volume can lose.
+
+use crate::common::World;
+use crate::common::cache::Cache;
+use crate::common::churn::{data, ready};
+use hostftl_core::{Codec, Event, Layer, SECTOR, Scrub, TaskEnd, TaskKind, Verb};
+use hostftl_layers::{LayerConfig, LayerKind, Mode};
+
+const CHUNK: usize = 64;
+/// Sectors of each device.
+const DEVICE: usize = 600 * CHUNK;
+/// Sectors that are written at once, and how often.
+const PART: u64 = 64;
+const PARTS: u64 = 150;
+
+fn config(missing: u16) -> LayerConfig {
+    let new = LayerConfig::new(LayerKind::Log);
+    let mut config = LayerConfig { superpage: CHUNK as u32, ..new };
+    config.members.missing = missing;
+    (config.log.parity, config.log.compress) = (1, Codec::Raw);
+    config
+}
+
+/// A volume over so many devices with data, closed.
+fn filled(devices: u64) -> Vec<u8> {
+    let disk = vec![0; devices as usize * DEVICE * SECTOR];
+    let mut world = World::start_array(&config(0), disk, devices, Mode::Format, 1);
+    for part in 0..PARTS {
+        let id = world.write(part * PART, data(part * PART, PART, 1), false);
+        world.wait(id).unwrap();
+    }
+    world.stop()
+}
+
+/// The volume on devices with a volatile cache.
+fn open(config: &LayerConfig, disk: Vec<u8>, devices: u64) -> World {
+    let mut world = World::start_array(config, disk, devices, Mode::Open, 2);
+    assert!(ready(&world), "{:?}", world.events);
+    world.cache = Some(Cache::default());
+    world
+}
+
+fn all_reads(world: &mut World) {
+    for part in 0..PARTS {
+        let held = world.read(part * PART, PART);
+        assert!(held == Ok(data(part * PART, PART, 1)), "part {part} is lost");
+    }
+}
+
+/// Damages one byte in each of many chunks of a device, but for its roots.
+fn damage(disk: &mut [u8], device: usize) {
+    let from = (device * DEVICE + 20 * CHUNK) * SECTOR;
+    let to = (device + 1) * DEVICE * SECTOR;
+    (from..to).step_by(3 * CHUNK * SECTOR + 4096).for_each(|byte| disk[byte] ^= 0x10);
+}
+
+/// How the scrub ended, the rows that it repaired, and those that it did not.
+fn outcome(world: &World) -> Option<(TaskEnd, u64, u64)> {
+    world.events.iter().find_map(|event| match *event {
+        Event::Over { end, beyond, mended, unrepaired, .. } => {
+            assert_eq!(beyond, 0, "parity makes up for all damage");
+            Some((end, mended, unrepaired))
+        }
+        _ => None,
+    })
+}
+
+fn has_task(world: &World, kind: TaskKind) -> bool {
+    world.layer.tasks().iter().any(|task| task.kind == kind)
+}
+
+#[test]
+fn a_power_cut_right_after_a_scrub_takes_no_repair_back() {
+    let mut disk = filled(3);
+    damage(&mut disk, 1);
+    let mut world = open(&config(0), disk, 3);
+    world.operate(Verb::Scrub(Scrub::Start(0))).unwrap();
+    assert!(world.run_until(|world| outcome(world).is_some()), "it ends");
+    let (_, repaired, unrepaired) = outcome(&world).expect("it is over");
+    assert!(repaired > 5 && unrepaired == 0, "{repaired} rows, {unrepaired} not");
+    let mut world = open(&config(1 << 2), world.cut(), 3);
+    all_reads(&mut world);
+    world.stop();
+}
+
+#[test]
+fn a_scrub_that_goes_on_where_a_power_cut_left_it_misses_nothing() {
+    let mut damaged = filled(3);
+    damage(&mut damaged, 1);
+    let mut places = 0;
+    for steps in (0..4000).step_by(400) {
+        let mut world = open(&config(0), damaged.clone(), 3);
+        world.operate(Verb::Scrub(Scrub::Start(0))).unwrap();
+        let end = world.steps + steps;
+        world.run_until(|world| world.steps >= end);
+        let Some(task) = world.layer.tasks().into_iter().next() else { break };
+        places += u64::from(task.place > 0);
+        let mut world = open(&config(0), world.cut(), 3);
+        world.operate(Verb::Scrub(Scrub::Start(task.place))).unwrap();
+        assert!(world.run_until(|world| outcome(world).is_some()), "it ends");
+        let mut world = open(&config(1 << 2), world.cut(), 3);
+        all_reads(&mut world);
+        world.cut();
+    }
+    assert!(places > 2, "the scrub was cut behind its beginning {places} times");
+}
+
+#[test]
+fn a_scrub_that_is_stopped_counts_no_repair_that_a_power_cut_takes_back() {
+    let mut disk = filled(3);
+    damage(&mut disk, 1);
+    let mut world = open(&config(0), disk, 3);
+    world.operate(Verb::Scrub(Scrub::Start(0))).unwrap();
+    world.run_until(|world| world.layer.counters().gc_runs > 0);
+    world.operate(Verb::Scrub(Scrub::Stop)).unwrap();
+    assert!(world.run_until(|world| outcome(world).is_some()), "it ends");
+    let Some((TaskEnd::Stopped, 0, 1..)) = outcome(&world) else {
+        panic!("{:?}", outcome(&world));
+    };
+    world.cut();
+}
+
+#[test]
+fn a_power_cut_right_after_protection_leaves_the_next_loss_survivable() {
+    let mut world = open(&config(0), filled(4), 4);
+    world.operate(Verb::Offline(3)).unwrap();
+    assert!(world.run_until(|world| has_task(world, TaskKind::Protect)), "it begins");
+    assert!(world.run_until(|world| !has_task(world, TaskKind::Protect)), "it ends");
+    let mut world = open(&config(0b1100), world.cut(), 4);
+    all_reads(&mut world);
+    world.cut();
+}
+
+#[test]
+fn a_power_cut_right_after_a_rebuild_leaves_the_next_loss_survivable() {
+    let mut disk = filled(3);
+    disk[DEVICE * SECTOR..2 * DEVICE * SECTOR].fill(0);
+    let mut fresh = config(0);
+    fresh.members.fresh = 0b010;
+    let mut world = World::start_array_until_ready(&fresh, disk, 3, Mode::Open, 2);
+    world.cache = Some(Cache::default());
+    assert!(world.run_until(|world| !has_task(world, TaskKind::Join)), "it ends");
+    let mut world = open(&config(0b100), world.cut(), 3);
+    all_reads(&mut world);
+    world.cut();
+}
+
+#[test]
+fn a_power_cut_right_after_an_evacuation_leaves_the_device_removed() {
+    let mut world = open(&config(0), filled(4), 4);
+    world.operate(Verb::Remove(3)).unwrap();
+    assert!(world.run_until(|world| !has_task(world, TaskKind::Evacuate)), "it ends");
+    let mut without = config(0b1100);
+    without.members.gone = 0b1000;
+    let mut world = open(&without, world.cut(), 4);
+    all_reads(&mut world);
+    world.cut();
+}

@@ -1,0 +1,172 @@
+//! The newest events, and which of them were acknowledged.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::{ANOTHER, CLEARED, Event, KEPT, Level, REPEATS};
+
+/// Kinds that the status shows as notes.
+const NOTES: [&str; 7] = [
+    "device-failed",
+    "device-timed-out",
+    "superblock-failed",
+    "failed",
+    "sectors-lost",
+    "corrupt",
+    "mended",
+];
+/// Notes of one kind that are shown.
+const SHOWN: usize = 16;
+
+/// An event, and whether the file has it.
+#[derive(Debug)]
+struct Entry {
+    event: Event,
+    is_saved: bool,
+}
+
+/// See the module text.
+#[derive(Debug, Default)]
+pub struct Ring {
+    entries: VecDeque<Entry>,
+    /// The number of the newest.
+    number: u64,
+    /// The number of the last of earlier runs.
+    begun: u64,
+    /// Events up to these numbers were acknowledged: all, and those of each device.
+    cleared: u64,
+    cleared_of: [u64; 16],
+    /// How often each kind happened in this run, and how often when all was acknowledged last.
+    totals: BTreeMap<&'static str, u64>,
+    acknowledged: BTreeMap<&'static str, u64>,
+}
+
+impl Ring {
+    /// Takes in the events of earlier runs.
+    pub fn take_in(&mut self, known: Vec<Event>) {
+        for event in known {
+            self.entries.retain(|it| !event.continues(&it.event));
+            self.number = self.number.max(event.number);
+            self.note_cleared(&event);
+            self.append(event, true);
+        }
+        self.begun = self.number;
+    }
+
+    /// Adds an event of this run, or counts one on that repeats. The entry as it is now.
+    pub fn push(&mut self, event: Event, kind: &'static str) -> Event {
+        *self.totals.entry(kind).or_default() += 1;
+        self.number += 1;
+        let mut event = Event { number: self.number, ..event };
+        if event.device.is_some() && REPEATS.contains(&kind) {
+            let same = |it: &Entry| {
+                (&it.event.kind, it.event.device) == (&event.kind, event.device)
+                    && !self.is_acknowledged(&it.event)
+            };
+            if let Some(known) = self.entries.iter().rposition(same) {
+                let known = self.entries.remove(known).expect("it was found").event;
+                event.count = known.count + 1;
+                event.first_unix_ms = known.first_unix_ms;
+            }
+        }
+        self.note_cleared(&event);
+        if event.kind == CLEARED && event.device.is_none() {
+            self.acknowledged.clone_from(&self.totals);
+        }
+        self.append(event.clone(), false);
+        event
+    }
+
+    fn append(&mut self, event: Event, is_saved: bool) {
+        if self.entries.len() == KEPT {
+            let mut counts = BTreeMap::<&str, usize>::new();
+            self.entries.iter().for_each(|it| *counts.entry(&it.event.kind).or_default() += 1);
+            let most = counts.into_iter().max_by_key(|(_, count)| *count).expect("it is full").0;
+            let oldest = self.entries.iter().position(|it| it.event.kind == most);
+            self.entries.remove(oldest.expect("it was counted"));
+        }
+        self.entries.push_back(Entry { event, is_saved });
+    }
+
+    fn note_cleared(&mut self, event: &Event) {
+        match event.device {
+            None if event.kind == CLEARED => self.cleared = event.number,
+            Some(device @ 0..16) if ANOTHER.contains(&event.kind.as_str()) => {
+                self.cleared_of[usize::from(device)] = event.number;
+            }
+            _ => {}
+        }
+    }
+
+    fn is_acknowledged(&self, event: &Event) -> bool {
+        let of_device = event.device.and_then(|it| self.cleared_of.get(usize::from(it)));
+        event.number <= self.cleared.max(of_device.copied().unwrap_or(0))
+    }
+
+    /// The number of the last event of earlier runs.
+    pub fn begun(&self) -> u64 {
+        self.begun
+    }
+
+    /// All, oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = &Event> {
+        self.entries.iter().map(|it| &it.event)
+    }
+
+    /// The file has the entry with this number.
+    pub fn saved(&mut self, number: u64) {
+        let entry = self.entries.iter_mut().rev().find(|it| it.event.number == number);
+        entry.into_iter().for_each(|it| it.is_saved = true);
+    }
+
+    /// What the file does not have.
+    pub fn unsaved(&self) -> Vec<Event> {
+        let unsaved = self.entries.iter().filter(|it| !it.is_saved);
+        unsaved.map(|it| it.event.clone()).collect()
+    }
+
+    /// As [`super::Events::notes`], of those that are `wanted`.
+    pub fn notes(&self, wanted: impl Fn(&Event) -> bool) -> Vec<String> {
+        let open = |it: &&Event| {
+            let is_of_run = it.number > self.begun || it.kind == "mended";
+            let is_note = is_of_run && NOTES.contains(&it.kind.as_str());
+            is_note && wanted(it) && !self.is_acknowledged(it)
+        };
+        let count = |kind| self.iter().filter(open).filter(|it| it.kind == kind).count();
+        let hidden = NOTES.map(|kind| (kind, count(kind).saturating_sub(SHOWN)));
+        let mut skip = hidden;
+        let mut notes = Vec::new();
+        for event in self.iter().filter(open) {
+            let of_kind = skip.iter_mut().find(|(kind, _)| *kind == event.kind);
+            match of_kind.expect("it is one of these kinds") {
+                (_, 0) => notes.push(event.line()),
+                (_, left) => *left -= 1,
+            }
+        }
+        notes.extend(hidden.into_iter().filter(|(_, hidden)| *hidden > 0).map(|(kind, hidden)| {
+            format!("{hidden} more events of kind {kind}: `hostftl events` lists them")
+        }));
+        notes
+    }
+
+    /// As [`super::Events::damage`].
+    pub fn damage(&self) -> Option<String> {
+        let is_end = |it: &&Event| ["scrub-over", "scrub-damage"].contains(&it.kind.as_str());
+        let last = self.entries.iter().rev().map(|it| &it.event).find(is_end)?;
+        let is_open = last.level == Level::Error && !self.is_acknowledged(last);
+        is_open.then(|| last.text.clone())
+    }
+
+    /// How often each kind happened in this run.
+    pub fn totals(&self) -> BTreeMap<String, u64> {
+        self.totals.iter().map(|(kind, count)| ((*kind).into(), *count)).collect()
+    }
+
+    /// The same, without what was acknowledged.
+    pub fn open_totals(&self) -> BTreeMap<String, u64> {
+        let open = |(kind, count): (&&'static str, &u64)| {
+            let rest = count - self.acknowledged.get(kind).copied().unwrap_or(0);
+            (rest > 0).then(|| ((*kind).to_owned(), rest))
+        };
+        self.totals.iter().filter_map(open).collect()
+    }
+}
