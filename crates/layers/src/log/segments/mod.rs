@@ -81,8 +81,8 @@ struct Segment {
     stream: u8,
     /// Whether it was gone through and has something live still, which nothing can bring back.
     shunned: bool,
-    /// How often something was found wrong in it, so that its valid data is to be moved.
-    flaws: u16,
+    /// Flaws that were found in it, 255 at most: its valid data is to be moved.
+    flaws: u8,
     level: u8,
     widths: Widths,
     /// The number of its last row.
