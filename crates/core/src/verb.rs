@@ -91,21 +91,14 @@ pub enum TaskKind {
     Join,
     /// What lies on a device moves elsewhere.
     Evacuate,
-    /// Rows are made as wide as they can be.
-    Restripe,
     /// What is live is read and checked.
     Scrub,
 }
 
 impl TaskKind {
     /// All, in order.
-    pub const ALL: [TaskKind; 5] = [
-        TaskKind::Protect,
-        TaskKind::Join,
-        TaskKind::Evacuate,
-        TaskKind::Restripe,
-        TaskKind::Scrub,
-    ];
+    pub const ALL: [TaskKind; 4] =
+        [TaskKind::Protect, TaskKind::Join, TaskKind::Evacuate, TaskKind::Scrub];
 
     /// The word for users.
     pub const fn name(self) -> &'static str {
@@ -113,7 +106,6 @@ impl TaskKind {
             TaskKind::Protect => "protect",
             TaskKind::Join => "join",
             TaskKind::Evacuate => "evacuate",
-            TaskKind::Restripe => "restripe",
             TaskKind::Scrub => "scrub",
         }
     }

@@ -138,7 +138,9 @@ impl Roster {
 
     fn unwritten(&self, lost: u16) -> Option<Write> {
         let target = self.target?;
-        let there = self.members.iter().enumerate().filter(|(index, _)| lost >> index & 1 == 0);
+        // A member that does not belong any more may be there still.
+        let apart = lost | target.missing;
+        let there = self.members.iter().enumerate().filter(|(index, _)| apart >> index & 1 == 0);
         there.filter_map(|(index, member)| Some((index, (*member)?))).find_map(|(index, member)| {
             let is_wrong = |copy: &usize| member.says[*copy] != Some(target.change);
             let broken = [0, 1].into_iter().find(|copy| member.says[*copy].is_none());

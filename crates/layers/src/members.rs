@@ -19,4 +19,6 @@ pub struct Members {
     pub leaving: u16,
     /// Devices that are kept to take the place of one that is lost, by themselves.
     pub spare: u16,
+    /// Devices among the `missing` that an operator left out: no spare takes their place.
+    pub planned: u16,
 }

@@ -6,11 +6,12 @@
 //! file in its place. Nothing else is written: where things lie stays as it is, and rows become
 //! wider when the volume is served. A cut in between is ended by the same command.
 
+use std::cmp::Reverse;
 use std::path::PathBuf;
 
 use hostftl_core::{DeviceInfo, SECTOR};
 use hostftl_format::roster::{Record, Stamp, Standing};
-use hostftl_format::superblock::{MAX_DEVICES, Superblock, data_window};
+use hostftl_format::superblock::{MAX_DEVICES, RESERVE, Superblock, data_window};
 use hostftl_io::{Access, Device, IoError};
 use hostftl_layers::{LayerConfig, Members};
 use serde::{Deserialize, Serialize};
@@ -24,6 +25,7 @@ use crate::error::{Error, device};
 use crate::gather::{gather_of, refusal};
 use crate::journal;
 use crate::modelled;
+use crate::names::{DeviceId, Names, is_same};
 use crate::open::{as_members, infos, lock, plan, seat};
 use crate::replace::{clear, describe, take_whole};
 use crate::roster::stamp;
@@ -52,8 +54,8 @@ pub struct AddSpec {
 /// What was done, or would be. Lengths are in bytes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Added {
-    /// The devices that came, by their numbers in the volume.
-    pub devices: Vec<(u8, String)>,
+    /// The devices that came; their UUIDs are empty while nothing is written.
+    pub devices: Vec<DeviceId>,
     /// What clients see before and after.
     pub exported: (u64, u64),
     /// Whether the process did it that serves the volume.
@@ -78,6 +80,7 @@ pub fn add(spec: &AddSpec) -> Result<Added, Error> {
     }
     let _lock = lock(&spec.path)?;
     let _sole = Sole::take(config.uuid, &spec.path)?;
+    config.devices = Names::read(&config).list();
     let layer = config.layer_config().map_err(wrong)?;
     may_grow(&config, &layer, spec).map_err(wrong)?;
     let new = names(spec)?;
@@ -87,7 +90,10 @@ pub fn add(spec: &AddSpec) -> Result<Added, Error> {
     let found = members(spec, &config, &layer, &config.devices)?;
     refuse_known(spec, (&new, &config.devices), found.superblock.gone)?;
     refuse_without_journal(spec, &layer, &found)?;
-    let beside = Beside::of(rows(&layer, &found));
+    let mut beside = Beside::of(rows(&layer, &found));
+    if spec.spare {
+        beside = beside.with_room(spare_sectors(&layer, &found.superblock) + 2 * RESERVE);
+    }
     let take = |(asked, name): (&String, &String)| take_whole((asked, name), &beside, spec.force);
     let taken = spec.new.iter().zip(&new).map(take);
     let taken = taken.collect::<Result<Vec<_>, _>>()?;
@@ -107,7 +113,8 @@ pub fn add(spec: &AddSpec) -> Result<Added, Error> {
     let (others, fresh) = devices.split_at(before.count.into());
     let superblocks = superblocks(&layer, &before, (infos(others), fresh), spec.spare)?;
     let exported = (before.exported, superblocks[0].exported);
-    let added = added(&new, before.count, exported, notes);
+    let said = (!spec.rehearse).then_some(&superblocks[0]);
+    let added = added(ids(&new, before.count, said), exported, notes);
     if spec.rehearse {
         return Ok(added);
     }
@@ -166,14 +173,16 @@ pub(crate) fn names(spec: &AddSpec) -> Result<Vec<String>, Error> {
     Ok(names)
 }
 
-/// Refuses a new device that is one of the volume's already, and has not left it.
+/// Refuses a new device that is one of the volume's already, and has not left it. `known` is by
+/// member number.
 pub(crate) fn refuse_known(
     spec: &AddSpec,
     (new, known): (&[String], &[String]),
     gone: u16,
 ) -> Result<(), Error> {
     for (asked, name) in spec.new.iter().zip(new) {
-        let mut places = (0..known.len()).filter(|at| known[*at] == *name && gone >> at & 1 == 0);
+        let is_one = |at: &usize| is_same(&known[*at], name) && gone >> at & 1 == 0;
+        let mut places = (0..known.len()).filter(is_one);
         if let Some(at) = places.next() {
             return Err(device(asked, format!("is device {at} of this volume already")));
         }
@@ -257,7 +266,8 @@ fn finish(
         return Ok(None);
     }
     let exported = (newest.exported, newest.exported);
-    let added = added(new, count as u8, exported, vec!["ends what was cut off".into()]);
+    let devices = ids(new, count as u8, Some(&newest));
+    let added = added(devices, exported, vec!["ends what was cut off".into()]);
     if !spec.rehearse {
         let lost = found.missing();
         let (mut roster, devices) = seat(found);
@@ -275,15 +285,49 @@ pub(crate) fn of_zones(beside: &Beside, is_spare: bool) -> Option<String> {
     (beside.zones.is_some() && !is_spare).then(|| note.into())
 }
 
-/// What is told: these devices come, from place `first` on; `exported` is in sectors.
-pub(crate) fn added(new: &[String], first: u8, exported: (u64, u64), notes: Vec<String>) -> Added {
+/// The devices with these names as members from number `first` on; their UUIDs where a superblock
+/// says them.
+pub(crate) fn ids(new: &[String], first: u8, said: Option<&Superblock>) -> Vec<DeviceId> {
+    let uuid = |index: u8| said.map(|it| Uuid::from_bytes(it.members[usize::from(index)]));
+    let both = (first..).zip(new.iter().cloned());
+    both.map(|(number, path)| DeviceId {
+        number,
+        uuid: uuid(number).map_or(String::new(), |uuid| uuid.to_string()),
+        path,
+    })
+    .collect()
+}
+
+/// What is told: these devices come; `exported` is in sectors.
+pub(crate) fn added(devices: Vec<DeviceId>, exported: (u64, u64), notes: Vec<String>) -> Added {
     let bytes = |sectors: u64| sectors * SECTOR as u64;
-    Added {
-        devices: (first..).zip(new.iter().cloned()).collect(),
-        exported: (bytes(exported.0), bytes(exported.1)),
-        served: false,
-        notes,
+    Added { devices, exported: (bytes(exported.0), bytes(exported.1)), served: false, notes }
+}
+
+/// Sectors of data that a spare needs to take the place of any device: as many as are in use on the
+/// longest. What only as many devices have as may be lost is used on none.
+pub(crate) fn spare_sectors(layer: &LayerConfig, said: &Superblock) -> u64 {
+    let apart = journal::bit_in(layer, said) | said.gone | said.leaving | said.spare;
+    let rows = (0..usize::from(said.count)).filter(|index| apart >> index & 1 == 0);
+    let mut lengths: Vec<u64> = rows.map(|index| said.lengths[index]).collect();
+    lengths.sort_unstable_by_key(|length| Reverse(*length));
+    lengths.get(layer.tolerates() as usize).copied().unwrap_or(0)
+}
+
+fn refuse_short(one: &Device, needed: u64) -> Result<(), Error> {
+    let bytes = |sectors: u64| sectors * SECTOR as u64;
+    let has = one.info().sectors;
+    if has >= needed {
+        return Ok(());
     }
+    let why = format!(
+        "is too short for a spare: it has room for {} bytes of data, and {} are needed to take the \
+         place of any device; use one of {} bytes or more",
+        bytes(has),
+        bytes(needed),
+        bytes(needed + 2 * RESERVE)
+    );
+    Err(device(one.name(), why))
 }
 
 /// What the new devices say of themselves that come beside `others`, which say `before`; the layer
@@ -297,6 +341,10 @@ pub(crate) fn superblocks(
     (mut others, new): (Vec<DeviceInfo>, &[Device]),
     is_spare: bool,
 ) -> Result<Vec<Superblock>, Error> {
+    if is_spare {
+        let needed = spare_sectors(layer, before);
+        new.iter().try_for_each(|one| refuse_short(one, needed))?;
+    }
     others.extend(infos(new));
     let count = others.len() as u8;
     let fresh = (before.count..count).fold(0, |set, index| set | 1 << index);

@@ -7,6 +7,7 @@ use std::path::Path;
 use crate::config::Config;
 use crate::error::Error;
 use crate::events::Events;
+use crate::names::{Names, complete};
 use crate::open::lock;
 use crate::operate::{Wish, operate};
 use crate::sole::Sole;
@@ -22,11 +23,13 @@ pub fn clear(path: &Path, device: Option<&str>) -> Result<(), Error> {
     if operate(path, &Wish::Clear(device.map(String::from)))?.is_some() {
         return Ok(());
     }
-    let found = device.map(|name| config.find_device(name)).transpose().map_err(refused)?;
+    let wanted = device.map(|name| complete(name, &config)).transpose()?;
     let _lock = lock(path)?;
     let _sole = Sole::take(config.uuid, path)?;
+    let names = Names::read(&config);
+    let found = wanted.map(|name| names.resolve(&name, 0)).transpose().map_err(refused)?;
     let events = Events::kept(path, config.uuid)
         .map_err(|error| refused(format!("cannot write its events: {error}")))?;
-    let name = found.map_or("", |at| config.devices[at].as_str());
-    events.clear(found.map(|at| at as u8), name).map_err(refused)
+    let name = found.map_or(String::new(), |index| names.id(index).path);
+    events.clear(found, &name).map_err(refused)
 }

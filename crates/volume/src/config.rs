@@ -1,6 +1,6 @@
 //! The volume file: a small TOML that names the devices. `import` can write it again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -17,6 +17,7 @@ use uuid::Uuid;
 use crate::edited::with_values;
 use crate::error::{Error, file};
 use crate::modelled;
+use crate::names;
 use crate::private::{new_private, sync_folder};
 use crate::set;
 use crate::stack::MISSING;
@@ -45,13 +46,17 @@ pub struct Config {
     pub label: String,
     /// The layer and its parameters, as [`LayerConfig::to_text`] says them.
     pub layer: String,
-    /// Absolute paths, whole URIs of NBD exports, or `mem:SIZE`, in the order of the stack;
-    /// `missing` for a device that is known to be lost.
+    /// Absolute paths, whole URIs of NBD exports, or `mem:SIZE`; `missing` for a device that is
+    /// known to be lost. A file may list them in any order; once a volume is opened they are
+    /// listed by member number.
     pub devices: Vec<String>,
     /// How long a command of a device may take, in seconds, by the device's name; 120 for those
     /// that are not named.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub deadlines: BTreeMap<String, u64>,
+    /// The devices, by UUID, that an operator left out: no spare takes their place.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub offline: BTreeSet<Uuid>,
     /// Parameters of the layer that were changed since the volume was made.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<String, String>,
@@ -65,9 +70,30 @@ impl Config {
             label: superblock.label.as_str().into(),
             layer: superblock.layer.as_str().into(),
             devices,
+            offline: BTreeSet::new(),
             deadlines: BTreeMap::new(),
             settings: BTreeMap::new(),
         }
+    }
+
+    /// The devices that an operator left out, of those that `newest` lists, as a set of bits.
+    pub(crate) fn planned(&self, newest: &Superblock) -> u16 {
+        let is_one = |uuid: &[u8; 16]| self.offline.contains(&Uuid::from_bytes(*uuid));
+        let members = newest.members.iter().enumerate();
+        members.filter(|(_, uuid)| is_one(uuid)).fold(0, |set, (index, _)| set | 1 << index)
+    }
+
+    /// Notes in the volume file at `path` that an operator left a device out, or no longer does.
+    ///
+    /// # Errors
+    /// When the file can't be read or written.
+    pub(crate) fn set_offline(path: &Path, device: Uuid, is_out: bool) -> Result<(), Error> {
+        let mut config = Config::load(path)?;
+        let is_new = match is_out {
+            true => config.offline.insert(device),
+            false => config.offline.remove(&device),
+        };
+        if is_new { config.publish_again(path) } else { Ok(()) }
     }
 
     /// Reads a volume file.
@@ -107,7 +133,8 @@ impl Config {
     pub(crate) fn add_deadlines(&mut self, deadlines: &[(String, u64)]) -> Result<(), String> {
         for (name, seconds) in deadlines {
             let name = modelled::full_name(name).map_err(|error| error.to_string())?;
-            self.deadlines.insert(name, *seconds);
+            let listed = names::find(&self.devices, &name).map(|at| self.devices[at].clone());
+            self.deadlines.insert(listed.unwrap_or(name), *seconds);
         }
         self.check_deadlines()
     }
@@ -149,21 +176,6 @@ impl Config {
         Ok(LayerConfig { uuid: *self.uuid.as_bytes(), deadline: DEADLINE, ..layer })
     }
 
-    /// The place of the device that is called so here, or has this number.
-    ///
-    /// # Errors
-    /// In words, when there is none.
-    pub(crate) fn find_device(&self, wanted: &str) -> Result<usize, String> {
-        let full = modelled::full_name(wanted).ok();
-        let is = |name: &String| name == wanted || Some(name) == full.as_ref();
-        let numbered = || wanted.parse().ok().filter(|at: &usize| *at < self.devices.len());
-        self.devices.iter().position(is).or_else(numbered).ok_or_else(|| {
-            let list = self.devices.iter().enumerate();
-            let list: Vec<String> = list.map(|(at, name)| format!("{at} ({name})")).collect();
-            format!("{wanted} is none of its devices: {}", list.join(", "))
-        })
-    }
-
     /// Whether the volume lives in memory, and so only while it is served.
     pub fn is_memory(&self) -> bool {
         self.devices.iter().any(|name| Device::is_memory(name))
@@ -185,6 +197,14 @@ impl Config {
             true => Err(Error::Exists { path: path.into() }),
             false => Ok(()),
         }
+    }
+
+    /// Lists the devices of the volume file at `path` by member number.
+    ///
+    /// # Errors
+    /// When the file can't be read or written.
+    pub(crate) fn put_in_order(path: &Path, devices: &[String]) -> Result<(), Error> {
+        Config { devices: devices.into(), ..Config::load(path)? }.publish_again(path)
     }
 
     /// Puts the file in the place of the one that is there, durably; its comments stay.
@@ -268,6 +288,7 @@ mod tests {
             label: "a \"label\"".into(),
             layer: "passthrough".into(),
             devices: vec!["/dev/null".into()],
+            offline: [Uuid::from_u128(8)].into(),
             deadlines: [("/dev/null".into(), 7)].into(),
             settings: BTreeMap::new(),
         }

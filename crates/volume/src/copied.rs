@@ -20,6 +20,7 @@ use crate::create::Taken;
 use crate::error::{Error, device};
 use crate::gather::gather_of;
 use crate::modelled;
+use crate::names::{DeviceId, is_same};
 use crate::open::{as_members, infos, plan, seat};
 use crate::replace::{ReplaceSpec, Replaced, clear, take_with_room};
 use crate::roster::{Roster, stamp, write_ends};
@@ -31,6 +32,7 @@ pub(crate) struct Change<'a> {
     pub spec: &'a ReplaceSpec,
     /// The number of the device in the volume, and the full name of the new one.
     pub index: usize,
+    pub old: DeviceId,
     pub new: String,
 }
 
@@ -46,37 +48,42 @@ pub(crate) fn copy(
     layer: LayerConfig,
     tell: &mut dyn FnMut(u64, u64),
 ) -> Result<Replaced, Error> {
-    let Change { spec, index, new } = change;
-    let (index, old) = (*index, config.devices[*index].clone());
-    let replaced = |notes| Replaced {
-        index: index as u8,
+    let Change { spec, index, old, new } = change;
+    let index = *index;
+    let replaced = |came: Option<&Superblock>, notes| Replaced {
         old: old.clone(),
-        new: new.clone(),
+        new: DeviceId {
+            number: index as u8,
+            uuid: came.map_or(String::new(), |it| Uuid::from_bytes(it.device).to_string()),
+            path: new.clone(),
+        },
         was_lost: false,
         copied: true,
         lacks: false,
         served: false,
         notes,
     };
-    if *new == old {
+    if is_same(new, &old.path) {
         return Err(device(&spec.new, format!("is device {index} of this volume already")));
     }
     let found = match members(change, config, &layer, &config.devices) {
         Ok(found) => found,
         // After a cut at the end the others do not know the old device any more.
         Err(why) => {
-            let (mut roster, devices) = seat(with_new(change, config, &layer).ok_or(why)?);
+            let found = with_new(change, config, &layer).ok_or(why)?;
+            let came = found.members[index].as_ref().map(|member| member.superblock);
+            let (mut roster, devices) = seat(found);
             if !spec.rehearse {
                 roster.settle(&devices, Standing::of_lost(0))?;
                 publish(change, config)?;
             }
-            return Ok(replaced(vec!["ends what was cut off".into()]));
+            return Ok(replaced(came.as_ref(), vec!["ends what was cut off".into()]));
         }
     };
     let said = found.members[index].as_ref().expect("all members are there").superblock;
     let Taken { device: taken, undo, held } = take(change, &found)?;
     if spec.rehearse {
-        return Ok(replaced(Vec::new()));
+        return Ok(replaced(None, Vec::new()));
     }
     let notes = held.map(|held| format!("{new} held {held}")).into_iter().collect();
     let layer = as_members(layer, found.missing(), &found.superblock);
@@ -99,7 +106,7 @@ pub(crate) fn copy(
     settle(&mut roster, index, superblock, &devices)?;
     publish(change, config)?;
     undo.keep();
-    Ok(replaced(notes))
+    Ok(replaced(Some(&superblock), notes))
 }
 
 fn settle(

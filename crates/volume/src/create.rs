@@ -7,7 +7,7 @@
 //! can't be given back what formatting took, so it is cleared, and the error says so.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -199,6 +199,7 @@ fn config(spec: &CreateSpec, devices: Vec<String>) -> Result<Config, Error> {
         label,
         layer,
         devices,
+        offline: BTreeSet::new(),
         deadlines: BTreeMap::new(),
         settings: BTreeMap::new(),
     })

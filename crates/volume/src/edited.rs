@@ -1,7 +1,7 @@
 //! A volume file that is written again keeps what its owner wrote beside the values: comments,
 //! order and blank lines.
 
-use toml_edit::{Array, DocumentMut, Item, TableLike, Value};
+use toml_edit::{Array, DocumentMut, Item, RawString, TableLike, Value};
 
 /// The text `old` with the values of the text `new`; `new` itself where `old` is no TOML.
 pub fn with_values(old: &str, new: &str) -> String {
@@ -41,6 +41,7 @@ fn take_item(item: &mut Item, new: &Item) {
 }
 
 fn take_array(array: &mut Array, values: &Array) {
+    reorder(array, values);
     while array.len() > values.len() {
         array.remove(array.len() - 1);
     }
@@ -50,6 +51,44 @@ fn take_array(array: &mut Array, values: &Array) {
             None => array.push(new.clone().decorated(" ", "")),
         }
     }
+}
+
+/// Puts the values of an array that are among the new ones in their order, each with its comments:
+/// those on lines of their own above it, and the one behind it on its line.
+fn reorder(array: &mut Array, values: &Array) {
+    let plain = |value: &Value| value.clone().decorated("", "").to_string();
+    let olds: Vec<String> = array.iter().map(plain).collect();
+    let news: Vec<String> = values.iter().map(plain).collect();
+    let mut order: Vec<usize> = Vec::new();
+    for new in &news {
+        let at = (0..olds.len()).find(|at| olds[*at] == *new && !order.contains(at));
+        order.extend(at);
+    }
+    if order.len() != olds.len() || order.is_sorted() {
+        return;
+    }
+    let text = |raw: Option<&RawString>| raw.and_then(RawString::as_str).unwrap_or("").to_owned();
+    // The text between two values begins with what belongs to the one before.
+    let split = |text: String| match text.find('\n') {
+        Some(end) => (text[..end].to_owned(), text[end..].to_owned()),
+        None => (String::new(), text),
+    };
+    let mut parts: Vec<(String, String)> =
+        array.iter().map(|value| split(text(value.decor().prefix()))).collect();
+    parts.push(split(array.trailing().as_str().unwrap_or("").to_owned()));
+    if parts.iter().all(|(_, rest)| !rest.contains('\n')) {
+        return; // On one line the space around each place stays.
+    }
+    let old: Vec<Value> = array.iter().cloned().collect();
+    let mut behind = parts[0].0.clone();
+    for (at, from) in order.into_iter().enumerate() {
+        let suffix = text(old[from].decor().suffix());
+        let prefix = format!("{behind}{}", parts[from].1);
+        array.replace_formatted(at, old[from].clone().decorated(prefix, suffix));
+        behind.clone_from(&parts[from + 1].0);
+    }
+    let last = parts[old.len()].1.clone();
+    array.set_trailing(format!("{behind}{last}"));
 }
 
 /// Gives a value that differs its new content; what stands around it stays.
@@ -89,6 +128,20 @@ devices = [
             .replace("\"/dev/b\", # right", "\"/dev/c\", # right")
             .replace("\n]\n\n", "\n]\nlabel = \"db\"\n\n");
         assert_eq!(with_values(OLD, new), wanted);
+    }
+
+    #[test]
+    fn comments_follow_the_devices_that_change_places() {
+        let order = |text: &str| with_values(OLD, &text.replace("log\"", "log\"\n"));
+        let turned = order(
+            "uuid = \"1\"\nlayer = \"log\"\ndevices = [\"/dev/b\", \"/dev/a\"]\n\
+             [deadlines]\n\"/dev/b\" = 300\n",
+        );
+        let wanted = "    \"/dev/b\", # right bay\n    \"/dev/a\", # left bay\n]";
+        assert!(turned.contains(wanted), "{turned}");
+        let one_line = "devices = [\"/a\", \"/b\", \"/c\"] # all\n";
+        let turned = with_values(one_line, "devices = [\"/c\", \"/a\", \"/b\"]\n");
+        assert_eq!(turned, "devices = [\"/c\", \"/a\", \"/b\"] # all\n");
     }
 
     #[test]

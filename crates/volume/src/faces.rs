@@ -5,6 +5,7 @@ use hostftl_io::{Device, LinkWatch};
 
 use crate::events::{Events, Level};
 use crate::flash::Drives;
+use crate::names::Names;
 use crate::status::Status;
 
 /// See the module text.
@@ -12,6 +13,8 @@ use crate::status::Status;
 pub(crate) struct Faces {
     /// The part of the status that stays the same while no device comes.
     pub still: Status,
+    /// Which member each name means.
+    pub names: Names,
     /// For each device that has one, its connection.
     links: Vec<Option<LinkWatch>>,
     /// What the drives tell.
@@ -20,9 +23,9 @@ pub(crate) struct Faces {
 
 impl Faces {
     /// Of `devices`, before they are served.
-    pub fn of(devices: &[Device]) -> Self {
+    pub fn of(devices: &[Device], names: Names) -> Self {
         let links = devices.iter().map(Device::watch).collect();
-        Faces { still: Status::default(), links, drives: Drives::of(devices) }
+        Faces { still: Status::default(), names, links, drives: Drives::of(devices) }
     }
 
     /// Each loss of a connection is an event from now on.
@@ -32,9 +35,10 @@ impl Faces {
         }
     }
 
-    /// Another device is in place `index`.
-    pub fn replace(&mut self, index: u8, device: &Device, events: &Events) {
+    /// Another device, with this UUID, is in place `index`.
+    pub fn replace(&mut self, index: u8, device: &Device, uuid: [u8; 16], events: &Events) {
         let at = usize::from(index);
+        self.names.replace(index, device.name(), uuid);
         self.links[at] = device.watch();
         self.links[at].iter().for_each(|link| tell_of(device.name(), link, events));
         self.drives.replace(at, device);
@@ -54,6 +58,7 @@ impl Faces {
 
     /// Adds to a status what the connections and the drives tell now.
     pub fn tell(&self, status: &mut Status) {
+        status.set_ids(&self.names);
         for (device, watch) in status.devices.iter_mut().zip(&self.links) {
             if let Some(link) = watch.as_ref().map(LinkWatch::link) {
                 (device.reconnects, device.trouble) = (Some(link.reconnects), link.trouble);

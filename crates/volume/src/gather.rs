@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use crate::config::Config;
 use crate::error::Error;
+use crate::names::Names;
 use crate::stack::{Assembly, MISSING, Member, Redundancy, judge, newest_of, open_member};
 use crate::stack::{order, time};
 
@@ -185,9 +186,10 @@ pub(crate) fn is_absence(error: &Error) -> bool {
     }
 }
 
-/// Why a volume is not opened without members that belong to it, and what to type.
+/// Why a volume whose file lists `devices` is not opened without members that belong to it, and
+/// what to type.
 pub fn refusal(path: &Path, found: &Assembly, devices: &[String], command: &str) -> Error {
-    let superblock = &found.superblock;
+    let (superblock, devices) = (&found.superblock, Names::opened(devices, found).list());
     let absent = (0..usize::from(superblock.count)).filter(|index| found.unsaid >> index & 1 == 1);
     let here: Vec<&str> = found.members.iter().flatten().map(|one| one.device.name()).collect();
     let named: Vec<String> = absent

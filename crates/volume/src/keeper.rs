@@ -172,7 +172,8 @@ impl Keeper {
             waker,
             news: news.clone(),
             orders: inbox,
-            all: Standing::default(),
+            // A device that recovery dropped is there, and must not get another superblock.
+            all: wanted,
             asks: None,
         };
         let run = move || drop(leaves.send(clerk.run()));

@@ -17,6 +17,7 @@ use crate::config::Config;
 use crate::control;
 use crate::error::{Error, device};
 use crate::gather::{OpenOptions, gather, refusal};
+use crate::names::{DeviceId, Names, complete};
 use crate::open::{lock, seat};
 use crate::operate::Outcome;
 use crate::roster::{stamp, write_ends};
@@ -24,8 +25,10 @@ use crate::sole::Sole;
 use crate::stack::{Member, Redundancy, open_member};
 
 /// What came of a device that is back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Back {
+    /// The device.
+    pub device: DeviceId,
     /// Whether it was out; else it belongs already.
     pub is_new: bool,
     /// Whether the volume is served, and made what it lacks from then on.
@@ -39,11 +42,16 @@ pub struct Back {
 /// one that was lost. Nothing was changed then.
 pub fn online(path: &Path, wanted: &str) -> Result<Back, Error> {
     let wrong = |why: String| Error::Config { path: path.into(), why };
-    let config = Config::load(path)?;
+    let mut config = Config::load(path)?;
     control::refuse_elsewhere(path, config.uuid)?;
-    if let Some(told) = control::online(config.uuid, wanted) {
+    let wanted = complete(wanted, &config)?;
+    if let Some(told) = control::online(config.uuid, &wanted) {
         let refused = |why| Error::Refused { path: path.into(), why };
-        let back = |told: Outcome| Back { is_new: told.is_new, served: true };
+        let back = |told: Outcome| Back {
+            device: told.device.unwrap_or_default(),
+            is_new: told.is_new,
+            served: true,
+        };
         return told.map(back).map_err(refused);
     }
     let _lock = lock(path)?;
@@ -55,7 +63,10 @@ pub fn online(path: &Path, wanted: &str) -> Result<Back, Error> {
         let why = format!("no device leaves layer {} while it serves{journal}", layer.kind);
         return Err(wrong(why));
     }
-    let index = config.find_device(wanted).map_err(wrong)?;
+    let names = Names::read(&config);
+    config.devices = names.list();
+    let index = usize::from(names.resolve(&wanted, 0).map_err(wrong)?);
+    let back = |is_new| Back { device: names.id(index as u8), is_new, served: false };
     let redundancy = Redundancy { devices: layer.tolerates(), journal: layer.log.journal };
     let found = gather(&config.devices, redundancy, &OpenOptions::default())?;
     let name = &config.devices[index];
@@ -68,7 +79,7 @@ pub fn online(path: &Path, wanted: &str) -> Result<Back, Error> {
             // The journal: nothing keeps it out but that it is not there.
             open_member(name, Access::ReadOnly)?;
         }
-        return Ok(Back { is_new: false, served: false });
+        return Ok(back(false));
     }
     if newest.gone & bit != 0 {
         return Err(device(name, "was removed: `hostftl device add` takes it as a new one"));
@@ -80,16 +91,17 @@ pub fn online(path: &Path, wanted: &str) -> Result<Back, Error> {
                    `hostftl serve --degraded`, and type the same again";
         return Err(device(name, why));
     }
-    let back = superblock(&newest, &verify(&own, &newest, index)?);
+    let said = superblock(&newest, &verify(&own, &newest, index)?);
     let lost = found.missing() & !bit;
     let (mut roster, mut devices) = seat(found);
     devices[index] = own.device;
     let sectors = devices[index].bytes() / SECTOR as u64;
-    assert!(sectors >= back.device_sectors, "it was opened as a member");
-    write_ends(&devices[index], back.device_sectors, |at| back.emit(at))?;
-    roster.replace(index as u8, Record { superblock: back, sound: [true; 2] });
+    assert!(sectors >= said.device_sectors, "it was opened as a member");
+    write_ends(&devices[index], said.device_sectors, |at| said.emit(at))?;
+    roster.replace(index as u8, Record { superblock: said, sound: [true; 2] });
     roster.settle(&devices, Standing::of_lost(lost))?;
-    Ok(Back { is_new: true, served: false })
+    Config::set_offline(path, Uuid::from_bytes(said.device), false)?;
+    Ok(back(true))
 }
 
 /// The superblock of a device that is to come back in place `index`, which has to be the one that

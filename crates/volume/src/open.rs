@@ -20,10 +20,11 @@ use crate::error::{Error, device, file};
 use crate::gather::{OpenOptions, gather, refusal};
 use crate::journal;
 use crate::modelled;
+use crate::names::Names;
 use crate::roster::Roster;
 use crate::stack::{Assembly, Member, Redundancy, time};
 use crate::tier;
-use crate::without::{LEFT_OUT, at_rest, without};
+use crate::without::{LEFT_OUT, at_rest, spare_is_missing, without};
 
 /// What must be said of a volume that is only read.
 const READ_ONLY: &str = "read-only: nothing is written to the devices, and what recovery would \
@@ -35,7 +36,11 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct Volume {
     pub(crate) path: PathBuf,
+    /// What the volume file has, with the devices by member number.
     pub(crate) config: Config,
+    pub(crate) names: Names,
+    /// Whether the volume file lists the devices in another order.
+    pub(crate) is_permuted: bool,
     pub(crate) layer: LayerConfig,
     pub(crate) plan: Plan,
     pub(crate) devices: Vec<Device>,
@@ -80,9 +85,12 @@ pub fn open_with(path: &Path, options: &OpenOptions) -> Result<Volume, Error> {
         let notes =
             vec!["the volume is in memory: it is empty now, and gone when this ends".into()];
         let (path, mode, roster) = (path.into(), Mode::Format, Roster::default());
+        let names = Names::in_memory(&config);
         return Ok(Volume {
             path,
             config,
+            names,
+            is_permuted: false,
             layer,
             plan,
             devices,
@@ -119,12 +127,16 @@ pub(crate) fn redundancy(layer: &LayerConfig) -> Redundancy {
 /// When the layer can't work on them.
 pub(crate) fn raise(
     path: &Path,
-    (config, layer): (Config, LayerConfig),
+    (mut config, layer): (Config, LayerConfig),
     found: Assembly,
     access: Access,
     lock: File,
 ) -> Result<Volume, Error> {
+    let names = Names::opened(&config.devices, &found);
+    let listed = std::mem::replace(&mut config.devices, names.list());
+    let is_permuted = listed != config.devices;
     let mut layer = as_members(layer, found.missing(), &found.superblock);
+    layer.members.planned = config.planned(&found.superblock);
     let mut notes = degraded(&config, &layer, &found);
     notes.extend(found.members.iter().flatten().filter_map(|member| member.flaw.clone()));
     notes.extend((access == Access::ReadOnly).then(|| READ_ONLY.into()));
@@ -137,7 +149,20 @@ pub(crate) fn raise(
         return Err(Error::Config { path: path.into(), why });
     }
     let (path, mode) = (path.into(), Mode::Open);
-    Ok(Volume { path, config, layer, plan, devices, roster, mode, access, notes, lock })
+    Ok(Volume {
+        path,
+        config,
+        names,
+        is_permuted,
+        layer,
+        plan,
+        devices,
+        roster,
+        mode,
+        access,
+        notes,
+        lock,
+    })
 }
 
 /// The layer with what the newest superblock says of its devices, of which those of `missing` are
@@ -151,6 +176,7 @@ pub(crate) fn as_members(layer: LayerConfig, missing: u16, newest: &Superblock) 
         gone: newest.gone,
         leaving: newest.leaving,
         spare: newest.spare,
+        planned: 0,
     };
     LayerConfig {
         members,
@@ -170,13 +196,14 @@ fn degraded(config: &Config, layer: &LayerConfig, found: &Assembly) -> Vec<Strin
     let is_gone = |index: usize| found.superblock.gone >> index & 1 == 1;
     let absent = found.members.iter().enumerate();
     let absent = absent.filter(|(index, member)| member.is_none() && !is_gone(*index));
-    let is_out = |index: usize| found.superblock.out >> index & 1 == 1;
+    let is_out = |index: usize| (found.superblock.out | found.superblock.spare) >> index & 1 == 1;
     let needed = absent.clone().filter(|(index, _)| journal >> index & 1 == 0 && !is_out(*index));
     let may_lose_more = needed.count() < layer.tolerates() as usize;
     let mut notes: Vec<String> = absent
-        .map(|(index, _)| match journal >> index & 1 == 1 {
-            true => journal::AWAY.into(),
-            false => format!(
+        .map(|(index, _)| match (journal >> index & 1, found.superblock.spare >> index & 1) {
+            (1, _) => journal::AWAY.into(),
+            (_, 1) => spare_is_missing(index),
+            _ => format!(
                 "{}of {}{}; {}",
                 without(index),
                 config.devices.len(),

@@ -13,13 +13,14 @@ use crate::config::Config;
 use crate::control;
 use crate::error::Error;
 use crate::gather::OpenOptions;
+use crate::names::{DeviceId, complete};
 use crate::open::open_with;
 use crate::replace::{ReplaceSpec, Replaced};
 use crate::running::{Running, StartOptions};
 use crate::seats::Seats;
 use crate::set;
 
-/// What an operator wants. A device is named as in the volume file, or by its number there.
+/// What an operator wants. A device is named by a path to it, its member number or its UUID.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Wish {
@@ -57,6 +58,35 @@ pub enum Wish {
 pub struct Outcome {
     /// Whether something was changed or begun; else it was so already.
     pub is_new: bool,
+    /// The device that was meant, if one was.
+    #[serde(default)]
+    pub device: Option<DeviceId>,
+    /// What should be known, as that the device works.
+    #[serde(default)]
+    pub notes: Vec<String>,
+}
+
+impl Outcome {
+    /// What came of a wish that is about no device.
+    pub(crate) fn of_volume(is_new: bool) -> Self {
+        Outcome { is_new, device: None, notes: Vec::new() }
+    }
+}
+
+impl Wish {
+    /// The same with the complete name of its device: see [`complete`].
+    fn completed(&self, config: &Config) -> Result<Self, Error> {
+        let whole = |name: &String| complete(name, config);
+        Ok(match self {
+            Wish::Offline(name) => Wish::Offline(whole(name)?),
+            Wish::Online(name) => Wish::Online(whole(name)?),
+            Wish::Remove(name) => Wish::Remove(whole(name)?),
+            Wish::MayRemove(name) => Wish::MayRemove(whole(name)?),
+            Wish::Cancel(name) => Wish::Cancel(whole(name)?),
+            Wish::Clear(Some(name)) => Wish::Clear(Some(whole(name)?)),
+            other => other.clone(),
+        })
+    }
 }
 
 /// Makes verbs of wishes, for the process that serves a volume.
@@ -93,42 +123,78 @@ impl Operator {
     /// # Errors
     /// Why nothing was changed, in words.
     pub fn act(&self, wish: &Wish) -> Result<Outcome, String> {
-        let config = self.seats.config();
-        let device = |name: &String| config.find_device(name).map(|at| at as u8);
         let verb = match wish {
             Wish::Offline(name) => {
+                let index = self.seats.find(name)?;
+                let mut notes = self.seats.notes_on(index);
                 self.seats.settle();
-                return self.seats.offline(device(name)?).map(|is_new| Outcome { is_new });
+                let is_new = self.seats.offline(index)?;
+                notes.extend(self.notes_offline(index));
+                return Ok(self.of_device(index, is_new, notes));
             }
             Wish::Online(name) => {
-                return self.seats.online(device(name)?).map(|is_new| Outcome { is_new });
+                let index = self.seats.find(name)?;
+                let is_new = self.seats.online(index)?;
+                let noted = self.seats.note_offline(index, false);
+                let notes = noted.err().into_iter().collect();
+                return Ok(self.of_device(index, is_new, notes));
             }
-            Wish::Remove(name) => {
-                let is_new = self.seats.set_leaving(device(name)?, true)?;
-                return Ok(Outcome { is_new });
+            Wish::Remove(name) => return self.set_leaving(name, true),
+            Wish::MayRemove(name) => {
+                let index = self.seats.find(name)?;
+                let notes = self.seats.notes_on(index);
+                let answer = self.seats.ask(Verb::MayRemove(index))?;
+                return Ok(self.of_device(index, answer == Answer::Begun, notes));
             }
-            Wish::MayRemove(name) => Verb::MayRemove(device(name)?),
-            Wish::Cancel(name) => {
-                let is_new = self.seats.set_leaving(device(name)?, false)?;
-                return Ok(Outcome { is_new });
-            }
+            Wish::Cancel(name) => return self.set_leaving(name, false),
             Wish::Scrub => Verb::Scrub(Scrub::Start(0)),
             Wish::PauseScrub => Verb::Scrub(Scrub::Pause),
             Wish::ResumeScrub => Verb::Scrub(Scrub::Resume),
             Wish::StopScrub => Verb::Scrub(Scrub::Stop),
             Wish::Clear(name) => {
-                let device = name.as_ref().map(device).transpose()?;
-                return self.seats.clear(device).map(|()| Outcome { is_new: true });
+                let device = name.as_ref().map(|name| self.seats.find(name)).transpose()?;
+                return self.seats.clear(device).map(|()| Outcome::of_volume(true));
             }
             Wish::Set { key, value } => {
-                self.seats.ask(set::verb(&config, key, value)?)?;
+                self.seats.ask(set::verb(&self.seats.config(), key, value)?)?;
                 // The lock stays on the file that was replaced; that of the volume's UUID holds.
                 let kept =
                     set::keep(self.seats.path(), key, value).map_err(|error| error.to_string());
-                return kept.map(|is_new| Outcome { is_new });
+                return kept.map(Outcome::of_volume);
             }
         };
-        self.seats.ask(verb).map(|answer| Outcome { is_new: answer == Answer::Begun })
+        let answer = self.seats.ask(verb)?;
+        Ok(Outcome::of_volume(answer == Answer::Begun))
+    }
+
+    /// The device that is named is to leave, or stays after all.
+    fn set_leaving(&self, name: &str, leaves: bool) -> Result<Outcome, String> {
+        let index = self.seats.find(name)?;
+        let notes = if leaves { self.seats.notes_on(index) } else { Vec::new() };
+        let is_new = self.seats.set_leaving(index, leaves)?;
+        Ok(self.of_device(index, is_new, notes))
+    }
+
+    /// Keeps the place of a device that was left out by command; what should be known of that.
+    fn notes_offline(&self, index: u8) -> Vec<String> {
+        let spares: Vec<String> = self.seats.spares().iter().map(ToString::to_string).collect();
+        let stays = (!spares.is_empty()).then(|| {
+            format!(
+                "the spare stays ready and does not take its place: {}; `hostftl device replace` \
+                 puts another device there",
+                spares.join(", ")
+            )
+        });
+        let unkept = self
+            .seats
+            .note_offline(index, true)
+            .err()
+            .map(|why| format!("a spare may take its place after a restart, because {why}"));
+        stays.into_iter().chain(unkept).collect()
+    }
+
+    fn of_device(&self, index: u8, is_new: bool, notes: Vec<String>) -> Outcome {
+        Outcome { is_new, device: Some(self.seats.id(index)), notes }
     }
 }
 
@@ -140,7 +206,7 @@ pub fn operate(path: &Path, wish: &Wish) -> Result<Option<Outcome>, Error> {
     let config = Config::load(path)?;
     control::refuse_elsewhere(path, config.uuid)?;
     let refused = |why| Error::Refused { path: path.into(), why };
-    control::wish(config.uuid, wish).transpose().map_err(refused)
+    control::wish(config.uuid, &wish.completed(&config)?).transpose().map_err(refused)
 }
 
 /// Opens a volume that nobody serves, without clients, and does what somebody wants. What goes on
@@ -149,9 +215,10 @@ pub fn operate(path: &Path, wish: &Wish) -> Result<Option<Outcome>, Error> {
 /// # Errors
 /// When the volume can't be opened, or why nothing was changed.
 pub fn operate_here(path: &Path, wish: &Wish) -> Result<(Running, Outcome), Error> {
+    let wish = wish.completed(&Config::load(path)?)?;
     let volume = open_with(path, &OpenOptions::default())?;
     let (running, _) = volume.start(&StartOptions::default())?;
-    let done = running.operator().act(wish);
+    let done = running.operator().act(&wish);
     match done {
         Ok(outcome) => Ok((running, outcome)),
         Err(why) => {

@@ -89,6 +89,7 @@ pub(crate) fn open(
     let Rest { devices, mut roster, lost, scrub } = rest;
     let target = roster.target().ok_or_else(|| Error::Failed("no superblock is left".into()))?;
     let mut layer = as_members(layer, lost, &target);
+    layer.members.planned = config.planned(&target);
     config.set_deadlines(&devices, &mut layer);
     let plan = plan(&layer, &infos(&devices))?;
     let (arena, waker) = port.means();

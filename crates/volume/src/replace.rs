@@ -8,7 +8,7 @@
 //! ends what was begun. What the device lacks is made while the volume is served.
 
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use hostftl_core::{Layer, Page, SECTOR, SECTORS_PER_BLOCK};
 use hostftl_format::roster::{Record, Stamp, Standing};
@@ -29,6 +29,7 @@ use crate::error::{Error, device, file};
 use crate::gather::{gather_of, refusal};
 use crate::journal;
 use crate::modelled;
+use crate::names::{DeviceId, Names, complete, is_same};
 use crate::open::{as_members, infos, lock, open_fresh, plan, raise, seat};
 use crate::roster::{stamp, write_ends};
 use crate::sole::Sole;
@@ -45,7 +46,7 @@ const FIRST: &str = "hostftl serve --degraded";
 pub struct ReplaceSpec {
     /// The volume file.
     pub path: PathBuf,
-    /// The device that goes: its name in the volume file, or its number there.
+    /// The device that goes: a path to it, its member number or its UUID.
     pub old: String,
     /// The device that comes; a file that does not exist is made, as large as is needed.
     pub new: String,
@@ -58,12 +59,10 @@ pub struct ReplaceSpec {
 /// What was done, or would be.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Replaced {
-    /// The number of the device in the volume.
-    pub index: u8,
-    /// What was in its place before.
-    pub old: String,
-    /// What is there now.
-    pub new: String,
+    /// The device that went, with the member number that the new one has too.
+    pub old: DeviceId,
+    /// The new one; without a UUID while nothing is written.
+    pub new: DeviceId,
     /// Whether the volume had to do without the old one already.
     pub was_lost: bool,
     /// Whether the new one has all that the old one had.
@@ -88,7 +87,8 @@ pub fn replace(spec: &ReplaceSpec, tell: &mut dyn FnMut(u64, u64)) -> Result<Rep
     let mut config = Config::load(&spec.path)?;
     control::refuse_elsewhere(&spec.path, config.uuid)?;
     // The process that serves it may have another working directory.
-    let told = ReplaceSpec { new: modelled::full_name(&spec.new)?, ..spec.clone() };
+    let (old, new) = (complete(&spec.old, &config)?, modelled::full_name(&spec.new)?);
+    let told = ReplaceSpec { old, new, ..spec.clone() };
     if let Some(done) = control::replace(config.uuid, &told) {
         return done.map_err(|why| Error::Refused { path: spec.path.clone(), why });
     }
@@ -98,12 +98,14 @@ pub fn replace(spec: &ReplaceSpec, tell: &mut dyn FnMut(u64, u64)) -> Result<Rep
     if config.is_memory() {
         return Err(wrong("is in memory: there is nothing to replace".into()));
     }
-    let index = config.find_device(&spec.old).map_err(wrong)?;
+    let names = Names::read(&config);
+    config.devices = names.list();
+    let index = usize::from(names.resolve(&told.old, 0).map_err(wrong)?);
     let new = new_name(&config, index, &spec.new)?;
-    let old = config.devices[index].clone();
+    let old = names.id(index as u8);
     let of = (&config, &layer, index);
     let Some((found, is_journal)) = without_old(spec, of)? else {
-        return copied::copy(&Change { spec, index, new }, &mut config, layer, tell);
+        return copied::copy(&Change { spec, index, old, new }, &mut config, layer, tell);
     };
     let was_lost = is_journal || found.unsaid >> index & 1 == 0;
     if found.superblock.gone >> index & 1 == 1 {
@@ -113,44 +115,61 @@ pub fn replace(spec: &ReplaceSpec, tell: &mut dyn FnMut(u64, u64)) -> Result<Rep
     let needs_none = !is_journal && was_lost || found.superblock.spare >> index & 1 == 1;
     let found =
         if needs_none { found } else { not_needed(spec, of, (found, is_journal), &opened)? };
+    let is_good = !was_lost && open_member(&config.devices[index], Access::ReadOnly).is_ok();
+    let healthy = is_good.then(|| format!("warning: device {index} ({}) is healthy", old.path));
     let Taken { device: taken, undo, held } = take((&spec.new, &new), &found, index, spec.force)?;
+    let came = DeviceId { number: index as u8, uuid: String::new(), path: new };
+    let mut replaced = Replaced {
+        old,
+        new: came,
+        was_lost,
+        copied: false,
+        lacks: !is_journal,
+        served: false,
+        notes: healthy.into_iter().collect(),
+    };
     if spec.rehearse {
-        return Ok(Replaced {
-            index: index as u8,
-            old,
-            new,
-            was_lost,
-            copied: false,
-            lacks: !is_journal,
-            served: false,
-            notes: Vec::new(),
-        });
+        return Ok(replaced);
     }
-    let notes = held.map(|held| format!("{new} held {held}")).into_iter().collect();
-    let mut superblock = superblock(&found.superblock, index as u8, taken.bytes() / SECTOR as u64);
-    if is_journal {
-        // It lacks nothing: no root says that it is needed.
+    replaced.notes.extend(held.map(|held| format!("{} held {held}", replaced.new.path)));
+    let device = put_in_place(&replaced, (found, taken), (config, layer), &spec.path)?;
+    replaced.new.uuid = device.to_string();
+    undo.keep();
+    Ok(replaced)
+}
+
+/// Makes the device that was taken the member that `replaced` names; its UUID.
+fn put_in_place(
+    replaced: &Replaced,
+    (found, taken): (Assembly, Device),
+    (mut config, layer): (Config, LayerConfig),
+    path: &Path,
+) -> Result<Uuid, Error> {
+    let (number, new) = (replaced.new.number, &replaced.new.path);
+    let index = usize::from(number);
+    let mut superblock = superblock(&found.superblock, number, taken.bytes() / SECTOR as u64);
+    if !replaced.lacks {
+        // A journal lacks nothing: no root says that it is needed.
         superblock.fresh = found.superblock.fresh;
     }
-    let lost = found.missing() & !(1 << index);
+    let (lost, before) = (found.missing() & !(1 << index), found.superblock.members[index]);
     let mut layer = as_members(layer, found.missing(), &found.superblock);
     let (mut roster, mut devices) = seat(found);
     devices[index] = taken;
     (layer.members.missing, layer.members.fresh) = (lost, 0);
     let planned = plan(&layer, &infos(&devices))?;
     if planned.limits.exported != superblock.exported {
-        return Err(device(&new, "is not one on which the volume would be laid out as it is"));
+        return Err(device(new, "is not one on which the volume would be laid out as it is"));
     }
     clear(&devices[index])?;
     describe(&devices[index], &superblock)?;
-    roster.replace(index as u8, Record { superblock, sound: [true; 2] });
+    roster.replace(number, Record { superblock, sound: [true; 2] });
     roster.settle(&devices, Standing::of_lost(lost))?;
-    config.deadlines.remove(&old);
-    config.devices[index].clone_from(&new);
-    config.publish_again(&spec.path)?;
-    undo.keep();
-    let (index, copied, lacks, served) = (index as u8, false, !is_journal, false);
-    Ok(Replaced { index, old, new, was_lost, copied, lacks, served, notes })
+    config.deadlines.remove(&replaced.old.path);
+    config.offline.remove(&Uuid::from_bytes(before));
+    config.devices[index].clone_from(new);
+    config.publish_again(path)?;
+    Ok(Uuid::from_bytes(superblock.device))
 }
 
 /// The others, where the volume goes on without the device that goes, and whether that is the
@@ -191,7 +210,7 @@ fn not_needed(
 pub(crate) fn new_name(config: &Config, index: usize, asked: &str) -> Result<String, Error> {
     let new = modelled::full_name(asked)?;
     let mut others = config.devices.iter().enumerate().filter(|(at, _)| *at != index);
-    match others.find(|(_, name)| **name == new) {
+    match others.find(|(_, name)| is_same(name, &new)) {
         Some((at, _)) => Err(device(asked, format!("is device {at} of this volume already"))),
         None => Ok(new),
     }
@@ -343,7 +362,6 @@ pub(crate) fn superblock(newest: &Superblock, index: u8, device_sectors: u64) ->
         out: newest.out & !bit,
         fresh: newest.fresh | bit,
         leaving: newest.leaving & !bit,
-        spare: newest.spare & !bit,
         returning: newest.returning & !bit,
         data_start,
         data_len,

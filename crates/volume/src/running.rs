@@ -120,6 +120,7 @@ impl Live {
         drop(filling);
         status.needs_hand.extend(self.watched.unkept.why());
         status.needs_hand.extend(self.watched.events.trouble());
+        status.need_room();
         faces.tell(&mut status);
         status
     }
@@ -182,10 +183,11 @@ impl Volume {
         let _sole = Sole::take(self.config.uuid, &self.path)?;
         let recording = self.recording(options)?;
         let tap = recording.as_ref().map(|recording| Box::new(recording.tap()) as Box<dyn Tap>);
-        let mut faces = Faces::of(&self.devices);
+        let mut faces = Faces::of(&self.devices, self.names);
         let machine = assemble_machine(&self.layer, &self.plan, self.devices, self.mode, tap)?;
         let (mut driver, mut notes) = (machine.driver, self.notes);
         notes.extend(machine.note);
+        notes.extend(put_in_order(&self.path, &self.config, self.is_permuted && !reads));
         let mut still =
             Status::of_running(&self.path, &self.config, &self.layer, &self.plan, &driver);
         options.beginning.recovers(driver.shown());
@@ -256,6 +258,20 @@ impl Volume {
         let record = |path: &PathBuf| Recording::new(path, &self.layer, &infos, self.mode);
         options.record.as_ref().map(record).transpose()
     }
+}
+
+/// Lists the devices by member number in the volume file if that `is_wanted`; what is to be known
+/// of that.
+fn put_in_order(path: &Path, config: &Config, is_wanted: bool) -> Option<String> {
+    is_wanted.then(|| match Config::put_in_order(path, &config.devices) {
+        Ok(()) => "the volume file listed the devices in another order than their numbers; it now \
+                   lists them by number"
+            .into(),
+        Err(error) => format!(
+            "the volume file lists the devices in another order than their numbers, and can't be \
+             rewritten ({error}); the superblocks count"
+        ),
+    })
 }
 
 /// The block device that clients see of a layer; no buffer is longer than `longest` bytes.

@@ -31,7 +31,7 @@ pub fn set(path: &Path, key: &str, value: &str) -> Result<Outcome, Error> {
     }
     let _lock = lock(path)?;
     let _sole = Sole::take(config.uuid, path)?;
-    keep(path, key, value).map(|is_new| Outcome { is_new })
+    keep(path, key, value).map(Outcome::of_volume)
 }
 
 /// What a parameter's new value is to a layer.

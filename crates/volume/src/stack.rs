@@ -113,6 +113,8 @@ pub struct Assembly {
     pub superblock: Superblock,
     /// Why devices that were named do not count: each says which, and what to do.
     pub left_out: Vec<String>,
+    /// The devices that missed changes, by name, with what their superblocks say.
+    pub stale: Vec<(String, Superblock)>,
     /// The members that are not there though they belong, as a set of bits by index.
     pub unsaid: u16,
 }
@@ -165,11 +167,13 @@ fn welcome(
     stale.iter().find(is_journal).copied()
 }
 
-/// Judges members as [`order`] does.
+/// Judges members as [`order`] does. A spare is not needed: nothing lies on it.
 pub fn judge(members: &[Member], redundancy: Redundancy) -> Verdict {
     let superblocks: Vec<Superblock> = members.iter().map(|member| member.superblock).collect();
     let Redundancy { devices, journal } = redundancy;
-    match assemble(&superblocks, devices + u32::from(journal)) {
+    let newest = superblocks.iter().max_by_key(|one| one.generation);
+    let spares = newest.map_or(0, |newest| newest.spare.count_ones());
+    match assemble(&superblocks, devices + u32::from(journal) + spares) {
         Verdict::Degraded { mut order, mut stale, unsaid } => {
             let newest = newest_of(&order, members);
             let journal = redundancy.journal_in(newest);
@@ -177,11 +181,12 @@ pub fn judge(members: &[Member], redundancy: Redundancy) -> Verdict {
                 order[journal.trailing_zeros() as usize] = Some(at);
                 stale.retain(|it| *it != at);
             }
-            let needless = journal | newest.map_or(0, |newest| newest.out);
+            let spare = newest.map_or(0, |newest| newest.spare);
+            let needless = journal | spare | newest.map_or(0, |newest| newest.out);
             let absent = order.iter().enumerate().filter(|(_, at)| at.is_none());
             let rows = absent.filter(|(index, _)| needless >> index & 1 == 0).count();
             match rows <= devices as usize {
-                true => Verdict::Degraded { order, stale, unsaid: unsaid & !journal },
+                true => Verdict::Degraded { order, stale, unsaid: unsaid & !(journal | spare) },
                 false => assemble(&superblocks, devices),
             }
         }
@@ -200,9 +205,11 @@ pub fn order(
     redundancy: Redundancy,
 ) -> Result<Assembly, Error> {
     let name = |at: usize| members[at].device.name();
+    let mut missed = Vec::new();
     let (order, unsaid) = match judge(&members, redundancy) {
         Verdict::Complete { order } => (order.into_iter().map(Some).collect::<Vec<_>>(), 0),
         Verdict::Degraded { order, stale, unsaid } => {
+            missed.extend(stale.iter().map(|at| (name(*at).to_owned(), members[*at].superblock)));
             let newest = newest_of(&order, &members).expect("it can be used");
             let is_gone = |at: &usize| newest.gone >> members[*at].superblock.index & 1 == 1;
             left_out.extend(stale.into_iter().filter(|at| !is_gone(at)).map(|at| {
@@ -224,7 +231,7 @@ pub fn order(
     let used = members.iter().flatten().map(|member| member.superblock);
     let superblock = used.max_by_key(|one| one.generation);
     let superblock = superblock.expect("a stack that can be used has a member");
-    Ok(Assembly { members, superblock, left_out, unsaid })
+    Ok(Assembly { members, superblock, left_out, stale: missed, unsaid })
 }
 
 /// A moment of a superblock, for people; `None` when none is known.

@@ -12,16 +12,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
 use crate::control;
-use crate::counted::counted;
 use crate::error::Error;
-
-use crate::events::{Events, KINDS, Level};
+use crate::events::Events;
 use crate::flash::{DriveStatus, Drives};
 use crate::front::Export;
 use crate::gather::OpenOptions;
 use crate::journal;
 use crate::latency::{Latencies, Latency};
 use crate::memory::Memory;
+use crate::names::Names;
 use crate::open::open_with;
 use crate::quiet::Quiet;
 use crate::running::{Acks, StartOptions};
@@ -30,7 +29,7 @@ use crate::space::Space;
 use crate::stack;
 use crate::tasks::TaskStatus;
 use crate::traffic::Traffic;
-use crate::without::{LEFT_OUT, beyond_parity, say_what_it_means, without};
+use crate::without::{LEFT_OUT, say_what_it_means, spare_is_missing, without};
 
 /// Ranges that a note names.
 const NAMED: usize = 16;
@@ -139,6 +138,12 @@ impl VolumeFile {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the fields are the words of the documentation")]
 pub struct DeviceStatus {
+    /// Its member number, which commands and events name.
+    #[serde(default)]
+    pub number: u8,
+    /// Empty for a volume in memory.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub uuid: String,
     pub name: String,
     /// `file`, `block device`, `memory` or `NBD export`.
     pub kind: String,
@@ -213,19 +218,30 @@ impl Status {
         let spare = self.devices.iter_mut().enumerate();
         let spare = spare.filter(|(index, _)| layer.members.spare >> index & 1 == 1);
         spare.for_each(|(_, device)| device.role = SPARE.into());
-        self.degraded = self.devices.iter().any(|device| device.health == MISSING);
+        self.degraded = self.devices.iter().any(DeviceStatus::is_away);
+    }
+
+    /// Says which member each device is.
+    pub(crate) fn set_ids(&mut self, names: &Names) {
+        for (device, id) in self.devices.iter_mut().zip(names.all()) {
+            (device.number, device.uuid) = (id.number, id.uuid);
+        }
     }
 
     /// Another device is in place `index`.
     pub(crate) fn replace_device(&mut self, index: usize, device: &hostftl_io::Device) {
         let was = std::mem::replace(&mut self.devices[index], device_status(device));
+        self.devices[index].role.clone_from(&was.role);
         self.device_bytes =
             self.devices.iter().filter(|it| it.role != JOURNAL).map(|it| it.bytes).sum();
-        self.degraded = self.devices.iter().any(|device| device.health == MISSING);
+        self.degraded = self.devices.iter().any(DeviceStatus::is_away);
         let (runs_without, left_out) = (without(index), format!("{LEFT_OUT}{}:", was.name));
+        let spare = spare_is_missing(index);
         self.notes.retain(|note| {
             let is_journal = was.role == JOURNAL && note == journal::AWAY;
-            !note.starts_with(&runs_without) && !note.starts_with(&left_out) && !is_journal
+            let is_old =
+                [&runs_without, &left_out, &spare].into_iter().any(|it| note.starts_with(it));
+            !is_old && !is_journal
         });
     }
 
@@ -283,66 +299,6 @@ impl Status {
         ));
     }
 
-    /// Says what somebody should do something about.
-    fn set_needs(&mut self, events: &Events) {
-        let mut needs = Vec::new();
-        for (index, device) in self.devices.iter().enumerate() {
-            let why = match device.health.as_str() {
-                "good" | REMOVED => continue,
-                "errors" => format!("{} failed: look at it", counted(device.errors, "command")),
-                word if device.role == JOURNAL && self.served_by.is_some() && !self.read_only => {
-                    format!(
-                        "is {word}: bring it back, and `hostftl device online {} {index}` takes it",
-                        self.volume
-                    )
-                }
-                word if device.role == JOURNAL => format!("is {word}: bring it back"),
-                word => format!(
-                    "is {word}: `hostftl device replace {} {index} NEW` puts another in its place",
-                    self.volume
-                ),
-            };
-            needs.push(format!("device {index} ({}) {why}", device.name));
-        }
-        if self.held {
-            let name = &self.export;
-            needs.push(format!("clients get it as {name} alone until it is started with --go-on"));
-        }
-        needs.extend(self.space.as_ref().and_then(Space::need));
-        needs.extend(self.space.as_ref().and_then(|it| beyond_parity(it.unreadable_bytes)));
-        if !self.lost_ranges.is_empty() {
-            needs.push("ranges can't be read: bring the lost device back".into());
-        }
-        needs.extend(events.damage());
-        let open = events.open_totals();
-        for (kind, level, meaning, todo) in KINDS {
-            let count = open.get(kind).copied().unwrap_or_default();
-            // The state of the devices, and the last scrub, say this better.
-            let is_known = kind.starts_with("device-") || kind == "scrub-damage";
-            if level == Level::Error && count > 0 && !is_known {
-                needs.push(format!("{kind}, {}: {meaning}; {todo}", counted(count, "time")));
-            }
-        }
-        self.needs_hand = needs;
-    }
-
-    /// What must be said of the devices of the set `lost` that were there at the start.
-    pub(crate) fn of_lost(&self, lost: u16) -> Vec<String> {
-        let gone = self
-            .devices
-            .iter()
-            .enumerate()
-            .filter(|(index, device)| lost >> index & 1 == 1 && device.health != MISSING);
-        gone.map(|(index, device)| match device.role.as_str() {
-            JOURNAL => journal::AWAY.into(),
-            _ => format!(
-                "DEGRADED: device {index} ({}) was lost; the volume goes on without it",
-                device.name
-            ),
-        })
-        .collect()
-    }
-
     /// With what changed since.
     pub(crate) fn with(&self, snapshot: &Snapshot, news: &Quiet, latencies: &Latencies) -> Self {
         let mut status = self.clone();
@@ -372,8 +328,7 @@ impl Status {
                 device.health = word.into();
             }
         }
-        let is_away = |one: &DeviceStatus| [MISSING, LOST].contains(&one.health.as_str());
-        status.degraded = status.devices.iter().any(is_away);
+        status.degraded = status.devices.iter().any(DeviceStatus::is_away);
         status.space = snapshot.gauges.map(|gauges| Space::of(&gauges));
         status.facts = snapshot.facts.iter().map(|(name, it)| ((*name).into(), *it)).collect();
         if status.facts.get("cap_exceeded") == Some(&1) {
@@ -403,15 +358,15 @@ const CAP_IS_TIGHT: &str = "what was written touches so many superpages that mor
                             leaves are needed at the least; make the volume with more leaves";
 
 /// The health of a device that is not there.
-const MISSING: &str = "missing";
+pub(crate) const MISSING: &str = "missing";
 /// Of one that the layer does without.
-const LOST: &str = "lost";
+pub(crate) const LOST: &str = "lost";
 /// And of a place whose device was removed.
-const REMOVED: &str = "removed";
+pub(crate) const REMOVED: &str = "removed";
 /// The role of the journal's device.
-const JOURNAL: &str = "journal";
+pub(crate) const JOURNAL: &str = "journal";
 /// The role of a device that waits to take the place of a lost one.
-const SPARE: &str = "spare";
+pub(crate) const SPARE: &str = "spare";
 
 fn device_status(device: &hostftl_io::Device) -> DeviceStatus {
     let why_not_direct = match device.direct() {
@@ -419,6 +374,8 @@ fn device_status(device: &hostftl_io::Device) -> DeviceStatus {
         hostftl_io::Direct::No(why) => Some((*why).into()),
     };
     DeviceStatus {
+        number: 0,
+        uuid: String::new(),
         name: device.name().into(),
         kind: device.backing().name().into(),
         role: String::new(),
@@ -453,13 +410,14 @@ pub fn status(path: &Path) -> Result<Status, Error> {
     let options = OpenOptions { degraded: true, ..OpenOptions::default() };
     let volume = open_with(path, &options).map_err(tells_nothing)?;
     let mut status = Status::at_rest(path, &config, &volume.layer, &volume.plan);
-    status.set_devices(&volume.devices, &volume.layer, &config);
+    status.set_devices(&volume.devices, &volume.layer, &volume.config);
+    status.set_ids(&volume.names);
     Drives::tell_at_rest(&volume.devices, &mut status);
     status.notes = volume.notes;
     let unclean = session::unclean_end(&config, &volume.devices)?;
     status.unclean = unclean.is_some();
     status.notes.extend(unclean);
-    status.degraded |= status.devices.iter().any(|device| device.health == MISSING);
+    status.degraded |= status.devices.iter().any(DeviceStatus::is_away);
     let kept = Events::of_file(path, config.uuid).unwrap_or_default();
     status.notes.extend(kept.notes());
     status.set_needs(&kept);

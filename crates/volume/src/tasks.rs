@@ -8,7 +8,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use hostftl_core::Task;
+use hostftl_core::{Task, TaskKind};
+use hostftl_layers::LayerConfig;
 use serde::{Deserialize, Serialize};
 
 /// Over which time a rate is taken: long enough to be steady, short enough to follow a host that
@@ -23,7 +24,7 @@ const DIFFERENT: f64 = 0.5;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the fields are the words of the documentation")]
 pub struct TaskStatus {
-    /// `protect`, `join`, `evacuate`, `restripe` or `scrub`.
+    /// `protect`, `join`, `evacuate` or `scrub`.
     pub task: String,
     /// Whether an operator lets it rest.
     pub paused: bool,
@@ -36,6 +37,18 @@ pub struct TaskStatus {
     pub rate: Option<u64>,
     /// At that rate; none while there is none.
     pub eta_seconds: Option<u64>,
+}
+
+/// The tasks that a volume can have, by name: none where devices neither come nor leave, and no
+/// `protect` or `join` where no loss is survived. `parameters` is the layer's text.
+pub fn tasks_of(parameters: &str) -> Vec<&'static str> {
+    let Ok(layer) = LayerConfig::parse(parameters) else { return Vec::new() };
+    let changes = layer.kind.registration().promises.changes();
+    let is_one = |kind: &TaskKind| match kind {
+        TaskKind::Protect | TaskKind::Join => changes && layer.tolerates() > 0,
+        TaskKind::Evacuate | TaskKind::Scrub => changes,
+    };
+    TaskKind::ALL.iter().filter(|kind| is_one(kind)).map(|kind| kind.name()).collect()
 }
 
 /// See the module text.
@@ -122,7 +135,6 @@ fn speed((begin, had, lacked): &Look, (end, has, lacks): &Look) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hostftl_core::TaskKind;
 
     fn task(done: u64, left: u64) -> Task {
         let (kind, is_paused, lacks_room) = (TaskKind::Scrub, false, false);

@@ -14,6 +14,11 @@ pub(crate) fn without(index: usize) -> String {
     format!("{RUNS_WITHOUT} {index} ")
 }
 
+/// The note of a volume that was opened without its spare, which is device `index`.
+pub(crate) fn spare_is_missing(index: usize) -> String {
+    format!("the spare, device {index}, is missing: no data lies on it")
+}
+
 /// What it means by the superblocks alone, which stands behind a semicolon: whether what lay on it
 /// is on the others, and whether parity would make up for one more.
 pub(crate) fn at_rest(is_out: bool, may_lose_more: bool) -> &'static str {

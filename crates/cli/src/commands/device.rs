@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use hostftl_volume::{
-    AddSpec, Added, Back, Outcome, ReplaceSpec, Replaced, Wish, add, online, operate, operate_here,
-    replace,
+    AddSpec, Added, Back, DeviceId, Outcome, ReplaceSpec, Replaced, Wish, add, online, operate,
+    operate_here, replace,
 };
 
 use crate::commands::copying::Copying;
@@ -49,7 +49,7 @@ struct Online {
 struct Which {
     /// The volume's file
     volume: PathBuf,
-    /// The device: its name in the volume's file, or its number there
+    /// The device: a path to it, or its number or UUID, as `hostftl status` shows them
     device: String,
 }
 
@@ -67,7 +67,7 @@ struct Spare {
 struct Remove {
     /// The volume's file
     volume: PathBuf,
-    /// The device that goes: its name in the volume's file, or its number there
+    /// The device that goes: a path to it, or its number or UUID, as `hostftl status` shows them
     device: String,
     /// Let it stay after all
     #[arg(long, conflicts_with_all = ["dry_run", "wait"])]
@@ -104,7 +104,7 @@ struct Add {
 struct Replace {
     /// The volume's file
     volume: PathBuf,
-    /// The device that goes: its name in the volume's file, or its number there
+    /// The device that goes: a path to it, or its number or UUID, as `hostftl status` shows them
     old: String,
     /// The device that comes; a file that does not exist is made, as large as is needed
     new: String,
@@ -129,44 +129,58 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         Verb::Offline(Offline { which }) => {
             let wish = Wish::Offline(which.device.clone());
             let name = which.volume.display();
-            let is_new = match operate(&which.volume, &wish)? {
-                Some(outcome) => outcome.is_new,
+            let outcome = match operate(&which.volume, &wish)? {
+                Some(outcome) => outcome,
                 None => {
                     let (running, outcome) = operate_here(&which.volume, &wish)?;
                     running.stop()?;
-                    outcome.is_new
+                    outcome
                 }
             };
-            let next = format!("hostftl device online {name} {}", which.device);
-            tell_change(which, is_new, "is left out", &next, console)
+            let number = outcome.device.as_ref().map_or(0, |device| device.number);
+            let next = format!("hostftl device online {name} {number}");
+            tell_change(which, &outcome, "is left out", &next, console)
         }
         Verb::Online(Online { which }) => {
-            let (Back { is_new, served }, name) =
+            let (Back { device, is_new, served }, name) =
                 (online(&which.volume, &which.device)?, which.volume.display());
             let next = match served {
                 true => format!("hostftl wait {name}"),
                 false => format!("hostftl serve {name}"),
             };
-            tell_change(which, is_new, "belongs again", &next, console)
+            let outcome = Outcome { is_new, device: Some(device), notes: Vec::new() };
+            tell_change(which, &outcome, "belongs again", &next, console)
         }
     }
 }
 
 fn tell_change(
     which: &Which,
-    is_new: bool,
+    Outcome { is_new, device, notes }: &Outcome,
     what: &str,
     next: &str,
     console: &mut Console,
 ) -> Result<(), Failure> {
     if console.is_json() {
-        return console.value(&serde_json::json!({
-            "volume": which.volume, "device": which.device, "changed": is_new, "next": next,
-        }));
+        let rest = serde_json::json!({
+            "volume": which.volume, "changed": is_new, "notes": notes, "next": next,
+        });
+        return console.value(&with_device(device.as_ref(), rest));
     }
-    let already = if is_new { "" } else { " already" };
-    console.line(format!("{}: device {} {what}{already}", which.volume.display(), which.device))?;
+    let already = if *is_new { "" } else { " already" };
+    let device = device.as_ref().map_or_else(|| which.device.clone(), DeviceId::to_string);
+    console.line(format!("{}: {device} {what}{already}", which.volume.display()))?;
+    notes.iter().try_for_each(|note| console.field("note", note))?;
     console.field("next", format!("`{next}`"))
+}
+
+/// The fields of an answer after those of the device that it is about.
+fn with_device(device: Option<&DeviceId>, rest: serde_json::Value) -> serde_json::Value {
+    let mut all = serde_json::json!(device.cloned().unwrap_or_default());
+    if let (Some(all), serde_json::Value::Object(rest)) = (all.as_object_mut(), rest) {
+        all.extend(rest);
+    }
+    all
 }
 
 fn run_remove(args: &Remove, console: &mut Console) -> Result<(), Failure> {
@@ -176,14 +190,19 @@ fn run_remove(args: &Remove, console: &mut Console) -> Result<(), Failure> {
         Remove { dry_run: true, .. } => (Wish::MayRemove(device), "can leave", "leaves already"),
         _ => (Wish::Remove(device), "is to leave", "leaves already, or has left"),
     };
-    let say = |Outcome { is_new }, console: &mut Console| match console.is_json() {
-        true => console.value(&serde_json::json!({
-            "volume": args.volume, "device": args.device, "changed": is_new && !args.dry_run,
-            "dry_run": args.dry_run,
-        })),
+    let say = |Outcome { is_new, device, notes }, console: &mut Console| match console.is_json() {
+        true => {
+            let rest = serde_json::json!({
+                "volume": args.volume, "changed": is_new && !args.dry_run,
+                "dry_run": args.dry_run, "notes": notes,
+            });
+            console.value(&with_device(device.as_ref(), rest))
+        }
         false => {
             let what = if is_new { done } else { was_so };
-            console.line(format!("{volume}: device {} {what}", args.device))
+            let device = device.map_or_else(|| args.device.clone(), |it| it.to_string());
+            console.line(format!("{volume}: {device} {what}"))?;
+            notes.iter().try_for_each(|note| console.field("note", note))
         }
     };
     let begins = !args.cancel && !args.dry_run;
@@ -219,10 +238,6 @@ fn run_add(args: &Add, spare: bool, console: &mut Console) -> Result<(), Failure
         false => format!("hostftl serve {}", args.volume.display()),
     };
     if console.is_json() {
-        let devices: Vec<_> = devices
-            .iter()
-            .map(|(at, name)| serde_json::json!({ "device": at, "name": name }))
-            .collect();
         return console.value(&serde_json::json!({
             "volume": args.volume, "devices": devices, "usable_bytes_before": before,
             "usable_bytes": after, "served": served, "dry_run": args.dry_run, "notes": notes,
@@ -231,8 +246,9 @@ fn run_add(args: &Add, spare: bool, console: &mut Console) -> Result<(), Failure
     }
     let verb = if args.dry_run { "would come" } else { "comes" };
     let role = if spare { "spare " } else { "" };
-    for (at, name) in devices {
-        console.line(format!("{}: {name} {verb} as {role}device {at}", args.volume.display()))?;
+    for device in devices {
+        let volume = args.volume.display();
+        console.line(format!("{volume}: {} {verb} as {role}{device}", device.path))?;
     }
     if !spare {
         let (more, before) = (bytes(after - before), bytes(before));
@@ -257,7 +273,7 @@ fn run_replace(args: &Replace, console: &mut Console) -> Result<(), Failure> {
     let mut copying = Copying::new(console.is_watched());
     let replaced = replace(&spec, &mut |done, all| copying.tell(done, all));
     drop(copying);
-    let Replaced { index, old, new, was_lost, copied, lacks, served, notes } = replaced?;
+    let Replaced { old, new, was_lost, copied, lacks, served, notes } = replaced?;
     let volume = args.volume.display();
     let next = match (served, lacks) {
         (true, true) => format!("hostftl wait {volume}"),
@@ -266,16 +282,13 @@ fn run_replace(args: &Replace, console: &mut Console) -> Result<(), Failure> {
     };
     if console.is_json() {
         return console.value(&serde_json::json!({
-            "volume": args.volume, "device": index, "old": old, "new": new, "was_lost": was_lost,
-            "copied": copied, "lacks": lacks, "served": served, "dry_run": args.dry_run,
-            "notes": notes, "next": next,
+            "volume": args.volume, "device": old.number, "old": old, "new": new,
+            "was_lost": was_lost, "copied": copied, "lacks": lacks, "served": served,
+            "dry_run": args.dry_run, "notes": notes, "next": next,
         }));
     }
     let verb = if args.dry_run { "would take" } else { "takes" };
-    console.line(format!(
-        "{}: {new} {verb} the place of device {index} ({old})",
-        spec.path.display()
-    ))?;
+    console.line(format!("{volume}: {} {verb} the place of {old}", new.path))?;
     notes.iter().try_for_each(|note| console.field("note", note))?;
     if args.dry_run {
         return console.field("note", "nothing was written");

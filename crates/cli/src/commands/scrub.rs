@@ -43,7 +43,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         _ => (Wish::Scrub, "scrub started", "scrub already running"),
     };
     let volume = args.volume.display();
-    let say = |Outcome { is_new }, console: &mut Console| match console.is_json() {
+    let say = |Outcome { is_new, .. }, console: &mut Console| match console.is_json() {
         true if args.wait => Ok(()),
         true => console.value(&serde_json::json!({"volume": args.volume, "changed": is_new})),
         false => console.line(format!("{volume}: {}", if is_new { done } else { was_so })),

@@ -1,10 +1,11 @@
 //! `hostftl wait`: waits for what goes on in the background of a volume.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use hostftl_volume::{Event, Running, Status, TaskStatus};
+use hostftl_volume::{Event, Running, Status, TaskStatus, tasks_of};
 
 use crate::console::Console;
 use crate::failure::Failure;
@@ -14,17 +15,18 @@ use crate::units::bytes;
 /// How often a volume is asked, which is more often at first, and how often a line is printed.
 const LOOK: Duration = Duration::from_millis(100);
 const TELL: Duration = Duration::from_secs(5);
+/// How long there must be no task before work that is not done counts as given up.
+const IDLE: Duration = Duration::from_secs(2);
 /// How long what lacks room may come no further before nothing is waited for any more.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Wait until work in the background of a served volume is over: protect, join, evacuate, restripe,
-/// scrub
+/// Wait until background work of a served volume is done: protect, join, evacuate, scrub
 #[derive(clap::Args)]
 pub struct Args {
     /// The volume's file
     volume: PathBuf,
-    /// Only for this; all that goes on unless it is said
-    #[arg(value_parser = ["protect", "join", "evacuate", "restripe", "scrub"])]
+    /// Wait for this task only [default: all tasks]
+    #[arg(value_parser = ["protect", "join", "evacuate", "scrub"])]
     verb: Option<String>,
     /// Give up after this time, with exit code 1: what goes on does so all the same
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
@@ -34,7 +36,8 @@ pub struct Args {
 /// Runs the command.
 ///
 /// # Errors
-/// When the volume is not served, or what was waited for found something that can't be mended.
+/// When the volume is not served or cannot have such a task, or when the task ended undone or found
+/// damage that cannot be repaired.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     served(&args.volume, args.verb.as_deref(), args.timeout, console)
 }
@@ -82,13 +85,27 @@ fn watch(
 ) -> Result<(), Failure> {
     let begun = Instant::now();
     let mut told: Option<Instant> = None;
-    let mut still = Still::default();
+    let (mut still, mut idle) = (Still::default(), None);
+    let is_over = |timeout| begun.elapsed() >= timeout;
+    let mut first: Option<First> = None;
     loop {
         let (status, events) = look()?;
+        if first.is_none() {
+            refuse_impossible(volume, wanted, &status)?;
+        }
+        let first = first.get_or_insert_with(|| First::of(&status, &events));
         let wants = |task: &&TaskStatus| wanted.is_none_or(|wanted| wanted == task.task);
         let mut tasks = status.tasks.iter().filter(wants).peekable();
+        first.tasks.extend(tasks.clone().map(|task| task.task.clone()));
         if tasks.peek().is_none() {
-            return end(volume, wanted, &events, console);
+            let undone = first.undone(wanted, &status, &events);
+            // Between two steps of a rebuild there is no task for a moment.
+            let since = *idle.get_or_insert_with(Instant::now);
+            if undone.is_none() || since.elapsed() >= IDLE || timeout.is_some_and(is_over) {
+                return end(volume, (wanted, undone), &events, console);
+            }
+        } else {
+            idle = None;
         }
         if let Some(rests) = status.tasks.iter().find(|task| wants(task) && task.paused) {
             let (name, task) = (volume.display(), &rests.task);
@@ -103,7 +120,7 @@ fn watch(
             console.flush()?;
             told = Some(Instant::now());
         }
-        if let Some(timeout) = timeout.filter(|timeout| begun.elapsed() >= *timeout) {
+        if let Some(timeout) = timeout.filter(|timeout| is_over(*timeout)) {
             let left = tasks.map(line).collect::<Vec<_>>().join("; ");
             let (name, timeout) = (volume.display(), humantime::format_duration(timeout));
             return Err(Failure::failed(format!("{name}: not over after {timeout}: {left}")));
@@ -114,6 +131,70 @@ fn watch(
         }
         thread::sleep((begun.elapsed() / 16).clamp(LOOK / 10, LOOK));
     }
+}
+
+/// Refuses to wait for a task that the volume's layer never has.
+fn refuse_impossible(volume: &Path, wanted: Option<&str>, status: &Status) -> Result<(), Failure> {
+    let Some(task) = wanted else { return Ok(()) };
+    let possible = tasks_of(&status.parameters);
+    if possible.contains(&task) {
+        return Ok(());
+    }
+    let (name, layer) = (volume.display(), &status.layer);
+    let instead = match possible[..] {
+        [] => "it has no background work".into(),
+        _ => format!("wait for {}", possible.join(" or ")),
+    };
+    Err(Failure::usage(format!("{name}: layer {layer} as it is never has a {task}: {instead}")))
+}
+
+/// A volume when waiting began, and the tasks that were seen since.
+struct First {
+    tasks: BTreeSet<String>,
+    removed: usize,
+    event: u64,
+}
+
+impl First {
+    fn of(status: &Status, events: &[Event]) -> Self {
+        let event = events.last().map_or(0, |event| event.number);
+        First { tasks: BTreeSet::new(), removed: removed(status), event }
+    }
+
+    /// Why the work that was waited for is not done although no task is left.
+    fn undone(&self, wanted: Option<&str>, status: &Status, events: &[Event]) -> Option<String> {
+        let is_wanted = |task: &str| wanted.is_none_or(|wanted| wanted == task);
+        let saw = |task: &str| is_wanted(task) && self.tasks.contains(task);
+        let new = || events.iter().filter(|event| event.number > self.event);
+        if is_wanted("protect") || is_wanted("join") {
+            let space = status.space.as_ref();
+            if let Some(space) = space.filter(|it| it.exposed_bytes + it.unreadable_bytes > 0) {
+                let (left, all) = (space.exposed_bytes.max(space.unreadable_bytes), space);
+                let (left, all) = (bytes(left), bytes(all.physical_bytes));
+                let lost = status.devices.iter().filter(|it| it.health != "good");
+                let lost: Vec<_> =
+                    lost.map(|it| format!("device {} is {}", it.number, it.health)).collect();
+                let because = match lost.is_empty() {
+                    true => String::new(),
+                    false => format!(" ({})", lost.join(", ")),
+                };
+                return Some(format!(
+                    "{left} of {all} still lack redundancy, and nothing is rebuilt{because}: make \
+                     room, or replace the device"
+                ));
+            }
+        }
+        if saw("evacuate") && removed(status) == self.removed {
+            return Some("the removal was cancelled".into());
+        }
+        let stopped = || new().any(|event| event.text.starts_with("scrub stopped"));
+        (saw("scrub") && stopped()).then(|| "the scrub was stopped before its end".into())
+    }
+}
+
+/// How many devices were removed.
+fn removed(status: &Status) -> usize {
+    status.devices.iter().filter(|device| device.health == "removed").count()
 }
 
 /// What lacks room, and since when it has come no further.
@@ -166,7 +247,7 @@ pub fn line(task: &TaskStatus) -> String {
 /// What came of it: the newest event that says so.
 fn end(
     volume: &Path,
-    wanted: Option<&str>,
+    (wanted, undone): (Option<&str>, Option<String>),
     events: &[Event],
     console: &mut Console,
 ) -> Result<(), Failure> {
@@ -175,10 +256,15 @@ fn end(
     let is = |event: &&Event| kind.is_some_and(|kind| event.kind.contains(kind));
     let last = events.iter().rev().find(is);
     if console.is_json() {
-        console.value(&serde_json::json!({"volume": volume, "over": wanted, "event": last}))?;
-    } else {
-        let text = last.map_or("nothing goes on", |event| event.text.as_str());
+        console.value(&serde_json::json!({
+            "volume": volume, "over": wanted, "event": last, "undone": undone,
+        }))?;
+    } else if undone.is_none() {
+        let text = last.map_or("no background work", |event| event.text.as_str());
         console.line(format!("{}: {text}", volume.display()))?;
+    }
+    if let Some(why) = undone {
+        return Err(Failure::needs_hand(format!("{}: {why}", volume.display())));
     }
     match last.filter(|event| event.level == hostftl_volume::Level::Error) {
         Some(event) => Err(Failure::needs_hand(format!("{}: {}", volume.display(), event.text))),
@@ -188,6 +274,8 @@ fn end(
 
 #[cfg(test)]
 mod tests {
+    use hostftl_volume::Space;
+
     use super::*;
 
     #[test]
@@ -215,6 +303,54 @@ mod tests {
     }
 
     #[test]
+    fn work_that_ends_undone_is_no_success() {
+        let task = |task: &str| TaskStatus { task: task.into(), ..TaskStatus::default() };
+        let of = |exposed_bytes| Status {
+            layer: "log".into(),
+            parameters: "log:parity=yes".into(),
+            space: Some(Space { exposed_bytes, ..Space::default() }),
+            ..Status::default()
+        };
+        let first = |seen: &str| {
+            let mut first = First::of(&of(0), &[]);
+            first.tasks.insert(seen.into());
+            first
+        };
+        let undone = |seen: &str, wanted, status: &Status, events: &[Event]| {
+            first(seen).undone(wanted, status, events)
+        };
+        assert!(undone("join", None, &of(4096), &[]).is_some_and(|it| it.contains("4 KiB")));
+        assert!(undone("join", Some("protect"), &of(4096), &[]).is_some());
+        assert_eq!(undone("join", Some("scrub"), &of(4096), &[]), None);
+        assert_eq!(undone("join", None, &of(0), &[]), None);
+        let cancelled = undone("evacuate", Some("evacuate"), &of(0), &[]);
+        assert!(cancelled.is_some_and(|it| it.contains("cancelled")));
+        let mut removed = of(0);
+        let health = "removed".into();
+        removed.devices.push(hostftl_volume::DeviceStatus { health, ..Default::default() });
+        assert_eq!(undone("evacuate", None, &removed, &[]), None);
+        let text = "scrub stopped before its end".into();
+        let event = Event {
+            number: 1,
+            unix_ms: 0,
+            first_unix_ms: 0,
+            count: 1,
+            device: None,
+            level: hostftl_volume::Level::Info,
+            kind: "scrub-over".into(),
+            text,
+        };
+        assert!(undone("scrub", Some("scrub"), &of(0), &[event]).is_some());
+        // A task that the layer never has is a wrong command line.
+        let tier = Status { layer: "tier".into(), parameters: "tier".into(), ..Status::default() };
+        for (task, status) in [("scrub", &tier), ("protect", &tier)] {
+            let refused = refuse_impossible(Path::new("v.toml"), Some(task), status).unwrap_err();
+            assert_eq!(refused.code, 2, "{}", refused.text);
+        }
+        assert_eq!(refuse_impossible(Path::new("v.toml"), Some("join"), &of(0)), Ok(()));
+    }
+
+    #[test]
     fn what_is_not_over_in_time_is_named_with_exit_code_1() {
         let volume = Path::new("v.toml");
         let scrub = TaskStatus {
@@ -223,7 +359,8 @@ mod tests {
             left_bytes: 3 << 20,
             ..TaskStatus::default()
         };
-        let status = Status { tasks: vec![scrub], ..Status::default() };
+        let parameters = "log:parity=yes".into();
+        let status = Status { tasks: vec![scrub], parameters, ..Status::default() };
         let mut looks = 0;
         let mut look = || {
             looks += 1;

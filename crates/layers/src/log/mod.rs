@@ -150,6 +150,7 @@ impl Log {
             segments: Segments::new(&layout, &config.log),
             devices: Devices::new(layout, (missing, fresh), config.tolerates(), devices)
                 .without(gone, members.leaving, members.spare)
+                .without_planned(members.planned)
                 .with_old(members.returning),
             rows: Rows::new(&layout),
             buffers: Buffers::new(buffers, &layout),

@@ -82,7 +82,7 @@ impl Array {
         } else if devices.may_lose() == 0 {
             "something misses a chunk already, or has no parity: it would be lost with the device"
         } else {
-            devices.lose(bit);
+            devices.leave_out(device);
             return Ok(Answer::Begun);
         };
         Err(Refusal::Because(refused))
@@ -96,9 +96,9 @@ impl Array {
             "the journal's device is copied, and the volume has to be stopped for that"
         } else if devices.gone() & bit != 0 {
             "it was removed: add another device instead"
-        } else if devices.spare() & bit != 0 {
+        } else if devices.spare() & !devices.lost() & bit != 0 {
             "it is a spare, on which nothing lies"
-        } else if devices.membership().all() & bit == 0 {
+        } else if (devices.membership().all() | devices.spare()) & bit == 0 {
             "it does not belong to the volume"
         } else if devices.untrusted() != 0 {
             "a device has just come: wait until it belongs"

@@ -208,6 +208,13 @@ fn places(
             (layer, (0..newest.count).map(long).collect::<Vec<_>>(), own.index)
         }
         (None, Some(config)) => {
+            let in_order = said
+                .iter()
+                .enumerate()
+                .all(|(place, own)| own.is_none_or(|own| usize::from(own.index) == place));
+            if !in_order {
+                return Err("which device of the volume it is is not known".into());
+            }
             let long =
                 |it: &Option<Superblock>| it.map_or(window(source.sectors()), |it| it.data_len);
             (config.layer_config()?, said.iter().map(long).collect(), at as u8)

@@ -184,6 +184,7 @@ impl Plan {
     /// The devices that are there, each with the superblock that it has or shall have.
     fn seats(&self) -> Result<(Vec<Seat>, Vec<String>), Error> {
         let (mut seats, mut lost, mut notes) = (Vec::new(), Vec::new(), Vec::new());
+        let mut is_permuted = false;
         for (at, name) in self.names.iter().enumerate().filter(|(_, name)| *name != MISSING) {
             let one = match modelled::open_as(name, Access::Full) {
                 Ok(one) => one,
@@ -196,12 +197,18 @@ impl Plan {
                 }
             };
             match self.own(&one)? {
-                Some((superblock, sound)) => seats.push(seat(one, superblock, sound, false)),
+                Some((superblock, sound)) => {
+                    is_permuted |= usize::from(superblock.index) != at;
+                    seats.push(seat(one, superblock, sound, false));
+                }
                 None => lost.push((at as u8, one)),
             }
         }
         let said = seats.iter().map(|seat| &seat.member.superblock).chain(self.saved.values());
         let newest = *said.max_by_key(|it| it.generation).expect("the backup has one");
+        if is_permuted {
+            self.place_by_the_others(&mut lost, &seats, newest.count)?;
+        }
         for (at, one) in lost {
             let shall = self.shall(&one, at, &newest)?;
             let held = find_format(&one)?;
@@ -215,6 +222,38 @@ impl Plan {
             seats.push(seat(one, shall, [true; 2], true));
         }
         Ok((seats, notes))
+    }
+
+    /// Gives the device without a superblock of a list that is in another order than the member
+    /// numbers the only number that is left.
+    ///
+    /// # Errors
+    /// When several numbers are left.
+    fn place_by_the_others(
+        &self,
+        lost: &mut [(u8, Device)],
+        seats: &[Seat],
+        count: u8,
+    ) -> Result<(), Error> {
+        let is_free = |index: &u8| seats.iter().all(|it| it.member.superblock.index != *index);
+        let free: Vec<u8> = (0..count).filter(is_free).collect();
+        match (lost, &free[..]) {
+            ([], _) => Ok(()),
+            ([(at, _)], [index]) => {
+                *at = *index;
+                Ok(())
+            }
+            ([(_, one), ..], _) => {
+                let free: Vec<String> = free.iter().map(u8::to_string).collect();
+                let why = format!(
+                    "has no superblock, and may be any of the devices {} because the list is in \
+                     another order than their numbers: name all devices in the order of \
+                     their numbers instead of the volume file",
+                    free.join(", ")
+                );
+                Err(device(one.name(), why))
+            }
+        }
     }
 
     /// The superblock that a device has, and which copies say so; none when both are lost.

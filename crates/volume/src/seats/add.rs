@@ -6,18 +6,17 @@
 //! volume file. Until a superblock of the others is written the volume goes on as it was when
 //! something is wrong. A cut later is ended by the same command.
 
-use std::path::Path;
 use std::time::Instant;
 
 use hostftl_core::{Layer, SECTOR};
 use hostftl_format::roster::Standing;
-use hostftl_format::superblock::Superblock;
+use hostftl_format::superblock::{RESERVE, Superblock};
 use hostftl_io::{Backing, Device, Driver};
 use hostftl_layers::{AnyLayer, LayerConfig};
 
 use super::{CLOSED, PATIENCE, PAUSE, Seats, UNSAID, lock};
-use crate::add::{AddSpec, Added, added, come_in, may_grow, names, of_zones, record};
-use crate::add::{refuse_known, superblocks, write};
+use crate::add::{AddSpec, Added, added, come_in, ids, may_grow, names, of_zones, record};
+use crate::add::{refuse_known, spare_sectors, superblocks, write};
 use crate::beside::Beside;
 use crate::config::Config;
 use crate::create::Taken;
@@ -25,11 +24,11 @@ use crate::error::Error;
 use crate::events::Level;
 use crate::jobs::Jobs;
 use crate::journal;
+use crate::names::DeviceId;
 use crate::open::{as_members, infos};
 use crate::renewal::{self, Opened, Rest};
 use crate::replace::{cleared, take_whole};
 use crate::session::Session;
-use crate::stack::MISSING;
 use crate::status::Status;
 
 impl Seats {
@@ -44,14 +43,18 @@ impl Seats {
         if let Some(added) = self.finish(spec, &mut file).map_err(words)? {
             return Ok(added);
         }
-        self.is_of(&file, &spec.path)?;
+        file.devices = self.list_of(&file, &spec.path)?;
         let layer = file
             .layer_config()
             .map_err(|why| words(Error::Config { path: spec.path.clone(), why }))?;
         may_grow(&file, &self.layer(), spec)?;
         let new = names(spec).map_err(words)?;
         self.has_its_journal()?;
-        let (beside, gone) = self.may_be_closed()?;
+        let (mut beside, gone) = self.may_be_closed()?;
+        if spec.spare {
+            let said = self.port.between(|_, jobs| jobs.said()).ok_or(CLOSED)?.ok_or(UNSAID)?;
+            beside = beside.with_room(spare_sectors(&self.layer(), &said) + 2 * RESERVE);
+        }
         refuse_known(spec, (&new, &file.devices), gone).map_err(words)?;
         self.are_closed(&new)?;
         let take =
@@ -67,7 +70,7 @@ impl Seats {
         let first = file.devices.len() as u8;
         let exported = self.would_export(spec, &come)?;
         if spec.rehearse {
-            return Ok(Added { served: true, ..added(&new, first, exported, notes) });
+            return Ok(Added { served: true, ..added(ids(&new, first, None), exported, notes) });
         }
         let come = come.into_iter().map(cleared).collect::<Result<_, _>>().map_err(words)?;
         come_in(&mut file.devices, &new);
@@ -76,34 +79,14 @@ impl Seats {
         let renewed = self.port.renew(|driver, jobs| self.reopen(change, driver, jobs));
         let exported = renewed.ok_or(CLOSED)??.map_err(words)?;
         undo.into_iter().for_each(|undo| undo.keep());
-        let done = Added { served: true, ..added(&new, first, exported, notes) };
+        let come = (first..first + new.len() as u8).map(|index| self.id(index)).collect();
+        let done = Added { served: true, ..added(come, exported, notes) };
         self.tell(&done, begun);
         // The volume has the devices, whatever becomes of its file.
         file.publish_again(&spec.path).map_err(|error| {
             format!("the devices came, but {error}: mend that, and type the same again")
         })?;
         Ok(done)
-    }
-
-    /// Whether a file is still that of the volume that is served: it may have been edited. A device
-    /// that has left, or is lost, may be `missing` there.
-    pub(super) fn is_of(&self, file: &Config, path: &Path) -> Result<(), String> {
-        let look = |driver: &mut Driver<AnyLayer>, _: &mut Jobs| {
-            driver.layer().lost_devices() | driver.layer().gone_devices()
-        };
-        let (served, away) = (self.config(), self.port.between(look).ok_or(CLOSED)?);
-        let mut names = file.devices.iter().zip(&served.devices).enumerate();
-        let same = names.all(|(index, (name, known))| {
-            name == known || name == MISSING && away >> index & 1 == 1
-        });
-        if same && (file.uuid, file.devices.len()) == (served.uuid, served.devices.len()) {
-            return Ok(());
-        }
-        Err(format!(
-            "{} names other devices, or another volume, than what is served: put it right, or \
-             remove it and write it again with `hostftl import`",
-            path.display()
-        ))
     }
 
     /// Writes the volume's file when only that is lacking.
@@ -114,7 +97,8 @@ impl Seats {
         }
         let exported = self.port.export().bytes / SECTOR as u64;
         let notes = vec!["only the volume's file was lacking".into()];
-        let done = added(&spec.new, first as u8, (exported, exported), notes);
+        let devices = (first..known.len()).map(|index| self.id(index as u8)).collect();
+        let done = added(devices, (exported, exported), notes);
         if !spec.rehearse {
             file.devices = known;
             file.publish_again(&spec.path)?;
@@ -206,7 +190,7 @@ impl Seats {
             Err(error) => Err(error),
         };
         let opened = renewal::open(rest, (&config, change.layer), (&self.port, &self.live), jobs)?;
-        self.show(&opened, &config, count);
+        self.show(&opened, &config, count, jobs);
         self.port.set_bytes(opened.plan.limits.exported * SECTOR as u64);
         *lock(&self.layer) = opened.layer;
         *lock(&self.config) = config;
@@ -227,20 +211,22 @@ impl Seats {
     }
 
     /// What is shown of the volume from now on, which had `count` devices.
-    pub(super) fn show(&self, opened: &Opened, config: &Config, count: usize) {
+    pub(super) fn show(&self, opened: &Opened, config: &Config, count: usize, jobs: &Jobs) {
         let (driver, path) = (&opened.driver, &self.path);
         let still = Status::of_running(path, config, &opened.layer, &opened.plan, driver);
         let mut faces = lock(&self.live.faces);
         faces.reopened(still, driver.devices(), count, &self.live.watched.events);
+        let members = jobs.said().map_or_else(Default::default, |said| said.members);
+        faces.names.take_list(&config.devices, &members);
         drop(faces);
         let mut news = lock(&self.live.news);
         driver.devices()[count..].iter().for_each(|device| news.add(device.name()));
     }
 
     fn tell(&self, done: &Added, begun: Instant) {
-        for (index, name) in &done.devices {
+        for DeviceId { number, path, .. } in &done.devices {
             let text = format!(
-                "{name} is device {index}; clients waited {} ms for that",
+                "{path} is device {number}; clients waited {} ms for that",
                 begun.elapsed().as_millis()
             );
             self.live.watched.events.tell(Level::Info, "device-added", text);

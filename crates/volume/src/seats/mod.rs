@@ -25,15 +25,19 @@ use hostftl_core::{Answer, DeviceInfo, Layer, Refusal, Verb};
 use hostftl_format::superblock::{Superblock, places};
 use hostftl_io::{Backing, Device, Driver};
 use hostftl_layers::{AnyLayer, LayerConfig};
+use uuid::Uuid;
 
 use crate::beside::Beside;
 use crate::config::Config;
 use crate::front::Port;
+use crate::jobs::Jobs;
 use crate::journal;
 use crate::keeper::{Coming, Has};
+use crate::names::DeviceId;
 use crate::open::as_members;
 use crate::running::Live;
 use crate::session::Session;
+use crate::stack::MISSING;
 
 /// How long the old device, and those that have to know that it is left out, may take.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -105,6 +109,51 @@ impl Seats {
     /// What the volume's file has.
     pub fn config(&self) -> Config {
         lock(&self.config).clone()
+    }
+
+    /// The number of the device that is named.
+    ///
+    /// # Errors
+    /// In words, when there is none, or it is not certain.
+    pub fn find(&self, wanted: &str) -> Result<u8, String> {
+        let open = |driver: &mut Driver<AnyLayer>, _: &mut Jobs| {
+            let devices = driver.devices().iter().enumerate();
+            let open = devices.filter(|(_, device)| device.backing() != Backing::Absent);
+            open.fold(0, |set, (index, _)| set | 1 << index)
+        };
+        let open = self.port.between(open).ok_or(CLOSED)?;
+        let names = lock(&self.live.faces).names.clone();
+        names.resolve(wanted, open)
+    }
+
+    /// A device as replies show it.
+    pub fn id(&self, index: u8) -> DeviceId {
+        lock(&self.live.faces).names.id(index)
+    }
+
+    /// What should be known before a device is left out: that it works, and which others do not.
+    pub fn notes_on(&self, index: u8) -> Vec<String> {
+        self.live.status().note_if_healthy(index).into_iter().collect()
+    }
+
+    /// The list of devices of the volume's file by member number: its owner may have written it
+    /// anew. A device that has left, or is lost, may be `missing` there.
+    ///
+    /// # Errors
+    /// In words, when it has other devices, or is of another volume.
+    fn list_of(&self, file: &Config, path: &Path) -> Result<Vec<String>, String> {
+        let look = |driver: &mut Driver<AnyLayer>, _: &mut Jobs| {
+            driver.layer().lost_devices() | driver.layer().gone_devices()
+        };
+        let (served, away) = (self.config(), self.port.between(look).ok_or(CLOSED)?);
+        let list = in_order_of(&file.devices, &served.devices, away);
+        list.filter(|_| file.uuid == served.uuid).ok_or_else(|| {
+            format!(
+                "{} names other devices, or another volume, than what is served: put it right, or \
+                 remove it and write it again with `hostftl import`",
+                path.display()
+            )
+        })
     }
 
     /// The layer as it was opened last.
@@ -209,6 +258,32 @@ impl Seats {
         self.live.watched.events.clear(device, &name)
     }
 
+    /// Notes in the volume's file that an operator left a device out, or no longer does, so that
+    /// the next start knows.
+    ///
+    /// # Errors
+    /// In words, when the file can't be written.
+    pub fn note_offline(&self, index: u8, is_out: bool) -> Result<(), String> {
+        let said = self.port.between(|_, jobs| jobs.said()).ok_or(CLOSED)?.ok_or(UNSAID)?;
+        let device = Uuid::from_bytes(said.members[usize::from(index)]);
+        let mut config = lock(&self.config);
+        match is_out {
+            true => config.offline.insert(device),
+            false => config.offline.remove(&device),
+        };
+        drop(config);
+        Config::set_offline(&self.path, device, is_out).map_err(|error| error.to_string())
+    }
+
+    /// The spares that are ready, as replies show them.
+    pub fn spares(&self) -> Vec<DeviceId> {
+        let ready = |driver: &mut Driver<AnyLayer>, _: &mut Jobs| {
+            driver.layer().spare_devices() & !driver.layer().lost_devices()
+        };
+        let ready = self.port.between(ready).unwrap_or(0);
+        (0..16).filter(|index| ready >> index & 1 == 1).map(|index| self.id(index)).collect()
+    }
+
     /// A device is about to come, and no other.
     fn begin(&self) -> Result<MutexGuard<'_, ()>, String> {
         match self.changes.try_lock() {
@@ -297,7 +372,9 @@ impl Seats {
     /// The layer works with the device from now on.
     fn exchange(&self, index: u8, device: Device, verb: Verb) -> Result<(), String> {
         device.set_deadline(Duration::from_nanos(self.layer().deadline));
-        lock(&self.live.faces).replace(index, &device, &self.live.watched.events);
+        let said = self.port.between(|_, jobs| jobs.said()).ok_or(CLOSED)?.ok_or(UNSAID)?;
+        let uuid = said.members[usize::from(index)];
+        lock(&self.live.faces).replace(index, &device, uuid, &self.live.watched.events);
         let old = self.port.between(|driver, jobs| {
             let old = put(driver, index, device)?;
             let answer = driver.operate(verb, jobs);
@@ -330,6 +407,20 @@ fn put(driver: &mut Driver<AnyLayer>, index: u8, device: Device) -> Result<Devic
         return Err(format!("device {index} was removed meanwhile: add another device instead"));
     }
     driver.replace(index, device).map_err(|error| error.to_string())
+}
+
+/// The list of a volume's file in the order of the devices that are `served`: those that are `away`
+/// may be `missing` in the file. None where it has others.
+fn in_order_of(file: &[String], served: &[String], away: u16) -> Option<Vec<String>> {
+    let mut rest = file.to_vec();
+    let mut list = Vec::new();
+    for (index, name) in served.iter().enumerate() {
+        let exact = rest.iter().position(|it| it == name);
+        let is_away = away >> index & 1 == 1;
+        let missing = || rest.iter().position(|it| it == MISSING).filter(|_| is_away);
+        list.push(rest.swap_remove(exact.or_else(missing)?));
+    }
+    rest.is_empty().then_some(list)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -23,6 +23,7 @@ use crate::create::Taken;
 use crate::error::Error;
 use crate::events::Level;
 use crate::jobs::Jobs;
+use crate::names::DeviceId;
 use crate::online;
 use crate::renewal::{self, Rest};
 use crate::replace::{ReplaceSpec, Replaced, cleared, describe, superblock, take_with_room};
@@ -57,7 +58,7 @@ impl Seats {
     ) -> Result<Replaced, String> {
         let words = |error: Error| error.to_string();
         let mut file = Config::load(&spec.path).map_err(words)?;
-        self.is_of(&file, &spec.path)?;
+        file.devices = self.list_of(&file, &spec.path)?;
         let layer = file
             .layer_config()
             .map_err(|why| words(Error::Config { path: spec.path.clone(), why }))?;
@@ -66,11 +67,13 @@ impl Seats {
         let taken = take_with_room((&spec.new, &new), &look.beside, look.length(), spec.force);
         let Taken { device, undo, held } = taken.map_err(words)?;
         self.would_fit(&look, &device)?;
-        let old = std::mem::replace(&mut file.devices[usize::from(index)], new.clone());
-        file.deadlines.remove(&old);
+        let was = std::mem::replace(&mut file.devices[usize::from(index)], new.clone());
+        file.deadlines.remove(&was);
+        let old = self.id(index);
         let notes = held.map(|held| format!("{new} held {held}")).into_iter().collect();
         let (was_lost, copied, lacks, served) = (look.was_lost, false, false, true);
-        let replaced = Replaced { index, old, new, was_lost, copied, lacks, served, notes };
+        let new = DeviceId { number: index, uuid: String::new(), path: new };
+        let mut replaced = Replaced { old, new, was_lost, copied, lacks, served, notes };
         if spec.rehearse {
             return Ok(replaced);
         }
@@ -78,15 +81,17 @@ impl Seats {
         let (published, waited) =
             self.seat_journal(Change { index, device, own: None, file, layer })?;
         undo.keep();
+        replaced.new = self.id(index);
         let text = format!(
             "{} is in the place of device {index}, the journal's ({}); clients waited {waited} ms \
              for it",
-            replaced.new, replaced.old
+            replaced.new.path, replaced.old.path
         );
         self.live.watched.events.tell_of(index, Level::Info, "device-replaced", text);
         // The volume has the device, whatever becomes of its file.
         let Replaced { old, new, .. } = &replaced;
         published.map_err(|error| {
+            let (old, new) = (&old.path, &new.path);
             format!("the device came, but {error}: mend that, and write {new} for {old} there")
         })?;
         Ok(replaced)
@@ -159,10 +164,11 @@ impl Seats {
         let opened = renewal::open(rest, (&config, layer), (&self.port, &self.live), jobs)?;
         if seated.is_ok() {
             let device = &opened.driver.devices()[at];
-            lock(&self.live.faces).replace(index, device, &self.live.watched.events);
+            let uuid = jobs.said().map_or([0; 16], |said| said.members[at]);
+            lock(&self.live.faces).replace(index, device, uuid, &self.live.watched.events);
             lock(&self.live.news).rename(index, device.name().to_owned());
         }
-        self.show(&opened, &config, count);
+        self.show(&opened, &config, count, jobs);
         *lock(&self.layer) = opened.layer;
         *lock(&self.config) = config;
         Ok((opened.driver, seated))

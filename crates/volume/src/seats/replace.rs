@@ -1,9 +1,8 @@
 //! Another device, which holds nothing, comes in the place of one that is lost, or is left out now.
 
-use std::path::Path;
-
 use hostftl_core::{SECTOR, Verb};
 use hostftl_io::Device;
+use uuid::Uuid;
 
 use super::{Look, Seats, lock};
 use crate::claims;
@@ -12,6 +11,7 @@ use crate::create::Taken;
 use crate::error::Error;
 use crate::events::Level;
 use crate::keeper::Has;
+use crate::names::DeviceId;
 use crate::open::plan;
 use crate::replace::{ReplaceSpec, Replaced, cleared, new_name, take_with_room};
 
@@ -23,7 +23,7 @@ impl Seats {
     pub fn replace(&self, spec: &ReplaceSpec) -> Result<Replaced, String> {
         let _changes = self.begin()?;
         let config = self.config();
-        let index = config.find_device(&spec.old)?;
+        let index = usize::from(self.find(&spec.old)?);
         let new = new_name(&config, index, &spec.new).map_err(|error| error.to_string())?;
         if self.is_journal(index as u8) {
             return self.replace_journal(spec, (index as u8, new));
@@ -32,10 +32,14 @@ impl Seats {
         let taken = take_with_room((&spec.new, &new), &look.beside, look.length(), spec.force);
         let Taken { device, undo, held } = taken.map_err(|error| error.to_string())?;
         self.would_fit(&look, &device)?;
-        let (old, was_lost) = (config.devices[index].clone(), look.was_lost);
-        let notes = held.map(|held| format!("{new} held {held}")).into_iter().collect();
+        let words = |error: Error| error.to_string();
+        self.list_of(&Config::load(&spec.path).map_err(words)?, &spec.path)?;
+        let (old, was_lost) = (self.id(look.index), look.was_lost);
+        let mut notes = self.notes_on(look.index);
+        notes.extend(held.map(|held| format!("{new} held {held}")));
         let (index, copied, lacks, served) = (look.index, false, true, true);
-        let replaced = Replaced { index, old, new, was_lost, copied, lacks, served, notes };
+        let new = DeviceId { number: index, uuid: String::new(), path: new };
+        let mut replaced = Replaced { old, new, was_lost, copied, lacks, served, notes };
         if spec.rehearse {
             return Ok(replaced);
         }
@@ -47,11 +51,13 @@ impl Seats {
             Err(why) if was_lost => return Err(why),
             Err(why) => return Err(format!("{why}; device {index} is left out now")),
         }
+        replaced.new = self.id(index);
         let Replaced { new, old, .. } = &replaced;
         let text = format!(
-            "{new} is in the place of device {index} ({old}); what it lacks is made from the others"
+            "{} is in the place of device {index} ({}); what it lacks is made from the others",
+            new.path, old.path
         );
-        self.live.watched.events.tell_of(replaced.index, Level::Info, "device-replaced", text);
+        self.live.watched.events.tell_of(index, Level::Info, "device-replaced", text);
         Ok(replaced)
     }
 
@@ -73,24 +79,30 @@ impl Seats {
 
     /// Writes down that the device is in its place, and puts it there.
     pub(super) fn seat(&self, look: &Look, device: Device) -> Result<(), String> {
-        let (index, name, path) = (look.index, device.name().to_owned(), self.path());
+        let (index, name) = (look.index, device.name().to_owned());
         claims::make(&device, &look.newest).map_err(|error| error.to_string())?;
         let (sectors, discard) = (device.bytes() / SECTOR as u64, device.info().discard);
+        let was = Uuid::from_bytes(look.newest.members[usize::from(index)]);
         let written = self.write_down(index, &device, Has::Nothing(sectors));
-        let named = written
-            .and_then(|()| publish(path, index.into(), &name).map_err(|error| error.to_string()));
+        lock(&self.config).offline.remove(&was);
+        let named = written.and_then(|()| self.publish(index, &name));
         let verb = Verb::Replaced { device: index, discard };
         self.end(index, named.and_then(|()| self.exchange(index, device, verb)))?;
         lock(&self.live.news).rename(index, name.clone());
         lock(&self.config).devices[usize::from(index)] = name;
         Ok(())
     }
-}
 
-/// The volume's file, which may have been changed since the start, names a device in its place.
-fn publish(path: &Path, index: usize, name: &str) -> Result<(), Error> {
-    let mut config = Config::load(path)?;
-    let old = std::mem::replace(&mut config.devices[index], name.into());
-    config.deadlines.remove(&old);
-    config.publish_again(path)
+    /// Makes the volume's file, which may have been changed since the start, name another device as
+    /// member `index`.
+    fn publish(&self, index: u8, name: &str) -> Result<(), String> {
+        let words = |error: Error| error.to_string();
+        let mut file = Config::load(self.path()).map_err(words)?;
+        file.devices = self.list_of(&file, self.path())?;
+        let old = std::mem::replace(&mut file.devices[usize::from(index)], name.into());
+        file.deadlines.remove(&old);
+        let served = self.config();
+        file.offline.retain(|device| served.offline.contains(device));
+        file.publish_again(self.path()).map_err(words)
+    }
 }

@@ -100,7 +100,7 @@ fn one_device_becomes_three() {
     let before = blocks(&place);
     serve(&place, 0..before, 0..before, 0);
     let done = add(&spec(&place, &["d1", "d2"])).unwrap();
-    assert_eq!(done.devices.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [1, 2]);
+    assert_eq!(done.devices.iter().map(|it| it.number).collect::<Vec<_>>(), [1, 2]);
     let after = blocks(&place);
     assert!(after > 5 * before / 2, "{before} to {after}");
     serve(&place, before..after, 0..after, 0);
@@ -123,7 +123,7 @@ fn a_cut_is_ended_by_the_same_command() {
             fs::write(place.path(&format!("d{at}")), held).unwrap();
         }
         let done = add(&spec(&place, &["d3"])).unwrap();
-        assert_eq!((done.devices[0].0, blocks(&place)), (3, size));
+        assert_eq!((done.devices[0].number, blocks(&place)), (3, size));
     }
     serve(&place, 100..200, 0..200, 1);
     assert!(is_sound(&place));

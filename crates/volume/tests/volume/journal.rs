@@ -175,7 +175,9 @@ fn a_volume_with_a_journal_takes_more_devices_served_or_not() {
     };
     let before = serve(&place, 0, 100).exported_bytes;
     let added = add(&more("d4")).unwrap();
-    assert!(added.devices == [(4, place.name("d4"))] && added.exported.1 > before * 5 / 4);
+    let come = &added.devices[0];
+    assert!(come.number == 4 && come.path == place.name("d4"));
+    assert!(added.devices.len() == 1 && added.exported.1 > before * 5 / 4);
     assert_eq!(serve(&place, 100, 200).exported_bytes, added.exported.1);
     let (running, port) = open(&path).unwrap().start(&StartOptions::default()).unwrap();
     let client = Client::new(port);
@@ -292,7 +294,7 @@ fn another_journal_comes_beside_a_client_whether_the_one_before_is_there_or_not(
         done
     });
     assert!(done.served && !done.was_lost && !done.copied && !done.lacks, "{done:?}");
-    assert_eq!(done.index, 3);
+    assert_eq!(done.old.number, 3);
     fs::remove_file(place.path("journal")).unwrap();
     let before = is_well(&running.status(), "j");
     write(&client, 200..250);

@@ -12,6 +12,7 @@ mod journal;
 mod kept;
 mod life;
 mod members;
+mod names;
 mod older;
 mod operate;
 mod parts;

@@ -76,7 +76,7 @@ fn devices_are_lost_and_replaced_one_after_the_other() {
     fs::remove_file(place.path("d2")).unwrap();
     heal(&place, false);
     let done = put(&spec(&place, "1", "n1")).unwrap();
-    assert_eq!((done.index, done.was_lost), (1, true));
+    assert_eq!((done.old.number, done.was_lost), (1, true));
     heal(&place, false);
     put(&spec(&place, &place.name("d2"), "n2")).unwrap();
     heal(&place, false);
@@ -219,7 +219,7 @@ fn what_stands_in_the_way_is_named_and_nothing_is_changed() {
         assert!(message.contains(why), "{message}");
         assert!(!message.contains('\n'), "one line: {message}");
     };
-    refused("7", "n", "7 is none of its devices: 0 (");
+    refused("7", "n", "7 is none of its devices: device 0 (");
     refused("0", "d1", "is device 1 of this volume already");
     File::create(place.path("small")).unwrap().set_len(8 * MIB).unwrap();
     refused("0", "small", "and the volume needs");
@@ -230,7 +230,7 @@ fn what_stands_in_the_way_is_named_and_nothing_is_changed() {
     refused("0", "n", "number 0, 1 is not here");
     assert!(!place.path("n").exists(), "what was made is gone again");
     let rehearsal = ReplaceSpec { rehearse: true, ..spec(&place, "1", "n") };
-    assert_eq!(put(&rehearsal).unwrap().index, 1);
+    assert_eq!(put(&rehearsal).unwrap().old.number, 1);
     assert!(!place.path("n").exists());
     assert_eq!(fs::read(place.path("v.toml")).unwrap(), before);
 }

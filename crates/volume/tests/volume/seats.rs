@@ -74,7 +74,10 @@ fn all_are_replaced(layer: &str, files: usize) {
         });
         for index in 0..files {
             let done = put(&place, &index.to_string(), &format!("n{index}")).unwrap();
-            assert_eq!((usize::from(done.index), done.was_lost, done.served), (index, false, true));
+            assert_eq!(
+                (usize::from(done.old.number), done.was_lost, done.served),
+                (index, false, true)
+            );
             // Where all was made again on the others already nothing is exposed in between.
             until(&running, |it| {
                 it.status().events.get("device-joined") == Some(&(index as u64 + 1))
@@ -164,7 +167,7 @@ fn what_stands_in_the_way_beside_a_client_is_named_and_nothing_is_changed() {
         let message = put(&place, old, new).unwrap_err().to_string();
         assert!(message.contains(why) && !message.contains('\n'), "{message}");
     };
-    refused("7", "n", "7 is none of its devices: 0 (");
+    refused("7", "n", "7 is none of its devices: device 0 (");
     refused("0", "d1", "is device 1 of this volume already");
     fs::File::create(place.path("small")).unwrap().set_len(8 << 20).unwrap();
     refused("0", "small", "and the volume needs");
@@ -173,7 +176,7 @@ fn what_stands_in_the_way_beside_a_client_is_named_and_nothing_is_changed() {
     refused("0", "foreign", "--force would destroy it");
     let (path, old, new) = (place.path("v.toml"), "1".into(), place.name("n"));
     let rehearsal = ReplaceSpec { path, old, new, force: false, rehearse: true };
-    assert_eq!(replace(&rehearsal, &mut |_, _| {}).unwrap().index, 1);
+    assert_eq!(replace(&rehearsal, &mut |_, _| {}).unwrap().old.number, 1);
     assert!(!place.path("n").exists());
     assert_eq!(running.status().space.unwrap().may_lose, 1, "no device is left out");
     assert_eq!(fs::read(place.path("v.toml")).unwrap(), before);

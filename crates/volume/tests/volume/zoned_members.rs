@@ -213,7 +213,8 @@ fn devices_come_and_leave_and_a_spare_takes_the_place_of_a_lost_one() {
     assert!(added.notes.iter().any(|note| note.contains("spare")), "{:?}", added.notes);
     it.heals();
     it.stop();
-    assert_eq!(comes(&place, "d5", true).unwrap().devices, [(5, zoned(&place, "d5"))]);
+    let come = comes(&place, "d5", true).unwrap().devices;
+    assert_eq!((come[0].number, &come[0].path), (5, &zoned(&place, "d5")));
     fs::remove_file(place.path("d1")).unwrap();
     fs::remove_file(place.path("d0")).unwrap();
     let it = Served::start(&place);

@@ -125,11 +125,12 @@ fn memory(memory: &Memory) -> String {
 
 fn device(one: &DeviceStatus) -> String {
     let role = if one.role.is_empty() { String::new() } else { format!(" ({})", one.role) };
+    let name = format!("{}: {}{role}", one.number, one.name);
     if one.health == "removed" {
-        return format!("{}{role}: removed", one.name);
+        return format!("{name}: removed");
     }
     if one.health == "missing" {
-        return format!("{}{role}: MISSING", one.name);
+        return format!("{name}: MISSING");
     }
     let way = match (&one.why_not_direct, one.reconnects, &one.trouble) {
         (_, Some(times), None) => format!("reconnected {}", counted(times, "time")),
@@ -141,7 +142,8 @@ fn device(one: &DeviceStatus) -> String {
     let (kind, size) = (&one.kind, bytes(one.bytes));
     let errors = counted(one.errors, "error");
     let (sent, read) = (bytes(one.sent_bytes), bytes(one.read_bytes));
-    format!("{}{role}, {kind} of {size}, {way}, sent {sent}, read {read}, {errors}{lost}", one.name)
+    let uuid = if one.uuid.is_empty() { String::new() } else { format!(", UUID {}", one.uuid) };
+    format!("{name}, {kind} of {size}, {way}, sent {sent}, read {read}, {errors}{lost}{uuid}")
 }
 
 /// What the drive under a device tells.

@@ -21,6 +21,18 @@ impl Devices {
         self
     }
 
+    /// An operator left these devices out.
+    pub fn without_planned(mut self, planned: u16) -> Self {
+        self.planned = planned & self.lost;
+        self
+    }
+
+    /// Leaves a device out because an operator wants that.
+    pub fn leave_out(&mut self, device: u8) {
+        self.lose(1 << device);
+        self.planned |= 1 << device;
+    }
+
     /// Of the devices that came, those of `returning` were there before.
     pub fn with_old(mut self, returning: u16) -> Self {
         // What is in zones can't be gone on with: what comes is erased.
@@ -98,6 +110,7 @@ impl Devices {
     pub fn replaced(&mut self, device: u8, discard: bool) {
         assert!(self.may_come(device), "a device comes in the place of one known to be lost");
         self.leaving &= !(1 << device);
+        self.planned &= !(1 << device);
         self.reclaim.set_gains(device, discard);
         self.zones.is_another(device);
         self.newcomers.come(device);
@@ -111,6 +124,7 @@ impl Devices {
     /// When no durable root says that it is lost.
     pub fn returned(&mut self, device: u8, has: u64, may_get: impl Fn(u32) -> bool) {
         assert!(self.may_come(device), "a device comes back that is known to be lost");
+        self.planned &= !(1 << device);
         self.newcomers.come_back(device, has);
         self.join(may_get);
     }
@@ -137,14 +151,20 @@ impl Devices {
         self.widens |= devices != 0;
     }
 
-    /// A spare takes the place of a lost device that has none yet, which leaves.
+    /// Lets a spare take the place of a lost device that has none yet, which leaves. A device that
+    /// an operator left out keeps its place, and a spare that is shorter is not used up.
     pub fn take_spare(&mut self) {
-        let lost = self.lost & self.membership.all() & !(self.leaving | self.untrusted());
+        let all = self.membership.all();
+        let lost = self.lost & all & !(self.leaving | self.untrusted() | self.planned);
         let ready = self.spare & !(self.lost | self.newcomers.entering());
-        if lost != 0 && ready != 0 && self.membership.is_complete() {
-            let lowest = |set: u16| set & set.wrapping_neg();
-            let comes = lowest(ready);
-            self.leaving |= lowest(lost);
+        let (lengths, parity) = (&self.layout.lengths, self.layout.parity);
+        let pairs = bits(lost).flat_map(|old| bits(ready).map(move |new| (old, new)));
+        let fits = |(old, new): &(usize, usize)| lengths.covers(*new, *old, all, parity);
+        if self.membership.is_complete()
+            && let Some((old, new)) = pairs.into_iter().find(fits)
+        {
+            let comes = 1 << new;
+            self.leaving |= 1 << old;
             self.spare &= if planted(Bug::SpareTwice) { u16::MAX } else { !comes };
             self.belong(comes);
         }

@@ -69,6 +69,8 @@ pub struct Devices {
     gone: u16,
     /// Those that are kept to take the place of a lost one.
     spare: u16,
+    /// Those that an operator left out: no spare takes their place.
+    planned: u16,
     /// Whether some belong for which it was not chosen yet where segments are opened.
     widens: bool,
     /// How many may be lost.
@@ -106,6 +108,7 @@ impl Devices {
             leaving: 0,
             gone: 0,
             spare: 0,
+            planned: 0,
             widens: false,
             most,
             unsent,

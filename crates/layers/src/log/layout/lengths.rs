@@ -67,6 +67,15 @@ impl Lengths {
         bits(set & self.short).map(|device| self.counts[device])
     }
 
+    /// Whether a device has all segments that lie on another one of a set, with so many chunks of
+    /// parity.
+    pub fn covers(&self, new: usize, old: usize, set: u16, parity: u8) -> bool {
+        let has_more = |count: u32| bits(set).filter(|it| self.counts[*it] > count).count();
+        // Segments that only as many devices have as there is parity do not exist.
+        let (new, old) = (self.counts[new], self.counts[old]);
+        new >= old || has_more(new) <= usize::from(parity)
+    }
+
     /// How many of so many devices have a segment.
     pub fn owners(&self, devices: u8, segment: u32) -> u8 {
         (0..devices).filter(|device| self.has(*device, segment)).count() as u8

@@ -1,0 +1,327 @@
+//! Devices are named by path, number and UUID, in volume files of any order.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use crate::common::{Client, Place, until};
+use hostftl_volume::front::Port;
+use hostftl_volume::{
+    AddSpec, CheckOptions, Config, Error, OpenOptions, ReplaceSpec, Replaced, Running,
+    StartOptions, Status, Verdict, Wish, add, check_with, online, open_with, operate, operate_here,
+    replace, status,
+};
+
+/// Lists the devices `order` of a volume in its file, in this order.
+fn permute(place: &Place, order: &[&str]) {
+    let path = place.path("v.toml");
+    let mut config = Config::load(&path).unwrap();
+    config.devices = order.iter().map(|name| place.name(name)).collect();
+    let text = fs::read_to_string(&path).unwrap();
+    let line = text.lines().find(|line| line.starts_with("devices")).unwrap();
+    let list: Vec<String> = config.devices.iter().map(|name| format!("{name:?}")).collect();
+    fs::write(&path, text.replace(line, &format!("devices = [{}]", list.join(", ")))).unwrap();
+    assert_eq!(Config::load(&path).unwrap(), config);
+}
+
+/// A volume over five files whose volume file lists them in another order.
+fn permuted() -> Place {
+    let place = Place::with_volume("log:parity=yes:compress=none", 5, 48);
+    permute(&place, &["d4", "d2", "d0", "d1", "d3"]);
+    place
+}
+
+fn serve(place: &Place) -> (Running, Port) {
+    let opened = open_with(&place.path("v.toml"), &OpenOptions::default()).unwrap();
+    opened.start(&StartOptions::default()).unwrap()
+}
+
+fn put(place: &Place, old: &str, new: &str) -> Result<Replaced, Error> {
+    let (path, old, new) = (place.path("v.toml"), old.into(), place.name(new));
+    replace(&ReplaceSpec { path, old, new, force: false, rehearse: false }, &mut |_, _| {})
+}
+
+fn write(port: &Port) {
+    let client = Client::new(port.clone());
+    (0..200).for_each(|at| client.write(at * 8192, &[at as u8; 4096], false).unwrap());
+    client.flush();
+}
+
+fn verify(port: &Port) {
+    let client = Client::new(port.clone());
+    (0..200).for_each(|at| assert_eq!(client.read(at * 8192, 4096), [at as u8; 4096], "{at}"));
+}
+
+fn heal(running: &Running) {
+    let is = |space: hostftl_volume::Space| space.exposed_bytes == 0 && space.may_lose == 1;
+    until(running, |it| it.status().space.is_some_and(is));
+}
+
+/// Waits until so many devices belong that came, and nothing misses anything.
+fn joined(running: &Running, count: u64) {
+    until(running, |it| it.status().events.get("device-joined") == Some(&count));
+    heal(running);
+}
+
+fn is_sound(place: &Place) -> bool {
+    let mut progress = |_: u64, _: u64| {};
+    let options = CheckOptions { data: Some(&mut progress), ..CheckOptions::default() };
+    check_with(&place.path("v.toml"), options).unwrap().verdict == Verdict::Sound
+}
+
+/// The files of the devices with this health.
+fn with_health(status: &Status, health: &str) -> Vec<String> {
+    let some = status.devices.iter().filter(|device| device.health == health);
+    some.map(|device| device.name.rsplit('/').next().unwrap().into()).collect()
+}
+
+#[test]
+fn a_start_lists_the_devices_by_number_and_commands_act_on_the_one_that_is_named() {
+    let place = permuted();
+    let (path, names) = (place.path("v.toml"), ["d0", "d1", "d2", "d3", "d4"]);
+    let before = status(&path).unwrap();
+    let all: Vec<_> = before.devices.iter().map(|it| (usize::from(it.number), &it.name)).collect();
+    let wanted: Vec<_> = names.iter().map(|name| place.name(name)).collect();
+    assert_eq!(all, wanted.iter().enumerate().collect::<Vec<_>>());
+    let (running, port) = serve(&place);
+    assert_eq!(Config::load(&path).unwrap().devices, wanted);
+    assert!(running.status().notes[0].contains("another order"), "{:?}", running.status().notes);
+    write(&port);
+    let told = operate(&path, &Wish::Offline(place.name("d3"))).unwrap().unwrap();
+    let device = told.device.unwrap();
+    assert_eq!((device.number, &device.path), (3, &place.name("d3")));
+    assert_eq!(device.uuid, before.devices[3].uuid);
+    assert!(told.notes[0].contains("device 3") && told.notes[0].contains("is healthy"));
+    until(&running, |it| with_health(&it.status(), "lost") == ["d3"]);
+    let done = put(&place, &place.name("d3"), "n3").unwrap();
+    assert_eq!((done.old.number, done.old.path, done.was_lost), (3, place.name("d3"), true));
+    assert!(done.new.uuid.len() == 36 && done.new.uuid != before.devices[3].uuid);
+    until(&running, |it| it.status().devices[3].uuid == done.new.uuid);
+    joined(&running, 1);
+    // A UUID and a symbolic link mean the same device.
+    symlink(place.path("d1"), place.path("link")).unwrap();
+    let by_link = Wish::MayRemove(place.name("link"));
+    assert_eq!(operate(&path, &by_link).unwrap().unwrap().device.unwrap().number, 1);
+    let by_uuid = Wish::MayRemove(before.devices[2].uuid.clone());
+    assert_eq!(operate(&path, &by_uuid).unwrap().unwrap().device.unwrap().number, 2);
+    operate(&path, &Wish::Remove(place.name("d0"))).unwrap().unwrap();
+    until(&running, |it| with_health(&it.status(), "removed") == ["d0"]);
+    running.stop().unwrap();
+    let devices = Config::load(&path).unwrap().devices;
+    assert_eq!(devices, ["d0", "d1", "d2", "n3", "d4"].map(|name| place.name(name)));
+    fs::remove_file(place.path("d3")).unwrap();
+    let (running, port) = serve(&place);
+    verify(&port);
+    running.stop().unwrap();
+}
+
+#[test]
+fn a_volume_that_is_not_served_changes_the_device_that_is_named() {
+    let place = permuted();
+    let path = place.path("v.toml");
+    let (running, port) = serve(&place);
+    write(&port);
+    running.stop().unwrap();
+    permute(&place, &["d4", "d2", "d0", "d1", "d3"]);
+    assert_eq!(put(&place, &place.name("d2"), "n2").unwrap().old.number, 2);
+    let devices = Config::load(&path).unwrap().devices;
+    assert_eq!(devices, ["d0", "d1", "n2", "d3", "d4"].map(|name| place.name(name)));
+    let (running, port) = serve(&place);
+    heal(&running);
+    verify(&port);
+    running.stop().unwrap();
+    permute(&place, &["n2", "d4", "d3", "d0", "d1"]);
+    let (running, done) = operate_here(&path, &Wish::Offline(place.name("d4"))).unwrap();
+    assert_eq!(done.device.unwrap().number, 4);
+    running.stop().unwrap();
+    permute(&place, &["n2", "d4", "d3", "d0", "d1"]);
+    assert_eq!(with_health(&status(&path).unwrap(), "missing"), ["d4"]);
+    let back = online(&path, &place.name("d4")).unwrap();
+    assert_eq!((back.device.number, back.is_new), (4, true));
+    permute(&place, &["n2", "d4", "d3", "d0", "d1"]);
+    let (path_too, new) = (path.clone(), vec![place.name("d5")]);
+    let spec = AddSpec { path: path_too, new, force: false, spare: false, rehearse: false };
+    assert_eq!(add(&spec).unwrap().devices[0].number, 5);
+    assert!(Config::load(&path).unwrap().devices.ends_with(&[place.name("d5")]));
+    let (running, port) = serve(&place);
+    heal(&running);
+    verify(&port);
+    running.stop().unwrap();
+    assert!(is_sound(&place));
+}
+
+/// A file that is edited while the volume is served keeps its names.
+#[test]
+fn a_volume_file_that_is_permuted_while_it_is_served_changes_nothing() {
+    let place = permuted();
+    let path = place.path("v.toml");
+    let (running, port) = serve(&place);
+    write(&port);
+    permute(&place, &["d1", "d0", "d4", "d3", "d2"]);
+    assert_eq!(put(&place, &place.name("d0"), "n0").unwrap().old.number, 0);
+    joined(&running, 1);
+    permute(&place, &["d1", "n0", "d4", "d3", "d2"]);
+    let (spec_path, new) = (path.clone(), vec![place.name("d5")]);
+    let spec = AddSpec { path: spec_path, new, force: false, spare: false, rehearse: false };
+    assert_eq!(add(&spec).unwrap().devices[0].number, 5);
+    joined(&running, 2);
+    let done = operate(&path, &Wish::MayRemove(place.name("d2"))).unwrap().unwrap();
+    assert_eq!(done.device.unwrap().number, 2);
+    verify(&port);
+    running.stop().unwrap();
+    let names = ["n0", "d1", "d2", "d3", "d4", "d5"].map(|name| place.name(name));
+    assert_eq!(Config::load(&path).unwrap().devices, names);
+    assert!(is_sound(&place));
+}
+
+#[test]
+fn a_tier_copies_the_device_that_is_named() {
+    let place = Place::new();
+    fs::File::create(place.path("a")).unwrap().set_len(32 << 20).unwrap();
+    fs::File::create(place.path("b")).unwrap().set_len(96 << 20).unwrap();
+    hostftl_volume::create(&hostftl_volume::CreateSpec {
+        allocate: false,
+        path: place.path("v.toml"),
+        devices: ["a", "b"].map(|name| place.name(name)).into(),
+        size: None,
+        layer: hostftl_layers::LayerConfig::parse("tier").unwrap(),
+        label: String::new(),
+        force: false,
+    })
+    .unwrap();
+    let (running, port) = serve(&place);
+    write(&port);
+    running.stop().unwrap();
+    permute(&place, &["b", "a"]);
+    let done = put(&place, &place.name("b"), "nb").unwrap();
+    assert_eq!((done.old.number, done.copied), (1, true));
+    assert_eq!(fs::metadata(place.path("nb")).unwrap().len(), 96 << 20);
+    let devices = Config::load(&place.path("v.toml")).unwrap().devices;
+    assert_eq!(devices, ["a", "nb"].map(|name| place.name(name)));
+    let (running, port) = serve(&place);
+    verify(&port);
+    assert_eq!(running.status().devices[1].name, place.name("nb"));
+    running.stop().unwrap();
+}
+
+#[test]
+fn a_name_that_is_not_certain_is_refused() {
+    let place = Place::with_volume("log:parity=2:compress=none", 5, 48);
+    let path = place.path("v.toml");
+    permute(&place, &["d4", "d2", "d0", "d1", "d3"]);
+    let why = |old: &str| put(&place, old, "n").unwrap_err().to_string();
+    for (file, to) in [("d2", "away2"), ("d1", "away1")] {
+        fs::rename(place.path(file), place.path(to)).unwrap();
+    }
+    let refused = why(&place.name("d2"));
+    assert!(refused.contains("d2 can't be read, and devices 1, 2 were found at no"), "{refused}");
+    assert!(why("7").contains("7 is none of its devices: device 0 ("));
+    // A device that holds nothing of the volume is none of its members.
+    fs::rename(place.path("away1"), place.path("d1")).unwrap();
+    fs::File::create(place.path("d2")).unwrap().set_len(48 << 20).unwrap();
+    let refused = why(&place.name("d2"));
+    assert!(refused.contains("d2 has no superblock of this volume, and device 2 was"), "{refused}");
+    fs::copy(place.path("d3"), place.path("copy")).unwrap();
+    let refused = why(&place.name("copy"));
+    assert!(refused.contains("copy holds device 3 ("), "{refused}");
+    assert!(!place.path("n").exists(), "nothing was made");
+    // A number is certain, and so is the only path that is left of a device that is absent.
+    fs::remove_file(place.path("d2")).unwrap();
+    assert_eq!(put(&place, &place.name("d2"), "n2").unwrap().old.number, 2);
+    assert_eq!(put(&place, "1", "n1").unwrap().old.path, place.name("d1"));
+    let devices = Config::load(&path).unwrap().devices;
+    assert_eq!(devices, ["d0", "n1", "n2", "d3", "d4"].map(|name| place.name(name)));
+}
+
+/// Deadlines are given by any path to a device.
+#[test]
+fn a_deadline_is_of_the_device_that_a_link_leads_to() {
+    let place = permuted();
+    symlink(place.path("d3"), place.path("link")).unwrap();
+    let deadlines = vec![(place.name("link"), 7)];
+    let how = OpenOptions { deadlines, ..OpenOptions::default() };
+    open_with(&place.path("v.toml"), &how).unwrap();
+    let how = OpenOptions { deadlines: vec![(place.name("none"), 7)], ..OpenOptions::default() };
+    let why = open_with(&place.path("v.toml"), &how).unwrap_err().to_string();
+    assert!(why.contains("which is none of the devices"), "{why}");
+}
+
+/// An older copy of a device, which recovery drops, is taken back at the first try.
+#[test]
+fn an_older_copy_is_taken_back_at_once_and_the_volume_stops_clean() {
+    let place = Place::with_volume("log:parity=yes:compress=none", 4, 48);
+    let path = place.path("v.toml");
+    let turn = |byte: u8| {
+        let (running, port) = serve(&place);
+        let client = Client::new(port);
+        (0..300).for_each(|at| client.write(at * 8192, &[byte; 4096], false).unwrap());
+        client.flush();
+        running.stop().unwrap();
+    };
+    turn(1);
+    fs::copy(place.path("d1"), place.path("old")).unwrap();
+    turn(2);
+    fs::rename(place.path("old"), place.path("d1")).unwrap();
+    let (running, port) = serve(&place);
+    assert_eq!(with_health(&running.status(), "lost"), ["d1"]);
+    assert!(online(&path, "1").unwrap().is_new);
+    heal(&running);
+    let client = Client::new(port);
+    (0..300).for_each(|at| assert_eq!(client.read(at * 8192, 4096), [2; 4096]));
+    running.stop().unwrap();
+    assert!(is_sound(&place));
+}
+
+/// A start is not refused because a spare is away, and takes it again when it is back.
+#[test]
+fn a_spare_may_be_away_and_one_that_is_too_short_is_refused() {
+    let place = Place::with_volume("log:parity=yes:compress=none", 4, 48);
+    let path = place.path("v.toml");
+    let spare = |name: &str| {
+        let new = vec![place.name(name)];
+        add(&AddSpec { path: path.clone(), new, force: false, spare: true, rehearse: false })
+    };
+    fs::File::create(place.path("short")).unwrap().set_len(40 << 20).unwrap();
+    let refused = |why: Error| {
+        let why = why.to_string();
+        assert!(why.contains("too short for a spare") && why.contains("50331648"), "{why}");
+    };
+    refused(spare("short").unwrap_err());
+    let (running, port) = serve(&place);
+    write(&port);
+    refused(spare("short").unwrap_err());
+    assert_eq!(spare("s").unwrap().devices[0].number, 4);
+    running.stop().unwrap();
+    fs::rename(place.path("s"), place.path("away")).unwrap();
+    let (running, port) = serve(&place);
+    let now = running.status();
+    assert!(!now.degraded && now.devices[4].health == "missing", "{now:?}");
+    let need = &now.needs_hand[0];
+    assert!(need.contains("device 4") && need.contains("hostftl device spare"), "{need}");
+    verify(&port);
+    running.stop().unwrap();
+    fs::rename(place.path("away"), place.path("s")).unwrap();
+    let (running, port) = serve(&place);
+    assert!(online(&path, "4").unwrap().is_new);
+    joined(&running, 1);
+    let now = running.status();
+    assert!(now.devices[4].health == "good" && now.devices[4].role == "spare", "{now:?}");
+    // A device that an operator leaves out keeps its place, also over a restart.
+    let told = operate(&path, &Wish::Offline("1".into())).unwrap().unwrap();
+    assert!(told.notes.iter().any(|note| note.contains("the spare stays ready")), "{told:?}");
+    heal(&running);
+    running.stop().unwrap();
+    let (running, port_again) = serve(&place);
+    drop(port);
+    heal(&running);
+    let now = running.status();
+    assert_eq!(
+        (now.devices[1].health.as_str(), now.devices[4].role.as_str()),
+        ("missing", "spare")
+    );
+    assert!(online(&path, "1").unwrap().is_new);
+    joined(&running, 1);
+    assert!(Config::load(&path).unwrap().offline.is_empty());
+    verify(&port_again);
+    running.stop().unwrap();
+    assert!(is_sound(&place));
+}
