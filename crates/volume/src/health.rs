@@ -89,8 +89,8 @@ impl Status {
         let rebuilds = |task: &TaskStatus| ["protect", "join"].contains(&task.task.as_str());
         if exposed > 0 && self.degraded && !self.tasks.iter().any(rebuilds) {
             self.needs_hand.push(format!(
-                "{exposed} bytes lack redundancy, and the remaining devices have no room to rebuild \
-                 them: trim, or replace the lost device"
+                "{exposed} bytes lack redundancy, and the remaining devices have no room to \
+                 rebuild them: trim, or replace the lost device"
             ));
         }
         for task in self.tasks.iter().filter(|task| task.lacks_room) {

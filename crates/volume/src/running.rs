@@ -205,9 +205,8 @@ impl Volume {
         let export = export_of(&self.config, name, driver.layer(), machine.arena.longest(), reads);
         let export = session.iter().fold(export, |export, session| session.names(export));
         let (port, inbox) = Port::new(export, machine.arena, machine.waker.clone());
-        let latencies = Arc::new(Mutex::new(Latencies::default()));
+        let (latencies, waker) = (Arc::<Mutex<Latencies>>::default(), machine.waker.clone());
         let mut jobs = Jobs::new(inbox, news.clone(), latencies.clone());
-        let waker = machine.waker.clone();
         if !reads {
             jobs.set_keeper(Keeper::new(self.roster, &self.layer, &driver, fresh, waker, &news)?);
         }
