@@ -9,6 +9,7 @@ mod interrupt;
 mod notify;
 mod version;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
@@ -72,8 +73,17 @@ enum Command {
     Man(commands::man::Args),
 }
 
+/// The path of standard input where a trace on it has options, as in `-:format=msr`: clap takes the
+/// hyphen for that of an option.
+fn stdin_path(word: OsString) -> OsString {
+    match word.to_str().and_then(|text| text.strip_prefix("-:")) {
+        Some(options) => format!("/dev/stdin:{options}").into(),
+        None => word,
+    }
+}
+
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::try_parse_from(std::env::args_os().map(stdin_path)) {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };

@@ -63,7 +63,8 @@ pub fn trace_info(py: Python<'_>, asked: Asked) -> PyResult<String> {
         let stream = asked.each(stop, |record| stats.count(record))?;
         let info = stats.info();
         if info.requests == 0 {
-            return Err(Wrong::failed(format!("{}: the trace has no requests", asked.text)));
+            let why = stream.notes().emptiness();
+            return Err(Wrong::failed(format!("{}: the trace has no requests{why}", asked.text)));
         }
         let format = hostftl_ask::traces::format(&stream);
         let value = hostftl_ask::traces::info(format, &info, &stream.notes(), false);

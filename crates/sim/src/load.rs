@@ -175,7 +175,7 @@ impl Loaded {
         loaded.notes = stream.notes();
         match loaded.source.plain() {
             Source::File(file) if loaded.records == 0 => {
-                Err(TraceError::Empty { path: file.path.clone() })
+                Err(TraceError::Empty { path: file.path.clone(), why: loaded.notes.emptiness() })
             }
             _ => Ok(loaded),
         }

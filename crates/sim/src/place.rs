@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use hostftl_core::SECTOR;
 use hostftl_drives::DeviceSpec;
 use hostftl_layers::Plan;
-use hostftl_trace::Source;
+use hostftl_trace::{Source, TraceFile};
 
 use crate::cell::Cell;
 use crate::choice::LayerChoice;
@@ -214,10 +214,10 @@ fn words_of(text: &str, source: &Source) -> Vec<(String, String)> {
     };
     let kind = |kind: &str| ("kind".to_owned(), kind.to_owned());
     let (kind, options) = match source {
-        Source::File(file) => {
-            let path = file.path.to_string_lossy();
-            let options = text.strip_prefix(&*path).and_then(|rest| rest.strip_prefix(':'));
-            (kind("trace"), options.unwrap_or_default())
+        Source::File(_) => {
+            let options = TraceFile::options(TraceFile::options_of(text));
+            let options = options.iter().map(|option| pair(option));
+            return [kind("trace")].into_iter().chain(options).collect();
         }
         Source::Told(_) => {
             let options = text.to_ascii_lowercase().find(".xml:").map(|at| &text[at + 5..]);

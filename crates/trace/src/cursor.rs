@@ -2,6 +2,7 @@
 
 use std::io;
 
+use crate::left::LeftOut;
 use crate::unit::Unit;
 use crate::window::Window;
 
@@ -13,6 +14,22 @@ pub struct Cursor {
     pub unit: Unit,
     /// The line, or in binary formats the record, that was read last; from 1.
     pub line: u64,
+    /// Everything that is not handed on.
+    pub left: LeftOut,
+}
+
+impl Cursor {
+    /// The beginning of a file's bytes.
+    pub fn new(window: Window, unit: Unit) -> Self {
+        Cursor { window, unit, line: 0, left: LeftOut::default() }
+    }
+
+    /// Goes on to the next line or record.
+    #[inline]
+    pub fn step(&mut self) {
+        self.line += 1;
+        self.left.line = self.line;
+    }
 }
 
 /// Why there is no request here.

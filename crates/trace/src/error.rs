@@ -56,7 +56,7 @@ pub enum TraceError {
     /// The content is none of the known formats.
     #[error(
         "{}: no known trace format, it begins with '{begins}'; name it as in FILE:format=csv, one \
-         of {}",
+         of {}, or describe a table as in FILE:columns=time:us,op,offset:bytes,length:bytes",
         path.display(),
         Format::names()
     )]
@@ -65,6 +65,16 @@ pub enum TraceError {
         path: PathBuf,
         /// The beginning of its first line, with escapes for what is no text.
         begins: String,
+    },
+    /// The content is of a kind that is known and not read.
+    #[error("{}: can't read {what}; {next}", path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// What it is.
+        what: &'static str,
+        /// What to do.
+        next: String,
     },
     /// The content is not in the format that the user named.
     #[error("{}: this is no {format} file", path.display())]
@@ -100,10 +110,12 @@ pub enum TraceError {
         source: std::io::Error,
     },
     /// There is no request in it.
-    #[error("{}: the trace has no requests", path.display())]
+    #[error("{}: the trace has no requests{why}", path.display())]
     Empty {
         /// The file.
         path: PathBuf,
+        /// Why, after a colon; empty when the file explains nothing.
+        why: String,
     },
     /// A device can't be recorded.
     #[error("{}: {why}", path.display())]

@@ -1,21 +1,27 @@
 //! A trace file as a user names it: `FILE`, or `FILE:format=msr,dev=0,time=us,skip-bad`.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use hostftl_core::SECTOR;
 
 use crate::binary::fixed::Ids;
+use crate::columns::{Columns, OpWords};
 use crate::compress::Compressibility;
 use crate::error::TraceError;
 use crate::format::Format;
+use crate::input::Pipe;
 use crate::record::Op;
 use crate::unit::Unit;
 
 /// The options that may stand behind a file's name.
-const OPTIONS: [&str; 9] =
-    ["format", "dev", "time", "skip-bad", "op", "id", "shift", "loop", "compress"];
+const OPTIONS: [&str; 15] = [
+    "format", "columns", "dev", "time", "addr", "op", "id", "read", "write", "flush", "discard",
+    "skip-bad", "shift", "loop", "compress",
+];
+/// The name of standard input, and its path.
+const STDIN: (&str, &str) = ("-", "/dev/stdin");
 
 /// A trace file, and how to read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,16 +36,26 @@ pub struct TraceFile {
     pub dev: Option<u32>,
     /// `skip-bad`: bad lines are counted and left out instead of ending the work.
     pub skip_bad: bool,
+    /// `columns=`: the columns of a table.
+    pub columns: Option<Columns>,
+    /// `read=`, `write=`, `flush=` and `discard=`: what a table calls its operations.
+    pub words: OpWords,
     /// `op=R` or `op=W`: what every access does, in a format without operations.
-    pub op: Op,
+    pub op: Option<Op>,
     /// `id=sectors` or `id=bytes`: what an object's number is, in a format with objects.
-    pub ids: Ids,
+    pub ids: Option<Ids>,
+    /// `addr=sectors` or `addr=bytes`: what addresses are, in a format that has sectors.
+    pub addresses: Option<Ids>,
     /// `shift=`: sectors added to every address, to undo a partition that was not aligned.
     pub shift: u64,
     /// `loop=`: how often the trace is read, one round after the other; at least 1.
     pub rounds: u32,
     /// `compress=`: how well the written data compresses, whatever the file says of it.
     pub compress: Option<Compressibility>,
+    /// Whether it is read once only, so that the bytes of a pipe need not be kept.
+    pub once: bool,
+    /// The bytes of a pipe, which can't be read from it twice.
+    pub pipe: Pipe,
 }
 
 impl TraceFile {
@@ -51,11 +67,85 @@ impl TraceFile {
             time: None,
             dev: None,
             skip_bad: false,
-            op: Op::Read,
-            ids: Ids::Sectors,
+            columns: None,
+            words: OpWords::default(),
+            op: None,
+            ids: None,
+            addresses: None,
             shift: 0,
             rounds: 1,
             compress: None,
+            once: false,
+            pipe: Pipe::default(),
+        }
+    }
+
+    /// The options in `text`, the list behind a file's name, one by one: those of `columns=` stay
+    /// together.
+    pub fn options(text: &str) -> Vec<String> {
+        let mut all: Vec<String> = Vec::new();
+        for part in text.split(',').filter(|part| !part.is_empty()) {
+            match all.last_mut() {
+                Some(last) if last.starts_with("columns=") && Columns::is_column(part) => {
+                    last.push(',');
+                    last.push_str(part);
+                }
+                _ => all.push(part.to_owned()),
+            }
+        }
+        all
+    }
+
+    /// The list of options behind the file's name in `text`, which may be empty.
+    pub fn options_of(text: &str) -> &str {
+        part(text).1
+    }
+
+    /// Checks that every option means something in `format`.
+    ///
+    /// # Errors
+    /// That one does not, with those that do.
+    pub(crate) fn check(&self, format: Format) -> Result<(), TraceError> {
+        let given = [
+            ("columns", self.columns.is_some()),
+            ("dev", self.dev.is_some()),
+            ("time", self.time.is_some()),
+            ("addr", self.addresses.is_some()),
+            ("op", self.op.is_some()),
+            ("id", self.ids.is_some()),
+            ("read, write, flush and discard", !self.words.is_empty()),
+        ];
+        let fail = |why: String| Err(TraceError::Options { text: self.to_string(), why });
+        let used = format.options();
+        for (option, is_given) in given {
+            let name = option.split(',').next().unwrap_or_default();
+            if is_given && !used.contains(&name) {
+                let used = used.join(", ");
+                return fail(format!(
+                    "{option}= has no meaning for the format {format}, which takes {used}"
+                ));
+            }
+        }
+        let Some(columns) = self.columns.as_ref().filter(|_| format == Format::Columns) else {
+            return if format == Format::Columns {
+                fail(
+                    "format=columns needs columns=, as in columns=time:us,op,offset:bytes,\
+                      length:bytes"
+                        .to_owned(),
+                )
+            } else {
+                Ok(())
+            };
+        };
+        match (columns.has_op(), self.op.is_some()) {
+            (true, true) => fail("op= has no meaning where a column is the operation".to_owned()),
+            (false, false) => {
+                fail("no column is the operation: add op, or say op=R or op=W".to_owned())
+            }
+            (false, true) if !self.words.is_empty() => {
+                fail("read=, write=, … name words of an op column, and there is none".to_owned())
+            }
+            _ => Ok(()),
         }
     }
 
@@ -79,24 +169,62 @@ impl TraceFile {
                 self.rounds =
                     rounds.ok_or_else(|| format!("loop={value}: expected a number above 0"))?;
             }
+            "columns" => {
+                self.columns = Some(value.parse()?);
+                self.format = Some(Format::Columns);
+            }
             "op" => {
                 self.op = match value {
-                    "R" => Op::Read,
-                    "W" => Op::Write,
+                    "R" => Some(Op::Read),
+                    "W" => Some(Op::Write),
                     _ => return Err(format!("op={value}: use op=R or op=W")),
                 }
             }
-            "id" => {
-                self.ids = match value {
-                    "sectors" => Ids::Sectors,
-                    "bytes" => Ids::Bytes,
-                    _ => return Err(format!("id={value}: use id=sectors or id=bytes")),
-                }
-            }
+            "id" => self.ids = Some(ids(key, value)?),
+            "addr" => self.addresses = Some(ids(key, value)?),
+            "read" => self.words.name(value, Op::Read)?,
+            "write" => self.words.name(value, Op::Write)?,
+            "flush" => self.words.name(value, Op::Flush)?,
+            "discard" => self.words.name(value, Op::Discard)?,
             _ => return Err(format!("'{key}' is not an option: use {}", OPTIONS.join(", "))),
         }
         Ok(())
     }
+}
+
+/// `sectors` or `bytes`.
+fn ids(key: &str, value: &str) -> Result<Ids, String> {
+    match value {
+        "sectors" => Ok(Ids::Sectors),
+        "bytes" => Ok(Ids::Bytes),
+        _ => Err(format!("{key}={value}: use {key}=sectors or {key}=bytes")),
+    }
+}
+
+/// The name of a file, and the list of options behind it.
+fn part(text: &str) -> (&str, &str) {
+    let is_option = |rest: &str| {
+        OPTIONS.iter().any(|key| {
+            let rest = rest.strip_prefix(key);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['=', ',']))
+        })
+    };
+    let mut colons = text.match_indices(':').map(|(at, _)| at);
+    match colons.find(|at| is_option(&text[at + 1..])) {
+        Some(colon) => (&text[..colon], &text[colon + 1..]),
+        None => misspelt(text).unwrap_or((text, "")),
+    }
+}
+
+/// The name of a file that exists and a list of options without a known one at its beginning, for
+/// which `text` is not a file itself.
+fn misspelt(text: &str) -> Option<(&str, &str)> {
+    let exists = |name: &str| name == STDIN.0 || Path::new(name).exists();
+    if !text.contains(':') || exists(text) {
+        return None;
+    }
+    let mut parts = text.match_indices(':').map(|(at, _)| (&text[..at], &text[at + 1..]));
+    parts.find(|(name, _)| exists(name))
 }
 
 /// Sectors in a number of bytes below 2^40.
@@ -124,19 +252,16 @@ impl FromStr for TraceFile {
     type Err = TraceError;
 
     fn from_str(text: &str) -> Result<Self, TraceError> {
-        let is_option = |rest: &str| {
-            OPTIONS.iter().any(|key| {
-                let rest = rest.strip_prefix(key);
-                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['=', ',']))
-            })
-        };
-        let mut colons = text.match_indices(':').map(|(at, _)| at);
-        let Some(colon) = colons.find(|at| is_option(&text[at + 1..])) else {
-            return Ok(TraceFile::new(text));
-        };
-        let mut file = TraceFile::new(&text[..colon]);
-        for option in text[colon + 1..].split(',') {
-            file.set(option).map_err(|why| TraceError::Options { text: text.to_owned(), why })?;
+        let (name, options) = part(text);
+        let mut file = TraceFile::new(if name == STDIN.0 { STDIN.1 } else { name });
+        let wrong = |why: String| TraceError::Options { text: text.to_owned(), why };
+        let options = TraceFile::options(options);
+        for option in &options {
+            file.set(option).map_err(wrong)?;
+        }
+        let both = ["format=", "columns="];
+        if both.iter().all(|key| options.iter().any(|option| option.starts_with(key))) {
+            return Err(wrong("columns= is a format of its own: leave format= out".to_owned()));
         }
         Ok(file)
     }

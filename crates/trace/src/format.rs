@@ -3,11 +3,15 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::binary::blktrace::Blktrace;
 use crate::binary::fixed::Fixed;
 use crate::binary::flat;
 use crate::binary::packed;
+use crate::file::TraceFile;
+use crate::left::LeftOut;
 use crate::text::fields::Fields;
-use crate::text::{Text, own};
+use crate::text::{Text, fio, own, tables, xperf};
+use crate::unit::Unit;
 
 /// Requests that a text must have for its format to be certain.
 const ENOUGH: u64 = 16;
@@ -41,11 +45,27 @@ pub enum Format {
     Tencent,
     /// libCacheSim's oracleGeneral.
     Oracle,
+    /// SYSTOR '17.
+    Systor,
+    /// FIU (SyLab).
+    Fiu,
+    /// bcc's biosnoop.
+    Biosnoop,
+    /// perf-tools' iosnoop.
+    Iosnoop,
+    /// The dump of a Windows event trace by xperf.
+    Xperf,
+    /// libCacheSim's CSV.
+    CacheCsv,
+    /// blktrace's binary format.
+    Blktrace,
+    /// A table whose columns the user describes.
+    Columns,
 }
 
 impl Format {
     /// All of them.
-    pub const ALL: [Format; 13] = [
+    pub const ALL: [Format; 21] = [
         Format::Own,
         Format::Packed,
         Format::Flat,
@@ -59,6 +79,14 @@ impl Format {
         Format::Alibaba,
         Format::Tencent,
         Format::Oracle,
+        Format::Systor,
+        Format::Fiu,
+        Format::Biosnoop,
+        Format::Iosnoop,
+        Format::Xperf,
+        Format::CacheCsv,
+        Format::Blktrace,
+        Format::Columns,
     ];
 
     /// Its name on the command line.
@@ -77,6 +105,14 @@ impl Format {
             Format::Alibaba => "alibaba",
             Format::Tencent => "tencent",
             Format::Oracle => "oracleGeneral",
+            Format::Systor => "systor",
+            Format::Fiu => "fiu",
+            Format::Biosnoop => "biosnoop",
+            Format::Iosnoop => "iosnoop",
+            Format::Xperf => "xperf",
+            Format::CacheCsv => "libcachesim-csv",
+            Format::Blktrace => "blktrace",
+            Format::Columns => "columns",
         }
     }
 
@@ -85,8 +121,44 @@ impl Format {
         Format::ALL.map(Format::name).join(", ")
     }
 
-    /// The format of a file that begins with `head`, if it is known.
-    pub fn detect(head: &[u8]) -> Option<Format> {
+    /// Whether devices are kernel devices, `major:minor`.
+    pub(crate) const fn has_kernel_devices(self) -> bool {
+        let text = matches!(self, Format::Blkparse | Format::Kernel | Format::Fiu);
+        text || matches!(self, Format::Iosnoop | Format::Blktrace)
+    }
+
+    /// The options that a file of this format takes behind its name.
+    pub(crate) fn options(self) -> Vec<&'static str> {
+        let has_time =
+            !matches!(self, Format::Packed | Format::Flat | Format::Blktrace | Format::Columns);
+        let has_devices = !matches!(self, Format::Vscsi | Format::Oracle | Format::CacheCsv);
+        let has_sectors = matches!(self, Format::Spc | Format::DiskSim | Format::Tencent);
+        let is_cache = matches!(self, Format::Oracle | Format::CacheCsv);
+        let is_table = self == Format::Columns;
+        [
+            ("format", !is_table),
+            ("columns", is_table),
+            ("dev", has_devices),
+            ("time", has_time),
+            ("addr", has_sectors),
+            ("op", is_cache || is_table),
+            ("id", is_cache),
+            ("read", is_table),
+            ("write", is_table),
+            ("flush", is_table),
+            ("discard", is_table),
+            ("skip-bad", true),
+            ("shift", true),
+            ("loop", true),
+            ("compress", true),
+        ]
+        .into_iter()
+        .filter_map(|(option, is_used)| is_used.then_some(option))
+        .collect()
+    }
+
+    /// The format of `file`, which begins with `head`, if it is known.
+    pub(crate) fn detect(file: &TraceFile, head: &[u8]) -> Option<Format> {
         let has_text = |byte: &u8| *byte >= b' ' || b"\t\r\n".contains(byte);
         if packed::has_saved(head).is_some() {
             return Some(Format::Packed);
@@ -94,8 +166,11 @@ impl Format {
         if flat::has_saved(head).is_some() {
             return Some(Format::Flat);
         }
+        if Blktrace::version(head).is_some() {
+            return Some(Format::Blktrace);
+        }
         if head.iter().take(4096).all(has_text) {
-            return text(head);
+            return text(file, head);
         }
         match Fixed::vscsi(head) {
             Some(_) => Some(Format::Vscsi),
@@ -104,34 +179,57 @@ impl Format {
     }
 }
 
-/// The text format in which `head` has the most requests before the first bad line.
-fn text(head: &[u8]) -> Option<Format> {
-    if head.trim_ascii().is_empty() || own::is_header(Fields::new(head).rest()) {
+/// The format whose header `head` begins with, or else the text format in which `head` has the most
+/// requests, or other lines of the format, before the first bad line.
+fn text(file: &TraceFile, head: &[u8]) -> Option<Format> {
+    let first = Fields::new(head).rest();
+    if head.trim_ascii().is_empty() || own::is_header(first) {
         return Some(Format::Own);
     }
-    let scores = Text::FORMATS.map(|format| (requests(format, head), format));
-    let best = scores.into_iter().reduce(|best, next| if next.0 > best.0 { next } else { best });
-    best.filter(|(requests, _)| *requests > 0).map(|(_, format)| format)
+    if fio::is_header(first) {
+        return Some(Format::Fio);
+    }
+    if first == xperf::BEGIN {
+        return Some(Format::Xperf);
+    }
+    if let Some(format) = tables::has_header(head) {
+        return Some(format);
+    }
+    let best = |unit: Option<Unit>| {
+        let scores = Text::FORMATS.map(|format| (score(file, unit, format, head), format));
+        let best =
+            scores.into_iter().reduce(|best, next| if next.0 > best.0 { next } else { best });
+        best.filter(|(score, _)| *score > (0, 0)).map(|(_, format)| format)
+    };
+    // A time that is too large in the format's own unit is an error in its line.
+    best(file.time).or_else(|| best(Some(Unit::Nanos)))
 }
 
-/// How many requests `head` has before its first line that is none of `format`, up to 16.
-fn requests(format: Format, head: &[u8]) -> u64 {
-    let Some(mut text) = Text::new(format, head) else { return 0 };
-    let unit = Text::unit(format, head);
+/// How many requests `head` has before its first line that is none of `format`, up to 16, and how
+/// many other lines that belong to the format.
+fn score(file: &TraceFile, unit: Option<Unit>, format: Format, head: &[u8]) -> (u64, u64) {
+    let Some(mut text) = Text::new(file, format, head) else { return (0, 0) };
+    let unit = unit.unwrap_or_else(|| text.unit(head));
+    let mut left = LeftOut::default();
     let (mut found, mut at) = (0, 0);
     while found < ENOUGH && at < head.len() {
         let mut line = Fields::new(&head[at..]);
-        match line.is_end() {
-            true if line.line_end().is_err() => return found,
-            true => {}
-            false => match text.record(&mut line, unit) {
-                Ok(request) => found += u64::from(request.is_some()),
-                Err(_) => return found,
+        let is_good = match line.is_end() {
+            true => line.line_end().is_ok(),
+            false => match text.record(&mut line, unit, &mut left) {
+                Ok(request) => {
+                    found += u64::from(request.is_some());
+                    true
+                }
+                Err(_) => false,
             },
+        };
+        if !is_good {
+            break;
         }
         at += line.at;
     }
-    found
+    (found, left.recognised())
 }
 
 impl fmt::Display for Format {

@@ -3,14 +3,17 @@
 //! Everything streams with constant memory; [`Compact`] alone keeps a table, whose size it states.
 
 mod binary;
+mod columns;
 mod compact;
 mod compress;
 mod cursor;
 mod error;
 mod file;
+mod foreign;
 mod format;
 mod grain;
 mod input;
+mod left;
 mod like;
 mod live;
 mod mqsim;
@@ -27,12 +30,15 @@ mod workload;
 mod write;
 
 pub use binary::fixed::Ids;
+pub use columns::{Columns, OpWords};
 pub use compact::{Compact, GRANULE};
 pub use compress::Compressibility;
 pub use error::TraceError;
 pub use file::TraceFile;
 pub use format::Format;
 pub use grain::Grain;
+pub use input::Pipe;
+pub use left::Left;
 pub use like::{Figure, FigureUnit, Like, LikeStream, Volume};
 pub use live::{Recorder, lies_on};
 pub use notes::{Notes, Place};

@@ -1,11 +1,16 @@
 //! What a reader noticed on its way: what it left out, and what looks wrong with the times.
 
+use std::collections::BTreeMap;
+
 use hostftl_core::SECTOR;
 use serde::Serialize;
 
 use crate::compress::Compressibility;
 use crate::file::TraceFile;
-use crate::record::Record;
+use crate::format::Format;
+use crate::left::{Left, LeftOut};
+use crate::record::{Op, Record};
+use crate::text::events::device_name;
 use crate::unit::Unit;
 
 /// Requests per second that no device serves: then the times are in a longer unit.
@@ -15,6 +20,12 @@ const TOO_FAR_APART: u64 = 60_000_000_000;
 /// Requests from which on a mean says something.
 const ENOUGH: u64 = 100;
 
+/// Requests from which on addresses that are all multiples of 512 look like bytes.
+const SAMPLE: u64 = 16;
+/// Devices that are counted, and those that a message lists.
+const MOST_DEVICES: usize = 1024;
+const MOST_LISTED: usize = 8;
+
 /// A place in a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Place {
@@ -22,6 +33,15 @@ pub struct Place {
     pub line: u64,
     /// The column in bytes, from 1; 0 for a whole record.
     pub column: usize,
+}
+
+/// Addresses that might be bytes, although they are taken for sectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Doubt {
+    /// The option that settles it.
+    pub option: &'static str,
+    /// Whether lengths are numbers of sectors, too.
+    pub with_lengths: bool,
 }
 
 /// What was noticed so far, and what the user asked for that changes what is read.
@@ -35,6 +55,31 @@ pub struct Notes {
     pub first_bad: Option<(Place, &'static str)>,
     /// Requests to other devices than the one asked for.
     pub others: u64,
+    /// Everything else that was left out, one entry for each kind.
+    pub left_out: Vec<Left>,
+    /// Events that the recorder says it lost.
+    pub lost: u64,
+    /// The line of the first message of lost events.
+    #[serde(skip)]
+    first_lost: u64,
+    /// Other things to know of the file, a sentence each.
+    #[serde(skip)]
+    remarks: Vec<String>,
+    /// Why there is no request, where the file explains it.
+    #[serde(skip)]
+    reason: Option<String>,
+    /// Requests to other devices than the one asked for, by device.
+    #[serde(skip)]
+    other_devices: BTreeMap<u32, u64>,
+    /// The format, and the device that was asked for.
+    #[serde(skip)]
+    asked: Option<(Format, Option<u32>)>,
+    /// Where addresses are numbers of sectors and the user did not say so.
+    #[serde(skip)]
+    doubt: Option<Doubt>,
+    /// All bits of the addresses, and of the lengths.
+    #[serde(skip)]
+    bits: (u64, u64),
     /// Requests earlier than the one before them.
     pub backward: u64,
     /// The line of the first of them.
@@ -71,14 +116,83 @@ pub struct Notes {
 
 impl Notes {
     /// Nothing yet; the times of `file` are in `unit`.
-    pub(crate) fn new(unit: Unit, file: &TraceFile) -> Self {
+    pub(crate) fn new(unit: Unit, file: &TraceFile, format: Format) -> Self {
         Notes {
             unit: Some(unit),
+            asked: Some((format, file.dev)),
             shift_bytes: file.shift * SECTOR as u64,
             rounds: file.rounds,
             compress: file.compress,
             ..Notes::default()
         }
+    }
+
+    /// Addresses are numbers of sectors, and the user did not say so.
+    pub(crate) fn doubt_addresses(&mut self, doubt: Option<Doubt>) {
+        self.doubt = doubt;
+    }
+
+    /// The same with everything that the reader has on its way: what it left out, remarks, and why
+    /// there is no request.
+    pub(crate) fn with(
+        &self,
+        left: &LeftOut,
+        remarks: Vec<String>,
+        reason: Option<String>,
+    ) -> Self {
+        let (lost, first_lost) = left.lost_events();
+        let left_out = left.entries().to_vec();
+        Notes { left_out, lost, first_lost, remarks, reason, ..self.clone() }
+    }
+
+    /// A request to a device that was not asked for.
+    #[cold]
+    pub(crate) fn other(&mut self, dev: u32) {
+        self.others += 1;
+        if self.other_devices.len() < MOST_DEVICES || self.other_devices.contains_key(&dev) {
+            *self.other_devices.entry(dev).or_default() += 1;
+        }
+    }
+
+    /// Why a file without requests has none: a clause behind a colon, or nothing.
+    pub fn emptiness(&self) -> String {
+        if let Some((format, Some(dev))) = self.asked.filter(|_| self.others > 0) {
+            let name = |dev: u32| match format.has_kernel_devices() {
+                true => device_name(dev),
+                false => dev.to_string(),
+            };
+            let mut devices: Vec<_> = self.other_devices.iter().collect();
+            devices.sort_by_key(|(dev, count)| (u64::MAX - **count, **dev));
+            let more = if devices.len() > MOST_LISTED { " …" } else { "" };
+            let listed: Vec<_> = (devices.iter().take(MOST_LISTED))
+                .map(|(dev, count)| format!("{} ({count})", name(**dev)))
+                .collect();
+            return format!(
+                ": none is for dev={}; its devices are {}{more}",
+                name(dev),
+                listed.join(", ")
+            );
+        }
+        let reason = self.reason.clone().or_else(|| match self.left_out() {
+            parts if parts.is_empty() => None,
+            parts => Some(format!("left out were {}", parts.join(", "))),
+        });
+        reason.map_or(String::new(), |reason| format!(": {reason}"))
+    }
+
+    /// Everything that was left out: a name and a number for each kind.
+    pub fn left_out(&self) -> Vec<String> {
+        let mut parts = Vec::new();
+        let mut add = |count: u64, what: &str| {
+            if count > 0 {
+                parts.push(format!("{what} ({count})"));
+            }
+        };
+        add(self.lost, "events lost by the recorder");
+        add(self.bad, "bad lines");
+        add(self.others, "requests to other devices");
+        self.left_out.iter().for_each(|left| add(left.count, &left.what));
+        parts
     }
 
     /// Requests so far.
@@ -105,6 +219,9 @@ impl Notes {
         if record.t_ns < self.previous_ns {
             self.step_back(record.t_ns, line);
         }
+        if record.op != Op::Flush {
+            self.bits = (self.bits.0 | record.lba, self.bits.1 | record.sectors);
+        }
         self.previous_ns = record.t_ns;
         self.last_ns = self.last_ns.max(record.t_ns);
     }
@@ -127,6 +244,7 @@ impl Notes {
     /// What the user should know, a sentence each.
     pub fn warnings(&self) -> Vec<String> {
         let mut texts = self.left.clone();
+        texts.extend(self.losses());
         if let Some((Place { line, column }, expected)) = self.first_bad {
             let place =
                 if column > 0 { format!("line {line}:{column}") } else { format!("record {line}") };
@@ -153,6 +271,43 @@ impl Notes {
         texts.extend(self.changes());
         texts.extend(self.unit_warning());
         texts
+    }
+
+    /// What the trace had and the requests do not, a sentence each.
+    fn losses(&self) -> Vec<String> {
+        let mut texts = Vec::new();
+        if self.lost > 0 {
+            texts.push(format!(
+                "the trace is incomplete: its recorder lost {} {}, the first message is in line {}",
+                self.lost,
+                if self.lost == 1 { "event" } else { "events" },
+                self.first_lost
+            ));
+        }
+        let dropped = self.left_out.iter().filter(|left| left.is_dropped());
+        let dropped: Vec<_> = dropped
+            .map(|left| format!("{} ({}, first in line {})", left.what, left.count, left.first))
+            .collect();
+        if !dropped.is_empty() {
+            texts.push(format!("left out: {}", dropped.join(", ")));
+        }
+        texts.extend(self.remarks.iter().cloned());
+        texts.extend(self.doubt_warning());
+        texts
+    }
+
+    /// Why addresses are likely bytes.
+    fn doubt_warning(&self) -> Option<String> {
+        let Doubt { option, with_lengths } = self.doubt.filter(|_| self.records >= SAMPLE)?;
+        let (lba, sectors) = self.bits;
+        let bits = if with_lengths { lba | sectors } else { lba };
+        let names = if with_lengths { "addresses and lengths" } else { "addresses" };
+        (lba > 0 && bits.is_multiple_of(512)).then(|| {
+            format!(
+                "all {names} are multiples of 512: if they are bytes, say :{option}=bytes, \
+                 otherwise :{option}=sectors"
+            )
+        })
     }
 
     /// What the user asked for that changes what is read, a sentence each.

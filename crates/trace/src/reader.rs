@@ -5,6 +5,7 @@
 //! - the buffer holds a whole line, record or frame before it is parsed, unless the file is over;
 //! - after an error nothing more comes.
 
+use crate::binary::blktrace::Blktrace;
 use crate::binary::fixed::Fixed;
 use crate::binary::flat::{self, Flat};
 use crate::binary::frames::Frames;
@@ -13,17 +14,16 @@ use crate::binary::records::Records;
 use crate::cursor::{Cursor, Trouble};
 use crate::error::TraceError;
 use crate::file::TraceFile;
+use crate::foreign;
 use crate::format::Format;
-use crate::input;
-use crate::notes::{Notes, Place};
+use crate::input::{self, About};
+use crate::notes::{Doubt, Notes, Place};
 use crate::record::{Op, Record};
 use crate::text::Text;
-use crate::text::lines::Lines;
+use crate::text::lines::{BYTE_ORDER_MARK, Lines};
 use crate::unit::Unit;
 use crate::window::Window;
 
-/// What some editors put before a text.
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Bytes of an unknown file that are shown.
 const SHOWN: usize = 32;
 
@@ -35,6 +35,8 @@ pub struct Reader {
     is_plain: bool,
     cursor: Cursor,
     body: Body,
+    /// Properties of the input.
+    about: About,
     notes: Notes,
     /// Rounds after this one, and what is added to the times of this one, in ns.
     rounds_left: u32,
@@ -47,6 +49,7 @@ enum Body {
     Records(Records),
     Frames(Frames),
     Flat(Box<Flat>),
+    Blktrace(Box<Blktrace>),
 }
 
 impl Reader {
@@ -56,20 +59,16 @@ impl Reader {
     /// When the file can't be opened or read, or its format is not known.
     pub fn open(file: &TraceFile) -> Result<Self, TraceError> {
         let path = || file.path.clone();
-        let (input, is_plain) =
-            input::open(&file.path).map_err(|source| TraceError::Open { path: path(), source })?;
-        let mut window = Window::new(input).map_err(|source| TraceError::Read {
-            path: path(),
-            line: 0,
-            source,
-        })?;
+        let file = &TraceFile { once: file.once && file.rounds == 1, ..file.clone() };
+        let raw = input::open(file).map_err(|source| TraceError::Open { path: path(), source })?;
+        let failed = |source| TraceError::Read { path: path(), line: 0, source };
+        let input::Input { bytes, is_plain, about } = input::expand(raw).map_err(failed)?;
+        let mut window = Window::new(bytes).map_err(failed)?;
         if window.bytes().starts_with(BYTE_ORDER_MARK) {
             window.consume(BYTE_ORDER_MARK.len());
         }
-        let format = file.format.or_else(|| Format::detect(window.bytes()));
-        let begins = || beginning(window.bytes());
-        let format =
-            format.ok_or_else(|| TraceError::Unknown { path: path(), begins: begins() })?;
+        let format = known(file, window.bytes())?;
+        file.check(format)?;
         let (body, unit) = body(file, format, window.bytes())
             .ok_or_else(|| TraceError::NotThat { path: path(), format })?;
         match format {
@@ -77,8 +76,9 @@ impl Reader {
             Format::Flat => window.consume(flat::HEADER),
             _ => {}
         }
-        let cursor = Cursor { window, unit: file.time.unwrap_or(unit), line: 0 };
-        let notes = Notes::new(cursor.unit, file);
+        let cursor = Cursor::new(window, file.time.unwrap_or(unit));
+        let mut notes = Notes::new(cursor.unit, file, format);
+        notes.doubt_addresses(doubt(file, format));
         let file = TraceFile { format: Some(format), ..file.clone() };
         let rounds_left = file.rounds - 1;
         let later_ns = 0;
@@ -88,6 +88,7 @@ impl Reader {
             is_plain,
             cursor,
             body,
+            about,
             notes,
             rounds_left,
             later_ns,
@@ -116,8 +117,21 @@ impl Reader {
     }
 
     /// What was noticed so far.
-    pub fn notes(&self) -> &Notes {
-        &self.notes
+    pub fn notes(&self) -> Notes {
+        let mut remarks = self.about.remarks();
+        let (more, reason) = match &self.body {
+            Body::Lines(lines) => (lines.0.remarks(), lines.0.reason()),
+            Body::Blktrace(events) => (events.remarks(), events.reason()),
+            _ => (Vec::new(), None),
+        };
+        remarks.extend(more);
+        let mut left = self.cursor.left.clone();
+        if let Body::Blktrace(events) = &self.body {
+            let (lost, line) = events.lost();
+            left.line = line;
+            left.lost(lost);
+        }
+        self.notes.with(&left, remarks, reason)
     }
 
     #[inline]
@@ -128,6 +142,7 @@ impl Reader {
                 Body::Records(records) => records.next(&mut self.cursor),
                 Body::Frames(frames) => frames.next(&mut self.cursor),
                 Body::Flat(flat) => flat.next(&mut self.cursor),
+                Body::Blktrace(events) => events.next(&mut self.cursor),
             };
             let found = match found {
                 Ok(Some(found)) => found,
@@ -146,7 +161,7 @@ impl Reader {
             }
             if let Some(dev) = self.file.dev {
                 if record.dev != dev {
-                    self.notes.others += 1;
+                    self.notes.other(record.dev);
                     continue;
                 }
                 record.dev = 0;
@@ -173,7 +188,9 @@ impl Reader {
         }
         self.rounds_left -= 1;
         let fresh = Reader::open(&self.file)?;
+        let left = std::mem::take(&mut self.cursor.left);
         (self.cursor, self.body) = (fresh.cursor, fresh.body);
+        self.cursor.left = left;
         self.later_ns = self.notes.round_ns().saturating_add(self.later_ns);
         Ok(true)
     }
@@ -208,9 +225,43 @@ impl Reader {
                 flat.skip(&mut self.cursor);
                 Ok(())
             }
+            Body::Blktrace(events) => {
+                events.skip(&mut self.cursor);
+                Ok(())
+            }
         }
         .map_err(|source| TraceError::Read { path, line, source })
     }
+}
+
+/// The format of `file`, which begins with `head`.
+fn known(file: &TraceFile, head: &[u8]) -> Result<Format, TraceError> {
+    let path = || file.path.clone();
+    let is_binary =
+        |format| matches!(format, Format::Packed | Format::Flat | Format::Vscsi | Format::Oracle);
+    if !file.format.is_some_and(is_binary) {
+        if let Some((what, next)) = foreign::name(head) {
+            let next = next.replace("FILE", &file.to_string());
+            return Err(TraceError::Foreign { path: path(), what, next });
+        }
+        if Blktrace::version(head).is_some_and(|version| !Blktrace::reads(version)) {
+            let (what, next) = ("blktrace of this version", "run blkparse, and name its output");
+            return Err(TraceError::Foreign { path: path(), what, next: next.to_owned() });
+        }
+    }
+    let format = file.format.or_else(|| Format::detect(file, head));
+    format.ok_or_else(|| TraceError::Unknown { path: path(), begins: beginning(head) })
+}
+
+/// The doubt about addresses that `format` has in sectors, unless the user settled it.
+fn doubt(file: &TraceFile, format: Format) -> Option<Doubt> {
+    let (option, with_lengths, is_settled) = match format {
+        Format::DiskSim | Format::Tencent => ("addr", true, file.addresses.is_some()),
+        Format::Spc => ("addr", false, file.addresses.is_some()),
+        Format::Oracle | Format::CacheCsv => ("id", false, file.ids.is_some()),
+        _ => return None,
+    };
+    (!is_settled).then_some(Doubt { option, with_lengths })
 }
 
 /// The beginning of the first line of `head`, readable whatever it is.
@@ -222,8 +273,14 @@ fn beginning(head: &[u8]) -> String {
 
 /// How to read `file` in `format`, and the unit of its times; nothing if `head` can't be that.
 fn body(file: &TraceFile, format: Format, head: &[u8]) -> Option<(Body, Unit)> {
-    if let Some(text) = Text::new(format, head) {
-        return Some((Body::Lines(Lines(text)), Text::unit(format, head)));
+    if let Some(text) = Text::new(file, format, head) {
+        let unit = text.unit(head);
+        return Some((Body::Lines(Lines(text)), unit));
+    }
+    if format == Format::Blktrace {
+        Blktrace::version(head)?;
+        let events = Blktrace::new(head, file.dev);
+        return Some((Body::Blktrace(Box::new(events)), Unit::Nanos));
     }
     if format == Format::Packed {
         let frames = Frames::new(packed::has_saved(head)?);
@@ -234,8 +291,12 @@ fn body(file: &TraceFile, format: Format, head: &[u8]) -> Option<(Body, Unit)> {
         return Some((Body::Flat(Box::new(flat)), Unit::Nanos));
     }
     let fixed = match format {
-        Format::Oracle => Fixed::Oracle { op: file.op, ids: file.ids },
-        _ => Fixed::vscsi(head)?,
+        Format::Oracle => {
+            let op = file.op.unwrap_or(Op::Read);
+            Fixed::Oracle { op, ids: file.ids.unwrap_or_default() }
+        }
+        Format::Vscsi => Fixed::vscsi(head)?,
+        _ => return None,
     };
     Some((Body::Records(Records(fixed)), fixed.unit()))
 }

@@ -91,6 +91,13 @@ impl Source {
         }
     }
 
+    /// States that its records are read once only: the bytes of a pipe are not kept then.
+    pub fn read_once(&mut self) {
+        if let Source::File(file) = self.plain_mut() {
+            file.once = true;
+        }
+    }
+
     /// How well the written data compresses, as the options of the source say; nothing when they do
     /// not, but then the file itself may, write by write.
     pub fn compressibility(&self) -> Option<Compressibility> {
@@ -141,7 +148,7 @@ impl Source {
         sum.widened = sum.notes.widened;
         match self.plain() {
             Source::File(file) if sum.records == 0 => {
-                Err(TraceError::Empty { path: file.path.clone() })
+                Err(TraceError::Empty { path: file.path.clone(), why: sum.notes.emptiness() })
             }
             _ => Ok(sum),
         }
@@ -246,7 +253,7 @@ enum Raw {
 impl Raw {
     fn notes(&self) -> Notes {
         match self {
-            Raw::File(reader) => reader.notes().clone(),
+            Raw::File(reader) => reader.notes(),
             Raw::Synth(_) | Raw::Like(_) => Notes::default(),
         }
     }

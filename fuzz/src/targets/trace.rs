@@ -9,7 +9,7 @@ use super::fast_folder;
 
 /// Traces of every format.
 pub fn traces() -> Vec<Vec<u8>> {
-    let texts: [&[u8]; 14] = [
+    let texts: [&[u8]; 25] = [
         b"t_us,op,byte_off,byte_len\n0,W,0,4096\n10,R,4096,512\n20,F,0,0\n30,D,8192,65536\n",
         b"t_us,dev,op,byte_off,byte_len\n0,0,W,0,4096\n1,1,R,512,512\n",
         b"t_us,dev,op,byte_off,byte_len,saved\n0,0,W,0,4096,67\n1,1,R,512,512,\n2,0,W,8,9,\n",
@@ -24,6 +24,22 @@ pub fn traces() -> Vec<Vec<u8>> {
         b"8,0 3 1 0.5 697 D RA 8 + 8 [cat]\n8,0 3 2 0.6 697 D FWFSM 16 + 8 [jbd2]\n",
         b"fio-1 [001] ..... 8.5: block_rq_issue: 259,0 WS 4096 () 2056 + 8 [fio]\n",
         b"fio version 3 iolog\n1 /a add\n7 /a write 4096 8192\n500 /a sync 0 0\n",
+        b"8,0 3 1 0.5 697 D ZA 8 + 8 [cat]\nCPU0 (sda):\n Reads Queued: 1\nSkips: 2 forward (3 -)\n\
+          8,0 3 1 0.5 697 Q W 8 + 8 [cat]\n8,0 3 1 0.7 697 D R 36 (12 00) [sg]\n",
+        b"fio-1 3d..1. 1000us+: block_rq_issue: 8,0 FWFS 4096 () 16 + 8 [fio]\n\
+          CPU:2 [LOST 47 EVENTS]\n",
+        b"Timestamp,Response,IOType,LUN,Offset,Size\n1455592870.037,,W,3,8192,8192\n",
+        b"89966180000000 4890 sys logd 904265560 8 W 6 0 0123456789abcdef0123456789abcdef\n",
+        b"TIME(s) COMM PID DISK T SECTOR BYTES LAT(ms)\n0.5 a b 19 sda FWS 130 4096 0.74\n",
+        b"Tracing block I/O... Ctrl-C to end.\nCOMM PID TYPE DEV BLOCK BYTES LATms\n\
+          a 1 RM 202,1 8 512 1\n",
+        b"BeginHeader\nDiskRead, TimeStamp, P ( PID), T, I, ByteOffset, IOSize, E, DiskNum\n\
+          EndHeader\nDiskRead, 1000, a ( 1), 4, 0xff, 0x1000, 0x200, 50, 2\n\
+          DiskFlush, 5, a ( 1), 4, 0xff, 7, 2\n",
+        b"version,time,op,size,lbn\n1,5633898,2a,512,42932745\n1,5633899,42,0,0\n",
+        b"# time, obj_id, obj_size, op\n5, 1024, 4096, set\n",
+        b"when;what;\"where\";length\n10.5;R;\"4096\";512\n20;1;8192;1024;x\n",
+        b"0,W,0,4096\r5,R,0,512\r",
     ];
     let mut seeds: Vec<Vec<u8>> = texts.iter().map(|text| text.to_vec()).collect();
     let mut vscsi = vec![0; 80];
@@ -34,9 +50,33 @@ pub fn traces() -> Vec<Vec<u8>> {
     oracle[16..24].fill(0xff);
     oracle[40..48].fill(0xff);
     seeds.push(oracle);
+    seeds.extend([false, true].map(blktrace));
+    let text = "0,W,0,4096\n5,R,0,512\n";
+    seeds.push(text.encode_utf16().flat_map(u16::to_le_bytes).collect());
     seeds.push(b"HFTLTR\x00\x01\x04\0\0\0\x01\0\0\0\0\0\0\0\x09\x02\x10\x00".to_vec());
     seeds.push(packed());
     seeds
+}
+
+/// Two records of blktrace, in either byte order: the name of a process, and a write that flushes.
+fn blktrace(is_big: bool) -> Vec<u8> {
+    let words = |action: u32, behind: u32| {
+        [0x6561_7407, 1, 0, 5, 0, 8, 4096, action, 600, 8 << 20, 0, behind]
+    };
+    // Numbers of 64 bits are two words, the upper first; the last word is two numbers of 16 bits.
+    let put = |words: [u32; 12]| match is_big {
+        true => words.into_iter().flat_map(u32::to_be_bytes).collect::<Vec<u8>>(),
+        false => {
+            let mut bytes: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).collect();
+            for number in [8..16, 16..24, 44..48] {
+                let half = number.len() / 2;
+                bytes[number].rotate_left(half);
+            }
+            bytes
+        }
+    };
+    let name = [put(words(1 << 26, 4)), b"fio\0".to_vec()].concat();
+    [name, put(words(6 << 16 | 7, 0))].concat()
 }
 
 /// Our own binary format as it is written, with writes that say how well they compress.
@@ -57,10 +97,14 @@ fn packed() -> Vec<u8> {
 pub fn check(input: &[u8], seed: u64) -> anyhow::Result<()> {
     let mut file = tempfile::NamedTempFile::new_in(fast_folder())?;
     file.write_all(input)?;
-    let formats = Format::ALL.map(Some);
-    let format = if seed.is_multiple_of(2) { None } else { formats[seed as usize / 2 % 12] };
+    let chosen = Format::ALL[seed as usize / 2 % Format::ALL.len()];
+    let format = if seed.is_multiple_of(2) { None } else { Some(chosen) };
+    let is_table = format == Some(Format::Columns);
+    let columns = "time:us,op,offset:bytes,length:4k".parse().expect("it is well formed");
+    let columns = is_table.then_some(columns);
     for skip_bad in [false, true] {
-        let named = TraceFile { skip_bad, format, ..TraceFile::new(file.path()) };
+        let columns = columns.clone();
+        let named = TraceFile { skip_bad, format, columns, ..TraceFile::new(file.path()) };
         let Some(records) = read(&named, input)? else { return Ok(()) };
         if seed.is_multiple_of(8) && !skip_bad && !records.is_empty() {
             comes_back(&records, if seed.is_multiple_of(16) { "t.hft" } else { "t.csv" })?;
@@ -72,7 +116,7 @@ pub fn check(input: &[u8], seed: u64) -> anyhow::Result<()> {
 /// The records before the first error; nothing when the format can't be that of the file.
 fn read(named: &TraceFile, input: &[u8]) -> anyhow::Result<Option<Vec<Record>>> {
     let Ok(reader) = Reader::open(named) else { return Ok(None) };
-    let lines = input.split(|&byte| byte == b'\n').count() as u64;
+    let lines = input.split(|&byte| byte == b'\n' || byte == b'\r').count() as u64;
     let mut records = Vec::new();
     for record in reader {
         match record {

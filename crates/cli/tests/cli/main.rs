@@ -5,6 +5,7 @@ mod codes;
 mod documents;
 mod interrupt;
 mod parts;
+mod pipes;
 mod replaced;
 mod several;
 mod transcripts;

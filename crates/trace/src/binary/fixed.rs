@@ -11,6 +11,7 @@
 use hostftl_core::SECTOR;
 
 use crate::cursor::Bad;
+use crate::left::LeftOut;
 use crate::record::{Op, Record};
 use crate::text::fields::Found;
 use crate::unit::Unit;
@@ -94,18 +95,27 @@ impl Fixed {
 
     /// The request of a record of [`Fixed::size`] bytes, if it has one.
     #[inline]
-    pub fn record(self, bytes: &[u8], unit: Unit) -> Result<Option<Found>, Bad> {
+    pub fn record(
+        self,
+        bytes: &[u8],
+        unit: Unit,
+        left: &mut LeftOut,
+    ) -> Result<Option<Found>, Bad> {
         let (time, op, lba, length) = match self {
             Fixed::Vscsi1 => (u64_at(bytes, 24), u16_at(bytes, 12), u64_at(bytes, 16), 4),
             Fixed::Vscsi2 => (u64_at(bytes, 24), u16_at(bytes, 0), u64_at(bytes, 16), 8),
-            Fixed::Oracle { op, ids } => return oracle(bytes, unit, op, ids),
+            Fixed::Oracle { op, ids } => return counted(oracle(bytes, unit, op, ids)?, left),
         };
         let t_ns = nanos(time, unit)?;
-        let Some(op) = scsi(op) else { return Ok(None) };
-        if op == Op::Flush {
-            return Ok(Some(Found::flush(t_ns, 0)));
-        }
-        request(t_ns, op, lba, u64::from(u32_at(bytes, length)))
+        let op = match scsi(op) {
+            Ok(Op::Flush) => return Ok(Some(Found::flush(t_ns, 0))),
+            Ok(op) => op,
+            Err(what) => {
+                left.dropped(what);
+                return Ok(None);
+            }
+        };
+        counted(request(t_ns, op, lba, u64::from(u32_at(bytes, length)))?, left)
     }
 }
 
@@ -133,6 +143,15 @@ fn request(t_ns: u64, op: Op, lba: u64, bytes: u64) -> Result<Option<Found>, Bad
     Ok((sectors > 0).then_some(Found { record, widened: !bytes.is_multiple_of(SECTOR as u64) }))
 }
 
+/// Counts a request without bytes.
+#[inline]
+fn counted(found: Option<Found>, left: &mut LeftOut) -> Result<Option<Found>, Bad> {
+    if found.is_none() {
+        left.dropped("requests of no length");
+    }
+    Ok(found)
+}
+
 #[inline]
 fn nanos(time: u64, unit: Unit) -> Result<u64, Bad> {
     time.checked_mul(unit.ns()).ok_or_else(|| bad("a time below 584 years", time))
@@ -142,14 +161,26 @@ fn bad(expected: &'static str, found: u64) -> Bad {
     Bad { column: 0, expected, found: found.to_string() }
 }
 
-/// What a SCSI command does to data; nothing for all others.
+/// The operation of a SCSI command, or for one without a counterpart here its name in the plural.
 #[inline]
-fn scsi(command: u16) -> Option<Op> {
+pub fn scsi(command: u16) -> Result<Op, &'static str> {
     match command {
-        0x08 | 0x28 | 0x88 | 0xa8 => Some(Op::Read),
-        0x0a | 0x2a | 0x8a | 0xaa => Some(Op::Write),
-        0x35 | 0x91 => Some(Op::Flush),
-        _ => None,
+        0x08 | 0x28 | 0x88 | 0xa8 => Ok(Op::Read),
+        0x0a | 0x2a | 0x8a | 0xaa => Ok(Op::Write),
+        0x35 | 0x91 => Ok(Op::Flush),
+        0x2e | 0x8e | 0xae => Err("WRITE AND VERIFY commands"),
+        0x2f | 0x8f | 0xaf => Err("VERIFY commands"),
+        0x41 | 0x93 => Err("WRITE SAME commands"),
+        0x42 => Err("UNMAP commands"),
+        0x89 => Err("COMPARE AND WRITE commands"),
+        0x83 | 0x84 => Err("EXTENDED COPY commands"),
+        0x00 => Err("TEST UNIT READY commands"),
+        0x12 => Err("INQUIRY commands"),
+        0x1a | 0x5a => Err("MODE SENSE commands"),
+        0x25 | 0x9e => Err("READ CAPACITY commands"),
+        0x4d => Err("LOG SENSE commands"),
+        0xa0 => Err("REPORT LUNS commands"),
+        _ => Err("other SCSI commands"),
     }
 }
 

@@ -146,6 +146,7 @@ impl Flat {
             return self.end(ended, cursor);
         }
         cursor.line += 1;
+        cursor.left.line = cursor.line;
         let Some(record) = unpack(bytes).filter(|record| record.fault().is_none()) else {
             return Err(bad("a record", "bytes that are none"));
         };

@@ -37,7 +37,7 @@ impl Frames {
             }
             self.frame(cursor)?;
         }
-        cursor.line += 1;
+        cursor.step();
         match self.base.read(&cursor.window.bytes()[..self.bytes]) {
             Some((record, length)) => {
                 self.records -= 1;

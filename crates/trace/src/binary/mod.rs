@@ -1,5 +1,6 @@
 //! Formats with records of bytes.
 
+pub mod blktrace;
 pub mod fixed;
 pub mod flat;
 pub mod frames;

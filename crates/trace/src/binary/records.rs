@@ -14,16 +14,16 @@ impl Records {
         let size = self.0.size();
         loop {
             let is_whole = cursor.window.has(size)?;
-            let rest = cursor.window.bytes();
-            if rest.is_empty() {
+            if cursor.window.bytes().is_empty() {
                 return Ok(None);
             }
-            cursor.line += 1;
+            cursor.step();
+            let rest = cursor.window.bytes();
             if !is_whole {
                 let found = format!("{} of {size} bytes", rest.len());
                 return Err(Bad { column: 0, expected: "a whole record", found }.into());
             }
-            let found = self.0.record(&rest[..size], cursor.unit)?;
+            let found = self.0.record(&rest[..size], cursor.unit, &mut cursor.left)?;
             cursor.window.consume(size);
             if found.is_some() {
                 return Ok(found);

@@ -12,6 +12,7 @@ use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use crate::error::TraceError;
+use crate::left::LeftOut;
 use crate::record::Record;
 use crate::text::events::Events;
 use crate::text::fields::{Fields, MAX_LINE};
@@ -94,6 +95,7 @@ impl Recorder {
 #[derive(Default)]
 struct Lines {
     events: Events,
+    left: LeftOut,
     /// The beginning of a line whose end has not come yet.
     rest: Vec<u8>,
     /// The time of the first request.
@@ -126,7 +128,7 @@ impl Lines {
         take: &mut impl FnMut(&Record) -> Result<(), TraceError>,
     ) -> Result<(), TraceError> {
         let found = match line.len() < MAX_LINE {
-            true => self.events.kernel(&mut Fields::new(line), Unit::Seconds).ok(),
+            true => self.events.kernel(&mut Fields::new(line), Unit::Seconds, &mut self.left).ok(),
             false => None,
         };
         let Some(found) = found else {

@@ -86,6 +86,11 @@ impl<'a> Fields<'a> {
         &rest[..end]
     }
 
+    /// What was read of the line from column `from` on.
+    pub fn rest_from(&self, from: usize) -> &'a [u8] {
+        &self.bytes[from..self.at]
+    }
+
     /// The digits here as a number, and how many there are; at most `most`, up to 19, are taken.
     #[inline(always)]
     fn digits(&mut self, most: usize) -> (u64, usize) {
@@ -130,7 +135,8 @@ impl<'a> Fields<'a> {
     pub fn time(&mut self, unit: Unit) -> Parsed<u64> {
         let from = self.at;
         let whole = self.number(unit.expected())?;
-        let too_late = Fault { at: from, expected: "a time below 584 years" };
+        let too_late =
+            Fault { at: from, expected: "a time below 584 years, or another unit as in :time=ns" };
         let nanos = whole.checked_mul(unit.ns()).ok_or(too_late)?;
         match self.peek() {
             Some(b'.') => nanos.checked_add(self.fraction(unit)?).ok_or(too_late),

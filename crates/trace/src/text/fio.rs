@@ -3,7 +3,8 @@
 //! Each file is a device, numbered in the order of their first lines. `sync` and `datasync` are
 //! flushes, `trim` discards; `add`, `open` and `close` are no requests.
 
-use super::fields::{Fields, Found, Parsed};
+use super::fields::{Fault, Fields, Found, Parsed};
+use crate::left::LeftOut;
 use crate::record::Op;
 use crate::unit::Unit;
 
@@ -11,6 +12,11 @@ use crate::unit::Unit;
 pub const HEADER_2: &[u8] = b"fio version 2 iolog";
 /// The first line of version 3.
 pub const HEADER_3: &[u8] = b"fio version 3 iolog";
+
+/// Whether `line` is the first line of such a log.
+pub fn is_header(line: &[u8]) -> bool {
+    [HEADER_2, HEADER_3].contains(&line)
+}
 
 /// What was read so far.
 pub struct Fio {
@@ -28,8 +34,14 @@ impl Fio {
     }
 
     /// The request of one line.
-    pub fn record(&mut self, line: &mut Fields<'_>, unit: Unit) -> Parsed<Option<Found>> {
-        if line.peek() == Some(b'f') && [HEADER_2, HEADER_3].contains(&line.rest()) {
+    pub fn record(
+        &mut self,
+        line: &mut Fields<'_>,
+        unit: Unit,
+        left: &mut LeftOut,
+    ) -> Parsed<Option<Found>> {
+        if line.peek() == Some(b'f') && is_header(line.rest()) {
+            self.has_times = line.rest() != HEADER_2;
             line.skip_line()?;
             return Ok(None);
         }
@@ -48,6 +60,7 @@ impl Fio {
             b"wait" if !self.has_times => return self.wait(line, unit),
             b"add" | b"open" | b"close" => {
                 line.line_end()?;
+                left.event("add, open and close");
                 return Ok(None);
             }
             _ => {
@@ -65,12 +78,21 @@ impl Fio {
         let bytes = line.number("a length in bytes")?;
         line.line_end()?;
         let dev = self.device(file);
-        Ok((bytes > 0).then(|| Found::bytes(self.now, op, dev, offset, bytes)))
+        if bytes == 0 {
+            left.dropped("requests of no length");
+            return Ok(None);
+        }
+        Ok(Some(Found::bytes(self.now, op, dev, offset, bytes)))
     }
 
     fn wait(&mut self, line: &mut Fields<'_>, unit: Unit) -> Parsed<Option<Found>> {
         line.gap()?;
-        self.now = self.now.saturating_add(line.time(unit)?);
+        let at = line.at;
+        let later = self.now.checked_add(line.time(unit)?);
+        self.now = later.ok_or(Fault { at, expected: "a sum of waits below 584 years" })?;
+        if !line.is_end() {
+            line.gap()?;
+        }
         line.skip_line()?;
         Ok(None)
     }

@@ -2,9 +2,12 @@
 
 use std::io;
 
-use super::Text;
 use super::fields::{Fault, Fields, Found, MAX_LINE};
+use super::{Text, lost};
 use crate::cursor::{Bad, Cursor, Trouble};
+
+/// Bytes that some editors put before a text.
+pub const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// The lines of one format.
 pub struct Lines(pub Text);
@@ -21,11 +24,11 @@ impl Lines {
             if cursor.window.bytes().is_empty() {
                 return Ok(None);
             }
-            cursor.line += 1;
+            cursor.step();
             let mut line = Fields::new(cursor.window.bytes());
             let parsed = match line.peek() {
                 Some(b'\n' | b'\r') => line.line_end().map(|()| None),
-                _ => self.0.record(&mut line, cursor.unit),
+                _ => self.0.record(&mut line, cursor.unit, &mut cursor.left),
             };
             let fault = |found: Option<Found>| found.and_then(|found| found.record.fault());
             match parsed {
@@ -40,6 +43,12 @@ impl Lines {
                         return Ok(found);
                     }
                 }
+                Err(_) if cursor.window.bytes().starts_with(BYTE_ORDER_MARK) => {
+                    // A file that was appended to this one begins with its own mark.
+                    cursor.window.consume(BYTE_ORDER_MARK.len());
+                    cursor.line -= 1;
+                }
+                Err(_) if is_message(cursor) => self.skip(cursor)?,
                 Err(fault) => return Err(bad(cursor, fault).into()),
             }
         }
@@ -59,6 +68,20 @@ impl Lines {
             }
         }
     }
+}
+
+/// Whether the line at the cursor, which is no request, is a recorder's message of lost events,
+/// which are counted.
+#[cold]
+fn is_message(cursor: &mut Cursor) -> bool {
+    let line = Fields::new(cursor.window.bytes()).rest();
+    let begins = |byte: &u8| byte.is_ascii_alphabetic() || b"[#*".contains(byte);
+    if !line.trim_ascii_start().first().is_some_and(begins) {
+        return false;
+    }
+    let lost = lost::events(line);
+    cursor.left.lost(lost.unwrap_or(0));
+    lost.is_some()
 }
 
 #[cold]

@@ -2,18 +2,28 @@
 
 pub mod events;
 pub mod fields;
-mod fio;
+pub mod fio;
 pub mod lines;
+mod lost;
 pub mod own;
 mod published;
+mod rwbs;
+mod table;
+pub mod tables;
+pub mod xperf;
 
+use crate::binary::fixed::Ids;
+use crate::file::TraceFile;
 use crate::format::Format;
+use crate::left::LeftOut;
 use crate::unit::Unit;
 use events::Events;
 use fields::{Fields, Found, Parsed};
 use fio::Fio;
 use own::Own;
 use published::Msr;
+use table::Table;
+use xperf::Xperf;
 
 /// Reads lines of one format.
 pub enum Text {
@@ -22,24 +32,28 @@ pub enum Text {
     /// MSR Cambridge.
     Msr(Msr),
     /// SPC.
-    Spc,
-    /// DiskSim or MQSim.
-    DiskSim,
+    Spc(Ids),
+    /// DiskSim or MQSim; whether all times are whole numbers.
+    DiskSim(Ids, bool),
     /// Alibaba.
     Alibaba,
     /// Tencent.
-    Tencent,
+    Tencent(Ids),
     /// blkparse.
     Blkparse(Events),
     /// The kernel's block_rq_issue.
     Kernel(Events),
     /// fio.
     Fio(Fio),
+    /// xperf's dump.
+    Xperf(Xperf),
+    /// A table of another tool, or one that the user describes.
+    Table(Box<Table>),
 }
 
 impl Text {
-    /// The formats, those that are read most often first.
-    pub const FORMATS: [Format; 9] = [
+    /// The formats that are recognised by their lines, those that are read most often first.
+    pub const FORMATS: [Format; 14] = [
         Format::Own,
         Format::Msr,
         Format::Spc,
@@ -47,49 +61,82 @@ impl Text {
         Format::Alibaba,
         Format::Tencent,
         Format::Fio,
+        Format::Systor,
+        Format::Fiu,
+        Format::Biosnoop,
+        Format::Iosnoop,
+        Format::Xperf,
         Format::Blkparse,
         Format::Kernel,
     ];
 
-    /// A reader of `format` for a file that begins with `head`; nothing for a binary format.
-    pub fn new(format: Format, head: &[u8]) -> Option<Self> {
+    /// A reader of `format` for `file`, which begins with `head`; nothing for a binary format, or
+    /// when the file can't be that.
+    pub fn new(file: &TraceFile, format: Format, head: &[u8]) -> Option<Self> {
+        let addresses = file.addresses.unwrap_or_default();
+        let table = |table: Table| Text::Table(Box::new(table));
         Some(match format {
             Format::Own => Text::Own(Own::new(head)),
             Format::Msr => Text::Msr(Msr::default()),
-            Format::Spc => Text::Spc,
-            Format::DiskSim => Text::DiskSim,
+            Format::Spc => Text::Spc(addresses),
+            Format::DiskSim => {
+                let is_guess = file.time.is_none();
+                let is_whole = is_guess && published::disksim_unit(head) == Unit::Nanos;
+                Text::DiskSim(addresses, is_whole)
+            }
             Format::Alibaba => Text::Alibaba,
-            Format::Tencent => Text::Tencent,
-            Format::Blkparse => Text::Blkparse(Events::new(head)),
+            Format::Tencent => Text::Tencent(addresses),
+            Format::Blkparse => Text::Blkparse(Events::new(head, file.dev)),
             Format::Kernel => Text::Kernel(Events::default()),
             Format::Fio => Text::Fio(Fio::new(head)),
-            Format::Packed | Format::Flat | Format::Vscsi | Format::Oracle => return None,
+            Format::Xperf => Text::Xperf(Xperf::default()),
+            Format::Systor => table(tables::systor(head)),
+            Format::Fiu => table(tables::fiu(head)),
+            Format::Biosnoop => table(tables::biosnoop(head)),
+            Format::Iosnoop => table(tables::iosnoop(head)),
+            Format::CacheCsv => table(tables::cache(head, file.ids.unwrap_or_default(), file.op)?),
+            Format::Columns => {
+                table(Table::described(file.columns.as_ref()?, &file.words, file.op, head))
+            }
+            Format::Packed | Format::Flat | Format::Vscsi | Format::Oracle | Format::Blktrace => {
+                return None;
+            }
         })
     }
 
-    /// The unit of time of `format` for a file that begins with `head`.
-    pub fn unit(format: Format, head: &[u8]) -> Unit {
-        match format {
-            Format::Msr => Unit::Ticks,
-            Format::Spc | Format::Tencent | Format::Blkparse | Format::Kernel => Unit::Seconds,
-            Format::DiskSim => published::disksim_unit(head),
-            _ => Unit::Micros,
+    /// The unit of its times, in a file that begins with `head`.
+    pub fn unit(&self, head: &[u8]) -> Unit {
+        match self {
+            Text::Msr(_) => Unit::Ticks,
+            Text::Spc(_) | Text::Tencent(_) | Text::Blkparse(_) | Text::Kernel(_) => Unit::Seconds,
+            Text::DiskSim(..) => published::disksim_unit(head),
+            Text::Table(table) => table.unit(),
+            Text::Own(_) | Text::Alibaba | Text::Fio(_) | Text::Xperf(_) => Unit::Micros,
         }
     }
 
     /// The request of one line, if it has one; steps over the line.
     #[inline]
-    pub fn record(&mut self, line: &mut Fields<'_>, unit: Unit) -> Parsed<Option<Found>> {
+    pub fn record(
+        &mut self,
+        line: &mut Fields<'_>,
+        unit: Unit,
+        left: &mut LeftOut,
+    ) -> Parsed<Option<Found>> {
         match self {
-            Text::Own(own) => own.record(line, unit),
-            Text::Msr(msr) => msr.record(line, unit),
-            Text::Spc => published::spc(line, unit),
-            Text::DiskSim => published::disksim(line, unit),
-            Text::Alibaba => published::alibaba(line, unit),
-            Text::Tencent => published::tencent(line, unit),
-            Text::Blkparse(events) => events.blkparse(line, unit),
-            Text::Kernel(events) => events.kernel(line, unit),
-            Text::Fio(fio) => fio.record(line, unit),
+            Text::Own(own) => own.record(line, unit, left),
+            Text::Msr(msr) => msr.record(line, unit, left),
+            Text::Spc(addresses) => published::spc(line, unit, *addresses, left),
+            Text::DiskSim(addresses, is_whole) => {
+                published::disksim(line, unit, *is_whole, *addresses, left)
+            }
+            Text::Alibaba => published::alibaba(line, unit, left),
+            Text::Tencent(addresses) => published::tencent(line, unit, *addresses, left),
+            Text::Blkparse(events) => events.blkparse(line, unit, left),
+            Text::Kernel(events) => events.kernel(line, unit, left),
+            Text::Fio(fio) => fio.record(line, unit, left),
+            Text::Xperf(xperf) => xperf.record(line, unit, left),
+            Text::Table(table) => table.record(line, unit, left),
         }
     }
 
@@ -98,6 +145,25 @@ impl Text {
     pub fn pending(&mut self) -> Option<Found> {
         match self {
             Text::Blkparse(events) | Text::Kernel(events) => events.pending.take(),
+            Text::Table(table) => table.pending.take(),
+            _ => None,
+        }
+    }
+
+    /// What a reader of the results has to know of what was read, a sentence each.
+    pub fn remarks(&self) -> Vec<String> {
+        match self {
+            Text::Blkparse(events) | Text::Kernel(events) => events.remarks(),
+            Text::Table(table) => table.remarks(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Why there is no request, where what was read explains it.
+    pub fn reason(&self) -> Option<String> {
+        match self {
+            Text::Blkparse(events) => events.reason(true),
+            Text::Kernel(events) => events.reason(false),
             _ => None,
         }
     }

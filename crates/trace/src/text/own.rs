@@ -5,6 +5,7 @@
 //! or nothing. `op` is R, W, F(lush) or D(iscard). `t_us` may have a fraction.
 
 use super::fields::{Fault, Fields, Found, Parsed};
+use crate::left::LeftOut;
 use crate::record::Op;
 use crate::unit::Unit;
 
@@ -21,7 +22,10 @@ const SAVED: &str = "per cent that compression saves, 0 to 100";
 /// What the first line tells.
 pub struct Own {
     has_dev: bool,
+    /// Whether any line may say how well its data compresses.
     has_saved: bool,
+    /// Whether the lines at the cursor have a column for that.
+    has_column: bool,
 }
 
 impl Own {
@@ -29,7 +33,8 @@ impl Own {
     pub fn new(head: &[u8]) -> Self {
         let first = Fields::new(head).rest();
         let commas = first.iter().filter(|&&byte| byte == b',').count();
-        Own { has_dev: commas == 4 || commas == 5, has_saved: commas == 5 }
+        let has_saved = commas == 5;
+        Own { has_dev: commas == 4 || has_saved, has_saved, has_column: has_saved }
     }
 
     /// Whether there is a column for what compression saves.
@@ -39,10 +44,14 @@ impl Own {
 
     /// The request of one line.
     #[inline]
-    pub fn record(&self, line: &mut Fields<'_>, unit: Unit) -> Parsed<Option<Found>> {
+    pub fn record(
+        &mut self,
+        line: &mut Fields<'_>,
+        unit: Unit,
+        left: &mut LeftOut,
+    ) -> Parsed<Option<Found>> {
         if line.peek() == Some(b't') && is_header(line.rest()) {
-            line.skip_line()?;
-            return Ok(None);
+            return self.header(line);
         }
         let t_ns = line.time(unit)?;
         let mut dev = 0;
@@ -55,19 +64,33 @@ impl Own {
         line.comma()?;
         let offset = line.number("a byte offset")?;
         line.comma()?;
-        let at = line.at;
         let bytes = line.number("a length in bytes")?;
-        let saved = if self.has_saved { saved(line, op)? } else { None };
+        let saved = if self.has_column { saved(line, op)? } else { None };
         line.line_end()?;
         if op == Op::Flush {
             return Ok(Some(Found::flush(t_ns, dev)));
         }
         if bytes == 0 {
-            return Err(Fault { at, expected: "a length above 0" });
+            left.dropped("requests of no length");
+            return Ok(None);
         }
         let mut found = Found::bytes(t_ns, op, dev, offset, bytes);
         found.record.saved = saved;
         Ok(Some(found))
+    }
+}
+
+impl Own {
+    /// Steps over a header; in joined files it may name other columns than the first.
+    #[cold]
+    fn header(&mut self, line: &mut Fields<'_>) -> Parsed<Option<Found>> {
+        let here = Own::new(line.rest());
+        if here.has_saved && !self.has_saved {
+            return line.fault("no column for compression, for the file begins without one");
+        }
+        *self = Own { has_saved: self.has_saved, ..here };
+        line.skip_line()?;
+        Ok(None)
     }
 }
 

@@ -8,7 +8,9 @@
 
 use hostftl_core::SECTOR;
 
-use super::fields::{Fields, Found, Parsed};
+use super::fields::{Fault, Fields, Found, Parsed};
+use crate::binary::fixed::Ids;
+use crate::left::LeftOut;
 use crate::record::{Op, Record};
 use crate::unit::Unit;
 
@@ -24,7 +26,12 @@ pub struct Msr {
 impl Msr {
     /// The request of one line. The device is the disk's number, and 256 more for every host that
     /// came before this one.
-    pub fn record(&mut self, line: &mut Fields<'_>, unit: Unit) -> Parsed<Option<Found>> {
+    pub fn record(
+        &mut self,
+        line: &mut Fields<'_>,
+        unit: Unit,
+        left: &mut LeftOut,
+    ) -> Parsed<Option<Found>> {
         if skip_header(line, b"timestamp")? {
             return Ok(None);
         }
@@ -52,9 +59,12 @@ impl Msr {
         let offset = line.number("a byte offset")?;
         line.comma()?;
         let bytes = line.number("a length in bytes")?;
+        if !line.is_end() {
+            line.comma()?;
+        }
         line.skip_line()?;
         let dev = self.host(host) * DISKS_PER_HOST + disk;
-        Ok((bytes > 0).then(|| Found::bytes(t_ns, op, dev, offset, bytes)))
+        Ok(some(left, bytes, || Found::bytes(t_ns, op, dev, offset, bytes)))
     }
 
     fn host(&mut self, name: &[u8]) -> u32 {
@@ -66,8 +76,23 @@ impl Msr {
     }
 }
 
-/// A line of SPC.
-pub fn spc(line: &mut Fields<'_>, unit: Unit) -> Parsed<Option<Found>> {
+/// The request that `found` makes; counts one of no length instead.
+#[inline]
+fn some(left: &mut LeftOut, length: u64, found: impl FnOnce() -> Found) -> Option<Found> {
+    if length == 0 {
+        left.dropped("requests of no length");
+        return None;
+    }
+    Some(found())
+}
+
+/// A line of SPC, whose addresses are in sectors, or in bytes.
+pub fn spc(
+    line: &mut Fields<'_>,
+    unit: Unit,
+    addresses: Ids,
+    left: &mut LeftOut,
+) -> Parsed<Option<Found>> {
     line.spaces();
     let dev = line.small("the number of a unit (ASU)")?;
     next(line)?;
@@ -89,10 +114,13 @@ pub fn spc(line: &mut Fields<'_>, unit: Unit) -> Parsed<Option<Found>> {
     } else {
         line.line_end()?;
     }
+    if addresses == Ids::Bytes {
+        return Ok(some(left, bytes, || Found::bytes(t_ns, op, dev, lba, bytes)));
+    }
     let sectors = bytes.div_ceil(SECTOR as u64);
     let widened = !bytes.is_multiple_of(SECTOR as u64);
     let record = Record::new(t_ns, op, dev, lba, sectors);
-    Ok((bytes > 0).then_some(Found { record, widened }))
+    Ok(some(left, bytes, || Found { record, widened }))
 }
 
 /// A comma, perhaps between spaces.
@@ -103,10 +131,32 @@ fn next(line: &mut Fields<'_>) -> Parsed<()> {
     Ok(())
 }
 
-/// A line of DiskSim or MQSim.
-pub fn disksim(line: &mut Fields<'_>, unit: Unit) -> Parsed<Option<Found>> {
+/// A request of `length` units from `address` on, in sectors or bytes.
+#[inline]
+fn placed(addresses: Ids, t_ns: u64, op: Op, dev: u32, address: u64, length: u64) -> Found {
+    match addresses {
+        Ids::Bytes => Found::bytes(t_ns, op, dev, address, length),
+        Ids::Sectors => {
+            Found { record: Record::new(t_ns, op, dev, address, length), widened: false }
+        }
+    }
+}
+
+/// A line of DiskSim or MQSim. When `is_whole`, times have no fraction.
+pub fn disksim(
+    line: &mut Fields<'_>,
+    unit: Unit,
+    is_whole: bool,
+    addresses: Ids,
+    left: &mut LeftOut,
+) -> Parsed<Option<Found>> {
     line.spaces();
+    let from = line.at;
     let t_ns = line.time(unit)?;
+    if is_whole && line.rest_from(from).contains(&b'.') {
+        let expected = "whole nanoseconds as before, unless :time=ms or another unit is given";
+        return Err(Fault { at: from, expected });
+    }
     line.gap()?;
     let dev = line.small("a device number")?;
     line.gap()?;
@@ -118,23 +168,23 @@ pub fn disksim(line: &mut Fields<'_>, unit: Unit) -> Parsed<Option<Found>> {
     line.spaces();
     line.line_end()?;
     let op = if flags & 1 == 1 { Op::Read } else { Op::Write };
-    let record = Record::new(t_ns, op, dev, lba, sectors);
-    Ok((sectors > 0).then_some(Found { record, widened: false }))
+    Ok(some(left, sectors, || placed(addresses, t_ns, op, dev, lba, sectors)))
 }
 
-/// The unit of DiskSim's times: whole numbers are MQSim's nanoseconds, a fraction means
-/// DiskSim's milliseconds.
+/// The unit of DiskSim's times: MQSim's nanoseconds when all times of `head` are whole numbers,
+/// DiskSim's milliseconds when any has a fraction.
 pub fn disksim_unit(head: &[u8]) -> Unit {
-    let mut line = Fields::new(head);
-    line.spaces();
-    match line.word("a time") {
-        Ok(time) if time.contains(&b'.') => Unit::Millis,
-        _ => Unit::Nanos,
-    }
+    let has_point = |line: &[u8]| {
+        let mut line = Fields::new(line);
+        line.spaces();
+        line.word("a time").is_ok_and(|time| time.contains(&b'.'))
+    };
+    let found = head.split(|&byte| byte == b'\n').any(has_point);
+    if found { Unit::Millis } else { Unit::Nanos }
 }
 
 /// A line of Alibaba's.
-pub fn alibaba(line: &mut Fields<'_>, unit: Unit) -> Parsed<Option<Found>> {
+pub fn alibaba(line: &mut Fields<'_>, unit: Unit, left: &mut LeftOut) -> Parsed<Option<Found>> {
     if skip_header(line, b"device_id")? {
         return Ok(None);
     }
@@ -153,11 +203,16 @@ pub fn alibaba(line: &mut Fields<'_>, unit: Unit) -> Parsed<Option<Found>> {
     line.comma()?;
     let t_ns = line.time(unit)?;
     line.line_end()?;
-    Ok((bytes > 0).then(|| Found::bytes(t_ns, op, dev, offset, bytes)))
+    Ok(some(left, bytes, || Found::bytes(t_ns, op, dev, offset, bytes)))
 }
 
 /// A line of Tencent's.
-pub fn tencent(line: &mut Fields<'_>, unit: Unit) -> Parsed<Option<Found>> {
+pub fn tencent(
+    line: &mut Fields<'_>,
+    unit: Unit,
+    addresses: Ids,
+    left: &mut LeftOut,
+) -> Parsed<Option<Found>> {
     if skip_header(line, b"timestamp")? {
         return Ok(None);
     }
@@ -176,8 +231,7 @@ pub fn tencent(line: &mut Fields<'_>, unit: Unit) -> Parsed<Option<Found>> {
     line.comma()?;
     let dev = line.small("a volume's number")?;
     line.line_end()?;
-    let record = Record::new(t_ns, op, dev, lba, sectors);
-    Ok((sectors > 0).then_some(Found { record, widened: false }))
+    Ok(some(left, sectors, || placed(addresses, t_ns, op, dev, lba, sectors)))
 }
 
 /// Steps over a line that begins with the name of its first column.

@@ -18,7 +18,8 @@ use crate::units::counted;
 /// The name of the new file tells which: .csv, .hft or .flat, and .zst behind it compresses.
 #[derive(clap::Args)]
 pub struct Args {
-    /// A trace, perhaps with options as in FILE:format=msr,dev=0; or a workload, synth:…
+    /// A trace, perhaps with options as in FILE:format=msr,dev=0; - for standard input; or a
+    /// workload, synth:…
     input: String,
     /// The new file, which must not exist
     output: PathBuf,
@@ -38,7 +39,8 @@ pub struct Args {
 /// # Errors
 /// When the trace can't be read or the new file can't be written; then there is no new file.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
-    let source = source(&args.input, args.skip_bad)?;
+    let mut source = source(&args.input, args.skip_bad)?;
+    source.read_once();
     // Packing addresses reads the whole trace: a place that can't be written is said before.
     drop(Writer::create(&args.output, false)?);
     let mut stream = source.open(args.seed, args.compact)?;
@@ -64,6 +66,13 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
             "notes": stream.notes(),
             "warnings": stream.notes().warnings(),
         })),
-        false => console.line(format!("{output}: {}", counted(requests, "request"))),
+        false => {
+            let left = stream.notes().left_out();
+            let left = match left.is_empty() {
+                true => String::new(),
+                false => format!("; left out: {}", left.join(", ")),
+            };
+            console.line(format!("{output}: {}{left}", counted(requests, "request")))
+        }
     }
 }

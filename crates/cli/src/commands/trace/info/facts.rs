@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use hostftl_trace::{Info, KindInfo, Sizes};
+use hostftl_trace::{Info, KindInfo, Notes, Sizes};
 
 use crate::units::{bytes, count, counted, nanos, three_digits};
 
@@ -42,6 +42,12 @@ pub fn facts(info: &Info) -> Vec<(&'static str, String)> {
     }
     facts.extend(devices(info).map(|text| ("devices", text)));
     facts
+}
+
+/// Everything that the trace has and that is no request, for a reader who adds the numbers up.
+pub fn left_out(notes: &Notes) -> String {
+    let parts = notes.left_out();
+    if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") }
 }
 
 fn mix(info: &Info) -> String {

@@ -25,7 +25,8 @@ const STYLE: TableStyle = presets::UTF8_HORIZONTAL_ONLY.row_separator(presets::N
 /// Takes 4 bytes of memory for each page of 4 KiB in what the trace touches.
 #[derive(clap::Args)]
 pub struct Args {
-    /// A trace, perhaps with options as in FILE:format=msr,dev=0; or a workload, synth:…
+    /// A trace, perhaps with options as in FILE:format=msr,dev=0; - for standard input; or a
+    /// workload, synth:…
     trace: String,
     /// Write a page with charts, too: one file for a browser, a phone or paper
     #[arg(long, value_name = "FILE")]
@@ -44,7 +45,8 @@ pub struct Args {
 /// When the trace can't be read, the page can't be written, or the user ended it.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let html = args.html.as_deref().map(Output::open).transpose()?;
-    let source = source(&args.trace, args.skip_bad)?;
+    let mut source = source(&args.trace, args.skip_bad)?;
+    source.read_once();
     let mut stream = source.open(args.seed, false)?;
     let format = hostftl_ask::traces::format(&stream);
     let mut stats = Stats::default();
@@ -58,12 +60,14 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     drop(progress);
     let info = stats.info();
     if info.requests == 0 {
-        warn(&args.trace, &stream.notes());
-        return Err(Failure::failed(format!("{}: the trace has no requests", args.trace)));
+        let notes = stream.notes();
+        warn(&args.trace, &notes);
+        let why = notes.emptiness();
+        return Err(Failure::failed(format!("{}: the trace has no requests{why}", args.trace)));
     }
     match console.is_json() {
         true => json(format, &info, &stream, console)?,
-        false => print(args, format, &info, console)?,
+        false => print(args, format, &info, &stream, console)?,
     }
     if let (Some(html), Some(path)) = (html, &args.html) {
         let page = page::page(args, format, &info, &stats.curves(), &stream.notes());
@@ -81,11 +85,18 @@ fn json(format: &str, info: &Info, stream: &Stream, console: &mut Console) -> Re
     console.value(&Envelope::new("trace-info", value.map_err(Failure::failed)?))
 }
 
-fn print(args: &Args, format: &str, info: &Info, console: &mut Console) -> Result<(), Failure> {
+fn print(
+    args: &Args,
+    format: &str,
+    info: &Info,
+    stream: &Stream,
+    console: &mut Console,
+) -> Result<(), Failure> {
     console.line(format!("{} ({format})", args.trace))?;
     for (name, text) in facts::facts(info) {
         console.field(name, text)?;
     }
+    console.field("left out", facts::left_out(&stream.notes()))?;
     let kinds = table(&facts::KIND_HEADS, facts::kinds(info));
     let texts = |counts: [Option<u64>; 3]| counts.map(|it| it.map_or(facts::NOTHING.into(), count));
     let row = |(size, counts): (u64, _)| {

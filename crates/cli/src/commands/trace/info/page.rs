@@ -22,6 +22,7 @@ pub fn page(args: &Args, format: &str, info: &Info, curves: &Curves, notes: &Not
     facts::facts(info).into_iter().for_each(|(name, text)| {
         table.row([name.to_owned(), text]);
     });
+    table.row(["left out".to_owned(), facts::left_out(notes)]);
     page.section("What it is like").table(&table);
     let mut kinds = Table::new(&facts::KIND_HEADS);
     facts::kinds(info).into_iter().for_each(|row| {

@@ -1,0 +1,260 @@
+//! The binary format of blktrace, little- or big-endian, version 7.
+//!
+//! A record has 48 bytes: magic and version (u32), sequence number (u32), ns (u64), sector (u64),
+//! bytes (u32), action (u32), process (u32), device (u32), CPU (u32), error (u16), and the bytes
+//! (u16) that follow it. The lower half of an action is its kind, the upper half has bits for the
+//! operation.
+//!
+//! As in `blkparse`, issued requests count, or queued ones where nothing is issued. Each device and
+//! CPU counts its events: gaps in the numbers are events that the kernel had no room for.
+
+use std::collections::HashMap;
+
+use hostftl_core::SECTOR;
+
+use crate::cursor::{Bad, Cursor, Trouble};
+use crate::left::LeftOut;
+use crate::record::{Op, Record};
+use crate::text::events::device_name;
+use crate::text::fields::Found;
+
+/// The bytes of a record without those that follow it.
+pub const SIZE: usize = 48;
+/// The magic number, without the version in its lowest byte.
+const MAGIC: u32 = 0x6561_7400;
+/// The version that is read.
+const VERSION: u32 = 7;
+/// Kinds of actions: queued and issued.
+const QUEUE: u16 = 1;
+const ISSUE: u16 = 7;
+/// A kind has this bit when the cgroup's number follows.
+const CGROUP: u16 = 1 << 8;
+/// Bits of the operation.
+const WRITE: u16 = 1 << 1;
+const FLUSH: u16 = 1 << 2;
+const PASS_THROUGH: u16 = 1 << 9;
+const NOTIFY: u16 = 1 << 10;
+const DISCARD: u16 = 1 << 13;
+const DRIVER_DATA: u16 = 1 << 14;
+
+/// One record.
+#[derive(Clone, Copy)]
+struct Event {
+    sequence: u32,
+    t_ns: u64,
+    sector: u64,
+    bytes: u32,
+    kind: u16,
+    bits: u16,
+    dev: u32,
+    cpu: u32,
+    /// Its length with the bytes that follow it.
+    size: usize,
+}
+
+/// A reader of the format.
+#[derive(Default)]
+pub struct Blktrace {
+    /// The kind of action that counts.
+    kind: u16,
+    pending: Option<Found>,
+    /// The last sequence number of each device and CPU.
+    last: HashMap<(u32, u32), u32>,
+    /// The last sequence number of all.
+    previous: Option<u32>,
+    /// Numbers that are missing by CPU, and in the order of the file, for a recorder that has one
+    /// sequence for all CPUs.
+    gaps: [u64; 2],
+    /// The record behind the first gap.
+    first_gap: u64,
+    /// Issued requests that do not count, because the beginning has queued ones only.
+    issued: u64,
+    /// Actions that do not count, by kind.
+    seen: [u64; 32],
+}
+
+impl Blktrace {
+    /// Whether `head` begins with a record, and of which version.
+    pub fn version(head: &[u8]) -> Option<u32> {
+        let magic: [u8; 4] = head.get(..4)?.try_into().ok()?;
+        [u32::from_le_bytes(magic), u32::from_be_bytes(magic)]
+            .into_iter()
+            .find_map(|magic| (magic & !0xff == MAGIC).then_some(magic & 0xff))
+    }
+
+    /// Whether this version is read.
+    pub fn reads(version: u32) -> bool {
+        version == VERSION
+    }
+
+    /// A reader of a file that begins with `head`; only the requests to `dev` matter if given.
+    pub fn new(mut head: &[u8], dev: Option<u32>) -> Self {
+        let (mut issued, mut queued) = (false, false);
+        while let Some(event) = Event::parse(head) {
+            let is_of = dev.is_none_or(|dev| dev == event.dev) && event.bits & NOTIFY == 0;
+            issued |= is_of && event.kind == ISSUE;
+            queued |= is_of && event.kind == QUEUE;
+            head = head.get(event.size..).unwrap_or_default();
+        }
+        let kind = if !issued && queued { QUEUE } else { ISSUE };
+        Blktrace { kind, ..Blktrace::default() }
+    }
+
+    /// The next request; the cursor stays at a bad record.
+    pub fn next(&mut self, cursor: &mut Cursor) -> Result<Option<Found>, Trouble> {
+        if let Some(found) = self.pending.take() {
+            return Ok(Some(found));
+        }
+        loop {
+            let is_whole = cursor.window.has(SIZE)?;
+            if cursor.window.bytes().is_empty() {
+                return Ok(None);
+            }
+            cursor.step();
+            let event = Event::parse(cursor.window.bytes());
+            let Some(event) = event.filter(|_| is_whole) else {
+                return Err(self.bad(cursor).into());
+            };
+            if !cursor.window.has(event.size)? {
+                return Err(self.bad(cursor).into());
+            }
+            let found = self.request(&event, &mut cursor.left)?;
+            cursor.window.consume(event.size);
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// What is wrong with the record at the cursor.
+    fn bad(&self, cursor: &Cursor) -> Bad {
+        let rest = cursor.window.bytes();
+        let found = match Event::parse(rest) {
+            None if rest.len() >= SIZE => "other bytes".to_owned(),
+            Some(event) => format!("{} of {} bytes", rest.len(), event.size),
+            None => format!("{} of {SIZE} bytes", rest.len()),
+        };
+        Bad { column: 0, expected: "a whole record of blktrace", found }
+    }
+
+    /// Steps over the record at the cursor, to the next that begins as one.
+    pub fn skip(&mut self, cursor: &mut Cursor) {
+        let rest = cursor.window.bytes();
+        let next = (1..rest.len()).find(|at| Blktrace::version(&rest[*at..]) == Some(VERSION));
+        let length = next.unwrap_or(rest.len());
+        cursor.window.consume(length);
+    }
+
+    fn request(&mut self, event: &Event, left: &mut LeftOut) -> Result<Option<Found>, Bad> {
+        if event.bits & NOTIFY != 0 {
+            left.event("messages and names of processes");
+            return Ok(None);
+        }
+        self.follow(event, left.line);
+        if event.kind != self.kind || event.bits & DRIVER_DATA != 0 {
+            self.issued += u64::from(event.kind == ISSUE);
+            self.seen[usize::from(event.kind).min(31)] += 1;
+            left.event(if self.kind == ISSUE { "actions but D" } else { "actions but Q" });
+            return Ok(None);
+        }
+        if event.bits & PASS_THROUGH != 0 {
+            left.dropped("SCSI pass-through commands");
+            return Ok(None);
+        }
+        let op = match event.bits {
+            bits if bits & DISCARD != 0 => Op::Discard,
+            bits if bits & WRITE != 0 => Op::Write,
+            _ => Op::Read,
+        };
+        let sectors = u64::from(event.bytes).div_ceil(SECTOR as u64);
+        let record = Record::new(event.t_ns, op, event.dev, event.sector, sectors);
+        if let Some(expected) = record.fault() {
+            return Err(Bad { column: 0, expected, found: event.sector.to_string() });
+        }
+        let widened = !u64::from(event.bytes).is_multiple_of(SECTOR as u64);
+        let data = (sectors > 0).then_some(Found { record, widened });
+        if event.bits & FLUSH != 0 {
+            self.pending = data;
+            return Ok(Some(Found::flush(event.t_ns, event.dev)));
+        }
+        if data.is_none() {
+            left.dropped("requests of no length");
+        }
+        Ok(data)
+    }
+
+    /// Counts the events that are missing before `event`.
+    fn follow(&mut self, event: &Event, line: u64) {
+        let of_cpu = self.last.insert((event.dev, event.cpu), event.sequence);
+        let of_all = self.previous.replace(event.sequence);
+        for (gaps, last) in self.gaps.iter_mut().zip([of_cpu, of_all]) {
+            let next = last.map_or(event.sequence, |last| last.saturating_add(1));
+            *gaps += u64::from(event.sequence.saturating_sub(next));
+        }
+        if self.first_gap == 0 && self.gaps[0] > 0 {
+            self.first_gap = line;
+        }
+    }
+
+    /// Events that the kernel had no room for, and the record behind the first gap.
+    pub fn lost(&self) -> (u64, u64) {
+        (self.gaps[0].min(self.gaps[1]), self.first_gap)
+    }
+
+    /// What a reader of the results has to know, a sentence each.
+    pub fn remarks(&self) -> Vec<String> {
+        if self.kind == ISSUE || self.issued == 0 {
+            return Vec::new();
+        }
+        vec![format!(
+            "{} issued requests (D) are left out: the beginning has queued ones (Q) only, so those \
+             count",
+            self.issued
+        )]
+    }
+
+    /// Why there is no request, when other events explain it.
+    pub fn reason(&self) -> Option<String> {
+        let others: u64 = self.seen.iter().sum();
+        (others > 0).then(|| {
+            let devices: Vec<_> = self.last.keys().map(|(dev, _)| device_name(*dev)).collect();
+            format!(
+                "it has {others} events of {}, but neither issued (D) nor queued (Q) ones; record \
+                 them with blktrace, without -a or with -a issue",
+                devices.first().map_or("no device", |name| name)
+            )
+        })
+    }
+}
+
+impl Event {
+    /// The record that `bytes` begin with; those that follow it may be missing.
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; SIZE] = bytes.get(..SIZE)?.try_into().ok()?;
+        let is_big = u32::from_be_bytes(bytes[..4].try_into().ok()?) == MAGIC | VERSION;
+        let number = |at: usize, length: usize| {
+            let fold = |sum: u64, byte: &u8| sum << 8 | u64::from(*byte);
+            match is_big {
+                true => bytes[at..at + length].iter().fold(0, fold),
+                false => bytes[at..at + length].iter().rev().fold(0, fold),
+            }
+        };
+        let action = number(28, 4) as u32;
+        (number(0, 4) == u64::from(MAGIC | VERSION)).then(|| Event {
+            sequence: number(4, 4) as u32,
+            t_ns: number(8, 8),
+            sector: number(16, 8),
+            bytes: number(24, 4) as u32,
+            kind: action as u16 & !CGROUP,
+            bits: (action >> 16) as u16,
+            dev: number(36, 4) as u32,
+            cpu: number(40, 4) as u32,
+            size: SIZE + number(46, 2) as usize,
+        })
+    }
+}
+
+/// The time of the record that `bytes` begin with, and its length; nothing if it is none.
+pub fn measure(bytes: &[u8]) -> Option<(u64, usize)> {
+    Event::parse(bytes).map(|event| (event.t_ns, event.size))
+}

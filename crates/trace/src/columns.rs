@@ -1,0 +1,174 @@
+//! The columns of a table that a user describes: `columns=time:us,op,offset:bytes,length:bytes`.
+
+use std::str::FromStr;
+
+use hostftl_core::{SECTOR, Size};
+
+use crate::record::Op;
+use crate::unit::Unit;
+
+/// A column of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Column {
+    /// When the request arrived.
+    Time(Unit),
+    /// What it does, in words such as `R`, `write` or `1`.
+    Op,
+    /// What it does, in the words of the kernel, such as `WS`.
+    Rwbs,
+    /// What it does, as the hexadecimal number of a SCSI command.
+    Scsi,
+    /// Its address, in units of this many bytes.
+    Offset(u64),
+    /// Its length, in units of this many bytes.
+    Length(u64),
+    /// The device: a number, a name, or `major,minor`.
+    Dev,
+    /// The major number of a kernel device.
+    Major,
+    /// The minor number of a kernel device.
+    Minor,
+    /// Something else.
+    Skip,
+    /// Something else, which may have spaces even where spaces separate the columns.
+    Text,
+}
+
+/// The columns of a table, from the left. There are an address and a length, and each role is
+/// taken once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Columns(pub(crate) Vec<Column>);
+
+impl Columns {
+    /// Whether `part` of a list of options is one more column.
+    pub(crate) fn is_column(part: &str) -> bool {
+        !part.contains('=') && part != "skip-bad"
+    }
+
+    /// Whether any column satisfies `is`.
+    pub(crate) fn has(&self, is: impl Fn(&Column) -> bool) -> bool {
+        self.0.iter().any(is)
+    }
+
+    /// Whether a column says what a request does.
+    pub(crate) fn has_op(&self) -> bool {
+        self.has(|column| matches!(column, Column::Op | Column::Rwbs | Column::Scsi))
+    }
+}
+
+impl FromStr for Columns {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let all = text.split(',').map(column).collect::<Result<Vec<_>, _>>()?;
+        let count = |is: fn(&Column) -> bool| all.iter().filter(|column| is(column)).count();
+        let roles: [(&str, usize, bool); 5] = [
+            ("time", count(|it| matches!(it, Column::Time(_))), false),
+            ("op", count(|it| *it == Column::Op), false),
+            ("offset", count(|it| matches!(it, Column::Offset(_))), true),
+            ("length", count(|it| matches!(it, Column::Length(_))), true),
+            ("dev", count(|it| *it == Column::Dev), false),
+        ];
+        for (name, count, is_needed) in roles {
+            if count > 1 {
+                return Err(format!("columns={text}: {name} is there twice"));
+            }
+            if count == 0 && is_needed {
+                return Err(format!("columns={text}: {name} is missing, as in {name}:bytes"));
+            }
+        }
+        Ok(Columns(all))
+    }
+}
+
+/// One column with its unit.
+fn column(text: &str) -> Result<Column, String> {
+    let (name, unit) = text.split_once(':').map_or((text, None), |(name, unit)| (name, Some(unit)));
+    let bytes = || match unit {
+        Some("bytes") => Ok(1),
+        Some("sectors") => Ok(SECTOR as u64),
+        Some(unit) => {
+            let size = Size::parse(unit).map(Size::bytes).filter(|size| *size > 0);
+            size.ok_or_else(|| {
+                format!("'{text}': use {name}:bytes, {name}:sectors or a size as in {name}:4k")
+            })
+        }
+        None => Err(format!("'{text}' needs its unit: {name}:bytes, {name}:sectors or {name}:4k")),
+    };
+    match (name, unit) {
+        ("time", Some(unit)) => unit.parse().map(Column::Time),
+        ("time", None) => Err("'time' needs its unit, as in time:us".to_owned()),
+        ("op", None) => Ok(Column::Op),
+        ("dev", None) => Ok(Column::Dev),
+        ("_" | "-" | "skip", None) => Ok(Column::Skip),
+        ("offset", _) => bytes().map(Column::Offset),
+        ("length", _) => bytes().map(Column::Length),
+        _ => Err(format!(
+            "'{text}' is no column: use time:UNIT, op, offset:UNIT, length:UNIT, dev, and _ for \
+             each that does not matter, as in columns=time:us,op,offset:bytes,length:bytes"
+        )),
+    }
+}
+
+/// Words for operations that a user names: `read=1`, `write=0`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OpWords(Vec<(String, Op)>);
+
+/// Words that are understood without being named.
+const USUAL: [(&str, Op); 22] = [
+    ("r", Op::Read),
+    ("read", Op::Read),
+    ("rd", Op::Read),
+    ("diskread", Op::Read),
+    ("get", Op::Read),
+    ("gets", Op::Read),
+    ("w", Op::Write),
+    ("write", Op::Write),
+    ("wr", Op::Write),
+    ("diskwrite", Op::Write),
+    ("set", Op::Write),
+    ("put", Op::Write),
+    ("add", Op::Write),
+    ("replace", Op::Write),
+    ("f", Op::Flush),
+    ("flush", Op::Flush),
+    ("sync", Op::Flush),
+    ("fsync", Op::Flush),
+    ("d", Op::Discard),
+    ("discard", Op::Discard),
+    ("trim", Op::Discard),
+    ("unmap", Op::Discard),
+];
+
+impl OpWords {
+    /// Takes `word`, or several with `|` between, for `op`.
+    ///
+    /// # Errors
+    /// When there is no word, or it has another meaning already.
+    pub(crate) fn name(&mut self, words: &str, op: Op) -> Result<(), String> {
+        for word in words.split('|') {
+            if word.is_empty() {
+                return Err("expected a word of the table's, as in write=1 or read=R|RD".to_owned());
+            }
+            if self.0.iter().any(|(known, of)| known.eq_ignore_ascii_case(word) && *of != op) {
+                return Err(format!("'{word}' has two meanings"));
+            }
+            self.0.push((word.to_owned(), op));
+        }
+        Ok(())
+    }
+
+    /// Whether the user named any.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What `word` means: the words that the user named come first.
+    pub(crate) fn meaning(&self, word: &[u8]) -> Option<Op> {
+        let named = self.0.iter().find(|(known, _)| known.as_bytes().eq_ignore_ascii_case(word));
+        named.map(|(_, op)| *op).or_else(|| {
+            let usual = USUAL.iter().find(|(known, _)| known.as_bytes().eq_ignore_ascii_case(word));
+            usual.map(|(_, op)| *op)
+        })
+    }
+}

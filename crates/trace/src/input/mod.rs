@@ -1,0 +1,183 @@
+//! The bytes of a trace: from a file, a pipe or blktrace's files of each CPU, expanded when they
+//! are compressed, and as UTF-8.
+
+mod charset;
+mod expand;
+mod merge;
+mod pipe;
+
+use std::fs::File;
+use std::io::{self, BufRead, Read};
+use std::os::unix::fs::FileTypeExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::file::TraceFile;
+use expand::Codec;
+pub use pipe::Pipe;
+
+/// Bytes that are read at once.
+const CHUNK: usize = 1 << 16;
+/// Bytes at the beginning that show how the rest is encoded.
+const HEAD: usize = 4096;
+/// Compressions inside one another.
+const MOST_LAYERS: usize = 4;
+
+/// The bytes of a trace.
+pub struct Input {
+    /// The bytes, expanded and as UTF-8.
+    pub bytes: Box<dyn Read + Send>,
+    /// Whether they are as they lie in the file.
+    pub is_plain: bool,
+    /// Properties that do not change while it is read.
+    pub about: About,
+}
+
+/// Properties of an input that a reader of the results has to know.
+#[derive(Clone, Default)]
+pub struct About {
+    /// Bytes behind the end of the compressed data.
+    trailing: Arc<AtomicU64>,
+    /// A sentence for each other property.
+    texts: Vec<String>,
+}
+
+impl About {
+    /// Everything that is known so far, a sentence each.
+    pub fn remarks(&self) -> Vec<String> {
+        let mut texts = self.texts.clone();
+        if let bytes @ 1.. = self.trailing.load(Ordering::Relaxed) {
+            texts.push(format!(
+                "{bytes} bytes behind the end of the compressed data are left out: padding, or \
+                 something else"
+            ));
+        }
+        texts
+    }
+}
+
+/// The bytes of a trace, from its `raw` bytes. Their content, not the name of the file, decides
+/// whether they are compressed.
+pub fn expand((raw, mut about): Raw) -> io::Result<Input> {
+    let mut stream = Stream::new(raw);
+    let mut is_plain = true;
+    for _ in 0..MOST_LAYERS {
+        let Some(codec) = Codec::detect(stream.head(HEAD)?) else { break };
+        stream = Stream::new(Box::new(expand::Members::new(stream, codec, &about.trailing)?));
+        is_plain = false;
+    }
+    let bytes: Box<dyn Read + Send> = match charset::Charset::detect(stream.head(HEAD)?) {
+        Some(charset) => {
+            is_plain = false;
+            about.texts.extend(charset.remark().map(str::to_owned));
+            Box::new(charset::Decoder::new(stream, charset))
+        }
+        None => Box::new(stream),
+    };
+    Ok(Input { bytes, is_plain, about })
+}
+
+/// The bytes as they are in a file, and their properties.
+pub type Raw = (Box<dyn Read + Send>, About);
+
+/// Opens the file, the pipe, or blktrace's files.
+pub fn open(file: &TraceFile) -> io::Result<Raw> {
+    let mut about = About::default();
+    let path = &file.path;
+    if pipe::is_stdin(path) {
+        return Ok((file.pipe.open_stdin(file.once)?, about));
+    }
+    let metadata = match path.metadata() {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let parts = merge::parts(path);
+            if parts.is_empty() {
+                return Err(error);
+            }
+            about.texts.push(format!("{} files of blktrace are merged by time", parts.len()));
+            return Ok((Box::new(merge::Merge::new(&parts)?), about));
+        }
+        Err(error) => return Err(error),
+    };
+    if metadata.is_dir() {
+        return Err(io::Error::from(io::ErrorKind::IsADirectory));
+    }
+    if !metadata.is_file() && !metadata.file_type().is_block_device() {
+        return Ok((file.pipe.open(path, file.once)?, about));
+    }
+    if let Some((base, others)) = merge::siblings(path) {
+        about.texts.push(format!(
+            "this is the part of one CPU, and there are {others} more: name {} to read them all",
+            base.display()
+        ));
+    }
+    Ok((Box::new(File::open(path)?), about))
+}
+
+/// Bytes through a buffer, whose beginning can be seen before it is read.
+pub struct Stream {
+    inner: Box<dyn Read + Send>,
+    buffer: Vec<u8>,
+    at: usize,
+    end: usize,
+}
+
+impl Stream {
+    fn new(inner: Box<dyn Read + Send>) -> Self {
+        Stream { inner, buffer: vec![0; CHUNK], at: 0, end: 0 }
+    }
+
+    /// Whether the bytes that were seen begin with `magic`.
+    fn begins_with(&self, magic: &[u8]) -> bool {
+        self.buffer[self.at..self.end].starts_with(magic)
+    }
+
+    /// Makes room for `bytes` in the buffer.
+    fn grow(&mut self, bytes: usize) {
+        self.buffer.resize(self.buffer.len().max(bytes), 0);
+    }
+
+    /// The next bytes, up to `most`, which the buffer has room for; fewer only at the end.
+    fn head(&mut self, most: usize) -> io::Result<&[u8]> {
+        if self.at > 0 && self.at + most > self.buffer.len() {
+            self.buffer.copy_within(self.at..self.end, 0);
+            (self.at, self.end) = (0, self.end - self.at);
+        }
+        while self.end - self.at < most {
+            match self.inner.read(&mut self.buffer[self.end..]) {
+                Ok(0) => break,
+                Ok(bytes) => self.end += bytes,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(&self.buffer[self.at..self.end.min(self.at + most)])
+    }
+}
+
+impl BufRead for Stream {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if self.at == self.end {
+            (self.at, self.end) = (0, self.inner.read(&mut self.buffer)?);
+        }
+        Ok(&self.buffer[self.at..self.end])
+    }
+
+    fn consume(&mut self, bytes: usize) {
+        self.at += bytes;
+        assert!(self.at <= self.end);
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.at == self.end && buffer.len() >= CHUNK {
+            return self.inner.read(buffer);
+        }
+        let bytes = self.fill_buf()?;
+        let length = bytes.len().min(buffer.len());
+        buffer[..length].copy_from_slice(&bytes[..length]);
+        self.consume(length);
+        Ok(length)
+    }
+}
