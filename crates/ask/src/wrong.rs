@@ -3,7 +3,7 @@
 use std::fmt;
 
 use hostftl_drives::{DeviceSpec, DriveError};
-use hostftl_sim::{StackError, StudyError};
+use hostftl_sim::{Hole, StackError, StudyError};
 use hostftl_trace::TraceError;
 
 use crate::nearest;
@@ -49,6 +49,15 @@ impl Wrong {
     /// A law that must hold does not.
     pub fn violation(text: impl fmt::Display) -> Self {
         Wrong { kind: WrongKind::Violation, text: text.to_string() }
+    }
+
+    /// The first broken law of `holes`, or else the first failure of this machine. Nothing when
+    /// every hole is a combination that can't be: that is an answer, not a failure.
+    pub fn of_holes(holes: &[Hole]) -> Option<Self> {
+        let violation = holes.iter().find(|hole| hole.is_violation());
+        let violation = violation.map(|hole| Wrong::violation(hole.reason()));
+        let of_machine = || holes.iter().find(|hole| hole.is_of_machine());
+        violation.or_else(|| of_machine().map(|hole| Wrong::failed(hole.reason())))
     }
 }
 

@@ -87,6 +87,7 @@ pub fn advise(py: Python<'_>, asked: Asked) -> PyResult<(String, Vec<String>)> {
                 }
             };
             let answer = all(&request, &mut run)?;
+            warnings.extend(answer.wrong.as_ref().map(|it| format!("a row failed: {it}")));
             Ok((serde_json::to_string(&answer).map_err(Wrong::failed)?, warnings))
         },
     )?;

@@ -61,7 +61,7 @@ impl Watch for Eye<'_> {
         let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
         // That addresses are packed was asked for, and each row says it in its remarks.
         let mut notes = notes.clone();
-        notes.compacted = false;
+        notes.compacted = notes.split > 0;
         warnings.extend(notes.warnings().iter().map(|text| format!("{workload}: {text}")));
     }
 

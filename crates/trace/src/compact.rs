@@ -3,7 +3,8 @@
 //! The grain is 1 MiB, so that what lies together stays together: what a drive sees of a write does
 //! not change. Memory: about 40 bytes for each MiB that the trace touches.
 //!
-//! A record that crosses into a granule which lies elsewhere becomes two, and so on.
+//! A record that crosses into a granule which lies elsewhere becomes two, and so on: counts and
+//! sizes of requests are then not those of the trace, and [`Compact::split`] says by how many.
 
 use std::collections::HashMap;
 
@@ -20,17 +21,23 @@ pub struct Compact<I> {
     inner: I,
     dense: HashMap<(u32, u64), u64>,
     rest: Option<Record>,
+    split: u64,
 }
 
 impl<I> Compact<I> {
     /// An adapter with an empty table.
     pub fn new(inner: I) -> Self {
-        Compact { inner, dense: HashMap::new(), rest: None }
+        Compact { inner, dense: HashMap::new(), rest: None, split: 0 }
     }
 
     /// What is packed.
     pub fn inner(&self) -> &I {
         &self.inner
+    }
+
+    /// Records so far beyond those of the inner iterator.
+    pub fn split(&self) -> u64 {
+        self.split
     }
 
     /// Sectors of the dense address space so far.
@@ -63,6 +70,7 @@ impl<I> Compact<I> {
         if sectors < record.sectors {
             let (lba, sectors) = (record.lba + sectors, record.sectors - sectors);
             self.rest = Some(Record { lba, sectors, ..record });
+            self.split += 1;
         }
         Record { dev: 0, lba: base + record.lba % GRANULE, sectors, ..record }
     }

@@ -93,6 +93,8 @@ pub struct Notes {
     pub rounds: u32,
     /// Whether the addresses are packed densely.
     pub compacted: bool,
+    /// Requests beyond those of the trace: packing splits a request whose parts then lie apart.
+    pub split: u64,
     /// How well the user says that the written data compresses, whatever the trace says.
     pub compress: Option<Compressibility>,
     /// What the file of another program says of the workload and is not carried over, a sentence
@@ -320,7 +322,13 @@ impl Notes {
             texts.push(format!("the trace is read {} times, one after the other", self.rounds));
         }
         if self.compacted {
-            texts.push("the addresses are packed densely, in pieces of 1 MiB".to_owned());
+            let mut text = "the addresses are packed densely, in pieces of 1 MiB".to_owned();
+            if self.split > 0 {
+                let split = self.split;
+                text +=
+                    &format!("; requests that cross into another piece are split: {split} more");
+            }
+            texts.push(text);
         }
         if let Some(compress) = self.compress {
             let by = match compress {

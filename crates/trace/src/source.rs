@@ -200,7 +200,9 @@ impl Stream {
     /// What was noticed so far.
     pub fn notes(&self) -> Notes {
         let mut notes = self.raw().notes();
-        notes.compacted = matches!(self.records, Records::Compact(_));
+        if let Records::Compact(compact) = &self.records {
+            (notes.compacted, notes.split) = (true, compact.split());
+        }
         notes.left.clone_from(&self.left);
         notes
     }

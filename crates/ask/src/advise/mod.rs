@@ -1,6 +1,8 @@
 //! Which layer to take for a workload on a drive, or none: the studies behind an advice, all layers
 //! once, then the first two again.
 
+#[cfg(test)]
+mod tests;
 mod variants;
 
 use std::path::PathBuf;
@@ -16,7 +18,7 @@ use serde::Serialize;
 
 use crate::question::{source, stack};
 use crate::state;
-use crate::wrong::Wrong;
+use crate::wrong::{Wrong, WrongKind};
 
 /// The layers that are asked unless the user says otherwise, beside none.
 const LAYERS: [&str; 7] = ["hard", "mhatl", "shatl", "hatl-auto", "log", "pblk", "rrpc"];
@@ -100,6 +102,24 @@ pub struct Answer {
     pub compressed: Option<Check>,
     /// What makes all of it doubtful, a sentence each.
     pub cautions: Vec<String>,
+    /// The rows that failed, of all studies behind the advice.
+    pub failures: Vec<Failed>,
+    /// The first and worst of these failures, which decides the exit code.
+    #[serde(skip)]
+    pub wrong: Option<Wrong>,
+}
+
+/// A row that failed: a law was broken, or this machine could not make it.
+#[derive(Serialize)]
+pub struct Failed {
+    /// The layer.
+    pub layer: String,
+    /// The state of the drive before.
+    pub state: String,
+    /// What fixed everything random.
+    pub seed: u64,
+    /// The reason.
+    pub failed: String,
 }
 
 /// An offer, and what is wrong with it.
@@ -139,13 +159,42 @@ pub struct Roomier {
     pub checks: Vec<Check>,
 }
 
+/// Runs the studies of an advice, and keeps what failed in them: a row that fails ends none.
+struct Studies<'a> {
+    run: Run<'a>,
+    failures: Vec<Failed>,
+    wrong: Option<Wrong>,
+}
+
+impl Studies<'_> {
+    /// Runs a study to its end; whether it is the first one.
+    fn run(&mut self, study: &Study, is_first: bool) -> Result<Outcome, Wrong> {
+        let outcome = (self.run)(study, is_first)?;
+        let failed = outcome.holes.iter().filter(|it| it.is_violation() || it.is_of_machine());
+        self.failures.extend(failed.map(|hole| Failed {
+            layer: hole.layer.clone(),
+            state: hole.warm.clone(),
+            seed: hole.seed,
+            failed: hole.reason(),
+        }));
+        if let Some(wrong) = Wrong::of_holes(&outcome.holes)
+            && self.wrong.as_ref().is_none_or(|it| it.kind != WrongKind::Violation)
+        {
+            self.wrong = Some(wrong);
+        }
+        Ok(outcome)
+    }
+}
+
 /// Asks everything; every study is run by `run`.
 ///
 /// # Errors
-/// When the trace or the drive can't be used, a law is broken, or `run` gives an error.
+/// When the trace or the drive can't be used, no row could be made, or `run` gives an error.
 pub fn all(args: &Request, run: Run) -> Result<Answer, Wrong> {
     let mut study = study(args)?;
-    let mut outcome = done(&study, run, true)?;
+    let mut studies = Studies { run, failures: Vec::new(), wrong: None };
+    let run = &mut studies;
+    let mut outcome = run.run(&study, true)?;
     if args.layers.is_none() {
         refine(&mut study, &mut outcome, run)?;
     }
@@ -188,6 +237,8 @@ pub fn all(args: &Request, run: Run) -> Result<Answer, Wrong> {
         roomier,
         compressed,
         cautions,
+        failures: studies.failures,
+        wrong: studies.wrong,
     };
     answer.is_sure = answer.ahead().is_some_and(|(least, _)| least > 1.0);
     Ok(answer)
@@ -259,21 +310,16 @@ fn study(args: &Request) -> Result<Study, Wrong> {
     })
 }
 
-/// Asks other parameters of the layers that are near the best. Those that can't be are left out.
-fn refine(study: &mut Study, outcome: &mut Outcome, run: Run) -> Result<(), Wrong> {
-    let more = Study { layers: variants::after(&outcome.rows), ..study.clone() };
-    outcome.rows.extend(done(&more, run, false)?.rows);
+/// Asks other parameters of the layers that are near the best, and of those that can't work with
+/// their defaults. Variants that can't be are left out.
+fn refine(study: &mut Study, outcome: &mut Outcome, run: &mut Studies) -> Result<(), Wrong> {
+    let more = Study { layers: variants::after(outcome), ..study.clone() };
+    let mut asked = run.run(&more, false)?;
+    asked.holes.retain(|hole| !variants::can_not_be(hole));
+    outcome.rows.extend(asked.rows);
+    outcome.holes.extend(asked.holes);
     study.layers.extend(more.layers);
     Ok(())
-}
-
-/// Runs a study to its end with `run`.
-fn done(study: &Study, run: Run, is_first: bool) -> Result<Outcome, Wrong> {
-    let outcome = run(study, is_first)?;
-    match outcome.holes.iter().find(|hole| hole.is_violation()) {
-        Some(hole) => Err(Wrong::violation(hole.reason())),
-        None => Ok(outcome),
-    }
 }
 
 fn scaled(args: &Request, study: &Study, row: &Row) -> Scaled {
@@ -318,14 +364,14 @@ fn checks(
     study: &Study,
     offers: &[Offer],
     advice: &Advice,
-    run: Run,
+    run: &mut Studies,
 ) -> Result<Vec<Check>, Wrong> {
     let layers = first_two(study, offers, advice);
     let steady = args.fill.steady();
     let mut checks = Vec::new();
     let mut ask = |study: Study| -> Result<bool, Wrong> {
         let study = Study { layers: layers.clone(), ..study };
-        let outcome = done(&study, run, false)?;
+        let outcome = run.run(&study, false)?;
         checks.extend(outcome.rows.iter().map(|row| check(row, study.seed)));
         let waf = |row: &Row| offers.iter().find(|it| it.layer == row.layer).map(|it| it.waf);
         Ok(outcome.rows.iter().any(|row| row.waf_total.is_some() && row.waf_total != waf(row)))
@@ -356,7 +402,7 @@ fn roomier(
     study: &Study,
     offers: &[Offer],
     advice: &Advice,
-    run: Run,
+    run: &mut Studies,
 ) -> Result<Option<Roomier>, Wrong> {
     let is_log = |layer: &&LayerChoice| layer.kind() == Some(LayerKind::Log);
     let mut layers = first_two(study, offers, advice);
@@ -368,7 +414,7 @@ fn roomier(
     let sectors = study.export.sectors(&study.drives[0], 0) / 4 * 3;
     let export = Export::Bytes(sectors * SECTOR as u64);
     let study = Study { layers, export, ..study.clone() };
-    let outcome = done(&study, run, false)?;
+    let outcome = run.run(&study, false)?;
     let Some(first) = outcome.rows.first() else { return Ok(None) };
     let checks = outcome.rows.iter().map(|row| check(row, study.seed)).collect();
     Ok(Some(Roomier { exported_bytes: first.exported_bytes, checks }))
@@ -385,7 +431,7 @@ fn compressed(
     args: &Request,
     study: &Study,
     rows: &[Row],
-    run: Run,
+    run: &mut Studies,
 ) -> Result<Option<Check>, Wrong> {
     let mut source = study.workloads[0].source.clone();
     let stream = source.open(args.seed, study.compact)?;
@@ -406,7 +452,7 @@ fn compressed(
     let (name, layers) = (args.trace.clone(), layers.collect());
     let workloads = vec![Load { name, source }];
     let study = Study { workloads, layers, ..study.clone() };
-    let outcome = done(&study, run, false)?;
+    let outcome = run.run(&study, false)?;
     Ok(outcome.rows.first().map(|row| check(row, args.seed)))
 }
 

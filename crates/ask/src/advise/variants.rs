@@ -1,6 +1,7 @@
-//! Parameters that are tried of the layers that come near the best with their defaults.
+//! Parameters that are tried of the layers that come near the best with their defaults, and of
+//! those that can't work with them on this drive.
 
-use hostftl_sim::{LayerChoice, Row};
+use hostftl_sim::{Hole, LayerChoice, Outcome, Row, Why};
 
 /// A layer is looked at more closely when it programs at most so many times as much as the best.
 const NEAR: f64 = 1.6;
@@ -27,18 +28,27 @@ const VARIANTS: [(&str, &[&str]); 5] = [
     ),
 ];
 
-/// The variants to ask after `rows`, which were made with defaults.
-pub fn after(rows: &[Row]) -> Vec<LayerChoice> {
+/// The variants to ask after `outcome`, which was made with defaults.
+pub fn after(outcome: &Outcome) -> Vec<LayerChoice> {
     let waf = |row: &Row| row.waf_total.unwrap_or(1.0);
-    let best = rows.iter().map(waf).fold(f64::INFINITY, f64::min);
-    let near = rows.iter().filter(|row| waf(row) <= NEAR * best);
-    let of = |row: &Row| -> Vec<LayerChoice> {
-        let found = VARIANTS.iter().find(|(layer, _)| *layer == row.layer);
-        let all = found.map_or(&[][..], |(_, variants)| *variants).iter();
-        let parsed = all.map(|variant| LayerChoice::parse(&format!("{}:{variant}", row.layer)));
-        parsed.map(|choice| choice.expect("the table has parameters that there are")).collect()
-    };
-    near.flat_map(of).collect()
+    let best = outcome.rows.iter().map(waf).fold(f64::INFINITY, f64::min);
+    let near = outcome.rows.iter().filter(|row| waf(row) <= NEAR * best).map(|row| &row.layer);
+    // Other segments or another spare may fit where those of the default do not.
+    let unfit = outcome.holes.iter().filter(|hole| can_not_be(hole)).map(|hole| &hole.layer);
+    near.chain(unfit).flat_map(|layer| of(layer)).collect()
+}
+
+/// Whether a combination has no row because it can't be, and not because something failed.
+pub fn can_not_be(hole: &Hole) -> bool {
+    matches!(hole.why, Why::Failed(_)) && !hole.is_violation() && !hole.is_of_machine()
+}
+
+/// The variants of a layer with its defaults.
+fn of(layer: &str) -> Vec<LayerChoice> {
+    let found = VARIANTS.iter().find(|(name, _)| *name == layer);
+    let all = found.map_or(&[][..], |(_, variants)| *variants).iter();
+    let parsed = all.map(|variant| LayerChoice::parse(&format!("{layer}:{variant}")));
+    parsed.map(|choice| choice.expect("the table has parameters that there are")).collect()
 }
 
 #[cfg(test)]

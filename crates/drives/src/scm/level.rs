@@ -74,6 +74,11 @@ impl Level {
         self.count(new, 0, self.page);
         self.copied += u64::from(self.page);
         self.thresholds[old as usize] += self.interval;
+        // The copy counts as a write. The write that moved the page must have room too, which an
+        // interval of 1 does not leave.
+        let worn = self.most[new as usize];
+        let threshold = &mut self.thresholds[new as usize];
+        *threshold = (*threshold).max(worn + 1);
         self.free.push_back(old);
         self.map[logical] = new;
     }
@@ -170,6 +175,14 @@ mod tests {
             assert_eq!(level.check(), Ok(()));
         }
         level.wear()
+    }
+
+    #[test]
+    fn every_interval_keeps_the_invariants() {
+        for interval in 0..8 {
+            let (off, on) = (worn(0, 32), worn(interval, 32));
+            assert!(interval == 0 || on.most < off.most / 4, "{interval}: {on:?}");
+        }
     }
 
     #[test]

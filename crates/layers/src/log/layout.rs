@@ -310,8 +310,10 @@ impl Layout {
             }
             if self.tree.make_room(pages as u32, self.segments) {
                 self.blocks = blocks;
-                if is_fixed {
-                    self.reserves = self.reserves.without_spare();
+                match (is_fixed, logical) {
+                    (true, _) => self.reserves = self.reserves.without_spare(),
+                    (false, None) => self.assert_victim(),
+                    (false, Some(_)) => {}
                 }
                 return Ok(self);
             }

@@ -5,6 +5,7 @@ mod far;
 mod hard;
 mod log_durable;
 mod log_fill;
+mod log_full;
 mod log_gc;
 mod log_grow;
 mod log_hang;

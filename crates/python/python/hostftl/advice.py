@@ -61,7 +61,8 @@ def advise(
         threads, memory, warm_cache: As :func:`compare`.
 
     Raises:
-        UsageError, StudyError, ViolationError: As :func:`compare`.
+        UsageError, StudyError: As :func:`compare`. A row that fails raises nothing: it is in
+            ``failures``, with a warning, and the verdict is given on the others.
     """
     asked = {
         "trace": one(trace, "trace"),

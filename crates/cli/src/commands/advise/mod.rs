@@ -113,9 +113,14 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         true => console.value(&Envelope::new("advise", &answer))?,
         false => page::print(&answer, console)?,
     }
-    match answer.verdict {
-        Some(_) => Ok(()),
-        None => Err(Failure::failed(
+    match (answer.wrong, answer.verdict) {
+        (Some(wrong), _) => {
+            let failed = units::counted(answer.failures.len() as u64, "row");
+            let text = format!("{failed} behind this advice failed, the first: {}", wrong.text);
+            Err(Wrong { text, ..wrong }.into())
+        }
+        (None, Some(_)) => Ok(()),
+        (None, None) => Err(Failure::failed(
             "nothing keeps these limits, the drive without a layer included: give up one of them, \
              or take another drive",
         )),

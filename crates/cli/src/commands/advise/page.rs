@@ -29,15 +29,24 @@ pub fn print(answer: &Answer, console: &mut Console) -> Result<(), Failure> {
     console.line("")?;
     console.paragraph(&verdict(answer))?;
     console.line(format!("\n{}\n", table(answer)))?;
+    let has_failed = |layer: &str, why: &str| {
+        answer.failures.iter().any(|it| it.layer == layer && it.failed == why)
+    };
     let not_asked = answer.offers.iter().filter_map(|told| {
-        told.failed.as_ref().map(|why| format!("Not asked: {}: {why}.", told.name))
+        let why = told.failed.as_ref().filter(|why| !has_failed(&told.name, why))?;
+        Some(format!("Not asked: {}: {why}.", told.name))
     });
+    let failed = answer
+        .failures
+        .iter()
+        .map(|it| format!("Failed: {} ({}, seed {}): {}.", it.layer, it.state, it.seed, it.failed));
     let impossible = answer.offers.iter().filter_map(|told| {
         let why = told.offer.as_ref()?.impossible.as_ref()?;
         Some(format!("Not at that size: {}: {why}.", told.name))
     });
     let cautions = answer.cautions.iter().map(|text| format!("Caution: {text}."));
-    let texts = not_asked.chain(impossible).chain(changes(answer)).chain(sure(answer));
+    let texts =
+        not_asked.chain(failed).chain(impossible).chain(changes(answer)).chain(sure(answer));
     let texts: Vec<String> = texts.chain(cautions).collect();
     texts.iter().try_for_each(|text| console.paragraph(text))
 }

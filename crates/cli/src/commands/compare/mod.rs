@@ -114,7 +114,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     });
     let outcome = hostftl_ask::seeds::merged(outcomes);
     if outcome.rows.is_empty() && !interrupt::asked() {
-        return outcome.whole().map(drop).map_err(failure);
+        return nothing_made(outcome, console);
     }
     outputs.write(&outcome, page)?;
     let scaled = args.scale_to.map(|capacity| scale::all(&study, &outcome, capacity));
@@ -135,12 +135,26 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     if let (false, Some(scaled)) = (console.is_json(), &scaled) {
         scale::print(&outcome.rows, scaled, console)?;
     }
-    match outcome.holes.iter().find(|hole| hole.is_violation()) {
-        Some(hole) => Err(Failure::violation(hole.reason())),
+    match Wrong::of_holes(&outcome.holes) {
+        Some(wrong) => Err(wrong.into()),
         None if interrupt::asked() => {
             Err(Failure::interrupted("ended by a signal; what was known by then is printed"))
         }
         None => Ok(()),
+    }
+}
+
+/// Prints why there is no row: as JSON, or a line each where there are several reasons.
+fn nothing_made(outcome: Outcome, console: &mut Console) -> Result<(), Failure> {
+    let texts = report::not_made(&outcome);
+    if console.is_json() {
+        console.value(&Envelope::new("compare", Rows { rows: &outcome }))?;
+    } else if texts.len() > 1 {
+        texts.iter().try_for_each(|text| console.paragraph(text))?;
+    }
+    match Wrong::of_holes(&outcome.holes) {
+        Some(wrong) => Err(wrong.into()),
+        None => outcome.whole().map(drop).map_err(failure),
     }
 }
 

@@ -104,9 +104,14 @@ impl Checkpoint {
         ((pages - head).min(self.layout.head_entries(full)), head)
     }
 
-    /// No image fits now: the row is written, or there is no segment for one.
+    /// Writes the open row, which takes no more images. False when there is none, or it has to
+    /// wait.
+    ///
+    /// A row of chunks with a head of two pages or more may begin so close to the end of a chunk
+    /// that only its head fits. Such a row is written without an image: replay looks for the next
+    /// row there, and the checkpoint would wait for ever for a row that can take its image.
     pub fn images_full(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
-        self.images.count > 0 && self.write_images(with, cx)
+        self.images.at.is_some() && self.write_images(with, cx)
     }
 
     /// Where the next image goes; `None` when the row is full or can't be opened.

@@ -159,7 +159,7 @@ impl Checkpoint {
         use Phase::{Carrying, Counts, Directory, Flush, Idle, Moving, Pages, Root, Settle, Turn};
         let fits = match (self.phase, next) {
             (Idle, Moving(_, 0) | Counts(0)) | (Moving(..), Counts(0)) => true,
-            (Moving(one, from), Moving(other, to)) => one == other && from <= to,
+            (Moving(one, from), Moving(other, to)) => (one == other && from <= to) || to == 0,
             (Counts(from), Counts(to)) => from < to,
             (Counts(_), Pages(0)) | (Pages(_), Carrying | Directory(0)) => true,
             (Pages(from), Pages(to)) | (Directory(from), Directory(to)) => from <= to,

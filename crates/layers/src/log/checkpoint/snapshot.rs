@@ -67,8 +67,14 @@ impl Checkpoint {
                     with.pages.directory_mut().mark(number);
                 }
             }
-            self.go(Phase::Counts(0));
-            self.freeze(with);
+            let most = self.layout.most_map_segments();
+            match with.segments.more_surplus_map(segment, most) {
+                Some(next) => self.go(Phase::Moving(next, 0)),
+                None => {
+                    self.go(Phase::Counts(0));
+                    self.freeze(with);
+                }
+            }
         }
         true
     }

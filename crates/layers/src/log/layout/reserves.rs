@@ -122,6 +122,34 @@ impl Layout {
         Reserves { spare, images, kept, held: kept.max(spare), to_restore, host, lead, classes }
     }
 
+    /// Asserts that collection finds a victim whenever the host waits for it, however the host
+    /// writes: so all that is exported can be overwritten for ever.
+    ///
+    /// The host waits when fewer than `host + lead` segments are free or empty. Each stream of
+    /// data has two segments, one of them ahead, and so has that of the map. Images fill no more
+    /// than [`Layout::most_map_segments`] and the whole image that is being written. All other
+    /// segments are full of data. Their valid data would fit into the segments that are not held,
+    /// so the emptiest one lacks at least the share by which there are more of them. A segment of
+    /// which more than 63 of 64 parts are valid is not collected: the share has to exceed a 64th.
+    ///
+    /// This does not follow for map pages of few pairs, which only tests have: their images take
+    /// too many segments.
+    pub(super) fn assert_victim(&self) {
+        let Reserves { host, lead, classes, kept, .. } = self.reserves;
+        let of_map = self.most_map_segments() + self.image_segments(self.full_width());
+        let others = host + lead + 2 * u32::from(classes) + 2 + of_map;
+        let full = self.segments.saturating_sub(others);
+        let lacks = kept + 1 >= others + full / 64;
+        assert!(lacks || self.tree.few_pairs, "collection has a victim: {full} of {self:?}");
+    }
+
+    /// Returns the most full segments with images of the map that a checkpoint leaves as they are.
+    /// Beyond what two whole images take it moves the images of one segment at a time, so there may
+    /// be somewhat more for a while.
+    pub(in crate::log) fn most_map_segments(&self) -> u32 {
+        2 * self.reserves.images + self.segments / 128 + 2
+    }
+
     /// Those where rows lie on these devices, with as many classes as there are; `None` where they
     /// would leave nothing for data.
     pub fn reserves_on(&self, devices: u16) -> Option<Reserves> {

@@ -269,6 +269,7 @@ impl Array {
         let parts = self.segments.tells_blocks_apart();
         if row.is_some_and(|row| !self.rows[row].continues(len))
             || parts && self.to_copy(block, place).stream != to.stream
+            || parts && !self.collection.lane(lane).goes_up()
         {
             return false;
         }

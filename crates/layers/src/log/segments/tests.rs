@@ -82,3 +82,24 @@ fn a_segment_that_is_read_is_not_free() {
     segments.pin(empty);
     segments.release(empty);
 }
+
+#[test]
+fn images_of_the_map_move_from_the_emptiest_segments_that_are_too_many() {
+    let (layout, mut segments) = segments();
+    let of_map: alloc::vec::Vec<u32> = [3, 1, 2]
+        .into_iter()
+        .map(|records| {
+            let segment = segments.open(crate::log::row::streams::MAP);
+            segments.row_opened(segment);
+            (0..records).for_each(|_| segments.add(segment, record(&layout, segment)));
+            segments.leave(segment);
+            segments.row_written(segment, 1);
+            segment
+        })
+        .collect();
+    assert_eq!((segments.surplus_map(3), segments.surplus_map(2)), (None, Some(of_map[1])));
+    assert_eq!(segments.more_surplus_map(of_map[1], 1), Some(of_map[2]));
+    assert_eq!(segments.more_surplus_map(of_map[1], 2), None, "two are not too many");
+    assert_eq!(segments.more_surplus_map(of_map[2], 0), Some(of_map[0]));
+    assert_eq!(segments.more_surplus_map(of_map[0], 0), None);
+}

@@ -1,5 +1,6 @@
 //! The smallest world with real bytes: one memory device whose commands complete in a seeded order.
 
+pub mod bare;
 pub mod cache;
 pub mod churn;
 pub mod far;

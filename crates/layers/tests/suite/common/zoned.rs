@@ -68,6 +68,14 @@ impl Pointers {
         flying.iter().position(same).unwrap_or(pick)
     }
 
+    /// Whether a read ends beyond what is written: the device answers it with an error.
+    pub fn is_beyond(&self, command: &Command) -> bool {
+        let Command::Read { device, lba, into, .. } = command else { return false };
+        let size = u64::from(self.shape.size);
+        let pointer = self.list[self.segments_of((*device).into())][(*lba / size) as usize];
+        *lba % size + u64::from(into.sectors()) > pointer
+    }
+
     /// Moves pointers; answers a report.
     pub fn perform(&mut self, command: &mut Command) -> Option<Verdict> {
         let size = u64::from(self.shape.size);

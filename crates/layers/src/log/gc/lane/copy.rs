@@ -82,6 +82,14 @@ impl Lane {
         true
     }
 
+    /// Whether the next record lies behind the last one of the batch. Where blocks are told apart,
+    /// the records of a chunk are ordered by stream before they are moved, and a block may have
+    /// another stream by then.
+    pub fn goes_up(&self) -> bool {
+        let next = &self.live[self.cursor];
+        self.batch.parts.last().is_none_or(|last| last.from < next.byte)
+    }
+
     /// Adds the next record to the batch: it becomes an item of a row, at byte `into`.
     pub fn take(&mut self, (row, item): (u8, u32), into: u32) {
         assert!(self.batch_row().is_none_or(|it| it == row), "a batch goes to one row");

@@ -1,0 +1,96 @@
+//! Advice on studies in which rows fail.
+
+use hostftl_core::HostError;
+use hostftl_sim::{Hole, Silent, StudyError, Violation, Why, compare};
+
+use super::*;
+
+/// A request that is answered in no time.
+fn request(layers: Option<&[&str]>) -> Request {
+    let layer = |name: &&str| LayerChoice::parse(name).expect("a layer");
+    Request {
+        trace: "synth:uniform:size=4k,span=16m,count=2000,iops=500".into(),
+        drive: "hatl-1g:capacity=64m".into(),
+        fill: fill("70%").expect("a share"),
+        export: Export::Bytes(40 << 20),
+        limits: Limits::default(),
+        scale_to: None,
+        layers: layers.map(|names| names.iter().map(layer).collect()),
+        seeds: 2,
+        seed: 1,
+        cache: None,
+        threads: Some(1),
+        memory: Some(1 << 30),
+    }
+}
+
+/// The hole of a row that failed.
+fn hole(row: &Row, seed: u64, why: StudyError) -> Hole {
+    Hole {
+        index: 0,
+        after: 0,
+        workload: row.workload.clone(),
+        drive: row.drive.clone(),
+        warm: state(row).to_owned(),
+        layer: row.layer.clone(),
+        seed,
+        parameters: Vec::new(),
+        command: String::new(),
+        why: Why::Failed(why),
+    }
+}
+
+fn violation(row: &Row) -> StudyError {
+    let violation = Violation::Request { lba: 7, error: HostError::NoSpace };
+    StudyError::Violation { layer: row.layer.clone(), drive: row.drive.clone(), violation }
+}
+
+/// Runs a study in which all rows fail that `fails` names.
+fn with_failures(study: &Study, fails: impl Fn(&Row) -> bool) -> Result<Outcome, Wrong> {
+    let mut outcome = compare(study, &Silent)?;
+    let failed = outcome.rows.extract_if(.., |row| fails(row)).collect::<Vec<_>>();
+    let holes = failed.iter().map(|row| hole(row, study.seed, violation(row)));
+    outcome.holes.extend(holes);
+    Ok(outcome)
+}
+
+#[test]
+fn a_layer_that_fails_is_told_and_the_others_are_weighed() {
+    let request = request(Some(&["hard", "hatl-auto"]));
+    let answer = all(&request, &mut |study, _| with_failures(study, |row| row.layer == "hard"));
+    let answer = answer.expect("there is an answer");
+    assert!(answer.verdict.is_some() && answer.offer("hatl-auto").is_some());
+    let told = answer.offers.iter().find(|told| told.name == "hard").expect("it is told");
+    assert!(told.offer.is_none() && told.failed.as_ref().is_some_and(|it| it.contains("NoSpace")));
+    assert!(answer.failures.iter().any(|it| it.layer == "hard" && it.seed == 1));
+    assert_eq!(answer.wrong.map(|it| it.kind), Some(WrongKind::Violation));
+}
+
+#[test]
+fn a_check_that_fails_leaves_the_verdict() {
+    let request = request(Some(&["hard"]));
+    let is_new = |row: &Row| row.layer == "hard" && row.warm == "new";
+    let answer = all(&request, &mut |study, _| with_failures(study, is_new));
+    let answer = answer.expect("there is an answer");
+    assert!(answer.verdict.is_some() && answer.offer("hard").is_some());
+    let failed = answer.failures.iter().map(|it| (it.layer.as_str(), it.state.as_str()));
+    assert_eq!(failed.collect::<Vec<_>>(), [("hard", "new")]);
+}
+
+#[test]
+fn variants_are_tried_where_the_default_does_not_fit_but_not_where_it_failed() {
+    let study = study(&request(Some(&["log"]))).expect("a study");
+    let mut outcome = compare(&study, &Silent).expect("rows or holes");
+    let log = |outcome: &Outcome| {
+        let variants = variants::after(outcome);
+        variants.iter().any(|it| it.kind() == Some(LayerKind::Log))
+    };
+    let row = outcome.rows[0].clone();
+    outcome.rows.truncate(1);
+    let row = Row { layer: "log".into(), ..row };
+    let why = StudyError::Plan { layer: "log".into(), drive: "d".into(), why: "no room".into() };
+    outcome.holes = vec![hole(&row, 1, why)];
+    assert!(log(&outcome), "another superpage or spare may fit");
+    outcome.holes = vec![hole(&row, 1, violation(&row))];
+    assert!(!log(&outcome));
+}
