@@ -6,6 +6,11 @@ begin stops "$@"
 need jq nbdkit qemu-io
 need_filter error
 
+# sparse VOLUME: makes a volume whose file has no room yet.
+sparse() {
+    "$hostftl" create "$1" --device "${1%.toml}.img" --size 256M --sparse --layer "$layer"
+}
+
 others=()
 cleanup() {
     kill -KILL "${others[@]}" 2>/dev/null
@@ -38,6 +43,50 @@ grep -q "process $server .*from $dir/vol.toml" "$dir/err" || fail "it does not n
 stop
 serve copy
 stop
+
+# However many signals come, in whatever order, they are one stop, and a clean one.
+for signals in 'TERM TERM' 'TERM INT TERM' 'HUP TERM HUP' 'USR1 XFSZ PIPE ALRM INT TERM' 'XCPU XCPU TERM'; do
+    serve
+    for signal in $signals; do kill "-$signal" "$server" 2>/dev/null || true; done
+    status=0
+    ended "$server" || status=$?
+    [ $status -eq 0 ] || fail "after $signals the server ends with status $status"
+    server=
+done
+serve
+"$hostftl" status "$dir/vol.toml" --json | jq -e '.unclean == false' || fail "a stop was not clean"
+
+# A server that stands still: requests end in a bounded time, and are not carried out later.
+kill -STOP "$server"
+asking=()
+for wish in scrub 'device offline' events; do
+    device=$([ "$wish" != 'device offline' ] || echo 0)
+    # shellcheck disable=SC2086
+    timeout -s KILL 30 "$hostftl" $wish "$dir/vol.toml" $device 2>"$dir/${wish%% *}.err" &
+    asking+=($!)
+done
+for pid in "${asking[@]}"; do ! wait "$pid" || fail "a request to a server that stands still is done"; done
+for wish in scrub device events; do
+    grep -q "process $server .*does not answer" "$dir/$wish.err" || fail "$wish does not say why it fails"
+done
+kill -CONT "$server"
+"$hostftl" events "$dir/vol.toml" >"$dir/events"
+grep -q started "$dir/events" || fail "it does not go on"
+! grep -qE 'scrub|lost|left out' "$dir/events" || fail "a request that had failed was carried out"
+stop
+
+# A limit of file sizes: writes are errors, with the reason, and no signal ends the server.
+sparse "$dir/limit.toml"
+(ulimit -f 8192 && exec "$hostftl" serve "$dir/limit.toml" --nbd "unix:$sock" >"$dir/serve.out") \
+    2>"$dir/serve.err" &
+server=$!
+ready
+qemu-io -f raw -c 'write 0 32M' -c flush "$uri" >"$dir/io.out" 2>&1 || true
+kill -TERM "$server" 2>/dev/null || true
+status=0
+ended "$server" || status=$?
+[ $status -le 1 ] || fail "a limit of file sizes ends the server with status $status"
+server=
 
 # A client that stands still, and a scraper that asks for nothing.
 serve vol --metrics 127.0.0.1:0 2>"$dir/serve.err"

@@ -1,15 +1,24 @@
 //! Where a command prints: text or JSON on standard output, one line per error.
+//!
+//! Invariant: nothing that is printed commands a terminal, wherever it comes from. Text is escaped
+//! here; JSON has escapes of its own.
 
 use std::fmt;
 use std::io::{self, IsTerminal, StdoutLock, Write};
 use std::process::ExitCode;
 
+use hostftl_format::letters::{Plain, PlainLines};
 use serde::Serialize;
 
 use crate::failure::{Failure, code};
 
 /// The width of a paragraph.
 const COLUMNS: usize = 96;
+
+/// Prints one line on standard error at once. The command goes on where that is closed.
+pub fn notice(text: impl fmt::Display) {
+    let _ = writeln!(io::stderr(), "hostftl: {}", Plain(&text.to_string()));
+}
 
 /// Standard output, and whether it is to be JSON.
 pub struct Console {
@@ -38,8 +47,26 @@ impl Console {
     /// Prints one line, at once.
     ///
     /// # Errors
-    /// When nobody reads, or standard output is full.
+    /// When the output is closed or full.
     pub fn line(&mut self, text: impl fmt::Display) -> Result<(), Failure> {
+        writeln!(self.out, "{}", Plain(&text.to_string()))?;
+        Ok(())
+    }
+
+    /// Prints text that has several lines, such as a table.
+    ///
+    /// # Errors
+    /// As [`Console::line`].
+    pub fn lines(&mut self, text: impl fmt::Display) -> Result<(), Failure> {
+        writeln!(self.out, "{}", PlainLines(&text.to_string()))?;
+        Ok(())
+    }
+
+    /// Prints text that HostFTL made alone, with colours.
+    ///
+    /// # Errors
+    /// As [`Console::line`].
+    pub fn coloured(&mut self, text: impl fmt::Display) -> Result<(), Failure> {
         writeln!(self.out, "{text}")?;
         Ok(())
     }
@@ -96,7 +123,7 @@ impl Console {
     pub fn value(&mut self, value: &impl Serialize) -> Result<(), Failure> {
         self.told = true;
         let text = serde_json::to_string_pretty(value).map_err(Failure::failed)?;
-        self.line(text)
+        self.lines(text)
     }
 
     /// Hands on everything that was printed.
@@ -112,8 +139,8 @@ impl Console {
     pub fn fail(&mut self, failure: &Failure) -> ExitCode {
         let flushed = self.out.flush();
         if failure.code != code::BROKEN_PIPE {
-            // Whoever can't be told gets the exit code.
-            let _ = writeln!(io::stderr(), "hostftl: {}", failure.text);
+            // The exit code remains where standard error is closed.
+            notice(&failure.text);
             if self.json && !self.told && flushed.is_ok() {
                 let _ = self.value(&serde_json::json!({ "error": failure.text }));
                 let _ = self.out.flush();

@@ -1,12 +1,13 @@
 //! How a serving process ends when it can't end as it should: at a panic in the driver, and when a
 //! stop takes too long. It waits for nothing that may never come, such as a reader of its log.
 
-use std::io::{self, Write};
 use std::process;
 use std::sync::mpsc::channel;
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use crate::console::notice;
 use crate::failure::code;
 
 /// How long standard error is waited for: a pipe that nobody reads takes nothing.
@@ -15,13 +16,16 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// and a stop waits for that at most twice: for what clients asked, and for what makes it durable.
 pub const LIMIT: Duration = Duration::from_secs(300);
 
+/// Whether a device says that its volume is served.
+static MUST_BE_CLEAN: Mutex<bool> = Mutex::new(false);
+
 /// From now on a panic is told as one line that does not wait for its reader.
 pub fn tell_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let thread = thread::current();
         let thread = thread.name().unwrap_or("a client's thread");
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
-        let why = panic.payload_as_str().unwrap_or("no reason was given").replace('\n', " ");
+        let why = panic.payload_as_str().unwrap_or("no reason was given");
         say(format!("a fault of HostFTL itself ({thread}, {place}): {why}; please report this"));
     }));
 }
@@ -44,20 +48,38 @@ pub fn limit_stop() {
     drop(thread::Builder::new().name("limit".into()).spawn(limit));
 }
 
-/// Ends the process at once: it was told to end before any client was let in.
-pub fn before_ready() -> ! {
-    say("ended by a signal before the volume was served".into());
+/// Ends the process at once: a signal asked for that, and the command does not end by itself.
+pub fn by_signal() -> ! {
+    say("ended by a signal".into());
     process::exit(code::INTERRUPTED.into())
 }
 
+/// Ends the process at once if no device says yet that its volume is served. Else it returns, and
+/// the volumes are stopped as soon as all are there.
+pub fn before_ready() {
+    // A start that is about to write that waits for the lock, and so for the end of the process.
+    let must_be_clean = MUST_BE_CLEAN.lock().unwrap_or_else(PoisonError::into_inner);
+    if !*must_be_clean {
+        say("ended by a signal before the volume was served".into());
+        process::exit(code::INTERRUPTED.into())
+    }
+}
+
+/// From now on an end without a stop would be an unclean one.
+pub fn must_be_clean() {
+    *MUST_BE_CLEAN.lock().unwrap_or_else(PoisonError::into_inner) = true;
+}
+
 /// A line on standard error, if somebody takes it.
-fn say(text: String) {
+pub fn say(text: String) {
     let (done, wait) = channel();
+    let line = text.clone();
     let write = move || {
-        let _ = writeln!(io::stderr(), "hostftl: {text}");
+        notice(line);
         let _ = done.send(());
     };
-    if thread::Builder::new().spawn(write).is_ok() {
-        let _ = wait.recv_timeout(PATIENCE);
+    match thread::Builder::new().spawn(write) {
+        Ok(_) => drop(wait.recv_timeout(PATIENCE)),
+        Err(_) => notice(text),
     }
 }

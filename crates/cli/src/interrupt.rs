@@ -1,45 +1,118 @@
-//! Ctrl-C and SIGTERM ask the running command to end; a second one ends the process at once. SIGHUP
-//! asks a server to read its certificates again, and any other command to end, unless whoever
-//! started it (nohup) wants it ignored.
+//! The signals that a command answers.
+//!
+//! | signal | a command that runs once | `serve` |
+//! |---|---|---|
+//! | SIGINT, SIGTERM, SIGXCPU | ends with code 130 | stops the volumes |
+//! | SIGHUP | the same, but for nohup | reads the certificates again |
+//! | SIGXFSZ | a write fails with EFBIG | the same |
+//! | those of [`IDLE`] | as the system has it | nothing |
+//!
+//! A command that runs once ends at once when the signal comes again after [`TWICE`]. `serve` stops
+//! its volumes, however often the signal comes.
+//!
+//! One stop may arrive as several signals: `timeout` and supervisors signal a process and then its
+//! group. So a second signal at once means no more than the first.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::SeqCst};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
+use std::time::{Duration, Instant};
 
+use crate::ending;
 use crate::failure::{Failure, code};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
+use signal_hook::consts::{
+    SIGALRM, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM, SIGXCPU, SIGXFSZ,
+};
+use signal_hook::iterator::{Handle, Signals};
 
 type Action = Box<dyn FnOnce() + Send>;
 type Habit = Box<dyn Fn() + Send>;
 
-static ASKED: AtomicBool = AtomicBool::new(false);
-/// What to do at the first signal, for a command that can't look at [`asked`] now and then.
+/// For how long further signals count as the first one.
+const TWICE: Duration = Duration::from_secs(1);
+/// How long a command may take to end that does not check [`asked`], and one that undoes what it
+/// began.
+const GRACE: Duration = Duration::from_secs(2);
+const LONG_GRACE: Duration = Duration::from_secs(10);
+/// Signals that would end a server, and mean nothing to it.
+const IDLE: [i32; 6] = [SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO];
+
+/// When the first signal came.
+static FIRST: OnceLock<Instant> = OnceLock::new();
+/// How the command ends.
+static WAY: AtomicU8 = AtomicU8::new(ABRUPT);
+/// Whether this is `serve`.
+static SERVES: AtomicBool = AtomicBool::new(false);
+/// Takes more signals.
+static MORE: OnceLock<Handle> = OnceLock::new();
+/// What to do at the first signal, for a command that can't check [`asked`] now and then.
 static ACTION: Mutex<Option<Action>> = Mutex::new(None);
 /// What to do at each SIGHUP, for a command that goes on.
 static HANGUP: Mutex<Option<Habit>> = Mutex::new(None);
 
-/// Listens for SIGINT, SIGTERM and SIGHUP from now on.
+/// [`WAY`]: it is ended after [`GRACE`].
+const ABRUPT: u8 = 0;
+/// It undoes what it began, and is ended after [`LONG_GRACE`].
+const UNDOING: u8 = 1;
+/// It ends by itself.
+const ORDERLY: u8 = 2;
+
+/// Handles signals from now on.
 ///
 /// # Errors
 /// When the system refuses.
 pub fn install() -> Result<(), Failure> {
     let failed = |error| Failure::failed(format!("can't listen for signals: {error}"));
-    let deaf = ignores_hangups();
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(failed)?;
+    let ignores_hangups = ignores_hangups();
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGXCPU, SIGXFSZ]).map_err(failed)?;
+    MORE.set(signals.handle()).unwrap_or_else(|_| unreachable!("it is installed once"));
     let listen = move || {
         for signal in signals.forever() {
-            if signal == SIGHUP && (habit() || deaf) {
-                continue;
+            match signal {
+                SIGHUP if habit() || ignores_hangups => {}
+                SIGINT | SIGTERM | SIGHUP => end(),
+                SIGXCPU => {
+                    // It comes every second from then on, until the hard limit kills the process.
+                    if !asked_before() {
+                        ending::say("the limit of CPU time (RLIMIT_CPU) is reached".into());
+                    }
+                    end();
+                }
+                _ => {}
             }
-            if ASKED.swap(true, Ordering::SeqCst) {
-                std::process::exit(code::INTERRUPTED.into());
-            }
-            act();
         }
     };
     thread::Builder::new().name("signals".into()).spawn(listen).map(drop).map_err(failed)
+}
+
+/// A signal asks the command to end.
+fn end() {
+    let now = Instant::now();
+    let first = *FIRST.get_or_init(|| now);
+    if first == now {
+        let serves = SERVES.load(SeqCst);
+        if !serves {
+            // Whatever waits for a peer, or takes long, ends with an error.
+            hostftl_io::cancel::request();
+        }
+        act();
+        if !serves {
+            let limit = || {
+                for (way, most) in [(ABRUPT, GRACE), (UNDOING, LONG_GRACE)] {
+                    thread::sleep(most);
+                    if WAY.load(SeqCst) <= way {
+                        ending::by_signal();
+                    }
+                }
+            };
+            if thread::Builder::new().name("limit".into()).spawn(limit).is_err() {
+                ending::by_signal();
+            }
+        }
+    } else if !SERVES.load(SeqCst) && now - first >= TWICE {
+        ending::by_signal();
+    }
 }
 
 /// Whether SIGHUP was ignored when the process began.
@@ -48,6 +121,20 @@ fn ignores_hangups() -> bool {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
     mask.is_some_and(|mask| mask >> (SIGHUP - 1) & 1 == 1)
+}
+
+/// From now on only `action` of [`then`] ends this process, and SIGHUP does nothing.
+pub fn serve() {
+    SERVES.store(true, SeqCst);
+    at_hangup(|| {});
+    let more = MORE.get().into_iter();
+    // Where the system refuses, such a signal does what it always did.
+    more.for_each(|more| IDLE.iter().for_each(|signal| drop(more.add_signal(*signal))));
+}
+
+/// The command undoes what it began when it is asked to end.
+pub fn undo() {
+    WAY.store(UNDOING, SeqCst);
 }
 
 /// From now on SIGHUP does `habit` and ends nothing.
@@ -62,15 +149,29 @@ fn habit() -> bool {
     habit.is_some()
 }
 
-/// Whether the user wants the command to end.
+/// Whether the user wants the command to end. A command that checks this ends by itself.
 pub fn asked() -> bool {
-    ASKED.load(Ordering::SeqCst)
+    WAY.store(ORDERLY, SeqCst);
+    asked_before()
+}
+
+/// Whether the user wanted the command to end, for one that is over.
+pub fn asked_before() -> bool {
+    FIRST.get().is_some()
+}
+
+/// What a failure of the command means: after a signal it is the end that was asked for.
+pub fn explain(failure: Failure) -> Failure {
+    match asked_before() && !SERVES.load(SeqCst) && failure.code == code::FAILED {
+        true => Failure { code: code::INTERRUPTED, ..failure },
+        false => failure,
+    }
 }
 
 /// Does `action` once when the user wants the command to end, or now if that was already so.
 pub fn then(action: impl FnOnce() + Send + 'static) {
     *lock(&ACTION) = Some(Box::new(action));
-    if asked() {
+    if asked_before() {
         act();
     }
 }

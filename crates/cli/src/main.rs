@@ -82,6 +82,10 @@ fn stdin_path(word: OsString) -> OsString {
     }
 }
 
+/// A shortage of memory is an error of the command, not a crash.
+#[global_allocator]
+static ALLOCATOR: hostftl_io::OrExit = hostftl_io::OrExit;
+
 fn main() -> ExitCode {
     let cli = match Cli::try_parse_from(std::env::args_os().map(stdin_path)) {
         Ok(cli) => cli,
@@ -122,7 +126,7 @@ fn main() -> ExitCode {
     });
     match result.and_then(|()| console.flush()) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => console.fail(&failure),
+        Err(failure) => console.fail(&interrupt::explain(failure)),
     }
 }
 

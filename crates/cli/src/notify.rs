@@ -14,6 +14,8 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use hostftl_format::letters::Plain;
+
 /// The longest status in bytes; service managers show one line.
 const LONGEST: usize = 400;
 
@@ -116,10 +118,11 @@ fn connect(place: &OsStr) -> io::Result<UnixDatagram> {
     Ok(socket)
 }
 
-/// As much of `text` as a status has room for, without line breaks.
+/// As much of `text` as a status has room for, as one line.
 fn one_line(text: &str) -> String {
-    let end = text.floor_char_boundary(LONGEST);
-    text[..end].replace(['\n', '\r'], " ")
+    let mut line = Plain(text).to_string();
+    line.truncate(line.floor_char_boundary(LONGEST));
+    line
 }
 
 #[cfg(test)]
@@ -136,7 +139,7 @@ mod tests {
         notify.status("two\nlines");
         let mut text = [0; 100];
         let got = hears.recv(&mut text).unwrap();
-        assert_eq!(&text[..got], b"STATUS=two lines");
+        assert_eq!(&text[..got], b"STATUS=two\\nlines");
         for place in ["vsock:2:1234", "", "relative/path"] {
             assert!(connect(OsStr::new(place)).is_err(), "{place}");
         }

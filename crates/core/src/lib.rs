@@ -20,6 +20,8 @@ mod device;
 mod digest;
 mod few;
 pub mod field;
+#[cfg(feature = "std")]
+pub mod files;
 mod gauges;
 mod layer;
 mod meta;

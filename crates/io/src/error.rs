@@ -15,6 +15,12 @@ pub enum IoError {
         /// What the system said.
         source: io::Error,
     },
+    /// The process was asked to end meanwhile.
+    #[error("{name}: interrupted by a signal")]
+    Interrupted {
+        /// The device or file that was worked on.
+        name: String,
+    },
     /// Somebody else has the device.
     #[error("{name} is in use by {holder}; stop it first")]
     Busy {

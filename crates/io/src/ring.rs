@@ -17,7 +17,7 @@ use io_uring::{IoUring, cqueue, opcode, squeue};
 use crate::memory::Memory;
 use crate::planted::{Bug, planted};
 use crate::pool::Finished;
-use crate::transfer::{Call, Transfer};
+use crate::transfer::{Call, Transfer, run};
 use crate::waker::Waker;
 
 const ENTRIES: u32 = 256;
@@ -25,6 +25,9 @@ const COMPLETIONS: u32 = 4096;
 /// Threads in which the kernel may wait for devices: more than a device that hangs can take up, or
 /// calls of the others would wait behind its own.
 const WAITING: u32 = 512;
+/// After so many cancellations in a row the kernel is not asked again: it cancels a call also when
+/// the thread ended that made it, but then not all that follow.
+const MAX_CANCELLED: u32 = 64;
 /// The name of the poll that hears the waker.
 const WAKE: u64 = u64::MAX;
 
@@ -33,6 +36,8 @@ pub struct Ring {
     ring: IoUring,
     transfers: Vec<Option<Transfer>>,
     flying: usize,
+    /// How many completions in a row were cancellations.
+    cancelled: u32,
     polling: bool,
     /// The registered memory, as address ranges; none when the kernel keeps no more locked.
     fixed: Option<[(usize, usize); 2]>,
@@ -56,7 +61,7 @@ impl Ring {
         let registered = unsafe { ring.submitter().register_buffers(&whole) };
         let ranges = regions.map(|(start, len)| (start as usize, start as usize + len));
         let fixed = registered.is_ok().then_some(ranges);
-        Ok(Ring { ring, transfers: Vec::new(), flying: 0, polling: false, fixed })
+        Ok(Ring { ring, transfers: Vec::new(), flying: 0, cancelled: 0, polling: false, fixed })
     }
 
     /// What is readable when something has completed.
@@ -178,8 +183,15 @@ impl Ring {
                 continue;
             }
             let slot = entry.user_data() as usize;
+            let cancelled = entry.result() == -libc::ECANCELED;
+            self.cancelled = if cancelled { self.cancelled + 1 } else { 0 };
             let transfer = self.transfers[slot].as_mut().expect("a completion has its transfer");
-            match transfer.absorb(entry.result()) {
+            let result = match transfer.absorb(entry.result()) {
+                // The kernel has no thread for the call, as where RLIMIT_NPROC is reached.
+                None if self.cancelled > MAX_CANCELLED => Some(run(transfer)),
+                other => other,
+            };
+            match result {
                 None => self.queue(slot),
                 Some(result) => {
                     self.transfers[slot] = None;

@@ -130,6 +130,13 @@ pub fn wait_writable(fd: RawFd, most: Duration) {
     wait(&mut [libc::pollfd { fd, events: libc::POLLOUT, revents: 0 }], Some(most));
 }
 
+/// Whether the peer of the socket `fd` has closed the connection, or the half on which it sends.
+pub fn is_hung_up(fd: RawFd) -> bool {
+    let mut all = [libc::pollfd { fd, events: libc::POLLRDHUP, revents: 0 }];
+    wait(&mut all, Some(Duration::ZERO));
+    all[0].revents & (libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR) != 0
+}
+
 /// Asks for room for `bytes` bytes of what was sent on a socket and not received yet. The kernel
 /// gives what it allows.
 pub fn set_send_room(fd: RawFd, bytes: u32) {

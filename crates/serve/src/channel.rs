@@ -146,9 +146,9 @@ pub(crate) enum Channel<'a> {
     Secure(&'a Tls<'a>),
 }
 
-impl Channel<'_> {
+impl<'a> Channel<'a> {
     /// The socket under it.
-    pub(crate) fn socket(&self) -> &Socket {
+    pub(crate) fn socket(&self) -> &'a Socket {
         match self {
             Channel::Plain(socket) => socket,
             Channel::Secure(tls) => tls.socket(),

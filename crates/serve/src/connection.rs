@@ -11,7 +11,7 @@ use crate::channel::{Channel, Socket};
 use crate::inlet::Inlet;
 use crate::outlet::Outlet;
 use crate::reader::Reader;
-use crate::registry::HANDSHAKE;
+use crate::registry::{HANDSHAKE, MAX_CONNECTIONS};
 use crate::server::Open;
 use crate::source::{Source, TICK};
 use crate::table::Table;
@@ -25,7 +25,9 @@ pub(crate) enum ConnectionError {
     Protocol(#[from] ProtoError),
     #[error("{0}")]
     Io(#[from] io::Error),
-    #[error("turned away: as many clients as may be are served already")]
+    #[error(
+        "turned away: its export has {MAX_CONNECTIONS} clients already, the most that are served"
+    )]
     Full,
 }
 
@@ -39,8 +41,8 @@ pub(crate) struct Service<'a> {
     /// The names that a client's certificate may have; any when there are none.
     pub(crate) allow: &'a [String],
     pub(crate) stopping: &'a AtomicBool,
-    /// Asked when the client has shaken hands: whether it can be served.
-    pub(crate) admit: &'a dyn Fn() -> bool,
+    /// Whether a client that has shaken hands can be served, by the index of its export.
+    pub(crate) admit: &'a dyn Fn(usize) -> bool,
 }
 
 impl Service<'_> {
@@ -107,7 +109,7 @@ impl Service<'_> {
         agreed: Agreement,
         direct: Option<Arc<Socket>>,
     ) -> Result<u64, ConnectionError> {
-        if !(self.admit)() {
+        if !(self.admit)(agreed.export) {
             return Err(ConnectionError::Full);
         }
         let Open { exported, budget, throttle } = &self.exports[agreed.export];

@@ -11,9 +11,6 @@ pub enum ServeError {
     /// The address is not one that can be served on.
     #[error("{0:?} is not an NBD address: write {forms}", forms = Address::FORMS)]
     Address(String),
-    /// The address means all networks.
-    #[error("{0}: name the one address to listen on, as in 127.0.0.1")]
-    Everywhere(String),
     /// Two volumes would have the same name.
     #[error(
         "two volumes would be called {0:?} by their clients: give one of them another `label` in \

@@ -1,16 +1,25 @@
 //! How much the clients of an export may ask in a second.
 //!
+//! A request pays for its bytes in instalments of at most [`INSTALMENT`] bytes. An instalment is
+//! paid when its turn has come, so a client that goes away has used up nothing that it has not
+//! waited for, and a long request of one client lets short ones of others in between.
+//!
 //! Invariants
-//! - Requests are booked one behind the other, so that all clients of an export share its limit in
-//!   the order in which they come.
-//! - Over any time the requests that were let through cost at most that time and [`AHEAD`], and one
-//!   request.
+//! - Instalments are paid in the order in which they were announced. One that is withdrawn costs
+//!   nothing.
+//! - Over any time the instalments that were paid cost at most that time and [`AHEAD`], and one
+//!   instalment.
 
-use std::sync::{Mutex, PoisonError};
+use std::collections::BTreeSet;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How much may come at once after a while of silence: what this much time allows.
 const AHEAD: Duration = Duration::from_millis(100);
+/// The most bytes that are paid for at once.
+const INSTALMENT: u64 = 1 << 20;
+/// How often a client that waits is looked at.
+const STEP: Duration = Duration::from_millis(50);
 
 /// What the clients of an export may ask in a second, all together; none is as much as they like.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,12 +30,55 @@ pub struct Limits {
     pub bytes: Option<u64>,
 }
 
-/// Says for how long a request has to wait.
+/// The limit of an export, shared by its clients.
 #[derive(Debug)]
 pub(crate) struct Throttle {
     limits: Limits,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
     /// Up to when the limit is used.
-    booked: Mutex<Instant>,
+    used: Instant,
+    /// The instalments that wait, by numbers that grow.
+    waiting: BTreeSet<u64>,
+    next: u64,
+}
+
+impl State {
+    /// From when on the next instalment counts. What was not used is gone, but for a little.
+    fn from(&self, now: Instant) -> Instant {
+        self.used.max(now.checked_sub(AHEAD).unwrap_or(now))
+    }
+
+    /// Puts an instalment behind those that wait. Its number.
+    fn announce(&mut self) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        self.waiting.insert(number);
+        number
+    }
+
+    /// Pays the instalment `number` if its turn has come; else how long it waits at least, if that
+    /// is known.
+    fn pay(&mut self, number: u64, cost: Duration, now: Instant) -> Result<(), Option<Duration>> {
+        if self.waiting.first() != Some(&number) {
+            return Err(None);
+        }
+        let from = self.from(now);
+        if from > now {
+            return Err(Some(from - now));
+        }
+        self.used = from + cost;
+        self.withdraw(number);
+        Ok(())
+    }
+
+    fn withdraw(&mut self, number: u64) {
+        self.waiting.remove(&number);
+    }
 }
 
 impl Throttle {
@@ -35,7 +87,8 @@ impl Throttle {
     pub(crate) fn new(limits: Limits) -> Self {
         let Limits { requests, bytes } = limits;
         assert!(requests != Some(0) && bytes != Some(0), "a limit lets something through");
-        Throttle { limits, booked: Mutex::new(Instant::now()) }
+        let state = State { used: Instant::now(), waiting: BTreeSet::new(), next: 0 };
+        Throttle { limits, state: Mutex::new(state), changed: Condvar::new() }
     }
 
     /// Whether there is anything to wait for at any time.
@@ -43,22 +96,68 @@ impl Throttle {
         self.limits == Limits::default()
     }
 
-    /// Books a request that moves `bytes` bytes at the time `now`: how long it waits before it is
-    /// done.
-    pub(crate) fn book(&self, bytes: u64, now: Instant) -> Duration {
-        let mut booked = self.booked.lock().unwrap_or_else(PoisonError::into_inner);
-        // What was not used is gone, but for a little.
-        let from = (*booked).max(now.checked_sub(AHEAD).unwrap_or(now));
-        *booked = from + self.cost(bytes);
-        from.saturating_duration_since(now)
+    /// Waits until a request that moves `bytes` bytes is paid for; false when `gives_up` said so
+    /// before. `waits` is called before the first wait.
+    pub(crate) fn pay(
+        &self,
+        bytes: u64,
+        waits: impl FnOnce(),
+        mut gives_up: impl FnMut() -> bool,
+    ) -> bool {
+        let (mut left, mut requests, mut waits) = (bytes, 1, Some(waits));
+        loop {
+            let part = left.min(INSTALMENT);
+            let cost = self.cost(requests, part);
+            let mut is_over = || {
+                waits.take().into_iter().for_each(|waits| waits());
+                gives_up()
+            };
+            if !self.pay_instalment(cost, &mut is_over) {
+                return false;
+            }
+            (left, requests) = (left - part, 0);
+            if left == 0 {
+                return true;
+            }
+        }
     }
 
-    fn cost(&self, bytes: u64) -> Duration {
+    fn pay_instalment(&self, cost: Duration, is_over: &mut impl FnMut() -> bool) -> bool {
+        let mut state = self.lock();
+        let number = state.announce();
+        while let Err(wait) = state.pay(number, cost, Instant::now()) {
+            // The state is free while the client is looked at, which takes a system call.
+            drop(state);
+            let over = is_over();
+            state = self.lock();
+            if over {
+                state.withdraw(number);
+                drop(state);
+                self.changed.notify_all();
+                return false;
+            }
+            let most = wait.map_or(STEP, |wait| wait.min(STEP));
+            let waited = self.changed.wait_timeout(state, most);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let others = !state.waiting.is_empty();
+        drop(state);
+        if others {
+            self.changed.notify_all();
+        }
+        true
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn cost(&self, requests: u64, bytes: u64) -> Duration {
         let share = |limit: Option<u64>, of: u64| {
             let nanos = |limit| u128::from(of) * 1_000_000_000 / u128::from(limit);
             limit.map_or(0, nanos)
         };
-        let nanos = share(self.limits.requests, 1).max(share(self.limits.bytes, bytes));
+        let nanos = share(self.limits.requests, requests).max(share(self.limits.bytes, bytes));
         Duration::from_nanos(nanos.min(u128::from(u64::MAX)) as u64)
     }
 }
@@ -75,8 +174,12 @@ mod tests {
     fn done(throttle: &Throttle, bytes: u64, seconds: u64) -> u64 {
         let begun = Instant::now();
         let (mut now, mut count) = (begun, 0);
+        let mut state = throttle.lock();
         loop {
-            now += throttle.book(bytes, now);
+            let (number, cost) = (state.announce(), throttle.cost(1, bytes));
+            while let Err(wait) = state.pay(number, cost, now) {
+                now += wait.expect("nothing else waits");
+            }
             if now > begun + Duration::from_secs(seconds) {
                 return count;
             }
@@ -98,27 +201,58 @@ mod tests {
     #[test]
     fn silence_is_not_saved_up() {
         let throttle = throttle(Some(100), None);
-        let begun = Instant::now();
-        let late = begun + Duration::from_secs(1000);
-        let at_once = (0..1000).filter(|_| throttle.book(0, late).is_zero()).count();
+        let late = Instant::now() + Duration::from_secs(1000);
+        let (mut state, cost) = (throttle.lock(), throttle.cost(1, 0));
+        let mut is_paid = |_: &u32| {
+            let number = state.announce();
+            state.pay(number, cost, late).is_ok()
+        };
+        let at_once = (0..1000).take_while(|number| is_paid(number)).count();
         assert!((10..=11).contains(&at_once), "{at_once}");
+    }
+
+    #[test]
+    fn a_client_that_goes_away_leaves_nothing_booked() {
+        let throttle = throttle(None, Some(1));
+        let (now, mut state) = (Instant::now(), throttle.lock());
+        let first = state.announce();
+        let cost = throttle.cost(1, 1);
+        assert_eq!(state.pay(first, cost, now + AHEAD), Ok(()));
+        let gone: Vec<u64> = (0..20).map(|_| state.announce()).collect();
+        let stays = state.announce();
+        let later = now + Duration::from_secs(3);
+        assert_eq!(state.pay(stays, cost, later), Err(None), "it is not its turn");
+        gone.into_iter().for_each(|number| state.withdraw(number));
+        assert_eq!(state.pay(stays, cost, later), Ok(()));
+    }
+
+    #[test]
+    fn a_client_that_gives_up_lets_the_next_one_pay() {
+        let throttle = throttle(Some(1), Some(1));
+        assert!(throttle.pay(1, || {}, || true), "the first one does not wait");
+        let mut has_waited = false;
+        assert!(!throttle.pay(32 << 20, || has_waited = true, || true));
+        assert!(has_waited && throttle.lock().waiting.is_empty());
+    }
+
+    #[test]
+    fn a_long_request_is_paid_in_instalments() {
+        let throttle = throttle(None, Some(u64::MAX));
+        assert!(throttle.pay(10 * INSTALMENT + 1, || {}, || false));
+        assert_eq!(throttle.lock().next, 11);
     }
 
     #[test]
     fn what_has_no_limit_never_waits() {
         let throttle = throttle(None, None);
         assert!(throttle.is_free());
-        let now = Instant::now();
-        assert!((0..1000).all(|_| throttle.book(u64::MAX, now).is_zero()));
+        assert!((0..1000).all(|_| throttle.cost(1, u64::MAX).is_zero()));
     }
 
     #[test]
     fn limits_at_their_ends_are_taken() {
-        let slow = throttle(Some(1), Some(1));
-        let now = Instant::now();
-        slow.book(u64::from(u32::MAX), now);
-        assert!(slow.book(1, now) > Duration::from_secs(u64::from(u32::MAX) - 1));
-        let fast = throttle(Some(u64::MAX), None);
-        assert!(fast.book(1, Instant::now()).is_zero());
+        let slow = throttle(Some(1), Some(1)).cost(1, u64::from(u32::MAX));
+        assert!(slow > Duration::from_secs(u64::from(u32::MAX) - 1));
+        assert!(throttle(Some(u64::MAX), None).cost(1, 4096).is_zero());
     }
 }

@@ -5,7 +5,7 @@
 //!   [`RATE`] lines a second, is dropped and counted, and a later line says how much.
 //! - A line is one line: what is not seen is escaped, and it is cut at [`LONGEST`] characters.
 
-use hostftl_format::letters::is_unseen;
+use hostftl_format::letters::Plain;
 use std::io::Write;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex};
@@ -136,21 +136,12 @@ fn form(level: Level, volume: &str, text: &str) -> String {
     format!("{now} {level} {}: {}\n", plain(volume), plain(text))
 }
 
-/// The text as one line of characters that change nothing on a terminal.
+/// The front of the text as one line that changes nothing on a terminal.
 fn plain(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len().min(4 * LONGEST));
-    for (count, letter) in text.chars().enumerate() {
-        match letter {
-            _ if count == LONGEST => {
-                plain.push('…');
-                break;
-            }
-            letter if letter.is_control() => plain.extend(letter.escape_default()),
-            letter if is_unseen(letter) => plain.extend(letter.escape_unicode()),
-            letter => plain.push(letter),
-        }
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", Plain(&text[..end])),
+        None => Plain(text).to_string(),
     }
-    plain
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -1,15 +1,14 @@
 //! Takes the requests of one client from its socket and hands them to the volume.
 
 use std::io;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use hostftl_core::{HostError, SECTOR};
 use hostftl_nbd_proto::flags::{CMD_DF, CMD_FAST_ZERO, CMD_FUA, CMD_NO_HOLE, CMD_REQ_ONE};
 use hostftl_nbd_proto::{Command, Errno, MAX_PAYLOAD, Request};
-use hostftl_volume::front::{Answer, Answers, Buffer, Export, Job, JobOp, Port};
+use hostftl_volume::front::{Answer, Answers, Buffer, Export, Job, JobOp, Port, is_hung_up};
 
 use crate::connection::ConnectionError;
 use crate::fault::{Fault, READ_ONLY};
@@ -20,9 +19,6 @@ use crate::source::Source;
 use crate::split::parts;
 use crate::table::{Entry, Wants, part_cookie};
 use crate::witness::{Seen, Witness};
-
-/// How often a reader that waits for its export's limit looks whether the server stops.
-const LOOK: Duration = Duration::from_millis(50);
 
 /// One client's requests on their way in. When it is dropped, the answers end with those in flight.
 pub(crate) struct Reader<'a> {
@@ -71,7 +67,7 @@ impl Reader<'_> {
             self.answer(request, Some(fault));
             return Ok(());
         }
-        self.keep_to_the_limit(request);
+        self.keep_to_the_limit(request)?;
         if let (Some(witness), Some(what)) = (self.witness, seen(request.command)) {
             witness.saw(what, request.offset, request.length.into());
         }
@@ -94,20 +90,24 @@ impl Reader<'_> {
 
     /// Waits until the export's limit has room for the request, or the server stops. Meanwhile the
     /// client's payload stays in its socket, and the volume is driven by others.
-    fn keep_to_the_limit(&mut self, request: &Request) {
+    ///
+    /// # Errors
+    /// When the client goes away before: its request takes up nothing of the limit then.
+    fn keep_to_the_limit(&mut self, request: &Request) -> io::Result<()> {
         if self.throttle.is_free() {
-            return;
+            return Ok(());
         }
         let moves = matches!(request.command, Command::Read | Command::Write);
-        let (bytes, now) = (if moves { request.length } else { 0 }, Instant::now());
-        let until = now + self.throttle.book(bytes.into(), now);
-        let left = || until.saturating_duration_since(Instant::now());
-        if !left().is_zero() {
-            self.inlet.source().seat.leave();
+        let bytes = if moves { request.length } else { 0 };
+        let (throttle, stopping, source) = (self.throttle, self.stopping, self.inlet.source());
+        let socket = source.socket();
+        let is_stopping = || stopping.load(Ordering::Relaxed);
+        let gives_up = || is_stopping() || is_hung_up(socket.as_fd());
+        let is_paid = throttle.pay(bytes.into(), || source.seat.leave(), gives_up);
+        if is_paid || is_stopping() {
+            return Ok(());
         }
-        while !left().is_zero() && !self.stopping.load(Ordering::Relaxed) {
-            thread::sleep(left().min(LOOK));
-        }
+        Err(io::Error::other("the client went away while its request waited for the limit"))
     }
 
     /// Whether the request can be done at all. The errors are those of the protocol: what reaches

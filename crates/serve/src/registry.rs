@@ -3,9 +3,9 @@
 //! Invariants
 //! - A connection shakes hands from [`Registry::insert`] to [`Registry::promote`], and is served
 //!   from then to [`Registry::remove`].
-//! - At most [`MAX_HANDSHAKES`] shake hands: strangers who never finish keep nobody out, because
-//!   the oldest of them makes room for the newest. At most [`MAX_CONNECTIONS`] are served for each
-//!   export that there is.
+//! - At most [`MAX_HANDSHAKES`] shake hands: clients that never finish keep no other out, because
+//!   the oldest of them makes room for the newest.
+//! - At most [`MAX_CONNECTIONS`] clients of one export are served, whatever the other exports have.
 //! - A handshake takes no longer than [`HANDSHAKE`], however often a byte of it comes.
 
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use crate::channel::Socket;
 
-/// The most clients that are served at once, for each export.
+/// The most clients of one export that are served at once.
 pub(crate) const MAX_CONNECTIONS: usize = 64;
 /// The most clients that shake hands at once.
 pub(crate) const MAX_HANDSHAKES: usize = 64;
@@ -23,10 +23,8 @@ pub(crate) const MAX_HANDSHAKES: usize = 64;
 pub(crate) const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// See the module text.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Registry {
-    /// The most clients that are served at once.
-    most: usize,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -35,18 +33,13 @@ pub(crate) struct Registry {
 #[derive(Debug, Default)]
 struct State {
     shaking: BTreeMap<u64, (Instant, Arc<Socket>)>,
-    served: BTreeMap<u64, Arc<Socket>>,
+    /// Each with the index of its export.
+    served: BTreeMap<u64, (usize, Arc<Socket>)>,
     /// Whether the server has ended.
     over: bool,
 }
 
 impl Registry {
-    /// The registry of a server with so many exports.
-    pub(crate) fn of(exports: usize) -> Self {
-        let most = MAX_CONNECTIONS * exports;
-        Registry { most, state: Mutex::default(), changed: Condvar::new() }
-    }
-
     /// A client came. The number of the one that has to go for it, if there are too many.
     pub(crate) fn insert(&self, number: u64, stream: Arc<Socket>) -> Option<u64> {
         let mut state = self.lock();
@@ -61,15 +54,17 @@ impl Registry {
         })
     }
 
-    /// A client has shaken hands; whether it can be served.
-    pub(crate) fn promote(&self, number: u64) -> bool {
+    /// Admits a client that has shaken hands to its export, unless that has all clients that it
+    /// may have.
+    pub(crate) fn promote(&self, number: u64, export: usize) -> bool {
         let mut state = self.lock();
         let Some((_, stream)) = state.shaking.remove(&number) else { return false };
-        let room = state.served.len() < self.most;
-        if room {
-            state.served.insert(number, stream);
+        let others = state.served.values().filter(|(of, _)| *of == export).count();
+        let has_room = others < MAX_CONNECTIONS;
+        if has_room {
+            state.served.insert(number, (export, stream));
         }
-        room
+        has_room
     }
 
     pub(crate) fn remove(&self, number: u64) {
@@ -84,7 +79,9 @@ impl Registry {
     pub(crate) fn shut(&self, how: Shutdown) {
         let state = self.lock();
         let shaking = state.shaking.values().map(|(_, stream)| stream);
-        shaking.chain(state.served.values()).for_each(|stream| end(stream, how));
+        shaking
+            .chain(state.served.values().map(|(_, stream)| stream))
+            .for_each(|stream| end(stream, how));
     }
 
     /// Waits until all connections are gone, but not longer than `time`.
@@ -147,10 +144,10 @@ mod tests {
 
     #[test]
     fn the_oldest_stranger_makes_room_and_who_is_served_stays() {
-        let registry = Registry::of(1);
+        let registry = Registry::default();
         let (ours, good) = pair();
         assert_eq!(registry.insert(0, ours), None);
-        assert!(registry.promote(0));
+        assert!(registry.promote(0, 0));
         let mut strangers: Vec<UnixStream> = (1..=MAX_HANDSHAKES as u64)
             .map(|number| {
                 let (ours, theirs) = pair();
@@ -160,24 +157,26 @@ mod tests {
             .collect();
         assert_eq!(registry.insert(999, pair().0), Some(1));
         assert_eq!(strangers[0].read(&mut [0]).expect("it was ended"), 0);
-        assert!(!registry.promote(1), "it is gone");
+        assert!(!registry.promote(1, 0), "it is gone");
         strangers[1].set_nonblocking(true).expect("it is a socket");
         assert!(strangers[1].read(&mut [0]).is_err(), "the next one may go on");
         drop(good);
     }
 
     #[test]
-    fn no_more_are_served_than_may_be() {
-        let registry = Registry::of(1);
+    fn no_more_clients_of_an_export_are_served_than_may_be() {
+        let registry = Registry::default();
         for number in 0..=MAX_CONNECTIONS as u64 {
             registry.insert(number, pair().0);
-            assert_eq!(registry.promote(number), number < MAX_CONNECTIONS as u64);
+            assert_eq!(registry.promote(number, 0), number < MAX_CONNECTIONS as u64);
         }
+        registry.insert(999, pair().0);
+        assert!(registry.promote(999, 1), "another export has room of its own");
     }
 
     #[test]
     fn a_handshake_ends_in_time_though_nobody_else_comes() {
-        let registry = &Registry::of(1);
+        let registry = &Registry::default();
         let (ours, mut theirs) = pair();
         registry.insert(7, ours);
         std::thread::scope(|scope| {

@@ -155,7 +155,7 @@ impl Server {
             Open { exported, budget: Budget::new(CLIENTS_BYTES), throttle }
         };
         let exports: Vec<_> = exports.into_iter().map(open).collect();
-        let (stopping, registry) = (AtomicBool::new(false), Registry::of(exports.len()));
+        let (stopping, registry) = (AtomicBool::new(false), Registry::default());
         let stopper = Stopper(Arc::new(Shared { stopping, registry, alarm }));
         Ok(Server { address, exports, listening, secure, stopper })
     }
@@ -265,7 +265,7 @@ impl Server {
                     secure: self.secure.as_ref().map(Secure::now),
                     allow: self.secure.as_ref().map_or(&[], Secure::allow),
                     stopping: &self.stopper.0.stopping,
-                    admit: &|| registry.promote(number),
+                    admit: &|export| registry.promote(number, export),
                 };
                 // A panic here is the end of this client; one in the driver ends the process, to
                 // which whoever runs the server sees.

@@ -26,6 +26,11 @@ impl<'a> Source<'a> {
     pub(crate) fn new(channel: Channel<'a>, seat: Seat) -> Self {
         Source { channel, seat, dry: true }
     }
+
+    /// The client's socket.
+    pub(crate) fn socket(&self) -> &'a Socket {
+        self.channel.socket()
+    }
 }
 
 impl Read for Source<'_> {

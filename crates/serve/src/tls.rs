@@ -5,11 +5,12 @@
 //!   can still be read from.
 //! - Records go out in the order in which the session made them.
 
-use std::fs;
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use hostftl_core::files::{MAX_TEXT, read_whole};
+use hostftl_io::read_secret;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
@@ -42,7 +43,7 @@ impl Certificates {
     pub(crate) fn load(&self) -> Result<Arc<ServerConfig>, ServeError> {
         let (cert, key) = (self.folder.join("server-cert.pem"), self.folder.join("server-key.pem"));
         let chain = certificates(&cert)?;
-        let secret = read(&key)?;
+        let secret = read_secret(&key).map_err(bad(&key))?;
         let secret = PrivateKeyDer::from_pem_slice(&secret).map_err(bad(&key))?;
         let config = ServerConfig::builder();
         let config = if self.verify_peer {
@@ -108,7 +109,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, ServeError>
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, ServeError> {
-    fs::read(path).map_err(bad(path))
+    read_whole(path, MAX_TEXT).map_err(bad(path))
 }
 
 fn bad<E: ToString>(path: &Path) -> impl Fn(E) -> ServeError {
@@ -170,7 +171,7 @@ impl<'a> Tls<'a> {
         })
     }
 
-    pub(crate) fn socket(&self) -> &Socket {
+    pub(crate) fn socket(&self) -> &'a Socket {
         self.socket
     }
 

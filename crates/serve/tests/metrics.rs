@@ -55,17 +55,24 @@ fn figures_are_there_until_it_is_closed_and_nothing_else() {
     drop(metrics);
     assert!(TcpStream::connect(address).is_err(), "it listens no more");
     running.stop().unwrap();
-    let everywhere =
-        Metrics::serve("0.0.0.0:0".parse().unwrap(), vec![figures(&spec)]).unwrap_err();
-    assert!(everywhere.to_string().contains("the one address to listen on"), "{everywhere}");
 }
 
-/// The figures of a volume that was stopped.
-fn figures(spec: &CreateSpec) -> hostftl_volume::Figures {
-    let (running, _port) = open(&spec.path).unwrap().start(&StartOptions::default()).unwrap();
-    let figures = running.figures();
-    running.stop().unwrap();
-    figures
+#[test]
+fn connections_that_ask_for_nothing_keep_no_scraper_out() {
+    let everywhere = "0.0.0.0:0".parse().unwrap();
+    let metrics = Metrics::serve(everywhere, Vec::new()).unwrap();
+    let address = ("127.0.0.1", metrics.address().port());
+    // More than may wait at once: the oldest make room.
+    let idle: Vec<_> = (0..100).map(|_| TcpStream::connect(address).unwrap()).collect();
+    for _ in 0..3 {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    }
+    let mut oldest = &idle[0];
+    assert_eq!(oldest.read(&mut [0]).unwrap_or(0), 0, "it was shut down");
 }
 
 #[test]

@@ -63,7 +63,12 @@ pub fn run<R: Send>(
     };
     let mut results: Vec<(usize, R)> = std::thread::scope(|scope| {
         let threads = threads.clamp(1, jobs.len().max(1));
-        let all: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        // Where the system gives no more threads, those that there are do all of it.
+        let more = |_| std::thread::Builder::new().spawn_scoped(scope, work).ok();
+        let all: Vec<_> = (0..threads).map_while(more).collect();
+        if all.is_empty() {
+            return work();
+        }
         let join = |thread: std::thread::ScopedJoinHandle<'_, Vec<(usize, R)>>| {
             thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         };

@@ -144,7 +144,7 @@ fn file(text: &str) -> Result<Option<File>, StackError> {
     if path.extension().is_none_or(|it| it != "toml") || !path.is_file() {
         return Ok(None);
     }
-    let read = std::fs::read_to_string(path);
+    let read = hostftl_core::files::read_text(path);
     let read = read.map_err(|why| StackError::File(format!("{text}: can't read it: {why}")))?;
     let is_stack = |table: toml::Table| table.contains_key("devices");
     if !read.parse::<toml::Table>().is_ok_and(is_stack) {

@@ -39,7 +39,7 @@ pub fn source(text: &str) -> Result<Option<Source>, TraceError> {
     let Some((path, options)) = parted(text) else { return Ok(None) };
     let wrong = |why: String| TraceError::Options { text: text.to_owned(), why };
     let options = Options::parse(options).map_err(wrong)?;
-    let xml = std::fs::read_to_string(path)
+    let xml = hostftl_core::files::read_text(path)
         .map_err(|source| TraceError::Open { path: path.to_owned(), source })?;
     let scenarios = hostftl_mqsim::scenarios(&xml).map_err(|fault| TraceError::Definition {
         path: path.to_owned(),

@@ -4,16 +4,21 @@
 use std::fs::File;
 use std::path::Path;
 
+use hostftl_io::cancel;
 use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
 use rustix::io::Errno;
 
 use crate::error::{Error, device, file};
 
-/// Allocates all of a file. What should be known, when its file system can't; `instead` is what one
-/// may do where there is no room.
+/// How much is allocated at once, in bytes: a signal waits for no more.
+const PIECE: u64 = 256 << 20;
+
+/// Allocates all of a file. Returns a note when its file system can't; `instead` is the way out
+/// where there is no room.
 ///
 /// # Errors
-/// When the file system has no room for it: nothing, or a part, is allocated then.
+/// When the file system has no room for it, or the process is to end: nothing, or a part, is
+/// allocated then.
 pub fn allocate(path: &Path, instead: &str) -> Result<Option<String>, Error> {
     let opened = File::options().write(true).open(path).map_err(file(path, "open it"))?;
     let size = opened.metadata().map_err(file(path, "look at it"))?.len();
@@ -29,11 +34,21 @@ pub fn allocate(path: &Path, instead: &str) -> Result<Option<String>, Error> {
     if let Some(room) = room.ok().filter(|room| *room < size) {
         return Err(full(room));
     }
-    loop {
-        match fallocate(&opened, FallocateFlags::empty(), 0, size) {
-            Ok(()) => return Ok(None),
+    let mut done = 0;
+    while done < size {
+        cancel::check(&name)?;
+        let piece = PIECE.min(size - done);
+        match fallocate(&opened, FallocateFlags::empty(), done, piece) {
+            Ok(()) => done += piece,
             Err(Errno::INTR) => {}
-            Err(Errno::NOSPC | Errno::DQUOT | Errno::FBIG) => return Err(full(room.unwrap_or(0))),
+            Err(Errno::NOSPC | Errno::DQUOT) => return Err(full(room.unwrap_or(0))),
+            Err(Errno::FBIG) => {
+                let why = format!(
+                    "needs {size} bytes, more than its file system or the process's limit of file \
+                     sizes (RLIMIT_FSIZE, `ulimit -f`) allows: raise the limit, or {instead}"
+                );
+                return Err(device(&name, why));
+            }
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
                 return Ok(Some(format!(
                     "{name} is sparse, because its file system can't allocate: see that it does \
@@ -43,4 +58,5 @@ pub fn allocate(path: &Path, instead: &str) -> Result<Option<String>, Error> {
             Err(error) => return Err(file(path, "allocate it")(error.into())),
         }
     }
+    Ok(None)
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hostftl_core::Nanos;
+use hostftl_core::files::read_text;
 use hostftl_format::letters::is_unseen;
 use hostftl_format::superblock::Superblock;
 use hostftl_io::Device;
@@ -101,7 +102,7 @@ impl Config {
     /// # Errors
     /// When it is missing, or not the TOML of a volume; the message has the line.
     pub fn load(path: &Path) -> Result<Self, Error> {
-        let text = fs::read_to_string(path).map_err(file(path, "read the volume file"))?;
+        let text = read_text(path).map_err(file(path, "read the volume file"))?;
         let wrong = |why: String| Error::Config { path: path.into(), why };
         let config: Config =
             toml::from_str(&text).map_err(|error| wrong(explain(&text, &error)))?;
@@ -213,7 +214,7 @@ impl Config {
     /// When the system refuses.
     pub(crate) fn publish_again(&self, path: &Path) -> Result<(), Error> {
         let text = self.text(path)?;
-        let text = match fs::read_to_string(path) {
+        let text = match read_text(path) {
             Ok(old) => with_values(&old, &text),
             Err(_) => text,
         };

@@ -15,7 +15,7 @@ use hostftl_core::{Ack, Page, SECTOR};
 use hostftl_format::letters::is_unseen;
 use hostftl_format::roster::Stamp;
 use hostftl_format::superblock::{MAX_DEVICES, Superblock, Text, data_window};
-use hostftl_io::{Device, Driver, IoError, make_zoned_file, zoned_path};
+use hostftl_io::{Device, Driver, IoError, cancel, make_zoned_file, zoned_path};
 use hostftl_layers::{AnyLayer, LayerConfig, Mode, Plan};
 use uuid::Uuid;
 
@@ -118,6 +118,8 @@ pub fn create(spec: &CreateSpec) -> Result<Created, Error> {
         created.notes.extend(allocate_files(&created.config, &undo)?);
     }
     let superblocks = superblocks(spec, &created, &devices);
+    // From here on devices are written to.
+    cancel::check(&spec.path.display().to_string())?;
     let machine = assemble_machine(&layer, &plan, devices, Mode::Format, None)?;
     format(spec, machine.driver, draft, &superblocks, &held)?;
     undo.keep();

@@ -28,10 +28,12 @@ impl EventList {
 /// the volume file.
 ///
 /// # Errors
-/// When the volume file or the file of events can't be read.
+/// When the volume file or the file of events can't be read, or the process that serves the volume
+/// does not answer.
 pub fn events(path: &Path) -> Result<EventList, Error> {
     let config = Config::load(path)?;
-    if let Some(told) = control::ask(config.uuid) {
+    let silent = |why| Error::Refused { path: path.into(), why };
+    if let Some(told) = control::ask(config.uuid).map_err(silent)? {
         return Ok(EventList { served: true, events: told.events });
     }
     let kept = beside(path);

@@ -35,6 +35,11 @@ pub fn wait_writable(fd: BorrowedFd<'_>, most: Duration) {
     hostftl_io::wait_writable(fd.as_raw_fd(), most);
 }
 
+/// Whether the peer has closed the connection, or the half of it on which it sends.
+pub fn is_hung_up(fd: BorrowedFd<'_>) -> bool {
+    hostftl_io::is_hung_up(fd.as_raw_fd())
+}
+
 /// Asks for room for `bytes` bytes of what was sent on a socket and not received yet. The kernel
 /// gives what it allows.
 pub fn set_send_room(fd: BorrowedFd<'_>, bytes: u32) {

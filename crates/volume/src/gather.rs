@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use hostftl_format::assemble::Verdict;
-use hostftl_io::{Access, IoError};
+use hostftl_io::{Access, IoError, cancel};
 use hostftl_layers::LayerConfig;
 use uuid::Uuid;
 
@@ -83,6 +83,8 @@ pub fn gather(
                 Err(error) => absent.push((name, error)),
             }
         }
+        // A server that was given up because of a signal is not one that is gone.
+        absent.iter().try_for_each(|(name, _)| cancel::check(name))?;
         let left = options.wait.saturating_sub(begun.elapsed());
         // What is there and holds no member is not going to be one.
         let is_away = |error: &Error| is_absence(error) && !matches!(error, Error::Device { .. });

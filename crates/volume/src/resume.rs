@@ -50,11 +50,12 @@ pub fn take_up(
 /// When no device takes the mark.
 pub fn begin(
     session: &Session,
-    config: &Config,
+    (options, config): (&StartOptions, &Config),
     devices: &[Device],
     lost: u16,
     events: &Events,
 ) -> Result<(), Error> {
+    options.before_serving.iter().for_each(|tell| tell());
     session.serving(devices, lost).map_err(explain_full)?;
     stash::tidy(config.uuid, session.run(), session.last(), events);
     Ok(())

@@ -67,6 +67,9 @@ pub struct StartOptions {
     pub scrub_every: Option<Duration>,
     /// Shows other threads how far the start is.
     pub beginning: Beginning,
+    /// Called before the devices say that the volume is served. From then on only
+    /// [`Running::stop`] ends a run clean, and a start that is cut off counts as an unclean end.
+    pub before_serving: Option<fn()>,
 }
 
 /// A volume that takes jobs. Stop it with [`Running::stop`]; dropping it stops it too, silently.
@@ -225,8 +228,8 @@ impl Volume {
         let seats = Seats::new(&self.path, port.clone(), &live, of, session.clone());
         let operator = Arc::new(Operator::new(seats));
         let control = Control::listen(self.config.uuid, live.clone(), operator.clone())?;
-        let serving =
-            |it: &Session| begin(it, &self.config, driver.devices(), lost, &live.watched.events);
+        let (of, events) = ((options, &self.config), &live.watched.events);
+        let serving = |it: &Session| begin(it, of, driver.devices(), lost, events);
         session.iter().try_for_each(serving)?;
         let engine = Engine::new(driver, jobs, port.clone(), machine.waker);
         port.set_engine(&engine);

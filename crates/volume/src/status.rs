@@ -398,10 +398,12 @@ fn device_status(device: &hostftl_io::Device) -> DeviceStatus {
 /// The status of a volume: from the process that serves it, or else from its devices.
 ///
 /// # Errors
-/// When there is no such volume, or somebody else holds it without serving it.
+/// When there is no such volume, the process that serves it does not answer, or another process has
+/// it and does not serve it.
 pub fn status(path: &Path) -> Result<Status, Error> {
     let config = Config::load(path)?;
-    let told = control::ask(config.uuid).map(|told| told.status);
+    let silent = |why| Error::Refused { path: path.into(), why };
+    let told = control::ask(config.uuid).map_err(silent)?.map(|told| told.status);
     let (here, there) = (VolumeFile::of(path), told.as_ref().and_then(|it| it.file.clone()));
     let is_same = here.zip(there.as_ref()).is_some_and(|(here, there)| here.is(there));
     if let Some(status) = told.filter(|_| is_same) {

@@ -126,7 +126,7 @@ fn measure(layer: LayerKind) {
     running.stop().expect("it stops");
     println!("{layer}: {} KiB in use of {memory:?}", used >> 10);
     assert_eq!(stated.stated_bytes, memory.stated_bytes, "status says what create said");
-    // There is no client that is slow, or reads much at once.
+    // There is no client over a socket.
     let wanted = memory.stated_bytes - memory.clients_bytes;
     let (off, most) = (used.abs_diff(wanted), (wanted / 10).max(16 * MIB));
     assert!(off <= most, "{layer}: {} KiB off what was stated: {memory:?}", off >> 10);

@@ -65,7 +65,7 @@ impl SweepPlan {
     /// The line that is wrong, and why.
     pub fn load(path: &Path) -> Result<Self, Wrong> {
         let name = path.display();
-        let text = std::fs::read_to_string(path)
+        let text = hostftl_core::files::read_text(path)
             .map_err(|why| Wrong::failed(format!("{name}: can't read the plan: {why}")))?;
         Self::parse(&text, &name.to_string())
     }

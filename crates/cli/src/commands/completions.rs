@@ -21,5 +21,5 @@ pub struct Args {
 pub fn run(args: &Args, mut command: Command, console: &mut Console) -> Result<(), Failure> {
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut command, "hostftl", &mut text);
-    console.line(String::from_utf8_lossy(&text).trim_end())
+    console.lines(String::from_utf8_lossy(&text).trim_end())
 }

@@ -11,6 +11,7 @@ use hostftl_volume::{CreateSpec, Created};
 use super::compare;
 use crate::console::Console;
 use crate::failure::Failure;
+use crate::interrupt;
 use crate::units::{bytes, parse_blocks, parse_share};
 
 /// Make a volume; says its usable size and the memory that it takes
@@ -235,6 +236,8 @@ fn parts(args: &Args) -> Result<Parts, Failure> {
 /// # Errors
 /// When a device or the volume's file stands in the way.
 pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
+    // Files that were made are removed again.
+    interrupt::undo();
     let Parts { mut layer, mut devices, journal, map_unit } = parts(&args)?;
     if let Some(Superpage::Of(sectors)) = args.superpage {
         layer.superpage = sectors;

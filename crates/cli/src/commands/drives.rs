@@ -4,7 +4,7 @@ use hostftl_ask::catalogue;
 use hostftl_core::SECTOR;
 use hostftl_drives::{DeviceSpec, Key};
 
-use crate::console::Console;
+use crate::console::{Console, notice};
 use crate::failure::Failure;
 use crate::units::{bytes, count, counted};
 
@@ -55,7 +55,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
 
 /// Says what the file of a device says and is not carried over.
 pub fn warn(device: &str, texts: &[String]) {
-    texts.iter().for_each(|text| eprintln!("hostftl: warning: {device}: {text}"));
+    texts.iter().for_each(|text| notice(format_args!("warning: {device}: {text}")));
 }
 
 fn text(spec: &DeviceSpec, console: &mut Console) -> Result<(), Failure> {

@@ -49,7 +49,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     if console.is_json() {
         return console.value(&rows.iter().map(json).collect::<Vec<_>>());
     }
-    console.line(table(&rows))?;
+    console.lines(table(&rows))?;
     let impossible = rows.iter().filter_map(|row| Some((row, row.plan.as_ref().err()?)));
     for (row, why) in impossible {
         console.line(format!("{} on {}: {why}", row.layer, bytes(row.size)))?;

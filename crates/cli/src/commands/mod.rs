@@ -53,6 +53,7 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         match error {
             Error::Io(IoError::Unrecoverable(_) | IoError::Stalled(_)) => Failure::violation(error),
+            Error::Io(IoError::Interrupted { .. }) => Failure::interrupted(error),
             Error::Asked(_) | Error::Io(IoError::Name { .. }) => Failure::usage(error),
             _ => Failure::failed(error),
         }
@@ -73,7 +74,7 @@ fn memory(memory: &Memory) -> String {
     let [clients, fixed, all] =
         [clients_bytes, fixed_bytes, &memory.stated_bytes].map(|it| bytes(*it));
     let parts = format!("map {map}, metadata {meta}, buffers {arena}");
-    format!("up to {all} ({parts}, slow clients {clients}, the rest {fixed})")
+    format!("up to {all} ({parts}, clients {clients}, the rest {fixed})")
 }
 
 /// When a write is answered, in words.

@@ -10,7 +10,7 @@ use hostftl_papers::{ALL, Check, Error, Findings, Kind, Options, Paper, Size, Wa
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::commands::output::Output;
-use crate::console::Console;
+use crate::console::{Console, notice};
 use crate::failure::{Failure, code};
 use crate::{interrupt, nearest};
 
@@ -94,7 +94,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         let found = match make(paper, &options, console) {
             Ok(found) => found,
             Err(why) if papers.len() > 1 && why.code == code::FAILED => {
-                eprintln!("hostftl: {}; the others go on", why.text);
+                notice(format_args!("{}; the others go on", why.text));
                 broken = Some(why);
                 continue;
             }
@@ -153,26 +153,26 @@ fn list(console: &mut Console) -> Result<(), Failure> {
 }
 
 fn print(found: &Findings, console: &mut Console) -> Result<(), Failure> {
-    console.line(format!("{}\n", found.title))?;
+    console.lines(format!("{}\n", found.title))?;
     console.paragraph(&found.lead)?;
     for sheet in &found.sheets {
         let rows = sheet.rows.iter().map(|row| row.iter().map(|cell| cell.text()).collect());
         let table = table(&sheet.heads, &sheet.kinds, rows, 1);
-        console.line(format!("\n{}\n{table}", sheet.title))?;
+        console.coloured(format!("\n{}\n{table}", sheet.title))?;
     }
     if !found.checks.is_empty() {
         let heads = Check::HEADS.map(String::from);
         let rows = found.checks.iter().map(|check| check.cells().to_vec());
         let (held, of) = found.held();
         let table = table(&heads, &Check::KINDS, rows, heads.len());
-        console.line(format!("\nClaims: {held} of {of} hold\n{table}"))?;
+        console.lines(format!("\nClaims: {held} of {of} hold\n{table}"))?;
     }
     for text in found.setting.iter().chain(&found.notes) {
         console.line("")?;
         console.paragraph(text)?;
     }
     match &found.made {
-        Some(made) => console.line(format!("\n{}\n", made.lines())),
+        Some(made) => console.lines(format!("\n{}\n", made.lines())),
         None => Ok(()),
     }
 }

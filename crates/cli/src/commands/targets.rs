@@ -30,7 +30,7 @@ pub struct Args {
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let name = args.file.display();
     let wrong = |why: String| Failure::failed(format!("{name}: {why}"));
-    let text = std::fs::read_to_string(&args.file);
+    let text = hostftl_core::files::read_text(&args.file);
     let text = text.map_err(|error| wrong(format!("can't read it: {error}")))?;
     let file = TargetsFile::parse(&text).map_err(wrong)?;
     let rows = run_targets(&file, args.seed).map_err(wrong)?;
@@ -38,7 +38,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         return console.value(&rows);
     }
     console.paragraph(&format!("On {}, with a host for each target:", file.drive))?;
-    console.line(table(&file, &rows))?;
+    console.lines(table(&file, &rows))?;
     console.line("")?;
     console.paragraph(
         "Each target was filled before. Latencies are those of all requests of its host; a host \

@@ -60,14 +60,17 @@ impl Tracing {
         let (queue, left_out) = (Mutex::new(Some(sender)), AtomicU64::new(0));
         let eye = Arc::new(Eye { began: Instant::now(), queue, left_out });
         let events = events.clone();
-        let thread = thread::spawn(move || {
-            let written = write(writer, &records);
+        let write = move || {
+            let written = write_all(writer, &records);
             if let Err(error) = &written {
                 let text = format!("the trace ends here, the volume goes on: {error}");
                 events.tell(Level::Warning, "note", text);
             }
             written
-        });
+        };
+        let thread = thread::Builder::new().name("trace".into()).spawn(write);
+        let thread =
+            thread.map_err(|error| Failure::failed(format!("cannot start a thread: {error}")))?;
         Ok(Tracing { path: path.into(), eye, thread })
     }
 
@@ -102,7 +105,7 @@ impl Traced {
     }
 }
 
-fn write(mut writer: Writer, records: &Receiver<Record>) -> Result<u64, TraceError> {
+fn write_all(mut writer: Writer, records: &Receiver<Record>) -> Result<u64, TraceError> {
     for record in records {
         writer.write(&record)?;
     }

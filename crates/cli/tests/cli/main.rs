@@ -8,6 +8,7 @@ mod parts;
 mod pipes;
 mod replaced;
 mod several;
+mod strange;
 mod transcripts;
 mod volume;
 

@@ -104,7 +104,7 @@ fn read(origin: &str) -> Result<String, DriveError> {
         let known = names().chain(others()).collect::<Vec<_>>().join(", ");
         return Err(DriveError::Unknown { name: origin.to_owned(), known });
     }
-    std::fs::read_to_string(path)
+    hostftl_core::files::read_text(path)
         .map_err(|source| DriveError::Read { path: path.to_owned(), source })
 }
 

@@ -5,13 +5,20 @@
 //! another network namespace, or that reach the server under another address, are not seen.
 
 use std::io::ErrorKind;
+use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::os::unix::net::{SocketAddr as Name, UnixListener};
+use std::time::Duration;
 
 use super::uri::{Place, Uri};
+use crate::connect::connect_claim;
+use crate::deadline::Deadline;
 use crate::error::IoError;
 use crate::holder::describe;
+
+/// How long the process that has an export may take to be found.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// See the module text.
 #[derive(Debug)]
@@ -20,11 +27,16 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Claims the export of `uri`, which the server calls `canonical` if it says so.
+    /// Claims the export of `uri`, whose host has the address `at`, and which the server calls
+    /// `canonical` if it gives a name.
     ///
     /// # Errors
     /// When it is claimed already.
-    pub fn new(name: &str, uri: &Uri, canonical: Option<&str>) -> Result<Self, IoError> {
+    pub fn new(
+        name: &str,
+        uri: &Uri,
+        (at, canonical): (Option<SocketAddr>, Option<&str>),
+    ) -> Result<Self, IoError> {
         let system = |source| IoError::System { name: name.into(), what: "claim it", source };
         let export = canonical.unwrap_or(&uri.export);
         let place = match &uri.place {
@@ -33,20 +45,18 @@ impl Claim {
                 format!("{}", path.display())
             }
             Place::Tcp(host, port) => {
-                use std::net::ToSocketAddrs;
-                let mut found = (host.as_str(), *port).to_socket_addrs().map_err(system)?;
-                found.next().map_or_else(|| format!("{host}:{port}"), |place| place.to_string())
+                at.map_or_else(|| format!("{host}:{port}"), |place| place.to_string())
             }
         };
         // An abstract name has at most 107 bytes, so a hash stands for the whole.
         let hash = hostftl_format::page::crc32c(0, format!("{place}\0{export}").as_bytes());
         let check = hostftl_format::page::crc32c(1, format!("{export}\0{place}").as_bytes());
         let claim = format!("hostftl-nbd-{hash:08x}{check:08x}");
-        let address = SocketAddr::from_abstract_name(claim).map_err(system)?;
+        let address = Name::from_abstract_name(&claim).map_err(system)?;
         match UnixListener::bind_addr(&address) {
             Ok(listener) => Ok(Claim { _listener: listener }),
             Err(error) if error.kind() == ErrorKind::AddrInUse => {
-                let holder = holder(&address).unwrap_or_else(|| "another process".into());
+                let holder = holder(&claim).unwrap_or_else(|| "another process".into());
                 Err(IoError::Busy { name: name.into(), holder })
             }
             Err(error) => Err(system(error)),
@@ -55,8 +65,9 @@ impl Claim {
 }
 
 /// The process that has made a claim.
-fn holder(address: &SocketAddr) -> Option<String> {
-    let stream = UnixStream::connect_addr(address).ok()?;
+fn holder(claim: &str) -> Option<String> {
+    // Nothing accepts these connections, so the queue may be full of earlier ones.
+    let stream = connect_claim(claim, &Deadline::after(PATIENCE)).ok()?;
     let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut len = size_of_val(&peer) as libc::socklen_t;
     let (level, option) = (libc::SOL_SOCKET, libc::SO_PEERCRED);

@@ -5,24 +5,20 @@
 //! - Every order is answered once, also when the server is gone for good or the device is closed.
 //! - When the thread ends, nobody touches the memory of any order.
 
-use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hostftl_core::{DeviceError, Page};
-use hostftl_nbd_proto::flags::CAN_MULTI_CONN;
 use hostftl_nbd_proto::{Command, Negotiated, Request};
 
+use super::dial::{Dialing, HANDSHAKE};
 use super::flow::{Flow, Trouble};
 use super::item::{Item, Origin};
 use super::line::Line;
-use super::link::call;
 use super::remote::Shared;
 use super::uri::Uri;
 use crate::transfer::Transfer;
 
-/// Connections to a server that takes several.
-const LINES: usize = 4;
 /// The first and the longest pause between two calls of a server that is gone.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -33,11 +29,12 @@ const LOOK: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 enum State {
     Up,
-    /// It is gone since then, and will be called again at `next`.
+    /// It is gone since then. It is being connected to, or will be at `next`.
     Down {
         since: Instant,
         next: Instant,
         pause: Duration,
+        dialing: Option<Dialing>,
     },
     /// It is not what it was, and nothing works any more.
     Dead,
@@ -54,22 +51,6 @@ pub struct Client {
     lines: Vec<Line>,
     state: State,
     looked: Instant,
-}
-
-/// Calls the server as often as it takes connections: the lines, the export, and its first block.
-///
-/// # Errors
-/// When not even the first call succeeds.
-pub fn dial(uri: &Uri) -> io::Result<(Vec<Line>, Negotiated, Page)> {
-    let (stream, export, head) = call(uri)?;
-    let mut lines = vec![Line::new(0, stream)];
-    let more = if export.flags & CAN_MULTI_CONN == 0 { 1 } else { LINES };
-    while lines.len() < more {
-        // A server may have its own limit, and one line is enough.
-        let Ok((stream, ..)) = call(uri) else { break };
-        lines.push(Line::new(lines.len(), stream));
-    }
-    Ok((lines, export, head))
 }
 
 impl Client {
@@ -93,13 +74,12 @@ impl Client {
 
     fn turn(&mut self) {
         let now = Instant::now();
+        self.connect_again(now);
         match self.state {
             State::Up => {}
             State::Dead => self.flow.fail_waiting(None, DeviceError::Gone),
-            State::Down { since, next, pause } => {
-                if now >= next {
-                    self.call_again(since, pause);
-                }
+            State::Down { since, .. } => {
+                // Also while a server is being connected to that takes its time.
                 if now - since >= self.uri.timeout {
                     self.flow.fail_waiting(None, DeviceError::Media);
                 }
@@ -126,13 +106,28 @@ impl Client {
         self.lines.clear();
         self.flow.land();
         let now = Instant::now();
-        self.state = State::Down { since: now, next: now, pause: FIRST_PAUSE };
+        self.state = State::Down { since: now, next: now, pause: FIRST_PAUSE, dialing: None };
     }
 
-    fn call_again(&mut self, since: Instant, pause: Duration) {
-        let now = Instant::now();
-        match dial(&self.uri) {
-            Ok((lines, export, head)) => {
+    /// Connects again to a server that is gone, beside this thread: orders end in time meanwhile.
+    fn connect_again(&mut self, now: Instant) {
+        let State::Down { since, next, pause, dialing } = &mut self.state else { return };
+        if dialing.is_none() && now >= *next {
+            let shared = self.shared.clone();
+            let most = self.uri.timeout.min(HANDSHAKE);
+            match Dialing::begin(self.uri.clone(), most, move || shared.ring()) {
+                Ok(begun) => *dialing = Some(begun),
+                // Without a thread there is no connection; it may be there the next time.
+                Err(error) => {
+                    self.shared.tell(format!("connection lost: {error}; calling again"));
+                    *next = now + LONGEST_PAUSE;
+                }
+            }
+        }
+        let Some(ended) = dialing.as_mut().and_then(Dialing::end) else { return };
+        match ended {
+            Ok((lines, export, head, _)) => {
+                let since = *since;
                 if let Some(why) = self.differs(&export, &head) {
                     return self.die(why);
                 }
@@ -142,8 +137,8 @@ impl Client {
             }
             Err(error) => {
                 self.shared.tell(format!("connection lost: {error}; calling again"));
-                let longer = (2 * pause).min(LONGEST_PAUSE);
-                self.state = State::Down { since, next: now + pause, pause: longer };
+                (*dialing, *next) = (None, now + *pause);
+                *pause = (2 * *pause).min(LONGEST_PAUSE);
             }
         }
     }
@@ -173,6 +168,11 @@ impl Client {
     fn sleep(&mut self) {
         let wait = match self.state {
             _ if !self.flow.over.is_empty() => Duration::ZERO,
+            // The end of a dial wakes this thread.
+            State::Down { since, dialing: Some(_), .. } => {
+                let left = self.uri.timeout.saturating_sub(since.elapsed());
+                if left.is_zero() { LOOK } else { left.min(LOOK) }
+            }
             State::Down { next, .. } => next.saturating_duration_since(Instant::now()),
             _ if self.flow.is_busy() => LOOK,
             _ => Duration::MAX,

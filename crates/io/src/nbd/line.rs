@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 
 use hostftl_nbd_proto::{Errno, REQUEST_BYTES, Request, SIMPLE_REPLY_BYTES, SimpleReply};
 
@@ -58,7 +58,7 @@ impl Line {
 
     /// The socket.
     pub fn fd(&self) -> RawFd {
-        self.stream.as_raw_fd()
+        self.stream.as_fd().as_raw_fd()
     }
 
     /// Whether something waits to go out.

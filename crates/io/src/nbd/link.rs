@@ -1,8 +1,8 @@
 //! Calling a server: the socket, the handshake, and what the server says of its export.
 
-use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
-use std::os::fd::{AsRawFd, RawFd};
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -15,9 +15,9 @@ use hostftl_nbd_proto::{
 
 use super::tls::Session;
 use super::uri::{Place, Uri};
+use crate::connect::{connect_tcp, connect_unix};
+use crate::deadline::{Deadline, Timed};
 
-/// How long a server may take for each step of the handshake.
-const PATIENCE: Duration = Duration::from_secs(5);
 /// After how long without an acknowledgement the kernel gives a TCP connection up.
 const DEAD_AFTER: Duration = Duration::from_secs(15);
 
@@ -39,21 +39,18 @@ macro_rules! each {
 }
 
 impl Socket {
-    fn connect(place: &Place) -> io::Result<Self> {
-        let socket = match place {
-            Place::Unix(path) => Socket::Unix(UnixStream::connect(path)?),
+    /// Connects; the socket does not block.
+    fn connect(place: &Place, deadline: &Deadline) -> io::Result<Self> {
+        match place {
+            Place::Unix(path) => connect_unix(path, deadline).map(Socket::Unix),
             Place::Tcp(host, port) => {
-                let socket = connect_any((host.as_str(), *port).to_socket_addrs()?)?;
+                let places: Vec<_> = (host.as_str(), *port).to_socket_addrs()?.collect();
+                let socket = connect_tcp(&places, deadline)?;
                 socket.set_nodelay(true)?;
                 notice_death(&socket)?;
-                Socket::Tcp(socket)
+                Ok(Socket::Tcp(socket))
             }
-        };
-        each!(&socket, socket => {
-            socket.set_read_timeout(Some(PATIENCE))?;
-            socket.set_write_timeout(Some(PATIENCE))?;
-        });
-        Ok(socket)
+        }
     }
 }
 
@@ -64,6 +61,12 @@ impl Read for Socket {
 
     fn read_vectored(&mut self, into: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         each!(self, socket => socket.read_vectored(into))
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        each!(self, socket => socket.as_fd())
     }
 }
 
@@ -92,11 +95,6 @@ impl Stream {
     /// Without TLS.
     pub fn plain(socket: Socket) -> Self {
         Stream { socket, session: None }
-    }
-
-    /// From now on nothing waits for the socket.
-    fn set_nonblocking(&self) -> io::Result<()> {
-        each!(&self.socket, socket => socket.set_nonblocking(true))
     }
 
     /// Whether something that was taken waits to go out.
@@ -145,21 +143,10 @@ impl Write for Stream {
     }
 }
 
-impl AsRawFd for Stream {
-    fn as_raw_fd(&self) -> RawFd {
-        each!(&self.socket, socket => socket.as_raw_fd())
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
-}
-
-fn connect_any(places: impl Iterator<Item = SocketAddr>) -> io::Result<TcpStream> {
-    let mut last = io::Error::other("the host has no address");
-    for place in places {
-        match TcpStream::connect_timeout(&place, PATIENCE) {
-            Ok(stream) => return Ok(stream),
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
 }
 
 /// Lets the kernel find out when the other machine is gone, though nobody says so.
@@ -183,13 +170,15 @@ fn notice_death(stream: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Calls the server, and leaves a connection that is ready for requests and waits for nothing.
+/// Connects to the server, agrees with it on the export and reads its first block, all of it before
+/// the deadline. The connection that is returned does not block.
 ///
 /// # Errors
-/// What the system or the server says; and when the export can't be the device of a volume.
-pub fn call(uri: &Uri) -> io::Result<(Stream, Negotiated, Page)> {
-    let mut stream = Stream::plain(Socket::connect(&uri.place)?);
-    let export = negotiate(&mut stream, uri)?;
+/// When the system or the server refuses, the server is late, or the export can't be the device of
+/// a volume.
+pub fn call(uri: &Uri, deadline: &Deadline) -> io::Result<(Stream, Negotiated, Page)> {
+    let mut stream = Stream::plain(Socket::connect(&uri.place, deadline)?);
+    let export = negotiate(&mut stream, uri, deadline)?;
     let why = if export.flags & READ_ONLY != 0 {
         "the export is read-only"
     } else if export.flags & SEND_FLUSH == 0 {
@@ -199,14 +188,13 @@ pub fn call(uri: &Uri) -> io::Result<(Stream, Negotiated, Page)> {
     } else if export.bytes < BLOCK as u64 {
         "the export is smaller than 4 KiB"
     } else {
-        let head = read_head(&mut stream)?;
-        stream.set_nonblocking()?;
+        let head = read_head(&mut Timed::new(&mut stream, deadline))?;
         return Ok((stream, export, head));
     };
     Err(io::Error::other(why))
 }
 
-fn negotiate(stream: &mut Stream, uri: &Uri) -> io::Result<Negotiated> {
+fn negotiate(stream: &mut Stream, uri: &Uri, deadline: &Deadline) -> io::Result<Negotiated> {
     let handshake = ClientHandshake::new(&uri.export);
     let mut handshake = if uri.security.is_some() { handshake.secure() } else { handshake };
     let (mut input, mut out) = (Vec::new(), Vec::new());
@@ -220,22 +208,19 @@ fn negotiate(stream: &mut Stream, uri: &Uri) -> io::Result<Negotiated> {
             ClientOutcome::Transmission(export) => return Ok(export),
             ClientOutcome::Secure => {
                 let security = uri.security.as_ref().expect("it was asked for");
-                stream.session = Some(Session::begin(security, &mut stream.socket)?);
+                let mut socket = Timed::new(&mut stream.socket, deadline);
+                stream.session = Some(Session::begin(security, &mut socket)?);
                 continue;
             }
             ClientOutcome::More => {}
         }
-        stream.write_all(&out)?;
+        let mut timed = Timed::new(&mut *stream, deadline);
+        timed.write_all(&out)?;
         out.clear();
         let mut more = [0; 4096];
-        match stream.read(&mut more) {
-            Ok(0) => return Err(io::Error::other("the server hung up")),
-            Ok(got) => input.extend_from_slice(&more[..got]),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                return Err(io::Error::other("the server does not answer"));
-            }
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+        match timed.read(&mut more)? {
+            0 => return Err(io::Error::other("the server hung up")),
+            got => input.extend_from_slice(&more[..got]),
         }
     }
 }
@@ -251,7 +236,7 @@ fn refused(why: ProtoError) -> io::Error {
 }
 
 /// The first block, by which an export is known again.
-fn read_head(stream: &mut Stream) -> io::Result<Page> {
+fn read_head(stream: &mut (impl Read + Write)) -> io::Result<Page> {
     let length = BLOCK as u32;
     let request = Request { flags: 0, command: Command::Read, cookie: 0, offset: 0, length };
     stream.write_all(&request.emit())?;

@@ -6,6 +6,7 @@
 
 mod claim;
 mod client;
+mod dial;
 mod flow;
 mod ghosts;
 mod item;

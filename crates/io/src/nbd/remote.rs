@@ -17,9 +17,11 @@ use std::time::Duration;
 use hostftl_core::{DeviceError, Page, Verdict};
 
 use super::claim::Claim;
-use super::client::{Client, Order, Outcome, dial};
+use super::client::{Client, Order, Outcome};
+use super::dial::{Dialing, HANDSHAKE};
 use super::item::Origin;
 use super::uri::Uri;
+use crate::cancel;
 use crate::error::IoError;
 use crate::pool::Finished;
 use crate::transfer::Transfer;
@@ -103,8 +105,12 @@ impl Remote {
             let name = name.to_owned();
             move |source| IoError::System { name, what, source }
         };
-        let (lines, export, head) = dial(&uri).map_err(system("use the NBD server"))?;
-        let claim = Claim::new(name, &uri, export.name.as_deref())?;
+        let dialing = Dialing::begin(uri.clone(), uri.timeout.min(HANDSHAKE), || {});
+        let dialed = dialing.and_then(Dialing::wait);
+        // A server that was given up because of a signal is not one that is gone.
+        cancel::check(name)?;
+        let (lines, export, head, place) = dialed.map_err(system("use the NBD server"))?;
+        let claim = Claim::new(name, &uri, (place, export.name.as_deref()))?;
         let shared = Arc::new(Shared {
             orders: Mutex::default(),
             waker: Waker::new().map_err(system("wake its thread"))?,
@@ -253,6 +259,11 @@ impl Shared {
         }
         drop(finished);
         self.wake_driver();
+    }
+
+    /// Wakes the client's thread, or its next sleep ends at once.
+    pub fn ring(&self) {
+        self.waker.ring();
     }
 
     fn wake_driver(&self) {

@@ -2,23 +2,24 @@
 //!
 //! Invariant: what the session made and the socket did not take yet goes out before anything else.
 
-use std::fs;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 
+use hostftl_core::files::{MAX_TEXT, read_whole};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 
 use super::uri::Security;
+use crate::secret::read_secret;
 
 /// See the module text.
 #[derive(Debug)]
 pub struct Session(Box<ClientConnection>);
 
 impl Session {
-    /// Shakes hands over a socket that waits.
+    /// Agrees with the server over a socket that waits.
     ///
     /// # Errors
     /// When a certificate can't be used, or client and server can't agree.
@@ -28,10 +29,8 @@ impl Session {
         let session = ClientConnection::new(config(&security.folder)?, name);
         let mut session = session.map_err(io::Error::other)?;
         while session.is_handshaking() {
-            session.complete_io(socket).map_err(|error| match error.kind() {
-                ErrorKind::WouldBlock => io::Error::other("the server does not answer"),
-                _ => io::Error::new(error.kind(), format!("TLS: {error}")),
-            })?;
+            let step = session.complete_io(socket);
+            step.map_err(|error| io::Error::new(error.kind(), format!("TLS: {error}")))?;
         }
         Ok(Session(session.into()))
     }
@@ -130,7 +129,7 @@ fn config(folder: &Path) -> io::Result<Arc<ClientConfig>> {
     }
     let chain = certificates(&own)?;
     let why = bad(&key.display());
-    let secret = fs::read(&key).map_err(|error| why(error.to_string()))?;
+    let secret = read_secret(&key).map_err(|error| why(error.to_string()))?;
     let secret = PrivateKeyDer::from_pem_slice(&secret).map_err(|error| why(error.to_string()))?;
     let config = config.with_client_auth_cert(chain, secret);
     Ok(Arc::new(config.map_err(|why| bad(&own.display())(why.to_string()))?))
@@ -138,7 +137,7 @@ fn config(folder: &Path) -> io::Result<Arc<ClientConfig>> {
 
 fn certificates(path: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
     let why = bad(&path.display());
-    let text = fs::read(path).map_err(|error| why(error.to_string()))?;
+    let text = read_whole(path, MAX_TEXT).map_err(|error| why(error.to_string()))?;
     let found = CertificateDer::pem_slice_iter(&text).collect::<Result<Vec<_>, _>>();
     let found = found.map_err(|error| why(error.to_string()))?;
     if found.is_empty() { Err(why("there is no certificate in it".into())) } else { Ok(found) }

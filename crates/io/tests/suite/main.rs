@@ -7,3 +7,4 @@ mod ghost;
 mod hung;
 mod raid5;
 mod refused;
+mod trickle;

@@ -2,6 +2,10 @@
 //!
 //! It answers one request on each connection and closes it, which every scraper understands. Who
 //! reaches the address can read figures, and can't change anything.
+//!
+//! Each connection has a thread and one deadline, and at most [`MAX_GUESTS`] wait for a request, so
+//! idle connections keep no scraper out. Servers that come as a crate have no deadline for a client
+//! that is silent or trickles; so the request is parsed by a crate, `httparse`, and served here.
 
 mod text;
 
@@ -10,22 +14,26 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use hostftl_volume::{Figures, Status};
+use hostftl_io::{Deadline, Timed};
+use hostftl_volume::{Figures, Guests, Status};
 
 use crate::error::ServeError;
 
-/// How long a scraper may take for its request, and for taking the answer.
+/// How long a scraper may take for its request and for taking the answer, together.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a thread that still answers a slow scraper is waited for at the end.
 const GRACE: Duration = Duration::from_secs(1);
 /// How long to wait when no scraper can be let in, for want of descriptors as a rule.
 const PAUSE: Duration = Duration::from_millis(100);
-/// The longest request, in bytes.
+/// The longest head of a request in bytes, and the most headers in it.
 const LONGEST: usize = 8192;
+const MAX_HEADERS: usize = 64;
+/// The most connections without a whole request.
+const MAX_GUESTS: usize = 64;
 /// What the answer is, so that scrapers know which of two text formats to read.
 const CONTENT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -36,19 +44,17 @@ pub struct Metrics {
     over: Arc<AtomicBool>,
     /// The listening socket once more, to shut it down.
     listening: TcpStream,
-    /// Ends when the thread does.
-    thread: Receiver<()>,
+    guests: Arc<Guests>,
+    /// Disconnected when all threads have ended.
+    threads: Receiver<()>,
 }
 
 impl Metrics {
     /// Listens on `address` and tells the figures of volumes.
     ///
     /// # Errors
-    /// When the address means all networks, or can't be had.
+    /// When the address can't be had.
     pub fn serve(address: SocketAddr, figures: Vec<Figures>) -> Result<Self, ServeError> {
-        if address.ip().is_unspecified() {
-            return Err(ServeError::Everywhere(address.to_string()));
-        }
         let failed = |doing| {
             move |error: io::Error| ServeError::Io {
                 path: address.to_string().into(),
@@ -61,23 +67,13 @@ impl Metrics {
         let again = listener.try_clone().map_err(failed("can't share the socket"))?;
         let listening = TcpStream::from(OwnedFd::from(again));
         let over = Arc::new(AtomicBool::new(false));
-        let (ends, (alive, thread)) = (over.clone(), channel());
-        let answer = move || {
-            let _alive = alive;
-            for stream in listener.incoming() {
-                if ends.load(SeqCst) {
-                    return;
-                }
-                match stream {
-                    // A scraper that went away misses nothing; it comes again.
-                    Ok(stream) => drop(answer(stream, &figures)),
-                    Err(_) => thread::sleep(PAUSE),
-                }
-            }
-        };
+        let guests = Arc::new(Guests::new(MAX_GUESTS));
+        let (ends, enters, (alive, threads)) = (over.clone(), guests.clone(), channel());
+        let figures: Arc<[Figures]> = figures.into();
+        let accept = move || accept(&listener, &figures, (&enters, &ends), &alive);
         let builder = thread::Builder::new().name("metrics".into());
-        builder.spawn(answer).map_err(failed("can't start its thread"))?;
-        Ok(Metrics { address, over, listening, thread })
+        builder.spawn(accept).map_err(failed("can't start its thread"))?;
+        Ok(Metrics { address, over, listening, guests, threads })
     }
 
     /// Where it listens; the port is known now if it was 0.
@@ -91,21 +87,50 @@ impl Drop for Metrics {
         self.over.store(true, SeqCst);
         // A shutdown ends the wait for scrapers; nobody has to be able to connect.
         self.listening.shutdown(Shutdown::Both).ok();
-        // The thread says nothing; the wait ends when it is gone, or too slow.
-        self.thread.recv_timeout(GRACE).ok();
+        self.guests.turn_out();
+        // Nothing is sent; the wait ends when the threads are gone, or too slow.
+        self.threads.recv_timeout(GRACE).ok();
     }
 }
 
-fn answer(mut stream: TcpStream, figures: &[Figures]) -> io::Result<()> {
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let request = read_request(&mut stream)?;
-    let mut words = request.split(' ');
-    let (status, kind, body) = match (words.next(), words.next().map(path)) {
-        (Some("GET"), Some("/metrics")) => ("200 OK", CONTENT, text::emit(&statuses(figures))),
-        (Some("GET"), Some(_)) => ("404 Not Found", "text/plain", "try /metrics\n".into()),
-        (Some(_), Some(_)) => ("405 Method Not Allowed", "text/plain", "use GET\n".into()),
-        _ => ("400 Bad Request", "text/plain", "this is HTTP/1.1\n".into()),
+/// Accepts scrapers until it is over; each thread has a copy of `alive`.
+fn accept(
+    listener: &TcpListener,
+    figures: &Arc<[Figures]>,
+    (guests, over): (&Arc<Guests>, &AtomicBool),
+    alive: &Sender<()>,
+) {
+    for stream in listener.incoming() {
+        if over.load(SeqCst) {
+            return;
+        }
+        let Ok(stream) = stream else {
+            thread::sleep(PAUSE);
+            continue;
+        };
+        let (figures, guests, alive) = (figures.clone(), guests.clone(), alive.clone());
+        let serve = move || {
+            let _alive = alive;
+            // A scraper that went away misses nothing; it comes again.
+            answer(&stream, &figures, &guests).ok();
+        };
+        // Without a thread the connection is closed.
+        drop(thread::Builder::new().name("scraper".into()).spawn(serve));
+    }
+}
+
+fn answer(stream: &TcpStream, figures: &[Figures], guests: &Guests) -> io::Result<()> {
+    let guest = guests.enter(OwnedFd::from(stream.try_clone()?));
+    stream.set_nonblocking(true)?;
+    let deadline = Deadline::after(PATIENCE);
+    let mut stream = Timed::new(stream, &deadline);
+    let (status, kind, body) = match read_request(&mut stream)? {
+        Asked::Figures => ("200 OK", CONTENT, text::emit(&statuses(figures))),
+        Asked::Other => ("404 Not Found", "text/plain", "try /metrics\n".into()),
+        Asked::Method => ("405 Method Not Allowed", "text/plain", "use GET\n".into()),
+        Asked::Nonsense => ("400 Bad Request", "text/plain", "this is HTTP/1.1\n".into()),
     };
+    drop(guest);
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\
          Connection: close\r\n\r\n",
@@ -119,26 +144,37 @@ fn statuses(figures: &[Figures]) -> Vec<Status> {
     figures.iter().map(Figures::status).collect()
 }
 
-/// The path without the question behind it.
-fn path(target: &str) -> &str {
-    target.split('?').next().unwrap_or_default()
+/// What a request is for.
+enum Asked {
+    Figures,
+    Other,
+    Method,
+    Nonsense,
 }
 
-/// The first line of a request, when all of its head is there.
-fn read_request(stream: &mut TcpStream) -> io::Result<String> {
-    let (ends, mut head) = (Instant::now() + PATIENCE, Vec::new());
-    while !head.windows(4).any(|four| four == b"\r\n\r\n") {
-        let left = ends.saturating_duration_since(Instant::now());
-        if left.is_zero() || head.len() > LONGEST {
-            return Err(io::Error::other("a request that does not end"));
+/// Reads the head of a request.
+fn read_request(stream: &mut impl Read) -> io::Result<Asked> {
+    let mut head = Vec::new();
+    loop {
+        let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
+        let mut request = httparse::Request::new(&mut headers);
+        match request.parse(&head) {
+            Ok(httparse::Status::Complete(_)) => {
+                // The path without the query behind it.
+                let path = request.path.and_then(|path| path.split('?').next());
+                return Ok(match (request.method, path) {
+                    (Some("GET"), Some("/metrics")) => Asked::Figures,
+                    (Some("GET"), _) => Asked::Other,
+                    _ => Asked::Method,
+                });
+            }
+            Ok(httparse::Status::Partial) if head.len() <= LONGEST => {}
+            _ => return Ok(Asked::Nonsense),
         }
-        stream.set_read_timeout(Some(left))?;
         let mut some = [0; 1024];
         match stream.read(&mut some)? {
             0 => return Err(io::ErrorKind::UnexpectedEof.into()),
             count => head.extend_from_slice(&some[..count]),
         }
     }
-    let head = String::from_utf8_lossy(&head);
-    Ok(head.lines().next().unwrap_or_default().into())
 }

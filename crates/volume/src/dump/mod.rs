@@ -87,7 +87,10 @@ pub fn dump(targets: &[String]) -> Result<Dump, Error> {
     let looks = look::all(&sources);
     let volumes: BTreeSet<[u8; 16]> =
         looks.iter().filter_map(|it| Some(it.newest()?.volume)).collect();
-    let told = |volume: &[u8; 16]| control::ask(Uuid::from_bytes(*volume))?.status.served_by;
+    // A process that does not answer is not named; the devices are shown all the same.
+    let told = |volume: &[u8; 16]| {
+        control::ask(Uuid::from_bytes(*volume)).ok().flatten()?.status.served_by
+    };
     let served_by = match sources.made {
         None => volumes.iter().filter_map(told).collect(),
         Some(_) => Vec::new(),

@@ -100,9 +100,10 @@ pub fn restore(spec: &RestoreSpec) -> Result<Restored, Error> {
     let saved = saved::superblocks(&spec.backup)?;
     let volume = Uuid::from_bytes(saved.values().next().expect("there is one").volume);
     let (of, config) = file(spec, volume)?;
-    if let Some(process) = control::ask(volume).and_then(|told| told.status.served_by) {
-        let why = format!("process {process} serves this volume: stop it first");
-        return Err(Error::Refused { path: of, why });
+    let refused = |why| Error::Refused { path: of.clone(), why };
+    let told = control::ask(volume).map_err(refused)?;
+    if let Some(process) = told.and_then(|told| told.status.served_by) {
+        return Err(refused(format!("process {process} serves this volume: stop it first")));
     }
     let file_lock = lock(&of)?;
     let _sole = Sole::take(volume, &of)?;

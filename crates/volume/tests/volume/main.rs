@@ -4,6 +4,7 @@ mod add;
 mod allocate;
 mod blocks;
 mod common;
+mod control;
 mod copied;
 mod events;
 mod formats;

@@ -31,13 +31,13 @@ pub fn print(args: &Args, outcome: &Outcome, console: &mut Console) -> Result<()
         let all: Vec<Result<&Row, &Hole>> = outcome.each().collect();
         let columns = summary_columns(outcome);
         for all in all.chunk_by(|one, other| workload(*one) == workload(*other)) {
-            console.line(format!("{}\n{}", workload(all[0]), table(&columns, all)))?;
+            console.lines(format!("{}\n{}", workload(all[0]), table(&columns, all)))?;
         }
     } else {
         groups.iter().try_for_each(|group| in_full(group, args.wide, console))?;
     }
     if let Some(table) = devices::table(rows) {
-        console.line(format!("\n{}\n{table}", devices::TITLE))?;
+        console.lines(format!("\n{}\n{table}", devices::TITLE))?;
     }
     console.line("")?;
     let mut texts = not_made(outcome);
@@ -59,7 +59,7 @@ fn side_by_side(outcome: &Outcome, console: &mut Console) -> Result<(), Failure>
             table.add_row(cells.enumerate().map(|(index, text)| aligned(index < 2, text)));
         }
         let title = title(&outcome.rows);
-        console.line(format!("{}\n{title}\n{table}\n", lines[0].workload))?;
+        console.lines(format!("{}\n{title}\n{table}\n", lines[0].workload))?;
     }
     Ok(())
 }
@@ -124,7 +124,7 @@ fn in_full(rows: &[Row], wide: bool, console: &mut Console) -> Result<(), Failur
     ];
     let shown = if wide { tables.len() } else { 4 };
     let tables = &tables[..shown];
-    tables.iter().try_for_each(|(title, table)| console.line(format!("\n{title}\n{table}")))
+    tables.iter().try_for_each(|(title, table)| console.lines(format!("\n{title}\n{table}")))
 }
 
 /// A table in the style of all.

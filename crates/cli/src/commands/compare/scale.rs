@@ -68,7 +68,7 @@ pub fn print(rows: &[Row], scaled: &[Scaled], console: &mut Console) -> Result<(
         ];
         table.add_row(cells.into_iter().enumerate().map(|(at, text)| aligned(at == 0, text)));
     }
-    console.line(format!("\nOn a drive of {} TB\n{table}\n", three_digits(tb)))?;
+    console.lines(format!("\nOn a drive of {} TB\n{table}\n", three_digits(tb)))?;
     about(rows, scaled).iter().try_for_each(|text| console.paragraph(text))
 }
 

@@ -117,7 +117,9 @@ pub fn serve(
                 }
             }
         };
-        let watcher = scope.spawn(watch);
+        let watcher = thread::Builder::new().name("watch".into()).spawn_scoped(scope, watch);
+        let watcher =
+            watcher.map_err(|error| Failure::failed(format!("cannot start a thread: {error}")))?;
         let served = run(server, &disks, live, &stop, console);
         over.store(true, Ordering::SeqCst);
         watcher.thread().unpark();

@@ -6,7 +6,7 @@ mod manager;
 mod ready;
 mod volumes;
 
-use std::io::{self, Write};
+use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use std::time::Duration;
 use hostftl_serve::{Address, Certificates, Log, Metrics, Options, Owner, Secure, Served, Server};
 use hostftl_volume::{Acks, Events, Level, Status};
 
-use crate::console::Console;
+use crate::console::{Console, notice};
 use crate::ending;
 use crate::failure::Failure;
 use crate::interrupt;
@@ -148,7 +148,9 @@ pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
     let owner = args.owner()?;
     args.check_for(files.len())?;
     ending::tell_panics();
-    interrupt::then(|| ending::before_ready());
+    interrupt::serve();
+    hostftl_io::return_freed_memory();
+    interrupt::then(ending::before_ready);
     let live = volumes::start(&files, &args)?;
     // A signal from now on is seen as soon as the server runs, and ends it clean.
     interrupt::then(|| {});
@@ -184,6 +186,13 @@ fn bind(
     let folder = args.tls_certificates.clone();
     let tls = folder.map(|folder| Certificates { folder, verify_peer, allow });
     let Some(address) = args.nbd.clone() else { return Ok((None, metrics)) };
+    if address.is_everywhere() && tls.is_none() {
+        let text = format!(
+            "{address} is open to every network of this machine: whoever reaches the port reads \
+             and writes the volume; name one address, or use --tls-certificates"
+        );
+        live[0].events().tell(Level::Warning, "note", text);
+    }
     let exports = live.iter().map(|one| one.exported(args)).collect();
     let server = Server::bind(Options { address, owner, tls, exports });
     Ok((Some(server.map_err(Failure::failed)?), metrics))
@@ -309,5 +318,5 @@ fn reload_at_hangup(secure: Option<Secure>, events: Events) {
 /// One line on standard error before anything is served.
 fn log(text: &str) {
     notify::manager().status(text);
-    let _ = writeln!(io::stderr(), "hostftl: note: {text}");
+    notice(format_args!("note: {text}"));
 }

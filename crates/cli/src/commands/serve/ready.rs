@@ -34,7 +34,7 @@ impl Write for Ready<'_> {
         let printed = match (self.console.is_json(), &uris[..]) {
             (true, [uri]) => self.console.value(&serde_json::json!({ "ready": uri })),
             (true, uris) => self.console.value(&serde_json::json!({ "ready": uris })),
-            (false, _) => self.console.line(text.trim_end()),
+            (false, _) => self.console.lines(text.trim_end()),
         };
         let printed = printed.and_then(|()| self.console.flush());
         printed.map_err(|failure| io::Error::other(failure.text))?;

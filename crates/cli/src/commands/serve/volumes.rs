@@ -14,6 +14,7 @@ use hostftl_volume::{
 };
 
 use crate::commands::witness::{Traced, Tracing};
+use crate::ending;
 use crate::failure::Failure;
 use crate::notify;
 
@@ -123,6 +124,7 @@ fn start_one(file: &Path, args: &Args, protection: Vec<String>) -> Result<Live, 
         protection,
         scrub_every: args.scrub_every,
         beginning,
+        before_serving: Some(ending::must_be_clean),
     })?;
     drop(told);
     let tracing = args.record_trace.as_deref();

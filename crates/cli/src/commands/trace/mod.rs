@@ -10,7 +10,7 @@ use clap::Subcommand;
 pub use hostftl_ask::source;
 use hostftl_trace::Notes;
 
-use crate::console::Console;
+use crate::console::{Console, notice};
 use crate::failure::Failure;
 
 /// Look at traces, convert, record and make them
@@ -43,7 +43,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
 
 /// Says what was noticed about a trace on standard error.
 pub fn warn(trace: &str, notes: &Notes) {
-    notes.warnings().iter().for_each(|text| eprintln!("hostftl: warning: {trace}: {text}"));
+    notes.warnings().iter().for_each(|text| notice(format_args!("warning: {trace}: {text}")));
 }
 
 /// What an interrupted command says.

@@ -104,7 +104,7 @@ fn print(
     };
     let heads = ["size", "reads", "writes", "discards"];
     let sizes = table(&heads, facts::sizes(info).into_iter().map(row).collect());
-    console.line(format!("\n{kinds}\n\n{sizes}"))
+    console.lines(format!("\n{kinds}\n\n{sizes}"))
 }
 
 fn table(heads: &[&str], rows: Vec<Vec<String>>) -> Table {

@@ -1,0 +1,58 @@
+//! Private keys, which only their owner may be able to read.
+
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use hostftl_core::files::read_opened;
+
+/// The longest file with a key, in bytes.
+const LONGEST: u64 = 1 << 20;
+
+/// The content of a file with a private key.
+///
+/// # Errors
+/// When the file can't be read, is too long to be a key, or all users of the machine can use it.
+pub fn read_secret(path: &Path) -> io::Result<Vec<u8>> {
+    let file = File::open(path)?;
+    refuse_open_to_all(&file.metadata()?)?;
+    read_opened(file, LONGEST)
+}
+
+/// The group is the owner's choice, as `ssl-cert` of Debian.
+fn refuse_open_to_all(found: &Metadata) -> io::Result<()> {
+    match found.mode() & 0o007 {
+        0 => Ok(()),
+        _ => Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            format!(
+                "all users of this machine can use the private key (mode {:04o}): make another \
+                 key if they may have read it, and set its mode with `chmod 0600`",
+                found.mode() & 0o7777
+            ),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no modes of files")]
+    fn a_key_that_all_users_can_read_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("key.pem");
+        fs::write(&path, "secret").expect("a file");
+        for (mode, good) in [(0o600, true), (0o640, true), (0o644, false), (0o602, false)] {
+            fs::set_permissions(&path, Permissions::from_mode(mode)).expect("it is ours");
+            assert_eq!(read_secret(&path).is_ok(), good, "{mode:o}");
+        }
+        let why = read_secret(&path).unwrap_err().to_string();
+        assert!(why.contains("0602") && why.contains("chmod 0600"), "{why}");
+    }
+}
