@@ -66,12 +66,26 @@ struct Options {
     #[arg(long, conflicts_with_all = ["layer", "bugs", "resume", "steps_at_least"])]
     membership: bool,
     /// Runs the seeds that a file lists for each layer, in which every event occurs.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["seeds", "seed", "membership", "bugs", "bug", "digest", "resume", "steps_at_least", "pairs_at_least", "events_at_least"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = NOT_LISTED)]
     list: Option<PathBuf>,
     /// With --list: searches for such seeds and writes the file.
     #[arg(long, requires = "list")]
     renew: bool,
 }
+
+/// Options that have no meaning for a list of seeds.
+const NOT_LISTED: [&str; 10] = [
+    "seeds",
+    "seed",
+    "membership",
+    "bugs",
+    "bug",
+    "digest",
+    "resume",
+    "steps_at_least",
+    "pairs_at_least",
+    "events_at_least",
+];
 
 fn parse_range(text: &str) -> Result<(u64, u64), String> {
     let wrong = || format!("{text:?} is not a range like 0..1000");

@@ -5,13 +5,14 @@ use hostftl_chaos::membership::{Seen, run_membership};
 #[test]
 fn the_rules_of_membership_hold() {
     let mut seen = Seen::default();
-    for seed in 0..50_000 {
+    for seed in 0..100_000 {
         if let Err(breach) = run_membership(seed, &mut seen) {
             panic!("{breach}");
         }
     }
     println!("{seen:?}");
     let Seen { served, degraded, asked, apart, flushes, losses, torn, .. } = seen;
+    let Seen { verbs, cut_verbs, .. } = seen;
     for (what, count) in [
         ("starts", served),
         ("degraded starts", degraded),
@@ -20,6 +21,8 @@ fn the_rules_of_membership_hold() {
         ("flushes", flushes),
         ("losses", losses),
         ("torn superblocks", torn),
+        ("changes of the members", verbs),
+        ("changes that were cut off", cut_verbs),
     ] {
         assert!(count > 200, "only {count} {what}");
     }

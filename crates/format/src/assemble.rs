@@ -119,6 +119,15 @@ fn excludes(one: &Superblock, other: &Superblock) -> bool {
     one.missing >> other.index & 1 == 1
 }
 
+/// Whether `one` says so, and no member of the list has a change that follows directly and takes
+/// `other` back: such a change was cut off before `one` had it.
+fn still_excludes(list: &[Superblock], one: &Superblock, other: &Superblock) -> bool {
+    let follows = |next: &Superblock| {
+        next.generation == one.generation + 1 && next.parent == one.change && next.change != 0
+    };
+    excludes(one, other) && !list.iter().any(|next| follows(next) && !excludes(next, other))
+}
+
 /// Which members count: of those that another which counts excludes, none. `None` for members that
 /// exclude each other, perhaps in a ring.
 fn sides(list: &[Superblock]) -> Vec<Option<bool>> {
@@ -135,7 +144,8 @@ fn sides(list: &[Superblock]) -> Vec<Option<bool>> {
                 continue;
             }
             let against = |side: Option<bool>| {
-                let by = list.iter().zip(&sides).filter(|(by, _)| excludes(by, &list[at]));
+                let by = list.iter().zip(&sides);
+                let by = by.filter(|(by, _)| still_excludes(list, by, &list[at]));
                 by.filter(|(_, its)| **its == side).count()
             };
             if against(Some(true)) > 0 {
@@ -155,7 +165,8 @@ fn sides(list: &[Superblock]) -> Vec<Option<bool>> {
 fn apart(list: &[Superblock], sides: &[Option<bool>]) -> Option<[usize; 2]> {
     let open: Vec<usize> = (0..list.len()).filter(|at| sides[*at].is_none()).collect();
     let both = |one: usize, two: usize| {
-        excludes(&list[one], &list[two]) && excludes(&list[two], &list[one])
+        let (one, two) = (&list[one], &list[two]);
+        still_excludes(list, one, two) && still_excludes(list, two, one)
     };
     let pairs = open.iter().flat_map(|one| open.iter().map(move |two| [*one, *two]));
     let mutual = pairs.into_iter().find(|[one, two]| one < two && both(*one, *two));
@@ -367,6 +378,42 @@ mod tests {
         list[0].parent = 50;
         let order = vec![Some(0), None, Some(2)];
         assert_eq!(assemble(&list, 1), Verdict::Degraded { order, stale: vec![1], unsaid: 0 });
+    }
+
+    #[test]
+    fn a_return_that_was_cut_off_counts_from_its_first_superblock_on() {
+        // Member 1 was lost by change 60, and change 70 takes it back.
+        let lost = |index| Superblock {
+            generation: 6,
+            change: 60,
+            parent: 50,
+            missing: 0b10,
+            ..member(index, 4)
+        };
+        let back = |index| Superblock {
+            generation: 7,
+            change: 70,
+            parent: 60,
+            fresh: 0b10,
+            returning: 0b10,
+            ..member(index, 4)
+        };
+        let order: Vec<usize> = (0..4).collect();
+        for written in 1..=4 {
+            let says = |index: u8| match (index, written) {
+                (1, _) => back(1),
+                (0, 2..) | (2, 3..) | (3, 4..) => back(index),
+                _ => lost(index),
+            };
+            let list: Vec<_> = (0..4).map(says).collect();
+            assert_eq!(assemble(&list, 1), Verdict::Complete { order: order.clone() });
+        }
+        // The others went on without it: their next change does not know of the return.
+        let mut list: Vec<_> = (0..4).map(lost).collect();
+        list[1] = back(1);
+        (list[0].generation, list[0].change, list[0].parent) = (7, 71, 60);
+        let Verdict::Degraded { stale, unsaid, .. } = assemble(&list, 1) else { panic!("refused") };
+        assert_eq!((stale, unsaid), (vec![1], 0));
     }
 
     #[test]

@@ -8,6 +8,7 @@ extern crate alloc;
 
 pub mod assemble;
 pub mod backup;
+pub mod changes;
 pub mod claim;
 pub mod hard;
 pub mod letters;

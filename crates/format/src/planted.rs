@@ -20,6 +20,10 @@ pub enum Bug {
     SoundCopyFirst,
     /// A change that was cut off is not finished.
     CutOffForgotten,
+    /// The position of a name in the volume file counts as the member number.
+    PositionForNumber,
+    /// A change whose new devices are members already is undone after a cut.
+    PendingIgnored,
 }
 
 impl Bug {
@@ -32,6 +36,8 @@ impl Bug {
         Bug::ForkJoined,
         Bug::SoundCopyFirst,
         Bug::CutOffForgotten,
+        Bug::PositionForNumber,
+        Bug::PendingIgnored,
     ];
 
     /// The name on the command line.
@@ -44,6 +50,8 @@ impl Bug {
             Bug::ForkJoined => "fork-joined",
             Bug::SoundCopyFirst => "sound-copy-first",
             Bug::CutOffForgotten => "cut-off-forgotten",
+            Bug::PositionForNumber => "position-for-number",
+            Bug::PendingIgnored => "pending-ignored",
         }
     }
 }

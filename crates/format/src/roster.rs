@@ -215,8 +215,13 @@ impl Roster {
         if planted(Bug::LossAfterFlush) {
             return true;
         }
-        // Whoever was removed need not hear of it.
+        // A member that was removed need not know.
         let gone = self.target.map_or(0, |target| target.gone);
-        lost & !self.missing() == 0 && self.unwritten(lost | gone).is_none()
+        // Without a member that records the loss, a later start would believe an older one.
+        let records = |(index, member): (usize, &Option<Member>)| {
+            member.is_some() && (lost | gone) >> index & 1 == 0
+        };
+        let is_recorded = self.members.is_empty() || self.members.iter().enumerate().any(records);
+        is_recorded && lost & !self.missing() == 0 && self.unwritten(lost | gone).is_none()
     }
 }

@@ -10,7 +10,8 @@ use std::cmp::Reverse;
 use std::path::PathBuf;
 
 use hostftl_core::{DeviceInfo, SECTOR};
-use hostftl_format::roster::{Record, Stamp, Standing};
+use hostftl_format::changes::{self, Coming};
+use hostftl_format::roster::{Record, Standing};
 use hostftl_format::superblock::{MAX_DEVICES, RESERVE, Superblock, data_window};
 use hostftl_io::{Access, Device, IoError};
 use hostftl_layers::{LayerConfig, Members};
@@ -353,30 +354,12 @@ pub(crate) fn superblocks(
     let members = Members { born, fresh: 0, spare, ..layer.members };
     let wider = LayerConfig { members, exported: 0, ..layer.clone() };
     let room = plan(&wider, &others)?.limits.exported;
-    let Stamp { change, at } = stamp();
-    let mut all = Superblock {
-        generation: before.generation + 1,
-        count,
-        born,
-        spare,
-        exported: if is_spare { before.exported } else { room.max(before.exported) },
-        fresh: before.fresh | fresh,
-        change,
-        parent: before.change,
-        changed: at,
-        ..*before
+    let exported = if is_spare { before.exported } else { room.max(before.exported) };
+    let coming = |one: &Device| {
+        let device_sectors = one.bytes() / SECTOR as u64;
+        let (uuid, data_len) = (*Uuid::new_v4().as_bytes(), one.info().sectors);
+        Coming { uuid, data_start: data_window(device_sectors).0, data_len, device_sectors }
     };
-    for (index, one) in (usize::from(before.count)..).zip(new) {
-        all.members[index] = *Uuid::new_v4().as_bytes();
-        all.lengths[index] = one.info().sectors;
-    }
-    let mut list = Vec::new();
-    for (index, one) in (before.count..).zip(new) {
-        (all.index, all.device) = (index, all.members[usize::from(index)]);
-        all.device_sectors = one.bytes() / SECTOR as u64;
-        all.data_start = data_window(all.device_sectors).0;
-        all.data_len = all.lengths[usize::from(index)];
-        list.push(all);
-    }
-    Ok(list)
+    let coming: Vec<_> = new.iter().map(coming).collect();
+    Ok(changes::additions(before, &coming, (exported, is_spare), stamp()))
 }

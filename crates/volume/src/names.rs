@@ -15,6 +15,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
 use hostftl_core::SECTOR;
 use hostftl_format::assemble::choose;
+use hostftl_format::changes::member_at;
 use hostftl_format::superblock::Superblock;
 use hostftl_io::{Access, Device, zoned_path};
 use serde::{Deserialize, Serialize};
@@ -148,12 +149,6 @@ fn open_and_look(name: &str) -> Found {
     }
 }
 
-/// Whether a superblock is that of a member, by the newest one.
-fn is_member(one: &Superblock, newest: &Superblock) -> bool {
-    let listed = newest.members.get(usize::from(one.index));
-    one.volume == newest.volume && listed == Some(&one.device)
-}
-
 #[derive(Clone, Debug)]
 struct Entry {
     name: String,
@@ -217,7 +212,7 @@ impl Names {
         let mut rest = Vec::new();
         for (at, (name, found)) in looked.into_iter().enumerate() {
             let index = match &found {
-                Found::Superblock(it) if is_member(it, &newest) => Some(usize::from(it.index)),
+                Found::Superblock(it) => member_at(at, it, &newest).map(usize::from),
                 _ => None,
             };
             match index.filter(|index| places[*index].is_none()) {

@@ -8,7 +8,8 @@
 use std::path::Path;
 
 use hostftl_core::SECTOR;
-use hostftl_format::roster::{Record, Stamp, Standing};
+use hostftl_format::changes;
+use hostftl_format::roster::{Record, Standing};
 use hostftl_format::superblock::Superblock;
 use hostftl_io::Access;
 use uuid::Uuid;
@@ -133,19 +134,5 @@ pub(crate) fn verify(own: &Member, newest: &Superblock, index: usize) -> Result<
 
 /// What a device says that is back, and said `own` before, where the others say `newest`.
 pub(crate) fn superblock(newest: &Superblock, own: &Superblock) -> Superblock {
-    let (Stamp { change, at }, bit) = (stamp(), 1 << own.index);
-    let mut back = Superblock {
-        generation: newest.generation + 1,
-        missing: newest.missing & !bit,
-        out: newest.out & !bit,
-        fresh: newest.fresh | bit,
-        returning: newest.returning | bit,
-        change,
-        parent: newest.change,
-        changed: at,
-        ..*newest
-    }
-    .on_device_of(own);
-    back.lost[usize::from(own.index)] = 0;
-    back
+    changes::comeback(newest, own, stamp())
 }

@@ -11,7 +11,8 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use hostftl_core::{Layer, Page, SECTOR, SECTORS_PER_BLOCK};
-use hostftl_format::roster::{Record, Stamp, Standing};
+use hostftl_format::changes::{self, Coming};
+use hostftl_format::roster::{Record, Standing};
 use hostftl_format::superblock::{RESERVE, Superblock, data_window};
 use hostftl_io::{Access, Device, IoError};
 use hostftl_layers::LayerConfig;
@@ -350,30 +351,11 @@ fn take_room(
 /// What a new device of so many sectors in place `index` says of itself, where the others say
 /// `newest`.
 pub(crate) fn superblock(newest: &Superblock, index: u8, device_sectors: u64) -> Superblock {
-    let Stamp { change, at } = stamp();
     let (data_start, data_len) =
         (data_window(device_sectors).0, newest.lengths[usize::from(index)]);
-    let bit = 1 << index;
-    let mut new = Superblock {
-        generation: newest.generation + 1,
-        device: *Uuid::new_v4().as_bytes(),
-        index,
-        missing: newest.missing & !bit,
-        out: newest.out & !bit,
-        fresh: newest.fresh | bit,
-        leaving: newest.leaving & !bit,
-        returning: newest.returning & !bit,
-        data_start,
-        data_len,
-        device_sectors,
-        change,
-        parent: newest.change,
-        changed: at,
-        ..*newest
-    };
-    new.members[usize::from(index)] = new.device;
-    new.lost[usize::from(index)] = 0;
-    new
+    let uuid = *Uuid::new_v4().as_bytes();
+    let device = Coming { uuid, data_start, data_len, device_sectors };
+    changes::replacement(newest, index, device, stamp())
 }
 
 /// Writes what a device says of itself.

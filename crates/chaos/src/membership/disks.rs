@@ -16,6 +16,8 @@ pub struct Data {
     pub lost: u16,
     /// The last root that was on all who were not lost, as that root says it.
     pub everywhere: u64,
+    /// Whether it has all data up to that moment; not so while a device that came lacks some.
+    pub whole: bool,
 }
 
 /// One device.
@@ -64,8 +66,14 @@ impl Disk {
             returning: 0,
             lengths: core::array::from_fn(|at| if at < usize::from(count) { 2048 } else { 0 }),
         };
-        let data = Data { node: 0, root: 1, lost: 0, everywhere: 1 };
+        let data = Data { node: 0, root: 1, lost: 0, everywhere: 1, whole: true };
         Disk { copies: [Ok(superblock); 2], data, here: true, sick: false }
+    }
+
+    /// A device that belongs to no volume.
+    pub fn blank() -> Self {
+        let data = Data { node: 0, root: 0, lost: 0, everywhere: 0, whole: false };
+        Disk { copies: [Err(SuperFault::Foreign); 2], data, here: true, sick: false }
     }
 
     /// What the device says.

@@ -9,19 +9,27 @@ impl Life<'_> {
     pub(super) fn event(&mut self) -> Result<(), End> {
         let any = self.dice.below(self.disks.len() as u64) as usize;
         if self.session.is_some() {
-            return match self.dice.weigh(&[40, 20, 25, 5, 5]) {
+            let (verbs, joins) = if self.has_verbs { (40, 25) } else { (0, 0) };
+            return match self.dice.weigh(&[40, 20, 25, 5, 5, verbs, joins]) {
                 0 => self.flush(),
-                1 => self.lose(any),
+                1 => {
+                    let members = self.session.as_ref().map_or(1, |it| it.seats.len());
+                    self.lose(any % members)
+                }
                 2 => self.stop(),
                 3 => {
                     self.disks[any].sick ^= true;
                     self.tell(|_| format!("superblocks of {any} fail, or work again"));
                     Ok(())
                 }
-                _ => Err(End::Crash),
+                4 => Err(End::Crash),
+                5 => self.verb(),
+                _ => self.join(),
             };
         }
-        match self.dice.weigh(&[30, 20, 15, 12, 12, 6, 6, 6, 4, 20]) {
+        // An older copy of a device knows nothing of the changes since.
+        let copies = if self.has_verbs { 0 } else { 6 };
+        match self.dice.weigh(&[30, 20, 15, 12, 12, copies, copies, 6, 4, 20]) {
             0 => self.start(false).map(drop),
             1 => self.start(true).map(drop),
             2 => self.look(),

@@ -29,6 +29,11 @@ impl History {
         self.nodes[node as usize]
     }
 
+    /// One more device comes.
+    pub fn grow(&mut self) {
+        self.consented.push(None);
+    }
+
     /// How much was written before.
     pub fn depth(&self, node: u32) -> u32 {
         self.node(node).depth

@@ -1,11 +1,10 @@
 //! One sequence: the devices, the process that serves them, and what happens to both.
 
-use hostftl_format::assemble::{Verdict, assemble};
-use hostftl_format::roster::{Record, Roster, Stamp, Standing};
-use hostftl_format::superblock::Superblock;
+use hostftl_format::roster::{Roster, Stamp, Standing, Write};
 
 use super::disks::{Data, Disk};
 use super::history::History;
+use super::volume_file::{Judged, VolumeFile};
 use super::{Rule, Seen};
 use crate::dice::Dice;
 
@@ -21,8 +20,16 @@ pub enum End {
 /// A process that serves. Sets are of bits by index in the stack.
 #[derive(Clone, Debug)]
 pub struct Session {
-    /// The members that took part in the start.
+    /// The disk of each member; `None` for one that is not there.
+    pub(super) seats: Vec<Option<usize>>,
+    /// The members that take part.
     pub(super) used: u16,
+    /// Those of them that lack data still, as they came or came back.
+    pub(super) fresh: u16,
+    /// Those of them that stay empty until a member is lost.
+    pub(super) spare: u16,
+    /// The places of members that were removed.
+    pub(super) gone: u16,
     /// Whom the layer does without.
     pub(super) lost: u16,
     /// Whose superblocks can't be written, so that they are done without from the next start on.
@@ -33,6 +40,23 @@ pub struct Session {
     pub(super) line: usize,
     pub(super) root: u64,
     pub(super) everywhere: u64,
+}
+
+impl Session {
+    /// The members that have all data.
+    pub(super) fn whole(&self) -> u16 {
+        self.used & !(self.lost | self.fresh | self.spare)
+    }
+
+    /// The members whose data a loss of more than the volume bears would take.
+    pub(super) fn lacking(&self) -> u16 {
+        (self.lost | self.fresh) & !(self.gone | self.spare)
+    }
+
+    /// The disks of a set of members.
+    pub(super) fn disks(&self, set: u16) -> impl Iterator<Item = usize> + Clone {
+        bits(set).filter_map(|member| self.seats[member])
+    }
 }
 
 /// How a start ended that no crash ended.
@@ -51,12 +75,19 @@ pub struct Life<'a> {
     pub(super) story: Option<Vec<String>>,
     pub(super) seen: &'a mut Seen,
     pub(super) disks: Vec<Disk>,
+    pub(super) file: VolumeFile,
     pub(super) tolerates: u32,
     pub(super) history: History,
-    /// For whom somebody decided that they are done without: the layer, or who consented.
-    pub(super) given_up: u16,
-    /// Devices that are older copies.
-    pub(super) restored: u16,
+    /// Disks that are done without, as the layer decided, or an operator.
+    pub(super) given_up: u32,
+    /// Disks that are older copies.
+    pub(super) restored: u32,
+    /// Whether operators change the members.
+    pub(super) has_verbs: bool,
+    /// Whether a change of the members is under way.
+    pub(super) is_changing: bool,
+    /// Whether a member was ever given up because its superblock could not be written.
+    pub(super) has_failed: bool,
     pub(super) saved: Vec<(usize, Disk)>,
     pub(super) session: Option<Session>,
     pub(super) crash_in: Option<u64>,
@@ -71,8 +102,14 @@ impl<'a> Life<'a> {
         let most = if count >= 4 { 2 } else { 1 };
         let tolerates = if dice.chance(100) { 0 } else { dice.between(1, most) as u32 };
         let disks = (0..count).map(|index| Disk::new(index, count)).collect();
+        let file = VolumeFile::new(count.into(), &mut dice);
+        let has_verbs = dice.chance(500);
         let mut life = Life {
             dice,
+            file,
+            has_verbs,
+            is_changing: false,
+            has_failed: false,
             bytes,
             story: tells.then(Vec::new),
             seen,
@@ -111,11 +148,12 @@ impl<'a> Life<'a> {
                 Err(End::Crash) => {
                     self.tell(|_| "  killed".into());
                     (self.session, self.crash_in) = (None, None);
+                    self.after_cut()?;
                 }
                 Err(End::Breach(rule)) => return Err(rule),
             }
         }
-        self.way_out()
+        if self.has_verbs { Ok(()) } else { self.way_out() }
     }
 
     pub(super) fn tell(&mut self, what: impl FnOnce(&Self) -> String) {
@@ -125,54 +163,19 @@ impl<'a> Life<'a> {
         }
     }
 
-    /// The superblocks that are in reach, in any order.
-    fn list(&mut self) -> Vec<Record> {
-        let here = self.disks.iter().filter(|disk| disk.here);
-        let read = here.filter_map(|disk| disk.superblock().ok());
-        let mut list: Vec<Record> =
-            read.map(|it| Record { superblock: it.superblock, sound: it.sound }).collect();
-        for at in (1..list.len()).rev() {
-            list.swap(at, self.dice.below(at as u64 + 1) as usize);
-        }
-        list
-    }
-
-    /// Who would take part, and who has to be consented to; `None` when that is refused.
-    fn judge(&mut self) -> Option<(Vec<Option<Record>>, u16)> {
-        let mut list = self.list();
-        if !self.is_over && self.dice.chance(10) && !list.is_empty() {
-            list.push(list[0]);
-        }
-        let superblocks: Vec<Superblock> = list.iter().map(|record| record.superblock).collect();
-        let verdict = assemble(&superblocks, self.tolerates);
-        self.tell(|_| format!("  {verdict:?}"));
-        match verdict {
-            Verdict::Complete { order } => {
-                Some((order.into_iter().map(|at| Some(list[at])).collect(), 0))
-            }
-            Verdict::Degraded { order, unsaid, .. } => {
-                Some((order.into_iter().map(|at| Some(list[at?])).collect(), unsaid))
-            }
-            Verdict::Apart { .. } => {
-                self.seen.apart += 1;
-                None
-            }
-            _ => None,
-        }
-    }
-
     pub(super) fn look(&mut self) -> Result<(), End> {
         self.tell(|_| "look".into());
         let before = self.disks.clone();
-        if let Some((records, _)) = self.judge() {
-            let absent = records.iter().enumerate().filter(|(_, record)| record.is_none());
+        if let Some(Judged { seats, .. }) = self.judge() {
+            let absent = seats.iter().enumerate().filter(|(_, seat)| seat.is_none());
             let lost = absent.fold(0, |set, (index, _)| set | 1 << index);
+            let records = seats.iter().map(|seat| seat.map(|(_, record)| record));
             let mut roster = Roster::new(records).look_only();
             if let Some(write) =
                 roster.next(Standing::of_lost(lost), || Stamp { change: u64::MAX, at: 1 })
             {
-                let disk = &mut self.disks[usize::from(write.member)];
-                disk.write(write.copy, &write.superblock, false);
+                let (disk, _) = seats[usize::from(write.member)].expect("it is there");
+                self.disks[disk].write(write.copy, &write.superblock, false);
             }
         }
         match before == self.disks {
@@ -181,64 +184,96 @@ impl<'a> Life<'a> {
         }
     }
 
-    /// A start; with consent, it goes on without whoever is away.
+    /// Starts the volume; with consent, also without members that are away.
     pub(super) fn start(&mut self, consent: bool) -> Result<Outcome, End> {
         self.tell(|_| format!("start, consent {consent}"));
-        let Some((records, unsaid)) = self.judge() else {
+        let Some(judged) = self.judge() else {
             self.seen.refused += 1;
             return Ok(Outcome::Refuses);
         };
-        if unsaid != 0 && !consent {
+        if judged.unsaid != 0 && !consent {
             self.seen.asked += 1;
             return Ok(Outcome::Asks);
         }
-        self.given_up |= unsaid;
-        let all = (1_u16 << self.disks.len()) - 1;
-        let is_there = |(index, record): (usize, &Option<Record>)| record.map(|_| 1 << index);
-        let used = records.iter().enumerate().filter_map(is_there).sum::<u16>();
-        let Some((mut session, base)) = self.recover(used, all & !used, unsaid != 0)? else {
+        let Some((mut session, base)) = self.recover(&judged, judged.unsaid != 0)? else {
             self.seen.refused += 1;
             self.tell(|_| "  the layer refuses".into());
             return Ok(Outcome::Refuses);
         };
-        session.roster = Roster::new(records);
-        if unsaid != 0 {
-            // That holds from now on, also when the start ends early.
-            self.history.consent(bits(used & !session.lost), base);
+        // Where operators change the members, none consents to a start on an older state: the
+        // sequences without verbs have forks.
+        let is_newest = self.history.leaves() == [base] && !self.has_newer(&judged.newest());
+        if judged.unsaid != 0 && self.has_verbs && !is_newest {
+            self.seen.asked += 1;
+            return Ok(Outcome::Asks);
         }
+        if judged.unsaid != 0 {
+            let taking_part: Vec<usize> = session.disks(session.used).collect();
+            let left_out = self.file.disks().filter(|disk| !taking_part.contains(disk));
+            let left_out = left_out.fold(0, |set, disk| set | 1 << disk);
+            self.given_up |= left_out;
+            // That holds from now on, also when the start ends early.
+            self.history.consent(session.disks(session.whole()), base);
+        }
+        self.settle_file(&judged)?;
         self.write_root(&mut session)?;
-        if !self.settle(&mut session, true)? {
+        let newest = judged.newest();
+        let joined = newest.fresh & !(session.fresh | newest.spare) & session.used;
+        if !self.settle(&mut session, true, Standing { joined, ..Standing::default() })? {
             return Ok(Outcome::Refuses);
         }
         self.check_record(&session, Rule::ConsentOnce)?;
         self.check_thrown_out(&session)?;
         self.check_forks(session.node)?;
         self.seen.served += 1;
-        self.seen.degraded += u64::from(session.lost != 0);
-        self.tell(|_| format!("  serves {} with {used:b}, lost {:b}", session.node, session.lost));
+        self.seen.degraded += u64::from(session.lost & !session.gone != 0);
+        self.tell(|_| {
+            let Session { node, used, lost, fresh, seats, .. } = &session;
+            format!("  serves {node} with {used:b}, lost {lost:b}, fresh {fresh:b}, {seats:?}")
+        });
         self.session = Some(session);
         Ok(Outcome::Serves)
     }
 
-    /// What the layer makes of its members: the session, and the newest flush that it serves.
-    fn recover(
-        &mut self,
-        used: u16,
-        absent: u16,
-        consented: bool,
-    ) -> Result<Option<(Session, u32)>, End> {
-        let data = |index: usize| self.disks[index].data;
-        let Some(best) = bits(used).map(data).max_by_key(|data| data.root) else {
+    /// Recovers the layer from its members. Returns the session and the newest flush that it
+    /// serves.
+    fn recover(&mut self, judged: &Judged, consented: bool) -> Result<Option<(Session, u32)>, End> {
+        let newest = judged.newest();
+        let seats: Vec<_> = judged.seats.iter().map(|seat| seat.map(|(disk, _)| disk)).collect();
+        let all = ((1_u32 << seats.len()) - 1) as u16;
+        let used = (0..seats.len()).filter(|it| seats[*it].is_some());
+        let used = used.fold(0, |set, member| set | 1 << member);
+        let (came, spare) = (newest.fresh & used & !newest.spare, newest.spare);
+        let data = |member: usize| self.disks[seats[member].expect("it is there")].data;
+        let has_data = bits(used & !spare).filter(|member| data(*member).whole);
+        let Some(best) = has_data.map(data).max_by_key(|data| data.root) else {
             return Ok(None);
         };
-        let stale = bits(used).filter(|index| data(*index).root < best.everywhere);
-        let lost = stale.fold(absent | best.lost, |set, index| set | 1 << index);
-        if lost.count_ones() > self.tolerates {
-            return Ok(None);
+        let lacking = bits(came).filter(|member| !data(*member).whole);
+        let lacking = lacking.fold(0, |set, member| set | 1 << member);
+        let fresh = lacking & best.lost;
+        // A member of which the newest root knows nothing was added: nothing lies there yet.
+        for disk in bits(lacking & !fresh).filter_map(|member| seats[member]).collect::<Vec<_>>() {
+            self.disks[disk].data = best;
         }
-        let takes_part = used & !lost;
-        let newest = bits(takes_part).map(|index| data(index).node);
-        let Some(node) = newest.max_by_key(|node| self.history.depth(*node)) else {
+        let data = |member: usize| self.disks[seats[member].expect("it is there")].data;
+        let held = used & !(fresh | spare);
+        let stale = bits(held).filter(|index| data(*index).root < best.everywhere);
+        let lost = stale.fold(all & !used | best.lost, |set, index| set | 1 << index);
+        let lost = lost & !(fresh | spare & used | newest.gone);
+        // One that came and was cut off while it got the last data lacks it again.
+        let (fresh, lost) = (fresh | came & lost, lost & !came);
+        for disk in bits(fresh).filter_map(|member| seats[member]).collect::<Vec<_>>() {
+            self.disks[disk].data.whole = false;
+        }
+        let data = |member: usize| self.disks[seats[member].expect("it is there")].data;
+        let takes_part = held & !(lost | fresh);
+        let members = bits(takes_part).map(|index| data(index).node);
+        let depth = |node: &u32| self.history.depth(*node);
+        let (Some(node), true) = (
+            members.max_by_key(depth),
+            ((lost | fresh) & !newest.spare).count_ones() <= self.tolerates,
+        ) else {
             return Ok(None);
         };
         let base = self.history.acked(node);
@@ -249,18 +284,32 @@ impl<'a> Life<'a> {
         if !bits(takes_part).all(has_all) {
             return Err(End::Breach(Rule::NoStaleMember));
         }
-        let line = match self.history.line(base, bits(takes_part)) {
+        let disks = bits(takes_part).filter_map(|member| seats[member]);
+        let line = match self.history.line(base, disks) {
             Some(line) => line,
             None if consented => self.history.fork(base),
             None => return Err(End::Breach(Rule::NothingIsLostSilently)),
         };
-        let (root, everywhere, roster) = (best.root, best.everywhere, Roster::default());
-        let session = Session { used, lost, gave_up: 0, roster, node, line, root, everywhere };
+        let roster = Roster::new(judged.seats.iter().map(|seat| seat.map(|(_, record)| record)));
+        let session = Session {
+            seats,
+            used,
+            fresh,
+            spare,
+            gone: newest.gone,
+            lost,
+            gave_up: 0,
+            roster,
+            node,
+            line,
+            root: best.root,
+            everywhere: best.everywhere,
+        };
         Ok(Some((session, base)))
     }
 
     /// The next write may be the last.
-    fn is_crash(&mut self) -> bool {
+    pub(super) fn is_crash(&mut self) -> bool {
         match &mut self.crash_in {
             Some(0) => true,
             Some(left) => {
@@ -271,57 +320,77 @@ impl<'a> Life<'a> {
         }
     }
 
-    /// Writes a root, with what came before it, to all that are not lost.
-    fn write_root(&mut self, session: &mut Session) -> Result<(), End> {
+    /// Writes a root, and the data before it, to all members that have all data.
+    pub(super) fn write_root(&mut self, session: &mut Session) -> Result<(), End> {
         session.root += 1;
-        for index in bits(session.used & !session.lost) {
+        let lost = (session.lost | session.fresh) & !session.gone;
+        for disk in session.disks(session.whole()).collect::<Vec<_>>() {
             if self.is_crash() {
                 return Err(End::Crash);
             }
-            let Session { node, root, lost, everywhere, .. } = *session;
-            self.disks[index].data = Data { node, root, lost, everywhere };
+            let Session { node, root, everywhere, .. } = *session;
+            self.disks[disk].data = Data { node, root, lost, everywhere, whole: true };
         }
         session.everywhere = session.root;
         Ok(())
     }
 
-    /// Writes what the superblocks should say; whether all of it could be written.
-    fn settle(&mut self, session: &mut Session, at_start: bool) -> Result<bool, End> {
+    /// Returns the name of a new change.
+    pub(super) fn stamp(&mut self) -> Stamp {
+        self.stamps += 1;
+        Stamp { change: self.stamps, at: self.stamps }
+    }
+
+    /// Writes one copy of a superblock, of a device that comes or of a member; false when the
+    /// device refuses.
+    pub(super) fn put(&mut self, disk: usize, write: &Write, comes: bool) -> Result<bool, End> {
+        let crash = self.is_crash();
+        let it = &mut self.disks[disk];
+        if crash || it.sick {
+            it.tear(write.copy, &write.superblock, &mut self.dice);
+        } else {
+            it.write(write.copy, &write.superblock, self.bytes);
+        }
+        if it.superblock().is_err() && !comes {
+            return Err(End::Breach(Rule::OneCopyIsWhole));
+        }
+        if crash {
+            self.seen.torn += 1;
+            return Err(End::Crash);
+        }
+        Ok(!it.sick)
+    }
+
+    /// Writes the superblocks, so that they say who is lost, and what else `more` has; whether all
+    /// of it could be written.
+    pub(super) fn settle(
+        &mut self,
+        session: &mut Session,
+        at_start: bool,
+        more: Standing,
+    ) -> Result<bool, End> {
         loop {
-            let lost = session.lost | session.gave_up;
-            let stamps = &mut self.stamps;
-            let stamp = || {
-                *stamps += 1;
-                Stamp { change: *stamps, at: *stamps }
-            };
-            let Some(write) = session.roster.next(Standing::of_lost(lost), stamp) else {
+            let lost = (session.lost | session.gave_up) & !session.gone;
+            let stamp = self.stamp();
+            let out = Some(session.spare & lost | session.gone);
+            let standing = Standing { lost, out, gone: session.gone, ..more };
+            let Some(write) = session.roster.next(standing, || stamp) else {
                 return Ok(true);
             };
-            let (index, bit) = (usize::from(write.member), 1 << write.member);
-            let crash = self.is_crash();
-            let disk = &mut self.disks[index];
-            if crash || disk.sick {
-                disk.tear(write.copy, &write.superblock, &mut self.dice);
-            } else {
-                disk.write(write.copy, &write.superblock, self.bytes);
-            }
-            if disk.superblock().is_err() {
-                return Err(End::Breach(Rule::OneCopyIsWhole));
-            }
-            if crash {
-                self.seen.torn += 1;
-                return Err(End::Crash);
-            }
-            if !disk.sick {
+            let disk = session.seats[usize::from(write.member)].expect("it is there");
+            if self.put(disk, &write, false)? {
                 session.roster.wrote(&write);
                 continue;
             }
+            let bit = 1 << write.member;
             session.roster.failed(&write);
-            if at_start || (lost | bit).count_ones() > self.tolerates {
+            let needed = (session.lacking() | session.gave_up | bit) & !session.spare;
+            if at_start || needed.count_ones() > self.tolerates || more != Standing::default() {
                 return Ok(false);
             }
             session.gave_up |= bit;
-            self.given_up |= bit;
+            self.has_failed = true;
+            self.given_up |= 1 << disk;
         }
     }
 
@@ -330,36 +399,40 @@ impl<'a> Life<'a> {
         session.node = self.history.write(session.node);
         self.tell(|_| format!("flush of {}", session.node));
         self.write_root(&mut session)?;
-        let lost = session.lost | session.gave_up;
-        if session.roster.may_promise(lost) || self.settle(&mut session, false)? {
+        let lost = (session.lost | session.gave_up) & !session.gone;
+        let settled = session.roster.may_promise(lost)
+            || self.settle(&mut session, false, Standing::default())?;
+        let lost = (session.lost | session.gave_up) & !session.gone;
+        if settled && session.roster.may_promise(lost) {
             self.check_record(&session, Rule::LossesBeforeFlushes)?;
-            let members = bits(session.used & !session.lost);
-            self.history.promise(session.node, session.line, members);
+            self.history.promise(session.node, session.line, session.disks(session.whole()));
             self.seen.flushes += 1;
         }
         self.session = Some(session);
         Ok(())
     }
 
-    pub(super) fn lose(&mut self, index: usize) -> Result<(), End> {
+    /// The layer loses a member.
+    pub(super) fn lose(&mut self, member: usize) -> Result<(), End> {
         let Some(mut session) = self.session.take() else { return Ok(()) };
-        let bit = 1 << index;
-        if session.used & !session.lost & bit == 0 {
+        let bit = 1 << member;
+        if session.used & !(session.lost | session.gone) & bit == 0 {
             self.session = Some(session);
             return Ok(());
         }
-        self.tell(|_| format!("the layer loses {index}"));
-        if (session.lost | bit).count_ones() > self.tolerates {
+        self.tell(|_| format!("the layer loses {member}"));
+        if ((session.lacking() | bit) & !session.spare).count_ones() > self.tolerates {
             return Ok(()); // The volume fails, and the process ends.
         }
-        (session.lost, self.given_up) = (session.lost | bit, self.given_up | bit);
+        (session.lost, session.fresh) = (session.lost | bit, session.fresh & !bit);
+        self.given_up |= session.disks(bit).fold(0, |set, disk| set | 1 << disk);
         self.seen.losses += 1;
         // Should somebody consent to go on with the lost device alone, these have their own line.
         let base = self.history.acked(session.node);
-        self.history.consent(bits(session.used & !session.lost), base);
+        self.history.consent(session.disks(session.whole()), base);
         self.write_root(&mut session)?;
         if self.dice.chance(500) {
-            self.settle(&mut session, false)?;
+            self.settle(&mut session, false, Standing::default())?;
         }
         self.session = Some(session);
         Ok(())
@@ -369,7 +442,7 @@ impl<'a> Life<'a> {
         let Some(mut session) = self.session.take() else { return Ok(()) };
         self.tell(|_| "stop".into());
         self.write_root(&mut session)?;
-        self.settle(&mut session, false).map(drop)
+        self.settle(&mut session, false, Standing::default()).map(drop)
     }
 }
 

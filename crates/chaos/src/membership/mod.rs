@@ -1,11 +1,13 @@
 //! Who belongs to a volume, under sequences of faults: the checker of `hostftl_format::assemble`
 //! and `hostftl_format::roster`, the very code that a volume runs.
 //!
-//! A seed makes a volume of two to five devices, of which none to two may be lost, and a sequence
-//! of events: starts with and without consent, looks, losses while it is served, crashes within
-//! any write of a superblock or of the layer, errors of such writes, devices that go away and come
-//! back, also as older copies, rot of a copy. The layer is a model of what `log` says of itself:
-//! roots that tell who is lost, and which root was on all.
+//! A seed makes a volume of two to five devices, of which none to two may be lost, whose file lists
+//! them in any order, and a sequence of events: starts with and without consent, looks, losses
+//! while it is served, crashes within any write of a superblock, of the volume file or of the
+//! layer, errors of such writes, devices that go away and come back, rot of a copy. In half of the
+//! sequences an operator changes the members (offline, online, replace, add, spare, remove), in the
+//! others devices come back as older copies. The layer is a model of the roots of `log`, which
+//! record the lost members and the last root that was on all.
 //!
 //! What must hold is in [`Rule`].
 
@@ -14,6 +16,8 @@ mod events;
 mod history;
 mod life;
 mod rules;
+mod verbs;
+mod volume_file;
 
 use std::fmt;
 use std::ops::AddAssign;
@@ -43,6 +47,10 @@ pub enum Rule {
     OneCopyIsWhole,
     /// As long as enough devices have the same newest flush, some command serves it.
     AlwaysAWayOut,
+    /// A verb concerns the device that was named.
+    TheNamedDevice,
+    /// After a cut in a verb a start serves that asks nobody.
+    ACutVerbAsksNobody,
 }
 
 /// A rule that did not hold.
@@ -86,12 +94,16 @@ pub struct Seen {
     pub losses: u64,
     /// Crashes within a write.
     pub torn: u64,
+    /// Changes of the members by an operator.
+    pub verbs: u64,
+    /// Crashes within these, after which the volume was started again.
+    pub cut_verbs: u64,
 }
 
 impl AddAssign for Seen {
     fn add_assign(&mut self, more: Seen) {
         let Seen { sequences, events, served, degraded, asked, .. } = more;
-        let Seen { apart, refused, flushes, losses, torn, .. } = more;
+        let Seen { apart, refused, flushes, losses, torn, verbs, cut_verbs, .. } = more;
         self.sequences += sequences;
         self.events += events;
         self.served += served;
@@ -102,10 +114,12 @@ impl AddAssign for Seen {
         self.flushes += flushes;
         self.losses += losses;
         self.torn += torn;
+        self.verbs += verbs;
+        self.cut_verbs += cut_verbs;
     }
 }
 
-/// Runs the seeds `from..to`, each thread a share of them. Returns what each share saw, or the first
+/// Runs the seeds `from..to` on several threads. Returns the counts of each thread, or the first
 /// rule that did not hold there.
 pub fn run_memberships((from, to): (u64, u64), threads: usize) -> Vec<Result<Seen, Box<Breach>>> {
     let share = |first: u64| {

@@ -1,26 +1,35 @@
 //! The rules that are looked at in one place.
 
+use hostftl_format::superblock::Superblock;
+
 use super::Rule;
 use super::disks::Disk;
-use super::life::{End, Life, Outcome, Session, bits};
+use super::life::{End, Life, Outcome, Session};
 
 impl Life<'_> {
     /// Whether all that take part know who is lost.
     pub(super) fn check_record(&self, session: &Session, rule: Rule) -> Result<(), End> {
-        let lost = session.lost | session.gave_up;
-        let knows = |index: usize| {
-            let superblock = self.disks[index].superblock().map(|it| it.superblock);
+        let lost = (session.lost | session.gave_up) & !session.gone;
+        let knows = |disk: usize| {
+            let superblock = self.disks[disk].superblock().map(|it| it.superblock);
             superblock.is_ok_and(|it| lost & !it.missing == 0)
         };
-        match bits(session.used & !lost).all(knows) {
+        match session.disks(session.used & !lost).all(knows) {
             true => Ok(()),
             false => Err(End::Breach(rule)),
         }
     }
 
-    /// Whether no device in reach has a flush that is not in what is served.
+    /// Whether a disk, in reach or not, has a newer superblock.
+    pub(super) fn has_newer(&self, superblock: &Superblock) -> bool {
+        let said = self.disks.iter().filter_map(|disk| disk.superblock().ok());
+        said.into_iter().any(|it| it.superblock.generation > superblock.generation)
+    }
+
+    /// Whether no listed device in reach has a flush that is not in what is served.
     pub(super) fn check_forks(&self, node: u32) -> Result<(), End> {
-        let here = self.disks.iter().filter(|disk| disk.here && disk.superblock().is_ok());
+        let here = self.file.disks().map(|disk| &self.disks[disk]);
+        let here = here.filter(|disk| disk.here && disk.superblock().is_ok());
         let acked = here.map(|disk| self.history.acked(disk.data.node));
         match acked.into_iter().all(|acked| self.history.leads_to(acked, node)) {
             true => Ok(()),
@@ -28,13 +37,14 @@ impl Life<'_> {
         }
     }
 
-    /// Whether all that are there take part, but for those that somebody gave up.
+    /// Whether all listed devices in reach take part, but for those that were given up.
     pub(super) fn check_thrown_out(&self, session: &Session) -> Result<(), End> {
-        let here = self.disks.iter().enumerate().filter(|(_, disk)| disk.here);
-        let here = here.fold(0, |set, (index, _)| set | 1 << index);
-        match here & !(session.used & !session.lost) & !self.given_up {
-            0 => Ok(()),
-            _ => Err(End::Breach(Rule::NobodyIsThrownOut)),
+        let taking_part: Vec<usize> = session.disks(session.used & !session.lost).collect();
+        let here = self.file.disks().filter(|disk| self.disks[*disk].here);
+        let mut left_out = here.filter(|disk| !taking_part.contains(disk));
+        match left_out.all(|disk| self.given_up >> disk & 1 == 1) {
+            true => Ok(()),
+            false => Err(End::Breach(Rule::NobodyIsThrownOut)),
         }
     }
 

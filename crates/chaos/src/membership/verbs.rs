@@ -1,0 +1,267 @@
+//! The verbs of an operator. Each may be cut off at any of its writes.
+
+use hostftl_format::changes::{Coming, additions, comeback, replacement};
+use hostftl_format::roster::{Record, Standing, Write};
+use hostftl_format::superblock::Superblock;
+
+use super::Rule;
+use super::disks::{Data, Disk};
+use super::life::{End, Life, Outcome, Session, bits};
+
+/// The most disks of a sequence, and the most members.
+const DISKS: usize = 16;
+const MEMBERS: usize = 8;
+
+impl Life<'_> {
+    /// An operator changes the members.
+    pub(super) fn verb(&mut self) -> Result<(), End> {
+        // The layer does not know of members whose superblocks fail: it may lose more besides.
+        let bearable = self.session.as_ref().is_some_and(|session| {
+            let set = session.lacking() | session.gave_up & !session.spare;
+            set.count_ones() <= self.tolerates
+        });
+        self.is_changing = bearable;
+        let done = self.change();
+        self.is_changing = bearable && matches!(done, Err(End::Crash));
+        done
+    }
+
+    fn change(&mut self) -> Result<(), End> {
+        let Some(newest) = self.session.as_ref().and_then(|it| it.roster.target()) else {
+            return Ok(());
+        };
+        let verb = self.dice.weigh(&[20, 25, 20, 10, 15, 20]);
+        if (2..=3).contains(&verb) {
+            return self.add(verb == 3);
+        }
+        let Some((disk, member)) = self.name(&newest)? else { return Ok(()) };
+        self.seen.verbs += 1;
+        match verb {
+            0 => self.offline(member),
+            1 => self.replace(disk, member),
+            4 => self.remove(disk, member),
+            _ => self.online(disk, member),
+        }
+    }
+
+    /// An operator names a device by its path, or by the number of its member.
+    fn name(&mut self, newest: &Superblock) -> Result<Option<(usize, u8)>, End> {
+        let listed: Vec<usize> = self.file.devices.iter().flatten().copied().collect();
+        let disk = self.dice.pick(&listed);
+        if self.dice.chance(700) && self.disks[disk].here {
+            return Ok(self.resolve(disk, newest)?.map(|member| (disk, member)));
+        }
+        let said = self.disks[disk].superblock().ok().map(|it| it.superblock);
+        let is_it = |it: &Superblock| newest.members[usize::from(it.index)] == it.device;
+        Ok(said.filter(is_it).map(|it| (disk, it.index)))
+    }
+
+    /// Whether the volume may lose another member on purpose.
+    fn may_lose(&self, member: u8) -> bool {
+        self.session.as_ref().is_some_and(|session| {
+            let set = session.lacking() | session.gave_up | 1 << member;
+            session.gone >> member & 1 == 0 && set.count_ones() <= self.tolerates
+        })
+    }
+
+    fn offline(&mut self, member: u8) -> Result<(), End> {
+        self.tell(|_| format!("offline {member}"));
+        if !self.may_lose(member) {
+            return Ok(());
+        }
+        self.lose(member.into())?;
+        self.settled().map(drop)
+    }
+
+    /// Writes down how the members stand; false when that does not work now.
+    fn settled(&mut self) -> Result<bool, End> {
+        let Some(mut session) = self.session.take() else { return Ok(false) };
+        let done = self.settle(&mut session, false, Standing::default());
+        self.session = Some(session);
+        done
+    }
+
+    fn new_disk(&mut self) -> (usize, Coming) {
+        let disk = self.disks.len();
+        self.disks.push(Disk::blank());
+        self.history.grow();
+        let uuid = [disk as u8 + 1; 16];
+        (disk, Coming { uuid, data_start: 2048, data_len: 2048, device_sectors: 8192 })
+    }
+
+    /// Another device comes in the place of a member, which is left out first.
+    fn replace(&mut self, old: usize, member: u8) -> Result<(), End> {
+        let is_fresh = |it: &Session| (it.fresh | it.spare) >> member & 1 == 1;
+        let fresh = self.session.as_ref().is_none_or(is_fresh);
+        if self.disks.len() == DISKS || fresh || !self.may_lose(member) {
+            return Ok(());
+        }
+        self.lose(member.into())?;
+        if !self.settled()? {
+            return Ok(());
+        }
+        let (new, device) = self.new_disk();
+        self.tell(|_| format!("{new} comes in the place of {old}, member {member}"));
+        self.write_file(|file| file.pending = vec![new])?;
+        let stamp = self.stamp();
+        self.seat(new, member, |newest| replacement(newest, member, device, stamp))?;
+        self.given_up |= 1 << old;
+        self.list(Some(old), Some(new))
+    }
+
+    /// A lost device comes back with its data.
+    fn online(&mut self, disk: usize, member: u8) -> Result<(), End> {
+        let Some(session) = &self.session else { return Ok(()) };
+        let (node, data) = (session.node, self.disks[disk].data);
+        let is_lost = session.lost >> member & 1 == 1 && self.disks[disk].here;
+        let Ok(own) = self.disks[disk].superblock() else { return Ok(()) };
+        if !is_lost || !self.history.leads_to(data.node, node) || !self.settled()? {
+            return Ok(());
+        }
+        self.tell(|_| format!("{disk}, member {member}, comes back"));
+        self.disks[disk].data.whole = false;
+        let stamp = self.stamp();
+        self.seat(disk, member, |newest| comeback(newest, &own.superblock, stamp))
+    }
+
+    /// Writes the superblock of a device that comes, and then those of the others.
+    fn seat(
+        &mut self,
+        disk: usize,
+        member: u8,
+        superblock: impl FnOnce(&Superblock) -> Superblock,
+    ) -> Result<(), End> {
+        let Some(mut session) = self.session.take() else { return Ok(()) };
+        let superblock = superblock(&session.roster.target().expect("it has members"));
+        if !self.describe(disk, superblock)? {
+            self.session = Some(session);
+            return Ok(());
+        }
+        session.roster.replace(member, Record { superblock, sound: [true; 2] });
+        let bit = 1 << member;
+        session.seats[usize::from(member)] = Some(disk);
+        (session.used, session.fresh) = (session.used | bit, session.fresh | bit);
+        (session.lost, session.gave_up) = (session.lost & !bit, session.gave_up & !bit);
+        self.settle(&mut session, false, Standing::default())?;
+        self.session = Some(session);
+        Ok(())
+    }
+
+    /// Writes both copies of the superblock of a device that comes; false when it refuses.
+    fn describe(&mut self, disk: usize, superblock: Superblock) -> Result<bool, End> {
+        for copy in [0, 1] {
+            let write = Write { member: superblock.index, copy, superblock };
+            if !self.put(disk, &write, true)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Devices come as members of their own.
+    fn add(&mut self, is_spare: bool) -> Result<(), End> {
+        let count = self.dice.between(1, 2) as usize;
+        let Some(session) = &self.session else { return Ok(()) };
+        let is_full = session.seats.len() + count > MEMBERS || self.disks.len() + count > DISKS;
+        if session.lacking() | session.gave_up != 0 || is_full || !self.settled()? {
+            return Ok(());
+        }
+        self.seen.verbs += 1;
+        let (new, devices): (Vec<_>, Vec<_>) = (0..count).map(|_| self.new_disk()).unzip();
+        self.tell(|_| format!("{new:?} come, as spares {is_spare}"));
+        self.write_file(|file| file.pending.clone_from(&new))?;
+        let stamp = self.stamp();
+        let mut session = self.session.take().expect("it settled");
+        let newest = session.roster.target().expect("it has members");
+        let superblocks = additions(&newest, &devices, (newest.exported, is_spare), stamp);
+        for (disk, superblock) in new.iter().zip(&superblocks) {
+            self.describe(*disk, *superblock)?;
+        }
+        session
+            .roster
+            .add(superblocks.iter().map(|it| Record { superblock: *it, sound: [true; 2] }));
+        for disk in &new {
+            let bit = 1 << session.seats.len();
+            session.seats.push(Some(*disk));
+            session.used |= bit;
+            session.spare |= if is_spare { bit } else { 0 };
+            // Nothing lies there, so it lacks nothing.
+            let Session { node, root, everywhere, .. } = session;
+            self.disks[*disk].data = Data { node, root, lost: 0, everywhere, whole: true };
+        }
+        self.settle(&mut session, false, Standing::default())?;
+        self.session = Some(session);
+        self.write_file(|file| {
+            file.pending.clear();
+            file.devices.extend(new.into_iter().map(Some));
+        })
+    }
+
+    /// A member leaves for good, once the others have its data.
+    fn remove(&mut self, disk: usize, member: u8) -> Result<(), End> {
+        let Some(mut session) = self.session.take() else { return Ok(()) };
+        let (bit, whole) = (1 << member, session.whole());
+        let enough = whole.count_ones() > self.tolerates.max(1) + 1;
+        if session.lacking() | session.gave_up != 0 || whole & bit == 0 || !enough {
+            self.session = Some(session);
+            return Ok(());
+        }
+        self.tell(|_| format!("{disk}, member {member}, is removed"));
+        let leaves = Standing { leaving: Some(bit), ..Standing::default() };
+        if !self.settle(&mut session, false, leaves)? {
+            self.session = Some(session);
+            return Ok(());
+        }
+        (session.used, session.gone) = (session.used & !bit, session.gone | bit);
+        self.given_up |= 1 << disk;
+        self.write_root(&mut session)?;
+        let gone = Standing { leaving: Some(0), ..Standing::default() };
+        self.settle(&mut session, false, gone)?;
+        self.session = Some(session);
+        self.list(Some(disk), None)
+    }
+
+    /// A member that came has all data from now on.
+    pub(super) fn join(&mut self) -> Result<(), End> {
+        let Some(mut session) = self.session.take() else { return Ok(()) };
+        let Some(member) = bits(session.fresh).next() else {
+            self.session = Some(session);
+            return Ok(());
+        };
+        self.tell(|_| format!("{member} has all data"));
+        let bit = 1 << member;
+        let Session { node, root, everywhere, .. } = session;
+        session.fresh &= !bit;
+        let lost = session.lacking();
+        for disk in session.disks(bit).collect::<Vec<_>>() {
+            self.disks[disk].data = Data { node, root, lost, everywhere, whole: true };
+        }
+        self.write_root(&mut session)?;
+        let joined = Standing { joined: bit, ..Standing::default() };
+        self.settle(&mut session, false, joined)?;
+        self.session = Some(session);
+        Ok(())
+    }
+
+    /// After a cut in a verb: a start that asks nobody serves.
+    pub(super) fn after_cut(&mut self) -> Result<(), Rule> {
+        if !std::mem::take(&mut self.is_changing) || self.dice.chance(300) {
+            return Ok(());
+        }
+        self.seen.cut_verbs += 1;
+        self.disks.iter_mut().for_each(|disk| disk.sick = false);
+        self.is_over = true;
+        let apart = self.seen.apart;
+        let started = self.start(false);
+        self.is_over = false;
+        match started {
+            Ok(Outcome::Serves) => Ok(()),
+            // A member that was given up because its superblock failed does not know it, and what
+            // it says of others may contradict them: refusing is right.
+            Ok(Outcome::Refuses) if self.has_failed && self.seen.apart > apart => Ok(()),
+            Ok(_) => Err(Rule::ACutVerbAsksNobody),
+            Err(End::Breach(rule)) => Err(rule),
+            Err(End::Crash) => unreachable!("no crash is planned"),
+        }
+    }
+}

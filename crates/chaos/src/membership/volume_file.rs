@@ -1,0 +1,197 @@
+//! The volume file: the devices in any order, and those that a change is about to add.
+
+use hostftl_format::assemble::{Verdict, assemble};
+use hostftl_format::changes::{choose_pending, member_at};
+use hostftl_format::roster::Record;
+use hostftl_format::superblock::Superblock;
+
+use super::Rule;
+use super::disks::Disk;
+use super::life::{End, Life};
+use crate::dice::Dice;
+
+/// A volume file. Devices are numbers of disks; `None` is the name `missing`.
+#[derive(Clone, Debug)]
+pub struct VolumeFile {
+    pub devices: Vec<Option<usize>>,
+    pub pending: Vec<usize>,
+}
+
+impl VolumeFile {
+    /// Lists the disks of a new volume in any order.
+    pub fn new(count: usize, dice: &mut Dice) -> Self {
+        let mut devices: Vec<_> = (0..count).map(Some).collect();
+        shuffle(&mut devices, dice);
+        VolumeFile { devices, pending: Vec::new() }
+    }
+
+    /// The disks that it names, pending ones last.
+    pub fn disks(&self) -> impl Iterator<Item = usize> + Clone {
+        self.devices.iter().flatten().chain(&self.pending).copied()
+    }
+
+    fn put(&mut self, old: usize, new: Option<usize>) {
+        let place = self.devices.iter_mut().find(|it| **it == Some(old));
+        *place.expect("the device is listed") = new;
+    }
+}
+
+/// Puts a list in any order.
+pub fn shuffle<T>(list: &mut [T], dice: &mut Dice) {
+    for at in (1..list.len()).rev() {
+        list.swap(at, dice.below(at as u64 + 1) as usize);
+    }
+}
+
+/// The members with which a volume starts.
+#[derive(Clone, Debug)]
+pub struct Judged {
+    /// The disk and the superblock of each member; `None` for one that is not there.
+    pub seats: Vec<Option<(usize, Record)>>,
+    /// The members to whose absence an operator has to agree.
+    pub unsaid: u16,
+    /// Disks under pending names that are members, and those that are to be cleared.
+    pub come: Vec<usize>,
+    pub undone: Vec<usize>,
+}
+
+impl Judged {
+    /// The newest superblock that counts.
+    pub fn newest(&self) -> Superblock {
+        let all = self.seats.iter().flatten().map(|(_, record)| record.superblock);
+        all.max_by_key(|it| it.generation).expect("a volume has members")
+    }
+}
+
+impl Life<'_> {
+    /// Reads the superblocks of these disks, as far as they can be used.
+    fn read(&self, disks: impl Iterator<Item = usize>) -> Vec<(usize, Record)> {
+        let here = disks.filter(|disk| self.disks[*disk].here);
+        let record = |disk: usize| {
+            let chosen = self.disks[disk].superblock().ok()?;
+            Some((disk, Record { superblock: chosen.superblock, sound: chosen.sound }))
+        };
+        here.filter_map(record).collect()
+    }
+
+    /// Finds the members that would take part in a start; `None` when a start is refused.
+    pub(super) fn judge(&mut self) -> Option<Judged> {
+        let mut list = self.read(self.file.devices.clone().into_iter().flatten());
+        let pending = self.read(self.file.pending.clone().into_iter());
+        let tolerates = self.tolerates;
+        let superblocks = |list: &[(usize, Record)]| -> Vec<Superblock> {
+            list.iter().map(|(_, record)| record.superblock).collect()
+        };
+        let is_whole = |list: &[Superblock]| match assemble(list, tolerates) {
+            Verdict::Complete { .. } => true,
+            Verdict::Degraded { unsaid, .. } => unsaid == 0,
+            _ => false,
+        };
+        let choice = choose_pending(&superblocks(&list), &superblocks(&pending), is_whole);
+        let comes = |at: &usize| pending[*at].1.superblock.index;
+        let new: Vec<u8> = choice.come.iter().map(comes).collect();
+        list.retain(|(_, record)| !new.contains(&record.superblock.index));
+        list.extend(choice.come.iter().map(|at| pending[*at]));
+        shuffle(&mut list, &mut self.dice);
+        if !self.is_over && self.dice.chance(10) && !list.is_empty() {
+            list.push(list[0]);
+        }
+        let verdict = assemble(&superblocks(&list), tolerates);
+        self.tell(|_| format!("  {verdict:?}, pending {choice:?}"));
+        let disks = |places: Vec<usize>| places.into_iter().map(|at| pending[at].0).collect();
+        let judged = |seats, unsaid| Judged {
+            seats,
+            unsaid,
+            come: disks(choice.come.clone()),
+            undone: disks(choice.undone.clone()),
+        };
+        match verdict {
+            Verdict::Complete { order } => {
+                Some(judged(order.into_iter().map(|at| Some(list[at])).collect(), 0))
+            }
+            Verdict::Degraded { order, unsaid, .. } => {
+                Some(judged(order.into_iter().map(|at| Some(list[at?])).collect(), unsaid))
+            }
+            Verdict::Apart { .. } => {
+                self.seen.apart += 1;
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// Writes the volume file, whole or not at all.
+    pub(super) fn write_file(&mut self, edit: impl FnOnce(&mut VolumeFile)) -> Result<(), End> {
+        if self.is_crash() {
+            return Err(End::Crash);
+        }
+        edit(&mut self.file);
+        Ok(())
+    }
+
+    /// Finishes or undoes a change that was cut off, and lists the devices by member number now and
+    /// then: an owner may list them in another order again.
+    pub(super) fn settle_file(&mut self, judged: &Judged) -> Result<(), End> {
+        for disk in &judged.undone {
+            for copy in [0, 1] {
+                if self.is_crash() {
+                    return Err(End::Crash);
+                }
+                self.disks[*disk].copies[copy] = Disk::blank().copies[copy];
+            }
+        }
+        let Judged { seats, come, .. } = judged;
+        if !self.file.pending.is_empty() {
+            let (pending, old) = (self.file.pending.clone(), self.file.devices.clone());
+            let index = |disk: usize| {
+                let own = |seat: &Option<(usize, Record)>| seat.is_some_and(|(it, _)| it == disk);
+                seats.iter().position(own)
+            };
+            let uuid_of = |disk: usize| self.disks[disk].superblock().ok().map(|it| it.superblock);
+            let mut devices = old;
+            for disk in pending.into_iter().filter(|disk| come.contains(disk)) {
+                let Some(member) = index(disk) else { continue };
+                let is_old = |other: &Option<usize>| {
+                    let said = other.and_then(uuid_of);
+                    said.is_some_and(|it| usize::from(it.index) == member)
+                };
+                match devices.iter().position(is_old) {
+                    Some(place) => devices[place] = Some(disk),
+                    None => devices.push(Some(disk)),
+                }
+            }
+            self.write_file(|file| *file = VolumeFile { devices, pending: Vec::new() })?;
+        }
+        if self.dice.chance(300) {
+            let mut devices = self.file.devices.clone();
+            shuffle(&mut devices, &mut self.dice);
+            self.write_file(|file| file.devices = devices)?;
+        }
+        Ok(())
+    }
+
+    /// The member that is meant by the name of a disk, which the volume file lists.
+    pub(super) fn resolve(&self, disk: usize, newest: &Superblock) -> Result<Option<u8>, End> {
+        let place = self.file.devices.iter().position(|it| *it == Some(disk));
+        let (Some(place), Ok(said)) = (place, self.disks[disk].superblock()) else {
+            return Ok(None);
+        };
+        let found = member_at(place, &said.superblock, newest);
+        let is_named = |member: &u8| newest.members[usize::from(*member)] == said.superblock.device;
+        match found.is_none_or(|member| is_named(&member)) {
+            true => Ok(found),
+            false => Err(End::Breach(Rule::TheNamedDevice)),
+        }
+    }
+
+    /// Lists a device that has come in the place of `old`, or of its own.
+    pub(super) fn list(&mut self, old: Option<usize>, new: Option<usize>) -> Result<(), End> {
+        self.write_file(|file| {
+            file.pending.clear();
+            match old {
+                Some(old) => file.put(old, new),
+                None => file.devices.push(new),
+            }
+        })
+    }
+}

@@ -1,0 +1,270 @@
+//! Changes of the members of a volume: the superblocks of devices that come, and the devices that
+//! count after a change that was cut off.
+//!
+//! A change writes, each step durably: the names of the devices that come, as pending, into the
+//! volume file; their superblocks; the superblocks of the others ([`crate::roster`]); the final list
+//! of devices into the volume file. [`choose_pending`] decides after a cut whether the change is
+//! finished or undone.
+
+use alloc::vec::Vec;
+
+use crate::planted::{Bug, planted};
+use crate::roster::Stamp;
+use crate::superblock::Superblock;
+
+/// A device that comes, as its superblock describes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Coming {
+    /// The device's new UUID.
+    pub uuid: [u8; 16],
+    /// First sector of the data.
+    pub data_start: u64,
+    /// Sectors of data. A replacement has as many as the device before it.
+    pub data_len: u64,
+    /// Sectors of the device.
+    pub device_sectors: u64,
+}
+
+/// Returns the superblock of an empty device that comes in the place of member `index`, where the
+/// others say `newest`. In the place of a spare it is a spare.
+pub fn replacement(newest: &Superblock, index: u8, device: Coming, stamp: Stamp) -> Superblock {
+    let (Stamp { change, at }, bit) = (stamp, 1 << index);
+    let mut new = Superblock {
+        generation: newest.generation + 1,
+        device: device.uuid,
+        index,
+        missing: newest.missing & !bit,
+        out: newest.out & !bit,
+        fresh: newest.fresh | bit,
+        leaving: newest.leaving & !bit,
+        returning: newest.returning & !bit,
+        data_start: device.data_start,
+        data_len: newest.lengths[usize::from(index)],
+        device_sectors: device.device_sectors,
+        change,
+        parent: newest.change,
+        changed: at,
+        ..*newest
+    };
+    new.members[usize::from(index)] = new.device;
+    new.lost[usize::from(index)] = 0;
+    new
+}
+
+/// Returns the superblock of a lost device that comes back with its data. The device said `own`
+/// before; the others say `newest`.
+pub fn comeback(newest: &Superblock, own: &Superblock, stamp: Stamp) -> Superblock {
+    let (Stamp { change, at }, bit) = (stamp, 1 << own.index);
+    let mut back = Superblock {
+        generation: newest.generation + 1,
+        missing: newest.missing & !bit,
+        out: newest.out & !bit,
+        fresh: newest.fresh | bit,
+        returning: newest.returning | bit,
+        change,
+        parent: newest.change,
+        changed: at,
+        ..*newest
+    }
+    .on_device_of(own);
+    back.lost[usize::from(own.index)] = 0;
+    back
+}
+
+/// Returns the superblocks of devices that become members of their own, where the others say
+/// `newest`; the volume exports `exported` sectors then. Spares stay empty until a member is lost.
+pub fn additions(
+    newest: &Superblock,
+    devices: &[Coming],
+    (exported, is_spare): (u64, bool),
+    stamp: Stamp,
+) -> Vec<Superblock> {
+    let Stamp { change, at } = stamp;
+    let count = newest.count + devices.len() as u8;
+    let fresh = (newest.count..count).fold(0, |set, index| set | 1 << index);
+    let mut all = Superblock {
+        generation: newest.generation + 1,
+        count,
+        born: if newest.born == 0 { newest.count } else { newest.born },
+        spare: if is_spare { newest.spare | fresh } else { newest.spare },
+        exported,
+        fresh: newest.fresh | fresh,
+        change,
+        parent: newest.change,
+        changed: at,
+        ..*newest
+    };
+    for (index, one) in (usize::from(newest.count)..).zip(devices) {
+        (all.members[index], all.lengths[index]) = (one.uuid, one.data_len);
+    }
+    let mut list = Vec::new();
+    for (index, one) in (newest.count..).zip(devices) {
+        (all.index, all.device) = (index, one.uuid);
+        (all.data_start, all.data_len) = (one.data_start, one.data_len);
+        all.device_sectors = one.device_sectors;
+        list.push(all);
+    }
+    list
+}
+
+/// Returns the member number of the device that a volume file lists at `place`, by its superblock;
+/// `None` for a device that is no member by the newest superblock.
+pub fn member_at(place: usize, said: &Superblock, newest: &Superblock) -> Option<u8> {
+    if planted(Bug::PositionForNumber) {
+        return Some(place as u8);
+    }
+    let listed = newest.members.get(usize::from(said.index));
+    (said.volume == newest.volume && listed == Some(&said.device)).then_some(said.index)
+}
+
+/// The devices under pending names, after a change that was cut off.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Choice {
+    /// The places of those that are members: the change is finished with them.
+    pub come: Vec<usize>,
+    /// The places of those whose superblocks are to be cleared: the change is undone.
+    pub undone: Vec<usize>,
+}
+
+/// Chooses between the members without the `pending` devices and those with them. `is_whole` says
+/// whether a volume of a list of superblocks opens without asking anybody.
+///
+/// As soon as all devices that come say that they are members, the change is finished. Before that
+/// no other superblock knows of it, and it is undone.
+pub fn choose_pending(
+    members: &[Superblock],
+    pending: &[Superblock],
+    is_whole: impl Fn(&[Superblock]) -> bool,
+) -> Choice {
+    let last = members.iter().max_by_key(|it| it.generation);
+    let generation = last.map_or(0, |it| it.generation);
+    // An older superblock is that of a former member, which was about to be cleared, unless the
+    // newest superblock lists the device: a loss may have been written down since it came. A copy
+    // of a member is no new device.
+    let is_new = |at: &usize| {
+        let own = &pending[*at];
+        let is_copy = members.iter().any(|it| it.device == own.device);
+        let is_listed = last.is_some_and(|it| it.members[usize::from(own.index)] == own.device);
+        members.first().is_some_and(|it| it.volume == own.volume)
+            && (own.generation >= generation || is_listed)
+            && !is_copy
+    };
+    let come: Vec<usize> = (0..pending.len()).filter(is_new).collect();
+    let is_replaced = |it: &&Superblock| come.iter().any(|at| pending[*at].index == it.index);
+    let with: Vec<Superblock> = come.iter().map(|at| pending[*at]).collect();
+    let with: Vec<Superblock> =
+        with.into_iter().chain(members.iter().filter(|it| !is_replaced(it)).copied()).collect();
+    let is_refused = is_whole(members) && !is_whole(&with) || planted(Bug::PendingIgnored);
+    if !is_refused {
+        return Choice { come, undone: Vec::new() };
+    }
+    // Whatever else a device holds is not of this change.
+    let follows = |at: &usize| last.is_some_and(|it| pending[*at].parent == it.change);
+    Choice { come: Vec::new(), undone: come.into_iter().filter(follows).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::roster::{Record, Roster, Standing};
+    use crate::superblock::Text;
+
+    fn member(index: u8) -> Superblock {
+        Superblock {
+            generation: 5,
+            volume: [9; 16],
+            device: [index + 1; 16],
+            index,
+            count: 3,
+            missing: 0,
+            layer_format: 1,
+            layer: Text::new("log").unwrap(),
+            data_start: 2048,
+            data_len: 2048,
+            device_sectors: 8192,
+            exported: 1000,
+            created: 77,
+            label: Text::new("").unwrap(),
+            change: 50,
+            parent: 40,
+            changed: 78,
+            members: core::array::from_fn(|at| if at < 3 { [at as u8 + 1; 16] } else { [0; 16] }),
+            lost: [0; 16],
+            out: 0,
+            fresh: 0,
+            born: 0,
+            gone: 0,
+            leaving: 0,
+            spare: 0,
+            returning: 0,
+            lengths: core::array::from_fn(|at| if at < 3 { 2048 } else { 0 }),
+        }
+    }
+
+    fn coming(uuid: u8) -> Coming {
+        Coming { uuid: [uuid; 16], data_start: 2048, data_len: 2048, device_sectors: 8192 }
+    }
+
+    const STAMP: Stamp = Stamp { change: 60, at: 80 };
+
+    #[test]
+    fn a_place_in_the_file_is_no_member_number() {
+        let newest = member(0);
+        assert_eq!(member_at(2, &member(1), &newest), Some(1));
+        let former = Superblock { device: [99; 16], ..member(1) };
+        assert_eq!(member_at(1, &former, &newest), None);
+        let foreign = Superblock { volume: [8; 16], ..member(1) };
+        assert_eq!(member_at(1, &foreign, &newest), None);
+    }
+
+    #[test]
+    fn a_change_is_finished_once_the_devices_that_come_are_members() {
+        let members = [member(0), member(1), member(2)];
+        let new = additions(&member(0), &[coming(7), coming(8)], (2000, false), STAMP);
+        assert_eq!((new[1].index, new[1].count, new[1].fresh), (4, 5, 0b11000));
+        let all_there = |list: &[Superblock]| {
+            let count = list.iter().map(|it| it.count).max();
+            count == Some(list.len() as u8)
+        };
+        let choose = |pending: &[Superblock]| choose_pending(&members, pending, all_there);
+        assert_eq!(choose(&new), Choice { come: vec(&[0, 1]), undone: vec(&[]) });
+        assert_eq!(choose(&new[..1]), Choice { come: vec(&[]), undone: vec(&[0]) });
+        assert_eq!(choose(&[]), Choice::default());
+        let copy = Superblock { generation: 6, parent: 50, ..member(1) };
+        assert_eq!(choose(&[copy]), Choice::default());
+    }
+
+    #[test]
+    fn a_device_that_came_is_a_member_also_after_a_later_change() {
+        let new = additions(&member(0), &[coming(7)], (2000, false), STAMP)[0];
+        // A member was lost since, and only the others know of the new device.
+        let later = Superblock { generation: 7, change: 70, parent: 60, missing: 0b10, ..new };
+        let others = [later.on_device_of(&member(0)), later.on_device_of(&member(2))];
+        let choice = choose_pending(&others, &[new], |list| list.len() == 3);
+        assert_eq!(choice, Choice { come: vec(&[0]), undone: vec(&[]) });
+    }
+
+    #[test]
+    fn nothing_is_promised_while_no_member_records_a_loss() {
+        let record = |index| Some(Record { superblock: member(index), sound: [true; 2] });
+        let mut roster = Roster::new((0..3).map(record));
+        assert!(roster.may_promise(0));
+        while let Some(write) = roster.next(Standing::of_lost(0b111), || STAMP) {
+            roster.wrote(&write);
+        }
+        assert!(!roster.may_promise(0b111), "no superblock says so");
+    }
+
+    #[test]
+    fn another_device_comes_in_the_place_of_the_old_one() {
+        let members = [member(0), member(1), member(2)];
+        let new = replacement(&member(2), 1, coming(7), STAMP);
+        assert_eq!((new.members[1], new.fresh, new.parent), ([7; 16], 0b10, 50));
+        let choice = choose_pending(&members, &[new], |list| list.len() == 3);
+        assert_eq!(choice, Choice { come: vec(&[0]), undone: vec(&[]) });
+    }
+
+    fn vec(places: &[usize]) -> Vec<usize> {
+        places.to_vec()
+    }
+}
