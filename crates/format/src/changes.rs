@@ -2,9 +2,9 @@
 //! count after a change that was cut off.
 //!
 //! A change writes, each step durably: the names of the devices that come, as pending, into the
-//! volume file; their superblocks; the superblocks of the others ([`crate::roster`]); the final list
-//! of devices into the volume file. [`choose_pending`] decides after a cut whether the change is
-//! finished or undone.
+//! volume file; their superblocks; the superblocks of the others ([`crate::roster`]); the final
+//! list of devices into the volume file. [`choose_pending`] decides after a cut whether the change
+//! is finished or undone.
 
 use alloc::vec::Vec;
 

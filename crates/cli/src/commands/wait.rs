@@ -304,7 +304,6 @@ mod tests {
 
     #[test]
     fn work_that_ends_undone_is_no_success() {
-        let task = |task: &str| TaskStatus { task: task.into(), ..TaskStatus::default() };
         let of = |exposed_bytes| Status {
             layer: "log".into(),
             parameters: "log:parity=yes".into(),

@@ -1,7 +1,5 @@
 //! Traces that come out of a pipe, once and again.
 
-use std::ffi::CString;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 
@@ -13,9 +11,8 @@ use crate::help::{lines, open};
 fn fifo(name: &str, bytes: Vec<u8>) -> (PathBuf, thread::JoinHandle<()>) {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("field-{name}"));
     let _ = std::fs::remove_file(&path);
-    let text = CString::new(path.as_os_str().as_bytes()).unwrap();
-    // SAFETY: The path is a string that ends with a zero.
-    assert_eq!(unsafe { libc::mkfifo(text.as_ptr(), 0o600) }, 0);
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
     let to = path.clone();
     // A reader that has enough may close the pipe.
     let writer = thread::spawn(move || drop(std::fs::write(to, bytes)));

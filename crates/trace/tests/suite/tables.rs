@@ -36,7 +36,7 @@ fn fiu() {
         let (time, sector) = (89_966_180_000_000 + n * 1_000_000, 904_265_560 + n * 8);
         format!(
             "{time} 4890 my syslogd {sector} 8 {} 6 0 {n:032x}",
-            if n % 2 == 0 { "W" } else { "R" }
+            if n.is_multiple_of(2) { "W" } else { "R" }
         )
     };
     let read = seen("fiu", lines(40, row), "").unwrap();

@@ -474,26 +474,6 @@ impl Segments {
         self.set_free(segment);
     }
 
-    /// The full segment with images of the map that has the fewest valid grains, when there are
-    /// more than `most` of them.
-    pub fn surplus_map(&self, most: u32) -> Option<u32> {
-        self.least_map(None, most)
-    }
-
-    /// The same of those that come behind segment `last` in that order, when there are more than
-    /// `most` behind it: the images of the others are about to move.
-    pub fn more_surplus_map(&self, last: u32, most: u32) -> Option<u32> {
-        self.least_map(Some((self.live(last), last)), most)
-    }
-
-    fn least_map(&self, behind: Option<(u32, u32)>, most: u32) -> Option<u32> {
-        let full = self.list.iter().zip(0..).filter(|(it, _)| it.of_map && it.state == State::Full);
-        let keys = full.map(|(it, segment)| (it.live, segment));
-        let rest = keys.filter(|key| behind.is_none_or(|last| *key > last));
-        let is_surplus = rest.clone().count() > most as usize;
-        rest.min().filter(|_| is_surplus).map(|(_, segment)| segment)
-    }
-
     /// Whether a segment can't be collected because its device can't read it.
     pub fn any_shunned(&self) -> bool {
         self.list.iter().any(|it| it.shunned && it.state == State::Full)
