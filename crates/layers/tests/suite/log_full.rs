@@ -210,7 +210,7 @@ fn a_row_of_images_may_have_room_for_its_head_alone() {
         let mut bare = case.start(Media::new(&case.devices), Mode::Format);
         case.expect(case.fill(&mut bare), "the first fill");
         let random = &mut Random(1);
-        for turn in 0..6 {
+        for turn in 0..60 {
             case.expect(case.overwrite(&mut bare, Order::Random, 4, random), turn);
             if bare.image_rows.contains(&head) {
                 break;

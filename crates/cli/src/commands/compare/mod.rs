@@ -144,13 +144,13 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     }
 }
 
-/// Prints why there is no row: as JSON, or a line each where there are several reasons.
+/// Reports that no row could be made: as JSON, or one line for each row where the reasons differ.
 fn nothing_made(outcome: Outcome, console: &mut Console) -> Result<(), Failure> {
-    let texts = report::not_made(&outcome);
+    let is_shared = outcome.holes.windows(2).all(|two| two[0].reason() == two[1].reason());
     if console.is_json() {
         console.value(&Envelope::new("compare", Rows { rows: &outcome }))?;
-    } else if texts.len() > 1 {
-        texts.iter().try_for_each(|text| console.paragraph(text))?;
+    } else if !is_shared {
+        report::not_made(&outcome).iter().try_for_each(|text| console.paragraph(text))?;
     }
     match Wrong::of_holes(&outcome.holes) {
         Some(wrong) => Err(wrong.into()),
