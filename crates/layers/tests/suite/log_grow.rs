@@ -2,7 +2,7 @@
 
 use crate::common::World;
 use crate::common::churn::data;
-use hostftl_core::{Codec, Command, Layer, SECTOR, Token};
+use hostftl_core::{Codec, Command, Layer, SECTOR, TaskKind, Token, Verb};
 use hostftl_layers::{LayerConfig, LayerKind, Members, Mode};
 
 pub const CHUNK: usize = 64;
@@ -45,5 +45,28 @@ fn a_full_volume_that_grows_refuses_nothing_while_the_device_is_on_its_way() {
         }
         ids.into_iter().for_each(|id| assert_eq!(world.wait(id), Ok(()), "seed {seed}"));
         world.cut();
+    }
+}
+
+/// The root in progress cannot list what the device lacks: its images were begun before it came.
+#[test]
+fn a_device_that_comes_while_a_root_is_written_joins_without_further_writes() {
+    for seed in 0..SEEDS {
+        let disk = vec![0; 3 * DEVICE * SECTOR];
+        let mut world = World::start_array(&config(), disk, 3, Mode::Format, seed);
+        let id = world.write(0, data(0, PART, 1), false);
+        world.wait(id).unwrap();
+        world.operate(Verb::Offline(2)).expect("the volume can lose a device");
+        world.settle();
+        world.operate(Verb::Settle).expect("a root can be written at any time");
+        // The flush at the end of the root is held back.
+        let is_flush = |_: Token, command: &Command| matches!(command, Command::Flush { .. });
+        world.settle_but(is_flush);
+        assert!(world.count(is_flush) > 0, "the root is not durable yet");
+        world.operate(Verb::Replaced { device: 2, discard: false }).expect("it is known as lost");
+        world.settle();
+        let tasks = world.layer.tasks();
+        assert!(tasks.iter().all(|task| task.kind != TaskKind::Join), "seed {seed}: {tasks:?}");
+        world.stop();
     }
 }

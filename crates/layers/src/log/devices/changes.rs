@@ -101,6 +101,11 @@ impl Devices {
         self.newcomers.listed()
     }
 
+    /// Whether another root is needed before all devices that came can join.
+    pub fn need_another_root(&self) -> bool {
+        self.newcomers.is_unlisted()
+    }
+
     /// Another device came in the place of one that is lost. It gets roots from now on, and what it
     /// lacks is made when one is durable that says so.
     ///

@@ -112,6 +112,12 @@ impl Newcomers {
         self.listed
     }
 
+    /// Whether one gets roots of which neither the root in progress nor the last one lists the
+    /// missing chunks: it came after their images were begun.
+    pub fn is_unlisted(&self) -> bool {
+        self.joining & !self.listed != 0
+    }
+
     /// Of these that are lost none gets roots any more.
     pub fn lose(&mut self, set: u16) {
         self.joining &= !set;

@@ -149,7 +149,8 @@ impl Collection {
             self.protection.rest();
         }
         let outdated = with.devices.is_lack_outdated() || with.devices.is_replay_outdated();
-        if outdated && with.devices.exposed() == 0 && with.checkpoint.hurry() {
+        let is_due = outdated && with.devices.exposed() == 0 || with.devices.need_another_root();
+        if is_due && with.checkpoint.hurry() {
             cx.wake();
         }
         if left == 0 || self.protection.gave_up(left) || cx.room() < ROOM {
