@@ -162,6 +162,7 @@ impl Jobs {
             let mut news = self.news.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             self.devices.hear(standing, said.as_ref(), failed, &mut news);
         }
+        self.devices.end_start();
         let keeper = self.keeper.as_mut()?;
         keeper.look(standing);
         if self.held.is_empty() {

@@ -89,6 +89,11 @@ impl Known {
         self.ordered = if is_wanted { self.ordered | bit } else { self.ordered & !bit };
     }
 
+    /// Losses are no longer those that recovery found.
+    pub fn end_start(&mut self) {
+        self.at_start = false;
+    }
+
     /// Reports what has changed, of which `said` are the superblocks; none where they never change.
     pub fn hear(
         &mut self,
@@ -127,7 +132,7 @@ impl Known {
         }
         (self.lost, self.out, self.joined, self.gone) = (now.lost, out, joined, gone);
         (self.leaving, self.spare) = (leaving, spare);
-        (self.has_failed, self.at_start) = (failed, false);
+        self.has_failed = failed;
     }
 
     fn report_losses(&self, new: u16, news: &Quiet) {
