@@ -1,9 +1,10 @@
 //! Opening a file or block device for this process alone.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::ErrorKind;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::time::{Duration, Instant};
 
 use crate::error::IoError;
@@ -87,6 +88,8 @@ fn try_open(name: &str, flags: i32, access: Access, hold: Hold) -> Result<File, 
         (_, Hold::Part) => file.try_lock_shared(),
     };
     match locked {
+        // Whoever made the file may have removed it again before the lock was free.
+        Ok(()) if !is_named(&file, name) => Err((system(what, ErrorKind::NotFound.into()), true)),
         Ok(()) => Ok(file),
         Err(WouldBlock) => Err(match holder_of(&file) {
             Some(holder) => (busy(holder.name), holder.is_leaving),
@@ -94,6 +97,13 @@ fn try_open(name: &str, flags: i32, access: Access, hold: Hold) -> Result<File, 
         }),
         Err(Error(error)) => Err((system("lock it", error), false)),
     }
+}
+
+/// Whether the path `name` still leads to `file`.
+fn is_named(file: &File, name: &str) -> bool {
+    let node = |meta: Metadata| (meta.dev(), meta.ino());
+    let opened = file.metadata().map(node);
+    fs::metadata(name).is_ok_and(|named| opened.is_ok_and(|opened| opened == node(named)))
 }
 
 /// Locks zones of a device that was opened for [`Hold::Part`], with the same patience.
@@ -118,5 +128,22 @@ pub fn take(file: &File, name: &str, zones: &Range<u32>, access: Access) -> Resu
             return Err(IoError::Busy { name: name.into(), holder });
         }
         std::thread::sleep(PAUSE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_lost_its_name_is_told_from_the_one_that_has_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("d");
+        let (name, file) = (path.to_str().unwrap(), File::create(&path).unwrap());
+        assert!(is_named(&file, name));
+        fs::remove_file(&path).unwrap();
+        assert!(!is_named(&file, name));
+        let other = File::create(&path).unwrap();
+        assert!(!is_named(&file, name) && is_named(&other, name));
     }
 }

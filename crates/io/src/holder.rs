@@ -39,6 +39,16 @@ fn id(meta: &Metadata) -> String {
     format!("{major:02x}:{minor:02x}:{}", meta.ino())
 }
 
+/// Whether this process, and no other that is known, has locked what `file` was opened to try.
+pub fn is_own_lock(file: &File) -> bool {
+    let (Ok(meta), Ok(locks)) = (file.metadata(), fs::read_to_string("/proc/locks")) else {
+        return false;
+    };
+    let id = id(&meta);
+    let mut holders = locks.lines().filter_map(|line| pid_in(line, &id)).peekable();
+    holders.peek().is_some() && holders.all(|pid| pid == std::process::id())
+}
+
 /// The living process with a descriptor that has locked the range (first, last) of what `file` was
 /// opened to try; `None` when none is known. `/proc/locks` does not tell whose such a lock is, but
 /// everybody who has one also has the shared lock of all of the file.
@@ -127,6 +137,7 @@ mod tests {
         let name = format!("process {} (this one)", std::process::id());
         drop(place);
         assert_eq!(holder_of(&other), Some(Holder { name: name.clone(), is_leaving: false }));
+        assert!(is_own_lock(&other));
         let mut child = std::process::Command::new("sleep").arg("60").stdin(ours).spawn().unwrap();
         assert!(other.try_lock().is_err());
         assert_eq!(holder_of(&other), Some(Holder { name, is_leaving: true }));

@@ -50,7 +50,7 @@ pub use direct::Direct;
 pub use driver::{Driver, Pace, Parts};
 pub use engine::EngineKind;
 pub use error::IoError;
-pub use holder::{Holder, describe, holder_of};
+pub use holder::{Holder, describe, holder_of, is_own_lock};
 pub use host::{Host, Pull, Tap};
 pub use memory::Memory;
 pub use model::Model;

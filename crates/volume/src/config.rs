@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::edited::with_values;
 use crate::error::{Error, file};
 use crate::modelled;
 use crate::names;
-use crate::private::{new_private, sync_folder};
+use crate::private::{new_private, rename_new, sync_folder, target};
 use crate::set;
 use crate::stack::MISSING;
 
@@ -188,13 +188,16 @@ impl Config {
     /// When the place is taken, or the system refuses.
     pub fn draft(&self, path: &Path) -> Result<Draft, Error> {
         Self::refuse_existing(path)?;
-        write_beside(path, &self.text(path)?)
+        let mut draft = write_beside(path, &self.text(path)?)?;
+        draft.is_new = true;
+        Ok(draft)
     }
 
     /// # Errors
     /// When there is a file already.
     pub(crate) fn refuse_existing(path: &Path) -> Result<(), Error> {
-        match path.exists() {
+        // A symbolic link that leads nowhere is in the way too.
+        match fs::symlink_metadata(path).is_ok() {
             true => Err(Error::Exists { path: path.into() }),
             false => Ok(()),
         }
@@ -208,7 +211,8 @@ impl Config {
         Config { devices: devices.into(), ..Config::load(path)? }.publish_again(path)
     }
 
-    /// Puts the file in the place of the one that is there, durably; its comments stay.
+    /// Puts the file in the place of the one that is there, durably; its comments stay, and so does
+    /// a symbolic link to it.
     ///
     /// # Errors
     /// When the system refuses.
@@ -218,7 +222,7 @@ impl Config {
             Ok(old) => with_values(&old, &text),
             Err(_) => text,
         };
-        write_beside(path, &text)?.publish()
+        write_beside(&target(path), &text)?.publish()
     }
 
     /// The file's text.
@@ -232,38 +236,52 @@ impl Config {
 fn write_beside(path: &Path, text: &str) -> Result<Draft, Error> {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(format!(".{}.new", std::process::id()));
-    let draft = Draft { temporary: path.with_file_name(name), path: path.into() };
-    let write = || {
-        let mut out = new_private(&draft.temporary)?;
-        out.write_all(text.as_bytes())?;
-        out.sync_all()
-    };
-    write().map_err(file(path, "write the volume file"))?;
+    let temporary = path.with_file_name(name);
+    let failed = || file(path, "write the volume file");
+    // Only a file that was made here is removed again.
+    let mut out = new_private(&temporary).map_err(failed())?;
+    let draft = Draft { temporary: Some(temporary), path: path.into(), is_new: false };
+    out.write_all(text.as_bytes()).and_then(|()| out.sync_all()).map_err(failed())?;
     Ok(draft)
 }
 
 /// A volume file that is written but not in its place yet; dropping it removes it.
 #[derive(Debug)]
 pub struct Draft {
-    temporary: PathBuf,
+    /// Where it is; `None` once it has its name.
+    temporary: Option<PathBuf>,
     path: PathBuf,
+    /// Whether no file may be in its place.
+    is_new: bool,
 }
 
 impl Draft {
     /// Puts the file in its place, durably.
     ///
     /// # Errors
-    /// When the system refuses.
-    pub fn publish(self) -> Result<(), Error> {
-        let renamed = fs::rename(&self.temporary, &self.path);
-        renamed.map_err(file(&self.path, "put the volume file in its place"))?;
+    /// When the system refuses, or another process has made a file there meanwhile.
+    pub fn publish(mut self) -> Result<(), Error> {
+        let temporary = self.temporary.as_ref().expect("it is published once");
+        let renamed = match self.is_new {
+            true => rename_new(temporary, &self.path),
+            false => fs::rename(temporary, &self.path),
+        };
+        match renamed {
+            Err(error) if self.is_new && error.kind() == ErrorKind::AlreadyExists => {
+                return Err(Error::Exists { path: self.path.clone() });
+            }
+            other => other.map_err(file(&self.path, "put the volume file in its place"))?,
+        }
+        self.temporary = None;
         sync_folder(&self.path).map_err(file(&self.path, "make the volume file durable"))
     }
 }
 
 impl Drop for Draft {
     fn drop(&mut self) {
-        fs::remove_file(&self.temporary).ok();
+        if let Some(temporary) = &self.temporary {
+            fs::remove_file(temporary).ok();
+        }
     }
 }
 
@@ -303,6 +321,44 @@ mod tests {
         assert_eq!(Config::load(&path).unwrap(), config());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no draft is left");
         assert!(matches!(config().draft(&path), Err(Error::Exists { .. })));
+    }
+
+    #[test]
+    fn the_first_of_two_files_of_one_name_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("v.toml");
+        let second = config().draft(&path).unwrap();
+        // Another process, with another process number.
+        Config { label: "first".into(), ..config() }
+            .publish_again(&folder.path().join("w"))
+            .unwrap();
+        fs::rename(folder.path().join("w"), &path).unwrap();
+        assert!(matches!(second.publish(), Err(Error::Exists { .. })));
+        assert_eq!(Config::load(&path).unwrap().label, "first");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no draft is left");
+    }
+
+    #[test]
+    fn a_draft_of_another_process_is_not_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("v.toml");
+        let theirs = folder.path().join(format!("v.toml.{}.new", std::process::id()));
+        fs::write(&theirs, "").unwrap();
+        config().draft(&path).unwrap_err();
+        assert!(theirs.exists());
+    }
+
+    #[test]
+    fn a_symbolic_link_stays_when_its_file_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, link) = (folder.path().join("v.toml"), folder.path().join("l.toml"));
+        config().draft(&path).unwrap().publish().unwrap();
+        std::os::unix::fs::symlink("v.toml", &link).unwrap();
+        Config { label: "new".into(), ..config() }.publish_again(&link).unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(Config::load(&path).unwrap().label, "new");
+        fs::remove_file(&path).unwrap();
+        assert!(matches!(config().draft(&link), Err(Error::Exists { .. })), "it leads nowhere");
     }
 
     #[test]

@@ -3,8 +3,9 @@
 //! The order is what keeps a failure harmless: look at everything, and get everything that can be
 //! had without writing; clear old superblocks; let the layer format the data; write the
 //! superblocks; put the volume file in its place. What fails before the last step is taken back:
-//! files that were made are removed, blank devices are blank again. A device that held something
-//! can't be given back what formatting took, so it is cleared, and the error says so.
+//! files that were made are removed unless another process took them, and blank devices are blank
+//! again. A device that held something can't be given back what formatting took, so it is cleared,
+//! and the error says so.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,6 +28,7 @@ use crate::claims;
 use crate::config::{Config, Draft};
 use crate::error::{Error, device, file};
 use crate::journal;
+use crate::made::Undo;
 use crate::memory::Memory;
 use crate::modelled;
 use crate::open::{assemble_machine, infos, open_fresh, plan};
@@ -93,7 +95,7 @@ struct Prepared {
 /// When a device or the volume file stands in the way; everything is then as it was. Only
 /// [`Error::Formatting`] tells of devices that lost what they held.
 pub fn create(spec: &CreateSpec) -> Result<Created, Error> {
-    let Prepared { config, layer, draft, undo, devices, plan, held, notes } = prepare(spec)?;
+    let Prepared { config, layer, draft, mut undo, devices, plan, held, notes } = prepare(spec)?;
     let mut created = Created {
         exported_bytes: plan.limits.exported * SECTOR as u64,
         device_bytes: journal::others(&layer, &devices).map(Device::bytes).sum(),
@@ -121,6 +123,7 @@ pub fn create(spec: &CreateSpec) -> Result<Created, Error> {
     // From here on devices are written to.
     cancel::check(&spec.path.display().to_string())?;
     let machine = assemble_machine(&layer, &plan, devices, Mode::Format, None)?;
+    undo.formats(created.config.uuid);
     format(spec, machine.driver, draft, &superblocks, &held)?;
     undo.keep();
     Ok(created)
@@ -214,8 +217,8 @@ fn asked(path: &Path, why: String) -> Error {
 /// Makes the files that do not exist, and looks at the use of those that do.
 fn make_files(spec: &CreateSpec, config: &Config, undo: &mut Undo) -> Result<(), Error> {
     for name in &config.devices {
-        if modelled::make(name)? {
-            undo.made.extend(modelled::backing(name).map(PathBuf::from));
+        if let (Some(made), Some(path)) = (modelled::make(name)?, modelled::backing(name)) {
+            undo.add(name, Path::new(path), &made);
         }
     }
     for (index, (asked, name)) in spec.devices.iter().zip(&config.devices).enumerate() {
@@ -257,13 +260,13 @@ fn make_file(
         }
         (Err(error), Some(size)) if error.kind() == std::io::ErrorKind::NotFound => {
             if is_zoned {
-                make_zoned_file(asked, size, beside.zones)?;
-                undo.made.push(path.into());
+                let made = make_zoned_file(asked, size, beside.zones)?;
+                undo.add(name, path, &made);
                 sync_folder(path).map_err(file(path, "make its name durable"))?;
                 return Ok(());
             }
             let made = new_private(path).map_err(file(path, "make the file"))?;
-            undo.made.push(path.into());
+            undo.add(name, path, &made);
             made.set_len(size).map_err(file(path, "give the file its size"))?;
             sync_folder(path).map_err(file(path, "make its name durable"))?;
         }
@@ -299,7 +302,7 @@ pub(crate) fn take_device(
 ) -> Result<Taken, Error> {
     let mut undo = Undo::default();
     make_file((asked, name), beside, false, &mut undo)?;
-    for made in &undo.made {
+    for made in undo.paths() {
         allocate(made, "choose another file system, or make a sparse file (truncate -s)")?;
     }
     let device = open_fresh(name)?;
@@ -312,7 +315,7 @@ fn allocate_files(config: &Config, undo: &Undo) -> Result<Vec<String>, Error> {
     let mut notes = Vec::new();
     for name in &config.devices {
         let path = zoned_path(name).transpose()?.unwrap_or_else(|| name.clone());
-        if let Some(path) = undo.made.iter().find(|made| **made == Path::new(&path)) {
+        if let Some(path) = undo.paths().find(|made| *made == Path::new(&path)) {
             let instead = "choose a smaller --size or another file system, or --sparse";
             notes.extend(allocate(path, instead)?);
         }
@@ -451,24 +454,4 @@ fn write_superblocks(devices: &[Device], superblocks: &[Superblock]) -> Result<(
 /// Leaves no superblock on a device.
 pub(crate) fn clear_ends(one: &Device) -> Result<(), IoError> {
     write_ends(one, one.bytes() / SECTOR as u64, |_| Page::default())
-}
-
-/// Removes the files that were made, unless it is told to keep them.
-#[derive(Debug, Default)]
-pub(crate) struct Undo {
-    made: Vec<PathBuf>,
-}
-
-impl Undo {
-    pub(crate) fn keep(mut self) {
-        self.made.clear();
-    }
-}
-
-impl Drop for Undo {
-    fn drop(&mut self) {
-        for path in &self.made {
-            fs::remove_file(path).ok();
-        }
-    }
 }

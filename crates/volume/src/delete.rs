@@ -20,7 +20,7 @@ use crate::error::{Error, device, file};
 use crate::events;
 use crate::modelled;
 use crate::open::lock;
-use crate::private::sync_folder;
+use crate::private::{sync_folder, target};
 use crate::scrubbing;
 use crate::sole::Sole;
 use crate::stack::MISSING;
@@ -48,8 +48,13 @@ pub fn delete(path: &Path, force: bool) -> Result<Config, Error> {
     scrubbing::forget(path);
     events::forget(path);
     stash::forget(config.uuid);
-    fs::remove_file(path).map_err(file(path, "remove the volume file"))?;
-    sync_folder(path).map_err(file(path, "make its removal durable"))?;
+    let target = target(path);
+    fs::remove_file(&target).map_err(file(path, "remove the volume file"))?;
+    sync_folder(&target).map_err(file(path, "make its removal durable"))?;
+    if fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink()) {
+        // It leads nowhere now.
+        fs::remove_file(path).ok();
+    }
     Ok(config)
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::config::Config;
 use crate::control;
 use crate::error::{Error, file};
-use crate::events::{Event, Events, beside};
+use crate::events::{Event, Events, file_of};
 
 /// The events of a volume.
 #[derive(Clone, Debug, Default)]
@@ -36,7 +36,7 @@ pub fn events(path: &Path) -> Result<EventList, Error> {
     if let Some(told) = control::ask(config.uuid).map_err(silent)? {
         return Ok(EventList { served: true, events: told.events });
     }
-    let kept = beside(path);
+    let kept = file_of(path);
     let found = Events::of_file(path, config.uuid);
     let events = found.map_err(file(&kept, "read the events of the volume"))?.all();
     Ok(EventList { served: false, events })

@@ -24,7 +24,7 @@ use uuid::Uuid;
 use history::Writer;
 use ring::Ring;
 
-pub use history::{beside, forget};
+pub use history::{file_of, forget};
 pub use kinds::KINDS;
 
 /// How many events are kept in full.

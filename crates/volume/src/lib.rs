@@ -35,6 +35,7 @@ mod journal;
 mod keeper;
 mod latency;
 mod left;
+mod made;
 mod memory;
 mod modelled;
 mod names;

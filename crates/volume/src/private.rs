@@ -3,9 +3,24 @@
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use rustix::fs::OFlags;
+use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
+use rustix::io::Errno;
+
+/// The file that a symbolic link leads to, or the file itself.
+pub fn target(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_| path.into())
+}
+
+/// The file beside the volume file `volume` whose name has this `ending` more; it is the same by
+/// whatever link the volume file is named.
+pub fn beside(volume: &Path, ending: &str) -> PathBuf {
+    let volume = target(volume);
+    let mut name = volume.file_name().unwrap_or_default().to_os_string();
+    name.push(ending);
+    volume.with_file_name(name)
+}
 
 /// Makes the file `path`, which must not exist, to read and write, with mode 0600.
 ///
@@ -40,6 +55,21 @@ pub fn replace_private(path: &Path, content: &[u8]) -> io::Result<File> {
             fs::remove_file(&new).ok();
             Err(error)
         }
+    }
+}
+
+/// Renames `from` to `to`, which must not exist.
+///
+/// # Errors
+/// When it exists, or the system refuses.
+pub fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        // NFS, for one, has no such call; a link never replaces anything either.
+        Err(Errno::INVAL | Errno::NOSYS) => {
+            fs::hard_link(from, to)?;
+            fs::remove_file(from)
+        }
+        other => Ok(other?),
     }
 }
 

@@ -5,7 +5,7 @@
 //! be written, an event and the status say so, and it is tried again.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -15,8 +15,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::events::{Events, Level};
 use crate::front::Port;
-use crate::private::replace_private;
+use crate::private::{beside, open_plain, replace_private};
 
+/// How the file's name ends.
+const ENDING: &str = ".scrub";
+/// The longest text of the file that is read, in bytes.
+const LONGEST: u64 = 4096;
 /// How often the place is written.
 const EVERY: Duration = Duration::from_secs(2);
 
@@ -65,11 +69,8 @@ impl Scrubbing {
     /// Goes on with the scrub of the volume of this file, if one was under way. With `every` one is
     /// begun so long after the last.
     pub fn resume(volume: &Path, every: Option<Duration>, port: Port) -> Self {
-        let path = beside(volume);
-        let noted: Noted = fs::read(&path)
-            .ok()
-            .and_then(|text| serde_json::from_slice(&text).ok())
-            .unwrap_or_default();
+        let path = beside(volume, ENDING);
+        let noted = read(&path);
         if let Some(place) = noted.place {
             port.operate(Verb::Scrub(Scrub::Start(place))).ok();
             if noted.paused {
@@ -88,7 +89,7 @@ impl Scrubbing {
 
     /// How far the tasks are now.
     pub fn look(&mut self, tasks: &[Task]) {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let now = seconds();
         let task = tasks.iter().find(|task| task.kind == TaskKind::Scrub);
         let was = self.noted.place;
         match task {
@@ -98,7 +99,8 @@ impl Scrubbing {
             None if was.is_some() => self.noted = Noted { ended: Some(now), ..Noted::default() },
             None => {
                 if let Some(every) = self.every {
-                    let due = self.noted.ended.map_or(0, |ended| ended + every.as_secs());
+                    let due =
+                        self.noted.ended.map_or(0, |ended| ended.saturating_add(every.as_secs()));
                     if due <= now {
                         self.noted.ended = Some(now);
                         self.port.operate(Verb::Scrub(Scrub::Start(0))).ok();
@@ -144,14 +146,43 @@ impl Scrubbing {
     }
 }
 
-/// Removes what says where the scrub of a volume is.
-pub fn forget(volume: &Path) {
-    fs::remove_file(beside(volume)).ok();
+/// Reads the file. A damaged one is as good as none; a clock that was ahead is not waited for.
+fn read(path: &Path) -> Noted {
+    let mut text = Vec::new();
+    let read = open_plain(path).and_then(|file| file.take(LONGEST).read_to_end(&mut text));
+    let noted: Option<Noted> = read.ok().and_then(|_| serde_json::from_slice(&text).ok());
+    let noted = noted.unwrap_or_default();
+    Noted { ended: noted.ended.map(|ended| ended.min(seconds())), ..noted }
 }
 
-/// The file beside a volume's.
-fn beside(volume: &Path) -> PathBuf {
-    let mut name = volume.file_name().unwrap_or_default().to_os_string();
-    name.push(".scrub");
-    volume.with_file_name(name)
+/// Seconds since 1970.
+fn seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+/// Removes what says where the scrub of a volume is.
+pub fn forget(volume: &Path) {
+    fs::remove_file(beside(volume, ENDING)).ok();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_file_is_as_good_as_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("v.toml.scrub");
+        for text in ["", "{", "[]", "{\"place\":-1}", &" ".repeat(1 << 20)] {
+            fs::write(&path, text).unwrap();
+            assert_eq!(read(&path), Noted::default());
+        }
+        fs::write(&path, format!("{{\"ended\":{}}}", u64::MAX)).unwrap();
+        assert!(read(&path).ended.unwrap() <= seconds(), "a clock that was ahead");
+        fs::remove_file(&path).unwrap();
+        let other = folder.path().join("other");
+        fs::write(&other, "{\"place\":7}").unwrap();
+        std::os::unix::fs::symlink(&other, &path).unwrap();
+        assert_eq!(read(&path), Noted::default(), "a symbolic link is not followed");
+    }
 }

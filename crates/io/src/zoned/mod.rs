@@ -258,22 +258,23 @@ impl Zoned {
 }
 
 /// Makes the file of a zoned device, `bytes` long, with zones like those of another if the name
-/// says nothing of them.
+/// says nothing of them. Returns the file.
 ///
 /// # Errors
 /// When it exists, or so few bytes do not do.
-pub fn make_file(name: &str, bytes: u64, like: Option<Segments>) -> Result<(), IoError> {
+pub fn make_file(name: &str, bytes: u64, like: Option<Segments>) -> Result<File, IoError> {
     let wrong = |why: String| IoError::Name { name: name.into(), why };
     let zoned = ZonedName::parse(name).ok_or_else(|| wrong("it is not zoned".into()))?;
     let mut zoned = zoned.map_err(wrong)?;
     zoned.shape = zoned.shape.or(like);
     let shape = zoned.fit(bytes, true).map_err(wrong)?;
-    let make = || -> io::Result<()> {
+    let make = || -> io::Result<File> {
         let mut options = File::options();
         options.read(true).write(true).create_new(true).mode(0o600);
         let file = options.open(&zoned.medium)?;
         file.set_len(bytes)?;
-        Table::make(&file, &shape)
+        Table::make(&file, &shape)?;
+        Ok(file)
     };
     make().map_err(|source| IoError::System { name: name.into(), what: "make it", source })
 }

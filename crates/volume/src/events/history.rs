@@ -21,8 +21,10 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::{Event, Events, Inner, KEPT, Level, sane};
-use crate::private::{open_plain, replace_private};
+use crate::private::{beside, open_plain, replace_private};
 
+/// How the file's name ends.
+const ENDING: &str = ".events";
 /// The longest file, in bytes. All events that are kept are shorter.
 const LONGEST: u64 = 4 << 20;
 /// Events that wait for the writer.
@@ -53,16 +55,13 @@ pub struct Writer {
 }
 
 /// The file beside the volume file `volume`.
-pub fn beside(volume: &Path) -> PathBuf {
-    let volume = fs::canonicalize(volume).unwrap_or_else(|_| volume.into());
-    let mut name = volume.file_name().unwrap_or_default().to_os_string();
-    name.push(".events");
-    volume.with_file_name(name)
+pub fn file_of(volume: &Path) -> PathBuf {
+    beside(volume, ENDING)
 }
 
 /// Removes the file of a volume.
 pub fn forget(volume: &Path) {
-    fs::remove_file(beside(volume)).ok();
+    fs::remove_file(file_of(volume)).ok();
 }
 
 /// Returns the events that are kept of a volume, oldest first; repeats are not joined yet.
@@ -70,7 +69,7 @@ pub fn forget(volume: &Path) {
 /// # Errors
 /// When there is a file that can't be read.
 pub(super) fn read(path: &Path, volume: Uuid) -> io::Result<Vec<Event>> {
-    let mut file = match open_plain(&beside(path)) {
+    let mut file = match open_plain(&file_of(path)) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(error),
@@ -105,7 +104,7 @@ impl Writer {
         let (messages, queue) = sync_channel(QUEUE);
         let trouble = Arc::default();
         let keeping = Keeping {
-            path: beside(path),
+            path: file_of(path),
             volume,
             events,
             file: None,
@@ -260,7 +259,7 @@ mod tests {
         events.tell(Level::Info, "note", "one\n\u{1b}[31m");
         (0..100).for_each(|it| events.tell_of(2, Level::Warning, "mended", format!("{it}")));
         events.sync().unwrap();
-        let file = beside(&path);
+        let file = file_of(&path);
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
         drop(events);
         // A crash leaves half a line, and something else is damaged.
@@ -285,7 +284,7 @@ mod tests {
     fn no_link_is_followed_and_another_volumes_events_are_left_out() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("v.toml");
-        let (file, target) = (beside(&path), folder.path().join("target"));
+        let (file, target) = (file_of(&path), folder.path().join("target"));
         fs::write(&target, "precious").unwrap();
         symlink(&target, &file).unwrap();
         symlink(&target, file.with_extension("events.new")).unwrap();
@@ -310,7 +309,7 @@ mod tests {
             (0..400).for_each(|_| events.tell(Level::Info, "client", "x".repeat(900)));
             events.sync().unwrap_or_else(|why| panic!("round {round}: {why}"));
         }
-        assert!(fs::metadata(beside(&path)).unwrap().len() < LONGEST);
+        assert!(fs::metadata(file_of(&path)).unwrap().len() < LONGEST);
         assert_eq!(read(&path, VOLUME).unwrap().len(), KEPT);
         let gone = folder.path().join("gone");
         fs::create_dir(&gone).unwrap();

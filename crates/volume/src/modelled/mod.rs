@@ -6,6 +6,7 @@
 mod flash;
 mod side;
 
+use std::fs::File;
 use std::path::Path;
 
 use hostftl_core::SECTOR;
@@ -71,16 +72,16 @@ pub(crate) fn open_as(name: &str, access: Access) -> Result<Device, Error> {
     Ok(opened)
 }
 
-/// Makes the file of a drive, unless it exists. Whether it did.
-pub(crate) fn make(name: &str) -> Result<bool, Error> {
-    let Some((drive, path)) = parts(name) else { return Ok(false) };
+/// Makes the file of a drive and returns it, unless it exists.
+pub(crate) fn make(name: &str) -> Result<Option<File>, Error> {
+    let Some((drive, path)) = parts(name) else { return Ok(None) };
     let spec = spec(name, drive)?;
     let path = Path::new(path);
     if path.exists() {
-        return Ok(false);
+        return Ok(None);
     }
     let made = new_private(path).map_err(file(path, "make the file"))?;
     made.set_len(Side::end(&spec)).map_err(file(path, "give the file its size"))?;
     sync_folder(path).map_err(file(path, "make its name durable"))?;
-    Ok(true)
+    Ok(Some(made))
 }
