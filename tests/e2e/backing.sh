@@ -48,7 +48,7 @@ is_back() {
     "$hostftl" status "$dir/vol.toml" --json >"$dir/status.json" || [ $? = 4 ]
     jq -e '.devices[0].trouble == null' "$dir/status.json"
 }
-await "the status still tells that the server is gone" is_back
+await "the status still shows the server as gone" is_back
 nbd_fio --rw=read --bs=4k --iodepth=16 --size=24M --verify=crc32c --verify_only ||
     fail "it does not go on when the server is there again"
 # A layer that was writing then has failed for good, and says so at its end.

@@ -35,7 +35,7 @@ die
 serve vol 2>"$dir/serve.err"
 # A thread of its own writes these lines.
 await "serve does not report the unclean end" grep -q 'ended uncleanly' "$dir/serve.err"
-await "serve does not say what to do" grep -q -- '--go-on' "$dir/serve.err"
+await "serve does not name --go-on" grep -q -- '--go-on' "$dir/serve.err"
 for plain in '' vol; do
     said "$plain" | grep -- '--go-on' || fail "a client is not told why '$plain' is refused"
 done

@@ -57,7 +57,7 @@ one() {
         "$hostftl" "$here/suites" "${KILLS:-}" "${CUTS:-}" "$here/guest.sh" "$here/suites/$name.sh" \
         >"$out/suite"
     echo 0 >"$out/life"
-    # A suite says how long it takes on a quiet machine; a busy one takes several times as long.
+    # A suite states its time on a quiet machine; a busy one takes several times as long.
     MEMORY=$(head_of "$name" memory) boot "$cache" "$out" $((10 * $(head_of "$name" seconds))) \
         "${arguments[@]}"
     watch_cuts "$out" &

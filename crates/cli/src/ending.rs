@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// and a stop waits for that at most twice: for what clients asked, and for what makes it durable.
 pub const LIMIT: Duration = Duration::from_secs(300);
 
-/// Whether a device says that its volume is served.
+/// Whether the session mark of a device is *serving*.
 static MUST_BE_CLEAN: Mutex<bool> = Mutex::new(false);
 
 /// From now on a panic is told as one line that does not wait for its reader.
@@ -54,7 +54,7 @@ pub fn by_signal() -> ! {
     process::exit(code::INTERRUPTED.into())
 }
 
-/// Ends the process at once if no device says yet that its volume is served. Else it returns, and
+/// Ends the process at once if no device has the session mark *serving* yet. Else it returns, and
 /// the volumes are stopped as soon as all are there.
 pub fn before_ready() {
     // A start that is about to write that waits for the lock, and so for the end of the process.

@@ -31,8 +31,8 @@ type Habit = Box<dyn Fn() + Send>;
 
 /// For how long further signals count as the first one.
 const TWICE: Duration = Duration::from_secs(1);
-/// How long a command may take to end that does not check [`asked`], and one that undoes what it
-/// began.
+/// How long a command may take to end that does not check [`asked`], and one that undoes its
+/// work.
 const GRACE: Duration = Duration::from_secs(2);
 const LONG_GRACE: Duration = Duration::from_secs(10);
 /// Signals that would end a server, and mean nothing to it.
@@ -46,14 +46,14 @@ static WAY: AtomicU8 = AtomicU8::new(ABRUPT);
 static SERVES: AtomicBool = AtomicBool::new(false);
 /// Takes more signals.
 static MORE: OnceLock<Handle> = OnceLock::new();
-/// What to do at the first signal, for a command that can't check [`asked`] now and then.
+/// The reaction to the first signal of a command that cannot check [`asked`] regularly.
 static ACTION: Mutex<Option<Action>> = Mutex::new(None);
 /// What to do at each SIGHUP, for a command that goes on.
 static HANGUP: Mutex<Option<Habit>> = Mutex::new(None);
 
 /// [`WAY`]: it is ended after [`GRACE`].
 const ABRUPT: u8 = 0;
-/// It undoes what it began, and is ended after [`LONG_GRACE`].
+/// It undoes its work, and is ended after [`LONG_GRACE`].
 const UNDOING: u8 = 1;
 /// It ends by itself.
 const ORDERLY: u8 = 2;
@@ -128,11 +128,11 @@ pub fn serve() {
     SERVES.store(true, SeqCst);
     at_hangup(|| {});
     let more = MORE.get().into_iter();
-    // Where the system refuses, such a signal does what it always did.
+    // Where the system refuses, the signal keeps its default action.
     more.for_each(|more| IDLE.iter().for_each(|signal| drop(more.add_signal(*signal))));
 }
 
-/// The command undoes what it began when it is asked to end.
+/// The command undoes its work when it is asked to end.
 pub fn undo() {
     WAY.store(UNDOING, SeqCst);
 }
@@ -160,7 +160,7 @@ pub fn asked_before() -> bool {
     FIRST.get().is_some()
 }
 
-/// What a failure of the command means: after a signal it is the end that was asked for.
+/// The exit code of a failed command: after a signal the failure is the requested end.
 pub fn explain(failure: Failure) -> Failure {
     match asked_before() && !SERVES.load(SeqCst) && failure.code == code::FAILED {
         true => Failure { code: code::INTERRUPTED, ..failure },

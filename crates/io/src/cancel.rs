@@ -1,4 +1,4 @@
-//! A request to end what this process does now, as Ctrl-C asks of a command that runs once.
+//! A request to end the current work of this process, as Ctrl-C makes to a command.
 //!
 //! Opening a device, and other long steps before a volume runs, check it and end with
 //! [`IoError::Interrupted`]. The devices of a volume that runs do not: it is stopped, for which it

@@ -1,6 +1,6 @@
 //! One deadline for everything that is awaited from a peer.
 //!
-//! A timeout of the socket starts anew with each byte, so a peer that trickles is never late. A
+//! A timeout of the socket restarts with each byte, so a peer that trickles is never late. A
 //! [`Deadline`] is a point in time: [`Timed`] lets a socket that does not block wait until then, in
 //! as many steps as the peer likes.
 
@@ -75,7 +75,7 @@ impl Deadline {
         Ok(())
     }
 
-    /// Sleeps for `most`, if so much time is left.
+    /// Sleeps for `most`, or until the deadline if that is earlier.
     ///
     /// # Errors
     /// As [`Deadline::left`].

@@ -48,7 +48,7 @@ struct State {
 }
 
 impl State {
-    /// From when on the next instalment counts. What was not used is gone, but for a little.
+    /// From when on the next instalment counts. An unused budget expires, except for a small rest.
     fn from(&self, now: Instant) -> Instant {
         self.used.max(now.checked_sub(AHEAD).unwrap_or(now))
     }

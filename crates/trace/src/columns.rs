@@ -12,11 +12,11 @@ use crate::unit::Unit;
 pub enum Column {
     /// When the request arrived.
     Time(Unit),
-    /// What it does, in words such as `R`, `write` or `1`.
+    /// The operation, in words such as `R`, `write` or `1`.
     Op,
-    /// What it does, in the words of the kernel, such as `WS`.
+    /// The operation, in the words of the kernel, such as `WS`.
     Rwbs,
-    /// What it does, as the hexadecimal number of a SCSI command.
+    /// The operation, as the hexadecimal number of a SCSI command.
     Scsi,
     /// Its address, in units of this many bytes.
     Offset(u64),
@@ -50,7 +50,7 @@ impl Columns {
         self.0.iter().any(is)
     }
 
-    /// Whether a column says what a request does.
+    /// Whether a column has the operation of a request.
     pub(crate) fn has_op(&self) -> bool {
         self.has(|column| matches!(column, Column::Op | Column::Rwbs | Column::Scsi))
     }
@@ -163,7 +163,7 @@ impl OpWords {
         self.0.is_empty()
     }
 
-    /// What `word` means: the words that the user named come first.
+    /// The meaning of `word`: the words that the user named take precedence.
     pub(crate) fn meaning(&self, word: &[u8]) -> Option<Op> {
         let named = self.0.iter().find(|(known, _)| known.as_bytes().eq_ignore_ascii_case(word));
         named.map(|(_, op)| *op).or_else(|| {

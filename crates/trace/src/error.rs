@@ -71,9 +71,9 @@ pub enum TraceError {
     Foreign {
         /// The file.
         path: PathBuf,
-        /// What it is.
+        /// The kind of file.
         what: &'static str,
-        /// What to do.
+        /// The next step for the user.
         next: String,
     },
     /// The content is not in the format that the user named.

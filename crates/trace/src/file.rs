@@ -38,13 +38,13 @@ pub struct TraceFile {
     pub skip_bad: bool,
     /// `columns=`: the columns of a table.
     pub columns: Option<Columns>,
-    /// `read=`, `write=`, `flush=` and `discard=`: what a table calls its operations.
+    /// `read=`, `write=`, `flush=` and `discard=`: the words of a table for its operations.
     pub words: OpWords,
     /// `op=R` or `op=W`: what every access does, in a format without operations.
     pub op: Option<Op>,
     /// `id=sectors` or `id=bytes`: what an object's number is, in a format with objects.
     pub ids: Option<Ids>,
-    /// `addr=sectors` or `addr=bytes`: what addresses are, in a format that has sectors.
+    /// `addr=sectors` or `addr=bytes`: the unit of addresses, in a format that has sectors.
     pub addresses: Option<Ids>,
     /// `shift=`: sectors added to every address, to undo a partition that was not aligned.
     pub shift: u64,

@@ -1,6 +1,6 @@
 //! Files that are known and not read: their names, and the next step.
 
-/// What a file begins with, its name, and the next step, in which FILE stands for the file.
+/// The first bytes of a file, its name, and the next step, in which FILE stands for the file.
 const MAGICS: [(&[u8], &str, &str); 34] = [
     (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive", "use `7z x -so FILE | hostftl trace info -`"),
     (b"Rar!\x1a\x07", "a RAR archive", "unpack it first"),
@@ -53,7 +53,7 @@ const TABLE: &str =
 const PAGE: &str = "a web page";
 const AGAIN: &str = "it was downloaded instead of the trace: fetch the trace itself";
 const JSON: &str = "a JSON file";
-/// What a ZIP archive begins with: a file, or the end of an empty one.
+/// The first bytes of a ZIP archive: a file, or the end of an empty one.
 const ZIP: [&[u8]; 2] = [b"PK\x03\x04", b"PK\x05\x06"];
 /// Bytes of a block of a tar archive.
 const TAR_BLOCK: usize = 512;

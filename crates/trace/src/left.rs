@@ -37,7 +37,7 @@ pub struct Left {
 #[derive(Clone, Debug, Default)]
 pub struct LeftOut {
     entries: Vec<Left>,
-    /// Events that the recorder says it lost, and the line of the first such message.
+    /// Events that the recorder reports as lost, and the line of the first such message.
     lost: (u64, u64),
     /// The line, or for a binary format the record, that is being read; from 1.
     pub line: u64,
@@ -59,7 +59,7 @@ impl LeftOut {
         self.add(what.into(), Class::Foreign);
     }
 
-    /// Counts `events` that the recorder says it lost.
+    /// Counts `events` that the recorder reports as lost.
     pub fn lost(&mut self, events: u64) {
         if events > 0 && self.lost.0 == 0 {
             self.lost.1 = self.line;
@@ -89,7 +89,7 @@ impl LeftOut {
         &self.entries
     }
 
-    /// Events that the recorder says it lost, and the line of the first such message.
+    /// Events that the recorder reports as lost, and the line of the first such message.
     pub fn lost_events(&self) -> (u64, u64) {
         self.lost
     }

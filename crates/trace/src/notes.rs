@@ -57,7 +57,7 @@ pub struct Notes {
     pub others: u64,
     /// Everything else that was left out, one entry for each kind.
     pub left_out: Vec<Left>,
-    /// Events that the recorder says it lost.
+    /// Events that the recorder reports as lost.
     pub lost: u64,
     /// The line of the first message of lost events.
     #[serde(skip)]
@@ -93,7 +93,7 @@ pub struct Notes {
     pub rounds: u32,
     /// Whether the addresses are packed densely.
     pub compacted: bool,
-    /// Requests beyond those of the trace: packing splits a request whose parts then lie apart.
+    /// Requests beyond those of the trace: packing splits a request whose parts are then apart.
     pub split: u64,
     /// How well the user says that the written data compresses, whatever the trace says.
     pub compress: Option<Compressibility>,
@@ -134,7 +134,7 @@ impl Notes {
         self.doubt = doubt;
     }
 
-    /// The same with everything that the reader has on its way: what it left out, remarks, and why
+    /// The same with everything that the reader has collected: left-out records, remarks, and why
     /// there is no request.
     pub(crate) fn with(
         &self,
@@ -275,7 +275,7 @@ impl Notes {
         texts
     }
 
-    /// What the trace had and the requests do not, a sentence each.
+    /// Differences between the trace and the requests, a sentence each.
     fn losses(&self) -> Vec<String> {
         let mut texts = Vec::new();
         if self.lost > 0 {

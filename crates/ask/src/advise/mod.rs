@@ -116,7 +116,7 @@ pub struct Failed {
     pub layer: String,
     /// The state of the drive before.
     pub state: String,
-    /// What fixed everything random.
+    /// The seed of all random choices.
     pub seed: u64,
     /// The reason.
     pub failed: String,
@@ -143,7 +143,7 @@ pub struct Check {
     pub layer: String,
     /// The state of the drive before.
     pub state: String,
-    /// What fixed everything random.
+    /// The seed of all random choices.
     pub seed: u64,
     /// Bytes programmed for each byte that the host wrote.
     pub waf: f64,
@@ -159,7 +159,8 @@ pub struct Roomier {
     pub checks: Vec<Check>,
 }
 
-/// Runs the studies of an advice, and keeps what failed in them: a row that fails ends none.
+/// Runs the studies of an advice and keeps their failures: a row that fails does not end the
+/// others.
 struct Studies<'a> {
     run: Run<'a>,
     failures: Vec<Failed>,

@@ -252,7 +252,7 @@ impl<'a> Life<'a> {
         let lacking = bits(came).filter(|member| !data(*member).whole);
         let lacking = lacking.fold(0, |set, member| set | 1 << member);
         let fresh = lacking & best.lost;
-        // A member of which the newest root knows nothing was added: nothing lies there yet.
+        // A member that the newest root does not know was just added and is empty.
         for disk in bits(lacking & !fresh).filter_map(|member| seats[member]).collect::<Vec<_>>() {
             self.disks[disk].data = best;
         }

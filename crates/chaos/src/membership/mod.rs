@@ -49,7 +49,7 @@ pub enum Rule {
     AlwaysAWayOut,
     /// A verb concerns the device that was named.
     TheNamedDevice,
-    /// After a cut in a verb a start serves that asks nobody.
+    /// After a cut in a verb, a start serves without consent.
     ACutVerbAsksNobody,
 }
 

@@ -185,7 +185,7 @@ impl Life<'_> {
             session.seats.push(Some(*disk));
             session.used |= bit;
             session.spare |= if is_spare { bit } else { 0 };
-            // Nothing lies there, so it lacks nothing.
+            // It is empty, so it lacks nothing.
             let Session { node, root, everywhere, .. } = session;
             self.disks[*disk].data = Data { node, root, lost: 0, everywhere, whole: true };
         }
@@ -243,7 +243,7 @@ impl Life<'_> {
         Ok(())
     }
 
-    /// After a cut in a verb: a start that asks nobody serves.
+    /// After a cut in a verb, a start serves without consent.
     pub(super) fn after_cut(&mut self) -> Result<(), Rule> {
         if !std::mem::take(&mut self.is_changing) || self.dice.chance(300) {
             return Ok(());
@@ -256,8 +256,8 @@ impl Life<'_> {
         self.is_over = false;
         match started {
             Ok(Outcome::Serves) => Ok(()),
-            // A member that was given up because its superblock failed does not know it, and what
-            // it says of others may contradict them: refusing is right.
+            // A member that was given up because its superblock failed does not know that, and
+            // may contradict the others: refusing is right.
             Ok(Outcome::Refuses) if self.has_failed && self.seen.apart > apart => Ok(()),
             Ok(_) => Err(Rule::ACutVerbAsksNobody),
             Err(End::Breach(rule)) => Err(rule),

@@ -160,7 +160,7 @@ fn an_old_write_that_lands_after_a_flush_is_mended_when_its_time_is_over() {
     assert_eq!(device.read_page(AT).unwrap().0[0], 2, "reads know better");
     let begun = Instant::now();
     while there(&state) != 2 || state.lock().unwrap().flushes == 0 {
-        assert!(begun.elapsed() < Duration::from_secs(300), "nobody mends it");
+        assert!(begun.elapsed() < Duration::from_secs(300), "it is not repaired");
         thread::sleep(Duration::from_millis(10));
     }
     assert_eq!(device.read_page(AT).unwrap().0[0], 2);

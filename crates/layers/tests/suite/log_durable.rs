@@ -1,7 +1,7 @@
 //! `log` reports background work as done only once a power cut can't take it back.
 //!
 //! Each test cuts the power directly after the report, with devices that lose their volatile cache,
-//! and then loses what the report promised that the volume can lose.
+//! and then loses as many devices as the report said that it can lose.
 
 use crate::common::World;
 use crate::common::cache::Cache;
@@ -24,7 +24,7 @@ fn config(missing: u16) -> LayerConfig {
     config
 }
 
-/// A volume over so many devices with data, closed.
+/// A closed volume with data over `devices` devices.
 fn filled(devices: u64) -> Vec<u8> {
     let disk = vec![0; devices as usize * DEVICE * SECTOR];
     let mut world = World::start_array(&config(0), disk, devices, Mode::Format, 1);

@@ -40,7 +40,7 @@ enum Order {
 const ORDERS: [Order; 5] =
     [Order::Random, Order::Spread, Order::Sequential, Order::Hot, Order::Trims];
 
-/// Draws a layer for so many devices with chunks of so many sectors.
+/// Draws a layer by the number of devices and the sectors of a chunk.
 fn layer(devices: u64, chunk: u64, pick: &mut impl FnMut(&[u64]) -> u64) -> LayerConfig {
     let mut config = LayerConfig::new(LayerKind::Log);
     config.superpage = chunk as u32;
@@ -56,7 +56,7 @@ fn layer(devices: u64, chunk: u64, pick: &mut impl FnMut(&[u64]) -> u64) -> Laye
     config
 }
 
-/// Draws a block device of about so many segments.
+/// Draws a block device by its approximate number of segments.
 fn block(chunk: u64, sectors: u64, pick: &mut impl FnMut(&[u64]) -> u64) -> DeviceInfo {
     let reclaim_unit = pick(&[0, 0, 4 * chunk, 16 * chunk, 100 * chunk + 8]);
     let (map_unit, merges) = (pick(&[1, 8, 8, chunk]) as u32, pick(&[0, 1]) == 1);
@@ -64,7 +64,7 @@ fn block(chunk: u64, sectors: u64, pick: &mut impl FnMut(&[u64]) -> u64) -> Devi
     DeviceInfo { reclaim_unit, merges, ..DeviceInfo::block(sectors, map_unit) }
 }
 
-/// Draws a zoned device with so many zones of so many sectors.
+/// Draws a zoned device by the number and the sectors of its zones.
 fn zoned(size: u64, count: u64, pick: &mut impl FnMut(&[u64]) -> u64) -> DeviceInfo {
     let (unit, max_open) = (pick(&[8, 16]) as u32, pick(&[0, 4, 6, 14]) as u32);
     let (size, count) = (size as u32, count as u32);
@@ -142,7 +142,8 @@ impl Case {
         bare.wait(0)
     }
 
-    /// Overwrites about as much as there is, with a flush after so many writes if that is not 0.
+    /// Overwrites about as many blocks as there are, with a flush after every `flush` writes unless
+    /// that is 0.
     fn overwrite(
         &self,
         bare: &mut Bare,
@@ -178,7 +179,7 @@ impl Case {
     }
 }
 
-/// Runs the cases of seeds that have at most so many blocks: how many there were.
+/// Runs the cases of seeds that have at most `most_blocks` blocks. Returns their number.
 fn run(seeds: impl Iterator<Item = u64>, most_blocks: u64) -> usize {
     let cases = seeds.filter_map(|seed| Case::drawn(seed, most_blocks));
     cases.inspect(Case::run).count()
@@ -197,8 +198,8 @@ fn what_is_exported_can_be_overwritten_in_many_volumes() {
     assert!(run(1000..4000, 15_000) > 500);
 }
 
-/// A head of three pages may fill what a row of images left of a chunk. The checkpoint waited for
-/// ever to put an image there, and the host's writes were refused.
+/// A head of three pages may fill the rest of a chunk behind a row of images. The checkpoint
+/// waited for ever to put an image there, and the host's writes were refused.
 #[test]
 fn a_row_of_images_may_have_room_for_its_head_alone() {
     for (chunk, head) in [(512, 2), (1024, 3)] {

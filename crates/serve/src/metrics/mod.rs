@@ -144,7 +144,7 @@ fn statuses(figures: &[Figures]) -> Vec<Status> {
     figures.iter().map(Figures::status).collect()
 }
 
-/// What a request is for.
+/// The resource that a request asks for.
 enum Asked {
     Figures,
     Other,

@@ -126,7 +126,7 @@ impl Blktrace {
         }
     }
 
-    /// What is wrong with the record at the cursor.
+    /// The fault of the record at the cursor.
     fn bad(&self, cursor: &Cursor) -> Bad {
         let rest = cursor.window.bytes();
         let found = match Event::parse(rest) {
@@ -201,7 +201,7 @@ impl Blktrace {
         (self.gaps[0].min(self.gaps[1]), self.first_gap)
     }
 
-    /// What a reader of the results has to know, a sentence each.
+    /// Warnings for readers of the results, a sentence each.
     pub fn remarks(&self) -> Vec<String> {
         if self.kind == ISSUE || self.issued == 0 {
             return Vec::new();

@@ -42,7 +42,7 @@ impl Charset {
         is_old.then_some(Charset::Returns)
     }
 
-    /// What a reader of the results has to know.
+    /// A warning for readers of the results.
     pub fn remark(self) -> Option<&'static str> {
         match self {
             Charset::Utf16Le | Charset::Utf16Be => Some("the text is UTF-16, and is read as such"),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::{MOST_LAYERS, Stream};
 use crate::binary::blktrace;
 
-/// What the files of CPUs have in their names.
+/// The infix in the names of the files of CPUs.
 const INFIX: &str = ".blktrace.";
 /// The longest record.
 const MOST_BYTES: usize = blktrace::SIZE + u16::MAX as usize;

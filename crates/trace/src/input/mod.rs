@@ -27,7 +27,7 @@ const MOST_LAYERS: usize = 4;
 pub struct Input {
     /// The bytes, expanded and as UTF-8.
     pub bytes: Box<dyn Read + Send>,
-    /// Whether they are as they lie in the file.
+    /// Whether they are in the order of the file.
     pub is_plain: bool,
     /// Properties that do not change while it is read.
     pub about: About,

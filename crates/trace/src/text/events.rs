@@ -223,7 +223,7 @@ impl Events {
         Ok(data)
     }
 
-    /// What a reader of the results has to know, a sentence each.
+    /// Warnings for readers of the results, a sentence each.
     pub fn remarks(&self) -> Vec<String> {
         let mut texts = Vec::new();
         if let (joined @ 1.., first) = self.joined {
@@ -292,7 +292,7 @@ fn event(line: &[u8]) -> Option<(usize, &[u8], usize)> {
 }
 
 /// The time of an event, which ends at column `end`: in `unit`, or in microseconds where the
-/// latency format says so.
+/// latency format states that.
 fn kernel_time(line: &mut Fields<'_>, end: usize, unit: Unit) -> Parsed<u64> {
     let from = line.at;
     let t_ns = line.time(unit);

@@ -86,7 +86,7 @@ impl<'a> Fields<'a> {
         &rest[..end]
     }
 
-    /// What was read of the line from column `from` on.
+    /// The text of the line that was read from column `from` on.
     pub fn rest_from(&self, from: usize) -> &'a [u8] {
         &self.bytes[from..self.at]
     }

@@ -150,7 +150,7 @@ impl Text {
         }
     }
 
-    /// What a reader of the results has to know of what was read, a sentence each.
+    /// Warnings for readers of the results, a sentence each.
     pub fn remarks(&self) -> Vec<String> {
         match self {
             Text::Blkparse(events) | Text::Kernel(events) => events.remarks(),
@@ -159,7 +159,7 @@ impl Text {
         }
     }
 
-    /// Why there is no request, where what was read explains it.
+    /// Why there is no request, where the records read so far explain it.
     pub fn reason(&self) -> Option<String> {
         match self {
             Text::Blkparse(events) => events.reason(true),

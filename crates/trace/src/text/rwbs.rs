@@ -7,11 +7,11 @@ use crate::record::Op;
 pub struct Rwbs {
     /// Whether the device flushes its cache first.
     pub flushes: bool,
-    /// What happens then.
+    /// The action that follows.
     pub action: Action,
 }
 
-/// What an operation does.
+/// The effect of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// It has a counterpart here.

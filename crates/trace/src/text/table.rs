@@ -36,7 +36,7 @@ pub struct Table {
     /// Whether a line has no more fields than there are columns.
     is_exact: bool,
     ops: OpWords,
-    /// What every request does, where no column says it.
+    /// The operation of every request, where no column has it.
     op: Option<Op>,
     header: Vec<u8>,
     /// How lines begin that a tool prints around its table.
@@ -94,7 +94,7 @@ impl Table {
     }
 
     /// The same, with lines that a tool prints around the table, `header`, and an operation for
-    /// every request where no column says it.
+    /// every request where no column has it.
     pub fn with(self, header: &[u8], prose: &'static [&'static str], op: Option<Op>) -> Self {
         Table { header: header.to_vec(), prose, op, ..self }
     }
@@ -239,7 +239,7 @@ impl Table {
         Ok(row)
     }
 
-    /// What `word` means.
+    /// The meaning of `word`.
     fn word(&mut self, word: &[u8], at: usize) -> Parsed<Op> {
         if let Some(op) = self.ops.meaning(word) {
             return Ok(op);
@@ -291,7 +291,7 @@ impl Table {
         }
     }
 
-    /// What a reader of the results has to know, a sentence each.
+    /// Warnings for readers of the results, a sentence each.
     pub fn remarks(&self) -> Vec<String> {
         let mut texts = Vec::new();
         if self.has_digits {
@@ -383,7 +383,7 @@ fn small(text: &[u8], span: Span, expected: &'static str) -> Parsed<u32> {
     whole(text, span, |field| field.small(expected))
 }
 
-/// Whether a word of the kernel flushes first, and what it does then.
+/// Whether a word of the kernel flushes first, and its action after that.
 fn kernel_word(word: &[u8], at: usize, left: &mut LeftOut) -> Parsed<(bool, Option<Op>)> {
     let expected = "the kind of the request, such as WS";
     let Rwbs { flushes, action } = Rwbs::parse(word).ok_or(Fault { at, expected })?;
@@ -397,7 +397,7 @@ fn kernel_word(word: &[u8], at: usize, left: &mut LeftOut) -> Parsed<(bool, Opti
     })
 }
 
-/// What a SCSI command does, from its hexadecimal number.
+/// The action of a SCSI command, by its hexadecimal number.
 fn command(word: &[u8], at: usize, left: &mut LeftOut) -> Parsed<Option<Op>> {
     let text = std::str::from_utf8(word).unwrap_or_default();
     let digits = text.strip_prefix("0x").unwrap_or(text);

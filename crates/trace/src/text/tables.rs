@@ -55,13 +55,13 @@ pub fn fiu(head: &[u8]) -> Table {
     Table::new(columns, b' ')
 }
 
-/// A table of biosnoop's; its header says which columns there are.
+/// A table of biosnoop's; its header names the columns.
 pub fn biosnoop(head: &[u8]) -> Table {
     let usual = b"TIME(s) COMM PID DISK T SECTOR BYTES LAT(ms)";
     snoop(head, b"SECTOR", usual)
 }
 
-/// A table of iosnoop's; its header says which columns there are.
+/// A table of iosnoop's; its header names the columns.
 pub fn iosnoop(head: &[u8]) -> Table {
     snoop(head, b"BLOCK", b"COMM PID TYPE DEV BLOCK BYTES LATms")
 }

@@ -22,7 +22,7 @@ const IMAGES: u8 = 6;
 /// The metadata on one device, by page.
 type Pages = Vec<Option<Box<Page>>>;
 
-/// What devices hold when nothing is under way.
+/// The contents of the devices while no command is in flight.
 pub struct Media {
     pages: Vec<Pages>,
     zoned: Option<Pointers>,
@@ -93,7 +93,7 @@ impl Bare {
         self.layer.limits().exported / PER
     }
 
-    /// Writes blocks; what is under way when that many requests wait goes on.
+    /// Writes blocks. Commands in flight proceed when the queue is full.
     pub fn write(&mut self, block: u64, blocks: u64, fua: bool) -> Result<(), HostError> {
         let data = Payload::issue(1 << 24, (blocks * PER) as u32);
         self.ask(HostOp::Write { data, fua }, block, blocks)
@@ -110,7 +110,8 @@ impl Bare {
         self.wait(0)
     }
 
-    /// Waits until at most so many requests are not answered. The first error since the last one.
+    /// Waits until at most `most` requests are unanswered. Returns the first error since the last
+    /// call.
     pub fn wait(&mut self, most: u32) -> Result<(), HostError> {
         while self.waiting > most {
             assert!(self.go_on(), "{} requests are never answered", self.waiting);
@@ -171,7 +172,7 @@ impl Bare {
         }
     }
 
-    /// Cuts the power; what was not over has not happened.
+    /// Cuts the power: commands in flight have not happened.
     pub fn cut(mut self) -> Media {
         self.layer.power_off();
         self.flying.drain(..).for_each(|(_, command)| command.void());
@@ -199,7 +200,7 @@ impl Bare {
                 program(pages, *lba, gather.iter());
             }
             Command::Peek { into, pages: count, .. } => {
-                // What is made of chunks without bytes is no head.
+                // A chunk without bytes has no head.
                 into.pages_mut()[..*count as usize].iter_mut().for_each(|page| page.0.fill(0));
             }
             Command::Pack { from, codec, .. } => {
@@ -218,7 +219,7 @@ impl Bare {
     }
 }
 
-/// Keeps the metadata that is programmed, and forgets what lay there.
+/// Keeps the metadata that is programmed and forgets the earlier contents.
 fn program<'a>(pages: &mut Pages, lba: u64, pieces: impl Iterator<Item = &'a Piece>) {
     let mut at = lba as usize * SECTOR;
     for piece in pieces {

@@ -1,8 +1,8 @@
-//! The volatile write cache of a device: a power cut takes back what no flush has covered.
+//! The volatile write cache of a device: a power cut reverts writes that no flush has covered.
 
 use hostftl_core::Token;
 
-/// Sectors that were overwritten, and what they held.
+/// Overwritten sectors with their earlier contents.
 #[derive(Debug)]
 struct Overwritten {
     number: u64,

@@ -38,7 +38,7 @@ pub struct World {
     pub data_read: u64,
     /// What the clock shows beside the number of steps.
     pub elapsed: u64,
-    /// What a power cut takes back; none where devices have no volatile cache.
+    /// Writes that a power cut reverts; none where devices have no volatile cache.
     pub cache: Option<cache::Cache>,
     /// Sectors of the device that can't be read.
     pub bad: HashSet<u64>,
@@ -360,7 +360,7 @@ impl World {
         self.wait(id).expect("a flush");
     }
 
-    /// Cuts the power: what is in flight has not happened, and a volatile cache is lost.
+    /// Cuts the power: commands in flight have not happened, and a volatile cache is lost.
     pub fn cut(mut self) -> Vec<u8> {
         self.layer.power_off();
         self.flying.drain(..).for_each(|(_, command)| command.void());

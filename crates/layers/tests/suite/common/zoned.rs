@@ -68,7 +68,7 @@ impl Pointers {
         flying.iter().position(same).unwrap_or(pick)
     }
 
-    /// Whether a read ends beyond what is written: the device answers it with an error.
+    /// Whether a read ends beyond the write pointer: the device answers it with an error.
     pub fn is_beyond(&self, command: &Command) -> bool {
         let Command::Read { device, lba, into, .. } = command else { return false };
         let size = u64::from(self.shape.size);
