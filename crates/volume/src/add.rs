@@ -1,10 +1,11 @@
 //! More devices for a volume: the process that serves it does that, see [`crate::seats`], or this
 //! one, when none does.
 //!
-//! The order keeps a cut harmless: look at everything; clear the new devices; write their
-//! superblocks, which say that they hold nothing yet; write those of the others; put the volume
-//! file in its place. Nothing else is written: where things lie stays as it is, and rows become
-//! wider when the volume is served. A cut in between is ended by the same command.
+//! The order keeps a cut harmless: look at everything; name the new devices as pending in the
+//! volume file; clear them; write their superblocks, which say that they hold nothing yet; write
+//! those of the others; list the new devices in the volume file. Nothing else is written: where
+//! things lie stays as it is, and rows become wider when the volume is served. The next start, or
+//! the same command, finishes or undoes a change that was cut off: see [`crate::cut`].
 
 use std::cmp::Reverse;
 use std::path::PathBuf;
@@ -13,7 +14,7 @@ use hostftl_core::{DeviceInfo, SECTOR};
 use hostftl_format::changes::{self, Coming};
 use hostftl_format::roster::{Record, Standing};
 use hostftl_format::superblock::{MAX_DEVICES, RESERVE, Superblock, data_window};
-use hostftl_io::{Access, Device, IoError};
+use hostftl_io::{Device, IoError};
 use hostftl_layers::{LayerConfig, Members};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -22,16 +23,17 @@ use crate::beside::Beside;
 use crate::config::Config;
 use crate::control;
 use crate::create::Taken;
+use crate::cut;
 use crate::error::{Error, device};
 use crate::gather::{gather_of, refusal};
 use crate::journal;
 use crate::modelled;
-use crate::names::{DeviceId, Names, is_same};
+use crate::names::{DeviceId, is_same};
 use crate::open::{as_members, infos, lock, plan, seat};
 use crate::replace::{clear, describe, take_whole};
 use crate::roster::stamp;
 use crate::sole::Sole;
-use crate::stack::{Assembly, MISSING, open_member};
+use crate::stack::{Assembly, MISSING};
 
 /// What has to be typed to go on without others.
 const FIRST: &str = "hostftl serve --degraded";
@@ -81,13 +83,14 @@ pub fn add(spec: &AddSpec) -> Result<Added, Error> {
     }
     let _lock = lock(&spec.path)?;
     let _sole = Sole::take(config.uuid, &spec.path)?;
-    config.devices = Names::read(&config).list();
     let layer = config.layer_config().map_err(wrong)?;
-    may_grow(&config, &layer, spec).map_err(wrong)?;
     let new = names(spec)?;
-    if let Some(added) = finish(spec, &mut config, &layer, &new)? {
-        return Ok(added);
+    let force = spec.force || new.iter().all(|name| config.pending.contains(name));
+    let came = cut::finish(&spec.path, &mut config, &layer, spec.rehearse)?;
+    if !came.is_empty() && came.iter().map(|it| &it.path).eq(&new) {
+        return finished(spec, &config, &layer, came);
     }
+    may_grow(&config, &layer, spec).map_err(wrong)?;
     let found = members(spec, &config, &layer, &config.devices)?;
     refuse_known(spec, (&new, &config.devices), found.superblock.gone)?;
     refuse_without_journal(spec, &layer, &found)?;
@@ -95,7 +98,7 @@ pub fn add(spec: &AddSpec) -> Result<Added, Error> {
     if spec.spare {
         beside = beside.with_room(spare_sectors(&layer, &found.superblock) + 2 * RESERVE);
     }
-    let take = |(asked, name): (&String, &String)| take_whole((asked, name), &beside, spec.force);
+    let take = |(asked, name): (&String, &String)| take_whole((asked, name), &beside, force);
     let taken = spec.new.iter().zip(&new).map(take);
     let taken = taken.collect::<Result<Vec<_>, _>>()?;
     let before = found.superblock;
@@ -119,14 +122,31 @@ pub fn add(spec: &AddSpec) -> Result<Added, Error> {
     if spec.rehearse {
         return Ok(added);
     }
-    fresh.iter().try_for_each(clear)?;
-    write(fresh, &superblocks)?;
+    let refused = |why| Error::Refused { path: spec.path.clone(), why };
+    config.announce(&spec.path, &new).map_err(refused)?;
+    let cleared = fresh.iter().try_for_each(clear);
+    if let Err(error) = cleared.and_then(|()| Ok(write(fresh, &superblocks)?)) {
+        config.publish_again(&spec.path).ok();
+        return Err(error);
+    }
+    // Their superblocks say that they are members: from here on the change is only finished.
+    undo.into_iter().for_each(|undo| undo.keep());
     roster.add(&superblocks.iter().map(record).collect::<Vec<_>>());
     roster.settle(&devices, Standing::of_lost(lost))?;
     come_in(&mut config.devices, &new);
-    config.publish_again(&spec.path)?;
-    undo.into_iter().for_each(|undo| undo.keep());
-    Ok(added)
+    let warning = config.conclude(&spec.path);
+    Ok(Added { notes: added.notes.into_iter().chain(warning).collect(), ..added })
+}
+
+/// The outcome of a change that a cut left behind, and that is finished now.
+fn finished(
+    spec: &AddSpec,
+    config: &Config,
+    layer: &LayerConfig,
+    came: Vec<DeviceId>,
+) -> Result<Added, Error> {
+    let exported = members(spec, config, layer, &config.devices)?.superblock.exported;
+    Ok(added(came, (exported, exported), vec!["a change that was cut off is finished".into()]))
 }
 
 /// Writes what new devices say of themselves.
@@ -238,45 +258,6 @@ fn members(
         return Err(refusal(&spec.path, &found, names, FIRST));
     }
     Ok(found)
-}
-
-/// Ends what a cut left behind, if the new devices say already that they are members.
-fn finish(
-    spec: &AddSpec,
-    config: &mut Config,
-    layer: &LayerConfig,
-    new: &[String],
-) -> Result<Option<Added>, Error> {
-    let count = config.devices.len();
-    let is_member = |(index, name): (usize, &String)| {
-        // One that can't be opened is no member, and why is said when it is taken.
-        let found = open_member(name, Access::ReadOnly).ok();
-        found.is_some_and(|it| {
-            let it = it.superblock;
-            it.volume == *config.uuid.as_bytes() && usize::from(it.index) == count + index
-        })
-    };
-    if !new.iter().enumerate().all(is_member) {
-        return Ok(None);
-    }
-    let mut names = config.devices.clone();
-    come_in(&mut names, new);
-    let found = members(spec, config, layer, &names)?;
-    let newest = found.superblock;
-    if usize::from(newest.count) != names.len() {
-        return Ok(None);
-    }
-    let exported = (newest.exported, newest.exported);
-    let devices = ids(new, count as u8, Some(&newest));
-    let added = added(devices, exported, vec!["ends what was cut off".into()]);
-    if !spec.rehearse {
-        let lost = found.missing();
-        let (mut roster, devices) = seat(found);
-        roster.settle(&devices, Standing::of_lost(lost))?;
-        config.devices = names;
-        config.publish_again(&spec.path)?;
-    }
-    Ok(Some(added))
 }
 
 /// What should be known where devices with zones come.

@@ -8,6 +8,7 @@ use hostftl_layers::AnyLayer;
 use serde::Serialize;
 
 use crate::counted::counted;
+use crate::cut::Cut;
 use crate::error::Error;
 use crate::gather::{CHECK, OpenOptions};
 use crate::open::{Volume, assemble_machine, open_with};
@@ -82,6 +83,7 @@ pub fn check_with(path: &Path, options: CheckOptions) -> Result<Checked, Error> 
     let in_memory = volume.config.is_memory();
     let (mut absent, flaws): (Vec<_>, Vec<_>) =
         std::mem::take(&mut volume.notes).into_iter().partition(|note| is_absence(note));
+    let cut = volume.cut.as_ref().map(Cut::note);
     let left = session::left_by(&volume.config, &Last::of(&volume.config, &volume.devices, 0))?;
     let found = inspect(volume, data.map_or(Data::None, Data::All))?;
     let (mut problems, mut notes) = (found.problems, found.mended);
@@ -89,6 +91,7 @@ pub fn check_with(path: &Path, options: CheckOptions) -> Result<Checked, Error> 
         say_what_it_means(&mut absent, &gauges);
         problems.extend(beyond_parity(gauges.unreadable));
     }
+    notes.extend(cut);
     notes.extend(left.filter(|left| left.count() > 0).map(|left| left.waits()));
     match in_memory {
         true => notes.extend(flaws),

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::slice;
 use std::time::Duration;
 
 use hostftl_core::Nanos;
@@ -51,6 +52,10 @@ pub struct Config {
     /// known to be lost. A file may list them in any order; once a volume is opened they are
     /// listed by member number.
     pub devices: Vec<String>,
+    /// The names of devices that are about to become members, only while the members change: after
+    /// a cut their superblocks say whether they are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pending: Vec<String>,
     /// How long a command of a device may take, in seconds, by the device's name; 120 for those
     /// that are not named.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -71,6 +76,7 @@ impl Config {
             label: superblock.label.as_str().into(),
             layer: superblock.layer.as_str().into(),
             devices,
+            pending: Vec::new(),
             offline: BTreeSet::new(),
             deadlines: BTreeMap::new(),
             settings: BTreeMap::new(),
@@ -112,7 +118,7 @@ impl Config {
         let odd = |name: &&String| {
             *name != MISSING && modelled::full_name(name).ok().as_ref() != Some(*name)
         };
-        if let Some(name) = config.devices.iter().find(odd) {
+        if let Some(name) = config.devices.iter().chain(&config.pending).find(odd) {
             let why = "neither an absolute path nor mem:SIZE (each perhaps behind zoned:) nor \
                        drive:DRIVE@PATH nor the whole URI of an NBD export";
             return Err(wrong(format!("device {name:?} is {why}")));
@@ -143,7 +149,7 @@ impl Config {
     /// What is wrong with the deadlines, if anything is.
     fn check_deadlines(&self) -> Result<(), String> {
         for (name, seconds) in &self.deadlines {
-            if !self.devices.contains(name) {
+            if !self.devices.contains(name) && !self.pending.contains(name) {
                 return Err(format!("a deadline for {name:?}, which is none of the devices"));
             }
             if !(1..=LONGEST_DEADLINE).contains(seconds) {
@@ -208,7 +214,53 @@ impl Config {
     /// # Errors
     /// When the file can't be read or written.
     pub(crate) fn put_in_order(path: &Path, devices: &[String]) -> Result<(), Error> {
-        Config { devices: devices.into(), ..Config::load(path)? }.publish_again(path)
+        let mut file = Config { devices: devices.into(), ..Config::load(path)? };
+        file.pending.clear();
+        file.deadlines.retain(|name, _| devices.contains(name));
+        file.publish_again(path)
+    }
+
+    /// Writes the file at `path` with the names of devices that are about to become members, as
+    /// pending. No device is written to before.
+    ///
+    /// # Errors
+    /// In words, when the system refuses; nothing was changed then.
+    pub(crate) fn announce(&self, path: &Path, new: &[String]) -> Result<(), String> {
+        let mut file = self.clone();
+        // The name of a device that has left leads to the new one.
+        let left = file.devices.iter_mut().filter(|name| new.contains(name));
+        left.for_each(|name| *name = MISSING.into());
+        file.pending.retain(|name| !new.contains(name));
+        file.pending.extend_from_slice(new);
+        file.publish_again(path).map_err(|error| {
+            let why = match error {
+                Error::File { what, source, .. } => format!("cannot {what}: {source}"),
+                other => other.to_string(),
+            };
+            format!(
+                "{why}; no device was changed: make the file writable, and run the same command \
+                 again"
+            )
+        })
+    }
+
+    /// As [`Config::announce`], for a device that comes in the place of member `index`. Where it
+    /// has the name of the old one, the volume file names it already.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn announce_at(&self, index: u8, path: &Path, new: &String) -> Result<(), String> {
+        let is_listed = self.devices[usize::from(index)] == *new;
+        self.announce(path, if is_listed { &[] } else { slice::from_ref(new) })
+    }
+
+    /// Writes the file after the superblocks have changed. Returns a warning when the system
+    /// refuses: the next start writes it.
+    pub(crate) fn conclude(&self, path: &Path) -> Option<String> {
+        let error = self.publish_again(path).err()?;
+        Some(format!(
+            "warning: the devices have changed, but {error}; the next start writes the volume file"
+        ))
     }
 
     /// Puts the file in the place of the one that is there, durably; its comments stay, and so does
@@ -307,6 +359,7 @@ mod tests {
             label: "a \"label\"".into(),
             layer: "passthrough".into(),
             devices: vec!["/dev/null".into()],
+            pending: vec!["/dev/zero".into()],
             offline: [Uuid::from_u128(8)].into(),
             deadlines: [("/dev/null".into(), 7)].into(),
             settings: BTreeMap::new(),

@@ -1,16 +1,17 @@
 //! Another device in the place of one that can be read, of a volume that is not served and can't
 //! make anew what a device held: all that is there is copied.
 //!
-//! The order keeps a cut harmless: look at everything; clear the new device; copy; write its
-//! superblock, which says that it is the member now; write those of the others; put the volume file
-//! in its place. Until the first superblock is durable the old device is the member, and the new
-//! one is none. The same command again begins anew, or ends what was begun.
+//! The order keeps a cut harmless: look at everything; name the new device as pending in the volume
+//! file; clear it; copy; write its superblock, which says that it is the member now; write those of
+//! the others; list the new device in the volume file. Until its superblock is durable the old
+//! device is the member, and the new one is none. The next start, or the same command, finishes or
+//! undoes a change that was cut off: see [`crate::cut`].
 
 use hostftl_core::{DeviceKind, SECTOR};
 use hostftl_format::roster::{Record, Stamp, Standing};
 use hostftl_format::session::PLACES;
 use hostftl_format::superblock::{Superblock, data_window};
-use hostftl_io::{Access, Device};
+use hostftl_io::Device;
 use hostftl_layers::LayerConfig;
 use uuid::Uuid;
 
@@ -24,7 +25,7 @@ use crate::names::{DeviceId, is_same};
 use crate::open::{as_members, infos, plan, seat};
 use crate::replace::{ReplaceSpec, Replaced, clear, take_with_room};
 use crate::roster::{Roster, stamp, write_ends};
-use crate::stack::{Assembly, Member, open_member};
+use crate::stack::Assembly;
 
 /// The device that goes and the one that comes.
 #[derive(Debug)]
@@ -66,47 +67,52 @@ pub(crate) fn copy(
     if is_same(new, &old.path) {
         return Err(device(&spec.new, format!("is device {index} of this volume already")));
     }
-    let found = match members(change, config, &layer, &config.devices) {
-        Ok(found) => found,
-        // After a cut at the end the others do not know the old device any more.
-        Err(why) => {
-            let found = with_new(change, config, &layer).ok_or(why)?;
-            let came = found.members[index].as_ref().map(|member| member.superblock);
-            let (mut roster, devices) = seat(found);
-            if !spec.rehearse {
-                roster.settle(&devices, Standing::of_lost(0))?;
-                publish(change, config)?;
-            }
-            return Ok(replaced(came.as_ref(), vec!["ends what was cut off".into()]));
-        }
-    };
+    let found = members(change, config, &layer, &config.devices)?;
     let said = found.members[index].as_ref().expect("all members are there").superblock;
     let Taken { device: taken, undo, held } = take(change, &found)?;
     if spec.rehearse {
         return Ok(replaced(None, Vec::new()));
     }
-    let notes = held.map(|held| format!("{new} held {held}")).into_iter().collect();
+    let mut notes: Vec<String> =
+        held.map(|held| format!("{new} held {held}")).into_iter().collect();
     let layer = as_members(layer, found.missing(), &found.superblock);
     let superblock = superblock(&said, found.superblock, &taken);
     let (mut roster, mut devices) = seat(found);
-    clear(&taken)?;
-    let all = said.data_len * SECTOR as u64;
-    taken.copy_window(&devices[index], &mut |done| tell(done, all))?;
+    let refused = |why| Error::Refused { path: spec.path.clone(), why };
+    config.announce_at(index as u8, &spec.path, new).map_err(refused)?;
     let from = std::mem::replace(&mut devices[index], taken);
-    if plan(&layer, &infos(&devices))?.limits.exported != superblock.exported {
-        return Err(device(new, "is not one on which the volume would be laid out as it is"));
+    let copied = (|| {
+        if plan(&layer, &infos(&devices))?.limits.exported != superblock.exported {
+            return Err(device(new, "is not one on which the volume would be laid out as it is"));
+        }
+        copy_all((&from, &devices[index]), &superblock, tell)
+    })();
+    if let Err(error) = copied {
+        config.publish_again(&spec.path).ok();
+        return Err(error);
     }
-    let comes = &devices[index];
+    // Its superblock says that it is the member: from here on the change is only finished.
+    undo.keep();
+    settle(&mut roster, index, superblock, &devices)?;
+    notes.extend(publish(change, config));
+    Ok(replaced(Some(&superblock), notes))
+}
+
+/// Copies what a device holds, then makes the other one the member.
+fn copy_all(
+    (from, comes): (&Device, &Device),
+    superblock: &Superblock,
+    tell: &mut dyn FnMut(u64, u64),
+) -> Result<(), Error> {
+    clear(comes)?;
+    let all = superblock.data_len * SECTOR as u64;
+    comes.copy_window(from, &mut |done| tell(done, all))?;
     for at in PLACES {
         comes.write_page(at, &from.read_page(at)?)?;
     }
     // The superblock must not become durable before the data and the session marks.
     comes.sync()?;
-    write_ends(comes, superblock.device_sectors, |at| superblock.emit(at))?;
-    settle(&mut roster, index, superblock, &devices)?;
-    publish(change, config)?;
-    undo.keep();
-    Ok(replaced(Some(&superblock), notes))
+    Ok(write_ends(comes, superblock.device_sectors, |at| superblock.emit(at))?)
 }
 
 fn settle(
@@ -119,33 +125,13 @@ fn settle(
     Ok(roster.settle(devices, Standing::of_lost(0))?)
 }
 
-/// The volume file names the new device from now on.
-fn publish(change: &Change, config: &mut Config) -> Result<(), Error> {
+/// Lists the new device in the volume file. Returns a warning when that can't be written.
+fn publish(change: &Change, config: &mut Config) -> Option<String> {
     let old = std::mem::replace(&mut config.devices[change.index], change.new.clone());
     if let Some(deadline) = config.deadlines.remove(&old) {
         config.deadlines.insert(change.new.clone(), deadline);
     }
-    config.publish_again(&change.spec.path)
-}
-
-/// The members with the new device in its place, if all others say that it is one. A single device
-/// says so of itself alone, also when it was replaced long ago: what it says is not believed.
-fn with_new(change: &Change, config: &Config, layer: &LayerConfig) -> Option<Assembly> {
-    let mut names = config.devices.clone();
-    names[change.index].clone_from(&change.new);
-    (names.len() > 1).then(|| members(change, config, layer, &names).ok())?
-}
-
-/// Whether a device has a copy of what the volume holds now, which was cut off at its end: so it
-/// may be written again.
-fn is_cut_off(change: &Change, newest: &Superblock) -> bool {
-    // One that can't be opened is none, and why is said when it is taken.
-    let found = open_member(&change.new, Access::ReadOnly).ok();
-    found.is_some_and(|Member { superblock: it, .. }| {
-        it.volume == newest.volume
-            && usize::from(it.index) == change.index
-            && (it.generation, it.parent) == (newest.generation + 1, newest.change)
-    })
+    config.conclude(&change.spec.path)
 }
 
 /// The members with these names: all must be there, but for those without which a `log` with a
@@ -176,12 +162,11 @@ fn take(change: &Change, found: &Assembly) -> Result<Taken, Error> {
         return Err(device(&change.new, "stands for a drive, or the old one does: copy its file"));
     }
     let (names, size) = ((change.spec.new.as_str(), change.new.as_str()), member.device.bytes());
-    let force = change.spec.force || is_cut_off(change, &found.superblock);
     let taken = take_with_room(
         names,
         &Beside { size: Some(size), zones: None },
         member.superblock.data_len,
-        force,
+        change.spec.force,
     )?;
     match taken.device.is_zoned() {
         true => Err(device(&change.new, "is zoned, and the old one is not")),

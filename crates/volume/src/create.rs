@@ -204,6 +204,7 @@ fn config(spec: &CreateSpec, devices: Vec<String>) -> Result<Config, Error> {
         label,
         layer,
         devices,
+        pending: Vec::new(),
         offline: BTreeSet::new(),
         deadlines: BTreeMap::new(),
         settings: BTreeMap::new(),

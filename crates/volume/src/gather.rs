@@ -5,11 +5,13 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use hostftl_format::assemble::Verdict;
+use hostftl_format::superblock::Superblock;
 use hostftl_io::{Access, IoError, cancel};
 use hostftl_layers::LayerConfig;
 use uuid::Uuid;
 
 use crate::config::Config;
+use crate::cut::Cut;
 use crate::error::Error;
 use crate::names::Names;
 use crate::stack::{Assembly, MISSING, Member, Redundancy, judge, newest_of, open_member};
@@ -61,45 +63,56 @@ impl Default for OpenOptions {
     }
 }
 
-/// Opens the devices of a volume that can do without some. A device that is not there, or holds
-/// nothing of a volume, is waited for, and then left out; one that can't be used for another reason
-/// is an error, unless the volume does not need it.
+/// A name that leads to no member.
+struct Absent<'a> {
+    name: &'a String,
+    error: Error,
+    is_pending: bool,
+}
+
+/// Opens the devices of a volume that can do without some, and those that are `pending`, of which
+/// the superblocks say whether they are members: see [`crate::cut`]. A device that is not there, or
+/// holds nothing of a volume, is waited for, and then left out; one that can't be used for another
+/// reason is an error, unless the volume does not need it.
 ///
 /// # Errors
 /// When they are not a stack that can be used.
 pub fn gather(
-    names: &[String],
+    (names, pending): (&[String], &[String]),
     redundancy: Redundancy,
     options: &OpenOptions,
 ) -> Result<Assembly, Error> {
     let begun = Instant::now();
-    let (mut members, mut told) = (Vec::new(), false);
-    let mut waiting: Vec<&String> = names.iter().collect();
+    let (mut members, mut coming, mut told) = (Vec::new(), Vec::new(), false);
+    let listed = names.iter().map(|name| (name, false));
+    let mut waiting: Vec<_> = listed.chain(pending.iter().map(|name| (name, true))).collect();
     loop {
         let mut absent = Vec::new();
-        for name in std::mem::take(&mut waiting) {
+        for (name, is_pending) in std::mem::take(&mut waiting) {
             match open_member(name, options.access) {
+                Ok(member) if is_pending => coming.push(member),
                 Ok(member) => members.push(member),
-                Err(error) => absent.push((name, error)),
+                Err(error) => absent.push(Absent { name, error, is_pending }),
             }
         }
         // A server that was given up because of a signal is not one that is gone.
-        absent.iter().try_for_each(|(name, _)| cancel::check(name))?;
+        absent.iter().try_for_each(|it| cancel::check(it.name))?;
         let left = options.wait.saturating_sub(begun.elapsed());
         // What is there and holds no member is not going to be one.
         let is_away = |error: &Error| is_absence(error) && !matches!(error, Error::Device { .. });
-        let may_come = absent.iter().any(|(_, error)| is_away(error));
-        let is_trouble = absent.iter().any(|(_, error)| !is_absence(error));
-        if left.is_zero() || !may_come || is_trouble || !is_lacking(&members, redundancy) {
-            return settle_for(members, absent, redundancy);
+        let may_come = absent.iter().any(|it| is_away(&it.error));
+        let is_trouble = absent.iter().any(|it| !is_absence(&it.error));
+        let are_lacking = || is_lacking(&Cut::preview(&members, &coming, redundancy), redundancy);
+        if left.is_zero() || !may_come || is_trouble || !are_lacking() {
+            return settle_for((members, coming), absent, redundancy);
         }
         if !told {
-            let list: Vec<&str> = absent.iter().map(|(name, _)| name.as_str()).collect();
+            let list: Vec<&str> = absent.iter().map(|it| it.name.as_str()).collect();
             let (most, list) = (left.as_secs_f64().ceil(), list.join(", "));
             (options.tell)(&format!("waits up to {most} s for {list} (--wait-devices)"));
             told = true;
         }
-        waiting = absent.into_iter().map(|(name, _)| name).collect();
+        waiting = absent.into_iter().map(|it| (it.name, it.is_pending)).collect();
         std::thread::sleep(PAUSE.min(left));
     }
 }
@@ -116,7 +129,7 @@ pub(crate) fn gather_of(
     names: &[String],
 ) -> Result<Assembly, Error> {
     let redundancy = Redundancy { devices: layer.tolerates(), journal: layer.log.journal };
-    let found = gather(names, redundancy, &OpenOptions::default())?;
+    let found = gather((names, &[]), redundancy, &OpenOptions::default())?;
     if found.superblock.volume != *config.uuid.as_bytes() {
         let why = "names another volume than its devices hold".into();
         return Err(Error::Config { path: path.into(), why });
@@ -125,7 +138,7 @@ pub(crate) fn gather_of(
 }
 
 /// Whether a member that belongs is not there, so that it is worth waiting for.
-fn is_lacking(members: &[Member], redundancy: Redundancy) -> bool {
+fn is_lacking(members: &[Superblock], redundancy: Redundancy) -> bool {
     match judge(members, redundancy) {
         Verdict::Complete { .. } => false,
         Verdict::Degraded { order, unsaid, .. } => {
@@ -140,24 +153,31 @@ fn is_lacking(members: &[Member], redundancy: Redundancy) -> bool {
 
 /// What can be made of the members that are there.
 fn settle_for(
-    members: Vec<Member>,
-    mut absent: Vec<(&String, Error)>,
+    (members, coming): (Vec<Member>, Vec<Member>),
+    mut absent: Vec<Absent>,
     redundancy: Redundancy,
 ) -> Result<Assembly, Error> {
-    let lacking = is_lacking(&members, redundancy);
+    let (members, mut cut) = Cut::of(members, coming, redundancy);
+    let superblocks: Vec<Superblock> = members.iter().map(|member| member.superblock).collect();
+    let lacking = is_lacking(&superblocks, redundancy);
+    // A device without a superblock was read; what any other would say is not known.
+    let is_unread = |it: &&Absent| it.is_pending && !matches!(it.error, Error::Device { .. });
+    cut.unread.extend(absent.iter().filter(is_unread).map(|it| it.name.clone()));
+    // A pending device that the members do not need is no loss.
+    absent.retain(|it| lacking || !it.is_pending);
     let plain = redundancy.devices == 0 && !redundancy.journal;
     let is_unknown = |error: &Error| matches!(error, Error::Format { .. });
     let is_trouble = |error: &Error| lacking && !is_absence(error) || is_unknown(error);
-    let trouble = absent.iter().position(|(_, error)| is_trouble(error));
+    let trouble = absent.iter().position(|it| is_trouble(&it.error));
     let needed = plain && lacking && !absent.is_empty();
     match trouble.or_else(|| needed.then_some(0)) {
-        Some(at) => Err(absent.swap_remove(at).1),
+        Some(at) => Err(absent.swap_remove(at).error),
         None => {
-            let left_out = absent.iter().map(|(_, error)| error.to_string());
+            let left_out = absent.iter().map(|it| it.error.to_string());
             let mut left_out: Vec<String> = left_out.collect();
             // Of places without a device all say the same.
             left_out.dedup();
-            order(members, left_out, redundancy)
+            Ok(Assembly { cut, ..order(members, left_out, redundancy)? })
         }
     }
 }

@@ -15,6 +15,7 @@ mod control;
 mod copied;
 mod counted;
 mod create;
+mod cut;
 mod delete;
 mod dump;
 mod edited;

@@ -16,6 +16,7 @@ use uuid::Uuid;
 
 use crate::config::Config;
 use crate::control;
+use crate::cut;
 use crate::error::{Error, device};
 use crate::gather::{OpenOptions, gather, refusal};
 use crate::names::{DeviceId, Names, complete};
@@ -64,12 +65,12 @@ pub fn online(path: &Path, wanted: &str) -> Result<Back, Error> {
         let why = format!("no device leaves layer {} while it serves{journal}", layer.kind);
         return Err(wrong(why));
     }
+    cut::finish(path, &mut config, &layer, false)?;
     let names = Names::read(&config);
-    config.devices = names.list();
     let index = usize::from(names.resolve(&wanted, 0).map_err(wrong)?);
     let back = |is_new| Back { device: names.id(index as u8), is_new, served: false };
     let redundancy = Redundancy { devices: layer.tolerates(), journal: layer.log.journal };
-    let found = gather(&config.devices, redundancy, &OpenOptions::default())?;
+    let found = gather((&config.devices, &[]), redundancy, &OpenOptions::default())?;
     let name = &config.devices[index];
     if found.unsaid != 0 {
         return Err(refusal(path, &found, &config.devices, "hostftl serve --degraded"));
@@ -94,6 +95,8 @@ pub fn online(path: &Path, wanted: &str) -> Result<Back, Error> {
     }
     let said = superblock(&newest, &verify(&own, &newest, index)?);
     let lost = found.missing() & !bit;
+    // A volume file that can't be written is known before a superblock is.
+    Config::set_offline(path, Uuid::from_bytes(said.device), false)?;
     let (mut roster, mut devices) = seat(found);
     devices[index] = own.device;
     let sectors = devices[index].bytes() / SECTOR as u64;
@@ -101,7 +104,6 @@ pub fn online(path: &Path, wanted: &str) -> Result<Back, Error> {
     write_ends(&devices[index], said.device_sectors, |at| said.emit(at))?;
     roster.replace(index as u8, Record { superblock: said, sound: [true; 2] });
     roster.settle(&devices, Standing::of_lost(lost))?;
-    Config::set_offline(path, Uuid::from_bytes(said.device), false)?;
     Ok(back(true))
 }
 

@@ -16,6 +16,7 @@ use hostftl_layers::{AnyLayer, LayerConfig, Members, Mode, Plan};
 use uuid::Uuid;
 
 use crate::config::Config;
+use crate::cut::Cut;
 use crate::error::{Error, device, file};
 use crate::gather::{OpenOptions, gather, refusal};
 use crate::journal;
@@ -41,6 +42,8 @@ pub struct Volume {
     pub(crate) names: Names,
     /// Whether the volume file lists the devices in another order.
     pub(crate) is_permuted: bool,
+    /// A change of the members that was cut off, if the volume file has one.
+    pub(crate) cut: Option<Cut>,
     pub(crate) layer: LayerConfig,
     pub(crate) plan: Plan,
     pub(crate) devices: Vec<Device>,
@@ -91,6 +94,7 @@ pub fn open_with(path: &Path, options: &OpenOptions) -> Result<Volume, Error> {
             config,
             names,
             is_permuted: false,
+            cut: None,
             layer,
             plan,
             devices,
@@ -103,7 +107,11 @@ pub fn open_with(path: &Path, options: &OpenOptions) -> Result<Volume, Error> {
     }
     let knows_lost = layer.kind.registration().promises.knows_lost;
     let redundancy = redundancy(&layer);
-    let found = gather(&config.devices, redundancy, options)?;
+    let mut found = gather((&config.devices, &config.pending), redundancy, options)?;
+    let was_cut = !config.pending.is_empty();
+    if was_cut {
+        config.take_cut(&found);
+    }
     verify(path, &config, &found)?;
     if knows_lost && found.missing() != 0 {
         return Err(tier::refusal(&found));
@@ -111,7 +119,9 @@ pub fn open_with(path: &Path, options: &OpenOptions) -> Result<Volume, Error> {
     if found.unsaid != 0 && !options.degraded {
         return Err(refusal(path, &found, &config.devices, options.command));
     }
-    raise(path, (config, layer), found, access, lock)
+    let cut = was_cut.then(|| std::mem::take(&mut found.cut));
+    let volume = raise(path, (config, layer), found, access, lock)?;
+    Ok(Volume { cut, ..volume })
 }
 
 /// What can be missing when a volume is looked at.
@@ -154,6 +164,7 @@ pub(crate) fn raise(
         config,
         names,
         is_permuted,
+        cut: None,
         layer,
         plan,
         devices,

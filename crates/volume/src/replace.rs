@@ -2,10 +2,11 @@
 //! [`crate::seats`], or this one, when none does. Where nothing can be made anew, it is copied: see
 //! [`crate::copied`].
 //!
-//! The order keeps a cut harmless: look at everything; clear the new device; write its superblock,
-//! which says that it holds nothing yet; write those of the others; put the volume file in its
-//! place. A cut in between leaves a volume that misses the device still, and the same command again
-//! ends what was begun. What the device lacks is made while the volume is served.
+//! The order keeps a cut harmless: look at everything; name the new device as pending in the volume
+//! file; clear it; write its superblock, which says that it holds nothing yet; write those of the
+//! others; list the new device in the volume file. The next start, or the same command, finishes or
+//! undoes a change that was cut off: see [`crate::cut`]. What the device lacks is made while the
+//! volume is served.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -26,6 +27,7 @@ use crate::config::Config;
 use crate::control;
 use crate::copied::{self, Change};
 use crate::create::{Taken, take_device};
+use crate::cut;
 use crate::error::{Error, device, file};
 use crate::gather::{gather_of, refusal};
 use crate::journal;
@@ -99,8 +101,13 @@ pub fn replace(spec: &ReplaceSpec, tell: &mut dyn FnMut(u64, u64)) -> Result<Rep
     if config.is_memory() {
         return Err(wrong("is in memory: there is nothing to replace".into()));
     }
+    let force = spec.force || config.pending.contains(&told.new);
+    let came = cut::finish(&spec.path, &mut config, &layer, spec.rehearse)?;
+    if let Some(new) = came.into_iter().find(|it| it.path == told.new) {
+        return Ok(Replaced::finished(new, &told.old));
+    }
+    let spec = &ReplaceSpec { force, ..spec.clone() };
     let names = Names::read(&config);
-    config.devices = names.list();
     let index = usize::from(names.resolve(&told.old, 0).map_err(wrong)?);
     let new = new_name(&config, index, &spec.new)?;
     let old = names.id(index as u8);
@@ -118,7 +125,7 @@ pub fn replace(spec: &ReplaceSpec, tell: &mut dyn FnMut(u64, u64)) -> Result<Rep
         if needs_none { found } else { not_needed(spec, of, (found, is_journal), &opened)? };
     let is_good = !was_lost && open_member(&config.devices[index], Access::ReadOnly).is_ok();
     let healthy = is_good.then(|| format!("warning: device {index} ({}) is healthy", old.path));
-    let Taken { device: taken, undo, held } = take((&spec.new, &new), &found, index, spec.force)?;
+    let mut taken = take((&spec.new, &new), &found, index, spec.force)?;
     let came = DeviceId { number: index as u8, uuid: String::new(), path: new };
     let mut replaced = Replaced {
         old,
@@ -132,20 +139,39 @@ pub fn replace(spec: &ReplaceSpec, tell: &mut dyn FnMut(u64, u64)) -> Result<Rep
     if spec.rehearse {
         return Ok(replaced);
     }
+    let held = taken.held.take();
     replaced.notes.extend(held.map(|held| format!("{} held {held}", replaced.new.path)));
-    let device = put_in_place(&replaced, (found, taken), (config, layer), &spec.path)?;
+    let (device, warning) = put_in_place(&replaced, (found, taken), (config, layer), &spec.path)?;
     replaced.new.uuid = device.to_string();
-    undo.keep();
+    replaced.notes.extend(warning);
     Ok(replaced)
 }
 
-/// Makes the device that was taken the member that `replaced` names; its UUID.
+impl Replaced {
+    /// The outcome of a change that a cut left behind, and that is finished now: `new` is in the
+    /// place of `old`.
+    fn finished(new: DeviceId, old: &str) -> Self {
+        Replaced {
+            old: DeviceId { number: new.number, uuid: String::new(), path: old.into() },
+            new,
+            was_lost: false,
+            copied: false,
+            lacks: false,
+            served: false,
+            notes: vec!["a change that was cut off is finished".into()],
+        }
+    }
+}
+
+/// Makes the device that was taken the member that `replaced` names. Returns its UUID, and a
+/// warning if the volume file could not be written at the end.
 fn put_in_place(
     replaced: &Replaced,
-    (found, taken): (Assembly, Device),
+    (found, taken): (Assembly, Taken),
     (mut config, layer): (Config, LayerConfig),
     path: &Path,
-) -> Result<Uuid, Error> {
+) -> Result<(Uuid, Option<String>), Error> {
+    let Taken { device: taken, undo, .. } = taken;
     let (number, new) = (replaced.new.number, &replaced.new.path);
     let index = usize::from(number);
     let mut superblock = superblock(&found.superblock, number, taken.bytes() / SECTOR as u64);
@@ -162,15 +188,21 @@ fn put_in_place(
     if planned.limits.exported != superblock.exported {
         return Err(device(new, "is not one on which the volume would be laid out as it is"));
     }
-    clear(&devices[index])?;
-    describe(&devices[index], &superblock)?;
+    let refused = |why| Error::Refused { path: path.into(), why };
+    config.announce_at(number, path, new).map_err(refused)?;
+    let cleared = clear(&devices[index]);
+    if let Err(error) = cleared.and_then(|()| Ok(describe(&devices[index], &superblock)?)) {
+        config.publish_again(path).ok();
+        return Err(error);
+    }
+    // Its superblock says that it is a member: from here on the change is only finished.
+    undo.keep();
     roster.replace(number, Record { superblock, sound: [true; 2] });
     roster.settle(&devices, Standing::of_lost(lost))?;
     config.deadlines.remove(&replaced.old.path);
     config.offline.remove(&Uuid::from_bytes(before));
     config.devices[index].clone_from(new);
-    config.publish_again(path)?;
-    Ok(Uuid::from_bytes(superblock.device))
+    Ok((Uuid::from_bytes(superblock.device), config.conclude(path)))
 }
 
 /// The others, where the volume goes on without the device that goes, and whether that is the

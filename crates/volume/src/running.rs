@@ -184,13 +184,13 @@ impl Volume {
     pub fn start(mut self, options: &StartOptions) -> Result<(Running, Port), Error> {
         let reads = self.access == Access::ReadOnly;
         let _sole = Sole::take(self.config.uuid, &self.path)?;
-        let recording = self.recording(options)?;
+        let (recording, note) = (self.recording(options)?, self.write_file(reads)?);
         let tap = recording.as_ref().map(|recording| Box::new(recording.tap()) as Box<dyn Tap>);
         let mut faces = Faces::of(&self.devices, self.names);
         let machine = assemble_machine(&self.layer, &self.plan, self.devices, self.mode, tap)?;
         let (mut driver, mut notes) = (machine.driver, self.notes);
         notes.extend(machine.note);
-        notes.extend(put_in_order(&self.path, &self.config, self.is_permuted && !reads));
+        notes.extend(note);
         let mut still =
             Status::of_running(&self.path, &self.config, &self.layer, &self.plan, &driver);
         options.beginning.recovers(driver.shown());
@@ -254,6 +254,16 @@ impl Volume {
 }
 
 impl Volume {
+    /// Makes the volume file list the members by number, unless the volume is only read. Returns a
+    /// note when it did not.
+    fn write_file(&self, reads: bool) -> Result<Option<String>, Error> {
+        Ok(match &self.cut {
+            Some(cut) if reads => Some(cut.note()),
+            Some(cut) => Some(cut.settle(&self.path, &self.config.devices)?),
+            None => put_in_order(&self.path, &self.config, self.is_permuted && !reads),
+        })
+    }
+
     /// Where the layer's inputs go, if somebody wants them.
     fn recording(&self, options: &StartOptions) -> Result<Option<Recording>, Error> {
         let infos = crate::open::infos(&self.devices);

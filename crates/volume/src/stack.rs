@@ -10,6 +10,7 @@ use hostftl_layers::LayerKind;
 use uuid::Uuid;
 
 use crate::claims;
+use crate::cut::Cut;
 use crate::error::{Error, device};
 use crate::journal;
 use crate::modelled;
@@ -117,6 +118,8 @@ pub struct Assembly {
     pub stale: Vec<(String, Superblock)>,
     /// The members that are not there though they belong, as a set of bits by index.
     pub unsaid: u16,
+    /// A change of the members that was cut off.
+    pub cut: Cut,
 }
 
 impl Assembly {
@@ -147,8 +150,8 @@ impl Redundancy {
 }
 
 /// The newest superblock of those of `members` that are in the stack in this order.
-pub fn newest_of<'a>(order: &[Option<usize>], members: &'a [Member]) -> Option<&'a Superblock> {
-    let there = order.iter().flatten().map(|at| &members[*at].superblock);
+pub fn newest_of<'a>(order: &[Option<usize>], members: &'a [Superblock]) -> Option<&'a Superblock> {
+    let there = order.iter().flatten().map(|at| &members[*at]);
     there.max_by_key(|one| one.generation)
 }
 
@@ -158,22 +161,21 @@ fn welcome(
     journal: u16,
     newest: &Superblock,
     stale: &[usize],
-    members: &[Member],
+    members: &[Superblock],
 ) -> Option<usize> {
     let is_journal = |at: &&usize| {
-        let it = &members[**at].superblock;
+        let it = &members[**at];
         journal >> it.index & 1 == 1 && newest.members[usize::from(it.index)] == it.device
     };
     stale.iter().find(is_journal).copied()
 }
 
 /// Judges members as [`order`] does. A spare is not needed: nothing lies on it.
-pub fn judge(members: &[Member], redundancy: Redundancy) -> Verdict {
-    let superblocks: Vec<Superblock> = members.iter().map(|member| member.superblock).collect();
+pub fn judge(members: &[Superblock], redundancy: Redundancy) -> Verdict {
     let Redundancy { devices, journal } = redundancy;
-    let newest = superblocks.iter().max_by_key(|one| one.generation);
+    let newest = members.iter().max_by_key(|one| one.generation);
     let spares = newest.map_or(0, |newest| newest.spare.count_ones());
-    match assemble(&superblocks, devices + u32::from(journal) + spares) {
+    match assemble(members, devices + u32::from(journal) + spares) {
         Verdict::Degraded { mut order, mut stale, unsaid } => {
             let newest = newest_of(&order, members);
             let journal = redundancy.journal_in(newest);
@@ -187,7 +189,7 @@ pub fn judge(members: &[Member], redundancy: Redundancy) -> Verdict {
             let rows = absent.filter(|(index, _)| needless >> index & 1 == 0).count();
             match rows <= devices as usize {
                 true => Verdict::Degraded { order, stale, unsaid: unsaid & !(journal | spare) },
-                false => assemble(&superblocks, devices),
+                false => assemble(members, devices),
             }
         }
         other => other,
@@ -206,11 +208,12 @@ pub fn order(
 ) -> Result<Assembly, Error> {
     let name = |at: usize| members[at].device.name();
     let mut missed = Vec::new();
-    let (order, unsaid) = match judge(&members, redundancy) {
+    let superblocks: Vec<Superblock> = members.iter().map(|member| member.superblock).collect();
+    let (order, unsaid) = match judge(&superblocks, redundancy) {
         Verdict::Complete { order } => (order.into_iter().map(Some).collect::<Vec<_>>(), 0),
         Verdict::Degraded { order, stale, unsaid } => {
             missed.extend(stale.iter().map(|at| (name(*at).to_owned(), members[*at].superblock)));
-            let newest = newest_of(&order, &members).expect("it can be used");
+            let newest = newest_of(&order, &superblocks).expect("it can be used");
             let is_gone = |at: &usize| newest.gone >> members[*at].superblock.index & 1 == 1;
             left_out.extend(stale.into_iter().filter(|at| !is_gone(at)).map(|at| {
                 let since = newest.lost[usize::from(members[at].superblock.index)];
@@ -231,7 +234,7 @@ pub fn order(
     let used = members.iter().flatten().map(|member| member.superblock);
     let superblock = used.max_by_key(|one| one.generation);
     let superblock = superblock.expect("a stack that can be used has a member");
-    Ok(Assembly { members, superblock, left_out, stale: missed, unsaid })
+    Ok(Assembly { members, superblock, left_out, stale: missed, unsaid, cut: Cut::default() })
 }
 
 /// A moment of a superblock, for people; `None` when none is known.

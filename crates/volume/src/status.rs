@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
 use crate::control;
+use crate::cut::Cut;
 use crate::error::Error;
 use crate::events::Events;
 use crate::flash::{DriveStatus, Drives};
@@ -411,11 +412,12 @@ pub fn status(path: &Path) -> Result<Status, Error> {
     }
     let options = OpenOptions { degraded: true, ..OpenOptions::default() };
     let volume = open_with(path, &options).map_err(tells_nothing)?;
-    let mut status = Status::at_rest(path, &config, &volume.layer, &volume.plan);
+    let mut status = Status::at_rest(path, &volume.config, &volume.layer, &volume.plan);
     status.set_devices(&volume.devices, &volume.layer, &volume.config);
     status.set_ids(&volume.names);
     Drives::tell_at_rest(&volume.devices, &mut status);
     status.notes = volume.notes;
+    status.notes.extend(volume.cut.as_ref().map(Cut::note));
     let unclean = session::unclean_end(&config, &volume.devices)?;
     status.unclean = unclean.is_some();
     status.notes.extend(unclean);

@@ -1,10 +1,10 @@
 //! More devices come to a volume that is served. The layer is laid out anew with them, so it is
 //! closed and opened again, while clients wait.
 //!
-//! The order is that of [`crate::add`]: the new devices are cleared beside the clients; with the
-//! layer closed their superblocks are written, and those of the others; with it open again, the
-//! volume file. Until a superblock of the others is written the volume goes on as it was when
-//! something is wrong. A cut later is ended by the same command.
+//! The order is that of [`crate::add`]: the volume file names the new devices as pending, and they
+//! are cleared, beside the clients; with the layer closed their superblocks are written, and those
+//! of the others; with it open again, the volume file. Until a superblock of the others is written
+//! the volume goes on as it was when something is wrong. A cut later is finished by the next start.
 
 use std::time::Instant;
 
@@ -39,16 +39,13 @@ impl Seats {
     pub fn add(&self, spec: &AddSpec) -> Result<Added, String> {
         let words = |error: Error| error.to_string();
         let _changes = self.begin()?;
-        let mut file = Config::load(&spec.path).map_err(words)?;
-        if let Some(added) = self.finish(spec, &mut file).map_err(words)? {
-            return Ok(added);
-        }
-        file.devices = self.list_of(&file, &spec.path)?;
+        let mut file = self.file()?;
         let layer = file
             .layer_config()
             .map_err(|why| words(Error::Config { path: spec.path.clone(), why }))?;
         may_grow(&file, &self.layer(), spec)?;
         let new = names(spec).map_err(words)?;
+        let force = spec.force || new.iter().all(|name| file.pending.contains(name));
         self.has_its_journal()?;
         let (mut beside, gone) = self.may_be_closed()?;
         if spec.spare {
@@ -57,8 +54,7 @@ impl Seats {
         }
         refuse_known(spec, (&new, &file.devices), gone).map_err(words)?;
         self.are_closed(&new)?;
-        let take =
-            |(asked, name): (&String, &String)| take_whole((asked, name), &beside, spec.force);
+        let take = |(asked, name): (&String, &String)| take_whole((asked, name), &beside, force);
         let taken = spec.new.iter().zip(&new).map(take).collect::<Result<Vec<_>, _>>();
         let (mut come, mut undo, mut notes) = (Vec::new(), Vec::new(), Vec::new());
         for Taken { device, undo: one, held } in taken.map_err(words)? {
@@ -72,38 +68,29 @@ impl Seats {
         if spec.rehearse {
             return Ok(Added { served: true, ..added(ids(&new, first, None), exported, notes) });
         }
-        let come = come.into_iter().map(cleared).collect::<Result<_, _>>().map_err(words)?;
+        let before = file.clone();
+        file.announce(&spec.path, &new)?;
+        let withdraw = |error: Error| {
+            before.publish_again(&spec.path).ok();
+            words(error)
+        };
+        let come = come.into_iter().map(cleared).collect::<Result<_, _>>().map_err(withdraw)?;
         come_in(&mut file.devices, &new);
+        file.pending.retain(|name| !new.contains(name));
         let begun = Instant::now();
         let change = Change { spec, devices: &file.devices, layer, come };
         let renewed = self.port.renew(|driver, jobs| self.reopen(change, driver, jobs));
-        let exported = renewed.ok_or(CLOSED)??.map_err(words)?;
-        undo.into_iter().for_each(|undo| undo.keep());
+        if !matches!(renewed, Some(Ok(Err(_)))) {
+            // A superblock may say that they are members.
+            undo.into_iter().for_each(|undo| undo.keep());
+        }
+        let exported = renewed.ok_or(CLOSED)??.map_err(withdraw)?;
         let come = (first..first + new.len() as u8).map(|index| self.id(index)).collect();
+        // The volume has the devices, whatever becomes of its file.
+        notes.extend(self.conclude(&file));
         let done = Added { served: true, ..added(come, exported, notes) };
         self.tell(&done, begun);
-        // The volume has the devices, whatever becomes of its file.
-        file.publish_again(&spec.path).map_err(|error| {
-            format!("the devices came, but {error}: mend that, and type the same again")
-        })?;
         Ok(done)
-    }
-
-    /// Writes the volume's file when only that is lacking.
-    fn finish(&self, spec: &AddSpec, file: &mut Config) -> Result<Option<Added>, Error> {
-        let (known, first) = (self.config().devices, file.devices.len());
-        if known.len() <= first || known[first..] != spec.new {
-            return Ok(None);
-        }
-        let exported = self.port.export().bytes / SECTOR as u64;
-        let notes = vec!["only the volume's file was lacking".into()];
-        let devices = (first..known.len()).map(|index| self.id(index as u8)).collect();
-        let done = added(devices, (exported, exported), notes);
-        if !spec.rehearse {
-            file.devices = known;
-            file.publish_again(&spec.path)?;
-        }
-        Ok(Some(Added { served: true, ..done }))
     }
 
     /// Whether the journal's device is there, if there is one.

@@ -1,11 +1,11 @@
 //! The devices of a volume that is served, in their places, and the layer that is asked about them:
 //! another device comes in the place of one, beside the clients.
 //!
-//! The order keeps a cut harmless, as with a volume that is not served: look at everything; clear
-//! the new device; let the layer do without the old one; write the superblock of the new one, which
-//! says that it holds nothing yet; write those of the others; put the volume file in its place; and
-//! then let the layer know. A cut in between leaves a volume that misses the device still, and the
-//! same command again ends what was begun.
+//! The order keeps a cut harmless, as with a volume that is not served: look at everything; name
+//! the new device as pending in the volume file; clear it; let the layer do without the old one;
+//! write the superblock of the new one, which says that it holds nothing yet; write those of the
+//! others; list the new device in the volume file; and then let the layer know. The next start
+//! finishes or undoes a change that was cut off: see [`crate::cut`].
 //!
 //! Invariants
 //! - One device comes at a time.
@@ -29,6 +29,7 @@ use uuid::Uuid;
 
 use crate::beside::Beside;
 use crate::config::Config;
+use crate::events::Level;
 use crate::front::Port;
 use crate::jobs::Jobs;
 use crate::journal;
@@ -136,17 +137,29 @@ impl Seats {
         self.live.status().note_if_healthy(index).into_iter().collect()
     }
 
-    /// The list of devices of the volume's file by member number: its owner may have written it
-    /// anew. A device that has left, or is lost, may be `missing` there.
+    /// Reads the volume's file, with its devices listed by member number: its owner may have
+    /// written it anew. A device that has left, or is lost, may be `missing` there.
     ///
     /// # Errors
-    /// In words, when it has other devices, or is of another volume.
+    /// In words, when it can't be read, has other devices, or is of another volume.
+    fn file(&self) -> Result<Config, String> {
+        let file = Config::load(&self.path).map_err(|error| error.to_string())?;
+        let devices = self.list_of(&file, &self.path)?;
+        Ok(Config { devices, ..file })
+    }
+
     fn list_of(&self, file: &Config, path: &Path) -> Result<Vec<String>, String> {
         let look = |driver: &mut Driver<AnyLayer>, _: &mut Jobs| {
             driver.layer().lost_devices() | driver.layer().gone_devices()
         };
         let (served, away) = (self.config(), self.port.between(look).ok_or(CLOSED)?);
-        let list = in_order_of(&file.devices, &served.devices, away);
+        // A file that could not be written after a change has the new devices as pending.
+        let is_known = |name: &String| file.devices.contains(name) || file.pending.contains(name);
+        let is_behind = !file.pending.is_empty() && served.devices.iter().all(is_known);
+        let list = match is_behind {
+            true => Some(served.devices.clone()),
+            false => in_order_of(&file.devices, &served.devices, away),
+        };
         list.filter(|_| file.uuid == served.uuid).ok_or_else(|| {
             format!(
                 "{} names other devices, or another volume, than what is served: put it right, or \
@@ -282,6 +295,13 @@ impl Seats {
         };
         let ready = self.port.between(ready).unwrap_or(0);
         (0..16).filter(|index| ready >> index & 1 == 1).map(|index| self.id(index)).collect()
+    }
+
+    /// Writes the volume's file after a change. Returns a warning when that fails.
+    fn conclude(&self, file: &Config) -> Option<String> {
+        let warning = file.conclude(&self.path)?;
+        self.live.watched.events.tell(Level::Warning, "note", warning.as_str());
+        Some(warning)
     }
 
     /// A device is about to come, and no other.

@@ -41,9 +41,9 @@ struct Change {
     layer: LayerConfig,
 }
 
-/// Whether the volume's file could be written once the device was in its place, or why nothing was
-/// changed.
-type Seated = Result<Result<(), Error>, Error>;
+/// A warning if the volume's file could not be written once the device was in its place, or why
+/// nothing was changed.
+type Seated = Result<Option<String>, Error>;
 
 impl Seats {
     /// Puts another device in the place of the journal's, which is that with this number. The new
@@ -57,14 +57,15 @@ impl Seats {
         (index, new): (u8, String),
     ) -> Result<Replaced, String> {
         let words = |error: Error| error.to_string();
-        let mut file = Config::load(&spec.path).map_err(words)?;
-        file.devices = self.list_of(&file, &spec.path)?;
+        let mut file = self.file()?;
+        let before = file.clone();
+        let force = spec.force || file.pending.contains(&new);
         let layer = file
             .layer_config()
             .map_err(|why| words(Error::Config { path: spec.path.clone(), why }))?;
         self.may_be_closed()?;
         let look = self.seen(index)?;
-        let taken = take_with_room((&spec.new, &new), &look.beside, look.length(), spec.force);
+        let taken = take_with_room((&spec.new, &new), &look.beside, look.length(), force);
         let Taken { device, undo, held } = taken.map_err(words)?;
         self.would_fit(&look, &device)?;
         let was = std::mem::replace(&mut file.devices[usize::from(index)], new.clone());
@@ -77,10 +78,20 @@ impl Seats {
         if spec.rehearse {
             return Ok(replaced);
         }
-        let device = cleared(device).map_err(words)?;
-        let (published, waited) =
-            self.seat_journal(Change { index, device, own: None, file, layer })?;
-        undo.keep();
+        before.announce_at(index, &spec.path, &replaced.new.path)?;
+        let withdraw = |why: String| {
+            before.publish_again(&spec.path).ok();
+            why
+        };
+        let device = cleared(device).map_err(words).map_err(withdraw)?;
+        file.pending.retain(|name| *name != replaced.new.path);
+        let change = Change { index, device, own: None, file, layer };
+        let (seated, waited) = self.seat_journal(change);
+        if !matches!(seated, Ok(Err(_))) {
+            // A superblock may say that it is a member.
+            undo.keep();
+        }
+        replaced.notes.extend(seated?.map_err(withdraw)?);
         replaced.new = self.id(index);
         let text = format!(
             "{} is in the place of device {index}, the journal's ({}); clients waited {waited} ms \
@@ -88,12 +99,6 @@ impl Seats {
             replaced.new.path, replaced.old.path
         );
         self.live.watched.events.tell_of(index, Level::Info, "device-replaced", text);
-        // The volume has the device, whatever becomes of its file.
-        let Replaced { old, new, .. } = &replaced;
-        published.map_err(|error| {
-            let (old, new) = (&old.path, &new.path);
-            format!("the device came, but {error}: mend that, and write {new} for {old} there")
-        })?;
         Ok(replaced)
     }
 
@@ -116,24 +121,27 @@ impl Seats {
         let Member { device, superblock, .. } = open_member(&name, Access::Full).map_err(words)?;
         refuse_stranger(&look, &name, &superblock)?;
         let change = Change { index, device, own: Some(superblock), file, layer };
-        let (published, waited) = self.seat_journal(change)?;
+        let (seated, waited) = self.seat_journal(change);
+        seated??;
         let text = format!(
             "{name}, the journal's, is back as device {index}; clients waited {waited} ms for it"
         );
         self.live.watched.events.tell_of(index, Level::Info, "device-joined", text);
-        published.map_err(words).map(|()| true)
+        Ok(true)
     }
 
-    /// Puts a device in the journal's place: whether the volume's file could be written then, and
-    /// for how many milliseconds clients waited.
-    ///
-    /// # Errors
-    /// Why it is not there, in words.
-    fn seat_journal(&self, change: Change) -> Result<(Result<(), Error>, u128), String> {
+    /// Puts a device in the journal's place, and says for how many milliseconds clients waited. The
+    /// inner result is a warning if the volume's file could not be written, or why nothing was
+    /// changed; the outer error is why the volume is over.
+    fn seat_journal(
+        &self,
+        change: Change,
+    ) -> (Result<Result<Option<String>, String>, String>, u128) {
         let begun = Instant::now();
         let renewed = self.port.renew(|driver, jobs| self.reopen_with(change, driver, jobs));
-        let published = renewed.ok_or(CLOSED)??.map_err(|error| error.to_string())?;
-        Ok((published, begun.elapsed().as_millis()))
+        let seated = renewed.unwrap_or_else(|| Err(CLOSED.into()));
+        let seated = seated.map(|seated| seated.map_err(|error| error.to_string()));
+        (seated, begun.elapsed().as_millis())
     }
 
     /// Closes the layer and opens it with the device that comes, and whether the volume's file says
@@ -157,7 +165,7 @@ impl Seats {
                 rest.roster.settle(&rest.devices, Standing::of_lost(rest.lost))?;
                 config.devices.clone_from(&file.devices);
                 config.deadlines.clone_from(&file.deadlines);
-                Ok(own.map_or_else(|| file.publish_again(&self.path), |_| Ok(())))
+                Ok(if own.is_none() { self.conclude(&file) } else { None })
             }
             Err(error) => Err(error),
         };

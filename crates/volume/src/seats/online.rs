@@ -39,7 +39,7 @@ impl Seats {
         if device.is_zoned() {
             // What is in zones can't be gone on with: all of it is made anew.
             let device = cleared(device).map_err(|error| error.to_string())?;
-            return self.seat(&look, device).map(|()| true);
+            return self.seat(&look, device).map(|_| true);
         }
         let has = self.last_on(&look, &device, &own)?;
         let written = self.write_down(index, &device, Has::AllUpTo(Box::new(own)));

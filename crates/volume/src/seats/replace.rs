@@ -6,7 +6,6 @@ use uuid::Uuid;
 
 use super::{Look, Seats, lock};
 use crate::claims;
-use crate::config::Config;
 use crate::create::Taken;
 use crate::error::Error;
 use crate::events::Level;
@@ -29,11 +28,12 @@ impl Seats {
             return self.replace_journal(spec, (index as u8, new));
         }
         let look = self.look(index as u8)?;
-        let taken = take_with_room((&spec.new, &new), &look.beside, look.length(), spec.force);
+        let file = self.file()?;
+        let force = spec.force || file.pending.contains(&new);
+        let taken = take_with_room((&spec.new, &new), &look.beside, look.length(), force);
         let Taken { device, undo, held } = taken.map_err(|error| error.to_string())?;
         self.would_fit(&look, &device)?;
         let words = |error: Error| error.to_string();
-        self.list_of(&Config::load(&spec.path).map_err(words)?, &spec.path)?;
         let (old, was_lost) = (self.id(look.index), look.was_lost);
         let mut notes = self.notes_on(look.index);
         notes.extend(held.map(|held| format!("{new} held {held}")));
@@ -43,11 +43,17 @@ impl Seats {
         if spec.rehearse {
             return Ok(replaced);
         }
-        let device = cleared(device).map_err(|error| error.to_string())?;
-        let left_out = self.leave_out(&look);
-        let done = left_out.and_then(|()| self.seat(&look, device));
-        match done {
-            Ok(()) => undo.keep(),
+        file.announce_at(index, &spec.path, &replaced.new.path)?;
+        let cleared = cleared(device).map_err(words);
+        let cleared = cleared.and_then(|device| self.leave_out(&look).map(|()| device));
+        if cleared.is_err() {
+            file.publish_again(&spec.path).ok();
+        } else {
+            // A superblock may say that it is a member.
+            undo.keep();
+        }
+        match cleared.and_then(|device| self.seat(&look, device)) {
+            Ok(warning) => replaced.notes.extend(warning),
             Err(why) if was_lost => return Err(why),
             Err(why) => return Err(format!("{why}; device {index} is left out now")),
         }
@@ -77,32 +83,37 @@ impl Seats {
         }
     }
 
-    /// Writes down that the device is in its place, and puts it there.
-    pub(super) fn seat(&self, look: &Look, device: Device) -> Result<(), String> {
+    /// Writes down that the device is in its place, and puts it there. Returns a warning if the
+    /// volume's file could not be written.
+    pub(super) fn seat(&self, look: &Look, device: Device) -> Result<Option<String>, String> {
         let (index, name) = (look.index, device.name().to_owned());
         claims::make(&device, &look.newest).map_err(|error| error.to_string())?;
         let (sectors, discard) = (device.bytes() / SECTOR as u64, device.info().discard);
         let was = Uuid::from_bytes(look.newest.members[usize::from(index)]);
         let written = self.write_down(index, &device, Has::Nothing(sectors));
         lock(&self.config).offline.remove(&was);
-        let named = written.and_then(|()| self.publish(index, &name));
+        let warning = written.is_ok().then(|| self.publish(index, &name)).flatten();
         let verb = Verb::Replaced { device: index, discard };
-        self.end(index, named.and_then(|()| self.exchange(index, device, verb)))?;
+        self.end(index, written.and_then(|()| self.exchange(index, device, verb)))?;
         lock(&self.live.news).rename(index, name.clone());
         lock(&self.config).devices[usize::from(index)] = name;
-        Ok(())
+        Ok(warning)
     }
 
     /// Makes the volume's file, which may have been changed since the start, name another device as
-    /// member `index`.
-    fn publish(&self, index: u8, name: &str) -> Result<(), String> {
-        let words = |error: Error| error.to_string();
-        let mut file = Config::load(self.path()).map_err(words)?;
-        file.devices = self.list_of(&file, self.path())?;
+    /// member `index`. Returns a warning when it can't be written.
+    fn publish(&self, index: u8, name: &str) -> Option<String> {
+        let mut file = match self.file() {
+            Ok(file) => file,
+            Err(why) => return Some(format!("warning: the device has changed, but {why}")),
+        };
+        file.pending.retain(|pending| pending != name);
         let old = std::mem::replace(&mut file.devices[usize::from(index)], name.into());
-        file.deadlines.remove(&old);
+        if old != name {
+            file.deadlines.remove(&old);
+        }
         let served = self.config();
         file.offline.retain(|device| served.offline.contains(device));
-        file.publish_again(self.path()).map_err(words)
+        self.conclude(&file)
     }
 }

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use crate::common::{Client, MIB, Place};
 use hostftl_layers::LayerKind;
 use hostftl_volume::{
-    AddSpec, CheckOptions, OpenOptions, ReplaceSpec, StartOptions, Verdict, add, check_with,
-    create, open_with, replace, status,
+    AddSpec, CheckOptions, Config, OpenOptions, ReplaceSpec, StartOptions, Verdict, add, check,
+    check_with, create, open_with, replace, status,
 };
 
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -108,22 +108,35 @@ fn one_device_becomes_three() {
 }
 
 #[test]
-fn a_cut_is_ended_by_the_same_command() {
+fn a_cut_is_ended_by_the_same_command_or_by_the_next_start() {
     let place = made("log:parity=yes", 3);
     serve(&place, 0..100, 0..100, 1);
-    let old = fs::read(place.path("v.toml")).unwrap();
-    let before: Vec<_> =
-        (0..3).map(|at| fs::read(place.path(&format!("d{at}"))).unwrap()).collect();
+    let old = fs::read_to_string(place.path("v.toml")).unwrap();
+    let name = |at: usize| place.path(&format!("d{at}"));
+    let before: Vec<_> = (0..3).map(|at| fs::read(name(at)).unwrap()).collect();
     add(&spec(&place, &["d3"])).unwrap();
+    let after: Vec<_> = (0..4).map(|at| fs::read(name(at)).unwrap()).collect();
     let size = blocks(&place);
     // The others say nothing of it yet, or one of them does; the volume file does not.
+    let cut = |says: usize| {
+        place.cut_off(&old, &["d3"]);
+        let states = after[..says].iter().chain(&before[says..]).chain(&after[3..]);
+        states.enumerate().for_each(|(at, held)| fs::write(name(at), held).unwrap());
+    };
     for says in [0, 1, 3] {
-        fs::write(place.path("v.toml"), &old).unwrap();
-        for (at, held) in before.iter().enumerate().skip(says) {
-            fs::write(place.path(&format!("d{at}")), held).unwrap();
-        }
+        cut(says);
+        let file = fs::read(place.path("v.toml")).unwrap();
+        let found = check(&place.path("v.toml")).unwrap();
+        assert!(found.notes.iter().any(|note| note.contains("d3 is device 3")), "{found:?}");
+        assert_eq!(fs::read(place.path("v.toml")).unwrap(), file, "a check writes nothing");
         let done = add(&spec(&place, &["d3"])).unwrap();
         assert_eq!((done.devices[0].number, blocks(&place)), (3, size));
+        let known = add(&spec(&place, &["d3"])).unwrap_err().to_string();
+        assert!(known.contains("is device 3 of this volume already"), "{known}");
+        cut(says);
+        serve(&place, 0..0, 0..100, 1);
+        let file = Config::load(&place.path("v.toml")).unwrap();
+        assert_eq!((file.devices.len(), file.pending.len()), (4, 0));
     }
     serve(&place, 100..200, 0..200, 1);
     assert!(is_sound(&place));

@@ -1,5 +1,6 @@
 //! Volumes on sparse files in a folder that goes away, and a client with one job at a time.
 
+use std::fs;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
@@ -21,6 +22,13 @@ impl Place {
     }
 
     /// With `v.toml` over so many files of `megabytes`, `d0` and so on.
+    /// Gives the volume file the content `text`, with these devices as pending: as after a cut
+    /// before the last step of a change of the devices.
+    pub fn cut_off(&self, text: &str, pending: &[&str]) {
+        let names: Vec<String> = pending.iter().map(|name| self.name(name)).collect();
+        fs::write(self.path("v.toml"), format!("pending = {names:?}\n{text}")).unwrap();
+    }
+
     pub fn with_volume(layer: &str, files: usize, megabytes: u64) -> Self {
         let place = Place::new();
         create(&CreateSpec {

@@ -90,11 +90,12 @@ fn each_device_of_a_volume_without_parity_can_be_copied() {
 fn a_copy_that_was_cut_off_is_ended_by_the_same_command() {
     let place = Place::with_volume("log", 2, 64);
     fill(&place);
-    let before = fs::read(place.path("v.toml")).unwrap();
+    let before = fs::read_to_string(place.path("v.toml")).unwrap();
     put(&place, "1", "n1").unwrap();
     // All superblocks say so, and the volume file does not yet.
-    fs::write(place.path("v.toml"), before).unwrap();
-    assert_eq!(put(&place, "1", "n1").unwrap().notes, ["ends what was cut off"]);
+    place.cut_off(&before, &["n1"]);
+    let done = put(&place, "1", "n1").unwrap();
+    assert_eq!(done.notes, ["a change that was cut off is finished"]);
     is_whole(&place);
 }
 
@@ -117,17 +118,18 @@ fn a_device_that_was_replaced_long_ago_is_not_taken_for_the_copy() {
 }
 
 #[test]
-fn what_was_written_after_a_copy_was_cut_off_is_copied_too() {
+fn a_copy_that_was_cut_off_at_its_end_is_finished_by_the_next_start() {
     for (layer, files) in [("hard", 1), ("log", 2)] {
         let place = Place::with_volume(layer, files, 64);
         let others = fs::read(place.path("d1")).ok();
-        let before = fs::read(place.path("v.toml")).unwrap();
+        let before = fs::read_to_string(place.path("v.toml")).unwrap();
         put(&place, "0", "n0").unwrap();
         // The cut came when the new device said that it is the member, and nothing else did.
-        fs::write(place.path("v.toml"), before).unwrap();
+        place.cut_off(&before, &["n0"]);
         others.into_iter().for_each(|bytes| fs::write(place.path("d1"), bytes).unwrap());
         fill(&place);
-        put(&place, "0", "n0").unwrap();
+        let message = put(&place, "0", "n0").unwrap_err().to_string();
+        assert!(message.contains("is device 0 of this volume already"), "{message}");
         fs::remove_file(place.path("d0")).unwrap();
         is_whole(&place);
     }
