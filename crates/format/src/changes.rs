@@ -117,6 +117,20 @@ pub fn member_at(place: usize, said: &Superblock, newest: &Superblock) -> Option
     (said.volume == newest.volume && listed == Some(&said.device)).then_some(said.index)
 }
 
+/// Adds devices that are about to come to the lists of a volume file: as pending, because no
+/// superblock names them yet.
+pub fn announce<D: From<T>, T: Clone + PartialEq>(
+    devices: &mut Vec<D>,
+    pending: &mut Vec<T>,
+    new: &[T],
+) {
+    pending.retain(|name| !new.contains(name));
+    match planted(Bug::FileBeforeSuperblocks) {
+        true => devices.extend(new.iter().cloned().map(D::from)),
+        false => pending.extend_from_slice(new),
+    }
+}
+
 /// The devices under pending names, after a change that was cut off.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Choice {

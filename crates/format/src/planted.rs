@@ -24,6 +24,8 @@ pub enum Bug {
     PositionForNumber,
     /// A change whose new devices are members already is undone after a cut.
     PendingIgnored,
+    /// The volume file lists new devices as members before their superblocks are written.
+    FileBeforeSuperblocks,
 }
 
 impl Bug {
@@ -38,6 +40,7 @@ impl Bug {
         Bug::CutOffForgotten,
         Bug::PositionForNumber,
         Bug::PendingIgnored,
+        Bug::FileBeforeSuperblocks,
     ];
 
     /// The name on the command line.
@@ -52,6 +55,7 @@ impl Bug {
             Bug::CutOffForgotten => "cut-off-forgotten",
             Bug::PositionForNumber => "position-for-number",
             Bug::PendingIgnored => "pending-ignored",
+            Bug::FileBeforeSuperblocks => "file-before-superblocks",
         }
     }
 }

@@ -7,6 +7,7 @@ pub mod cancel;
 mod compute;
 mod connect;
 mod copy;
+pub mod cuts;
 mod deadline;
 mod device;
 mod direct;

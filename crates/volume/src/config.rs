@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use hostftl_core::Nanos;
 use hostftl_core::files::read_text;
+use hostftl_format::changes;
 use hostftl_format::letters::is_unseen;
 use hostftl_format::superblock::Superblock;
-use hostftl_io::Device;
+use hostftl_io::{Device, cuts};
 use hostftl_layers::LayerConfig;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -230,8 +231,7 @@ impl Config {
         // The name of a device that has left leads to the new one.
         let left = file.devices.iter_mut().filter(|name| new.contains(name));
         left.for_each(|name| *name = MISSING.into());
-        file.pending.retain(|name| !new.contains(name));
-        file.pending.extend_from_slice(new);
+        changes::announce(&mut file.devices, &mut file.pending, new);
         file.publish_again(path).map_err(|error| {
             let why = match error {
                 Error::File { what, source, .. } => format!("cannot {what}: {source}"),
@@ -325,7 +325,9 @@ impl Draft {
             other => other.map_err(file(&self.path, "put the volume file in its place"))?,
         }
         self.temporary = None;
-        sync_folder(&self.path).map_err(file(&self.path, "make the volume file durable"))
+        sync_folder(&self.path).map_err(file(&self.path, "make the volume file durable"))?;
+        cuts::step();
+        Ok(())
     }
 }
 

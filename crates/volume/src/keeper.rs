@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use hostftl_format::roster::{Record, Standing};
 use hostftl_format::superblock::{Superblock, places};
-use hostftl_io::{Driver, IoError, Reserve, Snapshot, Waker};
+use hostftl_io::{Driver, IoError, Reserve, Snapshot, Waker, cuts};
 use hostftl_layers::{AnyLayer, LayerConfig};
 
 use crate::events::Level;
@@ -342,6 +342,7 @@ impl Clerk {
         let superblock = has.superblock(&newest, index);
         for (copy, at) in places(superblock.device_sectors).into_iter().enumerate() {
             reserve.write(copy, &superblock.emit(at)).map_err(|error| error.to_string())?;
+            cuts::step();
         }
         self.roster.replace(index, Record { superblock, sound: [true; 2] });
         self.reserves[usize::from(index)] = reserve;
@@ -365,7 +366,10 @@ impl Clerk {
         while let Some(write) = self.roster.next(standing) {
             let (_, page) = page_of(&write);
             match self.reserves[usize::from(write.member)].write(write.copy, &page) {
-                Ok(()) => self.roster.wrote(&write),
+                Ok(()) => {
+                    cuts::step();
+                    self.roster.wrote(&write);
+                }
                 Err(error) => {
                     self.roster.failed(&write);
                     return Err((write.member, error));

@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use hostftl_core::{Layer, Page};
 use hostftl_format::roster::{Record, Roster as Pure, Stamp, Standing, Write};
 use hostftl_format::superblock::{Superblock, places};
-use hostftl_io::{Device, IoError};
+use hostftl_io::{Device, IoError, cuts};
 use uuid::Uuid;
 
 /// The superblocks of a volume's members, by index; `None` for one that is not there.
@@ -86,7 +86,10 @@ impl Roster {
             let (at, page) = page_of(&write);
             let written = device.write_page(at, &page).and_then(|()| device.sync());
             match written {
-                Ok(()) => self.wrote(&write),
+                Ok(()) => {
+                    cuts::step();
+                    self.wrote(&write);
+                }
                 Err(error) => {
                     self.failed(&write);
                     return Err(error);
@@ -129,6 +132,7 @@ pub fn write_ends(one: &Device, sectors: u64, page: impl Fn(u64) -> Page) -> Res
     for at in places(sectors) {
         one.write_page(at, &page(at))?;
         one.sync()?;
+        cuts::step();
     }
     Ok(())
 }

@@ -102,7 +102,7 @@ impl Life<'_> {
         }
         let (new, device) = self.new_disk();
         self.tell(|_| format!("{new} comes in the place of {old}, member {member}"));
-        self.write_file(|file| file.pending = vec![new])?;
+        self.announce(&[new])?;
         let stamp = self.stamp();
         self.seat(new, member, |newest| replacement(newest, member, device, stamp))?;
         self.given_up |= 1 << old;
@@ -169,7 +169,7 @@ impl Life<'_> {
         self.seen.verbs += 1;
         let (new, devices): (Vec<_>, Vec<_>) = (0..count).map(|_| self.new_disk()).unzip();
         self.tell(|_| format!("{new:?} come, as spares {is_spare}"));
-        self.write_file(|file| file.pending.clone_from(&new))?;
+        self.announce(&new)?;
         let stamp = self.stamp();
         let mut session = self.session.take().expect("it settled");
         let newest = session.roster.target().expect("it has members");

@@ -1,7 +1,7 @@
 //! The volume file: the devices in any order, and those that a change is about to add.
 
 use hostftl_format::assemble::{Verdict, assemble};
-use hostftl_format::changes::{choose_pending, member_at};
+use hostftl_format::changes::{announce, choose_pending, member_at};
 use hostftl_format::roster::Record;
 use hostftl_format::superblock::Superblock;
 
@@ -96,6 +96,8 @@ impl Life<'_> {
         if !self.is_over && self.dice.chance(10) && !list.is_empty() {
             list.push(list[0]);
         }
+        let listed = self.file.devices.len();
+        let more = new.iter().filter(|index| usize::from(**index) >= listed).count();
         let verdict = assemble(&superblocks(&list), tolerates);
         self.tell(|_| format!("  {verdict:?}, pending {choice:?}"));
         let disks = |places: Vec<usize>| places.into_iter().map(|at| pending[at].0).collect();
@@ -105,7 +107,7 @@ impl Life<'_> {
             come: disks(choice.come.clone()),
             undone: disks(choice.undone.clone()),
         };
-        match verdict {
+        let found = match verdict {
             Verdict::Complete { order } => {
                 Some(judged(order.into_iter().map(|at| Some(list[at])).collect(), 0))
             }
@@ -117,7 +119,9 @@ impl Life<'_> {
                 None
             }
             _ => None,
-        }
+        };
+        // A start refuses a file that lists more devices than there are members, or fewer.
+        found.filter(|it| usize::from(it.newest().count) == listed + more)
     }
 
     /// Writes the volume file, whole or not at all.
@@ -127,6 +131,11 @@ impl Life<'_> {
         }
         edit(&mut self.file);
         Ok(())
+    }
+
+    /// Names devices that are about to come in the volume file.
+    pub(super) fn announce(&mut self, new: &[usize]) -> Result<(), End> {
+        self.write_file(|file| announce(&mut file.devices, &mut file.pending, new))
     }
 
     /// Finishes or undoes a change that was cut off, and lists the devices by member number now and

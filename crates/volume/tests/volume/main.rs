@@ -6,6 +6,7 @@ mod blocks;
 mod common;
 mod control;
 mod copied;
+mod cuts;
 mod events;
 mod formats;
 mod grown;

@@ -1,0 +1,196 @@
+//! Changes of the devices that are cut off after each of their durable writes, or refused because
+//! the volume file can't be written.
+
+use std::env;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, exit};
+
+use crate::common::{Client, Place, until};
+use hostftl_volume::{
+    AddSpec, Config, OpenOptions, ReplaceSpec, Running, StartOptions, Verdict, Wish, add, check,
+    online, open_with, operate, operate_here, replace,
+};
+
+/// Names the folder, the verb, whether the volume is served, and the steps before the cut.
+const CHILD: &str = "HOSTFTL_TEST_CUT";
+const BLOCKS: u64 = 200;
+
+const VERBS: [&str; 7] = ["add", "spare", "replace", "copy", "online", "offline", "remove"];
+
+fn content(block: u64) -> Vec<u8> {
+    (0..4096).map(|at| (block * 43 + at / 7) as u8).collect()
+}
+
+fn serve(path: &Path, degraded: bool) -> (Running, Client) {
+    let how = OpenOptions { degraded, ..OpenOptions::default() };
+    let (running, port) = open_with(path, &how).unwrap().start(&StartOptions::default()).unwrap();
+    (running, Client::new(port))
+}
+
+fn verify(client: &Client, verb: &str) {
+    for at in 0..BLOCKS {
+        assert_eq!(client.read(at * 4096, 4096), content(at), "{verb}: block {at}");
+    }
+}
+
+fn made(verb: &str) -> Place {
+    let layer = if verb == "copy" { "log" } else { "log:parity=yes" };
+    let place = Place::with_volume(layer, 4, 24);
+    let (running, client) = serve(&place.path("v.toml"), false);
+    let write = |range: std::ops::Range<u64>| {
+        range.for_each(|at| client.write(at * 4096, &content(at), false).unwrap());
+        client.flush();
+    };
+    write(0..BLOCKS / 2);
+    if verb == "online" {
+        operate(&place.path("v.toml"), &Wish::Offline("1".into())).unwrap().unwrap();
+    }
+    write(BLOCKS / 2..BLOCKS);
+    running.stop().unwrap();
+    place
+}
+
+fn act(path: &Path, verb: &str, is_served: bool) -> Result<(), String> {
+    let words = |error: hostftl_volume::Error| error.to_string();
+    let new = path.with_file_name("n").to_str().unwrap().to_owned();
+    let wish = |wish: Wish| match is_served {
+        true => operate(path, &wish).map(|_| None).map_err(words),
+        false => operate_here(path, &wish).map(|(running, _)| Some(running)).map_err(words),
+    };
+    let (path, force, rehearse) = (path.to_owned(), false, false);
+    let left = match verb {
+        "add" | "spare" => {
+            let spec = AddSpec { path, new: vec![new], force, spare: verb == "spare", rehearse };
+            return add(&spec).map(drop).map_err(words);
+        }
+        "replace" | "copy" => {
+            let spec = ReplaceSpec { path, old: "1".into(), new, force, rehearse };
+            return replace(&spec, &mut |_, _| {}).map(drop).map_err(words);
+        }
+        "online" => return online(&path, "1").map(drop).map_err(words),
+        "offline" => wish(Wish::Offline("1".into()))?,
+        "remove" => wish(Wish::Remove("1".into()))?,
+        other => panic!("no verb {other}"),
+    };
+    if let Some(running) = left {
+        running.stop().map_err(words)?;
+    }
+    Ok(())
+}
+
+#[test]
+#[ignore = "the other tests run it, in a process of its own"]
+fn the_process_that_is_cut_off() {
+    let Ok(told) = env::var(CHILD) else { return };
+    let told: Vec<&str> = told.split('|').collect();
+    let [path, verb, is_served, steps] = told[..] else { panic!("{told:?}") };
+    let (path, is_served) = (Path::new(path), is_served == "true");
+    let running = is_served.then(|| serve(path, false));
+    hostftl_io::cuts::after(steps.parse().unwrap());
+    act(path, verb, is_served).unwrap();
+    if let (Some((running, _)), "remove") = (&running, verb) {
+        until(running, |it| it.status().devices[1].health == "removed");
+    }
+    exit(0);
+}
+
+/// Cuts a verb off after so many steps. Returns whether it ended before.
+fn cut_off(place: &Place, verb: &str, is_served: bool, steps: u64) -> bool {
+    let path = place.path("v.toml");
+    let told = format!("{}|{verb}|{is_served}|{steps}", path.display());
+    let mut child = Command::new(env::current_exe().unwrap());
+    child.args(["--exact", "cuts::the_process_that_is_cut_off", "--ignored", "--nocapture"]);
+    let ended = child.env(CHILD, told).output().unwrap();
+    // A cut has no exit code; a panic has one.
+    let text = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(matches!(ended.status.code(), None | Some(0)), "{verb} {steps}: {text}");
+    ended.status.code().is_some()
+}
+
+fn survives(verb: &str, is_served: bool, steps: u64) -> bool {
+    let (place, told) = (made(verb), format!("{verb}, served {is_served}, {steps} steps"));
+    let path = place.path("v.toml");
+    let is_over = cut_off(&place, verb, is_served, steps);
+    if verb == "copy" {
+        let (running, client) = serve(&path, false);
+        verify(&client, &told);
+        running.stop().unwrap();
+        return is_over;
+    }
+    let (running, client) = serve(&path, false);
+    assert_eq!(Config::load(&path).unwrap().pending, [""; 0], "{told}");
+    until(&running, |it| {
+        it.status().space.is_some_and(|space| space.exposed_bytes == 0 && space.may_lose == 1)
+    });
+    verify(&client, &told);
+    running.stop().unwrap();
+    fs::remove_file(place.path("d0")).unwrap();
+    let (running, client) = serve(&path, true);
+    verify(&client, &told);
+    running.stop().unwrap();
+    is_over
+}
+
+/// Cuts each verb off after each step, or after each of every `stride` steps.
+fn all_survive(is_served: bool, stride: u64) {
+    for (at, verb) in VERBS.into_iter().enumerate() {
+        if verb == "copy" && is_served {
+            continue;
+        }
+        let mut steps = 1 + at as u64 % stride;
+        while !survives(verb, is_served, steps) {
+            steps += stride;
+        }
+        assert!(steps > stride, "{verb} has no step");
+    }
+}
+
+#[test]
+fn a_verb_that_is_cut_off_is_finished_or_undone_by_the_next_start() {
+    all_survive(false, 4);
+}
+
+#[test]
+fn a_served_verb_that_is_cut_off_is_finished_or_undone_by_the_next_start() {
+    all_survive(true, 4);
+}
+
+#[test]
+#[ignore = "takes some minutes"]
+fn verbs_that_are_cut_off_after_any_step_are_finished_or_undone() {
+    all_survive(false, 1);
+    all_survive(true, 1);
+}
+
+#[test]
+fn nothing_is_changed_while_the_volume_file_can_not_be_written() {
+    let cases = VERBS[..5].iter().flat_map(|verb| [(*verb, false), (*verb, true)]);
+    let cases = cases.filter(|it| !matches!(it, ("copy" | "online", true)));
+    for (verb, is_served) in cases {
+        let place = made(verb);
+        let path = place.path("v.toml");
+        let before = fs::read(&path).unwrap();
+        let running = is_served.then(|| serve(&path, false));
+        // The file is written here first.
+        let draft = place.path(&format!("v.toml.{}.new", std::process::id()));
+        fs::create_dir(&draft).unwrap();
+        let told = act(&path, verb, is_served).unwrap_err();
+        assert!(told.contains("v.toml: can") && told.contains("write the volume file"), "{told}");
+        assert!(!place.path("n").exists(), "{verb}: the file that was made is gone again");
+        fs::remove_dir(&draft).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), before, "{verb}");
+        if let Some((running, client)) = running {
+            let now = running.status();
+            assert!(now.devices.iter().all(|it| it.health == "good"), "{verb}: {now:?}");
+            verify(&client, verb);
+            running.stop().unwrap();
+        }
+        let expected = if verb == "online" { Verdict::Degraded } else { Verdict::Sound };
+        assert_eq!(check(&path).unwrap().verdict, expected, "{verb}");
+        act(&path, verb, false).unwrap();
+        let (running, client) = serve(&path, false);
+        verify(&client, verb);
+        running.stop().unwrap();
+    }
+}
