@@ -28,10 +28,10 @@ impl Device {
         let mut done = 0;
         while done < whole {
             let bytes = (whole - done).min((PART * BLOCK) as u64);
-            from.move_part(Call::Read, done, bytes, &mut part)?;
+            from.move_part(Call::Read, from.window_start() + done, bytes, &mut part)?;
             let pages = &mut part[..(bytes as usize).div_ceil(BLOCK)];
             if pages.iter().any(|page| page.0 != [0; BLOCK]) {
-                self.move_part(Call::Write, done, bytes, pages)?;
+                self.move_part(Call::Write, self.window_start() + done, bytes, pages)?;
             }
             done += bytes;
             tell(done);
@@ -39,9 +39,22 @@ impl Device {
         self.sync()
     }
 
-    /// Reads or writes `bytes` bytes from `at` of the window on.
+    /// Reads `bytes` bytes, which are whole sectors, from byte `at` of the device on, whatever the
+    /// window.
+    ///
+    /// # Errors
+    /// What the system or the server says, with the range.
+    ///
+    /// # Panics
+    /// When `into` is shorter.
+    pub fn read_bytes(&self, at: u64, bytes: u64, into: &mut [Page]) -> Result<(), IoError> {
+        assert!(bytes <= (into.len() * BLOCK) as u64, "room for what is read");
+        self.move_part(Call::Read, at, bytes, into)
+    }
+
+    /// Reads or writes `bytes` bytes from `at` of the device on.
     fn move_part(&self, call: Call, at: u64, bytes: u64, part: &mut [Page]) -> Result<(), IoError> {
-        let mut transfer = Transfer::new(0, self.fd(), call, self.window_start() + at, bytes);
+        let mut transfer = Transfer::new(0, self.fd(), call, at, bytes);
         transfer.push(part.as_mut_ptr().cast(), bytes as usize);
         let other = |error: DeviceError| io::Error::other(error.to_string());
         let moved = match self.medium() {
@@ -54,7 +67,7 @@ impl Device {
         };
         let what = if call == Call::Read { "read it" } else { "write to it" };
         moved.map_err(|error| {
-            let text = format!("bytes {at} to {} of the volume's part: {error}", at + bytes);
+            let text = format!("bytes {at} to {}: {error}", at + bytes);
             system(self.name(), what, io::Error::other(text))
         })
     }

@@ -25,7 +25,7 @@ use crate::nvme::writes_zeros;
 use crate::queue::gains_from_discard;
 use crate::region::Region;
 use crate::size::memory_bytes;
-use crate::transfer::{self, NO_FILE, Transfer};
+use crate::transfer::{NO_FILE, Transfer};
 use crate::trust::{self, Trust};
 use crate::zoned::{self, Part, Zoned, ZonedName};
 
@@ -367,29 +367,6 @@ impl Device {
         self.unit
     }
 
-    /// Makes the window read zeros, or its segments free, durably.
-    ///
-    /// # Errors
-    /// What the system or the server says.
-    pub fn clear_window(&self) -> Result<(), IoError> {
-        if let Some(zoned) = &self.zoned {
-            let Medium::File(file) = &self.medium else { return Err(no_head(&self.name)) };
-            let cleared = self.trust.flush(|| zoned.clear(file));
-            return cleared.map_err(|error| system(&self.name, "clear it", error));
-        }
-        let mut transfer = Transfer::reset(0, self.fd(), self.base, self.len);
-        match &self.medium {
-            Medium::File(_) => {
-                let other = |error: DeviceError| io::Error::other(error.to_string());
-                transfer::run(&mut transfer).map_err(other)
-            }
-            Medium::Remote(remote) => remote.run(transfer),
-            Medium::Memory(_) | Medium::Absent => return Err(no_head(&self.name)),
-        }
-        .map_err(|error| system(&self.name, "clear it", error))?;
-        self.sync()
-    }
-
     /// Makes what was written durable.
     ///
     /// # Errors
@@ -419,6 +396,11 @@ impl Device {
 
     pub(crate) fn zones(&self) -> Option<&Zoned> {
         self.zoned.as_ref()
+    }
+
+    /// Its window in bytes of the whole device.
+    pub(crate) fn window(&self) -> std::ops::Range<u64> {
+        self.base..self.base + self.len
     }
 
     /// Where its window begins, in bytes.

@@ -4,6 +4,7 @@ mod allocator;
 mod alone;
 mod arena;
 pub mod cancel;
+mod clear;
 mod compute;
 mod connect;
 mod copy;

@@ -66,6 +66,9 @@ pub struct Promises {
     /// Whether it knows what was lost with a device, and reads all else. A volume is then looked at
     /// without that device, to say what would be lost with it.
     pub knows_lost: bool,
+    /// Whether reads of sectors that no host wrote reach the devices. They are made zeros then when
+    /// a volume is made.
+    pub reads_unwritten: bool,
     /// Whether somebody hears why before a read of the host fails.
     pub tells_corrupt: bool,
     /// How its roots are read by others; none where devices neither come to a volume nor leave it.
@@ -79,8 +82,13 @@ impl Promises {
     }
 
     /// What a layer over one device promises.
-    pub const USUAL: Promises =
-        Promises { does_without: |_| 0, knows_lost: false, tells_corrupt: false, roots: None };
+    pub const USUAL: Promises = Promises {
+        does_without: |_| 0,
+        knows_lost: false,
+        reads_unwritten: false,
+        tells_corrupt: false,
+        roots: None,
+    };
 }
 
 /// The function that makes a layer; see [`crate::AnyLayer::new`].

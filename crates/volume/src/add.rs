@@ -34,6 +34,7 @@ use crate::replace::{clear, describe, take_whole};
 use crate::roster::stamp;
 use crate::sole::Sole;
 use crate::stack::{Assembly, MISSING};
+use crate::storage;
 
 /// What has to be typed to go on without others.
 const FIRST: &str = "hostftl serve --degraded";
@@ -189,6 +190,9 @@ pub(crate) fn names(spec: &AddSpec) -> Result<Vec<String>, Error> {
         if names.contains(&name) {
             return Err(device(asked, "is named twice"));
         }
+        if let Some(other) = names.iter().find(|other| storage::is_shared(other, &name)) {
+            return Err(device(asked, format!("shares its storage with {other}")));
+        }
         names.push(name);
     }
     Ok(names)
@@ -202,7 +206,9 @@ pub(crate) fn refuse_known(
     gone: u16,
 ) -> Result<(), Error> {
     for (asked, name) in spec.new.iter().zip(new) {
-        let is_one = |at: &usize| is_same(&known[*at], name) && gone >> at & 1 == 0;
+        let is_known =
+            |at: usize| is_same(&known[at], name) || storage::is_shared(&known[at], name);
+        let is_one = |at: &usize| is_known(*at) && gone >> at & 1 == 0;
         let mut places = (0..known.len()).filter(is_one);
         if let Some(at) = places.next() {
             return Err(device(asked, format!("is device {at} of this volume already")));

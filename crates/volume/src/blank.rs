@@ -1,11 +1,22 @@
 //! Whether a device holds something that `create` would destroy.
 
-use hostftl_core::{Page, SECTOR};
-use hostftl_format::superblock::{is_ours, places};
-use hostftl_io::{Device, IoError};
+use std::ops::Range;
 
-/// How much is looked at from each end, in bytes.
+use hostftl_core::{BLOCK, Page, SECTOR};
+use hostftl_format::superblock::{is_ours, places};
+use hostftl_io::{Device, IoError, cancel};
+
+/// How much is looked at from each end for known formats, in bytes.
 const SAMPLE: u64 = 1 << 20;
+/// How much data is read as a whole, in bytes. Of more than that this much of the head is read, and
+/// samples of the rest.
+const WHOLE: u64 = 256 << 20;
+/// How many samples there are, at equal distances.
+const SAMPLES: u64 = 2048;
+/// The length of a sample in bytes.
+const SAMPLE_BYTES: u64 = 64 << 10;
+/// How much is read at once, in bytes.
+const PART: u64 = 1 << 20;
 
 /// What known formats leave on a device: a name, a place in bytes, and what stands there.
 const SIGNATURES: &[(&str, usize, &[u8])] = &[
@@ -49,8 +60,58 @@ pub fn find_content(device: &Device) -> Result<Option<String>, IoError> {
         }
     }
     let [head, tail] = ends(device)?;
-    let used = || head.iter().chain(&tail).any(|byte| *byte != 0);
-    Ok(known(&head, &tail).or_else(|| used().then(|| "data that is not zero".into())))
+    if let Some(name) = known(&head, &tail) {
+        return Ok(Some(name));
+    }
+    let is_used = head.iter().chain(&tail).any(|byte| *byte != 0) || holds_data(device)?;
+    Ok(is_used.then(|| "data that is not zero".into()))
+}
+
+/// Whether the device reads something else than zeros anywhere, as far as samples show it. Segments
+/// are not looked at.
+fn holds_data(device: &Device) -> Result<bool, IoError> {
+    if device.is_zoned() {
+        return Ok(false);
+    }
+    let whole = |at: u64| at / SECTOR as u64 * SECTOR as u64;
+    let ranges = device.data_ranges(0..whole(device.bytes()))?;
+    let mut pages = vec![Page::default(); (PART / BLOCK as u64) as usize];
+    for range in samples(&ranges) {
+        for at in (whole(range.start)..range.end).step_by(PART as usize) {
+            cancel::check(device.name())?;
+            let bytes = whole(PART.min(range.end - at));
+            device.read_bytes(at, bytes, &mut pages)?;
+            let (full, rest) = (bytes as usize / BLOCK, bytes as usize % BLOCK);
+            let is_zero = pages[..full].iter().all(|page| page.0 == [0; BLOCK]);
+            if !is_zero || rest > 0 && pages[full].0[..rest].iter().any(|byte| *byte != 0) {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}
+
+/// What is read of the data in `ranges`, in bytes: the first [`WHOLE`] of it and samples of the
+/// rest.
+fn samples(ranges: &[Range<u64>]) -> Vec<Range<u64>> {
+    let all: u64 = ranges.iter().map(|range| range.end - range.start).sum();
+    let step = (all.saturating_sub(WHOLE) / SAMPLES).max(SAMPLE_BYTES);
+    // Both count the bytes of the ranges alone.
+    let (mut before, mut next) = (0, WHOLE);
+    let mut wanted = Vec::new();
+    for range in ranges {
+        let len = range.end - range.start;
+        if before < WHOLE {
+            wanted.push(range.start..range.start + len.min(WHOLE - before));
+        }
+        while next < before + len {
+            let at = range.start + next - before;
+            wanted.push(at..range.end.min(at + SAMPLE_BYTES));
+            next += step;
+        }
+        before += len;
+    }
+    wanted
 }
 
 /// What known format is on the device, in words, whatever else is there.
@@ -102,6 +163,7 @@ fn read(device: &Device, from: u64, len: u64) -> Result<Vec<u8>, IoError> {
 mod tests {
     use super::*;
     use std::os::unix::fs::FileExt;
+    use std::slice;
 
     fn found(at: u64, mark: &[u8], bytes: u64) -> Option<String> {
         let file = tempfile::NamedTempFile::new().unwrap();
@@ -122,13 +184,37 @@ mod tests {
     }
 
     #[test]
-    fn other_data_is_seen_at_both_ends() {
+    fn other_data_is_seen_anywhere() {
         for bytes in [4 << 20, (4 << 20) + 512] {
             assert_eq!(found(0, &[], bytes), None);
             for at in [0, 700_000, bytes - 512, bytes - 1, bytes - 1_000_000] {
                 assert_eq!(found(at, b"x", bytes).as_deref(), Some("data that is not zero"));
             }
-            assert_eq!(found(2_000_000, b"x", bytes), None, "the middle is not looked at");
+            let middle = found(2_000_000, b"x", bytes);
+            assert_eq!(middle.as_deref(), Some("data that is not zero"));
         }
+    }
+
+    #[test]
+    fn a_little_data_in_a_long_sparse_file_is_seen() {
+        for at in [1 << 30, 77_777_777_777, (1 << 40) - 5_000_000] {
+            assert_eq!(found(at, b"x", 1 << 40).as_deref(), Some("data that is not zero"));
+        }
+        assert_eq!(found(0, &[], 1 << 40), None);
+    }
+
+    #[test]
+    fn samples_cover_the_head_and_reach_the_end() {
+        let (gib, all) = (1 << 30, 1 << 40);
+        let found = samples(slice::from_ref(&(0..all)));
+        assert_eq!(found[0], 0..WHOLE);
+        assert_eq!(found.len() as u64, 1 + SAMPLES);
+        let longest = found.windows(2).map(|pair| pair[1].start - pair[0].end).max();
+        assert!(longest.unwrap() < gib && all - found.last().unwrap().end < gib);
+        // A few bytes more than the whole, and ranges that are apart.
+        let longer = samples(slice::from_ref(&(0..WHOLE + 512)));
+        assert_eq!(longer, [0..WHOLE, WHOLE..WHOLE + 512]);
+        let apart = samples(&[gib..gib + WHOLE, 5 * gib..5 * gib + 4096]);
+        assert_eq!(apart, [gib..gib + WHOLE, 5 * gib..5 * gib + 4096]);
     }
 }

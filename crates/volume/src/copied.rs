@@ -26,6 +26,7 @@ use crate::open::{as_members, infos, plan, seat};
 use crate::replace::{ReplaceSpec, Replaced, clear, take_with_room};
 use crate::roster::{Roster, stamp, write_ends};
 use crate::stack::Assembly;
+use crate::storage;
 
 /// The device that goes and the one that comes.
 #[derive(Debug)]
@@ -64,7 +65,7 @@ pub(crate) fn copy(
         served: false,
         notes,
     };
-    if is_same(new, &old.path) {
+    if is_same(new, &old.path) || storage::is_shared(new, &old.path) {
         return Err(device(&spec.new, format!("is device {index} of this volume already")));
     }
     let found = members(change, config, &layer, &config.devices)?;

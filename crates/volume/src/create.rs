@@ -35,6 +35,7 @@ use crate::open::{assemble_machine, infos, open_fresh, plan};
 use crate::private::{new_private, sync_folder};
 use crate::quiet::Quiet;
 use crate::roster::{stamp, write_ends};
+use crate::storage;
 
 /// What is wanted.
 #[derive(Clone, Debug)]
@@ -95,6 +96,15 @@ struct Prepared {
 /// When a device or the volume file stands in the way; everything is then as it was. Only
 /// [`Error::Formatting`] tells of devices that lost what they held.
 pub fn create(spec: &CreateSpec) -> Result<Created, Error> {
+    create_with(spec, &mut |_, _| ())
+}
+
+/// As [`create`]. `tell` gets how many bytes of a device read zeros by now, and of how many, where
+/// a layer needs that.
+///
+/// # Errors
+/// As [`create`].
+pub fn create_with(spec: &CreateSpec, tell: &mut dyn FnMut(u64, u64)) -> Result<Created, Error> {
     let Prepared { config, layer, draft, mut undo, devices, plan, held, notes } = prepare(spec)?;
     let mut created = Created {
         exported_bytes: plan.limits.exported * SECTOR as u64,
@@ -124,7 +134,7 @@ pub fn create(spec: &CreateSpec) -> Result<Created, Error> {
     cancel::check(&spec.path.display().to_string())?;
     let machine = assemble_machine(&layer, &plan, devices, Mode::Format, None)?;
     undo.formats(created.config.uuid);
-    format(spec, machine.driver, draft, &superblocks, &held)?;
+    format(spec, machine.driver, draft, &superblocks, &held, tell)?;
     undo.keep();
     Ok(created)
 }
@@ -182,6 +192,9 @@ fn names(spec: &CreateSpec) -> Result<Vec<String>, Error> {
         let full = modelled::full_name(name)?;
         if !Device::is_memory(name) && names.contains(&full) {
             return Err(Error::Asked(format!("{name}: is named twice")));
+        }
+        if let Some(other) = names.iter().find(|other| storage::is_shared(other, &full)) {
+            return Err(Error::Asked(format!("{name}: shares its storage with {other}")));
         }
         names.push(full);
     }
@@ -251,7 +264,8 @@ fn make_file(
                 return Err(device(name, why));
             }
             let canonical = fs::canonicalize(path).map_err(file(path, "find it"))?;
-            if let Some(user) = canonical.to_str().and_then(user_of) {
+            let users = |path| user_of(path).or_else(|| storage::user_beside(path));
+            if let Some(user) = canonical.to_str().and_then(users) {
                 return Err(device(name, user));
             }
             if meta.is_file() && meta.len() == 0 {
@@ -343,8 +357,9 @@ fn format(
     draft: Draft,
     superblocks: &[Superblock],
     held: &[Option<String>],
+    tell: &mut dyn FnMut(u64, u64),
 ) -> Result<(), Error> {
-    let mut touched = 0;
+    let (mut touched, mut is_formatted) = (0, false);
     let finish = || -> Result<(), Error> {
         // The old superblocks go first, so that a power cut leaves no old volume over new data.
         for (one, held) in driver.devices().iter().zip(held) {
@@ -353,6 +368,11 @@ fn format(
                 clear_ends(one)?;
             }
         }
+        // Samples do not prove that a device is blank.
+        if spec.layer.kind.registration().promises.reads_unwritten {
+            driver.devices().iter().try_for_each(|one| zero(one, tell))?;
+        }
+        is_formatted = true;
         let mut host = Quiet::of(driver.devices());
         let formatted = driver.start(&mut host).and_then(|()| driver.stop(&mut host));
         if let Some(trouble) = host.events.notes().into_iter().next() {
@@ -364,14 +384,28 @@ fn format(
         draft.publish()
     };
     let finished = finish();
-    finished.map_err(|error| take_back(error, &driver.devices()[..touched], held))
+    finished.map_err(|error| take_back(error, (&driver.devices()[..touched], is_formatted), held))
 }
 
-/// Clears the devices after `error`, and adds to it what is lost with them.
-fn take_back(error: Error, devices: &[Device], held: &[Option<String>]) -> Error {
+/// Makes the window of a device read zeros, unless the process is to end before that.
+pub(crate) fn zero(one: &Device, tell: &mut dyn FnMut(u64, u64)) -> Result<(), IoError> {
+    one.clear_parts(&mut |done, all| {
+        tell(done, all);
+        cancel::check(one.name())
+    })
+}
+
+/// Clears the devices after `error`, and adds to it what is lost with them. Only formatting leaves
+/// something of a volume in the window of a device.
+fn take_back(
+    error: Error,
+    (devices, is_formatted): (&[Device], bool),
+    held: &[Option<String>],
+) -> Error {
     let mut lost = Vec::new();
     for (one, held) in devices.iter().zip(held) {
-        let cleared = clear_ends(one).and_then(|()| one.clear_window());
+        let window = || if is_formatted { one.clear_window() } else { Ok(()) };
+        let cleared = clear_ends(one).and_then(|()| window());
         let cleared = cleared.and_then(|()| claims::clear(one));
         let end = match cleared {
             Ok(()) => "was cleared, lest it be taken for that",

@@ -1,7 +1,8 @@
 //! Taking a volume off its devices.
 //!
-//! The order is what makes it repeatable: superblocks go first, so that no volume is found over
-//! data that is gone; the claim on a part goes when its zones are free, and the volume file last.
+//! The order is what makes it repeatable: superblocks of all devices go first, so that no volume is
+//! found over data that is gone; then the data, so that it does not show through a later volume;
+//! the claim on a part when its zones are free, and the volume file last.
 
 use std::fs;
 use std::path::Path;
@@ -10,12 +11,12 @@ use hostftl_core::{Page, SECTOR};
 use hostftl_format::claim::{self, Claim};
 use hostftl_format::session;
 use hostftl_format::superblock::{SuperFault, Superblock, is_ours, places};
-use hostftl_io::{Access, Device};
+use hostftl_io::{Access, Device, IoError};
 use uuid::Uuid;
 
 use crate::claims;
 use crate::config::Config;
-use crate::create::clear_ends;
+use crate::create::{clear_ends, zero};
 use crate::error::{Error, device, file};
 use crate::events;
 use crate::modelled;
@@ -27,12 +28,13 @@ use crate::stack::MISSING;
 use crate::stash;
 
 /// Takes the volume whose file is `path` off its devices, and removes the file. Zones are free
-/// then; on other devices what clients wrote stays, and nothing says what it was. Without `force`
-/// it only makes sure that this can be done. What is deleted.
+/// then, and other devices read zeros: `tell` gets how many bytes of a device do so by now, and of
+/// how many. Without `force` it only makes sure that this can be done. Returns what is deleted.
 ///
 /// # Errors
 /// When it is in use, or a device is not there or holds another volume; then nothing is changed.
-pub fn delete(path: &Path, force: bool) -> Result<Config, Error> {
+/// When the process is to end before all is cleared; the same call ends it.
+pub fn delete(path: &Path, force: bool, tell: &mut dyn FnMut(u64, u64)) -> Result<Config, Error> {
     let config = Config::load(path)?;
     let _lock = lock(path)?;
     let _sole = Sole::take(config.uuid, path)?;
@@ -44,7 +46,8 @@ pub fn delete(path: &Path, force: bool) -> Result<Config, Error> {
     if !force {
         return Ok(config);
     }
-    devices.iter().try_for_each(free)?;
+    devices.iter().try_for_each(forget_marks)?;
+    devices.iter().try_for_each(|one| free(one, tell))?;
     scrubbing::forget(path);
     events::forget(path);
     stash::forget(config.uuid);
@@ -81,12 +84,17 @@ fn verify(one: &Device, volume: Uuid) -> Result<(), Error> {
     }
 }
 
-fn free(one: &Device) -> Result<(), Error> {
+/// Leaves nothing on a device that says that it is a member.
+fn forget_marks(one: &Device) -> Result<(), IoError> {
     clear_ends(one)?;
     session::PLACES.iter().try_for_each(|at| one.write_page(*at, &Page::default()))?;
-    one.sync()?;
+    one.sync()
+}
+
+/// Leaves nothing of what clients wrote.
+fn free(one: &Device, tell: &mut dyn FnMut(u64, u64)) -> Result<(), IoError> {
+    zero(one, tell)?;
     if one.is_zoned() {
-        one.clear_window()?;
         claims::clear(one)?;
         one.free_reserves()?;
     }

@@ -63,6 +63,7 @@ mod space;
 mod stack;
 mod stash;
 mod status;
+mod storage;
 mod sweep;
 mod tasks;
 mod tier;
@@ -76,7 +77,7 @@ pub use busy::user_of;
 pub use check::{CheckOptions, Checked, Verdict, check, check_with};
 pub use clear::clear;
 pub use config::Config;
-pub use create::{CreateSpec, Created, create, rehearse};
+pub use create::{CreateSpec, Created, create, create_with, rehearse};
 pub use delete::delete;
 pub use dump::{
     BackedUp, ClaimText, DeviceDump, Dump, Found, MarkText, RestoreSpec, Restored, RootText,

@@ -37,6 +37,7 @@ use crate::open::{as_members, infos, lock, open_fresh, plan, raise, seat};
 use crate::roster::{stamp, write_ends};
 use crate::sole::Sole;
 use crate::stack::{Assembly, Member, open_member};
+use crate::storage;
 
 /// So much at the head of the data is overwritten, in bytes: what a layer looks at first there is
 /// not to be taken for something of this volume.
@@ -243,7 +244,7 @@ fn not_needed(
 pub(crate) fn new_name(config: &Config, index: usize, asked: &str) -> Result<String, Error> {
     let new = modelled::full_name(asked)?;
     let mut others = config.devices.iter().enumerate().filter(|(at, _)| *at != index);
-    match others.find(|(_, name)| is_same(name, &new)) {
+    match others.find(|(_, name)| is_same(name, &new) || storage::is_shared(name, &new)) {
         Some((at, _)) => Err(device(asked, format!("is device {at} of this volume already"))),
         None => Ok(new),
     }

@@ -1,4 +1,4 @@
-//! How far a copy of a device is, on standard error.
+//! How far a copy of a device, or its clearing, is, on standard error.
 
 use std::time::{Duration, Instant};
 
@@ -14,27 +14,30 @@ const STYLE: &str = "{bar:30} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} l
 #[derive(Debug)]
 pub struct Copying {
     watched: bool,
+    /// What was done to the bytes.
+    done: &'static str,
     told: Instant,
     bar: Option<ProgressBar>,
 }
 
 impl Copying {
     /// With a bar if somebody watches, else with a line now and then.
-    pub fn new(watched: bool) -> Self {
-        Copying { watched, told: Instant::now(), bar: None }
+    pub fn new(watched: bool, done: &'static str) -> Self {
+        Copying { watched, done, told: Instant::now(), bar: None }
     }
 
-    /// So many bytes of `all` are copied.
+    /// So many bytes of `all` are done.
     pub fn tell(&mut self, done: u64, all: u64) {
         if self.watched {
             let bar = self.bar.get_or_insert_with(|| {
                 let style = ProgressStyle::with_template(STYLE).expect("it is a template");
                 ProgressBar::new(all).with_style(style)
             });
+            bar.set_length(all);
             bar.set_position(done);
         } else if self.told.elapsed() >= LINE {
             self.told = Instant::now();
-            eprintln!("hostftl: {} of {} are copied", bytes(done), bytes(all));
+            eprintln!("hostftl: {} of {} {}", bytes(done), bytes(all), self.done);
         }
     }
 }

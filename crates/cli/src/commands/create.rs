@@ -9,6 +9,7 @@ use hostftl_trace::{Grain, Source};
 use hostftl_volume::{CreateSpec, Created};
 
 use super::compare;
+use super::copying::Copying;
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::interrupt;
@@ -268,7 +269,10 @@ pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
     };
     spec.layer.superpage = probed.and_then(|(found, _)| found).unwrap_or(spec.layer.superpage);
     let stated = take_reclaim_unit(&mut spec);
-    let mut created = hostftl_volume::create(&spec)?;
+    let mut clearing = Copying::new(console.is_watched(), "cleared");
+    let mut created =
+        hostftl_volume::create_with(&spec, &mut |done, all| clearing.tell(done, all))?;
+    drop(clearing);
     // The spare may be chosen only now.
     spec.layer = created.config.layer_config().map_err(Failure::failed)?;
     created.notes.extend(stated);

@@ -2,13 +2,15 @@
 
 use std::path::PathBuf;
 
+use super::copying::Copying;
 use crate::console::Console;
 use crate::failure::Failure;
 
 /// Take a volume off its devices, and remove its file: what clients wrote is gone
 ///
-/// Devices that are files stay, and zones are free for other volumes. Without `--force` it only
-/// says what would be deleted.
+/// Devices read zeros then; those that are files stay, and zones are free for other volumes. Where
+/// a device can't be cleared at once this takes as long as writing all of it. Without `--force` it
+/// only says what would be deleted.
 #[derive(clap::Args)]
 pub struct Args {
     /// The volume's file
@@ -23,7 +25,11 @@ pub struct Args {
 /// # Errors
 /// When the volume is in use, or a device is missing or holds another one, or without `--force`.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
-    let (name, config) = (args.volume.display(), hostftl_volume::delete(&args.volume, args.force)?);
+    let mut clearing = Copying::new(console.is_watched(), "cleared");
+    let mut tell = |done, all| clearing.tell(done, all);
+    let config = hostftl_volume::delete(&args.volume, args.force, &mut tell)?;
+    drop(clearing);
+    let name = args.volume.display();
     if !args.force {
         return Err(Failure::failed(format!(
             "{name}: nothing is deleted: with --force volume {} (layer {}) is deleted from {}, and \

@@ -270,7 +270,7 @@ fn run_replace(args: &Replace, console: &mut Console) -> Result<(), Failure> {
         force: args.force,
         rehearse: args.dry_run,
     };
-    let mut copying = Copying::new(console.is_watched());
+    let mut copying = Copying::new(console.is_watched(), "copied");
     let replaced = replace(&spec, &mut |done, all| copying.tell(done, all));
     drop(copying);
     let Replaced { old, new, was_lost, copied, lacks, served, notes } = replaced?;

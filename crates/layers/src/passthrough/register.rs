@@ -26,7 +26,7 @@ pub const REGISTRATION: Registration = Registration {
     parameters: &[],
     defaults: |_| {},
     reads_metadata: false,
-    promises: Promises::USUAL,
+    promises: Promises { reads_unwritten: true, ..Promises::USUAL },
     plan: |_, devices| Passthrough::plan(devices),
     new: |config, devices, _, _| {
         Ok(Box::new(Passthrough::new(config, Passthrough::plan(devices)?)))

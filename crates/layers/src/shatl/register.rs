@@ -107,7 +107,7 @@ pub const SHATL: Registration = Registration {
     parameters: &[SUPERPAGE_OF_BOTH, HIDDEN, MODE, THRESHOLD],
     defaults: |_| {},
     reads_metadata: false,
-    promises: Promises::USUAL,
+    promises: Promises { reads_unwritten: true, ..Promises::USUAL },
     plan: Shatl::plan,
     new: |config, devices, buffers, mode| Ok(Box::new(Shatl::new(config, devices, buffers, mode)?)),
     chaos: Chaos {

@@ -85,7 +85,7 @@ pub const REGISTRATION: Registration = Registration {
     parameters: PARAMETERS,
     defaults: |_| {},
     reads_metadata: false,
-    promises: Promises { knows_lost: true, ..Promises::USUAL },
+    promises: Promises { knows_lost: true, reads_unwritten: true, ..Promises::USUAL },
     plan: Tier::plan,
     new: |config, devices, buffers, mode| Ok(Box::new(Tier::new(config, devices, buffers, mode)?)),
     chaos: Chaos {

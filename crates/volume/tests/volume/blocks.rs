@@ -1,7 +1,7 @@
 //! Volumes on block devices: loop devices over files, which need root.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -19,6 +19,11 @@ impl Loop {
     /// `None`, and a line that says so, when it can't be had.
     fn over(path: &Path) -> Option<Self> {
         fs::File::create(path).unwrap().set_len(64 * MIB).unwrap();
+        Loop::at(path)
+    }
+
+    /// One more over a file that is there.
+    fn at(path: &Path) -> Option<Self> {
         let mut setup = Command::new("losetup");
         let output = setup.args(["--find", "--show"]).arg(path).stderr(Stdio::null()).output();
         let Some(output) = output.ok().filter(|output| output.status.success()) else {
@@ -46,6 +51,43 @@ impl Drop for Loop {
     fn drop(&mut self) {
         Command::new("losetup").args(["-d", &self.0]).status().ok();
     }
+}
+
+#[test]
+fn old_data_of_a_block_device_is_found_and_does_not_show() {
+    let place = Place::new();
+    let Some(device) = Loop::over(&place.path("back")) else { return };
+    let raw = fs::File::options().write(true).open(&device.0).unwrap();
+    raw.write_all_at(&[7; 4096], 33 * MIB + 4096).unwrap();
+    raw.sync_all().unwrap();
+    let spec = place.spec(LayerKind::Passthrough);
+    let spec = CreateSpec { devices: vec![device.0.clone()], size: None, ..spec };
+    let message = create(&spec).unwrap_err().to_string();
+    assert!(message.contains("holds data that is not zero"), "{message}");
+    create(&CreateSpec { force: true, ..spec.clone() }).unwrap();
+    let (running, port) = open(&spec.path).unwrap().start(&StartOptions::default()).unwrap();
+    assert_eq!(Client::new(port).read(32 * MIB, MIB), vec![0; 1 << 20]);
+    running.stop().unwrap();
+}
+
+#[test]
+fn two_loop_devices_of_one_file_are_one_device() {
+    let place = Place::new();
+    let Some(device) = Loop::over(&place.path("back")) else { return };
+    let Some(other) = Loop::at(&place.path("back")) else { return };
+    let spec = place.spec(LayerKind::Log);
+    let devices = vec![device.0.clone(), other.0.clone()];
+    let twice = CreateSpec { devices, size: None, ..spec };
+    let message = create(&twice).unwrap_err().to_string();
+    assert!(message.contains("shares its storage with"), "{message}");
+    let one = CreateSpec { devices: vec![device.0.clone()], ..twice.clone() };
+    create(&one).unwrap();
+    let (running, _port) = open(&one.path).unwrap().start(&StartOptions::default()).unwrap();
+    let devices = vec![other.0.clone()];
+    let second = CreateSpec { path: place.path("w.toml"), devices, force: true, ..twice };
+    let message = create(&second).unwrap_err().to_string();
+    assert!(message.contains(&format!("is in use through {}", device.0)), "{message}");
+    running.stop().unwrap();
 }
 
 #[test]

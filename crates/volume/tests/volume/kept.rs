@@ -185,7 +185,7 @@ fn older_copies_of_the_devices_are_refused_while_a_later_run_has_answered_writes
     let volume = open(&place.path("v.toml")).unwrap();
     let why = volume.start(&options(Acks::Buffer)).unwrap_err().to_string();
     assert!(why.contains("1 answered write of run 2") && why.contains("older copies"), "{why}");
-    delete(&place.path("v.toml"), true).unwrap();
+    delete(&place.path("v.toml"), true, &mut |_, _| ()).unwrap();
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn more_than_the_memory_holds_goes_through_without_a_flush_of_the_client() {
     assert!(client.read(149 * MIB, MIB) == data);
     assert_eq!(running.status().ack, "memfd");
     running.stop().unwrap();
-    delete(&place.path("v.toml"), true).unwrap();
+    delete(&place.path("v.toml"), true, &mut |_, _| ()).unwrap();
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod kept;
 mod life;
 mod members;
 mod names;
+mod old_data;
 mod older;
 mod operate;
 mod parts;

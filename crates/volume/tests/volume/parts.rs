@@ -97,7 +97,7 @@ fn three_volumes_on_parts_of_one_device_live_side_by_side() {
         assert_eq!(check(&spec.path).unwrap().problems, Vec::<String>::new());
     }
     // One is deleted and made again; the others do not notice.
-    delete(&specs[0].0.path, true).unwrap();
+    delete(&specs[0].0.path, true, &mut |_, _| ()).unwrap();
     assert!(!specs[0].0.path.exists());
     let again = CreateSpec { size: None, ..specs[0].0.clone() };
     create(&again).unwrap_or_else(|why| panic!("zones are blank after a delete: {why}"));
@@ -141,7 +141,7 @@ fn parts_that_overlap_are_refused_and_both_are_named() {
     assert!(busy.contains("which has its zones 50 to 149"), "{busy}");
     let whole = why(&spec(&place, "other", "", "pblk"));
     assert!(whole.contains("in use by process"), "{whole}");
-    let refused = delete(&first.path, true).unwrap_err();
+    let refused = delete(&first.path, true, &mut |_, _| ()).unwrap_err();
     assert!(matches!(refused, Error::Busy { .. }), "{refused}");
     create(&spec(&place, "beside", "#units=0", "pblk:superpage=16k")).unwrap();
     it.stop();
@@ -222,12 +222,12 @@ fn a_volume_is_deleted_from_any_device_and_others_are_left_alone() {
         let place = Place::with_volume(layer, 1, 64);
         let (path, copy) = (place.path("v.toml"), place.path("copy"));
         let text = fs::read_to_string(&path).unwrap();
-        delete(&path, true).unwrap();
+        delete(&path, true, &mut |_, _| ()).unwrap();
         let why = import(&[place.name("d0")], &path).unwrap_err().to_string();
         assert!(why.contains("no HostFTL superblock"), "{why}");
         // As when it was cut off before the end.
         fs::write(&path, &text).unwrap();
-        delete(&path, true).unwrap();
+        delete(&path, true, &mut |_, _| ()).unwrap();
         let spec = CreateSpec {
             path: path.clone(),
             devices: vec![place.name("d0")],
@@ -239,7 +239,7 @@ fn a_volume_is_deleted_from_any_device_and_others_are_left_alone() {
         };
         let made = create(&spec).unwrap_or_else(|why| panic!("{layer}: {why}"));
         fs::write(&copy, text).unwrap();
-        let why = delete(&copy, true).unwrap_err().to_string();
+        let why = delete(&copy, true, &mut |_, _| ()).unwrap_err().to_string();
         assert!(why.contains(&format!("holds volume {}", made.config.uuid)), "{why}");
         assert!(copy.exists() && check(&path).unwrap().problems.is_empty());
     }

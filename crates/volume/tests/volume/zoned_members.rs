@@ -134,7 +134,7 @@ fn one_with_other_zones_or_none_or_fewer_is_refused_and_nothing_changes() {
     let small = Place::new();
     let spec = zoned_log(&small, "log:parity=yes");
     create(&CreateSpec { size: Some(32 * MIB), ..spec }).unwrap();
-    hostftl_volume::delete(&small.path("v.toml"), true).unwrap();
+    hostftl_volume::delete(&small.path("v.toml"), true, &mut |_, _| ()).unwrap();
     let short = zoned(&small, "d0");
     assert!(why(&short).contains("and the volume needs"), "{}", why(&short));
     assert!(!place.path("other").exists(), "what was made goes again");

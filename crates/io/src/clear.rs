@@ -1,0 +1,156 @@
+//! Making the window of a device read zeros, and the ranges of it that may read something else.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+
+use hostftl_core::DeviceError;
+use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek};
+
+use crate::device::{Backing, Device, Medium, no_head, system};
+use crate::error::IoError;
+use crate::transfer::{self, Transfer};
+
+/// The most bytes that one call makes zeros: a signal waits for no more.
+const PART: u64 = 256 << 20;
+/// The most ranges of a file that are told apart.
+const MOST_RANGES: usize = 1 << 16;
+
+impl Device {
+    /// Makes the window read zeros, or its segments free, durably.
+    ///
+    /// # Errors
+    /// What the system or the server says.
+    pub fn clear_window(&self) -> Result<(), IoError> {
+        self.clear_parts(&mut |_, _| Ok(()))
+    }
+
+    /// As [`Device::clear_window`]. After each part `step` gets how many bytes are done, and of how
+    /// many; an error of it ends the clearing. Holes of a file stay, and what is allocated of a
+    /// file stays allocated where its file system can do that.
+    ///
+    /// # Errors
+    /// As [`Device::clear_window`], and those of `step`.
+    pub fn clear_parts(
+        &self,
+        step: &mut dyn FnMut(u64, u64) -> Result<(), IoError>,
+    ) -> Result<(), IoError> {
+        let failed = |error| system(self.name(), "clear it", error);
+        if let Some(zoned) = self.zones() {
+            let Medium::File(file) = self.medium() else { return Err(no_head(self.name())) };
+            return self.trust().flush(|| zoned.clear(file)).map_err(failed);
+        }
+        let ranges = self.data_ranges(self.window())?;
+        let all = ranges.iter().map(|range| range.end - range.start).sum();
+        let mut done = 0;
+        for range in ranges {
+            for at in range.clone().step_by(PART as usize) {
+                let len = PART.min(range.end - at);
+                self.clear_part(at, len).map_err(failed)?;
+                done += len;
+                step(done, all)?;
+            }
+        }
+        self.sync()
+    }
+
+    fn clear_part(&self, at: u64, len: u64) -> io::Result<()> {
+        let transfer = Transfer::reset(0, self.fd(), at, len);
+        match self.medium() {
+            Medium::File(file) => {
+                let zero = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;
+                if self.backing() == Backing::File && fallocate(file, zero, at, len).is_ok() {
+                    return Ok(());
+                }
+                let other = |error: DeviceError| io::Error::other(error.to_string());
+                transfer::run(&mut { transfer }).map_err(other)
+            }
+            Medium::Remote(remote) => remote.run(transfer),
+            Medium::Memory(_) | Medium::Absent => Err(io::Error::other("it is no medium")),
+        }
+    }
+
+    /// The ranges in bytes of `within`, in order, outside which the device certainly reads zeros:
+    /// what is no hole of a file, and everything of another device.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn data_ranges(&self, within: Range<u64>) -> Result<Vec<Range<u64>>, IoError> {
+        match (self.medium(), self.backing()) {
+            (Medium::File(file), Backing::File) => data_ranges(file, within)
+                .map_err(|error| system(self.name(), "find its data", error)),
+            _ => Ok(vec![within]),
+        }
+    }
+}
+
+fn data_ranges(file: &File, within: Range<u64>) -> io::Result<Vec<Range<u64>>> {
+    let (mut ranges, mut at) = (Vec::new(), within.start);
+    while at < within.end {
+        let start = match seek(file, SeekFrom::Data(at)) {
+            Ok(start) => start,
+            Err(rustix::io::Errno::NXIO) => break,
+            // A file system that does not know its holes.
+            Err(rustix::io::Errno::INVAL) => at,
+            Err(error) => return Err(error.into()),
+        };
+        let end = match ranges.len() < MOST_RANGES {
+            true => seek(file, SeekFrom::Hole(start)).unwrap_or(within.end),
+            false => within.end,
+        };
+        if start < within.end {
+            ranges.push(start..end.min(within.end));
+        }
+        at = end;
+    }
+    Ok(ranges)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{FileExt, MetadataExt};
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no fallocate")]
+    fn only_data_of_the_window_is_cleared_and_holes_stay() {
+        let place = tempfile::NamedTempFile::new_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let file = place.as_file();
+        file.set_len(64 * MIB).unwrap();
+        for at in [MIB, 20 * MIB, 40 * MIB] {
+            file.write_all_at(&[7; 8192], at).unwrap();
+        }
+        let mut device = Device::open(place.path().to_str().unwrap()).unwrap();
+        let found = device.data_ranges(0..64 * MIB).unwrap();
+        assert!(found.contains(&(20 * MIB..20 * MIB + 8192)), "{found:?}");
+        device.set_window(2 * MIB / 512, 60 * MIB / 512);
+        let (before, mut told) = (file.metadata().unwrap().blocks(), Vec::new());
+        device
+            .clear_parts(&mut |done, all| {
+                told.push((done, all));
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(told, [(8192, 16384), (16384, 16384)]);
+        let read = |at| {
+            let mut byte = [1];
+            file.read_exact_at(&mut byte, at).unwrap();
+            byte[0]
+        };
+        assert_eq!([MIB, 20 * MIB, 40 * MIB + 8191].map(read), [7, 0, 0]);
+        assert!(file.metadata().unwrap().blocks() <= before, "holes stay");
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no fallocate")]
+    fn an_error_of_the_caller_ends_it() {
+        let place = tempfile::NamedTempFile::new().unwrap();
+        place.as_file().write_all_at(&[7; 1 << 20], 0).unwrap();
+        let device = Device::open(place.path().to_str().unwrap()).unwrap();
+        let stop = || Err(IoError::Interrupted { name: "it".into() });
+        let ended = device.clear_parts(&mut |_, _| stop());
+        assert!(matches!(ended, Err(IoError::Interrupted { .. })));
+    }
+}

@@ -1,0 +1,113 @@
+//! What devices held before does not show through a volume.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+
+use hostftl_layers::LayerKind::{self, Passthrough, Scrambler, Tier};
+use hostftl_volume::{
+    CreateSpec, ReplaceSpec, StartOptions, create, create_with, delete, open, replace,
+};
+
+use crate::common::{Client, MIB, Place};
+
+/// Fills the first 64 MiB of a file, which is made if need be.
+fn fill(place: &Place, name: &str) {
+    let file = File::options().write(true).create(true).truncate(false).open(place.path(name));
+    let (file, data) = (file.unwrap(), vec![0xa5; MIB as usize]);
+    (0..64).for_each(|at| file.write_all_at(&data, at * MIB).unwrap());
+}
+
+/// Makes a volume with `layer` over devices that are full of old data.
+fn over_old_data(place: &Place, layer: LayerKind) -> CreateSpec {
+    let mut spec = place.spec(layer);
+    if layer == Scrambler {
+        // The file of a model has more than the drive's content.
+        create(&spec).unwrap();
+        fs::remove_file(&spec.path).unwrap();
+    }
+    fill(place, "d0");
+    if layer == Tier {
+        fill(place, "d1");
+        spec.devices.push(place.name("d1"));
+    }
+    spec.size = None;
+    spec
+}
+
+fn assert_zeros(place: &Place, what: &str) {
+    let opened = open(&place.path("v.toml")).unwrap();
+    let (running, port) = opened.start(&StartOptions::default()).unwrap();
+    let bytes = port.export().bytes;
+    let client = Client::new(port);
+    for at in (0..bytes).step_by(MIB as usize) {
+        let read = client.read(at, MIB.min(bytes - at));
+        assert!(read.iter().all(|byte| *byte == 0), "{what}: old data at {at}");
+    }
+    running.stop().unwrap();
+}
+
+#[test]
+fn a_new_volume_reads_zeros_with_every_layer() {
+    for layer in LayerKind::of_blocks().chain([Scrambler, Tier]) {
+        let place = Place::new();
+        let spec = over_old_data(&place, layer);
+        let message = create(&spec).unwrap_err().to_string();
+        assert!(message.contains("holds data that is not zero"), "{layer}: {message}");
+        create(&CreateSpec { force: true, ..spec }).unwrap();
+        assert_zeros(&place, layer.name());
+    }
+}
+
+#[test]
+fn clearing_says_how_far_it_is() {
+    let place = Place::new();
+    let spec = CreateSpec { force: true, ..over_old_data(&place, Passthrough) };
+    let mut told = Vec::new();
+    create_with(&spec, &mut |done, all| told.push((done, all))).unwrap();
+    assert_eq!(told.last(), Some(&(62 * MIB, 62 * MIB)));
+}
+
+#[test]
+fn data_anywhere_on_a_device_is_not_blank() {
+    for at in [0, MIB + 512, 20 * MIB + 4096, 40 * MIB - 512, 64 * MIB - 1] {
+        let place = Place::new();
+        let file = File::create(place.path("d0")).unwrap();
+        file.set_len(64 * MIB).unwrap();
+        file.write_all_at(b"x", at).unwrap();
+        let spec = CreateSpec { size: None, ..place.spec(Passthrough) };
+        let message = create(&spec).unwrap_err().to_string();
+        assert!(message.contains("holds data that is not zero"), "{at}: {message}");
+    }
+}
+
+#[test]
+fn a_deleted_volume_leaves_zeros() {
+    for layer in ["passthrough", "log:parity=yes"] {
+        let count = if layer == "passthrough" { 1 } else { 3 };
+        let place = Place::with_volume(layer, count, 64);
+        let opened = open(&place.path("v.toml")).unwrap();
+        let (running, port) = opened.start(&StartOptions::default()).unwrap();
+        Client::new(port).write(5 * MIB, &[0x5a; 1 << 20], true).unwrap();
+        running.stop().unwrap();
+        delete(&place.path("v.toml"), true, &mut |_, _| ()).unwrap();
+        for at in 0..count {
+            let left = fs::read(place.path(&format!("d{at}"))).unwrap();
+            assert!(left.iter().all(|byte| *byte == 0), "{layer}: device {at}");
+        }
+    }
+}
+
+#[test]
+fn a_device_that_replaces_another_shows_nothing_of_its_own() {
+    let place = Place::with_volume("passthrough", 1, 64);
+    fill(&place, "n");
+    let spec = ReplaceSpec {
+        path: place.path("v.toml"),
+        old: place.name("d0"),
+        new: place.name("n"),
+        force: true,
+        rehearse: false,
+    };
+    replace(&spec, &mut |_, _| ()).unwrap();
+    assert_zeros(&place, "after the replacement");
+}
