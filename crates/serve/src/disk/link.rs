@@ -1,6 +1,10 @@
 //! The name of a block device that stays the same whatever its number is: /dev/hostftl/NAME.
+//!
+//! Invariants
+//! - A name that leads to a device in use is never taken from it.
+//! - The folder is locked while names are made or removed.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -16,25 +20,38 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Makes `name` mean the block device `to`, in the place of what it meant.
+    /// Makes `name` mean the block device `to`. `None` if it means another device that is in use.
     ///
     /// # Errors
     /// When it can't be a file's name, or the folder can't be written.
-    pub(super) fn make(name: &str, to: &str) -> io::Result<Self> {
+    pub(super) fn make(name: &str, to: &str) -> io::Result<Option<Self>> {
         Link::make_in(Path::new(FOLDER), name, Path::new(to))
     }
 
-    fn make_in(folder: &Path, name: &str, to: &Path) -> io::Result<Self> {
+    fn make_in(folder: &Path, name: &str, to: &Path) -> io::Result<Option<Self>> {
         if name.is_empty() || name.starts_with('.') || name.contains(['/', '\0']) {
             let text = format!("{name:?} is no name for a file; give the volume another label");
             return Err(io::Error::other(text));
         }
         fs::create_dir_all(folder)?;
-        let (path, new) = (folder.join(name), folder.join(format!(".{name}.new")));
+        let lock = File::open(folder)?;
+        lock.lock()?;
+        let path = folder.join(name);
+        // A device that had this number ended without removing its name.
+        for other in fs::read_dir(folder)?.flatten().map(|entry| entry.path()) {
+            if other != path && fs::read_link(&other).is_ok_and(|leads| leads == to) {
+                fs::remove_file(&other)?;
+            }
+        }
+        let leads = fs::read_link(&path).ok();
+        if leads.is_some_and(|leads| leads != to) && is_in_use(&path) {
+            return Ok(None);
+        }
+        let new = folder.join(format!(".{name}.new"));
         fs::remove_file(&new).ok();
         symlink(to, &new)?;
         fs::rename(&new, &path)?;
-        Ok(Link { path, to: to.into() })
+        Ok(Some(Link { path, to: to.into() }))
     }
 
     /// Where it is.
@@ -47,6 +64,8 @@ impl Link {
     /// # Errors
     /// When it can't be removed.
     pub(super) fn remove(self) -> io::Result<()> {
+        let lock = File::open(self.path.parent().expect("it is in a folder"))?;
+        lock.lock()?;
         match fs::read_link(&self.path)? == self.to {
             true => fs::remove_file(&self.path),
             false => Ok(()),
@@ -54,19 +73,55 @@ impl Link {
     }
 }
 
+/// Whether a name leads to a device that has a length. Devices of the kernel's NBD client are there
+/// always, with a length of 0.
+fn is_in_use(path: &Path) -> bool {
+    let Ok(device) = fs::canonicalize(path) else { return false };
+    let sysfs = Path::new("/sys/class/block").join(device.file_name().unwrap_or_default());
+    fs::read_to_string(sysfs.join("size")).map_or(true, |size| size.trim_end() != "0")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_name_means_the_newest_device_and_goes_with_it() {
+    /// A folder with the files `one` and `two`, which stand for devices.
+    fn devices() -> (tempfile::TempDir, PathBuf, [PathBuf; 2]) {
         let folder = tempfile::tempdir().unwrap();
-        let make = |to: &str| Link::make_in(folder.path(), "v", Path::new(to)).unwrap();
-        let (old, new) = (make("/dev/ublkb0"), make("/dev/ublkb1"));
-        old.remove().unwrap();
-        assert_eq!(fs::read_link(new.path()).unwrap(), Path::new("/dev/ublkb1"));
-        new.remove().unwrap();
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        let devices = ["one", "two"].map(|name| folder.path().join(name));
+        devices.iter().for_each(|device| fs::write(device, "").unwrap());
+        let names = folder.path().join("names");
+        (folder, names, devices)
+    }
+
+    #[test]
+    fn a_name_stays_with_the_first_of_two_devices() {
+        let (_folder, names, [one, two]) = devices();
+        let make = |name: &str, to: &Path| Link::make_in(&names, name, to).unwrap();
+        let first = make("v", &one).unwrap();
+        assert!(make("v", &two).is_none());
+        let second = make("v-2", &two).unwrap();
+        assert_eq!(fs::read_link(first.path()).unwrap(), one);
+        second.remove().unwrap();
+        assert_eq!(fs::read_link(first.path()).unwrap(), one, "the other's name survives");
+        // A server that takes the device over has its name again.
+        make("v", &one).unwrap();
+        first.remove().unwrap();
+        assert_eq!(fs::read_dir(names).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_name_that_leads_to_no_device_in_use_is_taken() {
+        let (_folder, names, [one, two]) = devices();
+        let make = |name: &str, to: &Path| Link::make_in(&names, name, to).unwrap();
+        let gone = make("v", &one).unwrap();
+        fs::remove_file(&one).unwrap();
+        let new = make("v", &two).unwrap();
+        gone.remove().unwrap();
+        assert_eq!(fs::read_link(new.path()).unwrap(), two);
+        // The number of a device that ended without removing its name belongs to another now.
+        let other = make("w", &two).unwrap();
+        assert!(!new.path().exists() && other.path().exists());
     }
 
     #[test]

@@ -210,15 +210,35 @@ impl Disk {
         }
         let path = self.path();
         open_soon(&path, OpenOptions::new().read(true)).map_err(system(&path, "open it"))?;
-        let (export, events) = (exported.port.export(), &exported.events);
-        match Link::make(&export.name, &path) {
-            Ok(link) => self.link = Some(link),
-            Err(error) => {
-                let text = format!("{path} has no name in {}: {error}", link::FOLDER);
-                events.tell(Level::Warning, "note", text);
-            }
-        }
+        self.name(exported);
         Ok(())
+    }
+
+    /// Gives the device a name that stays the same. When another device has it, the beginning of
+    /// the volume's UUID is appended.
+    fn name(&mut self, exported: &Exported) {
+        let (path, export) = (self.path(), exported.port.export());
+        let (name, folder) = (&export.name, link::FOLDER);
+        let [a, b, c, d, ..] = export.volume;
+        let other = format!("{name}-{:08x}", u32::from_be_bytes([a, b, c, d]));
+        let taken = || format!("{folder}/{name} leads to another device in use");
+        let text = match Link::make(name, &path) {
+            Ok(Some(link)) => {
+                self.link = Some(link);
+                return;
+            }
+            Ok(None) => match Link::make(&other, &path) {
+                Ok(Some(link)) => {
+                    self.link = Some(link);
+                    let then = "give one of the volumes another label";
+                    format!("{path} is {folder}/{other}: {}; {then}", taken())
+                }
+                Ok(None) => format!("{path} has no name in {folder}: {}", taken()),
+                Err(error) => format!("{path} has no name in {folder}: {error}"),
+            },
+            Err(error) => format!("{path} has no name in {folder}: {error}"),
+        };
+        exported.events.tell(Level::Warning, "note", text);
     }
 
     /// A thread for queue `number`, whose tags are with the kernel when this returns.
