@@ -100,6 +100,8 @@ events! {
     OlderTold "older copy named" "t",
     CutJournal "cut during a journal write" "",
     WriteError "write failed, and the next worked" "hptb",
+    Failing "device said to be failing" "",
+    Faulted "failing device given up" "",
     FlushError "flush failed" "hpto",
     FlushLost "what a failed flush covered was lost" "hpto",
     NoSpace "device full" "hpto",

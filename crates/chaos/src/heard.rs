@@ -5,6 +5,7 @@ use hostftl_layers::AnyLayer;
 
 use crate::errors::Errors;
 use crate::events::Named;
+use crate::second::may_lose;
 use crate::workload::Wish;
 use crate::world::World;
 
@@ -73,6 +74,20 @@ impl Heard {
 /// Whether something happened to the medium or to a command.
 fn has_fault(errors: &Errors, w: &World) -> bool {
     w.damaged || errors.excuses() > 0
+}
+
+/// Damage of the devices `damaged` was reported in this step, so that no repair is durable: the
+/// layer can do without one device less.
+///
+/// # Errors
+/// When the layer claims that it can lose as many devices as if nothing was damaged.
+pub fn exposed(damaged: u16, layer: &AnyLayer, w: &World) -> Result<(), String> {
+    let may_lose = may_lose(layer);
+    let damaged = damaged & !(layer.lost_devices() | layer.gone_devices());
+    if damaged != 0 && may_lose >= w.swarm.parity.into() {
+        return Err(format!("devices {damaged:#b} have damage, and {may_lose} more may be lost"));
+    }
+    Ok(())
 }
 
 /// A range of a device is said to be mended.

@@ -1,4 +1,5 @@
-//! Faults that pass: a write, a trim or a flush fails, and the next one works; a device is full.
+//! Faults that pass: a read, a write, a trim or a flush fails, and the next one works; a device is
+//! full.
 //!
 //! A write that failed is on the medium in part, as a whole or not at all. A flush that failed may
 //! have made some of what it covers durable; some is still to be written, and some the device
@@ -22,12 +23,17 @@ use crate::world::World;
 /// Keeps this stream of chance apart from the seed's other ones.
 const SALT: u64 = 0x60;
 
+/// The same for devices of which reads fail repeatedly.
+const FAILING: u64 = 0x6661_696c;
+
 /// What fails in one life and works again, and what came of that.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Hiccups {
     /// One in so many writes and trims fails, and one in so many flushes; 0 for none.
     writes: u64,
     flushes: u64,
+    /// One in so many reads fails; 0 for none.
+    reads: u64,
     /// The commands to devices while which a device is full: from this one on, and up to that.
     full: (u64, u64),
     /// Errors given to the layer for which the host may be given one, and those of them that say
@@ -56,6 +62,9 @@ impl Hiccups {
         if faults.flush_error && dice.chance(500) {
             self.flushes = dice.pick(&[2, 10, 50]);
         }
+        if faults.failing && dice.chance(500) {
+            self.reads = dice.pick(&[1, 3, 20]);
+        }
         if !faults.no_space {
             return;
         }
@@ -82,6 +91,9 @@ impl Hiccups {
         if fate.is_calm() || !w.may_fail(device) || flight.is_late() {
             return None;
         }
+        if let Command::Read { .. } = flight.command {
+            return self.read_fails(errors, w);
+        }
         let error = match flight.command {
             Command::Flush { device } => self.flush_fails(device, flight.stamp, w)?,
             Command::Program { .. } | Command::Reset { .. } => {
@@ -106,6 +118,15 @@ impl Hiccups {
         self.errors += excused;
         self.fulls += excused * u64::from(error == DeviceError::NoSpace);
         Some(error)
+    }
+
+    fn read_fails(&self, errors: &mut Errors, w: &mut World) -> Option<DeviceError> {
+        if self.reads == 0 || w.dice.below(self.reads) != 0 {
+            return None;
+        }
+        errors.add(Row::ReadError, &w.claims);
+        w.tallies.note(Named::ReadError);
+        Some(DeviceError::Media)
     }
 
     fn flush_fails(&self, device: u8, stamp: u32, w: &mut World) -> Option<DeviceError> {
@@ -185,6 +206,12 @@ impl Hiccups {
     }
 }
 
+/// Faults after which a layer gives up a failing device.
+pub fn fault_limit(seed: u64) -> Option<u16> {
+    let mut dice = Dice::new(!seed, FAILING);
+    dice.chance(700).then(|| dice.pick(&[0, 1, 3, 6, 20]))
+}
+
 /// Chooses which of these faults a seed has.
 pub fn choose(seed: u64, claims: &Claims, swarm: &mut Swarm) {
     let mut dice = Dice::new(seed, SALT);
@@ -194,6 +221,8 @@ pub fn choose(seed: u64, claims: &Claims, swarm: &mut Swarm) {
     swarm.faults.no_space = some(Row::NoSpace, 400);
     let rot = some(Row::DataRot, 200) && claims.get(Row::DataRot) == Claim::Detected;
     swarm.faults.data_rot |= rot;
+    let may_fail = swarm.victim.is_some() && claims.get(Row::ReadError) == Claim::Kept;
+    swarm.faults.failing = may_fail && Dice::new(seed, FAILING).chance(250);
 }
 
 impl World {

@@ -58,6 +58,7 @@ pub struct Faults {
     pub write_error: bool,
     pub flush_error: bool,
     pub no_space: bool,
+    pub failing: bool,
 }
 
 impl Faults {
@@ -83,9 +84,9 @@ impl Faults {
     /// Whether nothing is harmed but data, and only between two lives.
     pub fn are_of_data_alone(&self) -> bool {
         let Faults { hang, dead, metadata_rot, log_rot, lost, misdirected, .. } = *self;
-        let Faults { stale, bad_segment, write_error, flush_error, no_space, .. } = *self;
+        let Faults { stale, bad_segment, write_error, flush_error, no_space, failing, .. } = *self;
         let others = [hang, dead, metadata_rot, log_rot, lost, misdirected, stale, bad_segment];
-        !others.into_iter().chain([write_error, flush_error, no_space]).any(|it| it)
+        !others.into_iter().chain([write_error, flush_error, no_space, failing]).any(|it| it)
     }
 }
 

@@ -167,6 +167,9 @@ impl World {
         uneven::choose(seed, layer, &mut swarm);
         let mut config = configured(layer, &swarm, journal.is_some(), &mut dice);
         config.uuid[..8].copy_from_slice(&seed.to_le_bytes());
+        if let Some(limit) = hiccup::fault_limit(seed) {
+            config.log.fault_after = limit;
+        }
         let mut segments = zoned::choose(seed, &config, &swarm, &mut claims);
         let (infos, plan) = loop {
             let infos = infos_of(seed, &config, &swarm, segments, &journal);

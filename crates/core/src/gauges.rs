@@ -35,4 +35,9 @@ pub struct Gauges {
     /// Devices that lack chunks because they came later, as a set of bits: what they lack is made
     /// from the others.
     pub lacking: u16,
+    /// Devices whose reads fail, or do not match their checksums, repeatedly, as a set of bits.
+    pub failing: u16,
+    /// Devices with known damage that is not repaired durably, and failing ones: they count as
+    /// missing in [`Gauges::may_lose`].
+    pub damaged: u16,
 }

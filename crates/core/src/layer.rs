@@ -71,6 +71,15 @@ pub enum Event {
         /// Whether it ran past its deadline.
         abandoned: bool,
     },
+    /// Reads of a device failed, or did not match their checksums, repeatedly.
+    Failing {
+        /// Index in the stack.
+        device: u8,
+        /// How often within a while.
+        faults: u32,
+        /// Whether the layer goes on without it from now on.
+        is_lost: bool,
+    },
     /// Sectors were given up: recovery can't tell their data from other data, or collection can't
     /// read them. They read as errors until they are written.
     Lost {

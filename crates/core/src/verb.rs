@@ -37,6 +37,8 @@ pub enum Verb {
     /// Write down soon where all data is, so that a device that is away from then on lacks little:
     /// [`Answer::Begun`] when that is begun now, [`Answer::WasSo`] while it goes on since before.
     Settle,
+    /// Forget how often a device failed: an operator has seen it.
+    Clear(u8),
 }
 
 /// What is to become of a scrub.
@@ -60,6 +62,8 @@ pub enum Setting {
     RebuildShare(u8),
     /// The victim policy that has this number among the layers'.
     Gc(u16),
+    /// Failed reads and mismatches after which a device is given up; 0 for never.
+    FaultAfter(u16),
 }
 
 /// What came of a verb that was taken.
@@ -153,8 +157,10 @@ impl Verb {
             Verb::Replaced { device, discard } => [7, device.into(), discard.into()],
             Verb::MayReplace(device) => [8, device.into(), 0],
             Verb::Settle => [9, 0, 0],
+            Verb::Clear(device) => [10, device.into(), 0],
             Verb::Set(Setting::RebuildShare(percent)) => [5, 0, percent.into()],
             Verb::Set(Setting::Gc(policy)) => [5, 1, policy.into()],
+            Verb::Set(Setting::FaultAfter(limit)) => [5, 2, limit.into()],
         }
     }
 
@@ -175,7 +181,9 @@ impl Verb {
             (7, _) => Verb::Replaced { device: device.ok()?, discard: value == 1 },
             (8, _) => Verb::MayReplace(device.ok()?),
             (9, _) => Verb::Settle,
+            (10, _) => Verb::Clear(device.ok()?),
             (5, 1) => Verb::Set(Setting::Gc(small.ok()?)),
+            (5, 2) => Verb::Set(Setting::FaultAfter(small.ok()?)),
             _ => return None,
         };
         (found.to_numbers() == [verb, which, value]).then_some(found)
@@ -204,12 +212,14 @@ mod tests {
             Verb::Scrub(Scrub::Stop),
             Verb::Set(Setting::RebuildShare(30)),
             Verb::Set(Setting::Gc(2)),
+            Verb::Set(Setting::FaultAfter(50)),
+            Verb::Clear(3),
         ];
         for verb in verbs {
             assert_eq!(Verb::from_numbers(verb.to_numbers()), Some(verb));
         }
         for wrong in [
-            [10, 0, 0],
+            [11, 0, 0],
             [9, 1, 0],
             [7, 0, 2],
             [4, 4, 0],

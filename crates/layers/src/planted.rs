@@ -138,6 +138,10 @@ bugs! {
         /// A flush of one target is given to its neighbour.
         TargetsFlushNeighbour = "flush-neighbour",
     "log":
+        /// The count of devices that may be lost ignores reads that failed or did not match.
+        FailedReadsIgnored = "failed-reads-ignored",
+        /// A scrub is reported complete before its repairs are durable.
+        RepairReportedEarly = "repair-reported-early",
         /// Log answers a read of a damaged record without a word to anybody else.
         CorruptUntold = "corrupt-untold",
         /// Log says that the block behind the damaged one is.

@@ -4,14 +4,16 @@ use crate::counted::counted;
 use crate::events::{Events, KINDS, Level};
 use crate::journal;
 use crate::space::Space;
-use crate::status::{DeviceStatus, JOURNAL, LOST, MISSING, REMOVED, SPARE, Status};
+use crate::status::{
+    DeviceStatus, FAILING, FAULTED, JOURNAL, LOST, MISSING, REMOVED, SPARE, Status,
+};
 use crate::tasks::TaskStatus;
 use crate::without::beyond_parity;
 
 impl DeviceStatus {
     /// Whether the volume does without it, which has data on it.
     pub(crate) fn is_away(&self) -> bool {
-        [MISSING, LOST].contains(&self.health.as_str()) && self.role != SPARE
+        [MISSING, LOST, FAULTED].contains(&self.health.as_str()) && self.role != SPARE
     }
 
     /// Its health as it follows "is".
@@ -42,6 +44,12 @@ impl Status {
             let why = match device.health.as_str() {
                 "good" | REMOVED => continue,
                 "errors" => format!("{} failed: look at it", counted(device.errors, "command")),
+                FAILING => format!(
+                    "is failing ({}): `hostftl device replace {} {index} NEW` puts another in its \
+                     place",
+                    counted(device.errors, "failed command"),
+                    self.volume
+                ),
                 word if device.role == JOURNAL && self.served_by.is_some() && !self.read_only => {
                     format!(
                         "is {word}: bring it back, and `hostftl device online {} {index}` takes it",

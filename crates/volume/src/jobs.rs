@@ -411,9 +411,9 @@ impl Host for Jobs {
     }
 
     fn event(&mut self, event: Event) {
-        if let (Event::DeviceFailed { .. }, Some(keeper)) = (event, &mut self.keeper) {
-            keeper.suspect();
-        }
+        let loses =
+            matches!(event, Event::DeviceFailed { .. } | Event::Failing { is_lost: true, .. });
+        self.keeper.iter_mut().filter(|_| loses).for_each(Keeper::suspect);
         self.news.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).event(event);
     }
 }

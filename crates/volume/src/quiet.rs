@@ -42,6 +42,8 @@ pub struct Quiet {
     pub unsaid: u16,
     /// Devices that were removed, as all superblocks say.
     pub gone: u16,
+    /// Devices that were given up because of too many faults.
+    pub faulted: u16,
     /// Failed commands of each device that an operator acknowledged.
     pub cleared_errors: [u64; 16],
 }
@@ -68,6 +70,22 @@ impl Quiet {
     /// What a device is called.
     pub fn name(&self, device: u8) -> &str {
         self.devices.get(usize::from(device)).map_or("", String::as_str)
+    }
+
+    /// A device is failing, or was given up for that.
+    fn report_faults(&mut self, device: u8, faults: u32, is_lost: bool) {
+        let place = format!("device {device} ({})", self.name(device));
+        let faults = counted(faults.into(), "failed or mismatching read");
+        if is_lost {
+            self.faulted |= 1 << device;
+            let text = format!("FAULTED: {place} was given up after {faults}");
+            return self.events.tell_of(device, Level::Error, "device-faulted", text);
+        }
+        let text = format!(
+            "FAILING: {place} had {faults}: it counts as missing until it is replaced or a scrub \
+             finds its data good"
+        );
+        self.events.tell_of(device, Level::Error, "device-failing", text);
     }
 
     /// A device that has left can't be closed.
@@ -129,6 +147,9 @@ impl Host for Quiet {
                 let text = format!("device {device} ({name}) failed: {error}{late}");
                 self.is_full |= error == DeviceError::NoSpace;
                 self.events.tell_of(device, level, kind, text);
+            }
+            LayerEvent::Failing { device, faults, is_lost } => {
+                self.report_faults(device, faults, is_lost);
             }
             LayerEvent::Older { device } => {
                 let text = format!(

@@ -15,7 +15,7 @@ use crate::operate::{Outcome, Wish, operate};
 use crate::sole::Sole;
 
 /// The parameters that can change: all others say where things lie.
-const LIVE: [&str; 2] = ["gc", "rebuild-share"];
+const LIVE: [&str; 3] = ["gc", "rebuild-share", "fault-after"];
 
 /// Sets a parameter of a volume, with the process that serves it, if one does.
 ///
@@ -43,6 +43,7 @@ pub(crate) fn verb(config: &Config, key: &str, value: &str) -> Result<Verb, Stri
     change(&mut layer, key, value)?;
     Ok(Verb::Set(match key {
         "gc" => Setting::Gc(layer.log.gc.to_number()),
+        "fault-after" => Setting::FaultAfter(layer.log.fault_after),
         _ => Setting::RebuildShare(layer.log.rebuild_share),
     }))
 }
@@ -57,7 +58,7 @@ pub(crate) fn change(layer: &mut LayerConfig, key: &str, value: &str) -> Result<
         format!("layer {} has no parameter {key}: see `hostftl layers {0}`", registration.name)
     })?;
     if !LIVE.contains(&key) {
-        let live = LIVE.join(" and ");
+        let live = LIVE.join(", ");
         return Err(format!("{key} stays as the volume was made: only {live} can change"));
     }
     (parameter.set)(layer, value).map_err(|right| format!("{key}={value}: use {right}"))

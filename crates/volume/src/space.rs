@@ -46,6 +46,9 @@ pub struct Space {
     /// How many more devices the volume can do without now.
     #[serde(default)]
     pub may_lose: u32,
+    /// Devices that count as missing there: they are failing, or have damage that is not repaired.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub damaged: Vec<u8>,
     /// How large `physical_bytes` may become before writes are refused; none where the volume
     /// exports no more than fits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -70,6 +73,7 @@ impl Space {
             exposed_bytes: gauges.exposed,
             unreadable_bytes: gauges.unreadable,
             may_lose: gauges.may_lose,
+            damaged: (0..16).filter(|device| gauges.damaged >> device & 1 == 1).collect(),
             capacity_bytes: Some(gauges.most_live).filter(|most| *most > 0),
             full_in_seconds: None,
         }

@@ -156,8 +156,8 @@ pub struct DeviceStatus {
     pub direct: bool,
     /// Why they do not.
     pub why_not_direct: Option<String>,
-    /// `good`, `errors` (commands failed), `lost` (the layer does without it), `missing` or
-    /// `removed`.
+    /// `good`, `errors` (commands failed), `failing` (reads fail or mismatch repeatedly), `faulted`
+    /// (given up for that), `lost` (the layer does without it), `missing` or `removed`.
     #[serde(default)]
     pub health: String,
     #[serde(default)]
@@ -313,8 +313,12 @@ impl Status {
             device.errors = errors;
             device.sent_bytes = stats.sent * SECTOR as u64;
             device.read_bytes = stats.read * SECTOR as u64;
-            let word = match (snapshot.lost >> index & 1 == 1, errors) {
+            let is_in = |set: u16| set >> index & 1 == 1;
+            let failing = snapshot.gauges.map_or(0, |gauges| gauges.failing);
+            let word = match (is_in(snapshot.lost), errors) {
+                (true, _) if is_in(news.faulted) => FAULTED,
                 (true, _) => LOST,
+                (false, _) if is_in(failing) => FAILING,
                 (false, 0) => "good",
                 (false, _) => "errors",
             };
@@ -362,6 +366,10 @@ const CAP_IS_TIGHT: &str = "what was written touches so many superpages that mor
 pub(crate) const MISSING: &str = "missing";
 /// Of one that the layer does without.
 pub(crate) const LOST: &str = "lost";
+/// Of one that was given up after too many faults.
+pub(crate) const FAULTED: &str = "faulted";
+/// Of one whose reads fail, or do not match, repeatedly.
+pub(crate) const FAILING: &str = "failing";
 /// And of a place whose device was removed.
 pub(crate) const REMOVED: &str = "removed";
 /// The role of the journal's device.

@@ -35,7 +35,21 @@ impl Life<'_> {
             }
             Event::Lost { sectors } => self.heard.lost(sectors, errors, w),
             Event::Corrupt { lba, sectors } => self.heard.corrupt(lba, sectors, errors, w),
-            Event::Mended { device, lba, sectors } => heard::mended(device, lba, sectors, w),
+            Event::Mended { device, lba, sectors } => {
+                self.mended |= 1 << device;
+                heard::mended(device, lba, sectors, w)
+            }
+            Event::Failing { device, is_lost, .. } => {
+                w.tallies.note(if is_lost { Named::Faulted } else { Named::Failing });
+                if is_lost {
+                    w.is_gone(device);
+                }
+                let any = w.swarm.victim.is_none() && (w.damaged || errors.any());
+                match w.victims >> device & 1 == 1 || any {
+                    true => Ok(()),
+                    false => Err(format!("device {device} is said to fail and was not harmed")),
+                }
+            }
             Event::Older { device } if w.to_copy().is_some_and(|it| it != device) => {
                 Err(format!("device {device} is said to be an older copy and is not"))
             }

@@ -17,7 +17,7 @@ use crate::exec::{Detour, Outcome};
 use crate::extent::{Extent, extent};
 use crate::fate::Fate;
 use crate::flights::{Flight, Flights};
-use crate::heard::Heard;
+use crate::heard::{self, Heard};
 use crate::hiccup::Hiccups;
 use crate::host::{Excuses, Host};
 use crate::matrix::Row;
@@ -65,6 +65,8 @@ pub struct Life<'w> {
     /// Whether the scrub that goes on began at the beginning.
     scrubs_all: bool,
     steps: u64,
+    /// Devices of which the layer has just reported damage, as a set of bits.
+    mended: u16,
     wrong: Option<String>,
 }
 
@@ -100,6 +102,7 @@ impl<'w> Life<'w> {
             audited: false,
             scrubs_all: false,
             steps: 0,
+            mended: 0,
             wrong: None,
             w,
         })
@@ -271,6 +274,10 @@ impl<'w> Life<'w> {
         for output in out.drain() {
             self.w.observe("  ", || trace::output(&output));
             self.take(output);
+        }
+        let mended = std::mem::take(&mut self.mended);
+        if self.phase == Phase::Ready {
+            self.expect(heard::exposed(mended, &self.layer, self.w));
         }
         self.w.look_at_protection(&self.layer);
         if timer && self.flights.any_hung() {

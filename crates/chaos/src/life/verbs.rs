@@ -1,6 +1,6 @@
 //! What an operator wants of a layer that serves, and whether what comes of it is true.
 
-use hostftl_core::{Answer, Layer, Refusal, Scrub, Setting, TaskEnd, Verb};
+use hostftl_core::{Answer, Layer, Refusal, Scrub, Setting, TaskEnd, TaskKind, Verb};
 
 use super::Life;
 use crate::events::Named;
@@ -27,7 +27,7 @@ impl Life<'_> {
         };
         self.w.observe("", || format!("{verb:?}"));
         self.w.tallies.note(Named::Verb);
-        let had_none = self.layer.tasks().is_empty();
+        let had_none = self.layer.tasks().iter().all(|task| task.kind != TaskKind::Scrub);
         let answer = self.layer.operate(verb);
         let works = !self.layer.has_failed();
         match (verb, answer) {

@@ -7,7 +7,8 @@ use hostftl_volume::set;
 use crate::console::Console;
 use crate::failure::Failure;
 
-/// Change parameters of a volume that say nothing of where its data lies: gc, rebuild-share
+/// Change parameters of a volume that say nothing of where its data lies: gc, rebuild-share,
+/// fault-after
 ///
 /// A volume that is served goes on with the new value at once; it is kept in the volume's file.
 #[derive(clap::Args)]

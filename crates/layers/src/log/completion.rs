@@ -2,6 +2,7 @@
 
 use hostftl_core::{Command, DeviceError, Event, MetaBuf, SECTORS_PER_BLOCK, Target, Token};
 
+use crate::kit::Life;
 use crate::kit::shell::Ended;
 use crate::log::journal::Done;
 use crate::log::map::pages::Image;
@@ -254,6 +255,10 @@ impl Array {
     fn metadata_mended(&mut self, (device, lba, pages): (u8, u64, u32), cx: &mut Cx) {
         if !self.devices.has_lost(device) && !self.devices.lacks(device, lba) {
             let sectors = pages * SECTORS_PER_BLOCK;
+            // While it starts, what a device lacks is not known yet.
+            if cx.life() != Life::Starting {
+                self.found_damage(device, lba, false, cx);
+            }
             cx.tell(Event::Mended { device, lba, sectors });
         }
     }

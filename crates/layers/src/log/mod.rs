@@ -151,7 +151,8 @@ impl Log {
             devices: Devices::new(layout, (missing, fresh), config.tolerates(), devices)
                 .without(gone, members.leaving, members.spare)
                 .without_planned(members.planned)
-                .with_old(members.returning),
+                .with_old(members.returning)
+                .with_fault_limit(config.log.fault_after),
             rows: Rows::new(&layout),
             buffers: Buffers::new(buffers, &layout),
             hung: Hung::new(&layout),
@@ -291,6 +292,7 @@ impl Core for Engine {
     fn tasks(&self) -> Few<Task, 5> {
         let Array { collection, scrub, segments, devices, .. } = &self.array;
         let protects = collection.protection_task(segments, devices);
+        let protects = protects.or_else(|| self.array.repair_task());
         let leaves = collection.evacuation_task(segments, devices);
         protects.into_iter().chain(leaves).chain(scrub.task(segments)).collect()
     }
@@ -304,7 +306,9 @@ impl Core for Engine {
         let most = self.array.most_live();
         let most_live = most.map_or(0, |grains| grains * u64::from(GRAIN));
         let known = self.array.gauges;
-        let known = Gauges { may_lose, lacking, ..known };
+        let exposed = exposed + self.array.live_damaged();
+        let (failing, damaged) = (devices.health().failing(), devices.health().damaged());
+        let known = Gauges { may_lose, lacking, failing, damaged, ..known };
         let unreadable = self.array.live_unreadable();
         Some(Gauges { mapped, live, free, stale, exposed, unreadable, most_live, ..known })
     }

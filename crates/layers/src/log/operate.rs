@@ -1,13 +1,18 @@
 //! What an operator wants of a volume that is served: a device is to leave, or to stay, or another
 //! comes in its place.
 
-use hostftl_core::{Answer, Refusal, Verb};
+use hostftl_core::{Answer, Refusal, Setting, Verb};
 
 use crate::log::Array;
 use crate::log::devices::Devices;
 use crate::log::layout::{Layout, Reserves};
 use crate::log::segments::Segments;
 use crate::planted::{Bug, planted};
+
+/// Why a device may not go while another one has known damage.
+const DAMAGED: &str = "reads of another device failed or did not match their checksums, and this \
+                       device is needed to rebuild its data: wait for the repairs, or replace that \
+                       device first";
 
 impl Array {
     /// As [`hostftl_core::Layer::operate`].
@@ -31,6 +36,16 @@ impl Array {
             Verb::Returned { device, has } => self.comes(device, |devices, segments| {
                 devices.returned(device, has, |segment| !segments.is_left(segment));
             }),
+            Verb::Clear(device) if device < 16 => {
+                self.devices.health_mut().clear(device);
+                Ok(Answer::Begun)
+            }
+            Verb::Set(Setting::FaultAfter(limit)) => {
+                let health = self.devices.health_mut();
+                let is_new = health.limit() != limit;
+                health.set_limit(limit);
+                Ok(if is_new { Answer::Begun } else { Answer::WasSo })
+            }
             _ => Err(Refusal::Unable),
         }
     }
@@ -56,6 +71,8 @@ impl Array {
             "another device is being removed: wait for that, or cancel it"
         } else if left.count_ones() <= u32::from(devices.layout().parity) {
             "too few devices would be left"
+        } else if devices.is_needed_for_repairs(bit) {
+            DAMAGED
         } else {
             ""
         };
@@ -79,7 +96,9 @@ impl Array {
         }
         let refused = if is_journal || devices.membership().all() & bit == 0 {
             "no data of the volume lies on it"
-        } else if devices.may_lose() == 0 {
+        } else if devices.is_needed_for_repairs(bit) {
+            DAMAGED
+        } else if devices.may_lose_beside(bit) == 0 {
             "something misses a chunk already, or has no parity: it would be lost with the device"
         } else {
             devices.leave_out(device);
@@ -102,7 +121,9 @@ impl Array {
             "it does not belong to the volume"
         } else if devices.untrusted() != 0 {
             "a device has just come: wait until it belongs"
-        } else if devices.lost() & bit == 0 && devices.may_lose() == 0 {
+        } else if devices.lost() & bit == 0 && devices.is_needed_for_repairs(bit) {
+            DAMAGED
+        } else if devices.lost() & bit == 0 && devices.may_lose_beside(bit) == 0 {
             "something misses a chunk already, or has no parity: it would be lost with the device"
         } else {
             let is_known = devices.lost() & bit != 0 && devices.is_told();

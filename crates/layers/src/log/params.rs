@@ -7,6 +7,9 @@ use hostftl_core::Codec;
 use crate::log::share::USUAL;
 use crate::policy::{GcPolicy, Separation};
 
+/// The usual number of faults after which a device is given up.
+pub const FAULT_AFTER: u16 = 50;
+
 /// What only `log` can be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Params {
@@ -27,6 +30,8 @@ pub struct Params {
     pub reclaim_unit: Option<u64>,
     /// How much of their best rate work in the background has beside a host, in percent.
     pub rebuild_share: u8,
+    /// Failed reads and mismatches of a device after which it is given up; 0 for never.
+    pub fault_after: u16,
     /// Whether the devices decide how much is kept spare: see `LayerConfig::choose_spare`.
     pub chooses_spare: bool,
     /// Bytes that the host sees, when that is more than fits without compression.
@@ -50,6 +55,7 @@ impl Default for Params {
             map_memory: None,
             reclaim_unit: None,
             rebuild_share: USUAL,
+            fault_after: FAULT_AFTER,
             chooses_spare: false,
             logical_size: None,
             few_pairs: false,

@@ -16,6 +16,7 @@ use crate::registration::{Devices, Promises, Registered, Registration};
 use crate::roots::Roots;
 
 use crate::log::Log;
+use crate::log::params::FAULT_AFTER;
 use crate::log::recovery::last_on::{last_on, roots_at};
 use crate::log::share::USUAL;
 
@@ -130,6 +131,20 @@ const PARAMETERS: &[Parameter] = &[
         get: |config| {
             let share = config.log.rebuild_share;
             (share != USUAL).then(|| share.to_string())
+        },
+    },
+    Parameter {
+        key: "fault-after",
+        value: "0..=65535",
+        about: "failed reads and checksum mismatches of a device within 10 minutes after which \
+                the volume goes on without it, if it can; 0 for never; not set, 50",
+        set: |config, word| {
+            config.log.fault_after = word.parse().map_err(|_| "a number from 0 to 65535")?;
+            Ok(())
+        },
+        get: |config| {
+            let limit = config.log.fault_after;
+            (limit != FAULT_AFTER).then(|| limit.to_string())
         },
     },
     Parameter {

@@ -38,7 +38,8 @@ impl Engine {
     /// to the devices, is no reason for another round when nothing waits there any more.
     fn pump_running(&mut self, cx: &mut Cx) -> bool {
         self.begin_to_calm(cx);
-        let mut moved = self.array.pump_told(cx) | self.blocks.pump_mapping(&mut self.array, cx);
+        let mut moved = self.array.pump_health(cx) | self.array.pump_told(cx);
+        moved |= self.blocks.pump_mapping(&mut self.array, cx);
         let began = self.blocks.pump_requests(&mut self.array, cx)
             | self.blocks.pump_blocks(&mut self.array, cx);
         let began = began | self.array.pump_media(cx);

@@ -179,6 +179,9 @@ fn devices(sheet: &mut Sheet, devices: &[DeviceStatus]) {
     sheet.totals("device_read_bytes", "Bytes read from a device", read);
     let errors = all().map(|(index, one)| (of(index), one.errors));
     sheet.totals("device_errors", "Commands of a device that failed", errors);
+    let failing = |one: &DeviceStatus| ["failing", "faulted"].contains(&one.health.as_str());
+    let fails = all().map(|(index, one)| (of(index), f64::from(u8::from(failing(one)))));
+    sheet.levels("device_failing", "Whether reads of a device fail repeatedly", fails);
     let good = |one: &DeviceStatus| f64::from(u8::from(one.health == "good"));
     let health = all().map(|(index, one)| (of(index), good(one)));
     sheet.levels("device_good", "Whether a device is there and had no errors", health);

@@ -4,7 +4,7 @@ use super::Level;
 
 /// Every kind of event, how bad it is, what it means, and what to do. `docs/OPERATING.md` has the
 /// same table.
-pub const KINDS: [(&str, Level, &str, &str); 32] = [
+pub const KINDS: [(&str, Level, &str, &str); 34] = [
     ("started", Level::Info, "the volume was opened; the text says what recovery did", "nothing"),
     ("note", Level::Info, "something to know of the start or of the server", "read it"),
     (
@@ -103,6 +103,18 @@ pub const KINDS: [(&str, Level, &str, &str); 32] = [
         Level::Error,
         "the layer goes on without a device",
         "bring the device back, or replace it",
+    ),
+    (
+        "device-failing",
+        Level::Error,
+        "reads of a device fail, or do not match their checksums, repeatedly; it counts as missing",
+        "replace it, or scrub the volume if the cause is gone",
+    ),
+    (
+        "device-faulted",
+        Level::Error,
+        "the layer goes on without a device that failed too often: see `fault-after`",
+        "replace the device",
     ),
     (
         "mended",

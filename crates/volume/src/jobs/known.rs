@@ -107,6 +107,7 @@ impl Known {
         let gone = is_said(now.gone, |said| said.gone);
         let joined = is_said(now.joined, |said| !said.fresh);
         let (leaving, spare) = (now.leaving.unwrap_or(0), now.spare.unwrap_or(0));
+        news.faulted &= now.lost;
         (news.unsaid, news.gone) = (now.out.unwrap_or(0) & !out, gone);
         // One that leaves is lost for the layer before the superblocks say that it is gone.
         let removed = gone & !self.gone;

@@ -259,6 +259,12 @@ impl Seats {
     /// # Errors
     /// Why that is not durable, in words.
     pub fn clear(&self, device: Option<u8>) -> Result<(), String> {
+        let failing = lock(&self.live.watched.shown).gauges.map_or(0, |gauges| gauges.failing);
+        for it in (0..16).filter(|it| failing >> it & 1 == 1) {
+            if device.is_none_or(|device| device == it) {
+                self.ask(Verb::Clear(it))?;
+            }
+        }
         let shown = lock(&self.live.watched.shown).stats.devices.clone();
         let mut news = lock(&self.live.news);
         let is_meant = |index: usize| device.is_none_or(|device| usize::from(device) == index);

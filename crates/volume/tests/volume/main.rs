@@ -8,6 +8,7 @@ mod control;
 mod copied;
 mod cuts;
 mod events;
+mod failing;
 mod formats;
 mod grown;
 mod journal;

@@ -146,7 +146,7 @@ fn a_parameter_is_changed_served_or_not_and_kept() {
     assert!(running.status().parameters.contains("gc=greedy"), "{:?}", running.status());
     assert!(set(&path, "rebuild-share", "55").unwrap().is_new);
     let why = |key: &str, value: &str| set(&path, key, value).unwrap_err().to_string();
-    assert!(why("spare", "9").contains("gc and rebuild-share can change"));
+    assert!(why("spare", "9").contains("gc, rebuild-share, fault-after can change"));
     assert!(why("gc", "best").contains("use greedy"));
     assert!(why("sapre", "9").contains("no parameter sapre"));
     let client = Client::new(port);

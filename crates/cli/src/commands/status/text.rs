@@ -96,6 +96,12 @@ fn space(space: &Space, console: &mut Console) -> Result<(), Failure> {
             _ => format!("{exposed} of {all} misses a chunk; one more device may be lost"),
         };
         console.field("exposed", text)?;
+    } else if !space.damaged.is_empty() {
+        let devices: Vec<_> =
+            space.damaged.iter().map(|device| format!("device {device}")).collect();
+        let count = counted(space.may_lose.into(), "device");
+        let text = format!("{count} more; {} counts as missing until repaired", devices.join(", "));
+        console.field("can lose", text)?;
     } else if space.may_lose > 0 {
         let count = counted(space.may_lose.into(), "device");
         console.field("can lose", format!("{count} more; all has parity"))?;
@@ -138,7 +144,12 @@ fn device(one: &DeviceStatus) -> String {
         (None, None, _) => "past the page cache".to_owned(),
         (Some(why), None, _) => format!("through the page cache ({why})"),
     };
-    let lost = if one.health == "lost" { ", LOST: the volume goes on without it" } else { "" };
+    let lost = match one.health.as_str() {
+        "lost" => ", LOST: the volume goes on without it",
+        "faulted" => ", FAULTED: the volume goes on without it",
+        "failing" => ", FAILING",
+        _ => "",
+    };
     let (kind, size) = (&one.kind, bytes(one.bytes));
     let errors = counted(one.errors, "error");
     let (sent, read) = (bytes(one.sent_bytes), bytes(one.read_bytes));

@@ -116,6 +116,7 @@ impl Devices {
         assert!(self.may_come(device), "a device comes in the place of one known to be lost");
         self.leaving &= !(1 << device);
         self.planned &= !(1 << device);
+        self.health.clear(device);
         self.reclaim.set_gains(device, discard);
         self.zones.is_another(device);
         self.newcomers.come(device);

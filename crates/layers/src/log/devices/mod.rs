@@ -11,6 +11,7 @@
 
 mod changes;
 mod choice;
+pub(in crate::log) mod health;
 pub(in crate::log) mod membership;
 mod newcomers;
 mod reclaim;
@@ -28,6 +29,7 @@ use crate::log::segments::Segments;
 use crate::log::stripe::Stripe;
 use crate::log::zoned::write_pointers::Pointers;
 use crate::planted::{Bug, planted};
+use health::Health;
 use membership::Membership;
 use newcomers::Newcomers;
 use reclaim::Reclaim;
@@ -46,6 +48,15 @@ struct Told {
     lacking: u16,
     /// Those on which rows that are replayed may lie.
     replayed: u16,
+}
+
+/// Commands that need more than to be sent.
+#[derive(Debug)]
+struct Commands {
+    /// Those that fail without being sent.
+    unsent: VecDeque<(Op, Command, DeviceError)>,
+    /// Sectors that were read until the volume was ready.
+    read_at_start: u64,
 }
 
 /// See the module text.
@@ -75,12 +86,11 @@ pub struct Devices {
     widens: bool,
     /// How many may be lost.
     most: u32,
-    /// Commands that fail without being sent.
-    unsent: VecDeque<(Op, Command, DeviceError)>,
+    commands: Commands,
     /// Segments that they are to forget.
     reclaim: Reclaim,
-    /// Sectors that were read until the volume was ready.
-    read_at_start: u64,
+    /// What is known of damage.
+    health: Health,
 }
 
 impl Devices {
@@ -111,9 +121,9 @@ impl Devices {
             planned: 0,
             widens: false,
             most,
-            unsent,
+            commands: Commands { unsent, read_at_start: 0 },
             reclaim,
-            read_at_start: 0,
+            health: Health::default(),
         }
     }
 
@@ -204,6 +214,7 @@ impl Devices {
         assert!(self.can_do_without(set), "no more are lost than parity makes up for");
         self.lost |= set;
         self.newcomers.lose(set);
+        self.health.lose(set);
     }
 
     /// Devices that get roots although they are lost.
@@ -261,19 +272,32 @@ impl Devices {
     }
 
     /// How many more devices may be lost, whichever they are; none while recovery finds that out.
+    /// A device with known damage counts as missing.
     pub fn may_lose(&self) -> u32 {
+        self.may_lose_beside(0)
+    }
+
+    /// The same, where the damage of the devices `set` does not count.
+    pub fn may_lose_beside(&self, set: u16) -> u32 {
         if !self.membership.is_complete() {
             return 0;
         }
         let out = self.told.out & !self.wanted;
         let lacking = if planted(Bug::ExposedForgotten) { 0 } else { self.lacking() };
-        let missing = self.lost & !out | lacking;
-        let count = missing.count_ones();
+        let (damaged, more) = self.damaged();
+        let missing = (self.lost | damaged & !set) & !out | lacking;
+        let count = missing.count_ones() + more;
         self.most.saturating_sub(if planted(Bug::SecondLossUncounted) {
             count.min(1)
         } else {
             count
         })
+    }
+
+    /// Whether the volume could do without the devices `set` but for the known damage of others.
+    pub fn is_needed_for_repairs(&self, set: u16) -> bool {
+        let all = self.membership.all();
+        self.may_lose_beside(set) == 0 && self.may_lose_beside(all | set) > 0
     }
 
     /// The devices that lack chunks because they came later, by what is known now or by the durable
@@ -289,12 +313,12 @@ impl Devices {
 
     /// Whether no command waits to fail.
     pub fn is_quiet(&self) -> bool {
-        self.unsent.is_empty()
+        self.commands.unsent.is_empty()
     }
 
     /// Bytes that were read until the volume was ready.
     pub fn read_at_start(&self) -> u64 {
-        self.read_at_start * SECTOR as u64
+        self.commands.read_at_start * SECTOR as u64
     }
 
     /// Sends a command, unless it goes to a lost device, or its zone can't take it: then it fails
@@ -342,7 +366,7 @@ impl Devices {
 
     /// A command that is not sent fails in a later round.
     fn fail_later(&mut self, unsent: (Op, Command, DeviceError), cx: &mut Cx) {
-        self.unsent.push_back(unsent);
+        self.commands.unsent.push_back(unsent);
         cx.disturb();
         cx.wake();
     }
@@ -350,7 +374,7 @@ impl Devices {
     /// Counts what a start reads.
     fn count_read(&mut self, command: &Command) {
         if let Command::Read { into, .. } = command {
-            self.read_at_start += u64::from(into.sectors());
+            self.commands.read_at_start += u64::from(into.sectors());
         }
     }
 
@@ -397,7 +421,7 @@ impl Devices {
 
     /// The next command that fails without being sent.
     pub fn next_unsent(&mut self) -> Option<(Op, Command, DeviceError)> {
-        self.unsent.pop_front()
+        self.commands.unsent.pop_front()
     }
 
     /// A device can't be used any more: it is lost, or the volume with it.
@@ -412,7 +436,7 @@ impl Devices {
 
     /// The power is off.
     pub fn void(&mut self) {
-        self.unsent.drain(..).for_each(|(_, command, _)| command.void());
+        self.commands.unsent.drain(..).for_each(|(_, command, _)| command.void());
     }
 }
 

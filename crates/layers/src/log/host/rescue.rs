@@ -133,6 +133,9 @@ impl Blocks {
             self.op(index).origin = Origin::Again;
             return self.read_range(index, (it.place.device(), 0), Step::Reading, array, cx);
         }
+        if it.flawed && !it.place.is_nowhere() {
+            array.found_damage(it.place.device(), it.place.byte() / SECTOR as u64, true, cx);
+        }
         if it.flawed && !planted(Bug::CorruptUntold) {
             tell_corrupt(it.block + u64::from(planted(Bug::CorruptElsewhere)), 1, cx);
         }
@@ -148,6 +151,7 @@ impl Blocks {
         } else if it.flawed {
             let sectors = self.range_bytes(index) / SECTOR as u32;
             let (device, lba) = (it.place.device(), it.place.byte() / SECTOR as u64);
+            array.found_damage(device, lba, false, cx);
             cx.tell(Event::Mended { device, lba, sectors });
         }
     }

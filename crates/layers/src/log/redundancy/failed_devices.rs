@@ -1,11 +1,11 @@
 //! What a command that failed says of its zone, its device and the volume.
 
-use hostftl_core::{Command, DeviceError};
+use hostftl_core::{Command, DeviceError, SECTOR, Task, TaskKind};
 use hostftl_format::log::Root;
 
 use crate::kit::Life;
 use crate::log::Array;
-use crate::log::ops::{Cx, Op, fail};
+use crate::log::ops::{Checking, Cx, Op, fail};
 use crate::planted::{Bug, planted};
 
 impl Array {
@@ -29,12 +29,72 @@ impl Array {
             };
         }
         if !writes && error != DeviceError::Gone {
+            // The end of a zone is found by reading past it.
+            let is_known =
+                matches!(op, Op::GcRead { .. } | Op::Load { .. } | Op::Scrub(Checking::Chunk(_)));
+            let is_real = !self.layout().zoned || is_known && cx.life() != Life::Starting;
+            if let Command::Read { device, lba, .. } = command
+                && is_real
+            {
+                let is_moved = matches!(op, Op::GcHead { .. } | Op::GcRead { .. } | Op::Scrub(_));
+                self.found_damage(*device, *lba, is_moved, cx);
+            }
             return;
         }
         if self.devices.has_lost(device) {
             return self.devices.stop_joining(device);
         }
         self.devices.give_up(device, error, cx);
+    }
+
+    /// Data at sector `lba` of a device cannot be read or is wrong. Its segment is to be repaired,
+    /// unless it `is_moved` already, or a scrub will find out whether it is valid.
+    pub fn found_damage(&mut self, device: u8, lba: u64, is_moved: bool, cx: &mut Cx) {
+        let layout = *self.layout();
+        if self.devices.has_lost(device) || self.devices.lacks(device, lba) {
+            return;
+        }
+        if layout.parity > 0 && !is_moved && lba >= layout.first() {
+            let segment = layout.segment_of(lba * SECTOR as u64);
+            match cx.life() {
+                _ if segment >= layout.segments => {}
+                Life::Starting => self.devices.health_mut().flaw_later(device, segment),
+                _ => {
+                    self.segments.flaw(segment);
+                }
+            }
+        }
+        self.devices.note_fault(device, lba, cx);
+    }
+
+    /// Bytes that are exposed because their segment is damaged, where no chunk is missing.
+    pub fn live_damaged(&self) -> u64 {
+        self.segments.live_flawed(|segment| !self.devices.is_missing_a_chunk(segment))
+    }
+
+    /// The repair of known damage; a scrub has a task of its own.
+    pub fn repair_task(&self) -> Option<Task> {
+        let goes_on = self.devices.health().is_unrepaired() && self.layout().parity > 0;
+        let is_scrubbed = self.scrub.task(&self.segments).is_some();
+        (goes_on && !is_scrubbed).then(|| Task {
+            kind: TaskKind::Protect,
+            is_paused: false,
+            lacks_room: false,
+            done: 0,
+            left: self.live_damaged(),
+            place: 0,
+        })
+    }
+
+    /// Goes on with the repair of known damage.
+    pub fn pump_health(&mut self, cx: &mut Cx) -> bool {
+        if self.devices.health().is_quiet() || cx.life() != Life::Running {
+            return false;
+        }
+        // The root that a scrub makes at its end is enough for all of its repairs.
+        self.devices.observe_health(&mut self.segments, cx)
+            && self.scrub.task(&self.segments).is_none()
+            && self.checkpoint.hurry()
     }
 
     /// A command failed: whether that is only a zone's fault.

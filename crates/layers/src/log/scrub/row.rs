@@ -11,6 +11,9 @@ use crate::log::redundancy::rebuild::{Chunk, Rebuild};
 use crate::log::row::records::Record;
 use crate::log::stripe::Stripe;
 
+/// Parity does not fit the data: any of the chunks may be wrong.
+const SOMEWHERE: u32 = 1 << 31;
+
 /// The next thing to be computed.
 #[derive(Debug)]
 pub enum Next {
@@ -53,7 +56,8 @@ pub struct Check {
     sums: [Option<u32>; 2],
     /// Commands under way.
     outstanding: u32,
-    is_wrong: bool,
+    /// Chunks that can't be read or do not match their checksums, and [`SOMEWHERE`], as bits.
+    wrong: u32,
 }
 
 impl Check {
@@ -75,7 +79,7 @@ impl Check {
             asked: 0,
             sums: [None; 2],
             outstanding: 0,
-            is_wrong: false,
+            wrong: 0,
         }
     }
 
@@ -95,7 +99,7 @@ impl Check {
         (self.chunks, self.first, self.last) = (chunks, head.first_sectors, head.last_sectors);
         self.whole = if chunks > 1 { layout.chunk } else { head.first_sectors };
         (self.cursor, self.here, self.asked) = (0, 0, 0);
-        (self.sums, self.outstanding, self.is_wrong) = ([None; 2], 0, is_wrong);
+        (self.sums, self.outstanding, self.wrong) = ([None; 2], 0, is_wrong.into());
         (self.which, self.folds, self.makes) = (0, None, [None; 2]);
         for (which, makes) in (0..stripe.parity()).zip(&mut self.makes) {
             let slot = (at.segment, at.slot);
@@ -124,14 +128,17 @@ impl Check {
     /// A chunk was read, or can't be. Whether all are here or gone.
     pub fn was_read(&mut self, chunk: u8, is_here: bool, is_wrong: bool) -> bool {
         self.here |= u32::from(is_here) << chunk;
-        self.is_wrong |= is_wrong;
+        self.wrong |= u32::from(is_wrong) << chunk;
         self.outstanding -= 1;
         self.outstanding == 0
     }
 
     /// A record has this checksum.
     pub fn has_crc(&mut self, record: u16, crc: u32) {
-        self.is_wrong |= !self.records[usize::from(record)].has(crc);
+        let record = &self.records[usize::from(record)];
+        if !record.has(crc) {
+            self.wrong |= 1 << record.chunk();
+        }
         self.outstanding -= 1;
     }
 
@@ -145,7 +152,7 @@ impl Check {
         self.sums[usize::from(which)] = Some(crc);
         self.outstanding -= 1;
         if let [Some(should), Some(is)] = self.sums {
-            self.is_wrong |= should != is;
+            self.wrong |= if should == is { 0 } else { SOMEWHERE };
             (self.which, self.folds) = (self.which + 1, None);
             (self.asked, self.sums) = (0, [None; 2]);
         }
@@ -158,7 +165,13 @@ impl Check {
 
     /// Whether the row is not as it should be.
     pub fn is_wrong(&self) -> bool {
-        self.is_wrong
+        self.wrong != 0
+    }
+
+    /// The chunks that can't be read or do not match their checksums.
+    pub fn mismatched(&self) -> impl Iterator<Item = u8> + use<> {
+        let set = self.wrong & !SOMEWHERE;
+        (0..32).filter(move |chunk| set >> chunk & 1 == 1)
     }
 
     /// Bytes that were read of it.
@@ -185,7 +198,7 @@ impl Check {
             return Next::Wait;
         }
         let all = (0..self.chunks).all(|chunk| self.is_here(chunk));
-        if self.is_wrong || !all {
+        if self.is_wrong() || !all {
             return Next::Over;
         }
         let here = |which: &u8| self.is_here(self.width + u32::from(*which));

@@ -38,6 +38,14 @@ impl Segments {
         list.map(|(it, _)| u64::from(it.live) * u64::from(GRAIN)).sum()
     }
 
+    /// Valid bytes in flawed segments of which `wanted` holds.
+    pub fn live_flawed(&self, wanted: impl Fn(u32) -> bool) -> u64 {
+        match self.flawed() {
+            0 => 0,
+            _ => self.live_in(|segment| self.is_flawed(segment) && wanted(segment)),
+        }
+    }
+
     /// Live grains of the host's data, as they were when the last root was begun.
     pub fn count(&self, segment: u32) -> u32 {
         let it = &self.list[segment as usize];

@@ -38,6 +38,7 @@ impl Lane {
             let stripe = with.devices.stripe(at.segment);
             let device = stripe.device(at.segment, at.slot, chunk.into());
             let lba = self.layout.lba(at) + u64::from(from);
+            with.devices.note_fault(device, lba, cx);
             cx.tell(Event::Mended { device, lba, sectors });
         }
         true

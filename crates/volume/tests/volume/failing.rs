@@ -1,0 +1,79 @@
+//! Devices that are there and fail: what is claimed of the volume, and what is refused.
+
+use std::fs::OpenOptions as File;
+
+use crate::common::{Client, Place, until};
+use hostftl_volume::front::Port;
+use hostftl_volume::{
+    OpenOptions, ReplaceSpec, Running, StartOptions, Wish, open_with, operate, replace,
+};
+
+const BLOCKS: u64 = 1200;
+
+fn content(block: u64) -> Vec<u8> {
+    (0..4096).map(|at| (block * 31 + at / 5) as u8).collect()
+}
+
+/// A served volume whose device 2 has lost its contents, and which knows nothing of that.
+fn truncated(layer: &str) -> (Place, Running, Port) {
+    let place = Place::with_volume(layer, 4, 48);
+    let opened = open_with(&place.path("v.toml"), &OpenOptions::default()).unwrap();
+    let (running, port) = opened.start(&StartOptions::default()).unwrap();
+    let client = Client::new(port.clone());
+    (0..BLOCKS).for_each(|at| client.write(at * 4096, &content(at), false).unwrap());
+    client.flush();
+    until(&running, |it| may_lose(it) == 1);
+    File::new().write(true).open(place.path("d2")).unwrap().set_len(0).unwrap();
+    (place, running, port)
+}
+
+fn read_all(port: &Port) {
+    let client = Client::new(port.clone());
+    (0..BLOCKS).for_each(|at| assert_eq!(client.read(at * 4096, 4096), content(at), "block {at}"));
+}
+
+fn may_lose(running: &Running) -> u32 {
+    running.status().space.unwrap().may_lose
+}
+
+#[test]
+fn a_device_that_fails_counts_as_missing_and_the_others_are_needed() {
+    let (place, running, port) = truncated("log:parity=yes:compress=none:fault-after=0");
+    read_all(&port);
+    until(&running, |it| it.status().devices[2].health == "failing");
+    let status = running.status();
+    let space = status.space.as_ref().unwrap();
+    assert_eq!((space.may_lose, &space.damaged[..]), (0, &[2][..]));
+    assert!(status.events.contains_key("device-failing") && !status.degraded);
+    assert!(status.needs_hand.iter().any(|it| it.contains("is failing")), "{status:?}");
+    let path = place.path("v.toml");
+    let refused = |wish| operate(&path, &wish).unwrap_err().to_string();
+    assert!(refused(Wish::Offline("1".into())).contains("is needed to rebuild its data"));
+    assert!(refused(Wish::Remove("1".into())).contains("is needed to rebuild its data"));
+    let put = |old: &str| {
+        let (path, old, new) = (path.clone(), old.into(), place.name("n"));
+        let spec = ReplaceSpec { path, old, new, force: false, rehearse: false };
+        replace(&spec, &mut |_, _| {})
+    };
+    assert!(put("1").unwrap_err().to_string().contains("is needed to rebuild its data"));
+    put("2").unwrap();
+    until(&running, |it| may_lose(it) == 1 && it.status().space.unwrap().exposed_bytes == 0);
+    assert_eq!(running.status().devices[2].health, "good");
+    operate(&path, &Wish::Offline("1".into())).unwrap();
+    read_all(&port);
+    running.stop().unwrap();
+}
+
+#[test]
+fn a_device_that_fails_too_often_is_given_up_for_a_spare() {
+    let (place, running, port) = truncated("log:parity=yes:compress=none:fault-after=10");
+    read_all(&port);
+    until(&running, |it| it.status().devices[2].health == "faulted");
+    let status = running.status();
+    assert!(status.degraded && status.events["device-faulted"] == 1, "{status:?}");
+    // What it held is made again on the other three.
+    until(&running, |it| may_lose(it) == 1);
+    operate(&place.path("v.toml"), &Wish::Offline("1".into())).unwrap();
+    read_all(&port);
+    running.stop().unwrap();
+}
