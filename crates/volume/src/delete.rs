@@ -24,7 +24,7 @@ use crate::open::lock;
 use crate::private::{sync_folder, target};
 use crate::scrubbing;
 use crate::sole::Sole;
-use crate::stack::MISSING;
+use crate::stack::{MISSING, open_member};
 use crate::stash;
 
 /// Takes the volume whose file is `path` off its devices, and removes the file. Zones are free
@@ -41,7 +41,11 @@ pub fn delete(path: &Path, force: bool, tell: &mut dyn FnMut(u64, u64)) -> Resul
     let names: &[String] = if config.is_memory() { &[] } else { &config.devices };
     let there = names.iter().filter(|name| *name != MISSING);
     let devices = there.map(|name| modelled::open_as(name, Access::Full));
-    let devices = devices.collect::<Result<Vec<_>, _>>()?;
+    let mut devices = devices.collect::<Result<Vec<_>, _>>()?;
+    // After a cut a pending device may be a member, or hold something else still.
+    let pending = config.pending.iter().filter_map(|name| open_member(name, Access::Full).ok());
+    let ours = pending.filter(|it| it.superblock.volume == *config.uuid.as_bytes());
+    devices.extend(ours.map(|it| it.device));
     devices.iter().try_for_each(|one| verify(one, config.uuid))?;
     if !force {
         return Ok(config);

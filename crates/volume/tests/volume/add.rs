@@ -7,7 +7,7 @@ use crate::common::{Client, MIB, Place};
 use hostftl_layers::LayerKind;
 use hostftl_volume::{
     AddSpec, CheckOptions, Config, OpenOptions, ReplaceSpec, StartOptions, Verdict, add, check,
-    check_with, create, open_with, replace, status,
+    check_with, create, delete, open_with, replace, status,
 };
 
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -140,6 +140,9 @@ fn a_cut_is_ended_by_the_same_command_or_by_the_next_start() {
     }
     serve(&place, 100..200, 0..200, 1);
     assert!(is_sound(&place));
+    cut(1);
+    delete(&place.path("v.toml"), true, &mut |_, _| {}).unwrap();
+    assert_eq!(fs::read(name(3)).unwrap()[..4096], [0; 4096], "a pending member is deleted too");
 }
 
 #[test]
