@@ -42,8 +42,8 @@ class Soak:
         """Writes something, and then carries out one action."""
         self.writes()
         action = self.dice.choice([
-            self.kill, self.stop, self.rot, self.fail, self.offline, self.replace, self.replace,
-            self.add_and_remove, self.spare, self.claim, self.claim,
+            self.kill, self.stop, self.rot, self.fail, self.failing, self.offline, self.replace,
+            self.replace, self.add_and_remove, self.spare, self.claim, self.claim,
         ])
         self.note(action.__name__)
         action()
@@ -139,6 +139,30 @@ class Soak:
         os.truncate(device, 0)
         self.writes()
         self.verify()
+        self.claim()
+        if self.command("replace", device, self.volume.new_device()):
+            self.settle()
+        self.claim()
+
+    def failing(self):
+        """Overwrites most of one device in use; the others must not go if they are needed."""
+        if self.can_lose() < 1:
+            return
+        self.flush()
+        device = self.victim()
+        with open(device, "r+b") as file:
+            size = file.seek(0, os.SEEK_END)
+            for block in range(512, size // BLOCK - 512):
+                if self.dice.random() < 0.9:
+                    file.seek(block * BLOCK)
+                    file.write(self.dice.randbytes(BLOCK))
+        self.verify()
+        other = self.dice.choice([one for one in self.volume.devices() if one != device])
+        if self.command("offline", other):
+            # It was accepted, so that nothing may be missing without it.
+            self.verify()
+            self.command("online", other)
+            self.settle()
         self.claim()
         if self.command("replace", device, self.volume.new_device()):
             self.settle()

@@ -59,7 +59,9 @@ class Volume:
 
     def status(self):
         """The state of the volume, as `status --json` prints it."""
-        return json.loads(self.run("status", self.file, "--json", ok=(0, 4))[1])
+        text = self.run("status", self.file, "--json", ok=(0, 4))[1]
+        # Behind it stands what needs a hand, from the standard error.
+        return json.JSONDecoder().raw_decode(text)[0]
 
     def start(self, *words):
         """Starts the server and returns a connected client."""

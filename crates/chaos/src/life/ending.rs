@@ -54,6 +54,7 @@ impl Life<'_> {
                 Err(format!("device {device} is said to be an older copy and is not"))
             }
             Event::CheckpointDone => {
+                self.roots_of_scrub += 1;
                 w.look_at_fresh(&self.layer, &mut self.fate);
                 w.bury(&self.layer, &mut self.fate);
                 w.look_at_second(&self.layer);

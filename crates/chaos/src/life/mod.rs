@@ -64,6 +64,8 @@ pub struct Life<'w> {
     audited: bool,
     /// Whether the scrub that goes on began at the beginning.
     scrubs_all: bool,
+    /// Roots that became durable since it began.
+    roots_of_scrub: u32,
     steps: u64,
     /// Devices of which the layer has just reported damage, as a set of bits.
     mended: u16,
@@ -101,6 +103,7 @@ impl<'w> Life<'w> {
             mode,
             audited: false,
             scrubs_all: false,
+            roots_of_scrub: 0,
             steps: 0,
             mended: 0,
             wrong: None,

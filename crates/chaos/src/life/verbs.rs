@@ -32,7 +32,7 @@ impl Life<'_> {
         let works = !self.layer.has_failed();
         match (verb, answer) {
             (Verb::Scrub(Scrub::Start(place)), Ok(Answer::Begun)) if had_none => {
-                self.scrubs_all = place == 0;
+                (self.scrubs_all, self.roots_of_scrub) = (place == 0, 0);
             }
             (Verb::Scrub(Scrub::Start(_)), Err(_)) if had_none && works => {
                 self.expect(Err(format!("{verb:?} was answered {answer:?}")));
@@ -80,6 +80,9 @@ impl Life<'_> {
         let harmed = w.victims != 0 || w.damaged || self.errors.excuses() > 0;
         if mended + beyond > 0 && !harmed {
             return Err(format!("a scrub found {mended} and {beyond}, and nothing was harmed"));
+        }
+        if mended > 0 && self.roots_of_scrub == 0 {
+            return Err(format!("a scrub repaired {mended} rows, and no root made that durable"));
         }
         w.tallies.note_if(end == TaskEnd::Done, Named::Scrubbed);
         w.tallies.note_if(mended > 0, Named::ScrubMended);

@@ -30,7 +30,6 @@ use crate::log::layout::{At, Layout};
 use crate::log::ops::{Checking, Cx, OWN_OPS, Op};
 use crate::log::redundancy::metadata::Wanted;
 use crate::log::segments::Segments;
-use crate::planted::{Bug, planted};
 use repairs::Repairs;
 use row::{Check, Next};
 
@@ -422,8 +421,7 @@ impl Scrub {
         if cx.life() != Life::Running || cx.room() < ROOM {
             return false;
         }
-        let early = planted(Bug::RepairReportedEarly);
-        if !self.repairs.are_durable() && !self.is_stopped && !early {
+        if !self.repairs.are_durable() && !self.is_stopped {
             // The event is a promise: a power cut right after it must not take a repair back.
             return self.repairs.wait_for_root() && with.checkpoint.hurry();
         }

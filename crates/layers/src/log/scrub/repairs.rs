@@ -10,6 +10,7 @@
 //! - A repair is counted when it is durable, and once.
 
 use crate::log::segments::Segments;
+use crate::planted::{Bug, planted};
 
 /// Rows that were found wrong, and the first segment of them.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +49,7 @@ impl Repairs {
     pub fn observe(&mut self, segments: &Segments) {
         let reuse = segments.reuse();
         if let Some((found, roots)) = self.moved
-            && reuse.is_behind_root(roots)
+            && (reuse.is_behind_root(roots) || planted(Bug::RepairReportedEarly))
         {
             self.durable += found.rows;
             self.moved = None;
