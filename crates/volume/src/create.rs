@@ -194,7 +194,7 @@ fn names(spec: &CreateSpec) -> Result<Vec<String>, Error> {
             return Err(Error::Asked(format!("{name}: is named twice")));
         }
         if let Some(other) = names.iter().find(|other| storage::is_shared(other, &full)) {
-            return Err(Error::Asked(format!("{name}: shares its storage with {other}")));
+            return Err(device(name, format!("shares its storage with {other}")));
         }
         names.push(full);
     }
