@@ -13,6 +13,7 @@ use uuid::Uuid;
 use crate::config::Config;
 use crate::cut::Cut;
 use crate::error::Error;
+use crate::moved;
 use crate::names::Names;
 use crate::stack::{Assembly, MISSING, Member, Redundancy, judge, newest_of, open_member};
 use crate::stack::{order, time};
@@ -129,7 +130,8 @@ pub(crate) fn gather_of(
     names: &[String],
 ) -> Result<Assembly, Error> {
     let redundancy = Redundancy { devices: layer.tolerates(), journal: layer.log.journal };
-    let found = gather((names, &[]), redundancy, &OpenOptions::default())?;
+    let found = gather((names, &[]), redundancy, &OpenOptions::default())
+        .map_err(|error| moved::explain(path, config, error))?;
     if found.superblock.volume != *config.uuid.as_bytes() {
         let why = "names another volume than its devices hold".into();
         return Err(Error::Config { path: path.into(), why });

@@ -39,6 +39,7 @@ mod left;
 mod made;
 mod memory;
 mod modelled;
+mod moved;
 mod names;
 mod online;
 mod open;

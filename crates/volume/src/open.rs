@@ -21,6 +21,7 @@ use crate::error::{Error, device, file};
 use crate::gather::{OpenOptions, gather, refusal};
 use crate::journal;
 use crate::modelled;
+use crate::moved;
 use crate::names::Names;
 use crate::roster::Roster;
 use crate::stack::{Assembly, Member, Redundancy, time};
@@ -107,7 +108,8 @@ pub fn open_with(path: &Path, options: &OpenOptions) -> Result<Volume, Error> {
     }
     let knows_lost = layer.kind.registration().promises.knows_lost;
     let redundancy = redundancy(&layer);
-    let mut found = gather((&config.devices, &config.pending), redundancy, options)?;
+    let mut found = gather((&config.devices, &config.pending), redundancy, options)
+        .map_err(|error| moved::explain(path, &config, error))?;
     let was_cut = !config.pending.is_empty();
     if was_cut {
         config.take_cut(&found);
@@ -117,7 +119,8 @@ pub fn open_with(path: &Path, options: &OpenOptions) -> Result<Volume, Error> {
         return Err(tier::refusal(&found));
     }
     if found.unsaid != 0 && !options.degraded {
-        return Err(refusal(path, &found, &config.devices, options.command));
+        let error = refusal(path, &found, &config.devices, options.command);
+        return Err(moved::explain(path, &config, error));
     }
     let cut = was_cut.then(|| std::mem::take(&mut found.cut));
     let volume = raise(path, (config, layer), found, access, lock)?;

@@ -193,3 +193,29 @@ fn a_volume_file_that_lies() {
     assert!(message.contains("does not say what the devices say; `hostftl import`"), "{message}");
     assert!(Config::load(&place.path("none")).unwrap_err().to_string().contains("No such file"));
 }
+
+#[test]
+fn a_volume_that_was_moved_with_its_files() {
+    for (layer, count) in [("passthrough", 1), ("log:parity=yes", 3)] {
+        let place = Place::with_volume(layer, count, 64);
+        let moved = place.path("moved to");
+        fs::create_dir(&moved).unwrap();
+        for name in ["v.toml", "d0", "d1", "d2"] {
+            fs::rename(place.path(name), moved.join(name)).ok();
+        }
+        let path = moved.join("v.toml");
+        let message = open(&path).unwrap_err().to_string();
+        let devices = (0..count).map(|at| moved.join(format!("d{at}")).display().to_string());
+        let devices: Vec<String> = devices.collect();
+        let list: Vec<String> = devices.iter().map(|name| format!("'{name}'")).collect();
+        let command = format!("hostftl import {} --output '{}'", list.join(" "), path.display());
+        assert!(message.contains(&command), "{message}");
+        fs::rename(&path, moved.join("v.toml.old")).unwrap();
+        import(&devices, &path).unwrap();
+        assert_eq!(check(&path).unwrap().problems, Vec::<String>::new());
+        // A file of that name that is no member is not meant.
+        fs::rename(moved.join("d0"), moved.join("away")).unwrap();
+        sized(&moved.join("d0"), 64 * MIB);
+        assert!(!open(&path).unwrap_err().to_string().contains("hostftl import"));
+    }
+}
