@@ -9,8 +9,8 @@ use std::path::Path;
 
 use hostftl_core::{Page, SECTOR};
 use hostftl_format::claim::{self, Claim};
-use hostftl_format::session;
-use hostftl_format::superblock::{SuperFault, Superblock, is_ours, places};
+use hostftl_format::session::{self, Mark};
+use hostftl_format::superblock::{SuperFault, Superblock, data_window, is_ours, places};
 use hostftl_io::{Access, Device, IoError};
 use uuid::Uuid;
 
@@ -46,12 +46,18 @@ pub fn delete(path: &Path, force: bool, tell: &mut dyn FnMut(u64, u64)) -> Resul
     let pending = config.pending.iter().filter_map(|name| open_member(name, Access::Full).ok());
     let ours = pending.filter(|it| it.superblock.volume == *config.uuid.as_bytes());
     devices.extend(ours.map(|it| it.device));
-    devices.iter().try_for_each(|one| verify(one, config.uuid))?;
+    // Another device may have the path by now: what nothing marks as this volume's is left alone.
+    let mut ours = Vec::new();
+    for one in devices {
+        if is_of(&one, config.uuid)? {
+            ours.push(one);
+        }
+    }
     if !force {
         return Ok(config);
     }
-    devices.iter().try_for_each(forget_marks)?;
-    devices.iter().try_for_each(|one| free(one, tell))?;
+    ours.iter().try_for_each(|one| forget_member(one, config.uuid))?;
+    ours.iter_mut().try_for_each(|one| free(one, tell))?;
     scrubbing::forget(path);
     events::forget(path);
     stash::forget(config.uuid);
@@ -65,8 +71,12 @@ pub fn delete(path: &Path, force: bool, tell: &mut dyn FnMut(u64, u64)) -> Resul
     Ok(config)
 }
 
-/// Whether a device holds this volume, or nothing of any, as after a `delete` that was cut off.
-fn verify(one: &Device, volume: Uuid) -> Result<(), Error> {
+/// Whether a device is marked as one of this volume, by a superblock, or as one that a `delete`
+/// that was cut off has not cleared.
+///
+/// # Errors
+/// When it holds another volume.
+fn is_of(one: &Device, volume: Uuid) -> Result<bool, Error> {
     let sectors = one.bytes() / SECTOR as u64;
     let mut others = Vec::new();
     for at in places(sectors) {
@@ -82,22 +92,36 @@ fn verify(one: &Device, volume: Uuid) -> Result<(), Error> {
         let claim = Claim::parse(&one.read_page(claim::places(sectors)[0])?);
         others.extend(claim.map(|claim| claim.volume));
     }
+    let mut is_ours = !others.is_empty();
+    for at in session::PLACES {
+        is_ours |= Mark::parse(&one.read_page(at)?, volume.into_bytes(), at).is_ok();
+    }
     match others.into_iter().map(Uuid::from_bytes).find(|other| *other != volume) {
         Some(other) => Err(device(one.name(), format!("holds volume {other}, not {volume}"))),
-        None => Ok(()),
+        None => Ok(is_ours),
     }
 }
 
-/// Leaves nothing on a device that says that it is a member.
-fn forget_marks(one: &Device) -> Result<(), IoError> {
+/// Leaves no superblock on a device, but a session mark, which says that it is to be cleared.
+fn forget_member(one: &Device, volume: Uuid) -> Result<(), IoError> {
+    let (number, run, generation, plain) = (0, 0, 1, 1);
+    let (serving, through, beyond, machine, boot) = (false, true, false, [0; 16], [0; 16]);
+    let mark = Mark { number, run, serving, through, beyond, generation, plain, machine, boot };
+    one.write_page(session::place_of(number), &mark.emit(volume.into_bytes()))?;
+    one.sync()?;
     clear_ends(one)?;
-    session::PLACES.iter().try_for_each(|at| one.write_page(*at, &Page::default()))?;
     one.sync()
 }
 
-/// Leaves nothing of what clients wrote.
-fn free(one: &Device, tell: &mut dyn FnMut(u64, u64)) -> Result<(), IoError> {
+/// Leaves nothing of what clients wrote on a device, and then nothing that marks it.
+fn free(one: &mut Device, tell: &mut dyn FnMut(u64, u64)) -> Result<(), IoError> {
+    if !one.is_zoned() {
+        let (start, len) = data_window(one.bytes() / SECTOR as u64);
+        one.set_window(start, len);
+    }
     zero(one, tell)?;
+    session::PLACES.iter().try_for_each(|at| one.write_page(*at, &Page::default()))?;
+    one.sync()?;
     if one.is_zoned() {
         claims::clear(one)?;
         one.free_reserves()?;

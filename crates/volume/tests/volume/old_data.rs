@@ -98,6 +98,37 @@ fn a_deleted_volume_leaves_zeros() {
 }
 
 #[test]
+fn another_device_at_the_path_of_a_member_is_not_cleared() {
+    let place = Place::with_volume("log:parity=yes", 3, 64);
+    fs::remove_file(place.path("d1")).unwrap();
+    fill(&place, "d1");
+    let before = fs::read(place.path("d1")).unwrap();
+    delete(&place.path("v.toml"), true, &mut |_, _| ()).unwrap();
+    assert!(fs::read(place.path("d1")).unwrap() == before, "it is no member");
+    assert!(fs::read(place.path("d0")).unwrap().iter().all(|byte| *byte == 0));
+}
+
+#[test]
+fn a_deletion_that_was_cut_off_is_finished_by_the_same_command() {
+    let place = Place::with_volume("passthrough", 1, 64);
+    let opened = open(&place.path("v.toml")).unwrap();
+    let (running, port) = opened.start(&StartOptions::default()).unwrap();
+    Client::new(port).write(5 * MIB, &[0x5a; 4096], true).unwrap();
+    running.stop().unwrap();
+    let path = place.path("v.toml");
+    let cut = std::panic::AssertUnwindSafe(|| {
+        delete(&path, true, &mut |_, _| panic!("cut off")).unwrap();
+    });
+    std::panic::catch_unwind(cut).unwrap_err();
+    assert!(open(&path).is_err(), "no superblock is left");
+    // What the first part did is lost with the power.
+    let file = File::options().write(true).open(place.path("d0")).unwrap();
+    file.write_all_at(&[0x5a; 4096], 6 * MIB).unwrap();
+    delete(&path, true, &mut |_, _| ()).unwrap();
+    assert!(fs::read(place.path("d0")).unwrap().iter().all(|byte| *byte == 0));
+}
+
+#[test]
 fn a_device_that_replaces_another_shows_nothing_of_its_own() {
     let place = Place::with_volume("passthrough", 1, 64);
     fill(&place, "n");
