@@ -54,7 +54,7 @@ fn exit(bytes: usize) -> ! {
     let why = b" bytes of memory: the system or a limit (a control group, RLIMIT_AS as of `ulimit \
         -v`) refuses them; a volume that was served opens again as after a crash\n";
     for part in [b"hostftl: cannot get ".as_slice(), &digits[from..], why] {
-        // SAFETY: writes from a live slice; what is not written is not missed.
+        // SAFETY: writes from a live slice; a short write is harmless.
         unsafe { libc::write(libc::STDERR_FILENO, part.as_ptr().cast(), part.len()) };
     }
     // SAFETY: ends the process.

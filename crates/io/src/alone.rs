@@ -88,7 +88,7 @@ fn try_open(name: &str, flags: i32, access: Access, hold: Hold) -> Result<File, 
         (_, Hold::Part) => file.try_lock_shared(),
     };
     match locked {
-        // Whoever made the file may have removed it again before the lock was free.
+        // The process that made the file may have removed it before the lock was free.
         Ok(()) if !is_named(&file, name) => Err((system(what, ErrorKind::NotFound.into()), true)),
         Ok(()) => Ok(file),
         Err(WouldBlock) => Err(match holder_of(&file) {

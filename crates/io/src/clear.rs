@@ -13,21 +13,21 @@ use crate::transfer::{self, Transfer};
 
 /// The most bytes that one call makes zeros: a signal waits for no more.
 const PART: u64 = 256 << 20;
-/// The most ranges of a file that are told apart.
+/// The most ranges of a file that are distinguished.
 const MOST_RANGES: usize = 1 << 16;
 
 impl Device {
     /// Makes the window read zeros, or its segments free, durably.
     ///
     /// # Errors
-    /// What the system or the server says.
+    /// Errors of the system or the server.
     pub fn clear_window(&self) -> Result<(), IoError> {
         self.clear_parts(&mut |_, _| Ok(()))
     }
 
     /// As [`Device::clear_window`]. After each part `step` gets how many bytes are done, and of how
-    /// many; an error of it ends the clearing. Holes of a file stay, and what is allocated of a
-    /// file stays allocated where its file system can do that.
+    /// many; an error of it ends the clearing. Holes of a file stay, and allocated parts
+    /// stay allocated where the file system can do that.
     ///
     /// # Errors
     /// As [`Device::clear_window`], and those of `step`.
@@ -71,10 +71,10 @@ impl Device {
     }
 
     /// The ranges in bytes of `within`, in order, outside which the device certainly reads zeros:
-    /// what is no hole of a file, and everything of another device.
+    /// the parts of a file that are no holes, and the whole of another device.
     ///
     /// # Errors
-    /// What the system says.
+    /// Errors of the system.
     pub fn data_ranges(&self, within: Range<u64>) -> Result<Vec<Range<u64>>, IoError> {
         match (self.medium(), self.backing()) {
             (Medium::File(file), Backing::File) => data_ranges(file, within)

@@ -25,8 +25,8 @@ const COMPLETIONS: u32 = 4096;
 /// Threads in which the kernel may wait for devices: more than a device that hangs can take up, or
 /// calls of the others would wait behind its own.
 const WAITING: u32 = 512;
-/// After so many cancellations in a row the kernel is not asked again: it cancels a call also when
-/// the thread ended that made it, but then not all that follow.
+/// After this many cancellations in a row the kernel is not asked again: it cancels a call also
+/// when the thread ended that made it, but then not all that follow.
 const MAX_CANCELLED: u32 = 64;
 /// The name of the poll that hears the waker.
 const WAKE: u64 = u64::MAX;

@@ -286,7 +286,7 @@ pub(crate) fn ids(new: &[String], first: u8, said: Option<&Superblock>) -> Vec<D
     .collect()
 }
 
-/// What is told: these devices come; `exported` is in sectors.
+/// The reply: these devices come; `exported` is in sectors.
 pub(crate) fn added(devices: Vec<DeviceId>, exported: (u64, u64), notes: Vec<String>) -> Added {
     let bytes = |sectors: u64| sectors * SECTOR as u64;
     Added { devices, exported: (bytes(exported.0), bytes(exported.1)), served: false, notes }

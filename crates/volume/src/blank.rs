@@ -91,8 +91,8 @@ fn holds_data(device: &Device) -> Result<bool, IoError> {
     Ok(false)
 }
 
-/// What is read of the data in `ranges`, in bytes: the first [`WHOLE`] of it and samples of the
-/// rest.
+/// The parts of the data in `ranges` that are read, in bytes: the first [`WHOLE`] of it and samples
+/// of the rest.
 fn samples(ranges: &[Range<u64>]) -> Vec<Range<u64>> {
     let all: u64 = ranges.iter().map(|range| range.end - range.start).sum();
     let step = (all.saturating_sub(WHOLE) / SAMPLES).max(SAMPLE_BYTES);

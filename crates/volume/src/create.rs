@@ -4,8 +4,8 @@
 //! had without writing; clear old superblocks; let the layer format the data; write the
 //! superblocks; put the volume file in its place. What fails before the last step is taken back:
 //! files that were made are removed unless another process took them, and blank devices are blank
-//! again. A device that held something can't be given back what formatting took, so it is cleared,
-//! and the error says so.
+//! again. Formatting can't be undone on a device that held something, so it is cleared, and
+//! the error states that.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};

@@ -2,7 +2,7 @@
 //! before any device is written to; after a cut their superblocks say whether they are members: see
 //! [`hostftl_format::changes`].
 //!
-//! A start that only reads, and `check`, take what the superblocks say and write nothing. A start
+//! A start that only reads, and `check`, follow the superblocks and write nothing. A start
 //! that writes, and each command that changes the members, finishes or undoes the change first.
 
 use std::path::Path;
@@ -112,7 +112,7 @@ impl Cut {
     ///
     /// # Errors
     /// When a device can't be written. When the file can't be, and a pending device could not be
-    /// read: it might be taken for a member later, with what it held at the cut.
+    /// read: it might be taken for a member later, with its contents at the cut.
     pub fn settle(&self, path: &Path, devices: &[String]) -> Result<String, Error> {
         self.undo()?;
         match Config::put_in_order(path, devices) {

@@ -46,7 +46,8 @@ pub fn delete(path: &Path, force: bool, tell: &mut dyn FnMut(u64, u64)) -> Resul
     let pending = config.pending.iter().filter_map(|name| open_member(name, Access::Full).ok());
     let ours = pending.filter(|it| it.superblock.volume == *config.uuid.as_bytes());
     devices.extend(ours.map(|it| it.device));
-    // Another device may have the path by now: what nothing marks as this volume's is left alone.
+    // Another device may have the path by now: a device without a mark of this volume is left
+    // alone.
     let mut ours = Vec::new();
     for one in devices {
         if is_of(&one, config.uuid)? {
@@ -102,7 +103,7 @@ fn is_of(one: &Device, volume: Uuid) -> Result<bool, Error> {
     }
 }
 
-/// Leaves no superblock on a device, but a session mark, which says that it is to be cleared.
+/// Leaves no superblock on a device, but a session mark, which marks it as to be cleared.
 fn forget_member(one: &Device, volume: Uuid) -> Result<(), IoError> {
     let (number, run, generation, plain) = (0, 0, 1, 1);
     let (serving, through, beyond, machine, boot) = (false, true, false, [0; 16], [0; 16]);
@@ -113,7 +114,7 @@ fn forget_member(one: &Device, volume: Uuid) -> Result<(), IoError> {
     one.sync()
 }
 
-/// Leaves nothing of what clients wrote on a device, and then nothing that marks it.
+/// Clears the data of clients on a device, and then its marks.
 fn free(one: &mut Device, tell: &mut dyn FnMut(u64, u64)) -> Result<(), IoError> {
     if !one.is_zoned() {
         let (start, len) = data_window(one.bytes() / SECTOR as u64);

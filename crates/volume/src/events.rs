@@ -205,7 +205,7 @@ impl Events {
         }
     }
 
-    /// Writes what was not written when it happened.
+    /// Writes the events that could not be written when they occurred.
     pub(crate) fn save_rest(&self) {
         if self.0.writer.get().is_some() {
             let unsaved = self.lock().unsaved();
@@ -270,7 +270,7 @@ impl Events {
         self.lock().notes(wanted)
     }
 
-    /// Whether the last scrub found damage that it could not repair, and nobody acknowledged that:
+    /// Whether the last scrub found damage that it could not repair and that is not acknowledged:
     /// the event, in words.
     pub fn damage(&self) -> Option<String> {
         self.lock().damage()
@@ -281,7 +281,7 @@ impl Events {
         self.lock().totals()
     }
 
-    /// The same, without what was acknowledged.
+    /// The same, without acknowledged ones.
     pub fn open_totals(&self) -> BTreeMap<String, u64> {
         self.lock().open_totals()
     }

@@ -162,7 +162,7 @@ fn settle_for(
     let (members, mut cut) = Cut::of(members, coming, redundancy);
     let superblocks: Vec<Superblock> = members.iter().map(|member| member.superblock).collect();
     let lacking = is_lacking(&superblocks, redundancy);
-    // A device without a superblock was read; what any other would say is not known.
+    // A device without a superblock was read; the superblocks of the others are unknown.
     let is_unread = |it: &&Absent| it.is_pending && !matches!(it.error, Error::Device { .. });
     cut.unread.extend(absent.iter().filter(is_unread).map(|it| it.name.clone()));
     // A pending device that the members do not need is no loss.

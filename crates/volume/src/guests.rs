@@ -1,7 +1,7 @@
-//! Connections whose clients have not said yet what they want.
+//! Connections whose clients have not sent a request yet.
 //!
-//! Invariant: there are at most so many as the owner allows, because the oldest makes room for the
-//! newest. A client that says nothing thus keeps no other out.
+//! Invariant: there are at most as many as the owner allows, because the oldest makes room for the
+//! newest. A silent client thus keeps no other out.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;

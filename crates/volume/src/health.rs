@@ -1,4 +1,4 @@
-//! How the devices of a volume are, and what an operator should do about that.
+//! The health of the devices of a volume, and the actions that an operator should take.
 
 use crate::counted::counted;
 use crate::events::{Events, KINDS, Level};
@@ -23,7 +23,7 @@ impl DeviceStatus {
 }
 
 impl Status {
-    /// Says that device `index` works, and which others do not, if it works.
+    /// Returns a warning that device `index` is healthy, with the unhealthy ones, if it is.
     pub(crate) fn note_if_healthy(&self, index: u8) -> Option<String> {
         let is_good = |device: &DeviceStatus| device.health == "good";
         let one = self.devices.get(usize::from(index)).filter(|one| is_good(one))?;
@@ -37,7 +37,7 @@ impl Status {
         ))
     }
 
-    /// Says what somebody should do something about.
+    /// Lists the faults that need an operator.
     pub(crate) fn set_needs(&mut self, events: &Events) {
         let mut needs = Vec::new();
         for (index, device) in self.devices.iter().enumerate() {
@@ -91,7 +91,7 @@ impl Status {
         self.needs_hand = needs;
     }
 
-    /// Says that a removal or a rebuild stands still for want of room.
+    /// Lists removals and rebuilds that stand still for want of room.
     pub(crate) fn need_room(&mut self) {
         let exposed = self.space.as_ref().map_or(0, |space| space.exposed_bytes);
         let rebuilds = |task: &TaskStatus| ["protect", "join"].contains(&task.task.as_str());
@@ -110,7 +110,7 @@ impl Status {
         }
     }
 
-    /// What must be said of the devices of the set `lost` that were there at the start.
+    /// The faults of the devices of the set `lost` that were there at the start.
     pub(crate) fn of_lost(&self, lost: u16) -> Vec<String> {
         let gone = self
             .devices

@@ -33,7 +33,7 @@ pub(crate) struct Undo {
 #[derive(Debug)]
 struct Made {
     path: PathBuf,
-    /// The device that is opened to see what the file holds.
+    /// The device that is opened to examine the contents of the file.
     device: String,
     /// Whether the file stands for a modelled drive.
     is_model: bool,
@@ -75,7 +75,8 @@ impl Undo {
 impl Drop for Undo {
     fn drop(&mut self) {
         for made in &self.made {
-            // The lock is held until the name is gone. Whoever waits for it opens the path again.
+            // The lock is held until the name is gone. A process that waits for it opens the path
+            // again.
             let Some(_lock) = made.lock() else { continue };
             if made.is_unused(self.formatted).unwrap_or(false) {
                 fs::remove_file(&made.path).ok();
@@ -98,7 +99,7 @@ impl Made {
         (node(&opened) == self.node && node(&named) == self.node).then_some(file)
     }
 
-    /// Whether the file holds nothing but what the formatting of `formatted` wrote.
+    /// Whether the file holds only the data that the formatting of `formatted` wrote.
     fn is_unused(&self, formatted: Option<Uuid>) -> Result<bool, Error> {
         if self.path.metadata().is_ok_and(|meta| meta.len() == 0) {
             return Ok(true);

@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::front::CLIENTS_BYTES;
 
-/// What is the same for every volume: the program itself, its own threads, tables of commands, and
+/// The fixed part for every volume: the program itself, its own threads, tables of commands, and
 /// the figures that are kept for `status`.
 const FIXED: u64 = 12 << 20;
-/// What 64 clients take of stacks, tables of requests and buffers of their sockets. Measured on
-/// glibc: 60 clients that read 32 MiB each and take nothing of it bring 24 MiB beside
+/// The memory of 64 clients for stacks, tables of requests and buffers of their sockets. Measured
+/// on glibc: 60 clients that read 32 MiB each and take nothing of it bring 24 MiB beside
 /// [`CLIENTS_BYTES`] in the worst of some runs.
 const CONNECTIONS: u64 = 24 << 20;
 
@@ -24,7 +24,7 @@ pub struct Memory {
     pub meta_bytes: u64,
     /// Buffers for data, the layer's and its clients'.
     pub arena_bytes: u64,
-    /// What clients may take beside the buffers: for connections, and when they read slowly or much
+    /// The memory of clients beside the buffers: for connections, and when they read slowly or much
     /// at once.
     #[serde(default)]
     pub clients_bytes: u64,

@@ -1,8 +1,8 @@
 //! Which member of a volume a path, a number or a UUID means.
 //!
 //! A volume file lists its devices in any order, and a path may lead to another device than it did
-//! when the file was written. The superblock at a path says which member is there, so a position in
-//! a list is never taken for a member number.
+//! when the file was written. The superblock at a path states which member is there, so a position
+//! in a list is never taken for a member number.
 //!
 //! Invariants
 //! - Entry `n` is member `n`.
@@ -47,7 +47,7 @@ impl fmt::Display for DeviceId {
     }
 }
 
-/// A device as somebody names it.
+/// A device as a user names it.
 enum Wanted {
     Number(usize),
     Uuid(Uuid),
@@ -100,7 +100,7 @@ pub(crate) fn is_same(one: &str, other: &str) -> bool {
     one == other || identity(one).is_some_and(|it| identity(other) == Some(it))
 }
 
-/// What tells a device with a path from others: the text around the path, and the file.
+/// The identity of a device with a path: the text around the path, and the file.
 fn identity(name: &str) -> Option<(&str, &str, u64, u64)> {
     let (before, path, behind) = match (modelled::backing(name), name.strip_prefix("zoned:")) {
         (Some(path), _) => (&name[..name.len() - path.len()], path, ""),
@@ -117,7 +117,7 @@ fn identity(name: &str) -> Option<(&str, &str, u64, u64)> {
     })
 }
 
-/// What is found at a path, whoever has the device.
+/// The finding at a path, whichever process has the device.
 enum Found {
     /// A superblock, of any volume.
     Superblock(Box<Superblock>),
@@ -202,7 +202,7 @@ impl Names {
             _ => None,
         });
         let Some(newest) = said.max_by_key(|it| it.generation).cloned() else {
-            // Nothing says who is where: no path is known.
+            // No superblock was read: no path is known.
             let entry = |(name, _)| Entry { name, uuid: [0; 16], is_known: false };
             return Names { volume, entries: looked.into_iter().map(entry).collect() };
         };
@@ -344,7 +344,7 @@ impl Names {
         }
     }
 
-    /// Says which members are at no path for sure.
+    /// Lists the members whose path is not certain.
     fn without_path(&self) -> String {
         let unknown = self.entries.iter().enumerate().filter(|(_, entry)| !entry.is_known);
         let numbers: Vec<String> = unknown.map(|(index, _)| index.to_string()).collect();

@@ -38,7 +38,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct Volume {
     pub(crate) path: PathBuf,
-    /// What the volume file has, with the devices by member number.
+    /// The content of the volume file, with the devices by member number.
     pub(crate) config: Config,
     pub(crate) names: Names,
     /// Whether the volume file lists the devices in another order.

@@ -20,7 +20,7 @@ use crate::running::{Running, StartOptions};
 use crate::seats::Seats;
 use crate::set;
 
-/// What an operator wants. A device is named by a path to it, its member number or its UUID.
+/// A command of an operator. A device is named by a path to it, its member number or its UUID.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Wish {
@@ -61,13 +61,13 @@ pub struct Outcome {
     /// The device that was meant, if one was.
     #[serde(default)]
     pub device: Option<DeviceId>,
-    /// What should be known, as that the device works.
+    /// Warnings, such as that the device is healthy.
     #[serde(default)]
     pub notes: Vec<String>,
 }
 
 impl Outcome {
-    /// What came of a wish that is about no device.
+    /// The outcome of a command that concerns no device.
     pub(crate) fn of_volume(is_new: bool) -> Self {
         Outcome { is_new, device: None, notes: Vec::new() }
     }
@@ -175,7 +175,7 @@ impl Operator {
         Ok(self.of_device(index, is_new, notes))
     }
 
-    /// Keeps the place of a device that was left out by command; what should be known of that.
+    /// Keeps the place of a device that was left out by command. Returns a warning.
     fn notes_offline(&self, index: u8) -> Vec<String> {
         let spares: Vec<String> = self.seats.spares().iter().map(ToString::to_string).collect();
         let stays = (!spares.is_empty()).then(|| {

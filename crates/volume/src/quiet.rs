@@ -36,7 +36,7 @@ pub struct Quiet {
     pub dropped: u64,
     /// Whether a device had no room.
     is_full: bool,
-    /// What happened.
+    /// The events.
     pub events: Events,
     /// Lost devices that were rebuilt elsewhere, of which not all superblocks say so yet.
     pub unsaid: u16,

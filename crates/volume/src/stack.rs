@@ -1,4 +1,4 @@
-//! The devices of a volume, opened for us alone, with what their superblocks say.
+//! The devices of a volume, opened for us alone, with their superblocks.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -114,7 +114,7 @@ pub struct Assembly {
     pub superblock: Superblock,
     /// Why devices that were named do not count: each says which, and what to do.
     pub left_out: Vec<String>,
-    /// The devices that missed changes, by name, with what their superblocks say.
+    /// The devices that missed changes, by name, with their superblocks.
     pub stale: Vec<(String, Superblock)>,
     /// The members that are not there though they belong, as a set of bits by index.
     pub unsaid: u16,

@@ -222,7 +222,7 @@ impl Status {
         self.degraded = self.devices.iter().any(DeviceStatus::is_away);
     }
 
-    /// Says which member each device is.
+    /// Numbers the devices by member.
     pub(crate) fn set_ids(&mut self, names: &Names) {
         for (device, id) in self.devices.iter_mut().zip(names.all()) {
             (device.number, device.uuid) = (id.number, id.uuid);

@@ -1,5 +1,5 @@
 //! The storage that a device stands on, as far as sysfs shows it: two loop devices of one file, a
-//! partition and its disk, or a device mapper's target and what it maps are no two devices.
+//! partition and its disk, or a device mapper's target and its disk are one device.
 
 use std::fs::{self, File, TryLockError};
 use std::ops::Range;
@@ -101,7 +101,7 @@ fn follow(number: u64, range: Range<u64>, is_part: bool, found: &mut Vec<Extent>
     }
     let moved = |by: u64| range.start.saturating_add(by)..range.end.saturating_add(by);
     if let Some(start) = read(&folder, "start") {
-        // The folder of a partition lies in that of its disk.
+        // The folder of a partition is in that of its disk.
         if let Some(disk) = fs::canonicalize(&folder).ok().and_then(|it| number_in(it.parent()?)) {
             follow(disk, moved(start.saturating_mul(SECTOR)), is_part, found);
         }

@@ -14,7 +14,7 @@ const STYLE: &str = "{bar:30} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} l
 #[derive(Debug)]
 pub struct Copying {
     watched: bool,
-    /// What was done to the bytes.
+    /// The past participle of the work, such as *copied*.
     done: &'static str,
     told: Instant,
     bar: Option<ProgressBar>,
@@ -26,7 +26,7 @@ impl Copying {
         Copying { watched, done, told: Instant::now(), bar: None }
     }
 
-    /// So many bytes of `all` are done.
+    /// `done` bytes of `all` are done.
     pub fn tell(&mut self, done: u64, all: u64) {
         if self.watched {
             let bar = self.bar.get_or_insert_with(|| {

@@ -30,7 +30,7 @@ impl Output {
         let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(format!(".{}.part", std::process::id()));
         let part = path.with_file_name(name);
-        // Left over from a process of that number, or somebody's symbolic link.
+        // Left over from a process of that number, or a planted symbolic link.
         fs::remove_file(&part).ok();
         let file = File::create_new(&part).map_err(wrong)?;
         Ok(Output { path: path.to_owned(), part: Some(part), file })

@@ -255,7 +255,7 @@ impl Array {
     fn metadata_mended(&mut self, (device, lba, pages): (u8, u64, u32), cx: &mut Cx) {
         if !self.devices.has_lost(device) && !self.devices.lacks(device, lba) {
             let sectors = pages * SECTORS_PER_BLOCK;
-            // While it starts, what a device lacks is not known yet.
+            // During a start the missing chunks of a device are not known yet.
             if cx.life() != Life::Starting {
                 self.found_damage(device, lba, false, cx);
             }

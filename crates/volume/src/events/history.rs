@@ -39,11 +39,11 @@ struct Header {
     volume: Uuid,
 }
 
-/// What the writer is given.
+/// Messages to the writer.
 #[derive(Debug)]
 enum Message {
     Event(Box<Event>),
-    /// Whoever waits is told when all before is durable, or why it is not.
+    /// Answers when all earlier events are durable, or with the reason why they are not.
     Sync(Sender<Result<(), String>>),
 }
 
@@ -140,7 +140,7 @@ impl Writer {
     }
 }
 
-/// What the thread has.
+/// The state of the thread.
 struct Keeping {
     path: PathBuf,
     volume: Uuid,

@@ -118,7 +118,7 @@ impl Ring {
         entry.into_iter().for_each(|it| it.is_saved = true);
     }
 
-    /// What the file does not have.
+    /// Events that are not in the file.
     pub fn unsaved(&self) -> Vec<Event> {
         let unsaved = self.entries.iter().filter(|it| !it.is_saved);
         unsaved.map(|it| it.event.clone()).collect()
@@ -161,7 +161,7 @@ impl Ring {
         self.totals.iter().map(|(kind, count)| ((*kind).into(), *count)).collect()
     }
 
-    /// The same, without what was acknowledged.
+    /// The same, without acknowledged ones.
     pub fn open_totals(&self) -> BTreeMap<String, u64> {
         let open = |(kind, count): (&&'static str, &u64)| {
             let rest = count - self.acknowledged.get(kind).copied().unwrap_or(0);

@@ -7,7 +7,7 @@ use crate::events::Level;
 use crate::latency::Kind;
 
 impl Jobs {
-    /// Tells of an error that a host gets: of the first, and then whenever there are twice as many.
+    /// Reports an error of a host's request: the first, and then each time their number doubles.
     pub(super) fn hear_of_error(&mut self, kind: Kind, range: (u64, u64), error: HostError) {
         self.errors += 1;
         if !self.errors.is_power_of_two() {

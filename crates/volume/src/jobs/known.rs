@@ -1,4 +1,4 @@
-//! The state of each device as it was reported last, and the events of what has changed since.
+//! The last reported state of each device, and the events of later changes.
 //!
 //! Events are derived from differences of states, never from causes: a loss is reported whether a
 //! command failed, an operator wanted it, or recovery found an older copy. The first state is that
@@ -35,7 +35,7 @@ pub struct Known {
     ordered: u16,
     /// Whether the layer has failed.
     has_failed: bool,
-    /// Whether nothing was reported yet: what has changed then was found by recovery.
+    /// Whether nothing was reported yet: recovery has found the first changes.
     at_start: bool,
 }
 
@@ -54,7 +54,7 @@ impl Known {
         (self.fresh, self.joined, self.closed) = (fresh, self.joined & !fresh, self.gone);
     }
 
-    /// The states by what `layer` says.
+    /// The states by `layer`.
     pub fn look(&self, layer: &impl Layer) -> Standing {
         standing(layer, self.fresh)
     }

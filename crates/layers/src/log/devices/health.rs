@@ -24,7 +24,7 @@ use crate::planted::{Bug, planted};
 
 /// The place of a bit for damage of which the device is not known: data and parity do not fit.
 const SOMEWHERE: u32 = 1 << 16;
-/// Faults are counted anew after this time.
+/// The count of faults restarts after this time.
 const WINDOW: Nanos = 600_000_000_000;
 /// With this many faults a device is failing.
 const FAILING: u32 = 5;
@@ -124,7 +124,7 @@ impl Health {
         self.failing |= u16::from(count >= FAILING || is_due) << device;
     }
 
-    /// A segment has damage on a device, and what of it is valid is not known yet.
+    /// A segment has damage on a device, and its valid data is not known yet.
     pub fn flaw_later(&mut self, device: u8, segment: u32) {
         match self.at_start.len() < AT_START {
             true => self.at_start.push(segment),
@@ -163,7 +163,8 @@ impl Health {
         (0..16).for_each(|device| self.clear(device));
     }
 
-    /// These devices are lost. One that comes back is still failing, but its faults count anew.
+    /// These devices are lost. One that comes back is still failing, but its count of faults
+    /// restarts.
     pub(super) fn lose(&mut self, devices: u16) {
         for device in bits(devices) {
             self.faults[device] = Faults::default();
@@ -173,7 +174,7 @@ impl Health {
 }
 
 impl Devices {
-    /// What is known of damage on them.
+    /// Known damage on them.
     pub fn health(&self) -> &Health {
         &self.health
     }

@@ -89,7 +89,7 @@ pub struct Devices {
     commands: Commands,
     /// Segments that they are to forget.
     reclaim: Reclaim,
-    /// What is known of damage.
+    /// Known damage.
     health: Health,
 }
 

@@ -45,7 +45,7 @@ impl Repairs {
         self.found = Some(Found { segment: first, rows });
     }
 
-    /// Takes note of what was moved, and of what became durable.
+    /// Records moved data and repairs that became durable.
     pub fn observe(&mut self, segments: &Segments) {
         let reuse = segments.reuse();
         if let Some((found, roots)) = self.moved
