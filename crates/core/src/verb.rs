@@ -27,6 +27,14 @@ pub enum Verb {
         /// Whether the new device gains from knowing what is free.
         discard: bool,
     },
+    /// Another device holds a complete copy of this one and took its place. Its failures so far do
+    /// not count for the new one.
+    Copied {
+        /// The index, which stays the same.
+        device: u8,
+        /// Whether the new device gains from knowing what is free.
+        discard: bool,
+    },
     /// Whether another device may come in the place of this one: nothing is begun.
     /// [`Answer::WasSo`] when the one that is there has to be done without first.
     MayReplace(u8),
@@ -158,6 +166,7 @@ impl Verb {
             Verb::MayReplace(device) => [8, device.into(), 0],
             Verb::Settle => [9, 0, 0],
             Verb::Clear(device) => [10, device.into(), 0],
+            Verb::Copied { device, discard } => [11, device.into(), discard.into()],
             Verb::Set(Setting::RebuildShare(percent)) => [5, 0, percent.into()],
             Verb::Set(Setting::Gc(policy)) => [5, 1, policy.into()],
             Verb::Set(Setting::FaultAfter(limit)) => [5, 2, limit.into()],
@@ -182,6 +191,7 @@ impl Verb {
             (8, _) => Verb::MayReplace(device.ok()?),
             (9, _) => Verb::Settle,
             (10, _) => Verb::Clear(device.ok()?),
+            (11, _) => Verb::Copied { device: device.ok()?, discard: value == 1 },
             (5, 1) => Verb::Set(Setting::Gc(small.ok()?)),
             (5, 2) => Verb::Set(Setting::FaultAfter(small.ok()?)),
             _ => return None,
@@ -205,6 +215,7 @@ mod tests {
             Verb::Replaced { device: 2, discard: true },
             Verb::Replaced { device: 0, discard: false },
             Verb::MayReplace(3),
+            Verb::Copied { device: 4, discard: true },
             Verb::Settle,
             Verb::Scrub(Scrub::Start(1 << 40)),
             Verb::Scrub(Scrub::Pause),
@@ -219,7 +230,7 @@ mod tests {
             assert_eq!(Verb::from_numbers(verb.to_numbers()), Some(verb));
         }
         for wrong in [
-            [11, 0, 0],
+            [12, 0, 0],
             [9, 1, 0],
             [7, 0, 2],
             [4, 4, 0],

@@ -28,16 +28,27 @@ pub struct Coming {
 /// Returns the superblock of an empty device that comes in the place of member `index`, where the
 /// others say `newest`. In the place of a spare it is a spare.
 pub fn replacement(newest: &Superblock, index: u8, device: Coming, stamp: Stamp) -> Superblock {
-    let (Stamp { change, at }, bit) = (stamp, 1 << index);
+    let bit = 1 << index;
     let mut new = Superblock {
-        generation: newest.generation + 1,
-        device: device.uuid,
-        index,
         missing: newest.missing & !bit,
         out: newest.out & !bit,
         fresh: newest.fresh | bit,
         leaving: newest.leaving & !bit,
         returning: newest.returning & !bit,
+        ..successor(newest, index, device, stamp)
+    };
+    new.lost[usize::from(index)] = 0;
+    new
+}
+
+/// Returns the superblock of a device that holds a complete copy of member `index` and takes its
+/// place, where the others say `newest`.
+pub fn successor(newest: &Superblock, index: u8, device: Coming, stamp: Stamp) -> Superblock {
+    let Stamp { change, at } = stamp;
+    let mut new = Superblock {
+        generation: newest.generation + 1,
+        device: device.uuid,
+        index,
         data_start: device.data_start,
         data_len: newest.lengths[usize::from(index)],
         device_sectors: device.device_sectors,
@@ -47,7 +58,6 @@ pub fn replacement(newest: &Superblock, index: u8, device: Coming, stamp: Stamp)
         ..*newest
     };
     new.members[usize::from(index)] = new.device;
-    new.lost[usize::from(index)] = 0;
     new
 }
 

@@ -1,15 +1,23 @@
-//! What one device holds, copied to another, while nobody uses either.
+//! Copies of devices: all of one that nobody uses, or one that is in use, chunk by chunk.
 
+use std::fs::File;
 use std::io;
+use std::ops::Range;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use hostftl_core::{BLOCK, DeviceError, Page, SECTOR};
 
 use crate::device::{Device, Medium, no_head, system};
 use crate::error::IoError;
-use crate::transfer::{self, Call, Transfer};
+use crate::nbd::Shared;
+use crate::transfer::{self, Call, NO_FILE, Transfer};
 
 /// Pages that are copied at once: 4 MiB.
 const PART: usize = 1024;
+/// Bytes of a chunk, the unit in which the driver records what changes during a copy.
+const CHUNK: u64 = 1 << 20;
 
 impl Device {
     /// Copies the window of `from` to the front of this device's own, which reads zeros, and makes
@@ -30,7 +38,7 @@ impl Device {
             let bytes = (whole - done).min((PART * BLOCK) as u64);
             from.move_part(Call::Read, from.window_start() + done, bytes, &mut part)?;
             let pages = &mut part[..(bytes as usize).div_ceil(BLOCK)];
-            if pages.iter().any(|page| page.0 != [0; BLOCK]) {
+            if !is_zero(pages) {
                 self.move_part(Call::Write, self.window_start() + done, bytes, pages)?;
             }
             done += bytes;
@@ -54,21 +62,190 @@ impl Device {
 
     /// Reads or writes `bytes` bytes from `at` of the device on.
     fn move_part(&self, call: Call, at: u64, bytes: u64, part: &mut [Page]) -> Result<(), IoError> {
-        let mut transfer = Transfer::new(0, self.fd(), call, at, bytes);
-        transfer.push(part.as_mut_ptr().cast(), bytes as usize);
-        let other = |error: DeviceError| io::Error::other(error.to_string());
+        let transfer = Transfer::new(0, self.fd(), call, at, bytes);
         let moved = match self.medium() {
-            Medium::File(_) => {
-                transfer.align(self.unit());
-                transfer::run(&mut transfer).map_err(other)
+            Medium::File(_) => run_file(transfer, self.unit(), part),
+            Medium::Remote(remote) => {
+                let mut transfer = transfer;
+                transfer.push(part.as_mut_ptr().cast(), bytes as usize);
+                remote.run(transfer)
             }
-            Medium::Remote(remote) => remote.run(transfer),
             Medium::Memory(_) | Medium::Absent => return Err(no_head(self.name())),
         };
         let what = if call == Call::Read { "read it" } else { "write to it" };
-        moved.map_err(|error| {
-            let text = format!("bytes {at} to {}: {error}", at + bytes);
-            system(self.name(), what, io::Error::other(text))
-        })
+        moved.map_err(|error| failed(self.name(), what, at..at + bytes, &error))
+    }
+
+    /// Returns a second way to read the window, for another thread than the driver's.
+    ///
+    /// # Errors
+    /// When the system refuses one.
+    pub fn source(&self) -> Result<Source, IoError> {
+        let way = match self.medium() {
+            Medium::File(file) => Way::File(
+                file.try_clone().map_err(|error| system(self.name(), "open it again", error))?,
+            ),
+            Medium::Remote(remote) => Way::Remote(remote.share()),
+            Medium::Memory(_) | Medium::Absent => return Err(no_head(self.name())),
+        };
+        Ok(Source { name: self.name().into(), way, window: self.window(), unit: self.unit() })
+    }
+
+    /// Writes chunk `chunk`, which was read by [`Source::read_chunk`], at its place in the window.
+    /// Zeros are not written to a chunk that `is_clear`.
+    ///
+    /// # Errors
+    /// What the system or the server says, with the range.
+    pub fn write_chunk(
+        &self,
+        chunk: u64,
+        pages: &mut [Page],
+        is_clear: bool,
+    ) -> Result<(), IoError> {
+        if is_clear && is_zero(pages) {
+            return Ok(());
+        }
+        let at = self.window_start() + chunk * CHUNK;
+        let bytes = (self.window().end - at).min((pages.len() * BLOCK) as u64);
+        self.move_part(Call::Write, at, bytes, pages)
+    }
+}
+
+fn is_zero(pages: &[Page]) -> bool {
+    pages.iter().all(|page| page.0 == [0; BLOCK])
+}
+
+fn run_file(mut transfer: Transfer, unit: usize, part: &mut [Page]) -> io::Result<()> {
+    let bytes = transfer.range().1 as usize;
+    assert!(bytes <= size_of_val(part), "memory for what is moved");
+    transfer.push(part.as_mut_ptr().cast(), bytes);
+    transfer.align(unit);
+    transfer::run(&mut transfer).map_err(|error: DeviceError| io::Error::other(error.to_string()))
+}
+
+fn failed(name: &str, what: &'static str, range: Range<u64>, error: &io::Error) -> IoError {
+    let text = format!("bytes {} to {}: {error}", range.start, range.end);
+    system(name, what, io::Error::other(text))
+}
+
+/// A second way to read the window of a device that a driver has.
+#[derive(Debug)]
+pub struct Source {
+    name: String,
+    way: Way,
+    /// In bytes of the whole device.
+    window: Range<u64>,
+    /// Bytes of which direct transfers are multiples.
+    unit: usize,
+}
+
+#[derive(Debug)]
+enum Way {
+    File(File),
+    Remote(Arc<Shared>),
+}
+
+impl Source {
+    /// Reads a chunk; the last one may be shorter.
+    ///
+    /// # Errors
+    /// What the system or the server says, with the range.
+    pub fn read_chunk(&self, chunk: u64) -> Result<Vec<Page>, IoError> {
+        let at = self.window.start + chunk * CHUNK;
+        let bytes = (self.window.end - at).min(CHUNK);
+        let mut pages = vec![Page::default(); (bytes as usize).div_ceil(BLOCK)];
+        let read = match &self.way {
+            Way::File(file) => {
+                let transfer = Transfer::new(0, file.as_raw_fd(), Call::Read, at, bytes);
+                run_file(transfer, self.unit, &mut pages)
+            }
+            Way::Remote(remote) => {
+                let mut transfer = Transfer::new(0, NO_FILE, Call::Read, at, bytes);
+                transfer.push(pages.as_mut_ptr().cast(), bytes as usize);
+                remote.run(transfer)
+            }
+        };
+        read.map_err(|error| failed(&self.name, "read it", at..at + bytes, &error))?;
+        Ok(pages)
+    }
+}
+
+/// The chunks of a device's window that a copy lacks: all of them at first, and later those that
+/// were changed since they were taken.
+///
+/// A chunk is marked when a command that changes it ends. So a chunk that is read while such a
+/// command is under way is marked afterwards and read again.
+#[derive(Debug)]
+pub struct Uncopied {
+    words: Box<[AtomicU64]>,
+    /// Marked chunks.
+    left: AtomicU64,
+}
+
+impl Uncopied {
+    /// All chunks of a window of so many bytes.
+    pub(crate) fn all(bytes: u64) -> Self {
+        let chunks = bytes.div_ceil(CHUNK);
+        let words = (0..chunks.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
+        let all = Uncopied { words, left: AtomicU64::new(0) };
+        (0..chunks).for_each(|chunk| all.mark_chunk(chunk));
+        all
+    }
+
+    /// Marks the chunks of a range of sectors.
+    pub(crate) fn mark(&self, sectors: Range<u64>) {
+        let (first, end) = (sectors.start * SECTOR as u64, sectors.end * SECTOR as u64);
+        (first / CHUNK..end.div_ceil(CHUNK)).for_each(|chunk| self.mark_chunk(chunk));
+    }
+
+    fn mark_chunk(&self, chunk: u64) {
+        let bit = 1 << (chunk % 64);
+        if self.words[(chunk / 64) as usize].fetch_or(bit, SeqCst) & bit == 0 {
+            self.left.fetch_add(1, SeqCst);
+        }
+    }
+
+    /// Takes the first marked chunk from number `from` on.
+    pub fn take(&self, from: u64) -> Option<u64> {
+        let mut above = u64::MAX << (from % 64);
+        for (at, word) in self.words.iter().enumerate().skip((from / 64) as usize) {
+            let found = word.load(SeqCst) & above;
+            if found != 0 {
+                let bit = found & found.wrapping_neg();
+                // Only one thread takes chunks.
+                word.fetch_and(!bit, SeqCst);
+                self.left.fetch_sub(1, SeqCst);
+                return Some(at as u64 * 64 + u64::from(bit.trailing_zeros()));
+            }
+            above = u64::MAX;
+        }
+        None
+    }
+
+    /// Marked chunks, in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.left.load(SeqCst) * CHUNK
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chunk_is_taken_once_and_again_after_a_change() {
+        let left = Uncopied::all(130 * CHUNK - 1);
+        assert_eq!(left.bytes(), 130 * CHUNK);
+        let mut from = 0;
+        while let Some(chunk) = left.take(from) {
+            assert_eq!(chunk, from);
+            from = chunk + 1;
+        }
+        assert_eq!((from, left.bytes()), (130, 0));
+        let sectors = CHUNK / SECTOR as u64;
+        left.mark(70 * sectors - 1..70 * sectors + 1);
+        left.mark(70 * sectors..71 * sectors);
+        assert_eq!(left.bytes(), 2 * CHUNK);
+        assert_eq!((left.take(70), left.take(0), left.take(0)), (Some(70), Some(69), None));
     }
 }

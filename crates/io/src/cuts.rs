@@ -1,11 +1,17 @@
 //! Cuts for tests: the process ends after a number of durable writes of the superblocks and of the
 //! volume file, as a kill or a power cut would end it.
 //!
-//! Without the feature `cuts`, [`step`] does nothing.
+//! Copies of devices can be made to wait or to fail too. Without the feature `cuts`, [`step`] and
+//! [`pass`] do nothing.
 
 #[cfg(feature = "cuts")]
 mod switch {
+    use std::collections::BTreeMap;
+    use std::io;
     use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+    use std::sync::{Mutex, MutexGuard, PoisonError};
+    use std::thread;
+    use std::time::Duration;
 
     /// The steps that are left; none are counted at first.
     static LEFT: AtomicU64 = AtomicU64::new(u64::MAX);
@@ -22,14 +28,60 @@ mod switch {
             std::process::abort();
         }
     }
+
+    /// The behaviour of copies to devices, by name.
+    static COPIES: Mutex<BTreeMap<String, Copies>> = Mutex::new(BTreeMap::new());
+
+    /// How copies to a device behave.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Copies {
+        /// They go on.
+        Run,
+        /// They wait.
+        Wait,
+        /// They end with an error of the new device.
+        Fail,
+    }
+
+    /// Sets how copies to the device with this name behave.
+    pub fn set_copies(name: &str, behaviour: Copies) {
+        copies().insert(name.into(), behaviour);
+    }
+
+    fn copies() -> MutexGuard<'static, BTreeMap<String, Copies>> {
+        COPIES.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits while copies to a device wait, unless the copy `is_over`.
+    ///
+    /// # Errors
+    /// When copies to it fail.
+    pub fn pass(name: &str, is_over: impl Fn() -> bool) -> io::Result<()> {
+        loop {
+            let behaviour = copies().get(name).copied().unwrap_or(Copies::Run);
+            match behaviour {
+                Copies::Wait if !is_over() => thread::sleep(Duration::from_millis(1)),
+                Copies::Run | Copies::Wait => return Ok(()),
+                Copies::Fail => return Err(io::ErrorKind::StorageFull.into()),
+            }
+        }
+    }
 }
 
 #[cfg(not(feature = "cuts"))]
 mod switch {
     /// Counts a durable write.
     pub const fn step() {}
+
+    /// Waits for nothing.
+    ///
+    /// # Errors
+    /// Never.
+    pub fn pass(_name: &str, _is_over: impl Fn() -> bool) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 #[cfg(feature = "cuts")]
-pub use switch::after;
-pub use switch::step;
+pub use switch::{Copies, after, set_copies};
+pub use switch::{pass, step};

@@ -23,6 +23,8 @@ use crate::stats::{Snapshot, Stats};
 use crate::waker::Waker;
 use crate::world::World;
 
+mod exchange;
+
 /// Requests taken in a row before finished commands are looked at again, and commands before what
 /// came of them goes to the devices and to the workers.
 const REQUESTS: usize = 64;
@@ -347,23 +349,6 @@ impl<L: Layer> Driver<L> {
         self.step(Input::Timer, host);
         self.show(now);
         answer
-    }
-
-    /// Puts another device, whose window is set and whose zones are empty if it is zoned, in the
-    /// place of one that the layer does without and to which no command is under way; that. The
-    /// layer has to be told next, by [`Verb::Replaced`].
-    ///
-    /// # Errors
-    /// When a command is under way, or the system gives no threads; nothing was changed then.
-    pub fn replace(&mut self, index: u8, device: Device) -> Result<Device, IoError> {
-        let lost = self.layer.lost_devices() | self.layer.gone_devices();
-        assert!(lost >> index & 1 == 1, "the layer does without the device before");
-        self.world.replace(index.into(), device)
-    }
-
-    /// Whether a command to a device is under way.
-    pub fn is_busy(&self, index: u8) -> bool {
-        self.world.under_way(index.into()) > 0
     }
 
     /// Requests that are not answered yet.

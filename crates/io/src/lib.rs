@@ -46,6 +46,7 @@ pub use allocator::{OrExit, return_freed_memory};
 pub use alone::Access;
 pub use arena::{Arena, Class, HOST_CLASSES, Lease};
 pub use connect::connect_unix;
+pub use copy::{Source, Uncopied};
 pub use deadline::{Deadline, Timed};
 pub use device::{Backing, Device};
 pub use direct::Direct;

@@ -11,9 +11,10 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hostftl_core::{Command, DeviceError, Done, Gather, Piece, SECTOR, Target, Token, Verdict};
+use hostftl_core::{Command, DeviceError, Done, Token, Verdict};
 
 use crate::compute::{Compute, INLINE};
+use crate::copy::Uncopied;
 use crate::device::{Backing, Device};
 use crate::engine::EngineKind;
 use crate::error::IoError;
@@ -28,9 +29,12 @@ use crate::stats::{DeviceStats, Stats};
 use crate::transfer::{self, Call, Transfer};
 use crate::waker::Waker;
 use crate::zoned::Keeper;
+use copied::Held;
 use lanes::{threads, threads_for};
 
+mod copied;
 mod lanes;
+mod transfers;
 mod zoned;
 
 /// The most threads that compute.
@@ -67,6 +71,10 @@ pub struct World {
     overlays: Vec<Overlay>,
     /// Whether a look reads what only the device has as usual, and not one after the other.
     looks_past: bool,
+    /// The device that is being copied, and the chunks that the copy lacks.
+    copied: Option<(usize, Arc<Uncopied>)>,
+    /// The device whose commands are held back.
+    held: Option<Held>,
 }
 
 impl World {
@@ -118,6 +126,8 @@ impl World {
             stats,
             overlays: Vec::new(),
             looks_past: false,
+            copied: None,
+            held: None,
         })
     }
 
@@ -169,21 +179,31 @@ impl World {
             self.flights.len() as u32 - 1
         });
         self.stats.count(&command);
+        match &mut self.held {
+            Some(held) if command.device().map(usize::from) == Some(held.device) => {
+                held.slots.push(slot);
+            }
+            _ => self.begin(slot, &mut command),
+        }
+        self.flights[slot as usize] = Some((token, command));
+    }
+
+    fn begin(&mut self, slot: u32, command: &mut Command) {
         match command.device() {
             Some(device) if self.devices[usize::from(device)].backing() == Backing::Absent => {
                 self.finished.push_back(Finished { slot, result: Err(DeviceError::Gone) });
             }
-            Some(device) if self.is_lost(device, &command) => {
+            Some(device) if self.is_lost(device, command) => {
                 self.finished.push_back(Finished { slot, result: Err(DeviceError::Media) });
             }
             Some(device) if self.devices[usize::from(device)].is_zoned() => {
-                self.submit_zoned(slot, usize::from(device), &mut command);
+                self.submit_zoned(slot, usize::from(device), command);
             }
-            Some(device) => match self.follow(usize::from(device), &mut command) {
+            Some(device) => match self.follow(usize::from(device), command) {
                 Some(result) => self.finished.push_back(Finished { slot, result }),
                 None => {
-                    let transfer = self.transfer(slot, &mut command);
-                    let placement = match &command {
+                    let transfer = self.transfer(slot, command);
+                    let placement = match command {
                         Command::Program { placement, .. } => Some(*placement),
                         _ => None,
                     };
@@ -191,14 +211,13 @@ impl World {
                 }
             },
             None => {
-                let compute = Compute::new(&mut command, &self.memory);
+                let compute = Compute::new(command, &self.memory);
                 match compute.bytes() <= INLINE {
                     true => self.later.push_back((slot, compute)),
                     false => self.pool.put(Task::Compute(slot, compute)),
                 }
             }
         }
-        self.flights[slot as usize] = Some((token, command));
     }
 
     /// Whether a flush of a device can't be believed any more.
@@ -268,69 +287,6 @@ impl World {
         lane.unwrap_or(&self.pool).put(task);
     }
 
-    fn transfer(&self, slot: u32, command: &mut Command) -> Transfer {
-        let device = &self.devices[usize::from(command.device().expect("it goes to a device"))];
-        let fd = device.fd();
-        let mut transfer = match command {
-            Command::Read { lba, into, .. } => {
-                let bytes = u64::from(into.sectors()) * SECTOR as u64;
-                let offset = device.place(*lba, into.sectors().into());
-                let mut transfer = Transfer::new(slot, fd, Call::Read, offset, bytes);
-                self.push_target(into, &mut transfer);
-                transfer
-            }
-            Command::Program { lba, gather, tally, .. } => {
-                let bytes = gather.iter().map(|piece| u64::from(piece.bytes())).sum::<u64>();
-                assert_eq!(
-                    bytes,
-                    u64::from(tally.total()) * SECTOR as u64,
-                    "a tally is as long as its program"
-                );
-                let offset = device.place(*lba, tally.total().into());
-                let mut transfer = Transfer::new(slot, fd, Call::Write, offset, bytes);
-                self.push_gather(gather, &mut transfer);
-                transfer
-            }
-            Command::Reset { lba, sectors, .. } => {
-                Transfer::reset(slot, fd, device.place(*lba, *sectors), *sectors * SECTOR as u64)
-            }
-            _ => Transfer::sync(slot, fd),
-        };
-        if device.direct().is_on() {
-            transfer.align(device.unit());
-        }
-        transfer
-    }
-
-    fn push_target(&self, into: &mut Target, transfer: &mut Transfer) {
-        match into {
-            Target::Data(view) => {
-                let start = self.memory.address(view.id(), view.from(), view.bytes());
-                transfer.push(start, view.bytes() as usize);
-            }
-            Target::Meta { buf, pages } => {
-                let pages = &mut buf.pages_mut()[..*pages as usize];
-                transfer.push(pages.as_mut_ptr().cast(), size_of_val(pages));
-            }
-        }
-    }
-
-    fn push_gather(&self, gather: &Gather, transfer: &mut Transfer) {
-        for piece in gather.iter() {
-            match piece {
-                Piece::Data(view) => {
-                    let start = self.memory.address(view.id(), view.from(), view.bytes());
-                    transfer.push(start, view.bytes() as usize);
-                }
-                Piece::Meta { buf, pages } => {
-                    let pages = &buf.pages()[..*pages as usize];
-                    transfer.push(pages.as_ptr().cast_mut().cast(), size_of_val(pages));
-                }
-                Piece::Zeros(bytes) => transfer.push_zeros(*bytes as usize),
-            }
-        }
-    }
-
     /// Hands what was begun to the kernel and looks for what is finished.
     pub fn poll(&mut self) {
         if let Some(ring) = &mut self.ring {
@@ -373,6 +329,7 @@ impl World {
             result = self.devices[usize::from(device)].trust().heard(result);
         }
         self.zoned_over(slot, &command, result);
+        self.note_change(&command);
         self.free.push(slot);
         if let (Err(_), Some(device)) = (result, command.device()) {
             self.stats.devices[usize::from(device)].errors += 1;
@@ -406,6 +363,7 @@ impl World {
     pub fn power_off(&mut self) -> bool {
         // Unlike a kernel, a server that never answers keeps no memory of ours.
         self.remotes().for_each(Remote::close);
+        self.drop_held();
         let ends = Instant::now() + self.patience;
         while self.flying() > 0 {
             self.poll();

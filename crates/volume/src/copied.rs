@@ -8,9 +8,9 @@
 //! undoes a change that was cut off: see [`crate::cut`].
 
 use hostftl_core::{DeviceKind, SECTOR};
-use hostftl_format::roster::{Record, Stamp, Standing};
+use hostftl_format::roster::{Record, Standing};
 use hostftl_format::session::PLACES;
-use hostftl_format::superblock::{Superblock, data_window};
+use hostftl_format::superblock::Superblock;
 use hostftl_io::Device;
 use hostftl_layers::LayerConfig;
 use uuid::Uuid;
@@ -23,8 +23,8 @@ use crate::gather::gather_of;
 use crate::modelled;
 use crate::names::{DeviceId, is_same};
 use crate::open::{as_members, infos, plan, seat};
-use crate::replace::{ReplaceSpec, Replaced, clear, take_with_room};
-use crate::roster::{Roster, stamp, write_ends};
+use crate::replace::{ReplaceSpec, Replaced, clear, superblock_of_copy, take_with_room};
+use crate::roster::{Roster, write_ends};
 use crate::stack::Assembly;
 use crate::storage;
 
@@ -61,6 +61,7 @@ pub(crate) fn copy(
         },
         was_lost: false,
         copied: true,
+        copying: false,
         lacks: false,
         served: false,
         notes,
@@ -69,7 +70,6 @@ pub(crate) fn copy(
         return Err(device(&spec.new, format!("is device {index} of this volume already")));
     }
     let found = members(change, config, &layer, &config.devices)?;
-    let said = found.members[index].as_ref().expect("all members are there").superblock;
     let Taken { device: taken, undo, held } = take(change, &found)?;
     if spec.rehearse {
         return Ok(replaced(None, Vec::new()));
@@ -77,7 +77,8 @@ pub(crate) fn copy(
     let mut notes: Vec<String> =
         held.map(|held| format!("{new} held {held}")).into_iter().collect();
     let layer = as_members(layer, found.missing(), &found.superblock);
-    let superblock = superblock(&said, found.superblock, &taken);
+    let superblock =
+        superblock_of_copy(&found.superblock, index as u8, taken.bytes() / SECTOR as u64);
     let (mut roster, mut devices) = seat(found);
     let refused = |why| Error::Refused { path: spec.path.clone(), why };
     config.announce_at(index as u8, &spec.path, new).map_err(refused)?;
@@ -173,24 +174,4 @@ fn take(change: &Change, found: &Assembly) -> Result<Taken, Error> {
         true => Err(device(&change.new, "is zoned, and the old one is not")),
         false => Ok(taken),
     }
-}
-
-/// What the new device says of itself: as the old one `said`, by the `newest` of all superblocks.
-fn superblock(said: &Superblock, newest: Superblock, taken: &Device) -> Superblock {
-    let Stamp { change, at } = stamp();
-    let device_sectors = taken.bytes() / SECTOR as u64;
-    let mut new = Superblock {
-        generation: newest.generation + 1,
-        device: *Uuid::new_v4().as_bytes(),
-        index: said.index,
-        data_start: data_window(device_sectors).0,
-        data_len: said.data_len,
-        device_sectors,
-        change,
-        parent: newest.change,
-        changed: at,
-        ..newest
-    };
-    new.members[usize::from(said.index)] = new.device;
-    new
 }

@@ -15,6 +15,7 @@ use hostftl_format::superblock::{Superblock, places};
 use hostftl_io::{Driver, IoError, Reserve, Snapshot, Waker, cuts};
 use hostftl_layers::{AnyLayer, LayerConfig};
 
+use crate::copying::Seating;
 use crate::events::Level;
 use crate::journal;
 use crate::online;
@@ -53,6 +54,8 @@ pub struct Coming {
 pub enum Has {
     /// Nothing, on so many sectors.
     Nothing(u64),
+    /// All that the member has that it replaces, on so many sectors.
+    Everything(u64, Arc<Seating>),
     /// What it had when it was lost; its superblock is this.
     AllUpTo(Box<Superblock>),
 }
@@ -61,7 +64,7 @@ impl Has {
     /// The sectors of the device, as its superblock tells them.
     pub fn sectors(&self) -> u64 {
         match self {
-            Has::Nothing(sectors) => *sectors,
+            Has::Nothing(sectors) | Has::Everything(sectors, _) => *sectors,
             Has::AllUpTo(own) => own.device_sectors,
         }
     }
@@ -70,6 +73,7 @@ impl Has {
     fn superblock(&self, newest: &Superblock, index: u8) -> Superblock {
         match self {
             Has::Nothing(sectors) => replace::superblock(newest, index, *sectors),
+            Has::Everything(sectors, _) => replace::superblock_of_copy(newest, index, *sectors),
             Has::AllUpTo(own) => online::superblock(newest, own),
         }
     }
@@ -217,9 +221,12 @@ impl Keeper {
     /// Another device is about to come in the place of a lost one: its superblock is written, then
     /// those of the others. Who waits hears when all say so, or why they do not.
     pub fn begin_seat(&mut self, coming: Coming) -> Receiver<Result<(), String>> {
-        let bit = 1 << coming.index;
-        self.coming |= bit;
-        self.wanted = without(self.wanted, bit);
+        // The loss of a device that is copied is recorded as ever.
+        if !matches!(coming.has, Has::Everything(..)) {
+            let bit = 1 << coming.index;
+            self.coming |= bit;
+            self.wanted = without(self.wanted, bit);
+        }
         let (says, hears) = channel();
         self.orders.send(Order::Seat(Box::new(coming), says)).ok();
         hears
@@ -339,6 +346,14 @@ impl Clerk {
         self.settle(self.all).map_err(|(_, error)| error.to_string())?;
         let newest = self.roster.target().ok_or("there are no superblocks")?;
         let Coming { index, has, reserve } = coming;
+        if let Has::Everything(_, seating) = &has {
+            if (newest.missing | newest.gone) >> index & 1 == 1 {
+                return Err("the old device was lost meanwhile".into());
+            }
+            if !seating.begin() {
+                return Err("it took too long".into());
+            }
+        }
         let superblock = has.superblock(&newest, index);
         for (copy, at) in places(superblock.device_sectors).into_iter().enumerate() {
             reserve.write(copy, &superblock.emit(at)).map_err(|error| error.to_string())?;
@@ -346,7 +361,10 @@ impl Clerk {
         }
         self.roster.replace(index, Record { superblock, sound: [true; 2] });
         self.reserves[usize::from(index)] = reserve;
-        self.all = without(self.all, 1 << index);
+        match has {
+            Has::Everything(_, seating) => seating.done(),
+            _ => self.all = without(self.all, 1 << index),
+        }
         Ok(())
     }
 

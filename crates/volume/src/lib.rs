@@ -13,6 +13,7 @@ mod clear;
 mod config;
 mod control;
 mod copied;
+mod copying;
 mod counted;
 mod create;
 mod cut;

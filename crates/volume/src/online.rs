@@ -35,6 +35,8 @@ pub struct Back {
     pub is_new: bool,
     /// Whether the volume is served, and made what it lacks from then on.
     pub served: bool,
+    /// Facts that the operator should know.
+    pub notes: Vec<String>,
 }
 
 /// Takes a device back that the volume does without, whoever serves it.
@@ -53,6 +55,7 @@ pub fn online(path: &Path, wanted: &str) -> Result<Back, Error> {
             device: told.device.unwrap_or_default(),
             is_new: told.is_new,
             served: true,
+            notes: told.notes,
         };
         return told.map(back).map_err(refused);
     }
@@ -68,7 +71,8 @@ pub fn online(path: &Path, wanted: &str) -> Result<Back, Error> {
     cut::finish(path, &mut config, &layer, false)?;
     let names = Names::read(&config);
     let index = usize::from(names.resolve(&wanted, 0).map_err(wrong)?);
-    let back = |is_new| Back { device: names.id(index as u8), is_new, served: false };
+    let back =
+        |is_new| Back { device: names.id(index as u8), is_new, served: false, notes: Vec::new() };
     let redundancy = Redundancy { devices: layer.tolerates(), journal: layer.log.journal };
     let found = gather((&config.devices, &[]), redundancy, &OpenOptions::default())?;
     let name = &config.devices[index];

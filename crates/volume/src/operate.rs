@@ -4,6 +4,7 @@
 //! of it. When nobody serves the volume, this process opens it, without clients, and asks itself.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use hostftl_core::{Answer, Scrub, Verb};
 use serde::{Deserialize, Serialize};
@@ -93,13 +94,13 @@ impl Wish {
 #[derive(Debug)]
 pub(crate) struct Operator {
     /// The devices, and the layer over them.
-    seats: Seats,
+    seats: Arc<Seats>,
 }
 
 impl Operator {
     /// The one of the volume that has these devices.
     pub fn new(seats: Seats) -> Self {
-        Operator { seats }
+        Operator { seats: Arc::new(seats) }
     }
 
     /// As [`crate::replace()`], of the volume that is served.
@@ -118,6 +119,11 @@ impl Operator {
         self.seats.add(&AddSpec { path: self.seats.path().into(), ..spec.clone() })
     }
 
+    /// Ends the copy of a device, if one is under way, because the volume is being closed.
+    pub fn end_copy(&self) {
+        self.seats.end_copy();
+    }
+
     /// Does what somebody wants.
     ///
     /// # Errors
@@ -125,6 +131,7 @@ impl Operator {
     pub fn act(&self, wish: &Wish) -> Result<Outcome, String> {
         let verb = match wish {
             Wish::Offline(name) => {
+                self.seats.refuse_while_copying()?;
                 let index = self.seats.find(name)?;
                 let mut notes = self.seats.notes_on(index);
                 self.seats.settle();
@@ -134,6 +141,10 @@ impl Operator {
             }
             Wish::Online(name) => {
                 let index = self.seats.find(name)?;
+                if let Some(new) = self.seats.cancel_copy(index)? {
+                    let notes = vec![format!("the copy to {new} was cancelled")];
+                    return Ok(self.of_device(index, true, notes));
+                }
                 let is_new = self.seats.online(index)?;
                 let noted = self.seats.note_offline(index, false);
                 let notes = noted.err().into_iter().collect();
@@ -170,6 +181,9 @@ impl Operator {
     /// The device that is named is to leave, or stays after all.
     fn set_leaving(&self, name: &str, leaves: bool) -> Result<Outcome, String> {
         let index = self.seats.find(name)?;
+        if leaves {
+            self.seats.refuse_while_copying()?;
+        }
         let notes = if leaves { self.seats.notes_on(index) } else { Vec::new() };
         let is_new = self.seats.set_leaving(index, leaves)?;
         Ok(self.of_device(index, is_new, notes))

@@ -71,6 +71,9 @@ pub struct Replaced {
     pub was_lost: bool,
     /// Whether the new one has all that the old one had.
     pub copied: bool,
+    /// Whether the old one is being copied to it: it takes its place when that is done.
+    #[serde(default)]
+    pub copying: bool,
     /// Whether it lacks something, which is made while the volume is served. A journal's device
     /// that was not copied is empty, and lacks nothing.
     pub lacks: bool,
@@ -133,6 +136,7 @@ pub fn replace(spec: &ReplaceSpec, tell: &mut dyn FnMut(u64, u64)) -> Result<Rep
         new: came,
         was_lost,
         copied: false,
+        copying: false,
         lacks: !is_journal,
         served: false,
         notes: healthy.into_iter().collect(),
@@ -157,6 +161,7 @@ impl Replaced {
             new,
             was_lost: false,
             copied: false,
+            copying: false,
             lacks: false,
             served: false,
             notes: vec!["a change that was cut off is finished".into()],
@@ -384,11 +389,23 @@ fn take_room(
 /// What a new device of so many sectors in place `index` says of itself, where the others say
 /// `newest`.
 pub(crate) fn superblock(newest: &Superblock, index: u8, device_sectors: u64) -> Superblock {
+    changes::replacement(newest, index, coming(newest, index, device_sectors), stamp())
+}
+
+/// Returns the superblock of a device of so many sectors that holds a complete copy of member
+/// `index`, where the others say `newest`.
+pub(crate) fn superblock_of_copy(
+    newest: &Superblock,
+    index: u8,
+    device_sectors: u64,
+) -> Superblock {
+    changes::successor(newest, index, coming(newest, index, device_sectors), stamp())
+}
+
+fn coming(newest: &Superblock, index: u8, device_sectors: u64) -> Coming {
     let (data_start, data_len) =
         (data_window(device_sectors).0, newest.lengths[usize::from(index)]);
-    let uuid = *Uuid::new_v4().as_bytes();
-    let device = Coming { uuid, data_start, data_len, device_sectors };
-    changes::replacement(newest, index, device, stamp())
+    Coming { uuid: *Uuid::new_v4().as_bytes(), data_start, data_len, device_sectors }
 }
 
 /// Writes what a device says of itself.

@@ -14,6 +14,7 @@ use hostftl_layers::{AnyLayer, LayerConfig};
 use crate::beginning::Beginning;
 use crate::config::Config;
 use crate::control::Control;
+use crate::copying::CopySlot;
 use crate::counted::counted;
 use crate::engine::Engine;
 use crate::error::Error;
@@ -98,9 +99,19 @@ pub(crate) struct Live {
     pub news: Arc<Mutex<Quiet>>,
     latencies: Arc<Mutex<Latencies>>,
     pub watched: Watched,
+    pub copy: CopySlot,
 }
 
 impl Live {
+    fn new(
+        faces: Arc<Mutex<Faces>>,
+        news: Arc<Mutex<Quiet>>,
+        latencies: Arc<Mutex<Latencies>>,
+        watched: Watched,
+    ) -> Self {
+        Live { faces, news, latencies, watched, copy: CopySlot::default() }
+    }
+
     /// The status now.
     pub fn status(&self) -> Status {
         let snapshot =
@@ -125,6 +136,8 @@ impl Live {
         status.needs_hand.extend(self.watched.events.trouble());
         status.need_room();
         faces.tell(&mut status);
+        let copy = self.copy.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        copy.iter().for_each(|copy| copy.show(&mut status));
         status
     }
 
@@ -221,7 +234,7 @@ impl Volume {
         tell_notes(&events, notes, driver.layer().gauges());
         faces.still = still;
         let (watched, faces) = (Watched::new(driver.shown(), events), Arc::new(Mutex::new(faces)));
-        let live = Live { faces, news, latencies, watched: watched.clone() };
+        let live = Live::new(faces, news, latencies, watched.clone());
         // The marks stay as they are when nothing is written.
         let session = session.filter(|_| !reads);
         let (port_too, of) = (port.clone(), (&self.config, self.layer));
@@ -450,6 +463,7 @@ impl Running {
     }
 
     fn join(&mut self) -> Result<(), Error> {
+        self.operator.end_copy();
         self.port.close();
         self.control.close();
         match self.thread.take().map(JoinHandle::join) {
@@ -466,6 +480,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
+        self.operator.end_copy();
         self.port.close();
         self.control.close();
         if let Some(thread) = self.thread.take() {

@@ -152,6 +152,9 @@ pub struct DeviceStatus {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub role: String,
     pub bytes: u64,
+    /// The device to which it is being copied, which then takes its place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replacement: Option<String>,
     /// Whether transfers go past the page cache.
     pub direct: bool,
     /// Why they do not.
@@ -383,6 +386,7 @@ fn device_status(device: &hostftl_io::Device) -> DeviceStatus {
         hostftl_io::Direct::No(why) => Some((*why).into()),
     };
     DeviceStatus {
+        replacement: None,
         number: 0,
         uuid: String::new(),
         name: device.name().into(),

@@ -17,6 +17,9 @@ use serde::{Deserialize, Serialize};
 const WINDOW: Duration = Duration::from_secs(20);
 /// The newest part of that: longer than what a checkpoint or a busy second takes.
 const RECENT: Duration = Duration::from_secs(4);
+/// The name of the task that copies a device to the one that replaces it.
+pub(crate) const COPY: &str = "copy";
+
 /// Rates are different when one is less than so much of the other.
 const DIFFERENT: f64 = 0.5;
 
@@ -24,7 +27,7 @@ const DIFFERENT: f64 = 0.5;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the fields are the words of the documentation")]
 pub struct TaskStatus {
-    /// `protect`, `join`, `evacuate` or `scrub`.
+    /// `protect`, `join`, `evacuate`, `scrub` or `copy`.
     pub task: String,
     /// Whether an operator lets it rest.
     pub paused: bool,
@@ -48,7 +51,9 @@ pub fn tasks_of(parameters: &str) -> Vec<&'static str> {
         TaskKind::Protect | TaskKind::Join => changes && layer.tolerates() > 0,
         TaskKind::Evacuate | TaskKind::Scrub => changes,
     };
-    TaskKind::ALL.iter().filter(|kind| is_one(kind)).map(|kind| kind.name()).collect()
+    let copy = (changes && layer.tolerates() > 0).then_some(COPY);
+    let kinds = TaskKind::ALL.iter().filter(|kind| is_one(kind)).map(|kind| kind.name());
+    kinds.chain(copy).collect()
 }
 
 /// See the module text.

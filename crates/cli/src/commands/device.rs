@@ -142,13 +142,13 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
             tell_change(which, &outcome, "is left out", &next, console)
         }
         Verb::Online(Online { which }) => {
-            let (Back { device, is_new, served }, name) =
+            let (Back { device, is_new, served, notes }, name) =
                 (online(&which.volume, &which.device)?, which.volume.display());
             let next = match served {
                 true => format!("hostftl wait {name}"),
                 false => format!("hostftl serve {name}"),
             };
-            let outcome = Outcome { is_new, device: Some(device), notes: Vec::new() };
+            let outcome = Outcome { is_new, device: Some(device), notes };
             tell_change(which, &outcome, "belongs again", &next, console)
         }
     }
@@ -273,9 +273,10 @@ fn run_replace(args: &Replace, console: &mut Console) -> Result<(), Failure> {
     let mut copying = Copying::new(console.is_watched(), "copied");
     let replaced = replace(&spec, &mut |done, all| copying.tell(done, all));
     drop(copying);
-    let Replaced { old, new, was_lost, copied, lacks, served, notes } = replaced?;
+    let Replaced { old, new, was_lost, copied, copying, lacks, served, notes } = replaced?;
     let volume = args.volume.display();
     let next = match (served, lacks) {
+        (true, _) if copying => format!("hostftl wait {volume}"),
         (true, true) => format!("hostftl wait {volume}"),
         (true, false) => format!("hostftl status {volume}"),
         (false, _) => format!("hostftl serve {volume}"),
@@ -283,15 +284,23 @@ fn run_replace(args: &Replace, console: &mut Console) -> Result<(), Failure> {
     if console.is_json() {
         return console.value(&serde_json::json!({
             "volume": args.volume, "device": old.number, "old": old, "new": new,
-            "was_lost": was_lost, "copied": copied, "lacks": lacks, "served": served,
+            "was_lost": was_lost, "copied": copied, "copying": copying, "lacks": lacks,
+            "served": served,
             "dry_run": args.dry_run, "notes": notes, "next": next,
         }));
     }
     let verb = if args.dry_run { "would take" } else { "takes" };
-    console.line(format!("{volume}: {} {verb} the place of {old}", new.path))?;
+    let when = if copying { " once it is a complete copy" } else { "" };
+    console.line(format!("{volume}: {} {verb} the place of {old}{when}", new.path))?;
     notes.iter().try_for_each(|note| console.field("note", note))?;
     if args.dry_run {
         return console.field("note", "nothing was written");
+    }
+    if copying {
+        console.field("copying", "the old device stays a member until the copy is complete")?;
+        console.field("next", format!("`{next}` waits for that"))?;
+        let number = old.number;
+        return console.field("cancel", format!("`hostftl device online {volume} {number}`"));
     }
     if copied {
         console

@@ -20,13 +20,13 @@ const IDLE: Duration = Duration::from_secs(2);
 /// How long what lacks room may come no further before nothing is waited for any more.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Wait until background work of a served volume is done: protect, join, evacuate, scrub
+/// Wait until background work of a served volume is done: protect, join, evacuate, scrub, copy
 #[derive(clap::Args)]
 pub struct Args {
     /// The volume's file
     volume: PathBuf,
     /// Wait for this task only [default: all tasks]
-    #[arg(value_parser = ["protect", "join", "evacuate", "scrub"])]
+    #[arg(value_parser = ["protect", "join", "evacuate", "scrub", "copy"])]
     verb: Option<String>,
     /// Give up after this time, with exit code 1: what goes on does so all the same
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
@@ -186,6 +186,11 @@ impl First {
         }
         if saw("evacuate") && removed(status) == self.removed {
             return Some("the removal was cancelled".into());
+        }
+        if saw("copy")
+            && let Some(event) = new().find(|event| event.kind == "replace-cancelled")
+        {
+            return Some(event.text.clone());
         }
         let stopped = || new().any(|event| event.text.starts_with("scrub stopped"));
         (saw("scrub") && stopped()).then(|| "the scrub was stopped before its end".into())

@@ -51,10 +51,12 @@ impl World {
         Ok(std::mem::replace(&mut self.devices[index], device))
     }
 
-    /// Commands to a device that have not ended.
+    /// Commands to a device that have begun and not ended.
     pub fn under_way(&self, device: usize) -> usize {
         let to = |flight: &&(Token, Command)| flight.1.device().map(usize::from) == Some(device);
-        self.flights.iter().flatten().filter(to).count()
+        let held = self.held.iter().filter(|held| held.device == device);
+        let held: usize = held.map(|held| held.slots.len()).sum();
+        self.flights.iter().flatten().filter(to).count() - held
     }
 
     /// The devices that still have commands, each with how many.

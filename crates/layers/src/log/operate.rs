@@ -30,6 +30,10 @@ impl Array {
             Verb::Replaced { device, discard } => {
                 self.comes(device, |devices, _| devices.replaced(device, discard))
             }
+            Verb::Copied { device, discard } if device < 16 => {
+                self.devices.copied(device, discard);
+                Ok(Answer::Begun)
+            }
             Verb::Returned { .. } if self.layout().zoned => {
                 Err(Refusal::Because("what is in its zones can't be gone on with: erase it first"))
             }

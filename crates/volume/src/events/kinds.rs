@@ -4,7 +4,7 @@ use super::Level;
 
 /// Every kind of event, how bad it is, what it means, and what to do. `docs/OPERATING.md` has the
 /// same table.
-pub const KINDS: [(&str, Level, &str, &str); 34] = [
+pub const KINDS: [(&str, Level, &str, &str); 36] = [
     ("started", Level::Info, "the volume was opened; the text says what recovery did", "nothing"),
     ("note", Level::Info, "something to know of the start or of the server", "read it"),
     (
@@ -60,6 +60,18 @@ pub const KINDS: [(&str, Level, &str, &str); 34] = [
         Level::Info,
         "another device came in the place of one while the volume was served",
         "nothing; `device-joined` follows, and `hostftl wait` ends when all is made anew",
+    ),
+    (
+        "replace-cancelled",
+        Level::Warning,
+        "a device was not replaced: the old one stays a member, unless the text says otherwise",
+        "if you did not cancel it, look at the reason and replace the device again",
+    ),
+    (
+        "replace-rebuilds",
+        Level::Warning,
+        "a device can't be copied completely: the one that replaces it is rebuilt",
+        "nothing; `device-replaced` follows",
     ),
     (
         "device-joined",

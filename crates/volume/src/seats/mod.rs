@@ -12,12 +12,14 @@
 //! - A device is exchanged when no command to the one before is under way.
 
 mod add;
+mod copy;
 mod of_journal;
 mod online;
 mod replace;
 
 use std::path::{Path, PathBuf};
 use std::slice;
+use std::sync::mpsc::Receiver;
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
@@ -312,6 +314,7 @@ impl Seats {
 
     /// A device is about to come, and no other.
     fn begin(&self) -> Result<MutexGuard<'_, ()>, String> {
+        self.refuse_while_copying()?;
         match self.changes.try_lock() {
             Ok(changes) => Ok(changes),
             Err(TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
@@ -412,8 +415,14 @@ impl Seats {
         old.ok_or(CLOSED)?.map(drop)
     }
 
-    /// All superblocks say that the device, which has what is said, is in its place.
-    fn write_down(&self, index: u8, device: &Device, has: Has) -> Result<(), String> {
+    /// Orders the superblocks that put the device, which has what is said, in its place. Returns
+    /// the receiver of the outcome.
+    fn order_seat(
+        &self,
+        index: u8,
+        device: &Device,
+        has: Has,
+    ) -> Result<Receiver<Result<(), String>>, String> {
         // How a run ends is known also when all devices were replaced in it.
         let mark = |session: &Session| session.serving(slice::from_ref(device), 0);
         self.session.iter().try_for_each(mark).map_err(|error| error.to_string())?;
@@ -421,7 +430,12 @@ impl Seats {
         let reserve = device.reserve(places).map_err(|error| error.to_string())?;
         let coming = Coming { index, has, reserve };
         let hears = self.port.between(|_, jobs| jobs.begin_seat(coming)).ok_or(CLOSED)?;
-        let hears = hears.ok_or("the volume's devices never change")?;
+        hears.ok_or_else(|| "the volume's devices never change".into())
+    }
+
+    /// All superblocks say that the device, which has what is said, is in its place.
+    fn write_down(&self, index: u8, device: &Device, has: Has) -> Result<(), String> {
+        let hears = self.order_seat(index, device, has)?;
         hears.recv_timeout(PATIENCE).map_err(|_| "the superblocks can't be written".to_owned())?
     }
 }

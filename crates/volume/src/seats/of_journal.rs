@@ -72,9 +72,10 @@ impl Seats {
         file.deadlines.remove(&was);
         let old = self.id(index);
         let notes = held.map(|held| format!("{new} held {held}")).into_iter().collect();
-        let (was_lost, copied, lacks, served) = (look.was_lost, false, false, true);
+        let (was_lost, copied, copying) = (look.was_lost, false, false);
+        let (lacks, served) = (false, true);
         let new = DeviceId { number: index, uuid: String::new(), path: new };
-        let mut replaced = Replaced { old, new, was_lost, copied, lacks, served, notes };
+        let mut replaced = Replaced { old, new, was_lost, copied, copying, lacks, served, notes };
         if spec.rehearse {
             return Ok(replaced);
         }

@@ -1,5 +1,7 @@
 //! Another device, which holds nothing, comes in the place of one that is lost, or is left out now.
 
+use std::sync::Arc;
+
 use hostftl_core::{SECTOR, Verb};
 use hostftl_io::Device;
 use uuid::Uuid;
@@ -19,7 +21,7 @@ impl Seats {
     ///
     /// # Errors
     /// Why it is not there, in words.
-    pub fn replace(&self, spec: &ReplaceSpec) -> Result<Replaced, String> {
+    pub fn replace(self: &Arc<Self>, spec: &ReplaceSpec) -> Result<Replaced, String> {
         let _changes = self.begin()?;
         let config = self.config();
         let index = usize::from(self.find(&spec.old)?);
@@ -37,13 +39,19 @@ impl Seats {
         let (old, was_lost) = (self.id(look.index), look.was_lost);
         let mut notes = self.notes_on(look.index);
         notes.extend(held.map(|held| format!("{new} held {held}")));
-        let (index, copied, lacks, served) = (look.index, false, true, true);
+        let copying = self.can_copy(&look, &device)?;
+        let (index, copied, lacks, served) = (look.index, false, !copying, true);
         let new = DeviceId { number: index, uuid: String::new(), path: new };
-        let mut replaced = Replaced { old, new, was_lost, copied, lacks, served, notes };
+        let mut replaced = Replaced { old, new, was_lost, copied, copying, lacks, served, notes };
         if spec.rehearse {
             return Ok(replaced);
         }
         file.announce_at(index, &spec.path, &replaced.new.path)?;
+        if copying {
+            let begun = self.begin_copy(&look, (device, undo));
+            begun.inspect_err(|_| drop(file.publish_again(&spec.path)))?;
+            return Ok(replaced);
+        }
         let cleared = cleared(device).map_err(words);
         let cleared = cleared.and_then(|device| self.leave_out(&look).map(|()| device));
         if cleared.is_err() {
@@ -102,7 +110,7 @@ impl Seats {
 
     /// Makes the volume's file, which may have been changed since the start, name another device as
     /// member `index`. Returns a warning when it can't be written.
-    fn publish(&self, index: u8, name: &str) -> Option<String> {
+    pub(super) fn publish(&self, index: u8, name: &str) -> Option<String> {
         let mut file = match self.file() {
             Ok(file) => file,
             Err(why) => return Some(format!("warning: the device has changed, but {why}")),

@@ -89,6 +89,9 @@ fn the_process_that_is_cut_off() {
     let running = is_served.then(|| serve(path, false));
     hostftl_io::cuts::after(steps.parse().unwrap());
     act(path, verb, is_served).unwrap();
+    if let (Some((running, _)), "replace") = (&running, verb) {
+        until(running, |it| it.status().events.contains_key("device-replaced"));
+    }
     if let (Some((running, _)), "remove") = (&running, verb) {
         until(running, |it| it.status().devices[1].health == "removed");
     }

@@ -6,6 +6,7 @@ mod blocks;
 mod common;
 mod control;
 mod copied;
+mod copying;
 mod cuts;
 mod events;
 mod failing;

@@ -123,6 +123,12 @@ impl Devices {
         self.join(|_| true);
     }
 
+    /// Takes note that another device, which holds a complete copy, is in the place of `device`.
+    pub fn copied(&mut self, device: u8, discard: bool) {
+        self.health.clear(device);
+        self.reclaim.set_gains(device, discard);
+    }
+
     /// A lost device is back, with all rows up to number `has`; until it is believed it may get
     /// some of those segments that `may_get` rows. Otherwise as [`Devices::replaced`].
     ///

@@ -1,0 +1,304 @@
+//! A served device that still answers is copied to the one that replaces it, and stays a member
+//! until the copy is complete.
+
+use std::env;
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+use crate::common::{Client, MIB, Place, until};
+use hostftl_io::cuts::{Copies, set_copies};
+use hostftl_volume::front::Port;
+use hostftl_volume::{
+    AddSpec, CheckOptions, Config, Error, OpenOptions, ReplaceSpec, Replaced, Running,
+    StartOptions, Verdict, Wish, add, check_with, online, open_with, operate, replace,
+};
+
+const BLOCKS: u64 = 800;
+
+fn serve(place: &Place) -> (Running, Port) {
+    let how = OpenOptions { degraded: true, ..OpenOptions::default() };
+    let opened = open_with(&place.path("v.toml"), &how).unwrap();
+    opened.start(&StartOptions::default()).unwrap()
+}
+
+fn put(place: &Place, old: &str, new: &str) -> Result<Replaced, Error> {
+    let (path, old, new) = (place.path("v.toml"), old.into(), new.into());
+    replace(&ReplaceSpec { path, old, new, force: false, rehearse: false }, &mut |_, _| {})
+}
+
+fn content(block: u64, turn: u64) -> Vec<u8> {
+    (0..4096).map(|at| (block * 37 + turn * 11 + at / 3) as u8).collect()
+}
+
+fn write(client: &Client, turn: u64) {
+    (0..BLOCKS).for_each(|at| client.write(at * 8192, &content(at, turn), false).unwrap());
+    client.flush();
+}
+
+fn verify(client: &Client, turn: u64) {
+    for at in 0..BLOCKS {
+        assert_eq!(client.read(at * 8192, 4096), content(at, turn), "block {at}");
+    }
+}
+
+fn has(running: &Running, kind: &str) -> bool {
+    running.status().events.contains_key(kind)
+}
+
+fn text(running: &Running, kind: &str) -> String {
+    running.events().since(0).into_iter().find(|it| it.kind == kind).unwrap().text
+}
+
+fn heal(running: &Running) {
+    until(running, |it| {
+        it.status().space.is_some_and(|it| it.exposed_bytes == 0 && it.may_lose == 1)
+    });
+}
+
+fn is_sound(place: &Place) -> bool {
+    let mut progress = |_: u64, _: u64| {};
+    let options = CheckOptions { data: Some(&mut progress), ..CheckOptions::default() };
+    check_with(&place.path("v.toml"), options).unwrap().verdict == Verdict::Sound
+}
+
+/// A served volume whose device 1 is being copied to `n`, and the copy waits.
+fn held(layer: &str, files: usize) -> (Place, Running, Port) {
+    let place = Place::with_volume(layer, files, 48);
+    let (running, port) = serve(&place);
+    write(&Client::new(port.clone()), 0);
+    set_copies(&place.name("n"), Copies::Wait);
+    let told = put(&place, "1", &place.name("n")).unwrap();
+    assert!(told.copying && told.served && !told.was_lost && !told.copied && !told.lacks);
+    (place, running, port)
+}
+
+/// The volume's devices are as before the copy, and no trace of it is left.
+fn is_as_before(place: &Place, running: &Running) {
+    let now = running.status();
+    assert!(now.devices.iter().all(|it| it.health == "good"), "{now:?}");
+    assert_eq!((now.devices[1].name.clone(), now.space.unwrap().may_lose), (place.name("d1"), 1));
+    assert!(now.tasks.is_empty() && now.devices[1].replacement.is_none(), "{:?}", now.tasks);
+    let file = Config::load(&place.path("v.toml")).unwrap();
+    assert_eq!((&file.devices[1], file.pending.len()), (&place.name("d1"), 0));
+}
+
+#[test]
+fn no_redundancy_is_lost_while_a_device_is_copied() {
+    let (place, running, port) = held("log:parity=yes:compress=none", 3);
+    let client = Client::new(port);
+    let now = running.status();
+    assert_eq!((now.space.unwrap().may_lose, now.degraded), (1, false));
+    assert_eq!(now.devices[1].replacement, Some(place.name("n")));
+    let task = now.tasks.iter().find(|it| it.task == "copy").unwrap();
+    assert!(task.left_bytes > 0 && now.notes.iter().any(|it| it.contains("is being copied to")));
+    assert_eq!(Config::load(&place.path("v.toml")).unwrap().pending, [place.name("n")]);
+    // Chunks that were not copied yet, and chunks that were, change; another device fails.
+    write(&client, 1);
+    File::options().write(true).open(place.path("d0")).unwrap().set_len(0).unwrap();
+    verify(&client, 1);
+    write(&client, 2);
+    set_copies(&place.name("n"), Copies::Run);
+    until(&running, |it| has(it, "device-replaced"));
+    verify(&client, 2);
+    write(&client, 3);
+    assert_eq!(running.status().devices[1].name, place.name("n"));
+    running.stop().unwrap();
+    fs::remove_file(place.path("d1")).unwrap();
+    fs::remove_file(place.path("d0")).unwrap();
+    let (running, port) = serve(&place);
+    verify(&Client::new(port), 3);
+    running.stop().unwrap();
+}
+
+/// Copies a device under writes, then does without each other one and without the old one.
+fn is_complete(layer: &str, files: usize) {
+    let place = Place::with_volume(layer, files, 48);
+    let (running, port) = serve(&place);
+    write(&Client::new(port.clone()), 0);
+    let over = AtomicBool::new(false);
+    let turn = std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let client = Client::new(port.clone());
+            let mut turn = 0;
+            while !over.load(SeqCst) {
+                turn += 1;
+                write(&client, turn);
+            }
+            turn
+        });
+        assert!(put(&place, "1", &place.name("n")).unwrap().copying);
+        until(&running, |it| has(it, "device-replaced"));
+        over.store(true, SeqCst);
+        writer.join().unwrap()
+    });
+    until(&running, |it| has(it, "device-joined"));
+    assert!(!has(&running, "replace-rebuilds"));
+    let now = running.status();
+    assert!(now.devices.iter().all(|it| it.health == "good"), "{now:?}");
+    assert!(now.tasks.iter().all(|it| it.task != "copy"));
+    verify(&Client::new(port), turn);
+    running.stop().unwrap();
+    fs::remove_file(place.path("d1")).unwrap();
+    assert!(is_sound(&place));
+    let (running, port) = serve(&place);
+    verify(&Client::new(port), turn);
+    running.stop().unwrap();
+    fs::rename(place.path("d2"), place.path("away")).unwrap();
+    let (running, port) = serve(&place);
+    verify(&Client::new(port), turn);
+    running.stop().unwrap();
+}
+
+#[test]
+fn a_copy_that_was_made_beside_a_writer_is_complete() {
+    is_complete("log:parity=yes:compress=none", 4);
+}
+
+#[test]
+fn a_copy_of_a_device_with_two_parities_is_complete() {
+    is_complete("log:parity=2", 5);
+}
+
+#[test]
+fn a_cancelled_copy_leaves_the_old_device_a_member() {
+    let (place, running, port) = held("log:parity=yes", 3);
+    let path = place.path("v.toml");
+    let client = Client::new(port);
+    write(&client, 1);
+    let new = vec![place.name("more")];
+    let spec = AddSpec { path: path.clone(), new, force: false, spare: false, rehearse: false };
+    let refused = [
+        put(&place, "0", &place.name("other")).map(drop).unwrap_err(),
+        add(&spec).map(drop).unwrap_err(),
+        online(&path, "0").map(drop).unwrap_err(),
+        operate(&path, &Wish::Offline("2".into())).map(drop).unwrap_err(),
+        operate(&path, &Wish::Remove("2".into())).map(drop).unwrap_err(),
+    ];
+    for why in refused.map(|error| error.to_string()) {
+        assert!(why.contains("device 1 is being copied to") && why.contains("wait"), "{why}");
+    }
+    assert!(!place.path("other").exists() && !place.path("more").exists());
+    let told = online(&path, "1").unwrap();
+    assert!(told.is_new && told.notes[0].contains("was cancelled"), "{:?}", told.notes);
+    is_as_before(&place, &running);
+    assert!(text(&running, "replace-cancelled").contains("cancelled by command"));
+    assert!(!place.path("n").exists(), "the file that was made is gone again");
+    assert!(!online(&path, "1").unwrap().is_new, "nothing is left to be cancelled");
+    write(&client, 2);
+    set_copies(&place.name("n"), Copies::Run);
+    put(&place, "1", &place.name("n")).unwrap();
+    until(&running, |it| has(it, "device-replaced"));
+    verify(&client, 2);
+    running.stop().unwrap();
+    assert!(is_sound(&place));
+}
+
+#[test]
+fn a_stop_cancels_a_copy() {
+    let (place, running, port) = held("log:parity=yes", 3);
+    write(&Client::new(port), 1);
+    running.stop().unwrap();
+    assert!(!place.path("n").exists());
+    assert_eq!(Config::load(&place.path("v.toml")).unwrap().pending, [""; 0]);
+    let (running, port) = serve(&place);
+    is_as_before(&place, &running);
+    verify(&Client::new(port), 1);
+    running.stop().unwrap();
+    assert!(is_sound(&place));
+}
+
+#[test]
+fn an_error_of_the_new_device_leaves_the_old_one_a_member() {
+    let (place, running, port) = held("log:parity=yes", 3);
+    let client = Client::new(port);
+    let path = place.path("v.toml");
+    assert!(online(&path, "1").unwrap().is_new);
+    File::create(place.path("small")).unwrap().set_len(8 << 20).unwrap();
+    let why = put(&place, "1", &place.name("small")).unwrap_err().to_string();
+    assert!(why.contains("and the volume needs"), "{why}");
+    // The copy has begun when the new device fails.
+    put(&place, "1", &place.name("n")).unwrap();
+    until(&running, |it| it.status().tasks.iter().any(|it| it.done_bytes > 0));
+    set_copies(&place.name("n"), Copies::Fail);
+    let fails = |it: &Running| it.status().events.get("replace-cancelled") == Some(&2);
+    until(&running, fails);
+    is_as_before(&place, &running);
+    write(&client, 1);
+    running.stop().unwrap();
+    assert!(is_sound(&place));
+}
+
+/// Where the others have not all that a device has, it is not left out.
+#[test]
+fn a_device_that_can_not_be_read_and_is_needed_stays() {
+    let (place, running, port) = held("log:parity=yes:compress=none", 4);
+    let client = Client::new(port);
+    fs::write(place.path("d2"), vec![0xa5; (48 * MIB) as usize]).unwrap();
+    verify(&client, 0);
+    until(&running, |it| it.status().space.is_some_and(|it| it.damaged == [2]));
+    let old = fs::read(place.path("d1")).unwrap();
+    File::options().write(true).open(place.path("d1")).unwrap().set_len(0).unwrap();
+    set_copies(&place.name("n"), Copies::Run);
+    until(&running, |it| has(it, "replace-cancelled"));
+    let why = text(&running, "replace-cancelled");
+    assert!(why.contains("read it") && why.contains("nor rebuilt from the others"), "{why}");
+    fs::write(place.path("d1"), old).unwrap();
+    assert_eq!(running.status().devices[1].name, place.name("d1"));
+    verify(&client, 0);
+    running.stop().unwrap();
+}
+
+#[test]
+fn a_device_that_can_not_be_read_is_rebuilt_where_the_others_allow_it() {
+    let (place, running, port) = held("log:parity=yes:compress=none", 4);
+    File::options().write(true).open(place.path("d1")).unwrap().set_len(0).unwrap();
+    set_copies(&place.name("n"), Copies::Run);
+    until(&running, |it| has(it, "device-replaced"));
+    assert!(text(&running, "replace-rebuilds").contains("read it"));
+    until(&running, |it| has(it, "device-joined"));
+    heal(&running);
+    let now = running.status();
+    assert!(now.devices.iter().all(|it| it.health == "good") && !now.degraded, "{now:?}");
+    verify(&Client::new(port), 0);
+    running.stop().unwrap();
+    fs::remove_file(place.path("d1")).unwrap();
+    assert!(is_sound(&place));
+}
+
+/// Names the volume file for the process that is killed during a copy.
+const CHILD: &str = "HOSTFTL_TEST_KILLED_COPY";
+
+#[test]
+#[ignore = "another test runs it, in a process of its own"]
+fn the_process_that_is_killed() {
+    let Ok(path) = env::var(CHILD) else { return };
+    let path = Path::new(&path);
+    let new = path.with_file_name("n").to_str().unwrap().to_owned();
+    let opened = open_with(path, &OpenOptions::default()).unwrap();
+    let (running, port) = opened.start(&StartOptions::default()).unwrap();
+    set_copies(&new, Copies::Wait);
+    let spec =
+        ReplaceSpec { path: path.into(), old: "1".into(), new, force: false, rehearse: false };
+    replace(&spec, &mut |_, _| {}).unwrap();
+    write(&Client::new(port), 1);
+    assert_eq!(running.status().tasks.iter().filter(|it| it.task == "copy").count(), 1);
+    std::process::abort();
+}
+
+#[test]
+fn a_kill_during_a_copy_undoes_it() {
+    let place = Place::with_volume("log:parity=yes", 3, 48);
+    let path = place.path("v.toml");
+    let mut child = Command::new(env::current_exe().unwrap());
+    child.args(["--exact", "copying::the_process_that_is_killed", "--ignored", "--nocapture"]);
+    let ended = child.env(CHILD, &path).output().unwrap();
+    assert_eq!(ended.status.code(), None, "{}", String::from_utf8_lossy(&ended.stderr));
+    assert_eq!(Config::load(&path).unwrap().pending, [place.name("n")]);
+    let (running, port) = serve(&place);
+    is_as_before(&place, &running);
+    verify(&Client::new(port), 1);
+    running.stop().unwrap();
+    assert!(is_sound(&place));
+}
