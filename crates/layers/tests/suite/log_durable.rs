@@ -6,23 +6,9 @@
 use crate::common::World;
 use crate::common::cache::Cache;
 use crate::common::churn::{data, ready};
-use hostftl_core::{Codec, Event, Layer, SECTOR, Scrub, TaskEnd, TaskKind, Verb};
-use hostftl_layers::{LayerConfig, LayerKind, Mode};
-
-const CHUNK: usize = 64;
-/// Sectors of each device.
-const DEVICE: usize = 600 * CHUNK;
-/// Sectors that are written at once, and how often.
-const PART: u64 = 64;
-const PARTS: u64 = 150;
-
-fn config(missing: u16) -> LayerConfig {
-    let new = LayerConfig::new(LayerKind::Log);
-    let mut config = LayerConfig { superpage: CHUNK as u32, ..new };
-    config.members.missing = missing;
-    (config.log.parity, config.log.compress) = (1, Codec::Raw);
-    config
-}
+use crate::log_scrub::{CHUNK, DEVICE, PART, PARTS, config};
+use hostftl_core::{Event, Layer, SECTOR, Scrub, TaskEnd, TaskKind, Verb};
+use hostftl_layers::{LayerConfig, Mode};
 
 /// A closed volume with data over `devices` devices.
 fn filled(devices: u64) -> Vec<u8> {

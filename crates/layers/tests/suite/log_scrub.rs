@@ -7,14 +7,14 @@ use hostftl_core::{
 };
 use hostftl_layers::{LayerConfig, LayerKind, Mode};
 
-const CHUNK: usize = 64;
+pub const CHUNK: usize = 64;
 /// Sectors of a device, of which there are three.
-const DEVICE: usize = 600 * CHUNK;
+pub const DEVICE: usize = 600 * CHUNK;
 /// What is written at once, in sectors, and how often.
-const PART: u64 = 64;
-const PARTS: u64 = 150;
+pub const PART: u64 = 64;
+pub const PARTS: u64 = 150;
 
-fn config(missing: u16) -> LayerConfig {
+pub fn config(missing: u16) -> LayerConfig {
     let new = LayerConfig::new(LayerKind::Log);
     let mut config = LayerConfig { superpage: CHUNK as u32, ..new };
     config.members.missing = missing;
