@@ -77,11 +77,11 @@ class Soak:
             count = min(step, len(self.model.latest) - first)
             self.model.check(first, self.client.read(first * BLOCK, count * BLOCK), recovered)
 
-    def restart(self):
+    def restart(self, *consent):
         """Starts the server again, perhaps with the devices in another order."""
         if self.dice.random() < 0.4:
             self.volume.permute(self.dice)
-        self.client = self.volume.start()
+        self.client = self.volume.start(*consent)
         self.verify(recovered=True)
 
     def kill(self):
@@ -139,7 +139,8 @@ class Soak:
         os.truncate(device, 0)
         self.writes()
         self.verify()
-        self.claim()
+        # Its superblocks are gone too, so that a start needs consent.
+        self.claim("--degraded")
         if self.command("replace", device, self.volume.new_device()):
             self.settle()
         self.claim()
@@ -200,7 +201,7 @@ class Soak:
             self.command("spare", self.volume.new_device())
             self.settle()
 
-    def claim(self):
+    def claim(self, *consent):
         """Kills the server and really loses as many devices as `status` says may be lost."""
         if self.dice.random() < 0.5:
             self.flush()
@@ -224,7 +225,7 @@ class Soak:
         self.volume.kill()
         self.volume.restore()
         self.model.accepted, self.model.latest, self.model.dirty = saved
-        self.restart()
+        self.restart(*consent)
 
 
 def main():
