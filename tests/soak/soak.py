@@ -114,8 +114,14 @@ class Soak:
         return code in (0, 4)
 
     def victim(self):
-        """One device of the volume file."""
-        return self.dice.choice(self.volume.devices())
+        """One device of the volume file that was not cut short."""
+        whole = lambda device: os.path.isfile(device) and os.path.getsize(device) > 0
+        return self.dice.choice(list(filter(whole, self.volume.devices())))
+
+    def number(self, device):
+        """The member number of a device, whose superblocks may be gone."""
+        known = self.volume.status()["devices"]
+        return next(str(one["number"]) for one in known if one["name"] == device)
 
     def rot(self):
         """Overwrites parts of one device, which a scrub must repair durably."""
@@ -141,7 +147,7 @@ class Soak:
         self.verify()
         # Its superblocks are gone too, so that a start needs consent.
         self.claim("--degraded")
-        if self.command("replace", device, self.volume.new_device()):
+        if self.command("replace", self.number(device), self.volume.new_device()):
             self.settle()
         self.claim()
 
@@ -165,7 +171,7 @@ class Soak:
             self.command("online", other)
             self.settle()
         self.claim()
-        if self.command("replace", device, self.volume.new_device()):
+        if self.command("replace", self.number(device), self.volume.new_device()):
             self.settle()
         self.claim()
 
