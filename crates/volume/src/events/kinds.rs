@@ -151,7 +151,7 @@ pub const KINDS: [(&str, Level, &str, &str); 36] = [
         "scrub-over",
         Level::Info,
         "a scrub is complete, and its repairs are durable; or it was stopped",
-        "nothing; look at `mended` when it found something",
+        "nothing; see `mended` when it found damage",
     ),
     (
         "scrub-damage",
@@ -163,7 +163,7 @@ pub const KINDS: [(&str, Level, &str, &str); 36] = [
         "scrub-unkept",
         Level::Warning,
         "the position of a scrub can't be written beside the volume file",
-        "make room there; until then a restart repeats what was scrubbed since",
+        "make room there; until then a restart scrubs the same data again",
     ),
     ("task-over", Level::Info, "other background work is complete", "nothing"),
     (
