@@ -108,6 +108,7 @@ rm -f "$sock"
 [ "$before" = "$(supers "$dir/a.img")$(supers "$dir/b.img")" ] ||
     fail "too few descriptors throw a member out"
 mv "$dir/b.img" "$dir/away"
+rm -f "$dir/serve.out"
 "$hostftl" serve "$dir/vol.toml" --nbd "unix:$sock" --wait-devices 60 >"$dir/serve.out" 2>"$dir/serve.err" &
 server=$!
 await "it does not wait for a device" grep -q 'waits up to 60 s for' "$dir/serve.err"

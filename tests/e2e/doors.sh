@@ -126,6 +126,7 @@ nbdinfo --size "$uri?tls-certificates=$dir/tls" || fail "certificates that are b
 stop
 
 if command -v systemd-socket-activate; then
+    rm -f "$dir/serve.out"
     systemd-socket-activate -l "$dir/handed.sock" "$hostftl" serve "$volume" --nbd systemd \
         >"$dir/serve.out" &
     server=$!

@@ -134,7 +134,8 @@ serve() {
     ready
 }
 
-# Waits for the ready line of the server that was just started.
+# Waits for the ready line of the server that was just started. The line of an earlier server must be
+# removed before the start.
 ready() {
     await "the server is not ready" is_ready
 }

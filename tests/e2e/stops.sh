@@ -77,6 +77,7 @@ stop
 
 # A limit of file sizes: writes are errors, with the reason, and no signal ends the server.
 sparse "$dir/limit.toml"
+rm -f "$dir/serve.out"
 (ulimit -f 8192 && exec "$hostftl" serve "$dir/limit.toml" --nbd "unix:$sock" >"$dir/serve.out") \
     2>"$dir/serve.err" &
 server=$!

@@ -29,6 +29,7 @@ mkfifo "$dir/unread"
 sleep 1000 <"$dir/unread" &
 reader=$!
 cleanup() { kill -KILL "$reader" 2>/dev/null; }
+rm -f "$dir/serve.out"
 "$hostftl" serve "$dir/vol.toml" --nbd tcp:127.0.0.1:0 >"$dir/serve.out" 2>"$dir/unread" &
 server=$!
 ready

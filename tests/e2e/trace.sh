@@ -21,6 +21,7 @@ grep -q "trace .* requests" "$dir/serve.out" || fail "the last lines do not name
 
 if [ "$(id -u)" = 0 ] && mkdir "$dir/small" && mount -t tmpfs -o size=64k tmpfs "$dir/small"; then
     cleanup() { umount "$dir/small"; }
+    rm -f "$dir/serve.out"
     "$hostftl" serve "$volume" --nbd "unix:$sock" --record-trace "$dir/small/t.csv" \
         >"$dir/serve.out" 2>"$dir/serve.err" &
     server=$!
