@@ -1,0 +1,492 @@
+//! Making a volume.
+//!
+//! The order is what keeps a failure harmless: look at everything, and get everything that can be
+//! had without writing; clear old superblocks; let the layer format the data; write the
+//! superblocks; put the volume file in its place. What fails before the last step is taken back:
+//! files that were made are removed unless another process took them, and blank devices are blank
+//! again. Formatting can't be undone on a device that held something, so it is cleared, and
+//! the error states that.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use hostftl_core::{Ack, Page, SECTOR};
+use hostftl_format::letters::is_unseen;
+use hostftl_format::roster::Stamp;
+use hostftl_format::superblock::{MAX_DEVICES, Superblock, Text, data_window};
+use hostftl_io::{Device, Driver, IoError, cancel, make_zoned_file, zoned_path};
+use hostftl_layers::{AnyLayer, LayerConfig, Mode, Plan};
+use uuid::Uuid;
+
+use crate::metadata::claims;
+use crate::metadata::config::{Config, Draft};
+use crate::metadata::journal;
+use crate::metadata::modelled;
+use crate::metadata::roster::{stamp, write_ends};
+use crate::metadata::storage;
+use crate::open::event_host::Quiet;
+use crate::open::take::made::Undo;
+use crate::open::take::peer_geometry::Beside;
+use crate::open::volume::{assemble_machine, infos, open_fresh, plan};
+use crate::running::status::memory::Memory;
+use crate::util::allocate::allocate;
+use crate::util::blank::find_content;
+use crate::util::busy::user_of;
+use crate::util::error::{Error, device, file};
+use crate::util::private::{new_private, sync_folder};
+
+/// What is wanted.
+#[derive(Clone, Debug)]
+pub struct CreateSpec {
+    /// The volume file, which must not exist.
+    pub path: PathBuf,
+    /// Files, block devices, NBD exports, or `mem:SIZE`, in the order of the stack.
+    pub devices: Vec<String>,
+    /// The size in bytes of files that do not exist yet.
+    pub size: Option<u64>,
+    /// Whether all of these files is allocated, else they are sparse.
+    pub allocate: bool,
+    /// The layer and its parameters.
+    pub layer: LayerConfig,
+    /// What the owner calls the volume.
+    pub label: String,
+    /// Whether to take devices that hold something. What is in use is refused all the same.
+    pub force: bool,
+}
+
+/// What was made. Lengths are in bytes.
+#[derive(Clone, Debug)]
+pub struct Created {
+    /// The content of the volume file.
+    pub config: Config,
+    /// What clients will see.
+    pub exported_bytes: u64,
+    /// What the devices have together.
+    pub device_bytes: u64,
+    /// Of that, what is not used, as too few devices are as long.
+    pub unused_bytes: u64,
+    /// Host memory while the volume is served.
+    pub memory: Memory,
+    /// When a write is answered.
+    pub ack: Ack,
+    /// What should be known.
+    pub notes: Vec<String>,
+}
+
+/// Everything that can be had without writing to a device.
+struct Prepared {
+    config: Config,
+    layer: LayerConfig,
+    draft: Draft,
+    undo: Undo,
+    /// Open for this process alone.
+    devices: Vec<Device>,
+    plan: Plan,
+    /// What each device holds; empty where all are in memory.
+    held: Vec<Option<String>>,
+    /// What should be known.
+    notes: Vec<String>,
+}
+
+/// Makes a volume.
+///
+/// # Errors
+/// When a device or the volume file stands in the way; everything is then as it was. Only
+/// [`Error::Formatting`] tells of devices that lost what they held.
+pub fn create(spec: &CreateSpec) -> Result<Created, Error> {
+    create_with(spec, &mut |_, _| ())
+}
+
+/// As [`create`]. `tell` gets how many bytes of a device read zeros by now, and of how many, where
+/// a layer needs that.
+///
+/// # Errors
+/// As [`create`].
+pub fn create_with(spec: &CreateSpec, tell: &mut dyn FnMut(u64, u64)) -> Result<Created, Error> {
+    let Prepared { config, layer, draft, mut undo, devices, plan, held, notes } = prepare(spec)?;
+    let mut created = Created {
+        exported_bytes: plan.limits.exported * SECTOR as u64,
+        device_bytes: journal::others(&layer, &devices).map(Device::bytes).sum(),
+        unused_bytes: unused(&layer, &devices),
+        memory: Memory::of(&plan),
+        ack: plan.limits.ack,
+        notes,
+        config,
+    };
+    if created.config.devices.iter().any(|name| modelled::backing(name).is_some()) {
+        let note = "a model of a drive: it takes no modelled time and is for evaluation only";
+        created.notes.push(note.into());
+    }
+    if created.config.is_memory() {
+        created
+            .notes
+            .push("in memory: it is made afresh, and empty, each time it is served".into());
+        draft.publish()?;
+        return Ok(created);
+    }
+    if spec.allocate {
+        created.notes.extend(allocate_files(&created.config, &undo)?);
+    }
+    let superblocks = superblocks(spec, &created, &devices);
+    // From here on devices are written to.
+    cancel::check(&spec.path.display().to_string())?;
+    let machine = assemble_machine(&layer, &plan, devices, Mode::Format, None)?;
+    undo.formats(created.config.uuid);
+    format(spec, machine.driver, draft, &superblocks, &held, tell)?;
+    undo.keep();
+    Ok(created)
+}
+
+/// Does what [`create`] does before it writes to any device: whatever would be refused is refused.
+/// The devices, held for this process alone as long as they are kept; files that were missing are
+/// missing again.
+///
+/// # Errors
+/// As [`create`].
+pub fn rehearse(spec: &CreateSpec) -> Result<Vec<Device>, Error> {
+    Ok(prepare(spec)?.devices)
+}
+
+fn prepare(spec: &CreateSpec) -> Result<Prepared, Error> {
+    let names = names(spec)?;
+    let mut config = config(spec, names)?;
+    let mut layer = config.layer_config().map_err(|why| asked(&spec.path, why))?;
+    let mut undo = Undo::default();
+    if !config.is_memory() {
+        make_files(spec, &config, &mut undo)?;
+    }
+    let devices = config.devices.iter().map(|name| open_fresh(name));
+    let devices = devices.collect::<Result<Vec<_>, _>>()?;
+    // A misspelt device is named before a volume file that is there: two mistakes, and the file
+    // would be removed for nothing.
+    Config::refuse_existing(&spec.path)?;
+    devices.iter().try_for_each(claims::refuse_taken)?;
+    let wanted = layer.log.logical_size.map(|bytes| bytes / SECTOR as u64);
+    let spare = layer.choose_spare(&infos(&devices), wanted);
+    config.layer = layer.to_text();
+    let draft = config.draft(&spec.path)?;
+    let plan = plan(&layer, &infos(&devices))?;
+    let held = match config.is_memory() {
+        true => Vec::new(),
+        false => devices.iter().map(|one| content(one, spec.force)).collect::<Result<_, _>>()?,
+    };
+    let notes = spare.iter().map(ToString::to_string).collect();
+    Ok(Prepared { config, layer, draft, undo, devices, plan, held, notes })
+}
+
+/// The devices by their full names, each once.
+fn names(spec: &CreateSpec) -> Result<Vec<String>, Error> {
+    if spec.devices.is_empty() || spec.devices.len() > usize::from(MAX_DEVICES) {
+        let why = format!("a volume has 1 to {MAX_DEVICES} devices, not {}", spec.devices.len());
+        return Err(Error::Asked(why));
+    }
+    let in_memory = spec.devices.iter().filter(|name| Device::is_memory(name)).count();
+    if in_memory > 0 && in_memory < spec.devices.len() {
+        let why = "a volume can't be half in memory: use mem: for all devices or for none";
+        return Err(Error::Asked(why.into()));
+    }
+    let mut names: Vec<String> = Vec::new();
+    for name in &spec.devices {
+        let full = modelled::full_name(name)?;
+        if !Device::is_memory(name) && names.contains(&full) {
+            return Err(Error::Asked(format!("{name}: is named twice")));
+        }
+        if let Some(other) = names.iter().find(|other| storage::is_shared(other, &full)) {
+            return Err(device(name, format!("shares its storage with {other}")));
+        }
+        names.push(full);
+    }
+    Ok(names)
+}
+
+fn config(spec: &CreateSpec, devices: Vec<String>) -> Result<Config, Error> {
+    let (label, layer) = (spec.label.clone(), spec.layer.to_text());
+    if Text::<64>::new(&label).is_none() {
+        return Err(asked(&spec.path, "the label is longer than 64 bytes".into()));
+    }
+    if label.chars().any(is_unseen) {
+        return Err(asked(
+            &spec.path,
+            "the label has characters that are not seen, or turn what follows".into(),
+        ));
+    }
+    Ok(Config {
+        uuid: Uuid::new_v4(),
+        label,
+        layer,
+        devices,
+        pending: Vec::new(),
+        offline: BTreeSet::new(),
+        deadlines: BTreeMap::new(),
+        settings: BTreeMap::new(),
+    })
+}
+
+fn asked(path: &Path, why: String) -> Error {
+    Error::Asked(format!("{}: {why}", path.display()))
+}
+
+/// Makes the files that do not exist, and looks at the use of those that do.
+fn make_files(spec: &CreateSpec, config: &Config, undo: &mut Undo) -> Result<(), Error> {
+    for name in &config.devices {
+        if let (Some(made), Some(path)) = (modelled::make(name)?, modelled::backing(name)) {
+            undo.add(name, Path::new(path), &made);
+        }
+    }
+    for (index, (asked, name)) in spec.devices.iter().zip(&config.devices).enumerate() {
+        let is_journal = journal::bit(&spec.layer, config.devices.len()) >> index & 1 == 1;
+        let size = if is_journal { spec.size.map(|_| journal::FILE_BYTES) } else { spec.size };
+        make_file((asked, name), &Beside { size, zones: None }, !is_journal, undo)?;
+    }
+    Ok(())
+}
+
+/// Makes the file of a device if it does not exist, and else looks at its use; whether one that
+/// exists must have that size.
+fn make_file(
+    (asked, name): (&str, &str),
+    beside: &Beside,
+    exactly: bool,
+    undo: &mut Undo,
+) -> Result<(), Error> {
+    let zoned = zoned_path(name).transpose()?;
+    let is_zoned = zoned.is_some();
+    let local = zoned.or_else(|| name.starts_with('/').then(|| name.into()));
+    let Some(path) = local.map(PathBuf::from) else { return Ok(()) };
+    let path = path.as_path();
+    match (path.metadata(), beside.size) {
+        (Ok(meta), size) => {
+            if let Some(size) = size.filter(|size| *size != meta.len() && exactly) {
+                let why =
+                    format!("exists and has {} bytes, not {size}; leave out --size", meta.len());
+                return Err(device(name, why));
+            }
+            let canonical = fs::canonicalize(path).map_err(file(path, "find it"))?;
+            let users = |path| user_of(path).or_else(|| storage::user_beside(path));
+            if let Some(user) = canonical.to_str().and_then(users) {
+                return Err(device(name, user));
+            }
+            if meta.is_file() && meta.len() == 0 {
+                let why = "is empty; remove it and give --size, or make it longer";
+                return Err(device(name, why));
+            }
+        }
+        (Err(error), Some(size)) if error.kind() == std::io::ErrorKind::NotFound => {
+            if is_zoned {
+                let made = make_zoned_file(asked, size, beside.zones)?;
+                undo.add(name, path, &made);
+                sync_folder(path).map_err(file(path, "make its name durable"))?;
+                return Ok(());
+            }
+            let made = new_private(path).map_err(file(path, "make the file"))?;
+            undo.add(name, path, &made);
+            made.set_len(size).map_err(file(path, "give the file its size"))?;
+            sync_folder(path).map_err(file(path, "make its name durable"))?;
+        }
+        (Err(error), None) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Err(device(name, "does not exist; add --size to make a file of that size"));
+        }
+        (Err(error), _) => return Err(file(path, "look at it")(error)),
+    }
+    Ok(())
+}
+
+/// A device that is to become a member.
+pub(crate) struct Taken {
+    /// Open for this process alone, with its window where the data will be.
+    pub device: Device,
+    /// Removes it again if it was made.
+    pub undo: Undo,
+    /// What it holds, in words.
+    pub held: Option<String>,
+}
+
+/// Opens the device `name`, which the user calls `asked`, for a volume; a file that does not exist
+/// is made to fit beside the others. One that holds something is an error, unless it may by
+/// `force`.
+///
+/// # Errors
+/// When it is in use, holds something, or can't be made.
+pub(crate) fn take_device(
+    asked: &str,
+    name: &str,
+    beside: &Beside,
+    force: bool,
+) -> Result<Taken, Error> {
+    let mut undo = Undo::default();
+    make_file((asked, name), beside, false, &mut undo)?;
+    for made in undo.paths() {
+        allocate(made, "choose another file system, or make a sparse file (truncate -s)")?;
+    }
+    let device = open_fresh(name)?;
+    let held = content(&device, force)?;
+    Ok(Taken { device, undo, held })
+}
+
+/// Allocates the files that were made, but for those of models of drives. What should be known.
+fn allocate_files(config: &Config, undo: &Undo) -> Result<Vec<String>, Error> {
+    let mut notes = Vec::new();
+    for name in &config.devices {
+        let path = zoned_path(name).transpose()?.unwrap_or_else(|| name.clone());
+        if let Some(path) = undo.paths().find(|made| *made == Path::new(&path)) {
+            let instead = "choose a smaller --size or another file system, or --sparse";
+            notes.extend(allocate(path, instead)?);
+        }
+    }
+    Ok(notes)
+}
+
+/// What the device holds, in words; an error unless it may be destroyed.
+fn content(one: &Device, force: bool) -> Result<Option<String>, Error> {
+    let content = find_content(one)?;
+    match &content {
+        Some(content) if !force => {
+            let why = format!("holds {content}; --force would destroy it");
+            Err(device(one.name(), why))
+        }
+        _ => Ok(content),
+    }
+}
+
+/// Everything that writes: the devices, which `held` something or not, and the volume file.
+fn format(
+    spec: &CreateSpec,
+    mut driver: Driver<AnyLayer>,
+    draft: Draft,
+    superblocks: &[Superblock],
+    held: &[Option<String>],
+    tell: &mut dyn FnMut(u64, u64),
+) -> Result<(), Error> {
+    let (mut touched, mut is_formatted) = (0, false);
+    let finish = || -> Result<(), Error> {
+        // The old superblocks go first, so that a power cut leaves no old volume over new data.
+        for (one, held) in driver.devices().iter().zip(held) {
+            touched += 1;
+            if held.is_some() {
+                clear_ends(one)?;
+            }
+        }
+        // Samples do not prove that a device is blank.
+        if spec.layer.kind.registration().promises.reads_unwritten {
+            driver.devices().iter().try_for_each(|one| zero(one, tell))?;
+        }
+        is_formatted = true;
+        let mut host = Quiet::of(driver.devices());
+        let formatted = driver.start(&mut host).and_then(|()| driver.stop(&mut host));
+        if let Some(trouble) = host.events.notes().into_iter().next() {
+            return Err(device(&spec.path.display().to_string(), trouble));
+        }
+        formatted?;
+        driver.devices().iter().zip(superblocks).try_for_each(|(one, of)| claims::make(one, of))?;
+        write_superblocks(driver.devices(), superblocks)?;
+        draft.publish()
+    };
+    let finished = finish();
+    finished.map_err(|error| take_back(error, (&driver.devices()[..touched], is_formatted), held))
+}
+
+/// Makes the window of a device read zeros, unless the process is to end before that.
+pub(crate) fn zero(one: &Device, tell: &mut dyn FnMut(u64, u64)) -> Result<(), IoError> {
+    one.clear_parts(&mut |done, all| {
+        tell(done, all);
+        cancel::check(one.name())
+    })
+}
+
+/// Clears the devices after `error`, and adds to it what is lost with them. Only formatting leaves
+/// something of a volume in the window of a device.
+fn take_back(
+    error: Error,
+    (devices, is_formatted): (&[Device], bool),
+    held: &[Option<String>],
+) -> Error {
+    let mut lost = Vec::new();
+    for (one, held) in devices.iter().zip(held) {
+        let window = || if is_formatted { one.clear_window() } else { Ok(()) };
+        let cleared = clear_ends(one).and_then(|()| window());
+        let cleared = cleared.and_then(|()| claims::clear(one));
+        let end = match cleared {
+            Ok(()) => "was cleared, lest it be taken for that",
+            Err(_) => "could not be cleared",
+        };
+        match held {
+            Some(held) => lost.push(format!("{} lost what it held ({held}) and {end}", one.name())),
+            None if cleared.is_err() => lost.push(format!("{} was blank and {end}", one.name())),
+            None => {}
+        }
+    }
+    match lost.is_empty() {
+        true => error,
+        false => Error::Formatting { source: Box::new(error), lost: lost.join(", ") },
+    }
+}
+
+/// Bytes of data of the longest devices that are not used, as too few others are as long.
+fn unused(layer: &LayerConfig, devices: &[Device]) -> u64 {
+    let rows = journal::others(layer, devices);
+    let mut lengths = rows.map(|one| one.info().sectors).collect::<Vec<_>>();
+    lengths.sort_unstable_by_key(|length| Reverse(*length));
+    let beside = layer.tolerates() as usize;
+    let (true, Some(most)) = (layer.kind.registration().promises.changes(), lengths.get(beside))
+    else {
+        return 0;
+    };
+    lengths[..beside].iter().map(|length| length - most).sum::<u64>() * SECTOR as u64
+}
+
+fn superblocks(spec: &CreateSpec, created: &Created, devices: &[Device]) -> Vec<Superblock> {
+    let window = |one: &Device| data_window(one.bytes() / SECTOR as u64).1;
+    let mut lengths = [0; MAX_DEVICES as usize];
+    lengths.iter_mut().zip(devices).for_each(|(length, device)| *length = window(device));
+    let mut members = [[0; 16]; MAX_DEVICES as usize];
+    members.iter_mut().take(devices.len()).for_each(|uuid| *uuid = *Uuid::new_v4().as_bytes());
+    let Stamp { change, at } = stamp();
+    let of = |(index, one): (usize, &Device)| {
+        let device_sectors = one.bytes() / SECTOR as u64;
+        let (data_start, data_len) = data_window(device_sectors);
+        Superblock {
+            generation: 1,
+            volume: *created.config.uuid.as_bytes(),
+            device: members[index],
+            index: index as u8,
+            count: devices.len() as u8,
+            missing: 0,
+            layer_format: spec.layer.kind.format(),
+            layer: Text::new(&created.config.layer).expect("the text of a layer is short"),
+            data_start,
+            data_len,
+            device_sectors,
+            exported: created.exported_bytes / SECTOR as u64,
+            created: at,
+            label: Text::new(&spec.label).expect("checked before"),
+            change,
+            parent: 0,
+            changed: at,
+            members,
+            lost: [0; MAX_DEVICES as usize],
+            out: 0,
+            fresh: 0,
+            born: 0,
+            gone: 0,
+            leaving: 0,
+            spare: 0,
+            returning: 0,
+            lengths,
+        }
+    };
+    devices.iter().enumerate().map(of).collect()
+}
+
+fn write_superblocks(devices: &[Device], superblocks: &[Superblock]) -> Result<(), Error> {
+    for (one, superblock) in devices.iter().zip(superblocks) {
+        write_ends(one, superblock.device_sectors, |at| superblock.emit(at))?;
+    }
+    Ok(())
+}
+
+/// Leaves no superblock on a device.
+pub(crate) fn clear_ends(one: &Device) -> Result<(), IoError> {
+    write_ends(one, one.bytes() / SECTOR as u64, |_| Page::default())
+}

@@ -1,0 +1,131 @@
+//! Taking a volume off its devices.
+//!
+//! The order is what makes it repeatable: superblocks of all devices go first, so that no volume is
+//! found over data that is gone; then the data, so that it does not show through a later volume;
+//! the claim on a part when its zones are free, and the volume file last.
+
+use std::fs;
+use std::path::Path;
+
+use hostftl_core::{Page, SECTOR};
+use hostftl_format::claim::{self, Claim};
+use hostftl_format::session::{self, Mark};
+use hostftl_format::superblock::{SuperFault, Superblock, data_window, is_ours, places};
+use hostftl_io::{Access, Device, IoError};
+use uuid::Uuid;
+
+use crate::admin::create::{clear_ends, zero};
+use crate::metadata::claims;
+use crate::metadata::config::Config;
+use crate::metadata::modelled;
+use crate::open::session::ack_log;
+use crate::open::stack::{MISSING, open_member};
+use crate::open::volume::lock;
+use crate::running::scrubbing;
+use crate::util::error::{Error, device, file};
+use crate::util::events;
+use crate::util::private::{sync_folder, target};
+use crate::util::volume_lock::Sole;
+
+/// Takes the volume whose file is `path` off its devices, and removes the file. Zones are free
+/// then, and other devices read zeros: `tell` gets how many bytes of a device do so by now, and of
+/// how many. Without `force` it only makes sure that this can be done. Returns what is deleted.
+///
+/// # Errors
+/// When it is in use, or a device is not there or holds another volume; then nothing is changed.
+/// When the process is to end before all is cleared; the same call ends it.
+pub fn delete(path: &Path, force: bool, tell: &mut dyn FnMut(u64, u64)) -> Result<Config, Error> {
+    let config = Config::load(path)?;
+    let _lock = lock(path)?;
+    let _sole = Sole::take(config.uuid, path)?;
+    let names: &[String] = if config.is_memory() { &[] } else { &config.devices };
+    let there = names.iter().filter(|name| *name != MISSING);
+    let devices = there.map(|name| modelled::open_as(name, Access::Full));
+    let mut devices = devices.collect::<Result<Vec<_>, _>>()?;
+    // After a cut a pending device may be a member, or hold something else still.
+    let pending = config.pending.iter().filter_map(|name| open_member(name, Access::Full).ok());
+    let ours = pending.filter(|it| it.superblock.volume == *config.uuid.as_bytes());
+    devices.extend(ours.map(|it| it.device));
+    // Another device may have the path by now: a device without a mark of this volume is left
+    // alone.
+    let mut ours = Vec::new();
+    for one in devices {
+        if is_of(&one, config.uuid)? {
+            ours.push(one);
+        }
+    }
+    if !force {
+        return Ok(config);
+    }
+    ours.iter().try_for_each(|one| forget_member(one, config.uuid))?;
+    ours.iter_mut().try_for_each(|one| free(one, tell))?;
+    scrubbing::forget(path);
+    events::forget(path);
+    ack_log::forget(config.uuid);
+    let target = target(path);
+    fs::remove_file(&target).map_err(file(path, "remove the volume file"))?;
+    sync_folder(&target).map_err(file(path, "make its removal durable"))?;
+    if fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink()) {
+        // It leads nowhere now.
+        fs::remove_file(path).ok();
+    }
+    Ok(config)
+}
+
+/// Whether a device is marked as one of this volume, by a superblock, or as one that a `delete`
+/// that was cut off has not cleared.
+///
+/// # Errors
+/// When it holds another volume.
+fn is_of(one: &Device, volume: Uuid) -> Result<bool, Error> {
+    let sectors = one.bytes() / SECTOR as u64;
+    let mut others = Vec::new();
+    for at in places(sectors) {
+        let page = one.read_page(at)?;
+        others.extend(match Superblock::parse(&page, at) {
+            Ok(found) => Some(found.volume),
+            Err(SuperFault::Foreign) => None,
+            // Damaged, or of another build: the header still says whose it is.
+            Err(_) => is_ours(&page).then(|| page.0[8..24].try_into().expect("16 bytes")),
+        });
+    }
+    if one.own_zones().is_some() {
+        let claim = Claim::parse(&one.read_page(claim::places(sectors)[0])?);
+        others.extend(claim.map(|claim| claim.volume));
+    }
+    let mut is_ours = !others.is_empty();
+    for at in session::PLACES {
+        is_ours |= Mark::parse(&one.read_page(at)?, volume.into_bytes(), at).is_ok();
+    }
+    match others.into_iter().map(Uuid::from_bytes).find(|other| *other != volume) {
+        Some(other) => Err(device(one.name(), format!("holds volume {other}, not {volume}"))),
+        None => Ok(is_ours),
+    }
+}
+
+/// Leaves no superblock on a device, but a session mark, which marks it as to be cleared.
+fn forget_member(one: &Device, volume: Uuid) -> Result<(), IoError> {
+    let (number, run, generation, plain) = (0, 0, 1, 1);
+    let (serving, through, beyond, machine, boot) = (false, true, false, [0; 16], [0; 16]);
+    let mark = Mark { number, run, serving, through, beyond, generation, plain, machine, boot };
+    one.write_page(session::place_of(number), &mark.emit(volume.into_bytes()))?;
+    one.sync()?;
+    clear_ends(one)?;
+    one.sync()
+}
+
+/// Clears the data of clients on a device, and then its marks.
+fn free(one: &mut Device, tell: &mut dyn FnMut(u64, u64)) -> Result<(), IoError> {
+    if !one.is_zoned() {
+        let (start, len) = data_window(one.bytes() / SECTOR as u64);
+        one.set_window(start, len);
+    }
+    zero(one, tell)?;
+    session::PLACES.iter().try_for_each(|at| one.write_page(*at, &Page::default()))?;
+    one.sync()?;
+    if one.is_zoned() {
+        claims::clear(one)?;
+        one.free_reserves()?;
+    }
+    Ok(())
+}

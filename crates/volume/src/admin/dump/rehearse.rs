@@ -1,0 +1,122 @@
+//! A look at a volume with superblocks that are not written yet: is it whole with them?
+
+use std::fs::File;
+use std::path::Path;
+
+use hostftl_core::DeviceInfo;
+use hostftl_format::log::Root;
+use hostftl_io::{Access, Device};
+use hostftl_layers::LayerConfig;
+
+use super::look::newest_root;
+use crate::admin::check::{Data, inspect};
+use crate::metadata::config::Config;
+use crate::metadata::journal;
+use crate::open::refusal::tier;
+use crate::open::stack::{Assembly, MISSING, Member, order};
+use crate::open::volume::{as_members, raise, redundancy, verify};
+use crate::util::counted::counted;
+use crate::util::error::Error;
+
+/// What came of it.
+pub(super) struct Seen {
+    /// The devices, in their places.
+    pub devices: Vec<Device>,
+    /// How much of the data was read.
+    pub sample_bytes: u64,
+    /// What should be known.
+    pub notes: Vec<String>,
+}
+
+/// Recovers the volume over `members` in memory, and reads a sample of its data.
+///
+/// # Errors
+/// When the members are no volume, the roots say that others belong to it, or it can't be
+/// recovered; and, unless somebody forces it, when something is wrong.
+pub(super) fn rehearse(
+    members: Vec<Member>,
+    (path, config, lock): (&Path, Option<Config>, File),
+    force: bool,
+) -> Result<Seen, Error> {
+    let refused = |why: String| Error::Refused { path: path.into(), why };
+    let newest = members.iter().map(|it| it.superblock).max_by_key(|it| it.generation);
+    let newest = newest.expect("a device has lost its superblocks");
+    let config = config.unwrap_or_else(|| {
+        let name = |index: u8| {
+            let member = members.iter().find(|it| it.superblock.index == index);
+            member.map_or(MISSING.into(), |it| it.device.name().into())
+        };
+        Config::of(&newest, (0..newest.count).map(name).collect())
+    });
+    let layer = config.layer_config().map_err(refused)?;
+    let found = order(members, Vec::new(), redundancy(&layer))?;
+    verify(path, &config, &found)?;
+    if layer.kind.registration().promises.knows_lost && found.missing() != 0 {
+        return Err(tier::refusal(&found));
+    }
+    ask_roots(&layer, &found).map_err(refused)?;
+    let mut notes: Vec<String> =
+        found.left_out.iter().map(|why| format!("left out: {why}")).collect();
+    let volume = raise(path, (config, layer), found, Access::Full, lock)?;
+    let seen = inspect(volume, Data::Sample).map_err(|error| {
+        refused(format!(
+            "with these superblocks it can't be recovered, nothing was written: {error}"
+        ))
+    })?;
+    let mut problems = seen.problems;
+    let read = seen.data.expect("a sample was read");
+    if read.mended > 0 {
+        let reads = counted(read.mended, "read");
+        problems.push(format!(
+            "{reads} of a sample had to be made from parity: is each device in its place?"
+        ));
+    }
+    if let Some(first) = problems.first().filter(|_| !force) {
+        let why = format!(
+            "with these superblocks the volume would not be whole: {first}; nothing was written, \
+             and --force writes them all the same"
+        );
+        return Err(refused(why));
+    }
+    notes.extend(problems);
+    Ok(Seen { devices: seen.driver.into_devices()?, sample_bytes: read.read_bytes, notes })
+}
+
+/// Roots know of devices that were lost or came since a backup was made.
+///
+/// # Errors
+/// Which, in words.
+fn ask_roots(layer: &LayerConfig, found: &Assembly) -> Result<(), String> {
+    let said = &found.superblock;
+    let Some(roots) = layer.kind.registration().promises.roots else { return Ok(()) };
+    let info = |(member, length): (&Option<Member>, u64)| match member {
+        Some(member) => member.device.info(),
+        None => DeviceInfo::block(length, 1),
+    };
+    let infos: Vec<DeviceInfo> = found.members.iter().zip(said.lengths).map(info).collect();
+    let missing = found.missing();
+    // Zoned devices are asked by recovery alone.
+    let Ok(places) = (roots.at)(&as_members(layer.clone(), missing, said), &infos) else {
+        return Ok(());
+    };
+    let there = found.members.iter().take(places.devices.into()).flatten();
+    let found = there
+        .filter_map(|it| newest_root(&it.device, &places, (it.superblock.data_start, said.volume)));
+    let Some(Root { lost, known, .. }) = found.max_by_key(|root| root.number) else {
+        return Ok(());
+    };
+    let since = "since the backup was made";
+    let journal = journal::bit_in(layer, said);
+    let lost = lost & !(missing | said.missing | said.fresh | journal);
+    if lost != 0 {
+        let index = lost.trailing_zeros();
+        return Err(format!(
+            "the newest root says that device {index} was lost {since}, and what it holds is old: \
+             write `{MISSING}` in its place"
+        ));
+    }
+    if u32::from(known) >> said.count != 0 {
+        return Err(format!("the newest root knows a device that came {since}: take a newer one"));
+    }
+    Ok(())
+}

@@ -1,0 +1,326 @@
+//! Writing superblocks again, from a backup, on devices that have lost both copies: the data is
+//! there, and nothing says any more what it is.
+//!
+//! Superblocks alone are written: roots that are older than the data would be damage. What another
+//! device of the volume says counts more than the backup: the superblock that is written says what
+//! the newest of them says.
+//!
+//! Invariants
+//! - A device with a superblock that can be used is not written to.
+//! - Nothing is written before the volume was recovered in memory with what would be written, and a
+//!   sample of its data was read.
+//! - The volume is served by nobody meanwhile.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use hostftl_core::SECTOR;
+use hostftl_format::assemble::choose;
+use hostftl_format::superblock::{SuperFault, Superblock, is_ours, places};
+use hostftl_io::{Access, Device};
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::rehearse::rehearse;
+use super::saved;
+use super::source::Meant;
+use crate::admin::control;
+use crate::metadata::config::Config;
+use crate::metadata::modelled;
+use crate::metadata::roster::write_ends;
+use crate::open::gather::is_absence;
+use crate::open::session;
+use crate::open::stack::{MISSING, Member, copies, known_format, time};
+use crate::open::volume::lock;
+use crate::util::blank::find_format;
+use crate::util::error::{Error, device};
+use crate::util::volume_lock::Sole;
+
+/// What is wanted.
+#[derive(Clone, Debug)]
+pub struct RestoreSpec {
+    /// The backup.
+    pub backup: PathBuf,
+    /// The volume's file, or all of its devices in their order.
+    pub targets: Vec<String>,
+    /// Whether a device may hold something else by now, or a sample of the data be damaged.
+    pub force: bool,
+    /// Whether nothing is written.
+    pub rehearse: bool,
+}
+
+/// What was done, or would be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Restored {
+    /// The volume.
+    pub volume: String,
+    /// Its devices that are there.
+    pub devices: Vec<RestoredDevice>,
+    /// What was read of the data, with these superblocks.
+    pub sample_bytes: u64,
+    /// What should be known.
+    pub notes: Vec<String>,
+}
+
+/// A device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RestoredDevice {
+    /// Its name.
+    pub name: String,
+    /// Its place in the stack.
+    pub index: u8,
+    /// Whether its superblocks were written, or would be; else it has a sound one.
+    pub is_new: bool,
+    /// The generation of its superblock now.
+    pub generation: u64,
+}
+
+/// A device that was opened, and its superblock: its own, or the one that it shall have.
+pub(super) struct Seat {
+    pub member: Member,
+    pub is_new: bool,
+}
+
+/// What is known before devices are opened.
+struct Plan {
+    saved: BTreeMap<u8, Superblock>,
+    /// Each device with the place that it has in the volume's file.
+    names: Vec<String>,
+    volume: Uuid,
+    force: bool,
+}
+
+/// Writes superblocks again; see the text of the module.
+///
+/// # Errors
+/// When the backup is damaged or of another volume, the volume is served, a device belongs
+/// elsewhere, or the volume can't be recovered with what would be written. Nothing was written
+/// then.
+pub fn restore(spec: &RestoreSpec) -> Result<Restored, Error> {
+    let saved = saved::superblocks(&spec.backup)?;
+    let volume = Uuid::from_bytes(saved.values().next().expect("there is one").volume);
+    let (of, config) = file(spec, volume)?;
+    let refused = |why| Error::Refused { path: of.clone(), why };
+    let told = control::ask(volume).map_err(refused)?;
+    if let Some(process) = told.and_then(|told| told.status.served_by) {
+        return Err(refused(format!("process {process} serves this volume: stop it first")));
+    }
+    let file_lock = lock(&of)?;
+    let _sole = Sole::take(volume, &of)?;
+    let full = |name: &String| match name.as_str() {
+        MISSING => Ok(name.clone()),
+        name => modelled::full_name(name),
+    };
+    let names = match &config {
+        Some(config) => config.devices.clone(),
+        None => spec.targets.iter().map(full).collect::<Result<_, _>>()?,
+    };
+    let plan = Plan { saved, names, volume, force: spec.force };
+    let (mut seats, notes) = plan.seats()?;
+    seats.sort_by_key(|seat| seat.member.superblock.index);
+    let told = seats.iter().map(|seat| RestoredDevice {
+        name: seat.member.device.name().into(),
+        index: seat.member.superblock.index,
+        is_new: seat.is_new,
+        generation: seat.member.superblock.generation,
+    });
+    let devices: Vec<RestoredDevice> = told.collect();
+    let mut restored = Restored { volume: volume.to_string(), devices, sample_bytes: 0, notes };
+    let is_new: BTreeSet<u8> =
+        seats.iter().filter(|it| it.is_new).map(|it| it.member.superblock.index).collect();
+    if is_new.is_empty() {
+        let why = "every device that is here has a superblock: nothing was to be done";
+        restored.notes.push(why.into());
+        return Ok(restored);
+    }
+    let shall: Vec<Superblock> = seats.iter().map(|seat| seat.member.superblock).collect();
+    let members = seats.into_iter().map(|seat| seat.member).collect();
+    let seen = rehearse(members, (&of, config, file_lock), spec.force)?;
+    restored.sample_bytes = seen.sample_bytes;
+    restored.notes.extend(seen.notes);
+    if !spec.rehearse {
+        let shall = shall.iter().filter(|it| is_new.contains(&it.index));
+        write(&seen.devices, shall, volume)?;
+    }
+    Ok(restored)
+}
+
+/// Writes the superblocks; before, it sees to it that an end of which nothing is known is none that
+/// was clean.
+fn write<'a>(
+    devices: &[Device],
+    shall: impl Iterator<Item = &'a Superblock>,
+    volume: Uuid,
+) -> Result<(), Error> {
+    session::forget_end(volume, devices)?;
+    for superblock in shall {
+        let one = &devices[usize::from(superblock.index)];
+        write_ends(one, superblock.device_sectors, |at| superblock.emit(at))?;
+    }
+    Ok(())
+}
+
+/// The file that stands for the volume, and what it has if it is the volume's.
+fn file(spec: &RestoreSpec, volume: Uuid) -> Result<(PathBuf, Option<Config>), Error> {
+    let [only] = &spec.targets[..] else { return Ok((spec.backup.clone(), None)) };
+    let path = Path::new(only);
+    match Meant::of(path)? {
+        Meant::Volume => {}
+        Meant::Device => return Ok((spec.backup.clone(), None)),
+        Meant::Backup => {
+            return Err(Error::Asked(format!(
+                "{only} is a backup: name the volume or its devices"
+            )));
+        }
+    }
+    let config = Config::load(path)?;
+    if config.uuid != volume {
+        let why = format!("is volume {}, and the backup is of volume {volume}", config.uuid);
+        return Err(Error::Config { path: path.into(), why });
+    }
+    Ok((path.into(), Some(config)))
+}
+
+impl Plan {
+    /// The devices that are there, each with the superblock that it has or shall have.
+    fn seats(&self) -> Result<(Vec<Seat>, Vec<String>), Error> {
+        let (mut seats, mut lost, mut notes) = (Vec::new(), Vec::new(), Vec::new());
+        let mut is_permuted = false;
+        for (at, name) in self.names.iter().enumerate().filter(|(_, name)| *name != MISSING) {
+            let one = match modelled::open_as(name, Access::Full) {
+                Ok(one) => one,
+                Err(error) => {
+                    if !is_absence(&error) {
+                        return Err(error);
+                    }
+                    notes.push(format!("not here: {error}"));
+                    continue;
+                }
+            };
+            match self.own(&one)? {
+                Some((superblock, sound)) => {
+                    is_permuted |= usize::from(superblock.index) != at;
+                    seats.push(seat(one, superblock, sound, false));
+                }
+                None => lost.push((at as u8, one)),
+            }
+        }
+        let said = seats.iter().map(|seat| &seat.member.superblock).chain(self.saved.values());
+        let newest = *said.max_by_key(|it| it.generation).expect("the backup has one");
+        if is_permuted {
+            self.place_by_the_others(&mut lost, &seats, newest.count)?;
+        }
+        for (at, one) in lost {
+            let shall = self.shall(&one, at, &newest)?;
+            let held = find_format(&one)?;
+            if let Some(held) = held {
+                if !self.force {
+                    let why = format!("holds {held}; --force would destroy it");
+                    return Err(device(one.name(), why));
+                }
+                notes.push(format!("{} holds {held}", one.name()));
+            }
+            seats.push(seat(one, shall, [true; 2], true));
+        }
+        Ok((seats, notes))
+    }
+
+    /// Gives the device without a superblock of a list that is in another order than the member
+    /// numbers the only number that is left.
+    ///
+    /// # Errors
+    /// When several numbers are left.
+    fn place_by_the_others(
+        &self,
+        lost: &mut [(u8, Device)],
+        seats: &[Seat],
+        count: u8,
+    ) -> Result<(), Error> {
+        let is_free = |index: &u8| seats.iter().all(|it| it.member.superblock.index != *index);
+        let free: Vec<u8> = (0..count).filter(is_free).collect();
+        match (lost, &free[..]) {
+            ([], _) => Ok(()),
+            ([(at, _)], [index]) => {
+                *at = *index;
+                Ok(())
+            }
+            ([(_, one), ..], _) => {
+                let free: Vec<String> = free.iter().map(u8::to_string).collect();
+                let why = format!(
+                    "has no superblock, and may be any of the devices {} because the list is in \
+                     another order than their numbers: name all devices in the order of \
+                     their numbers instead of the volume file",
+                    free.join(", ")
+                );
+                Err(device(one.name(), why))
+            }
+        }
+    }
+
+    /// The superblock that a device has, and which copies say so; none when both are lost.
+    fn own(&self, one: &Device) -> Result<Option<(Superblock, [bool; 2])>, Error> {
+        let sectors = one.bytes() / SECTOR as u64;
+        // A device that became longer has its second copy where it ended before.
+        let were = self.saved.values().map(|it| it.device_sectors).filter(|it| *it < sectors);
+        for ends_at in [sectors].into_iter().chain(were) {
+            let [(_, head), (_, tail)] = copies(ends_at, |at| one.read_page(at))?;
+            match choose(head, tail) {
+                Ok(it) if it.superblock.volume == *self.volume.as_bytes() => {
+                    known_format(one.name(), &it.superblock)?;
+                    return Ok(Some((it.superblock, it.sound)));
+                }
+                Ok(it) => {
+                    let theirs = Uuid::from_bytes(it.superblock.volume);
+                    let why = format!("belongs to volume {theirs}, not {}", self.volume);
+                    return Err(device(one.name(), why));
+                }
+                Err(fault @ (SuperFault::Version(_) | SuperFault::Nonsense(_))) => {
+                    return Err(device(one.name(), format!("has {fault}; nothing was written")));
+                }
+                Err(SuperFault::Foreign | SuperFault::Damaged) => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// The superblock of device `at` of the stack, which lost both copies, where the newest one
+    /// that is known says `newest`.
+    fn shall(&self, one: &Device, at: u8, newest: &Superblock) -> Result<Superblock, Error> {
+        let refused = |why: String| Err(device(one.name(), why));
+        let Some(own) = self.saved.get(&at) else {
+            return refused(format!("has no superblock, and the backup has none of device {at}"));
+        };
+        if newest.missing >> at & 1 == 1 {
+            let since = time(newest.lost[usize::from(at)]);
+            let since = since.map_or(String::new(), |since| format!(" since {since}"));
+            return refused(format!(
+                "is device {at}, which the volume does without{since}: `hostftl device replace` \
+                 takes it as a new one"
+            ));
+        }
+        if newest.members[usize::from(at)] != own.device {
+            return refused(format!(
+                "is in the place of device {at}, to which another came since the backup was made: \
+                 make the next one after each change of the devices"
+            ));
+        }
+        if one.bytes() < own.device_sectors * SECTOR as u64 {
+            let (was, is) = (own.device_sectors * SECTOR as u64, one.bytes());
+            return refused(format!("has {is} bytes, and device {at} of the backup had {was}"));
+        }
+        for place in places(own.device_sectors) {
+            let page = one.read_page(place)?;
+            let theirs = Uuid::from_slice(&page.0[8..24]).expect("16 bytes");
+            if is_ours(&page) && theirs != self.volume {
+                return refused(format!("has a damaged superblock of volume {theirs}"));
+            }
+        }
+        Ok(newest.on_device_of(own))
+    }
+}
+
+/// A device with its superblock, and its window where the data is.
+fn seat(mut device: Device, superblock: Superblock, sound: [bool; 2], is_new: bool) -> Seat {
+    device.set_window(superblock.data_start, superblock.data_len);
+    Seat { member: Member { device, superblock, flaw: None, sound }, is_new }
+}

@@ -1,0 +1,137 @@
+//! A backup of superblocks, session marks, claims and roots in a file: bit for bit what is sound.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use hostftl_format::backup::{Backup, BackupFault, Saved};
+use hostftl_format::superblock::Superblock;
+use serde::Serialize;
+
+use super::source::{Meant, Source, Sources};
+use super::{look, source};
+use crate::util::error::{Error, file};
+use crate::util::private::{new_private, sync_folder};
+
+/// What was saved.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BackedUp {
+    /// The file.
+    pub backup: String,
+    /// The volume.
+    pub volume: String,
+    /// The devices that are in it.
+    pub devices: Vec<String>,
+    /// Its length.
+    pub bytes: u64,
+    /// The devices that are not, and why.
+    pub left_out: Vec<String>,
+}
+
+/// Saves what the devices of a volume's file say, or the devices that are named, in the new file
+/// `path`. A device without a sound superblock is left out.
+///
+/// # Errors
+/// When no device has a superblock, they are of several volumes, or the file exists or can't be
+/// written.
+pub fn back_up(targets: &[String], path: &Path) -> Result<BackedUp, Error> {
+    let sources = source::open(targets)?;
+    if sources.made.is_some() {
+        return Err(Error::Asked(format!("{} is a backup already: copy it", targets[0])));
+    }
+    let looks = look::all(&sources);
+    let (mut pages, mut devices, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
+    let mut volume = sources.file.as_ref().map(|(_, config)| config.uuid.into_bytes());
+    for look in looks {
+        let name = look.dump.name.clone();
+        let Some(own) = look.newest().copied() else {
+            let why = look.dump.trouble.clone();
+            left_out.push(format!(
+                "{name}: {}",
+                why.unwrap_or("no superblock that can be used".into())
+            ));
+            continue;
+        };
+        if *volume.get_or_insert(own.volume) != own.volume {
+            let why = "belongs to another volume: a backup is of one".to_owned();
+            return Err(Error::Device { device: name, why });
+        }
+        let (index, device_sectors) = (own.index, own.device_sectors);
+        let saved = |(at, page)| Saved { index, device_sectors, at, page: Box::new(page) };
+        pages.extend(look.pages.into_iter().map(saved));
+        devices.push(name);
+    }
+    let Some(volume) = volume.filter(|_| !devices.is_empty()) else {
+        let why = left_out.join("; ");
+        return Err(Error::Stack(format!("there is no superblock to back up: {why}")));
+    };
+    let made = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let bytes = Backup { volume, made, pages }.emit();
+    if path.exists() {
+        return Err(Error::Exists { path: path.into() });
+    }
+    let written = new_private(path).and_then(|mut out| {
+        let written = out.write_all(&bytes).and_then(|()| out.sync_all());
+        let written = written.and_then(|()| sync_folder(path));
+        // Half a backup is none.
+        written.inspect_err(|_| drop(fs::remove_file(path)))
+    });
+    written.map_err(file(path, "write the backup"))?;
+    let volume = uuid::Uuid::from_bytes(volume).to_string();
+    let (backup, bytes) = (path.display().to_string(), bytes.len() as u64);
+    Ok(BackedUp { backup, volume, devices, bytes, left_out })
+}
+
+/// Reads a backup.
+///
+/// # Errors
+/// When it is none, or damaged.
+fn load(path: &Path) -> Result<Backup, Error> {
+    let wrong = |fault: BackupFault| Error::Backup { path: path.into(), why: fault.to_string() };
+    // A device by mistake is not read to its end.
+    if !matches!(Meant::of(path)?, Meant::Backup) {
+        path.metadata().map_err(file(path, "read the backup"))?;
+        return Err(wrong(BackupFault::Foreign));
+    }
+    let bytes = fs::read(path).map_err(file(path, "read the backup"))?;
+    Backup::parse(&bytes).map_err(wrong)
+}
+
+/// What a backup has of each device, to be shown.
+pub(super) fn sources(path: &Path) -> Result<Sources, Error> {
+    let backup = load(path)?;
+    let mut devices: BTreeMap<u8, (u64, Vec<Saved>)> = BTreeMap::new();
+    for saved in backup.pages {
+        let (_, pages) = devices.entry(saved.index).or_insert((saved.device_sectors, Vec::new()));
+        pages.push(saved);
+    }
+    let device = |(index, (sectors, pages))| Ok(Source::Saved { index, sectors, pages });
+    let all = devices.into_iter().map(device).collect();
+    Ok(Sources { file: None, made: Some(backup.made), all })
+}
+
+/// The newest superblock of each device in a backup, by index.
+///
+/// # Errors
+/// When it is none, is damaged, or has superblocks of another volume.
+pub(super) fn superblocks(path: &Path) -> Result<BTreeMap<u8, Superblock>, Error> {
+    let backup = load(path)?;
+    let mut all: BTreeMap<u8, Superblock> = BTreeMap::new();
+    for saved in &backup.pages {
+        let Ok(found) = Superblock::parse(&saved.page, saved.at) else { continue };
+        if found.volume != backup.volume || found.index != saved.index {
+            let why = "has a superblock of another device or volume than it says".into();
+            return Err(Error::Backup { path: path.into(), why });
+        }
+        let newest = all.entry(found.index).or_insert(found);
+        if newest.generation < found.generation {
+            *newest = found;
+        }
+    }
+    match all.is_empty() {
+        true => Err(Error::Backup { path: path.into(), why: "has no superblock".into() }),
+        false => Ok(all),
+    }
+}

@@ -1,0 +1,123 @@
+//! Where pages come from that are shown: a device, or a backup of one.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use hostftl_core::{Page, SECTOR};
+use hostftl_format::backup::{Saved, is_meant};
+use hostftl_io::{Access, Device};
+
+use super::saved;
+use crate::metadata::config::Config;
+use crate::metadata::modelled;
+use crate::open::stack::MISSING;
+use crate::util::error::{Error, file};
+
+/// No device is so short, and no volume's file so long, in bytes.
+const MOST_FILE: u64 = 1 << 20;
+
+/// What is to be shown.
+pub(super) struct Sources {
+    /// The volume's file, when that was named.
+    pub file: Option<(PathBuf, Config)>,
+    /// When the backup was made that was named.
+    pub made: Option<u64>,
+    /// Each device, or why there is nothing of it.
+    pub all: Vec<Result<Source, (String, String)>>,
+}
+
+/// One device, or what a backup has of it.
+pub(super) enum Source {
+    Device(Box<Device>),
+    Saved { index: u8, sectors: u64, pages: Vec<Saved> },
+}
+
+impl Source {
+    pub fn name(&self) -> String {
+        match self {
+            Source::Device(device) => device.name().into(),
+            Source::Saved { index, .. } => format!("device {index} in the backup"),
+        }
+    }
+
+    pub fn sectors(&self) -> u64 {
+        match self {
+            Source::Device(device) => device.bytes() / SECTOR as u64,
+            Source::Saved { sectors, .. } => *sectors,
+        }
+    }
+
+    pub fn is_zoned(&self) -> bool {
+        matches!(self, Source::Device(device) if device.is_zoned())
+    }
+
+    /// The page at a sector of the whole device; of a backup that has it not, zeros.
+    pub fn read(&self, at: u64) -> Result<Page, String> {
+        match self {
+            Source::Device(device) => device.read_page(at).map_err(|error| error.to_string()),
+            Source::Saved { pages, .. } => {
+                let saved = pages.iter().find(|saved| saved.at == at);
+                Ok(saved.map_or_else(Page::default, |saved| (*saved.page).clone()))
+            }
+        }
+    }
+}
+
+/// What a name on the command line means.
+pub(super) enum Meant {
+    Backup,
+    Volume,
+    Device,
+}
+
+impl Meant {
+    /// A file says by how it begins, or how long it is, what it is.
+    pub fn of(path: &Path) -> Result<Self, Error> {
+        let Ok(found) = path.metadata() else { return Ok(Meant::Device) };
+        if !found.is_file() {
+            return Ok(Meant::Device);
+        }
+        let mut first = Page::default();
+        let mut opened = File::open(path).map_err(file(path, "open it"))?;
+        let is_backup = opened.read_exact(&mut first.0).is_ok() && is_meant(&first);
+        Ok(match (is_backup, found.len() < MOST_FILE) {
+            (true, _) => Meant::Backup,
+            (false, true) => Meant::Volume,
+            (false, false) => Meant::Device,
+        })
+    }
+}
+
+/// What an error says, without the name at its beginning.
+fn without(name: &str, text: &str) -> String {
+    let rest = text.strip_prefix(name).unwrap_or(text);
+    rest.trim_start_matches([':', ' ']).into()
+}
+
+/// Opens everything that is named, for a look.
+pub(super) fn open(targets: &[String]) -> Result<Sources, Error> {
+    let look = |name: &String| match name.as_str() {
+        MISSING => Err((name.clone(), "the volume file names no device in this place".into())),
+        _ if Device::is_memory(name) => Err((name.clone(), "it is memory: nothing stays".into())),
+        _ => match modelled::open_as(name, Access::Look) {
+            Ok(device) => Ok(Source::Device(Box::new(device))),
+            Err(error) => Err((name.clone(), without(name, &error.to_string()))),
+        },
+    };
+    if let [only] = targets {
+        match Meant::of(Path::new(only))? {
+            Meant::Volume => {
+                let path = PathBuf::from(only);
+                let config = Config::load(&path)?;
+                let all = config.devices.iter().map(look).collect();
+                return Ok(Sources { file: Some((path, config)), made: None, all });
+            }
+            Meant::Backup => return saved::sources(Path::new(only)),
+            Meant::Device => {}
+        }
+    }
+    let full = targets.iter().map(|name| modelled::full_name(name));
+    let all = full.collect::<Result<Vec<_>, _>>()?.iter().map(look).collect();
+    Ok(Sources { file: None, made: None, all })
+}

@@ -1,0 +1,51 @@
+//! Writing a volume file again from the devices alone.
+
+use std::path::Path;
+
+use hostftl_io::{Access, Device};
+use hostftl_layers::LayerConfig;
+
+use crate::metadata::config::Config;
+use crate::metadata::modelled;
+use crate::open::stack::{Assembly, MISSING, Member, Redundancy, open_member, order};
+use crate::util::error::{Error, device};
+
+/// What `import` found.
+#[derive(Debug)]
+pub struct Imported {
+    /// What the file has.
+    pub config: Config,
+    /// Whether a device that belongs to the volume was left out, so that somebody has to agree
+    /// before the volume is served.
+    pub needs_consent: bool,
+}
+
+/// Writes the volume file `path` from `devices`, which may be named in any order. A device that the
+/// volume can do without may be left out; the file then has `missing` in its place.
+///
+/// # Errors
+/// When they are not exactly one whole volume, are in use, or `path` exists.
+pub fn import(devices: &[String], path: &Path) -> Result<Imported, Error> {
+    if let Some(name) = devices.iter().find(|name| Device::is_memory(name)) {
+        return Err(device(name, "is memory, which holds nothing to import"));
+    }
+    let members = devices.iter().map(|name| open_member(&modelled::full_name(name)?, Access::Full));
+    let members = members.collect::<Result<Vec<_>, _>>()?;
+    let layer = members.first().map(|member| LayerConfig::parse(member.superblock.layer.as_str()));
+    // Of a layer that nobody knows, all devices must be there.
+    let redundancy = match layer.and_then(Result::ok) {
+        Some(layer) => Redundancy { devices: layer.tolerates(), journal: layer.log.journal },
+        None => Redundancy { devices: 0, journal: false },
+    };
+    let found = order(members, Vec::new(), redundancy)?;
+    let Assembly { members, superblock, unsaid, .. } = found;
+    let name = |member: &Option<Member>| match member {
+        Some(member) => member.device.name().into(),
+        None => String::from(MISSING),
+    };
+    let config = Config::of(&superblock, members.iter().map(name).collect());
+    let known = config.layer_config();
+    known.map_err(|why| Error::Config { path: path.into(), why })?;
+    config.draft(path)?.publish()?;
+    Ok(Imported { config, needs_consent: unsaid != 0 })
+}

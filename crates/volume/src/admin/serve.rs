@@ -1,0 +1,491 @@
+//! A volume that is being served: its driver's thread, its port, and its end.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use hostftl_core::{Gauges, Layer, SECTOR, TaskKind};
+use hostftl_format::roster::Standing;
+use hostftl_io::{Access, Driver, IoError, Tap};
+use hostftl_layers::{AnyLayer, LayerConfig};
+
+use crate::admin::control::Control;
+use crate::admin::operate::Operator;
+use crate::change::served::Seats;
+use crate::metadata::config::Config;
+use crate::metadata::journal;
+use crate::metadata::record::Recording;
+use crate::metadata::roster::{Roster, standing};
+use crate::open::event_host::{Quiet, explain_full};
+use crate::open::refusal::degraded::say_what_it_means;
+use crate::open::session::ack_log::Stash;
+use crate::open::session::previous_run::{begin, stash_for, take_up};
+use crate::open::session::{self, Service, Session};
+use crate::open::volume::{Volume, assemble_machine};
+use crate::running::copying::CopySlot;
+use crate::running::device_view::Faces;
+use crate::running::engine::Engine;
+use crate::running::front::{Export, Port};
+use crate::running::jobs::Jobs;
+use crate::running::monitor::{Watch, Watched};
+use crate::running::scrubbing::Scrubbing;
+use crate::running::status::Status;
+use crate::running::status::latency::Latencies;
+use crate::running::status::tasks::TaskStatus;
+use crate::running::superblock_writer::Keeper;
+use crate::util::counted::counted;
+use crate::util::error::Error;
+use crate::util::events::{Event, Events, Level};
+use crate::util::start_progress::Beginning;
+use crate::util::volume_lock::Sole;
+
+/// When what changes a volume is answered, at the earliest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Acks {
+    /// When the layer has it: it may die with the process.
+    #[default]
+    Buffer,
+    /// When the layer has it, and it is in memory that outlives the process.
+    Memfd,
+    /// When it is durable.
+    Media,
+}
+
+/// How a volume is started.
+#[derive(Clone, Debug, Default)]
+pub struct StartOptions {
+    /// Where to record the layer's input stream; the file must not exist.
+    pub record: Option<PathBuf>,
+    /// How clients are served; without it nobody is, and the session's mark stays as it is.
+    pub service: Option<Service>,
+    /// When each write, trim and zeroing is answered.
+    pub acks: Acks,
+    /// How the process is protected, for the status.
+    pub protection: Vec<String>,
+    /// How long after a scrub the next one is begun; without it none is.
+    pub scrub_every: Option<Duration>,
+    /// Shows other threads how far the start is.
+    pub beginning: Beginning,
+    /// Called before the devices say that the volume is served. From then on only
+    /// [`Running::stop`] ends a run clean, and a start that is cut off counts as an unclean end.
+    pub before_serving: Option<fn()>,
+}
+
+/// A volume that takes jobs. Stop it with [`Running::stop`]; dropping it stops it too, silently.
+#[derive(Debug)]
+pub struct Running {
+    port: Port,
+    thread: Option<JoinHandle<Result<(), IoError>>>,
+    control: Control,
+    operator: Arc<Operator>,
+    /// Ends with the volume.
+    _watch: Watch,
+    live: Live,
+    recording: Option<Recording>,
+    /// Whether a thread panicked in the driver.
+    broken: Arc<AtomicBool>,
+    /// Held until the driver's thread has ended.
+    _lock: std::fs::File,
+    /// The same for all copies and halves of the volume.
+    _sole: Sole,
+}
+
+/// Where a running volume's figures come from.
+#[derive(Clone, Debug)]
+pub(crate) struct Live {
+    pub faces: Arc<Mutex<Faces>>,
+    pub news: Arc<Mutex<Quiet>>,
+    latencies: Arc<Mutex<Latencies>>,
+    pub watched: Watched,
+    pub copy: CopySlot,
+}
+
+impl Live {
+    fn new(
+        faces: Arc<Mutex<Faces>>,
+        news: Arc<Mutex<Quiet>>,
+        latencies: Arc<Mutex<Latencies>>,
+        watched: Watched,
+    ) -> Self {
+        Live { faces, news, latencies, watched, copy: CopySlot::default() }
+    }
+
+    /// The status now.
+    pub fn status(&self) -> Status {
+        let snapshot =
+            self.watched.shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
+        let news = self.news.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let latencies = self.latencies.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let faces = self.faces.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut status = faces.still.with(&snapshot, &news, &latencies);
+        let unsaid = (news.unsaid, snapshot.gone & !news.gone);
+        drop((news, latencies));
+        let meters = self.watched.meters.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        status.tasks = meters.tell(&snapshot.tasks);
+        drop(meters);
+        hold_back(&mut status, unsaid);
+        let filling = self.watched.filling.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(space) = &mut status.space {
+            let full_in = |most| filling.full_in(space.physical_bytes, most, Instant::now());
+            space.full_in_seconds = space.capacity_bytes.and_then(full_in);
+        }
+        drop(filling);
+        status.needs_hand.extend(self.watched.unkept.why());
+        status.needs_hand.extend(self.watched.events.trouble());
+        status.need_room();
+        faces.tell(&mut status);
+        let copy = self.copy.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        copy.iter().for_each(|copy| copy.show(&mut status));
+        status
+    }
+
+    /// The events that are kept, oldest first.
+    pub fn events(&self) -> Vec<Event> {
+        self.watched.events.all()
+    }
+
+    fn failure(&self) -> Option<String> {
+        let shown = self.watched.shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let failed = shown.failed;
+        drop(shown);
+        let why = || {
+            let events = self.watched.events.since(0);
+            let last = events.iter().rev().find(|event| event.kind.starts_with("device-"));
+            match last {
+                Some(last) => format!("nothing can be written any more: {}", last.text),
+                None => "nothing can be written any more".into(),
+            }
+        };
+        // What is only read has no need to be written.
+        let faces = self.faces.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        (failed && !faces.still.read_only).then(why)
+    }
+}
+
+/// Work is over, and the next loss survivable, only when all superblocks say so: what is told
+/// before, a power cut may take back. `rebuilt` and `removed` are devices of which that is not so.
+fn hold_back(status: &mut Status, (rebuilt, removed): (u16, u16)) {
+    for (set, task) in [(rebuilt, TaskKind::Protect), (removed, TaskKind::Evacuate)] {
+        let task = task.name();
+        if set != 0 && status.tasks.iter().all(|other| other.task != task) {
+            status.tasks.push(TaskStatus { task: task.into(), ..TaskStatus::default() });
+        }
+    }
+    if let Some(space) = &mut status.space {
+        space.may_lose = space.may_lose.saturating_sub(rebuilt.count_ones());
+    }
+}
+
+/// Tells the figures of a running volume, from any thread and for as long as one likes.
+#[derive(Clone, Debug)]
+pub struct Figures(Live);
+
+impl Figures {
+    /// The figures now; the last ones when the volume was stopped.
+    pub fn status(&self) -> Status {
+        self.0.status()
+    }
+}
+
+impl Volume {
+    /// Recovers the volume and begins to take jobs.
+    ///
+    /// # Errors
+    /// When the layer can't recover what the devices hold, or the recording can't be made.
+    pub fn start(mut self, options: &StartOptions) -> Result<(Running, Port), Error> {
+        let reads = self.access == Access::ReadOnly;
+        let _sole = Sole::take(self.config.uuid, &self.path)?;
+        let (recording, note) = (self.recording(options)?, self.write_file(reads)?);
+        let tap = recording.as_ref().map(|recording| Box::new(recording.tap()) as Box<dyn Tap>);
+        let mut faces = Faces::of(&self.devices, self.names);
+        let machine = assemble_machine(&self.layer, &self.plan, self.devices, self.mode, tap)?;
+        let (mut driver, mut notes) = (machine.driver, self.notes);
+        notes.extend(machine.note);
+        notes.extend(note);
+        let mut still =
+            Status::of_running(&self.path, &self.config, &self.layer, &self.plan, &driver);
+        options.beginning.recovers(driver.shown());
+        let events = Events::kept(&self.path, self.config.uuid).map_err(IoError::Start)?;
+        let mut recovery = recover(&mut driver, reads, &events)?;
+        faces.tell_of_reconnects(&self.config.devices, &events);
+        let (fresh, out) = (self.layer.members.fresh, self.roster.target().map_or(0, |it| it.out));
+        let roster = (!reads).then_some(&mut self.roster);
+        let (of, means) = ((&self.config, &self.layer, roster), (&machine.arena, &mut recovery));
+        let (session, lost) = take_up(options, of, &mut driver, means)?;
+        let news = Arc::new(Mutex::new(recovery));
+        let name = export_name(&self.path, &self.config);
+        notes.extend(session.as_ref().and_then(|session| session.note(&name)));
+        still.unclean = session.as_ref().is_some_and(Session::is_unclean);
+        let export = export_of(&self.config, name, driver.layer(), machine.arena.longest(), reads);
+        let export = session.iter().fold(export, |export, session| session.names(export));
+        let (port, inbox) = Port::new(export, machine.arena, machine.waker.clone());
+        let (latencies, waker) = (Arc::<Mutex<Latencies>>::default(), machine.waker.clone());
+        let mut jobs = Jobs::new(inbox, news.clone(), latencies.clone());
+        if !reads {
+            jobs.set_keeper(Keeper::new(self.roster, &self.layer, &driver, fresh, waker, &news)?);
+        }
+        jobs.set_standing(&self.layer.members, out, reads);
+        jobs.keep(driver.layer());
+        jobs.set_acks(options.acks, stash_for(options, &self.config, session.as_ref())?);
+        still.set_service(options, &port.export());
+        still.notes.clone_from(&notes);
+        tell_notes(&events, notes, driver.layer().gauges());
+        faces.still = still;
+        let (watched, faces) = (Watched::new(driver.shown(), events), Arc::new(Mutex::new(faces)));
+        let live = Live::new(faces, news, latencies, watched.clone());
+        // The marks stay as they are when nothing is written.
+        let session = session.filter(|_| !reads);
+        let (port_too, of) = (port.clone(), (&self.config, self.layer));
+        let seats = Seats::new(&self.path, port.clone(), &live, of, session.clone());
+        let operator = Arc::new(Operator::new(seats));
+        let control = Control::listen(self.config.uuid, live.clone(), operator.clone())?;
+        let (of, events) = ((options, &self.config), &live.watched.events);
+        let serving = |it: &Session| begin(it, of, driver.devices(), lost, events);
+        session.iter().try_for_each(serving)?;
+        let engine = Engine::new(driver, jobs, port.clone(), machine.waker);
+        port.set_engine(&engine);
+        let (broken, _lock) = (engine.broken(), self.lock);
+        let thread = Some(spawn(engine, session, reads)?);
+        let resume = || Scrubbing::resume(&self.path, options.scrub_every, port.clone());
+        let _watch = Watch::begin(watched, (!reads).then(resume))?;
+        let running = Running {
+            port: port_too,
+            thread,
+            control,
+            operator,
+            _watch,
+            live,
+            recording,
+            broken,
+            _lock,
+            _sole,
+        };
+        Ok((running, port))
+    }
+}
+
+impl Volume {
+    /// Makes the volume file list the members by number, unless the volume is only read. Returns a
+    /// note when it did not.
+    fn write_file(&self, reads: bool) -> Result<Option<String>, Error> {
+        Ok(match &self.cut {
+            Some(cut) if reads => Some(cut.note()),
+            Some(cut) => Some(cut.settle(&self.path, &self.config.devices)?),
+            None => put_in_order(&self.path, &self.config, self.is_permuted && !reads),
+        })
+    }
+
+    /// Where the layer's inputs go, if somebody wants them.
+    fn recording(&self, options: &StartOptions) -> Result<Option<Recording>, Error> {
+        let infos = crate::open::volume::infos(&self.devices);
+        let record = |path: &PathBuf| Recording::new(path, &self.layer, &infos, self.mode);
+        options.record.as_ref().map(record).transpose()
+    }
+}
+
+/// Lists the devices by member number in the volume file if that `is_wanted`; what is to be known
+/// of that.
+fn put_in_order(path: &Path, config: &Config, is_wanted: bool) -> Option<String> {
+    is_wanted.then(|| match Config::put_in_order(path, &config.devices) {
+        Ok(()) => "the volume file listed the devices in another order than their numbers; it now \
+                   lists them by number"
+            .into(),
+        Err(error) => format!(
+            "the volume file lists the devices in another order than their numbers, and can't be \
+             rewritten ({error}); the superblocks count"
+        ),
+    })
+}
+
+/// The block device that clients see of a layer; no buffer is longer than `longest` bytes.
+fn export_of(config: &Config, name: String, layer: &AnyLayer, longest: u32, reads: bool) -> Export {
+    let limits = layer.limits();
+    Export {
+        volume: config.uuid.into_bytes(),
+        lasts: !config.is_memory(),
+        name,
+        also: None,
+        held: None,
+        bytes: limits.exported * SECTOR as u64,
+        max_transfer: limits.max_transfer.saturating_mul(SECTOR as u32).min(longest),
+        align: limits.align * SECTOR as u32,
+        fast_zeroes: layer.has_fast_zeroes(),
+        forgot: false,
+        read_only: reads,
+    }
+}
+
+/// Makes the superblocks of `roster` say how the members stand now; who is lost.
+pub(crate) fn settle(
+    layer: &LayerConfig,
+    roster: Option<&mut Roster>,
+    driver: &Driver<AnyLayer>,
+) -> Result<u16, Error> {
+    let lost = layer.members.missing | driver.layer().lost_devices();
+    // A journal that comes back later is welcome: what it holds is known to be old.
+    let lost = lost & !journal::bit(layer, driver.devices().len());
+    if let Some(roster) = roster {
+        let standing = Standing { lost, ..standing(driver.layer(), layer.members.fresh) };
+        roster.settle(driver.devices(), standing).map_err(explain_full)?;
+    }
+    Ok(lost)
+}
+
+/// Tells what is to be known from the start, by what the layer holds.
+fn tell_notes(events: &Events, mut notes: Vec<String>, gauges: Option<Gauges>) {
+    gauges.iter().for_each(|it| say_what_it_means(&mut notes, it));
+    for note in notes {
+        let (level, kind) = match &note {
+            note if note.starts_with("DEGRADED") => (Level::Warning, "degraded"),
+            note if note.starts_with(session::UNCLEAN) => (Level::Warning, "unclean-end"),
+            _ => (Level::Info, "note"),
+        };
+        events.tell(level, kind, note.as_str());
+    }
+}
+
+/// Makes the layer ready; one that only `reads` writes to memory from now on.
+fn recover(driver: &mut Driver<AnyLayer>, reads: bool, events: &Events) -> Result<Quiet, Error> {
+    if reads {
+        driver.look_only(true);
+    }
+    let begun = Instant::now();
+    let mut recovery = Quiet::telling(driver.devices(), events.clone());
+    driver.start(&mut recovery).map_err(|error| recovery.explain(error))?;
+    recovery.events.tell(Level::Info, "started", started(&recovery, begun.elapsed()));
+    Ok(recovery)
+}
+
+/// What recovery did, in words.
+fn started(recovery: &Quiet, took: Duration) -> String {
+    let ms = took.as_millis();
+    let replayed = counted(recovery.replayed, "log write");
+    match (recovery.replayed, recovery.dropped) {
+        (0, 0) => format!("ready after {ms} ms; there was nothing to recover"),
+        (_, 0) => format!("ready after {ms} ms; recovery replayed {replayed}"),
+        (_, dropped) => format!(
+            "ready after {ms} ms; recovery replayed {replayed}, and ignored {} at the end",
+            counted(dropped, "incomplete one")
+        ),
+    }
+}
+
+/// The label, or else what the volume file is called.
+fn export_name(path: &Path, config: &Config) -> String {
+    let stem = || path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    if config.label.is_empty() { stem() } else { config.label.clone() }
+}
+
+/// The driver's thread; at the end it says on the devices that all is well, if it is. A layer that
+/// only `reads` has nothing to close.
+fn spawn(
+    engine: Arc<Engine>,
+    session: Option<Session>,
+    reads: bool,
+) -> Result<JoinHandle<Result<(), IoError>>, IoError> {
+    let run = move || {
+        let (mut driver, mut jobs) = engine.run()?;
+        if reads {
+            return driver.close();
+        }
+        driver.stop(&mut jobs)?;
+        jobs.finish(driver.layer())?;
+        if let Some(session) = session.filter(|_| !driver.layer().has_failed()) {
+            session.stopped(driver.devices(), driver.layer().lost_devices())?;
+            jobs.take_stash().into_iter().for_each(Stash::remove);
+        }
+        driver.close()
+    };
+    thread::Builder::new().name("driver".into()).spawn(run).map_err(IoError::Start)
+}
+
+impl Running {
+    /// Who does what an operator wants.
+    pub(crate) fn operator(&self) -> &Operator {
+        &self.operator
+    }
+
+    /// What happened, from the start on: damaged copies, a slow engine, a device that fails.
+    pub fn events(&self) -> Events {
+        self.live.watched.events.clone()
+    }
+
+    /// The figures now.
+    pub fn status(&self) -> Status {
+        self.live.status()
+    }
+
+    /// Something that goes on telling the figures.
+    pub fn figures(&self) -> Figures {
+        Figures(self.live.clone())
+    }
+
+    /// Whether the driver's thread still runs; when not, [`Running::stop`] says why.
+    pub fn is_alive(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
+    /// Whether a thread panicked in the driver: nothing is answered any more, and only ending the
+    /// process helps.
+    pub fn has_panicked(&self) -> bool {
+        self.broken.load(SeqCst)
+    }
+
+    /// Asks whoever drives the volume for a turn, and says how many there were. Who asks twice and
+    /// finds the same number knows that nobody answers any more; a device that takes long is no
+    /// reason for that.
+    pub fn pulse(&self) -> u64 {
+        self.port.pulse()
+    }
+
+    /// Why nothing is written any more until the volume is opened anew; none while all is well.
+    pub fn failure(&self) -> Option<String> {
+        self.live.failure()
+    }
+
+    /// Does what is queued, makes everything durable and closes the layer. The last status.
+    ///
+    /// # Errors
+    /// When the driver failed, the recording could not be written, or nothing could be written to
+    /// the devices any more, also when that came with the stop: then the volume is closed, but what
+    /// was not flushed before is not durable.
+    pub fn stop(mut self) -> Result<Status, Error> {
+        self.join()?;
+        if let Some(recording) = self.recording.take() {
+            recording.finish()?;
+        }
+        match self.live.failure() {
+            Some(why) => Err(Error::Failed(why)),
+            None => Ok(self.live.status()),
+        }
+    }
+
+    fn join(&mut self) -> Result<(), Error> {
+        self.operator.end_copy();
+        self.port.close();
+        self.control.close();
+        match self.thread.take().map(JoinHandle::join) {
+            None => Ok(()),
+            Some(Ok(result)) => {
+                // Why they can't be kept is known from the status.
+                self.live.watched.events.sync().ok();
+                Ok(result?)
+            }
+            Some(Err(panic)) => std::panic::resume_unwind(panic),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.operator.end_copy();
+        self.port.close();
+        self.control.close();
+        if let Some(thread) = self.thread.take() {
+            // Whoever wants to know how it ended calls `stop`.
+            thread.join().ok();
+        }
+    }
+}

@@ -1,0 +1,468 @@
+//! The devices of a volume that is served, in their places, and the layer that is asked about them:
+//! another device comes in the place of one, beside the clients.
+//!
+//! The order keeps a cut harmless, as with a volume that is not served: look at everything; name
+//! the new device as pending in the volume file; clear it; let the layer do without the old one;
+//! write the superblock of the new one, which says that it holds nothing yet; write those of the
+//! others; list the new device in the volume file; and then let the layer know. The next start
+//! finishes or undoes a change that was cut off: see [`crate::open::cut`].
+//!
+//! Invariants
+//! - One device comes at a time.
+//! - A device is exchanged when no command to the one before is under way.
+
+mod add;
+mod copy;
+mod of_journal;
+mod online;
+mod replace;
+
+use std::path::{Path, PathBuf};
+use std::slice;
+use std::sync::mpsc::Receiver;
+use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::time::{Duration, Instant};
+
+use hostftl_core::{Answer, DeviceInfo, Layer, Refusal, Verb};
+use hostftl_format::superblock::{Superblock, places};
+use hostftl_io::{Backing, Device, Driver};
+use hostftl_layers::{AnyLayer, LayerConfig};
+use uuid::Uuid;
+
+use crate::admin::serve::Live;
+use crate::metadata::config::Config;
+use crate::metadata::journal;
+use crate::open::names::DeviceId;
+use crate::open::session::Session;
+use crate::open::stack::MISSING;
+use crate::open::take::peer_geometry::Beside;
+use crate::open::volume::as_members;
+use crate::running::front::Port;
+use crate::running::jobs::Jobs;
+use crate::running::superblock_writer::{Coming, Has};
+use crate::util::events::Level;
+
+/// How long the old device, and those that have to know that it is left out, may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a root may take before a device is left out.
+const SETTLES: Duration = Duration::from_secs(2);
+/// How long the superblocks may take to say what an operator wants, before the operator is told.
+const DURABLE: Duration = Duration::from_millis(2500);
+/// How often to look for that.
+const PAUSE: Duration = Duration::from_millis(10);
+/// What is said where superblocks never change.
+const UNSAID: &str = "its devices have no superblocks: the volume is in memory, or only read";
+/// What is said when nothing can be asked any more.
+const CLOSED: &str = "the volume is being closed";
+
+/// See the module text.
+#[derive(Debug)]
+pub(crate) struct Seats {
+    /// The volume's file.
+    path: PathBuf,
+    port: Port,
+    live: Live,
+    /// What the volume's file has.
+    config: Mutex<Config>,
+    /// The layer as it was opened last.
+    layer: Mutex<LayerConfig>,
+    /// How the volume is served, if it is.
+    session: Option<Session>,
+    /// Held while a device comes.
+    changes: Mutex<()>,
+}
+
+/// What is known before anything is written.
+struct Look {
+    index: u8,
+    was_lost: bool,
+    /// What all superblocks say.
+    newest: Superblock,
+    infos: Vec<DeviceInfo>,
+    /// What is known of those that are there.
+    beside: Beside,
+}
+
+impl Look {
+    /// Sectors of data on the device.
+    fn length(&self) -> u64 {
+        self.newest.lengths[usize::from(self.index)]
+    }
+}
+
+impl Seats {
+    /// Those of the volume whose file is `path`, which takes jobs at `port`.
+    pub fn new(
+        path: &Path,
+        port: Port,
+        live: &Live,
+        (config, layer): (&Config, LayerConfig),
+        session: Option<Session>,
+    ) -> Self {
+        let (config, changes) = (Mutex::new(config.clone()), Mutex::new(()));
+        let layer = Mutex::new(layer);
+        Seats { path: path.into(), port, live: live.clone(), config, layer, session, changes }
+    }
+
+    /// The volume's file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What the volume's file has.
+    pub fn config(&self) -> Config {
+        lock(&self.config).clone()
+    }
+
+    /// The number of the device that is named.
+    ///
+    /// # Errors
+    /// In words, when there is none, or it is not certain.
+    pub fn find(&self, wanted: &str) -> Result<u8, String> {
+        let open = |driver: &mut Driver<AnyLayer>, _: &mut Jobs| {
+            let devices = driver.devices().iter().enumerate();
+            let open = devices.filter(|(_, device)| device.backing() != Backing::Absent);
+            open.fold(0, |set, (index, _)| set | 1 << index)
+        };
+        let open = self.port.between(open).ok_or(CLOSED)?;
+        let names = lock(&self.live.faces).names.clone();
+        names.resolve(wanted, open)
+    }
+
+    /// A device as replies show it.
+    pub fn id(&self, index: u8) -> DeviceId {
+        lock(&self.live.faces).names.id(index)
+    }
+
+    /// What should be known before a device is left out: that it works, and which others do not.
+    pub fn notes_on(&self, index: u8) -> Vec<String> {
+        self.live.status().note_if_healthy(index).into_iter().collect()
+    }
+
+    /// Reads the volume's file, with its devices listed by member number: its owner may have
+    /// written it anew. A device that has left, or is lost, may be `missing` there.
+    ///
+    /// # Errors
+    /// In words, when it can't be read, has other devices, or is of another volume.
+    fn file(&self) -> Result<Config, String> {
+        let file = Config::load(&self.path).map_err(|error| error.to_string())?;
+        let devices = self.list_of(&file, &self.path)?;
+        Ok(Config { devices, ..file })
+    }
+
+    fn list_of(&self, file: &Config, path: &Path) -> Result<Vec<String>, String> {
+        let look = |driver: &mut Driver<AnyLayer>, _: &mut Jobs| {
+            driver.layer().lost_devices() | driver.layer().gone_devices()
+        };
+        let (served, away) = (self.config(), self.port.between(look).ok_or(CLOSED)?);
+        // A file that could not be written after a change has the new devices as pending.
+        let is_known = |name: &String| file.devices.contains(name) || file.pending.contains(name);
+        let is_behind = !file.pending.is_empty() && served.devices.iter().all(is_known);
+        let list = match is_behind {
+            true => Some(served.devices.clone()),
+            false => in_order_of(&file.devices, &served.devices, away),
+        };
+        list.filter(|_| file.uuid == served.uuid).ok_or_else(|| {
+            format!(
+                "{} names other devices, or another volume, than what is served: put it right, or \
+                 remove it and write it again with `hostftl import`",
+                path.display()
+            )
+        })
+    }
+
+    /// The layer as it was opened last.
+    fn layer(&self) -> LayerConfig {
+        lock(&self.layer).clone()
+    }
+
+    /// Lets the layer do what an operator wants.
+    ///
+    /// # Errors
+    /// Why nothing was changed, in words.
+    pub fn ask(&self, verb: Verb) -> Result<Answer, String> {
+        match self.port.operate(verb) {
+            Ok(answer) => {
+                // What is promised goes on after a crash.
+                self.live.watched.look();
+                Ok(answer)
+            }
+            Err(Refusal::Unable) => Err(format!("layer {} can't do that", self.layer().kind)),
+            Err(Refusal::Because(why)) => Err(why.into()),
+            Err(Refusal::Full(bytes)) => Err(format!(
+                "{bytes} bytes of what is live would have no room without it: trim as much, or add \
+                 a device first"
+            )),
+        }
+    }
+
+    /// Before a device goes: what is written is made known from the start on, so that the device
+    /// lacks little when it is back. That is not waited for long: the device may be the one that
+    /// hangs.
+    pub fn settle(&self) {
+        let (begun, mut roots) = (Instant::now(), 0);
+        // The second is begun when the first, which began after the call, is durable.
+        while roots < 2 && begun.elapsed() < SETTLES {
+            match self.port.operate(Verb::Settle) {
+                Ok(Answer::Begun) => roots += 1,
+                Ok(Answer::WasSo) => std::thread::sleep(PAUSE),
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Leaves a device out. Whether it was there; else that is so already.
+    ///
+    /// # Errors
+    /// Why it stays, in words.
+    pub fn offline(&self, index: u8) -> Result<bool, String> {
+        self.port.between(|_, jobs| jobs.order(index, true));
+        let done = self.ask(Verb::Offline(index));
+        if done != Ok(Answer::Begun) {
+            self.port.between(|_, jobs| jobs.order(index, false));
+        }
+        let is_new = done? == Answer::Begun;
+        self.until_said("offline", |said| said.missing >> index & 1 == 1)?;
+        Ok(is_new)
+    }
+
+    /// Begins to remove a device, or cancels that, durably. Whether that is new.
+    ///
+    /// # Errors
+    /// Why nothing was changed, or why it is not durable, in words.
+    pub fn set_leaving(&self, index: u8, leaves: bool) -> Result<bool, String> {
+        let verb = if leaves { Verb::Remove(index) } else { Verb::Cancel(index) };
+        let is_new = self.ask(verb)? == Answer::Begun;
+        let said = |said: &Superblock| (said.leaving | said.gone) >> index & 1 == 1;
+        let word = if leaves { "being removed" } else { "kept" };
+        self.until_said(word, |now| said(now) == leaves)?;
+        Ok(is_new)
+    }
+
+    /// Waits until all superblocks say so that a device is as the `word` says: before, a power cut
+    /// would take it back.
+    fn until_said(&self, word: &str, is_so: impl Fn(&Superblock) -> bool) -> Result<(), String> {
+        let begun = Instant::now();
+        while begun.elapsed() < DURABLE {
+            let said = self.port.between(|_, jobs| jobs.said()).ok_or(CLOSED)?;
+            if said.is_none_or(|said| is_so(&said)) {
+                return Ok(());
+            }
+            std::thread::sleep(PAUSE);
+        }
+        Err(format!(
+            "the device is {word}, but not all superblocks could be written yet: a restart before \
+             may take that back"
+        ))
+    }
+
+    /// Acknowledges the events so far, or those of one device, durably.
+    ///
+    /// # Errors
+    /// Why that is not durable, in words.
+    pub fn clear(&self, device: Option<u8>) -> Result<(), String> {
+        let failing = lock(&self.live.watched.shown).gauges.map_or(0, |gauges| gauges.failing);
+        for it in (0..16).filter(|it| failing >> it & 1 == 1) {
+            if device.is_none_or(|device| device == it) {
+                self.ask(Verb::Clear(it))?;
+            }
+        }
+        let shown = lock(&self.live.watched.shown).stats.devices.clone();
+        let mut news = lock(&self.live.news);
+        let is_meant = |index: usize| device.is_none_or(|device| usize::from(device) == index);
+        let errors = shown.iter().zip(&mut news.cleared_errors).enumerate();
+        for (_, (stats, cleared)) in errors.filter(|(index, _)| is_meant(*index)) {
+            *cleared = stats.errors;
+        }
+        let name = device.map_or(String::new(), |device| news.name(device).to_owned());
+        drop(news);
+        self.live.watched.events.clear(device, &name)
+    }
+
+    /// Notes in the volume's file that an operator left a device out, or no longer does, so that
+    /// the next start knows.
+    ///
+    /// # Errors
+    /// In words, when the file can't be written.
+    pub fn note_offline(&self, index: u8, is_out: bool) -> Result<(), String> {
+        let said = self.port.between(|_, jobs| jobs.said()).ok_or(CLOSED)?.ok_or(UNSAID)?;
+        let device = Uuid::from_bytes(said.members[usize::from(index)]);
+        let mut config = lock(&self.config);
+        match is_out {
+            true => config.offline.insert(device),
+            false => config.offline.remove(&device),
+        };
+        drop(config);
+        Config::set_offline(&self.path, device, is_out).map_err(|error| error.to_string())
+    }
+
+    /// The spares that are ready, as replies show them.
+    pub fn spares(&self) -> Vec<DeviceId> {
+        let ready = |driver: &mut Driver<AnyLayer>, _: &mut Jobs| {
+            driver.layer().spare_devices() & !driver.layer().lost_devices()
+        };
+        let ready = self.port.between(ready).unwrap_or(0);
+        (0..16).filter(|index| ready >> index & 1 == 1).map(|index| self.id(index)).collect()
+    }
+
+    /// Writes the volume's file after a change. Returns a warning when that fails.
+    fn conclude(&self, file: &Config) -> Option<String> {
+        let warning = file.conclude(&self.path)?;
+        self.live.watched.events.tell(Level::Warning, "note", warning.as_str());
+        Some(warning)
+    }
+
+    /// A device is about to come, and no other.
+    fn begin(&self) -> Result<MutexGuard<'_, ()>, String> {
+        self.refuse_while_copying()?;
+        match self.changes.try_lock() {
+            Ok(changes) => Ok(changes),
+            Err(TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => {
+                Err("another device is just coming: wait for that".into())
+            }
+        }
+    }
+
+    /// It has come, or will not: then what the layer says of its place counts again.
+    fn end(&self, index: u8, done: Result<(), String>) -> Result<(), String> {
+        if done.is_err() {
+            self.port.between(|_, jobs| jobs.end_seat(index, false));
+        }
+        done
+    }
+
+    /// The layer with the devices as they are now.
+    fn layer_now(&self, look: &Look) -> LayerConfig {
+        let mut layer = as_members(self.layer(), look.newest.missing, &look.newest);
+        layer.members.fresh = 0;
+        layer
+    }
+
+    /// Whether a device may come in place `index`, and what is known of the others.
+    fn look(&self, index: u8) -> Result<Look, String> {
+        if self.layer().tolerates() == 0 {
+            let why = "what can't be made anew never comes back beside clients, and is copied by \
+                       `hostftl device replace`: stop the volume for that, and serve it again";
+            return Err(why.into());
+        }
+        self.ask(Verb::MayReplace(index))?;
+        self.seen(index)
+    }
+
+    /// Whether the journal's device is in place `index`.
+    fn is_journal(&self, index: u8) -> bool {
+        journal::bit(&self.layer(), self.config().devices.len()) >> index & 1 == 1
+    }
+
+    /// What is known before a device comes in place `index`.
+    fn seen(&self, index: u8) -> Result<Look, String> {
+        let look = self.port.between(|driver, jobs| {
+            let (devices, lost) = (driver.devices(), driver.layer().lost_devices());
+            let there = |at: &usize| devices[*at].backing() != Backing::Absent;
+            let others = (0..devices.len()).filter(|at| *at != usize::from(index) && there(at));
+            let beside = Beside::of(others.map(|at| &devices[at]));
+            let infos = devices.iter().map(Device::info).collect();
+            let was_lost = lost >> index & 1 == 1;
+            jobs.said().map(|newest| Look { index, was_lost, newest, infos, beside })
+        });
+        look.ok_or(CLOSED)?.ok_or_else(|| UNSAID.into())
+    }
+
+    /// The layer does without the old device, the others know, and no command to it is under way.
+    fn leave_out(&self, look: &Look) -> Result<(), String> {
+        if !look.was_lost {
+            self.offline(look.index)?;
+        }
+        let begun = Instant::now();
+        loop {
+            let is_known = self.ask(Verb::MayReplace(look.index))? == Answer::Begun;
+            let (busy, is_said) = self
+                .port
+                .between(|driver, jobs| {
+                    let says = |said: Superblock| said.missing >> look.index & 1 == 1;
+                    (driver.is_busy(look.index), jobs.said().is_none_or(says))
+                })
+                .ok_or(CLOSED)?;
+            if is_known && is_said && !busy {
+                return Ok(());
+            }
+            if begun.elapsed() > PATIENCE {
+                let what = match busy {
+                    true => "commands of it never ended",
+                    false => "not all others know yet that it is left out",
+                };
+                return Err(format!("device {} can't be replaced now: {what}", look.index));
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// The layer works with the device from now on.
+    fn exchange(&self, index: u8, device: Device, verb: Verb) -> Result<(), String> {
+        device.set_deadline(Duration::from_nanos(self.layer().deadline));
+        let said = self.port.between(|_, jobs| jobs.said()).ok_or(CLOSED)?.ok_or(UNSAID)?;
+        let uuid = said.members[usize::from(index)];
+        lock(&self.live.faces).replace(index, &device, uuid, &self.live.watched.events);
+        let old = self.port.between(|driver, jobs| {
+            let old = put(driver, index, device)?;
+            let answer = driver.operate(verb, jobs);
+            answer.map_err(|why| format!("the layer does not take it: {why:?}"))?;
+            jobs.end_seat(index, true);
+            Ok::<_, String>(old)
+        });
+        // The old device is closed here, and not while the layer waits.
+        old.ok_or(CLOSED)?.map(drop)
+    }
+
+    /// Orders the superblocks that put the device, which has what is said, in its place. Returns
+    /// the receiver of the outcome.
+    fn order_seat(
+        &self,
+        index: u8,
+        device: &Device,
+        has: Has,
+    ) -> Result<Receiver<Result<(), String>>, String> {
+        // How a run ends is known also when all devices were replaced in it.
+        let mark = |session: &Session| session.serving(slice::from_ref(device), 0);
+        self.session.iter().try_for_each(mark).map_err(|error| error.to_string())?;
+        let places = places(has.sectors());
+        let reserve = device.reserve(places).map_err(|error| error.to_string())?;
+        let coming = Coming { index, has, reserve };
+        let hears = self.port.between(|_, jobs| jobs.begin_seat(coming)).ok_or(CLOSED)?;
+        hears.ok_or_else(|| "the volume's devices never change".into())
+    }
+
+    /// All superblocks say that the device, which has what is said, is in its place.
+    fn write_down(&self, index: u8, device: &Device, has: Has) -> Result<(), String> {
+        let hears = self.order_seat(index, device, has)?;
+        hears.recv_timeout(PATIENCE).map_err(|_| "the superblocks can't be written".to_owned())?
+    }
+}
+
+/// Puts a device in the place of one that the layer does without still: what lay on it may have
+/// moved to a spare meanwhile, and then nothing comes in its place.
+fn put(driver: &mut Driver<AnyLayer>, index: u8, device: Device) -> Result<Device, String> {
+    if driver.layer().lost_devices() >> index & 1 == 0 {
+        return Err(format!("device {index} was removed meanwhile: add another device instead"));
+    }
+    driver.replace(index, device).map_err(|error| error.to_string())
+}
+
+/// The list of a volume's file in the order of the devices that are `served`: those that are `away`
+/// may be `missing` in the file. None where it has others.
+fn in_order_of(file: &[String], served: &[String], away: u16) -> Option<Vec<String>> {
+    let mut rest = file.to_vec();
+    let mut list = Vec::new();
+    for (index, name) in served.iter().enumerate() {
+        let exact = rest.iter().position(|it| it == name);
+        let is_away = away >> index & 1 == 1;
+        let missing = || rest.iter().position(|it| it == MISSING).filter(|_| is_away);
+        list.push(rest.swap_remove(exact.or_else(missing)?));
+    }
+    rest.is_empty().then_some(list)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}

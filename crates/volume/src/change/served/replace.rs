@@ -1,0 +1,127 @@
+//! Another device, which holds nothing, comes in the place of one that is lost, or is left out now.
+
+use std::sync::Arc;
+
+use hostftl_core::{SECTOR, Verb};
+use hostftl_io::Device;
+use uuid::Uuid;
+
+use super::{Look, Seats, lock};
+use crate::admin::create::Taken;
+use crate::change::replace::{ReplaceSpec, Replaced, cleared, new_name, take_with_room};
+use crate::metadata::claims;
+use crate::open::names::DeviceId;
+use crate::open::volume::plan;
+use crate::running::superblock_writer::Has;
+use crate::util::error::Error;
+use crate::util::events::Level;
+
+impl Seats {
+    /// Puts another device in the place of one.
+    ///
+    /// # Errors
+    /// Why it is not there, in words.
+    pub fn replace(self: &Arc<Self>, spec: &ReplaceSpec) -> Result<Replaced, String> {
+        let _changes = self.begin()?;
+        let config = self.config();
+        let index = usize::from(self.find(&spec.old)?);
+        let new = new_name(&config, index, &spec.new).map_err(|error| error.to_string())?;
+        if self.is_journal(index as u8) {
+            return self.replace_journal(spec, (index as u8, new));
+        }
+        let look = self.look(index as u8)?;
+        let file = self.file()?;
+        let force = spec.force || file.pending.contains(&new);
+        let taken = take_with_room((&spec.new, &new), &look.beside, look.length(), force);
+        let Taken { device, undo, held } = taken.map_err(|error| error.to_string())?;
+        self.would_fit(&look, &device)?;
+        let words = |error: Error| error.to_string();
+        let (old, was_lost) = (self.id(look.index), look.was_lost);
+        let mut notes = self.notes_on(look.index);
+        notes.extend(held.map(|held| format!("{new} held {held}")));
+        let copying = self.can_copy(&look, &device)?;
+        let (index, copied, lacks, served) = (look.index, false, !copying, true);
+        let new = DeviceId { number: index, uuid: String::new(), path: new };
+        let mut replaced = Replaced { old, new, was_lost, copied, copying, lacks, served, notes };
+        if spec.rehearse {
+            return Ok(replaced);
+        }
+        file.announce_at(index, &spec.path, &replaced.new.path)?;
+        if copying {
+            let begun = self.begin_copy(&look, (device, undo));
+            begun.inspect_err(|_| drop(file.publish_again(&spec.path)))?;
+            return Ok(replaced);
+        }
+        let cleared = cleared(device).map_err(words);
+        let cleared = cleared.and_then(|device| self.leave_out(&look).map(|()| device));
+        if cleared.is_err() {
+            file.publish_again(&spec.path).ok();
+        } else {
+            // A superblock may say that it is a member.
+            undo.keep();
+        }
+        match cleared.and_then(|device| self.seat(&look, device)) {
+            Ok(warning) => replaced.notes.extend(warning),
+            Err(why) if was_lost => return Err(why),
+            Err(why) => return Err(format!("{why}; device {index} is left out now")),
+        }
+        replaced.new = self.id(index);
+        let Replaced { new, old, .. } = &replaced;
+        let text = format!(
+            "{} is in the place of device {index} ({}); what it lacks is made from the others",
+            new.path, old.path
+        );
+        self.live.watched.events.tell_of(index, Level::Info, "device-replaced", text);
+        Ok(replaced)
+    }
+
+    /// Whether the volume would be laid out with the new device as it is.
+    pub(super) fn would_fit(&self, look: &Look, device: &Device) -> Result<(), String> {
+        let (bit, mut infos) = (1 << look.index, look.infos.clone());
+        infos[usize::from(look.index)] = device.info();
+        let mut layer = self.layer_now(look);
+        layer.members.missing &= !bit;
+        let planned = plan(&layer, &infos).map_err(|error| error.to_string())?;
+        match planned.limits.exported == look.newest.exported {
+            true => Ok(()),
+            false => Err(format!(
+                "{} is not one on which the volume would be laid out as it is",
+                device.name()
+            )),
+        }
+    }
+
+    /// Writes down that the device is in its place, and puts it there. Returns a warning if the
+    /// volume's file could not be written.
+    pub(super) fn seat(&self, look: &Look, device: Device) -> Result<Option<String>, String> {
+        let (index, name) = (look.index, device.name().to_owned());
+        claims::make(&device, &look.newest).map_err(|error| error.to_string())?;
+        let (sectors, discard) = (device.bytes() / SECTOR as u64, device.info().discard);
+        let was = Uuid::from_bytes(look.newest.members[usize::from(index)]);
+        let written = self.write_down(index, &device, Has::Nothing(sectors));
+        lock(&self.config).offline.remove(&was);
+        let warning = written.is_ok().then(|| self.publish(index, &name)).flatten();
+        let verb = Verb::Replaced { device: index, discard };
+        self.end(index, written.and_then(|()| self.exchange(index, device, verb)))?;
+        lock(&self.live.news).rename(index, name.clone());
+        lock(&self.config).devices[usize::from(index)] = name;
+        Ok(warning)
+    }
+
+    /// Makes the volume's file, which may have been changed since the start, name another device as
+    /// member `index`. Returns a warning when it can't be written.
+    pub(super) fn publish(&self, index: u8, name: &str) -> Option<String> {
+        let mut file = match self.file() {
+            Ok(file) => file,
+            Err(why) => return Some(format!("warning: the device has changed, but {why}")),
+        };
+        file.pending.retain(|pending| pending != name);
+        let old = std::mem::replace(&mut file.devices[usize::from(index)], name.into());
+        if old != name {
+            file.deadlines.remove(&old);
+        }
+        let served = self.config();
+        file.offline.retain(|device| served.offline.contains(device));
+        self.conclude(&file)
+    }
+}

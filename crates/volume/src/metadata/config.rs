@@ -1,0 +1,441 @@
+//! The volume file: a small TOML that names the devices. `import` can write it again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::slice;
+use std::time::Duration;
+
+use hostftl_core::Nanos;
+use hostftl_core::files::read_text;
+use hostftl_format::changes;
+use hostftl_format::letters::is_unseen;
+use hostftl_format::superblock::Superblock;
+use hostftl_io::{Device, cuts};
+use hostftl_layers::LayerConfig;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::admin::set;
+use crate::metadata::config_edit::with_values;
+use crate::metadata::modelled;
+use crate::open::names;
+use crate::open::stack::MISSING;
+use crate::util::error::{Error, file};
+use crate::util::private::{new_private, rename_new, sync_folder, target};
+
+/// How long a device may take for one command: longer than the kernel's own patience, so that it
+/// is the kernel that gives up on a device that still answers.
+const DEADLINE: Nanos = 120_000_000_000;
+
+/// The longest deadline of a device, in seconds: a day.
+const LONGEST_DEADLINE: u64 = 86_400;
+/// By how much the layer waits longer for a device that sees to its deadline itself.
+const GRACE: Nanos = 10_000_000_000;
+
+const HEADER: &str = "\
+# A HostFTL volume. The devices know all of this too: `hostftl import DEVICE...` writes it again.
+";
+
+/// The content of the volume file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// The volume.
+    pub uuid: Uuid,
+    /// What its owner calls it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub label: String,
+    /// The layer and its parameters, as [`LayerConfig::to_text`] says them.
+    pub layer: String,
+    /// Absolute paths, whole URIs of NBD exports, or `mem:SIZE`; `missing` for a device that is
+    /// known to be lost. A file may list them in any order; once a volume is opened they are
+    /// listed by member number.
+    pub devices: Vec<String>,
+    /// The names of devices that are about to become members, only while the members change: after
+    /// a cut their superblocks say whether they are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pending: Vec<String>,
+    /// How long a command of a device may take, in seconds, by the device's name; 120 for those
+    /// that are not named.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub deadlines: BTreeMap<String, u64>,
+    /// The devices, by UUID, that an operator left out: no spare takes their place.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub offline: BTreeSet<Uuid>,
+    /// Parameters of the layer that were changed since the volume was made.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub settings: BTreeMap<String, String>,
+}
+
+impl Config {
+    /// That of a volume of whose devices the newest superblock is this.
+    pub(crate) fn of(superblock: &Superblock, devices: Vec<String>) -> Self {
+        Config {
+            uuid: Uuid::from_bytes(superblock.volume),
+            label: superblock.label.as_str().into(),
+            layer: superblock.layer.as_str().into(),
+            devices,
+            pending: Vec::new(),
+            offline: BTreeSet::new(),
+            deadlines: BTreeMap::new(),
+            settings: BTreeMap::new(),
+        }
+    }
+
+    /// The devices that an operator left out, of those that `newest` lists, as a set of bits.
+    pub(crate) fn planned(&self, newest: &Superblock) -> u16 {
+        let is_one = |uuid: &[u8; 16]| self.offline.contains(&Uuid::from_bytes(*uuid));
+        let members = newest.members.iter().enumerate();
+        members.filter(|(_, uuid)| is_one(uuid)).fold(0, |set, (index, _)| set | 1 << index)
+    }
+
+    /// Notes in the volume file at `path` that an operator left a device out, or no longer does.
+    ///
+    /// # Errors
+    /// When the file can't be read or written.
+    pub(crate) fn set_offline(path: &Path, device: Uuid, is_out: bool) -> Result<(), Error> {
+        let mut config = Config::load(path)?;
+        let is_new = match is_out {
+            true => config.offline.insert(device),
+            false => config.offline.remove(&device),
+        };
+        if is_new { config.publish_again(path) } else { Ok(()) }
+    }
+
+    /// Reads a volume file.
+    ///
+    /// # Errors
+    /// When it is missing, or not the TOML of a volume; the message has the line.
+    pub fn load(path: &Path) -> Result<Self, Error> {
+        let text = read_text(path).map_err(file(path, "read the volume file"))?;
+        let wrong = |why: String| Error::Config { path: path.into(), why };
+        let config: Config =
+            toml::from_str(&text).map_err(|error| wrong(explain(&text, &error)))?;
+        if config.devices.is_empty() {
+            return Err(wrong("devices is empty; name at least one".into()));
+        }
+        let odd = |name: &&String| {
+            *name != MISSING && modelled::full_name(name).ok().as_ref() != Some(*name)
+        };
+        if let Some(name) = config.devices.iter().chain(&config.pending).find(odd) {
+            let why = "neither an absolute path nor mem:SIZE (each perhaps behind zoned:) nor \
+                       drive:DRIVE@PATH nor the whole URI of an NBD export";
+            return Err(wrong(format!("device {name:?} is {why}")));
+        }
+        if config.label.chars().any(is_unseen) {
+            return Err(wrong(
+                "the label has characters that are not seen, or turn what follows".into(),
+            ));
+        }
+        config.layer_config().map_err(wrong)?;
+        config.check_deadlines().map_err(wrong)?;
+        Ok(config)
+    }
+
+    /// Takes these deadlines, of devices by any of their names, instead of its own.
+    ///
+    /// # Errors
+    /// In words, when they make no sense.
+    pub(crate) fn add_deadlines(&mut self, deadlines: &[(String, u64)]) -> Result<(), String> {
+        for (name, seconds) in deadlines {
+            let name = modelled::full_name(name).map_err(|error| error.to_string())?;
+            let listed = names::find(&self.devices, &name).map(|at| self.devices[at].clone());
+            self.deadlines.insert(listed.unwrap_or(name), *seconds);
+        }
+        self.check_deadlines()
+    }
+
+    /// What is wrong with the deadlines, if anything is.
+    fn check_deadlines(&self) -> Result<(), String> {
+        for (name, seconds) in &self.deadlines {
+            if !self.devices.contains(name) && !self.pending.contains(name) {
+                return Err(format!("a deadline for {name:?}, which is none of the devices"));
+            }
+            if !(1..=LONGEST_DEADLINE).contains(seconds) {
+                let most = LONGEST_DEADLINE;
+                return Err(format!("the deadline of {name:?} is {seconds} s, not 1 to {most}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells devices, in the order of the stack, and the layer how long a command may take.
+    pub(crate) fn set_deadlines(&self, devices: &[Device], layer: &mut LayerConfig) {
+        for (device, own) in devices.iter().zip(&mut layer.deadlines) {
+            let seconds = self.deadlines.get(device.name()).copied();
+            let most = seconds.map_or(layer.deadline, |seconds| seconds * 1_000_000_000);
+            // A device that sees to its deadline itself knows more of what became of a command.
+            let grace = if device.set_deadline(Duration::from_nanos(most)) { GRACE } else { 0 };
+            *own = most + grace;
+        }
+    }
+
+    /// What the layer is made from.
+    ///
+    /// # Errors
+    /// In words, when there is no such layer, or a parameter makes no sense.
+    pub fn layer_config(&self) -> Result<LayerConfig, String> {
+        let mut layer = LayerConfig::parse(&self.layer)?;
+        for (key, value) in &self.settings {
+            set::change(&mut layer, key, value)?;
+        }
+        Ok(LayerConfig { uuid: *self.uuid.as_bytes(), deadline: DEADLINE, ..layer })
+    }
+
+    /// Whether the volume lives in memory, and so only while it is served.
+    pub fn is_memory(&self) -> bool {
+        self.devices.iter().any(|name| Device::is_memory(name))
+    }
+
+    /// Writes the file beside its place and makes it durable; [`Draft::publish`] puts it there.
+    ///
+    /// # Errors
+    /// When the place is taken, or the system refuses.
+    pub fn draft(&self, path: &Path) -> Result<Draft, Error> {
+        Self::refuse_existing(path)?;
+        let mut draft = write_beside(path, &self.text(path)?)?;
+        draft.is_new = true;
+        Ok(draft)
+    }
+
+    /// # Errors
+    /// When there is a file already.
+    pub(crate) fn refuse_existing(path: &Path) -> Result<(), Error> {
+        // A symbolic link that leads nowhere is in the way too.
+        match fs::symlink_metadata(path).is_ok() {
+            true => Err(Error::Exists { path: path.into() }),
+            false => Ok(()),
+        }
+    }
+
+    /// Lists the devices of the volume file at `path` by member number.
+    ///
+    /// # Errors
+    /// When the file can't be read or written.
+    pub(crate) fn put_in_order(path: &Path, devices: &[String]) -> Result<(), Error> {
+        let mut file = Config { devices: devices.into(), ..Config::load(path)? };
+        file.pending.clear();
+        file.deadlines.retain(|name, _| devices.contains(name));
+        file.publish_again(path)
+    }
+
+    /// Writes the file at `path` with the names of devices that are about to become members, as
+    /// pending. No device is written to before.
+    ///
+    /// # Errors
+    /// In words, when the system refuses; nothing was changed then.
+    pub(crate) fn announce(&self, path: &Path, new: &[String]) -> Result<(), String> {
+        let mut file = self.clone();
+        // The name of a device that has left leads to the new one.
+        let left = file.devices.iter_mut().filter(|name| new.contains(name));
+        left.for_each(|name| *name = MISSING.into());
+        changes::announce(&mut file.devices, &mut file.pending, new);
+        file.publish_again(path).map_err(|error| {
+            let why = match error {
+                Error::File { what, source, .. } => format!("cannot {what}: {source}"),
+                other => other.to_string(),
+            };
+            format!(
+                "{why}; no device was changed: make the file writable, and run the same command \
+                 again"
+            )
+        })
+    }
+
+    /// As [`Config::announce`], for a device that comes in the place of member `index`. Where it
+    /// has the name of the old one, the volume file names it already.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn announce_at(&self, index: u8, path: &Path, new: &String) -> Result<(), String> {
+        let is_listed = self.devices[usize::from(index)] == *new;
+        self.announce(path, if is_listed { &[] } else { slice::from_ref(new) })
+    }
+
+    /// Writes the file after the superblocks have changed. Returns a warning when the system
+    /// refuses: the next start writes it.
+    pub(crate) fn conclude(&self, path: &Path) -> Option<String> {
+        let error = self.publish_again(path).err()?;
+        Some(format!(
+            "warning: the devices have changed, but {error}; the next start writes the volume file"
+        ))
+    }
+
+    /// Puts the file in the place of the one that is there, durably; its comments stay, and so does
+    /// a symbolic link to it.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub(crate) fn publish_again(&self, path: &Path) -> Result<(), Error> {
+        let text = self.text(path)?;
+        let text = match read_text(path) {
+            Ok(old) => with_values(&old, &text),
+            Err(_) => text,
+        };
+        write_beside(&target(path), &text)?.publish()
+    }
+
+    /// The file's text.
+    fn text(&self, path: &Path) -> Result<String, Error> {
+        let text = toml::to_string(self)
+            .map_err(|error| Error::Config { path: path.into(), why: error.to_string() })?;
+        Ok(format!("{HEADER}{text}"))
+    }
+}
+
+fn write_beside(path: &Path, text: &str) -> Result<Draft, Error> {
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(format!(".{}.new", std::process::id()));
+    let temporary = path.with_file_name(name);
+    let failed = || file(path, "write the volume file");
+    // Only a file that was made here is removed again.
+    let mut out = new_private(&temporary).map_err(failed())?;
+    let draft = Draft { temporary: Some(temporary), path: path.into(), is_new: false };
+    out.write_all(text.as_bytes()).and_then(|()| out.sync_all()).map_err(failed())?;
+    Ok(draft)
+}
+
+/// A volume file that is written but not in its place yet; dropping it removes it.
+#[derive(Debug)]
+pub struct Draft {
+    /// Where it is; `None` once it has its name.
+    temporary: Option<PathBuf>,
+    path: PathBuf,
+    /// Whether no file may be in its place.
+    is_new: bool,
+}
+
+impl Draft {
+    /// Puts the file in its place, durably.
+    ///
+    /// # Errors
+    /// When the system refuses, or another process has made a file there meanwhile.
+    pub fn publish(mut self) -> Result<(), Error> {
+        let temporary = self.temporary.as_ref().expect("it is published once");
+        let renamed = match self.is_new {
+            true => rename_new(temporary, &self.path),
+            false => fs::rename(temporary, &self.path),
+        };
+        match renamed {
+            Err(error) if self.is_new && error.kind() == ErrorKind::AlreadyExists => {
+                return Err(Error::Exists { path: self.path.clone() });
+            }
+            other => other.map_err(file(&self.path, "put the volume file in its place"))?,
+        }
+        self.temporary = None;
+        sync_folder(&self.path).map_err(file(&self.path, "make the volume file durable"))?;
+        cuts::step();
+        Ok(())
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        if let Some(temporary) = &self.temporary {
+            fs::remove_file(temporary).ok();
+        }
+    }
+}
+
+/// What the parser says, in one line with the number of the line that it means.
+fn explain(text: &str, error: &toml::de::Error) -> String {
+    let message = error.message().lines().collect::<Vec<_>>().join("; ");
+    match error.span() {
+        Some(span) => {
+            let before = text.get(..span.start).unwrap_or(text);
+            format!("line {}: {message}", before.matches('\n').count() + 1)
+        }
+        None => message,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config() -> Config {
+        Config {
+            uuid: Uuid::from_u128(7),
+            label: "a \"label\"".into(),
+            layer: "passthrough".into(),
+            devices: vec!["/dev/null".into()],
+            pending: vec!["/dev/zero".into()],
+            offline: [Uuid::from_u128(8)].into(),
+            deadlines: [("/dev/null".into(), 7)].into(),
+            settings: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("v.toml");
+        config().draft(&path).unwrap().publish().unwrap();
+        assert_eq!(Config::load(&path).unwrap(), config());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no draft is left");
+        assert!(matches!(config().draft(&path), Err(Error::Exists { .. })));
+    }
+
+    #[test]
+    fn the_first_of_two_files_of_one_name_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("v.toml");
+        let second = config().draft(&path).unwrap();
+        // Another process, with another process number.
+        Config { label: "first".into(), ..config() }
+            .publish_again(&folder.path().join("w"))
+            .unwrap();
+        fs::rename(folder.path().join("w"), &path).unwrap();
+        assert!(matches!(second.publish(), Err(Error::Exists { .. })));
+        assert_eq!(Config::load(&path).unwrap().label, "first");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no draft is left");
+    }
+
+    #[test]
+    fn a_draft_of_another_process_is_not_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("v.toml");
+        let theirs = folder.path().join(format!("v.toml.{}.new", std::process::id()));
+        fs::write(&theirs, "").unwrap();
+        config().draft(&path).unwrap_err();
+        assert!(theirs.exists());
+    }
+
+    #[test]
+    fn a_symbolic_link_stays_when_its_file_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, link) = (folder.path().join("v.toml"), folder.path().join("l.toml"));
+        config().draft(&path).unwrap().publish().unwrap();
+        std::os::unix::fs::symlink("v.toml", &link).unwrap();
+        Config { label: "new".into(), ..config() }.publish_again(&link).unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(Config::load(&path).unwrap().label, "new");
+        fs::remove_file(&path).unwrap();
+        assert!(matches!(config().draft(&link), Err(Error::Exists { .. })), "it leads nowhere");
+    }
+
+    #[test]
+    fn mistakes_have_a_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("v.toml");
+        let good = toml::to_string(&config()).unwrap();
+        let cases = [
+            (good.replace("layer =", "lair ="), "line 3: unknown field `lair`"),
+            (good.replace("= \"passthrough\"", "= 70"), "line 3: invalid type"),
+            (good.replace("passthrough", "hardd"), "no layer 'hardd': use none,"),
+            (good.replace("passthrough", "hard:spare=x"), "a percentage from 0 to 90"),
+            (good.replace("/dev/null", "null"), "device \"null\" is neither"),
+            (good.replace("[\"/dev/null\"]", "[]"), "devices is empty"),
+            (good.replace("null\" = 7", "nul\" = 7"), "a deadline for \"/dev/nul\", which is none"),
+            (good.replace("= 7", "= 0"), "the deadline of \"/dev/null\" is 0 s, not 1 to 86400"),
+        ];
+        for (text, expected) in cases {
+            fs::write(&path, text).unwrap();
+            let message = Config::load(&path).unwrap_err().to_string();
+            assert!(message.starts_with(path.to_str().unwrap()), "{message}");
+            assert!(message.contains(expected), "{message}");
+        }
+    }
+}

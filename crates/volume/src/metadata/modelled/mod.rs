@@ -1,0 +1,87 @@
+//! Devices that stand for a drive model: `drive:DRIVE@FILE`. For evaluation.
+//!
+//! The file has the drive's content at its own addresses, and behind it a side region with what the
+//! model's map would need to come back. So what clients wrote never depends on the model.
+
+mod flash;
+mod side;
+
+use std::fs::File;
+use std::path::Path;
+
+use hostftl_core::SECTOR;
+use hostftl_drives::{DriveError, DriveSpec};
+use hostftl_io::{Access, Device, IoError};
+
+use crate::util::error::{Error, device, file};
+use crate::util::private::{new_private, sync_folder};
+use flash::Flash;
+use side::Side;
+
+/// The drive and the file of a device's name, if it stands for a drive.
+fn parts(name: &str) -> Option<(&str, &str)> {
+    name.strip_prefix("drive:")?.split_once('@')
+}
+
+/// The file of a device that stands for a drive.
+pub(crate) fn backing(name: &str) -> Option<&str> {
+    parts(name).map(|(_, path)| path)
+}
+
+fn spec(name: &str, drive: &str) -> Result<DriveSpec, Error> {
+    let mut spec = DriveSpec::find(drive).map_err(|why| match why {
+        DriveError::Unknown { .. } | DriveError::Option { .. } => {
+            Error::Io(IoError::Name { name: name.into(), why: why.to_string() })
+        }
+        _ => device(name, why.to_string()),
+    })?;
+    spec.hint = true;
+    Ok(spec)
+}
+
+/// As [`Device::full_name`], also for drives.
+pub(crate) fn full_name(name: &str) -> Result<String, Error> {
+    match parts(name) {
+        Some((drive, path)) => Ok(format!("drive:{drive}@{}", Device::full_name(path)?)),
+        None => Ok(Device::full_name(name)?),
+    }
+}
+
+/// As [`Device::open`], also for drives.
+pub(crate) fn open(name: &str) -> Result<Device, Error> {
+    open_as(name, Access::Full)
+}
+
+/// As [`Device::open_as`], also for drives.
+pub(crate) fn open_as(name: &str, access: Access) -> Result<Device, Error> {
+    let Some((drive, path)) = parts(name) else { return Ok(Device::open_as(name, access)?) };
+    if access != Access::Full {
+        let why = "stands for a drive, whose model writes down that it was opened: it can't be \
+                   only read";
+        return Err(device(name, why));
+    }
+    let spec = spec(name, drive)?;
+    let mut opened = Device::open(path)?;
+    let (has, needs) = (opened.bytes(), Side::end(&spec));
+    if has < needs {
+        let why = format!("has {has} bytes, and the drive needs {needs}: leave it to create");
+        return Err(device(name, why));
+    }
+    let flash = Flash::open(&spec, drive, Path::new(path)).map_err(|why| device(name, why))?;
+    opened.attach(name, spec.exported * SECTOR as u64, Box::new(flash));
+    Ok(opened)
+}
+
+/// Makes the file of a drive and returns it, unless it exists.
+pub(crate) fn make(name: &str) -> Result<Option<File>, Error> {
+    let Some((drive, path)) = parts(name) else { return Ok(None) };
+    let spec = spec(name, drive)?;
+    let path = Path::new(path);
+    if path.exists() {
+        return Ok(None);
+    }
+    let made = new_private(path).map_err(file(path, "make the file"))?;
+    made.set_len(Side::end(&spec)).map_err(file(path, "give the file its size"))?;
+    sync_folder(path).map_err(file(path, "make its name durable"))?;
+    Ok(Some(made))
+}

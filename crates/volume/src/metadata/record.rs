@@ -1,0 +1,173 @@
+//! Recording what a layer is told while it runs on real devices.
+//!
+//! Invariants
+//! - Records are in the order of the layer's steps; the digest takes in each output in that order.
+//! - After the first failure of the file nothing more is written, and `finish` says so.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use hostftl_core::{DeviceInfo, DeviceKind, Input, Nanos, Output, StreamDigest, Verb};
+use hostftl_format::page::crc32c;
+use hostftl_io::Tap;
+use hostftl_layers::{LayerConfig, Mode};
+
+use crate::metadata::entry::{END, Head, HeadDevice, MAGIC, emit, emit_verb};
+use crate::util::error::{Error, file};
+use crate::util::private::new_private;
+
+/// Bytes of records that are written together.
+const BATCH: usize = 256 << 10;
+
+/// A recording under way.
+#[derive(Debug)]
+pub struct Recording {
+    path: PathBuf,
+    pen: Arc<Mutex<Pen>>,
+}
+
+/// The end of a recording that listens to the driver.
+#[derive(Debug)]
+struct Listener(Arc<Mutex<Pen>>);
+
+#[derive(Debug)]
+struct Pen {
+    out: File,
+    batch: Vec<u8>,
+    records: u32,
+    batches: u64,
+    last: Nanos,
+    steps: u64,
+    digest: StreamDigest,
+    failure: Option<io::Error>,
+}
+
+impl Recording {
+    /// Begins a file, which must not exist, for a layer that is made from these values.
+    ///
+    /// # Errors
+    /// When the file can't be made.
+    pub fn new(
+        path: &Path,
+        layer: &LayerConfig,
+        devices: &[DeviceInfo],
+        mode: Mode,
+    ) -> Result<Self, Error> {
+        if devices.iter().any(|device| device.kind != DeviceKind::Block) {
+            let source = io::Error::other("a volume on zoned devices can't be recorded");
+            return Err(file(path, "make the recording")(source));
+        }
+        let head = Head {
+            layer: layer.to_text(),
+            deadline: layer.deadline,
+            deadlines: layer.deadlines,
+            uuid: layer.uuid,
+            format: mode == Mode::Format,
+            missing: layer.members.missing,
+            devices: devices.iter().map(HeadDevice::from).collect(),
+        };
+        let text = serde_json::to_vec(&head).expect("plain fields");
+        let begin = || {
+            let mut out = new_private(path)?;
+            out.write_all(&MAGIC)?;
+            out.write_all(&(text.len() as u32).to_le_bytes())?;
+            out.write_all(&crc32c(0, &text).to_le_bytes())?;
+            out.write_all(&text)?;
+            Ok(out)
+        };
+        let out = begin().map_err(file(path, "make the recording"))?;
+        let pen = Pen {
+            out,
+            batch: Vec::with_capacity(2 * BATCH),
+            records: 0,
+            batches: 0,
+            last: 0,
+            steps: 0,
+            digest: StreamDigest::default(),
+            failure: None,
+        };
+        Ok(Recording { path: path.into(), pen: Arc::new(Mutex::new(pen)) })
+    }
+
+    /// What listens to the driver.
+    pub fn tap(&self) -> impl Tap + use<> {
+        Listener(self.pen.clone())
+    }
+
+    /// Ends the file with the digest, durably. The driver has stopped.
+    ///
+    /// # Errors
+    /// When anything could not be written.
+    pub fn finish(self) -> Result<(), Error> {
+        let mut pen = lock(&self.pen);
+        pen.write_batch();
+        pen.write_end();
+        match pen.failure.take() {
+            Some(error) => Err(file(&self.path, "write the recording")(error)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Pen {
+    fn write(&mut self, write: impl FnOnce(&mut File) -> io::Result<()>) {
+        if self.failure.is_none() {
+            self.failure = write(&mut self.out).err();
+        }
+    }
+
+    /// Adds the record of what the layer is told.
+    fn note(&mut self, now: Nanos, emit: impl FnOnce(Nanos, &mut Vec<u8>)) {
+        let since = now - self.last;
+        (self.last, self.steps, self.records) = (now, self.steps + 1, self.records + 1);
+        emit(since, &mut self.batch);
+        if self.batch.len() >= BATCH {
+            self.write_batch();
+        }
+    }
+
+    fn write_batch(&mut self) {
+        let batch = std::mem::take(&mut self.batch);
+        if !batch.is_empty() {
+            let words = [batch.len() as u32, self.records, crc32c(self.batches, &batch)];
+            self.write(|out| {
+                out.write_all(words.map(u32::to_le_bytes).as_flattened())?;
+                out.write_all(&batch)
+            });
+        }
+        self.batch = batch;
+        self.batch.clear();
+        self.records = 0;
+        self.batches += 1;
+    }
+
+    fn write_end(&mut self) {
+        let last = [self.steps, self.digest.value()].map(u64::to_le_bytes);
+        let words = [END, 0, crc32c(self.batches, last.as_flattened())];
+        self.write(|out| {
+            out.write_all(words.map(u32::to_le_bytes).as_flattened())?;
+            out.write_all(last.as_flattened())?;
+            out.sync_all()
+        });
+    }
+}
+
+impl Tap for Listener {
+    fn input(&mut self, now: Nanos, input: &Input) {
+        lock(&self.0).note(now, |since, batch| emit(since, input, batch));
+    }
+
+    fn verb(&mut self, now: Nanos, verb: Verb) {
+        lock(&self.0).note(now, |since, batch| emit_verb(since, verb, batch));
+    }
+
+    fn output(&mut self, now: Nanos, output: &Output) {
+        lock(&self.0).digest.absorb(now, output);
+    }
+}
+
+fn lock(pen: &Mutex<Pen>) -> MutexGuard<'_, Pen> {
+    pen.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}

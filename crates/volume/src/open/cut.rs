@@ -1,0 +1,194 @@
+//! Changes of the members that were cut off. The volume file names the devices that come as pending
+//! before any device is written to; after a cut their superblocks say whether they are members: see
+//! [`hostftl_format::changes`].
+//!
+//! A start that only reads, and `check`, follow the superblocks and write nothing. A start
+//! that writes, and each command that changes the members, finishes or undoes the change first.
+
+use std::path::Path;
+
+use hostftl_format::assemble::Verdict;
+use hostftl_format::changes::{Choice, choose_pending};
+use hostftl_format::roster::Standing;
+use hostftl_format::superblock::Superblock;
+use hostftl_layers::LayerConfig;
+
+use crate::admin::create::clear_ends;
+use crate::metadata::config::Config;
+use crate::open::gather::{OpenOptions, gather};
+use crate::open::names::{DeviceId, Names};
+use crate::open::stack::{Assembly, Member, Redundancy, judge};
+use crate::open::volume::{redundancy, seat, verify};
+use crate::util::error::Error;
+
+/// A change of the members that was cut off.
+#[derive(Debug, Default)]
+pub struct Cut {
+    /// The pending devices that are members, by name, with their member numbers.
+    pub come: Vec<(String, u8)>,
+    /// The listed devices in whose place they came, by name.
+    replaced: Vec<String>,
+    /// The pending devices whose superblocks are to be cleared.
+    undone: Vec<Member>,
+    /// The pending devices that could not be read, by name.
+    pub unread: Vec<String>,
+}
+
+/// Whether a volume of these superblocks opens without asking anybody.
+fn is_whole(list: &[Superblock], redundancy: Redundancy) -> bool {
+    match judge(list, redundancy) {
+        Verdict::Complete { .. } => true,
+        Verdict::Degraded { unsaid, .. } => unsaid == 0,
+        _ => false,
+    }
+}
+
+fn choose(listed: &[Member], pending: &[Member], redundancy: Redundancy) -> Choice {
+    let superblocks = |list: &[Member]| -> Vec<Superblock> {
+        list.iter().map(|member| member.superblock).collect()
+    };
+    let is_whole = |list: &[Superblock]| is_whole(list, redundancy);
+    choose_pending(&superblocks(listed), &superblocks(pending), is_whole)
+}
+
+impl Cut {
+    /// The superblocks of the members as [`Cut::of`] would choose them.
+    pub fn preview(
+        listed: &[Member],
+        pending: &[Member],
+        redundancy: Redundancy,
+    ) -> Vec<Superblock> {
+        let Choice { come, .. } = choose(listed, pending, redundancy);
+        let come: Vec<_> = come.into_iter().map(|at| pending[at].superblock).collect();
+        let stays = |it: &&Member| come.iter().all(|new| new.index != it.superblock.index);
+        listed.iter().filter(stays).map(|it| it.superblock).chain(come.iter().copied()).collect()
+    }
+
+    /// Chooses the members among the devices that the volume file lists and those that are pending.
+    pub fn of(
+        listed: Vec<Member>,
+        pending: Vec<Member>,
+        redundancy: Redundancy,
+    ) -> (Vec<Member>, Self) {
+        let Choice { come, undone } = choose(&listed, &pending, redundancy);
+        let mut cut = Cut::default();
+        let mut new = Vec::new();
+        for (at, member) in pending.into_iter().enumerate() {
+            if come.contains(&at) {
+                cut.come.push((member.device.name().to_owned(), member.superblock.index));
+                new.push(member);
+            } else if undone.contains(&at) {
+                cut.undone.push(member);
+            }
+        }
+        let is_replaced = |it: &Member| cut.come.iter().any(|(_, new)| *new == it.superblock.index);
+        let (old, mut members): (Vec<_>, Vec<_>) = listed.into_iter().partition(is_replaced);
+        cut.replaced.extend(old.iter().map(|it| it.device.name().to_owned()));
+        members.extend(new);
+        (members, cut)
+    }
+
+    /// Makes the superblocks of devices that did not become members no superblocks any more.
+    ///
+    /// # Errors
+    /// When such a device can't be written.
+    pub fn undo(&self) -> Result<(), Error> {
+        self.undone.iter().try_for_each(|it| Ok(clear_ends(&it.device)?))
+    }
+
+    /// The outcome of the change, as a note shows it.
+    pub fn note(&self) -> String {
+        let come = self.come.iter().map(|(name, index)| format!("{name} is device {index}"));
+        let come: Vec<String> = come.collect();
+        let outcome = match come.is_empty() {
+            true => "no new device became a member, so it is undone".into(),
+            false => format!("{} now, so it is finished", come.join(", ")),
+        };
+        format!("a change of the devices was cut off; {outcome}")
+    }
+
+    /// Finishes or undoes the change at a start: the volume file at `path` lists `devices` then.
+    /// Returns a note.
+    ///
+    /// # Errors
+    /// When a device can't be written. When the file can't be, and a pending device could not be
+    /// read: it might be taken for a member later, with its contents at the cut.
+    pub fn settle(&self, path: &Path, devices: &[String]) -> Result<String, Error> {
+        self.undo()?;
+        match Config::put_in_order(path, devices) {
+            Ok(()) => Ok(self.note()),
+            Err(error) if self.unread.is_empty() => Ok(format!(
+                "{}; the volume file can't be rewritten ({error}), and the superblocks count",
+                self.note()
+            )),
+            Err(error) => Err(Error::Failed(format!(
+                "cannot undo a change of the devices that was cut off: {error}, and {} can't be \
+                 read; make the volume file writable",
+                self.unread.join(", ")
+            ))),
+        }
+    }
+}
+
+impl Config {
+    /// Lists the devices that are members after a change that was cut off, of which `found` were
+    /// found, and none as pending.
+    pub(crate) fn take_cut(&mut self, found: &Assembly) {
+        let cut = &found.cut;
+        let mut listed: Vec<_> =
+            std::mem::take(&mut self.devices).into_iter().enumerate().collect();
+        listed.retain(|(_, name)| !cut.replaced.contains(name));
+        let is_there = |name: &String| {
+            found.members.iter().flatten().any(|member| member.device.name() == name)
+        };
+        let most = usize::from(found.superblock.count).saturating_sub(cut.come.len());
+        // A device that was replaced, and can't be read, is not known by its superblock.
+        while listed.len() > most {
+            let is_away = |(_, name): &&(usize, String)| !is_there(name);
+            let is_old = |it: &&(usize, String)| {
+                is_away(it) && cut.come.iter().any(|(_, index)| usize::from(*index) == it.0)
+            };
+            let old = listed.iter().find(is_old).or_else(|| listed.iter().find(is_away));
+            let Some((old, _)) = old.cloned() else { break };
+            listed.retain(|(at, _)| *at != old);
+        }
+        self.devices = listed.into_iter().map(|(_, name)| name).collect();
+        self.devices.extend(cut.come.iter().map(|(name, _)| name.clone()));
+        self.pending.clear();
+        let devices = &self.devices;
+        self.deadlines.retain(|name, _| devices.contains(name));
+    }
+}
+
+/// Finishes or undoes the change of the members that a cut left behind, durably: `config` is as the
+/// volume file at `path` is then, with the devices by member number. Returns the devices that came.
+/// Nothing is written when `rehearses`.
+///
+/// # Errors
+/// When the members, or the volume file, can't be written.
+pub(crate) fn finish(
+    path: &Path,
+    config: &mut Config,
+    layer: &LayerConfig,
+    rehearses: bool,
+) -> Result<Vec<DeviceId>, Error> {
+    if config.pending.is_empty() {
+        config.devices = Names::read(config).list();
+        return Ok(Vec::new());
+    }
+    let listed = (&config.devices[..], &config.pending[..]);
+    let found = gather(listed, redundancy(layer), &OpenOptions::default())?;
+    config.take_cut(&found);
+    verify(path, config, &found)?;
+    let names = Names::opened(&config.devices, &found);
+    config.devices = names.list();
+    let come = found.cut.come.iter().map(|(_, index)| names.id(*index)).collect();
+    if !rehearses {
+        found.cut.undo()?;
+        let said = Standing::of_lost(found.superblock.missing);
+        let (mut roster, devices) = seat(found);
+        roster.settle(&devices, said)?;
+        config.publish_again(path)?;
+    }
+    Ok(come)
+}

@@ -1,0 +1,239 @@
+//! A host without requests: for format, check, and the time before a volume serves.
+
+use std::io::ErrorKind;
+
+use hostftl_core::{
+    Credits, DeviceError, Event as LayerEvent, Payload, Reply, SECTOR, TaskEnd, TaskKind,
+};
+use hostftl_io::{Device, Host, IoError, Pull};
+
+use crate::util::counted::counted;
+use crate::util::error::Error;
+use crate::util::events::{Event, Events, Level};
+
+/// What to do when a start has no room for what it writes.
+const FULL: &str = "a start has to write: make room where the device is, and start again; \
+                    `hostftl serve --read-only` reads the volume as it is";
+
+/// `error` of a start, and what to do if a device has no room.
+pub fn explain_full(error: IoError) -> Error {
+    match &error {
+        IoError::System { source, .. } if source.kind() == ErrorKind::StorageFull => {
+            Error::Recovery { source: error, troubles: FULL.into() }
+        }
+        _ => error.into(),
+    }
+}
+
+/// Turns the events of a layer into words.
+#[derive(Debug, Default)]
+pub struct Quiet {
+    /// The devices by name, in the order of the stack.
+    devices: Vec<String>,
+    /// Log writes that recovery applied.
+    pub replayed: u64,
+    /// Log writes at the end that were not whole.
+    pub dropped: u64,
+    /// Whether a device had no room.
+    is_full: bool,
+    /// The events.
+    pub events: Events,
+    /// Lost devices that were rebuilt elsewhere, of which not all superblocks say so yet.
+    pub unsaid: u16,
+    /// Devices that were removed, as all superblocks say.
+    pub gone: u16,
+    /// Devices that were given up because of too many faults.
+    pub faulted: u16,
+    /// Failed commands of each device that an operator acknowledged.
+    pub cleared_errors: [u64; 16],
+}
+
+impl Quiet {
+    /// One that calls the devices by their names.
+    pub fn of(devices: &[Device]) -> Self {
+        Self::telling(devices, Events::default())
+    }
+
+    /// The same, which reports to `events`.
+    pub fn telling(devices: &[Device], events: Events) -> Self {
+        let devices = devices.iter().map(|device| device.name().into()).collect();
+        Quiet { devices, events, ..Quiet::default() }
+    }
+
+    /// Returns the repairs, and the other events that an operator should know of.
+    pub fn sort_troubles(&self) -> (Vec<String>, Vec<String>) {
+        let is_repair = |event: &Event| event.kind == "mended";
+        let notes = self.events.notes_of(is_repair);
+        (notes, self.events.notes_of(|event| !is_repair(event)))
+    }
+
+    /// What a device is called.
+    pub fn name(&self, device: u8) -> &str {
+        self.devices.get(usize::from(device)).map_or("", String::as_str)
+    }
+
+    /// A device is failing, or was given up for that.
+    fn report_faults(&mut self, device: u8, faults: u32, is_lost: bool) {
+        let place = format!("device {device} ({})", self.name(device));
+        let faults = counted(faults.into(), "failed or mismatching read");
+        if is_lost {
+            self.faulted |= 1 << device;
+            let text = format!("FAULTED: {place} was given up after {faults}");
+            return self.events.tell_of(device, Level::Error, "device-faulted", text);
+        }
+        let text = format!(
+            "FAILING: {place} had {faults}: it counts as missing until it is replaced or a scrub \
+             finds its data good"
+        );
+        self.events.tell_of(device, Level::Error, "device-failing", text);
+    }
+
+    /// A device that has left can't be closed.
+    pub fn stays_open(&self, device: u8, why: &IoError) {
+        let name = self.name(device);
+        let text = format!("{name} was removed, and stays open until the volume is stopped: {why}");
+        self.events.tell_of(device, Level::Warning, "device-held", text);
+    }
+
+    /// One device more.
+    pub fn add(&mut self, name: &str) {
+        self.devices.push(name.into());
+    }
+
+    /// A device is called so from now on.
+    pub fn rename(&mut self, device: u8, name: String) {
+        self.devices[usize::from(device)] = name;
+    }
+
+    /// `error` and what led to it.
+    pub fn explain(&self, error: IoError) -> Error {
+        let hint = self.is_full.then(|| FULL.to_owned());
+        let troubles: Vec<String> = self.events.notes().into_iter().chain(hint).collect();
+        match troubles.is_empty() || matches!(error, IoError::Look { .. }) {
+            true => error.into(),
+            false => Error::Recovery { source: error, troubles: troubles.join("; ") },
+        }
+    }
+}
+
+impl Host for Quiet {
+    fn pull(&mut self, _credits: Credits) -> Pull {
+        Pull::Over
+    }
+
+    fn has_work(&self) -> bool {
+        false
+    }
+
+    fn answer(&mut self, reply: Reply) {
+        unreachable!("an answer that nobody asked for: {reply:?}");
+    }
+
+    fn reclaim(&mut self, payload: Payload) {
+        unreachable!("a payload that nobody gave: {payload:?}");
+    }
+
+    fn event(&mut self, event: LayerEvent) {
+        match event {
+            LayerEvent::Ready { replayed, dropped } => {
+                (self.replayed, self.dropped) = (replayed, dropped);
+            }
+            LayerEvent::DeviceFailed { device, error, abandoned } => {
+                let name = self.name(device);
+                let (level, kind, late) = match abandoned {
+                    true => (Level::Error, "device-timed-out", ", and did not answer in time"),
+                    false => (Level::Warning, "device-failed", ""),
+                };
+                let text = format!("device {device} ({name}) failed: {error}{late}");
+                self.is_full |= error == DeviceError::NoSpace;
+                self.events.tell_of(device, level, kind, text);
+            }
+            LayerEvent::Failing { device, faults, is_lost } => {
+                self.report_faults(device, faults, is_lost);
+            }
+            LayerEvent::Older { device } => {
+                let text = format!(
+                    "device {device} ({}) is an older copy, made before the volume was started \
+                     last: bring back the device itself, or older copies of all devices that were \
+                     made together; nothing was written",
+                    self.name(device)
+                );
+                self.events.tell(Level::Error, "failed", text);
+            }
+            LayerEvent::Lost { sectors } => {
+                let why = "they are errors until they are written again";
+                let text =
+                    format!("{} can't be read back: {why}", counted(sectors.into(), "sector"));
+                self.events.tell(Level::Error, "sectors-lost", text);
+            }
+            LayerEvent::Corrupt { lba, sectors } => {
+                let text = format!(
+                    "{} are damaged and can't be rebuilt: reads of them are errors until they \
+                     are written; restore them from a backup",
+                    range("the volume", lba, sectors)
+                );
+                self.events.tell(Level::Error, "corrupt", text);
+            }
+            LayerEvent::Mended { device, lba, sectors } => {
+                let place = format!("device {device} ({})", self.name(device));
+                let text = format!(
+                    "{} were damaged or unreadable; rebuilt from the other devices",
+                    range(&place, lba, sectors)
+                );
+                self.events.tell_of(device, Level::Warning, "mended", text);
+            }
+            LayerEvent::Over { task: TaskKind::Scrub, end, beyond, mended, unrepaired } => {
+                let (level, kind, text) = scrub_over(end, beyond, mended, unrepaired);
+                self.events.tell(level, kind, text);
+            }
+            LayerEvent::Over { task, .. } => {
+                let text = format!("{} complete", task.name());
+                self.events.tell(Level::Info, "task-over", text);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The outcome of a scrub in words: `beyond` are blocks, the other two are stripes.
+fn scrub_over(
+    end: TaskEnd,
+    beyond: u64,
+    repaired: u64,
+    unrepaired: u64,
+) -> (Level, &'static str, String) {
+    let stripes = |count, what| match count {
+        0 => String::new(),
+        count => format!("; {} {what}", counted(count, "stripe")),
+    };
+    let repairs = stripes(repaired, "repaired");
+    if beyond > 0 {
+        let (lost, rest) = (counted(beyond, "block"), stripes(unrepaired, "not repaired"));
+        let text = format!(
+            "scrub complete: {lost} cannot be rebuilt, events of kind corrupt name the \
+             ranges{repairs}{rest}"
+        );
+        return (Level::Error, "scrub-damage", text);
+    }
+    match (end, unrepaired) {
+        (TaskEnd::Stopped, _) => {
+            let rest = stripes(unrepaired, "damaged and not repaired yet");
+            (Level::Info, "scrub-over", format!("scrub stopped before its end{repairs}{rest}"))
+        }
+        (TaskEnd::Done, 0) => {
+            (Level::Info, "scrub-over", format!("scrub complete: all valid data verified{repairs}"))
+        }
+        (TaskEnd::Done, _) => {
+            let rest = stripes(unrepaired, "damaged and not repaired");
+            let next = "; free some room or replace the device, and scrub again";
+            (Level::Error, "scrub-damage", format!("scrub complete{repairs}{rest}{next}"))
+        }
+    }
+}
+
+/// Some sectors of something, in words: their range in bytes, too.
+fn range(of: &str, lba: u64, sectors: u32) -> String {
+    let (from, bytes) = (lba * SECTOR as u64, u64::from(sectors) * SECTOR as u64);
+    let last = (lba + u64::from(sectors)).saturating_sub(1);
+    format!("{of}: {bytes} bytes at byte {from} (sectors {lba} to {last})")
+}

@@ -1,0 +1,245 @@
+//! The members of a volume, as they come: who is there, whom a start waits for, and whether
+//! somebody has to agree to go on without one.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use hostftl_format::assemble::Verdict;
+use hostftl_format::superblock::Superblock;
+use hostftl_io::{Access, IoError, cancel};
+use hostftl_layers::LayerConfig;
+use uuid::Uuid;
+
+use crate::metadata::config::Config;
+use crate::open::cut::Cut;
+use crate::open::names::Names;
+use crate::open::refusal::moved;
+use crate::open::stack::{Assembly, MISSING, Member, Redundancy, judge, newest_of, open_member};
+use crate::open::stack::{order, time};
+use crate::util::error::Error;
+
+/// How often a member that is not there yet is looked for.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// The command that goes on without a member for good, and the one that only looks.
+const SERVE: &str = "hostftl serve --degraded";
+const READ: &str = "hostftl serve --read-only --degraded";
+pub(crate) const CHECK: &str = "hostftl check --degraded";
+
+/// How a volume is opened.
+#[derive(Clone, Debug)]
+pub struct OpenOptions {
+    /// Whether to go on without members that belong to the volume.
+    pub degraded: bool,
+    /// Whether anything may be written to the devices, at any time.
+    pub access: Access,
+    /// How long to wait for members that are not there.
+    pub wait: Duration,
+    /// What to type to go on without a member, for messages.
+    pub command: &'static str,
+    /// How long a command of a device may take, in seconds, by its name; what the volume file says
+    /// of others holds.
+    pub deadlines: Vec<(String, u64)>,
+    /// Who hears for whom the start waits.
+    pub tell: fn(&str),
+}
+
+impl OpenOptions {
+    /// For a volume that is only read.
+    pub fn read_only() -> Self {
+        OpenOptions { access: Access::ReadOnly, command: READ, ..OpenOptions::default() }
+    }
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        OpenOptions {
+            degraded: false,
+            access: Access::Full,
+            wait: Duration::ZERO,
+            command: SERVE,
+            deadlines: Vec::new(),
+            tell: |_| {},
+        }
+    }
+}
+
+/// A name that leads to no member.
+struct Absent<'a> {
+    name: &'a String,
+    error: Error,
+    is_pending: bool,
+}
+
+/// Opens the devices of a volume that can do without some, and those that are `pending`, of which
+/// the superblocks say whether they are members: see [`crate::open::cut`]. A device that is not
+/// there, or holds nothing of a volume, is waited for, and then left out; one that can't be used
+/// for another reason is an error, unless the volume does not need it.
+///
+/// # Errors
+/// When they are not a stack that can be used.
+pub fn gather(
+    (names, pending): (&[String], &[String]),
+    redundancy: Redundancy,
+    options: &OpenOptions,
+) -> Result<Assembly, Error> {
+    let begun = Instant::now();
+    let (mut members, mut coming, mut told) = (Vec::new(), Vec::new(), false);
+    let listed = names.iter().map(|name| (name, false));
+    let mut waiting: Vec<_> = listed.chain(pending.iter().map(|name| (name, true))).collect();
+    loop {
+        let mut absent = Vec::new();
+        for (name, is_pending) in std::mem::take(&mut waiting) {
+            match open_member(name, options.access) {
+                Ok(member) if is_pending => coming.push(member),
+                Ok(member) => members.push(member),
+                Err(error) => absent.push(Absent { name, error, is_pending }),
+            }
+        }
+        // A server that was given up because of a signal is not one that is gone.
+        absent.iter().try_for_each(|it| cancel::check(it.name))?;
+        let left = options.wait.saturating_sub(begun.elapsed());
+        // What is there and holds no member is not going to be one.
+        let is_away = |error: &Error| is_absence(error) && !matches!(error, Error::Device { .. });
+        let may_come = absent.iter().any(|it| is_away(&it.error));
+        let is_trouble = absent.iter().any(|it| !is_absence(&it.error));
+        let are_lacking = || is_lacking(&Cut::preview(&members, &coming, redundancy), redundancy);
+        if left.is_zero() || !may_come || is_trouble || !are_lacking() {
+            return settle_for((members, coming), absent, redundancy);
+        }
+        if !told {
+            let list: Vec<&str> = absent.iter().map(|it| it.name.as_str()).collect();
+            let (most, list) = (left.as_secs_f64().ceil(), list.join(", "));
+            (options.tell)(&format!("waits up to {most} s for {list} (--wait-devices)"));
+            told = true;
+        }
+        waiting = absent.into_iter().map(|it| (it.name, it.is_pending)).collect();
+        std::thread::sleep(PAUSE.min(left));
+    }
+}
+
+/// As [`gather`], of the volume whose file at `path` is `config`, which may be about to change: the
+/// devices with these names.
+///
+/// # Errors
+/// As [`gather`], or when the devices are of another volume.
+pub(crate) fn gather_of(
+    path: &Path,
+    config: &Config,
+    layer: &LayerConfig,
+    names: &[String],
+) -> Result<Assembly, Error> {
+    let redundancy = Redundancy { devices: layer.tolerates(), journal: layer.log.journal };
+    let found = gather((names, &[]), redundancy, &OpenOptions::default())
+        .map_err(|error| moved::explain(path, config, error))?;
+    if found.superblock.volume != *config.uuid.as_bytes() {
+        let why = "names another volume than its devices hold".into();
+        return Err(Error::Config { path: path.into(), why });
+    }
+    Ok(found)
+}
+
+/// Whether a member that belongs is not there, so that it is worth waiting for.
+fn is_lacking(members: &[Superblock], redundancy: Redundancy) -> bool {
+    match judge(members, redundancy) {
+        Verdict::Complete { .. } => false,
+        Verdict::Degraded { order, unsaid, .. } => {
+            let absent = order.iter().enumerate().filter(|(_, at)| at.is_none());
+            let absent = absent.fold(0, |set, (index, _)| set | 1 << index);
+            unsaid != 0 || absent & redundancy.journal_in(newest_of(&order, members)) != 0
+        }
+        Verdict::Missing { .. } | Verdict::Stale { .. } | Verdict::Nothing => true,
+        _ => false,
+    }
+}
+
+/// What can be made of the members that are there.
+fn settle_for(
+    (members, coming): (Vec<Member>, Vec<Member>),
+    mut absent: Vec<Absent>,
+    redundancy: Redundancy,
+) -> Result<Assembly, Error> {
+    let (members, mut cut) = Cut::of(members, coming, redundancy);
+    let superblocks: Vec<Superblock> = members.iter().map(|member| member.superblock).collect();
+    let lacking = is_lacking(&superblocks, redundancy);
+    // A device without a superblock was read; the superblocks of the others are unknown.
+    let is_unread = |it: &&Absent| it.is_pending && !matches!(it.error, Error::Device { .. });
+    cut.unread.extend(absent.iter().filter(is_unread).map(|it| it.name.clone()));
+    // A pending device that the members do not need is no loss.
+    absent.retain(|it| lacking || !it.is_pending);
+    let plain = redundancy.devices == 0 && !redundancy.journal;
+    let is_unknown = |error: &Error| matches!(error, Error::Format { .. });
+    let is_trouble = |error: &Error| lacking && !is_absence(error) || is_unknown(error);
+    let trouble = absent.iter().position(|it| is_trouble(&it.error));
+    let needed = plain && lacking && !absent.is_empty();
+    match trouble.or_else(|| needed.then_some(0)) {
+        Some(at) => Err(absent.swap_remove(at).error),
+        None => {
+            let left_out = absent.iter().map(|it| it.error.to_string());
+            let mut left_out: Vec<String> = left_out.collect();
+            // Of places without a device all say the same.
+            left_out.dedup();
+            Ok(Assembly { cut, ..order(members, left_out, redundancy)? })
+        }
+    }
+}
+
+/// Whether an error says that there is no such member, and not that something is wrong with it,
+/// with this machine, or with the way in which it is used.
+pub(crate) fn is_absence(error: &Error) -> bool {
+    match error {
+        Error::Device { .. } => true,
+        Error::Io(IoError::System { what, source, .. }) => match source.raw_os_error() {
+            Some(libc::ENOENT | libc::ENXIO | libc::ENODEV | libc::ENOMEDIUM) => true,
+            Some(
+                libc::ECONNREFUSED
+                | libc::ECONNRESET
+                | libc::EPIPE
+                | libc::ETIMEDOUT
+                | libc::EHOSTDOWN
+                | libc::EHOSTUNREACH
+                | libc::ENETDOWN
+                | libc::ENETUNREACH
+                | libc::ENOTCONN,
+            ) => true,
+            Some(_) => false,
+            // A server that does not speak, or a host without an address.
+            None => *what == "use the NBD server",
+        },
+        _ => false,
+    }
+}
+
+/// Why a volume whose file lists `devices` is not opened without members that belong to it, and
+/// what to type.
+pub fn refusal(path: &Path, found: &Assembly, devices: &[String], command: &str) -> Error {
+    let (superblock, devices) = (&found.superblock, Names::opened(devices, found).list());
+    let absent = (0..usize::from(superblock.count)).filter(|index| found.unsaid >> index & 1 == 1);
+    let here: Vec<&str> = found.members.iter().flatten().map(|one| one.device.name()).collect();
+    let named: Vec<String> = absent
+        .map(|index| {
+            let uuid = Uuid::from_bytes(superblock.members[index]);
+            match devices.get(index).filter(|name| *name != MISSING) {
+                Some(name) if !here.contains(&name.as_str()) => {
+                    format!("device {index} ({name}, {uuid})")
+                }
+                _ => format!("device {index} ({uuid})"),
+            }
+        })
+        .collect();
+    let known = time(superblock.changed)
+        .map_or(String::new(), |at| format!(", as it did when its members changed last, at {at}"));
+    let why = found.left_out.join("; ");
+    let way = match command {
+        CHECK => format!("`{command}` looks at what is here"),
+        _ => format!("`{command}` goes on without it, and then it is out for good"),
+    };
+    Error::Stack(format!(
+        "{}: {} of the volume's {} is not here ({why}). It belongs to the volume{known}, and may \
+         hold newer writes than {}: bring it back; or {way}",
+        path.display(),
+        named.join(" and "),
+        superblock.count,
+        here.join(", "),
+    ))
+}

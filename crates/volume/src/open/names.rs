@@ -1,0 +1,386 @@
+//! Which member of a volume a path, a number or a UUID means.
+//!
+//! A volume file lists its devices in any order, and a path may lead to another device than it did
+//! when the file was written. The superblock at a path states which member is there, so a position
+//! in a list is never taken for a member number.
+//!
+//! Invariants
+//! - Entry `n` is member `n`.
+//! - A path means a member only if a superblock has proved it, or if the device is absent and no
+//!   other path and no other member is left.
+
+use std::fmt;
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+
+use hostftl_core::SECTOR;
+use hostftl_format::assemble::choose;
+use hostftl_format::changes::member_at;
+use hostftl_format::superblock::Superblock;
+use hostftl_io::{Access, Device, zoned_path};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::metadata::config::Config;
+use crate::metadata::modelled;
+use crate::open::stack::{Assembly, MISSING, copies};
+use crate::util::error::{Error, device};
+
+/// A member of a volume, as replies show it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceId {
+    /// Its member number.
+    #[serde(rename = "device")]
+    pub number: u8,
+    /// Its UUID; empty for a volume in memory.
+    pub uuid: String,
+    /// Its path, as the volume file has it.
+    pub path: String,
+}
+
+impl fmt::Display for DeviceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.uuid.as_str() {
+            "" => write!(f, "device {} ({})", self.number, self.path),
+            uuid => write!(f, "device {} ({}, {uuid})", self.number, self.path),
+        }
+    }
+}
+
+/// A device as a user names it.
+enum Wanted {
+    Number(usize),
+    Uuid(Uuid),
+    /// A path or URI, complete.
+    Path(String),
+}
+
+impl Wanted {
+    fn parse(text: &str) -> Result<Self, Error> {
+        if let Ok(number) = text.parse::<u8>() {
+            return Ok(Wanted::Number(number.into()));
+        }
+        match Uuid::try_parse(text) {
+            Ok(uuid) if text.len() == 36 => Ok(Wanted::Uuid(uuid)),
+            _ => Ok(Wanted::Path(modelled::full_name(text)?)),
+        }
+    }
+}
+
+/// Completes the name of a device of the volume whose file is `config`, for a process that may have
+/// another working directory. Numbers and UUIDs stay as they are.
+///
+/// # Errors
+/// When it is no name, or both a number and the path of a member.
+pub(crate) fn complete(wanted: &str, config: &Config) -> Result<String, Error> {
+    match Wanted::parse(wanted)? {
+        Wanted::Path(full) => Ok(full),
+        Wanted::Uuid(_) => Ok(wanted.into()),
+        Wanted::Number(_) => {
+            let full = modelled::full_name(wanted)?;
+            match config.devices.iter().any(|name| is_same(name, &full)) {
+                true => Err(device(
+                    wanted,
+                    format!("is a number and a file's name: write ./{wanted} for the file"),
+                )),
+                false => Ok(wanted.into()),
+            }
+        }
+    }
+}
+
+/// The place of a name in a volume file, by its text or as another path to the same device.
+pub(crate) fn find(names: &[String], wanted: &str) -> Option<usize> {
+    let exact = names.iter().position(|name| name == wanted);
+    exact.or_else(|| names.iter().position(|name| is_same(name, wanted)))
+}
+
+/// Whether two names mean the same device: by their text, or as paths to one file or block device.
+pub(crate) fn is_same(one: &str, other: &str) -> bool {
+    one == other || identity(one).is_some_and(|it| identity(other) == Some(it))
+}
+
+/// The identity of a device with a path: the text around the path, and the file.
+fn identity(name: &str) -> Option<(&str, &str, u64, u64)> {
+    let (before, path, behind) = match (modelled::backing(name), name.strip_prefix("zoned:")) {
+        (Some(path), _) => (&name[..name.len() - path.len()], path, ""),
+        (None, Some(rest)) => {
+            let (path, part) = rest.split_at(rest.find('#').unwrap_or(rest.len()));
+            ("zoned:", path, part)
+        }
+        (None, None) => ("", name, ""),
+    };
+    let found = fs::metadata(path).ok().filter(|_| path.starts_with('/'))?;
+    Some(match found.file_type().is_block_device() {
+        true => (before, behind, u64::MAX, found.rdev()),
+        false => (before, behind, found.dev(), found.ino()),
+    })
+}
+
+/// The finding at a path, whichever process has the device.
+enum Found {
+    /// A superblock, of any volume.
+    Superblock(Box<Superblock>),
+    /// A device without one that can be used.
+    Other,
+    /// Nothing that can be read, or nothing that has superblocks.
+    Absent,
+}
+
+/// Looks at a file or block device. A server is not asked: it may have one client at a time.
+fn look_at(name: &str) -> Found {
+    match modelled::backing(name).unwrap_or(name) {
+        path if path.starts_with('/') || zoned_path(path).is_some() => open_and_look(name),
+        _ => Found::Absent,
+    }
+}
+
+fn open_and_look(name: &str) -> Found {
+    if name == MISSING || Device::is_memory(name) {
+        return Found::Absent;
+    }
+    let path = modelled::backing(name).unwrap_or(name);
+    let Ok(opened) = Device::open_as(path, Access::Look) else { return Found::Absent };
+    let copies = copies(opened.bytes() / SECTOR as u64, |at| opened.read_page(at));
+    match copies.map(|[(_, head), (_, tail)]| choose(head, tail)) {
+        Ok(Ok(chosen)) => Found::Superblock(Box::new(chosen.superblock)),
+        Ok(Err(_)) => Found::Other,
+        Err(_) => Found::Absent,
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    name: String,
+    uuid: [u8; 16],
+    /// Whether the member is at that path for sure.
+    is_known: bool,
+}
+
+/// See the module text.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Names {
+    volume: [u8; 16],
+    entries: Vec<Entry>,
+}
+
+impl Names {
+    /// Those of a volume in memory, whose file is all that there is.
+    pub fn in_memory(config: &Config) -> Self {
+        let entry = |name: &String| Entry { name: name.clone(), uuid: [0; 16], is_known: true };
+        let entries = config.devices.iter().map(entry).collect();
+        Names { volume: config.uuid.into_bytes(), entries }
+    }
+
+    /// Those of the devices that a volume file lists, which are looked at.
+    pub fn read(config: &Config) -> Self {
+        if config.is_memory() {
+            return Names::in_memory(config);
+        }
+        let looked = config.devices.iter().map(|name| (name.clone(), open_and_look(name)));
+        Names::of(config.uuid.into_bytes(), looked.collect())
+    }
+
+    /// Those of a volume file's list, whose devices were opened.
+    pub fn opened(list: &[String], found: &Assembly) -> Self {
+        let superblock = |name: &String| {
+            let mut members = found.members.iter().flatten();
+            let member = members.find(|it| it.device.name() == name).map(|it| it.superblock);
+            let stale = found.stale.iter().find(|(stale, _)| stale == name).map(|(_, it)| *it);
+            member.or(stale)
+        };
+        let look = |name: &String| match superblock(name) {
+            Some(superblock) => (name.clone(), Found::Superblock(Box::new(superblock))),
+            None => (name.clone(), look_at(name)),
+        };
+        Names::of(found.superblock.volume, list.iter().map(look).collect())
+    }
+
+    fn of(volume: [u8; 16], looked: Vec<(String, Found)>) -> Self {
+        let said = looked.iter().filter_map(|(_, found)| match found {
+            Found::Superblock(superblock) if superblock.volume == volume => Some(superblock),
+            _ => None,
+        });
+        let Some(newest) = said.max_by_key(|it| it.generation).cloned() else {
+            // No superblock was read: no path is known.
+            let entry = |(name, _)| Entry { name, uuid: [0; 16], is_known: false };
+            return Names { volume, entries: looked.into_iter().map(entry).collect() };
+        };
+        let listed = looked.len();
+        let count = usize::from(newest.count).max(listed);
+        let mut places: Vec<Option<(String, bool)>> = vec![None; count];
+        let mut rest = Vec::new();
+        for (at, (name, found)) in looked.into_iter().enumerate() {
+            let index = match &found {
+                Found::Superblock(it) => member_at(at, it, &newest).map(usize::from),
+                _ => None,
+            };
+            match index.filter(|index| places[*index].is_none()) {
+                Some(index) => places[index] = Some((name, true)),
+                None => rest.push((at, name, matches!(found, Found::Absent))),
+            }
+        }
+        place_rest(&mut places, rest, newest.gone);
+        // An `add` that was cut off has devices that the file does not list yet.
+        while places.len() > listed && places.last().is_some_and(Option::is_none) {
+            places.pop();
+        }
+        let entry = |(index, place): (usize, Option<(String, bool)>)| {
+            let (name, is_known) = place.unwrap_or_else(|| (MISSING.into(), false));
+            let uuid = newest.members.get(index).copied().unwrap_or_default();
+            Entry { name, uuid, is_known }
+        };
+        Names { volume, entries: places.into_iter().enumerate().map(entry).collect() }
+    }
+
+    /// The names by member number.
+    pub fn list(&self) -> Vec<String> {
+        self.entries.iter().map(|entry| entry.name.clone()).collect()
+    }
+
+    /// A member as replies show it.
+    pub fn id(&self, index: u8) -> DeviceId {
+        let entry = &self.entries[usize::from(index)];
+        let uuid = match entry.uuid {
+            [0, ..] if entry.uuid == [0; 16] => String::new(),
+            uuid => Uuid::from_bytes(uuid).to_string(),
+        };
+        DeviceId { number: index, uuid, path: entry.name.clone() }
+    }
+
+    /// All members, by number.
+    pub fn all(&self) -> Vec<DeviceId> {
+        (0..self.entries.len() as u8).map(|index| self.id(index)).collect()
+    }
+
+    /// Another device is member `index` from now on.
+    pub fn replace(&mut self, index: u8, name: &str, uuid: [u8; 16]) {
+        let entry = Entry { name: name.into(), uuid, is_known: true };
+        self.entries[usize::from(index)] = entry;
+    }
+
+    /// The list has grown, or has other names: those that are new are known.
+    pub fn take_list(&mut self, list: &[String], members: &[[u8; 16]]) {
+        for (index, name) in list.iter().enumerate() {
+            let (uuid, was) = (members[index], self.entries.get(index));
+            let is_known = was.is_none_or(|was| was.is_known && was.name == *name);
+            let entry = Entry { name: name.clone(), uuid, is_known };
+            match self.entries.get_mut(index) {
+                Some(place) => *place = entry,
+                None => self.entries.push(entry),
+            }
+        }
+    }
+
+    /// The number of the member that is meant. Those of `open` are open in this process, so what is
+    /// at their paths now does not matter unless it is another member.
+    ///
+    /// # Errors
+    /// In words, when there is none, or it is not certain.
+    pub fn resolve(&self, wanted: &str, open: u16) -> Result<u8, String> {
+        let found = match Wanted::parse(wanted).map_err(|error| error.to_string())? {
+            Wanted::Number(number) => (number < self.entries.len()).then_some(number),
+            Wanted::Uuid(uuid) => {
+                self.entries.iter().position(|entry| entry.uuid == uuid.into_bytes())
+            }
+            Wanted::Path(path) => return self.resolve_path(&path, open),
+        };
+        found.map(|at| at as u8).ok_or_else(|| self.unknown(wanted))
+    }
+
+    fn resolve_path(&self, path: &str, open: u16) -> Result<u8, String> {
+        let named = self.entries.iter().enumerate();
+        let named = named.filter(|(_, entry)| entry.name != MISSING && is_same(&entry.name, path));
+        let named: Vec<u8> = named.map(|(index, _)| index as u8).collect();
+        let by_number = "name the device by its number or UUID, as `hostftl status` shows them";
+        let found = look_at(path);
+        if let Found::Superblock(it) = &found
+            && it.volume == self.volume
+        {
+            let uuid = Uuid::from_bytes(it.device);
+            let is_member = self.entries.get(usize::from(it.index));
+            if is_member.is_none_or(|entry| entry.uuid != it.device) {
+                return Err(format!(
+                    "{path} holds a former device of the volume ({uuid}), which is no member any \
+                     more; {by_number}"
+                ));
+            }
+            return match named.contains(&it.index) {
+                true => Ok(it.index),
+                false if named.is_empty() => Err(format!(
+                    "{path} holds {}, which the volume file has at another path; {by_number}",
+                    self.id(it.index)
+                )),
+                false => Err(format!(
+                    "{path} holds device {} of the volume now, and held device {} before; \
+                     {by_number}",
+                    it.index, named[0]
+                )),
+            };
+        }
+        let [index] = named[..] else {
+            return Err(match named.is_empty() {
+                true => self.unknown(path),
+                false => format!("{path} is listed more than once; {by_number}"),
+            });
+        };
+        let is_known = self.entries[usize::from(index)].is_known;
+        match found {
+            _ if is_known && open >> index & 1 == 1 => Ok(index),
+            Found::Absent if is_known => Ok(index),
+            Found::Absent => {
+                Err(format!("{path} can't be read, and {}; {by_number}", self.without_path()))
+            }
+            Found::Superblock(it) => {
+                let (theirs, left) = (Uuid::from_bytes(it.volume), self.without_path());
+                Err(format!(
+                    "{path} holds a device of another volume ({theirs}), and {left}; {by_number}"
+                ))
+            }
+            Found::Other => Err(format!(
+                "{path} has no superblock of this volume, and {}; {by_number}",
+                self.without_path()
+            )),
+        }
+    }
+
+    /// Lists the members whose path is not certain.
+    fn without_path(&self) -> String {
+        let unknown = self.entries.iter().enumerate().filter(|(_, entry)| !entry.is_known);
+        let numbers: Vec<String> = unknown.map(|(index, _)| index.to_string()).collect();
+        match numbers.len() {
+            0 => "each device is known to be elsewhere".into(),
+            1 => format!("device {} was found at no path", numbers[0]),
+            _ => format!("devices {} were found at no path", numbers.join(", ")),
+        }
+    }
+
+    fn unknown(&self, wanted: &str) -> String {
+        let list: Vec<String> = self.all().iter().map(ToString::to_string).collect();
+        format!("{wanted} is none of its devices: {}", list.join(", "))
+    }
+}
+
+/// Gives the names whose devices no superblock tells the places that are left, each its own
+/// position if that is free. The only one is known to be there if its device is absent.
+fn place_rest(places: &mut [Option<(String, bool)>], rest: Vec<(usize, String, bool)>, gone: u16) {
+    let free = places.iter().filter(|place| place.is_none()).count();
+    let is_only = |name: &str, is_absent| free == 1 && name != MISSING && is_absent;
+    let mut others = Vec::new();
+    for (at, name, is_absent) in rest {
+        match &mut places[at] {
+            place @ None => *place = Some((name.clone(), is_only(&name, is_absent))),
+            Some(_) => others.push((name, is_absent)),
+        }
+    }
+    // A device that was removed is most likely the one that is called missing.
+    others.sort_by_key(|(name, _)| name != MISSING);
+    for (name, is_absent) in others {
+        let mut left = (0..places.len()).filter(|at| places[*at].is_none());
+        let first = left.clone().find(|at| name == MISSING && gone >> at & 1 == 1);
+        if let Some(at) = first.or_else(|| left.next()) {
+            let is_known = is_only(&name, is_absent);
+            places[at] = Some((name, is_known));
+        }
+    }
+}

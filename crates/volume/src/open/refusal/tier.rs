@@ -1,0 +1,53 @@
+//! What to say of a `tier` of which one device is not there.
+
+use hostftl_core::{Page, SECTOR};
+use hostftl_format::tier::{ledger_at, parse_ledger};
+
+use crate::open::stack::{Assembly, Member};
+use crate::util::counted::counted;
+use crate::util::error::Error;
+
+/// Ranges that are named.
+const NAMED: usize = 16;
+
+/// Why a tier can't be opened without a device: which, why, and what only that one had.
+pub(crate) fn refusal(found: &Assembly) -> Error {
+    let [fast, slow] = &found.members[..] else { unreachable!("a tier has two devices") };
+    let (which, lost) = match (fast, slow) {
+        (None, Some(slow)) => ("fast", lost_with_fast(slow)),
+        _ => ("slow", "what the fast one does not hold is lost without it".into()),
+    };
+    let why = found.left_out.join("; ");
+    Error::Stack(format!("the {which} device of the tier is not here ({why}); {lost}"))
+}
+
+/// What only the fast device had, as far as the slow one knows.
+fn lost_with_fast(slow: &Member) -> String {
+    let (start, sectors) = (slow.superblock.data_start, slow.superblock.data_len);
+    let places = [0, 1].map(|place| ledger_at(sectors, place));
+    let read = |at: u64| slow.device.read_page(start + at).unwrap_or_else(|_| Page::default());
+    let pages = places.map(read);
+    let read = pages.iter().zip(places);
+    let read = read.filter_map(|(page, at)| parse_ledger(page, slow.superblock.volume, at).ok());
+    let Some(newest) = read.max_by_key(|ledger| ledger.generation) else {
+        return "what it held is not known: the ledger of the slow device can't be read".into();
+    };
+    let exported = slow.superblock.exported;
+    // Regions that end behind the volume are cut there; those that begin there are nobody's.
+    let bytes = |(from, length): (u64, u64)| {
+        let within = exported.checked_sub(from).filter(|within| *within > 0)?;
+        Some((from * SECTOR as u64, length.min(within) * SECTOR as u64))
+    };
+    let ranges: Vec<(u64, u64)> = newest.ranges().filter_map(bytes).collect();
+    if ranges.is_empty() {
+        return "nothing that was flushed is on it alone".into();
+    }
+    let all: u64 = ranges.iter().map(|(_, length)| length).sum();
+    let named = ranges.iter().take(NAMED).map(|(from, length)| format!("{length} at {from}"));
+    let named: Vec<String> = named.collect();
+    let more = match ranges.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        rest => format!(" and {} more", counted(rest as u64, "range")),
+    };
+    format!("it may hold what is newest in {all} bytes: {}{more}", named.join(", "))
+}

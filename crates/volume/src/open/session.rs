@@ -1,0 +1,461 @@
+//! How the last process that served the volume ended, and under which name it is served now.
+//!
+//! A client that comes back by itself after its server died (`nbd-client -persist`, qemu with
+//! `reconnect-delay`) believes that what was answered is there. When writes were answered that no
+//! flush had covered, and may be gone, it must not get OK for a flush. So the export's name has a
+//! generation: after an unclean end the plain name is refused until the operator says go on.
+//!
+//! Invariants
+//! - A mark that says *serving* is durable before the first client is let in, and one that says
+//!   *stopped* is written when everything is durable.
+//! - Only a start that is to be served writes marks.
+
+pub(crate) mod ack_log;
+pub(crate) mod previous_run;
+
+use std::fs;
+
+use hostftl_format::page::Fault;
+use hostftl_format::session::{Mark, PLACES, place_of};
+use hostftl_io::{Backing, Device, IoError};
+use uuid::Uuid;
+
+use crate::admin::serve::{Acks, StartOptions};
+use crate::metadata::config::Config;
+use crate::open::session::ack_log::Left;
+use crate::running::front::Export;
+use crate::util::error::Error;
+
+/// Who may be a client of a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Processes of this machine.
+    Machine,
+    /// Others too.
+    Beyond,
+}
+
+/// Why clients may be let in: how a volume is to be served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Service {
+    /// Who may come.
+    pub reach: Reach,
+    /// The operator's word that no client is left which believes in what is gone.
+    pub go_on: bool,
+}
+
+/// What is known of the last run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Last {
+    /// The volume was never served.
+    None,
+    /// There was one, but no mark of it can be read.
+    Damaged,
+    /// It left this.
+    Mark(Mark),
+}
+
+/// This machine, since it was started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Here {
+    machine: [u8; 16],
+    boot: [u8; 16],
+}
+
+/// A volume that is about to be served, or is.
+#[derive(Clone, Debug)]
+pub struct Session {
+    volume: [u8; 16],
+    mark: Mark,
+    /// The number of the run before, or 0.
+    last: u64,
+    unclean: Option<&'static str>,
+}
+
+/// How notes about an unclean end begin.
+pub const UNCLEAN: &str = "the last run ended uncleanly";
+/// Why the last run left nothing that a client could miss.
+const DURABLE: &str = "it answered writes only once they were durable, so nothing is lost";
+const REBOOTED: &str = "the machine was started again since, so none of its clients is left";
+/// Why it may have.
+const UNFLUSHED: &str = "what it answered and no flush covered may be gone";
+/// Why nothing is lost all the same.
+const KEPT: &str = "what it answered was kept in memory that outlives it, so nothing is lost";
+
+impl Last {
+    /// What the marks on the devices say that are there and not in the set `lost`.
+    pub fn of(config: &Config, devices: &[Device], lost: u16) -> Self {
+        last(config.uuid.into_bytes(), devices, lost)
+    }
+
+    /// The number of the run, or 0.
+    pub fn run(&self) -> u64 {
+        match self {
+            Last::Mark(mark) => mark.run,
+            _ => 0,
+        }
+    }
+}
+
+impl Session {
+    /// What to do now after the `last` run, all of whose answers are `kept`, or not; none when
+    /// nobody is to be served.
+    pub fn of(options: &StartOptions, config: &Config, last: Last, kept: bool) -> Option<Self> {
+        let service = options.service?;
+        let volume = config.uuid.into_bytes();
+        let through = options.acks == Acks::Media;
+        let (mark, unclean) = decide(last, Here::now(), service, through, kept);
+        Some(Session { volume, mark, last: last.run(), unclean })
+    }
+
+    /// The number of the run.
+    pub fn run(&self) -> u64 {
+        self.mark.run
+    }
+
+    /// The number of the run before, or 0.
+    pub fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// What the machine calls the time since it was started.
+    pub fn boot(&self) -> [u8; 16] {
+        self.mark.boot
+    }
+
+    /// Says on every device that the volume is served.
+    ///
+    /// # Errors
+    /// When none of them takes it.
+    pub fn serving(&self, devices: &[Device], lost: u16) -> Result<(), IoError> {
+        write(&self.mark, self.volume, devices, lost)
+    }
+
+    /// Says on every device that all is well: everything is durable, and nobody is served.
+    ///
+    /// # Errors
+    /// When none of them takes it.
+    pub fn stopped(&self, devices: &[Device], lost: u16) -> Result<(), IoError> {
+        let number = self.mark.number + 1;
+        write(&Mark { number, serving: false, ..self.mark }, self.volume, devices, lost)
+    }
+
+    /// Whether the last run ended in another way than a clean stop.
+    pub fn is_unclean(&self) -> bool {
+        self.unclean.is_some()
+    }
+
+    /// The export with the names that count now, in the place of its plain one.
+    pub fn names(&self, export: Export) -> Export {
+        let plain = export.name;
+        Export {
+            also: self.also(&plain),
+            held: self.refusal(&plain).map(|why| (plain.clone(), why)),
+            name: self.name(&plain),
+            forgot: self.unclean == Some(UNFLUSHED),
+            ..export
+        }
+    }
+
+    /// What clients call the volume `plain` now.
+    fn name(&self, plain: &str) -> String {
+        match self.mark.plain == self.mark.generation {
+            true => plain.into(),
+            false => self.with_generation(plain),
+        }
+    }
+
+    /// What they may call it also.
+    fn also(&self, plain: &str) -> Option<String> {
+        let named = self.mark.generation > 1 && self.mark.plain == self.mark.generation;
+        named.then(|| self.with_generation(plain))
+    }
+
+    fn with_generation(&self, plain: &str) -> String {
+        format!("{plain}@{}", self.mark.generation)
+    }
+
+    /// What a client is told that asks for the plain name, if that is refused.
+    fn refusal(&self, plain: &str) -> Option<String> {
+        (self.mark.plain != self.mark.generation).then(|| {
+            format!(
+                "the server died since generation {} of {plain} was served, and answered writes \
+                 that no flush had covered may be gone: check what depends on them, then use the \
+                 name {}, or start the server with --go-on",
+                self.mark.plain,
+                self.with_generation(plain)
+            )
+        })
+    }
+
+    /// How the last run ended, if that was not clean, and what follows.
+    pub fn note(&self, plain: &str) -> Option<String> {
+        let unclean = self.unclean.map(|why| format!("{UNCLEAN}: {why}"));
+        let held = self.refusal(plain).map(|_| {
+            format!(
+                "clients get the volume as {} alone; end those that were connected before, check \
+                 what they wrote last, and start with --go-on for the plain name",
+                self.with_generation(plain)
+            )
+        });
+        let parts: Vec<String> = unclean.into_iter().chain(held).collect();
+        (!parts.is_empty()).then(|| parts.join("; "))
+    }
+}
+
+/// How the last run of a volume that is not served ended, if that was not clean.
+///
+/// # Errors
+/// When what it left in memory can't be read.
+pub fn unclean_end(config: &Config, devices: &[Device]) -> Result<Option<String>, Error> {
+    let last = Last::of(config, devices, 0);
+    let left = left_by(config, &last)?;
+    let left = left.map(|left| if left.count() > 0 { left.waits() } else { KEPT.into() });
+    let word = match last {
+        Last::Mark(Mark { serving: false, .. }) | Last::None => return Ok(None),
+        Last::Mark(Mark { through: true, .. }) => DURABLE.into(),
+        _ => left.unwrap_or(UNFLUSHED.into()),
+    };
+    Ok(Some(format!("{UNCLEAN}: {word}")))
+}
+
+/// Says, where no mark is left on the devices, that nobody knows how the last run ended: the next
+/// one takes it for unclean.
+///
+/// # Errors
+/// When no device takes it.
+pub fn forget_end(volume: Uuid, devices: &[Device]) -> Result<(), IoError> {
+    if last(volume.into_bytes(), devices, 0) != Last::None {
+        return Ok(());
+    }
+    let mark = Mark {
+        number: 1,
+        run: 1,
+        serving: true,
+        through: false,
+        beyond: true,
+        generation: 1,
+        plain: 1,
+        machine: [0; 16],
+        boot: [0; 16],
+    };
+    write(&mark, volume.into_bytes(), devices, 0)
+}
+
+/// What the last run of a volume left in memory, if it died on this machine since that was started.
+///
+/// # Errors
+/// When that can't be read.
+pub fn left_by(config: &Config, last: &Last) -> Result<Option<Left>, Error> {
+    let here = Here::now();
+    match last {
+        Last::Mark(mark)
+            if mark.serving && (mark.machine, mark.boot) == (here.machine, here.boot) =>
+        {
+            Left::find(config.uuid, mark.run, here.boot)
+        }
+        _ => Ok(None),
+    }
+}
+
+/// The mark of this run before clients come, and what to say of the last one, whose answers were
+/// perhaps all `kept`.
+fn decide(
+    last: Last,
+    here: Here,
+    service: Service,
+    through: bool,
+    kept: bool,
+) -> (Mark, Option<&'static str>) {
+    let (number, run, generation, plain) = match last {
+        Last::Mark(mark) => (mark.number, mark.run, mark.generation, mark.plain),
+        _ => (0, 0, 1, 1),
+    };
+    let unclean = match last {
+        Last::Mark(mark) if mark.serving && kept => Some(KEPT),
+        Last::Mark(mark) if mark.serving => Some(loss(&mark, here)),
+        Last::Damaged => Some(UNFLUSHED),
+        _ => None,
+    };
+    let generation = generation.saturating_add(u32::from(unclean == Some(UNFLUSHED)));
+    let mark = Mark {
+        number: number + 1,
+        run: run + 1,
+        serving: true,
+        through,
+        beyond: service.reach == Reach::Beyond,
+        generation,
+        plain: if service.go_on { generation } else { plain },
+        machine: here.machine,
+        boot: here.boot,
+    };
+    (mark, unclean)
+}
+
+/// What a run that ended uncleanly may have taken from clients that are still there.
+fn loss(mark: &Mark, here: Here) -> &'static str {
+    let known = ![mark.machine, mark.boot, here.machine, here.boot].contains(&[0; 16]);
+    let rebooted = known && mark.machine == here.machine && mark.boot != here.boot;
+    match (mark.through, rebooted && !mark.beyond) {
+        (true, _) => DURABLE,
+        (false, true) => REBOOTED,
+        (false, false) => UNFLUSHED,
+    }
+}
+
+impl Here {
+    fn now() -> Self {
+        let read = |path| -> [u8; 16] {
+            let text = fs::read_to_string(path).unwrap_or_default();
+            Uuid::parse_str(text.trim()).map_or([0; 16], Uuid::into_bytes)
+        };
+        let machine = read("/etc/machine-id");
+        Here { machine, boot: read("/proc/sys/kernel/random/boot_id") }
+    }
+}
+
+/// The devices that can have a mark.
+fn members(devices: &[Device], lost: u16) -> impl Iterator<Item = &Device> {
+    let all = devices.iter().enumerate();
+    let there = all.filter(move |(index, device)| {
+        lost >> index & 1 == 0 && !matches!(device.backing(), Backing::Absent | Backing::Memory)
+    });
+    there.map(|(_, device)| device)
+}
+
+fn last(volume: [u8; 16], devices: &[Device], lost: u16) -> Last {
+    let (mut newest, mut damaged): (Option<Mark>, bool) = (None, false);
+    for device in members(devices, lost) {
+        for at in PLACES {
+            let found = device.read_page(at).map(|page| Mark::parse(&page, volume, at));
+            match found {
+                Ok(Ok(mark)) if newest.is_none_or(|newest| newest.number < mark.number) => {
+                    newest = Some(mark);
+                }
+                Ok(Ok(_) | Err(Fault::Foreign)) => {}
+                Ok(Err(Fault::Damaged)) | Err(_) => damaged = true,
+            }
+        }
+    }
+    match newest {
+        Some(mark) => Last::Mark(mark),
+        None if damaged => Last::Damaged,
+        None => Last::None,
+    }
+}
+
+fn write(mark: &Mark, volume: [u8; 16], devices: &[Device], lost: u16) -> Result<(), IoError> {
+    let page = mark.emit(volume);
+    let write = |device: &Device| {
+        device.write_page(place_of(mark.number), &page).and_then(|()| device.sync())
+    };
+    let results: Vec<_> = members(devices, lost).map(write).collect();
+    match results.iter().any(Result::is_ok) {
+        true => Ok(()),
+        false => results.into_iter().find(Result::is_err).unwrap_or(Ok(())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HERE: Here = Here { machine: [1; 16], boot: [2; 16] };
+    const AGAIN: Here = Here { machine: [1; 16], boot: [3; 16] };
+    const THERE: Here = Here { machine: [4; 16], boot: [5; 16] };
+    const LOCAL: Service = Service { reach: Reach::Machine, go_on: false };
+    const REMOTE: Service = Service { reach: Reach::Beyond, go_on: false };
+    const GO_ON: Service = Service { reach: Reach::Machine, go_on: true };
+
+    fn stopped(mark: Mark) -> Last {
+        Last::Mark(Mark { number: mark.number + 1, serving: false, ..mark })
+    }
+
+    fn session(mark: Mark) -> Session {
+        Session { volume: [7; 16], mark, last: 0, unclean: None }
+    }
+
+    #[test]
+    fn clean_stops_change_no_name() {
+        let mut last = Last::None;
+        for run in 1..5 {
+            let (mark, unclean) = decide(last, HERE, LOCAL, false, false);
+            assert_eq!((mark.run, mark.generation, mark.plain), (run, 1, 1));
+            assert_eq!(unclean, None);
+            let now = session(mark);
+            assert_eq!((now.name("v"), now.also("v"), now.refusal("v")), ("v".into(), None, None));
+            last = stopped(mark);
+        }
+    }
+
+    #[test]
+    fn an_unclean_end_holds_the_plain_name_until_the_operator_says_go_on() {
+        let (first, _) = decide(Last::None, HERE, LOCAL, false, false);
+        let (second, unclean) = decide(Last::Mark(first), HERE, LOCAL, false, false);
+        assert_eq!(unclean, Some(UNFLUSHED));
+        let now = session(second);
+        assert_eq!((now.name("v"), now.also("v")), ("v@2".into(), None));
+        assert!(now.refusal("v").unwrap().contains("v@2"));
+        // A clean stop in between is not the operator's word: the old clients may be there still.
+        let (third, unclean) = decide(stopped(second), HERE, LOCAL, false, false);
+        assert_eq!((session(third).name("v"), unclean), ("v@2".into(), None));
+        assert!(session(third).note("v").unwrap().contains("--go-on"));
+        // Another death makes another name: those of the second run do not get the third.
+        let (fourth, _) = decide(Last::Mark(third), HERE, LOCAL, false, false);
+        assert_eq!(session(fourth).name("v"), "v@3");
+        // The operator's word holds from then on, and for the name with the generation too.
+        let (fifth, _) = decide(stopped(fourth), HERE, GO_ON, false, false);
+        assert_eq!(session(fifth).name("v"), "v");
+        assert_eq!(session(fifth).also("v"), Some("v@3".into()));
+        let (sixth, _) = decide(stopped(fifth), HERE, LOCAL, false, false);
+        assert_eq!((session(sixth).name("v"), session(sixth).refusal("v")), ("v".into(), None));
+    }
+
+    #[test]
+    fn the_word_right_after_a_death_is_not_for_names_with_a_generation() {
+        let (first, _) = decide(Last::None, HERE, LOCAL, false, false);
+        let (second, _) = decide(Last::Mark(first), HERE, LOCAL, false, false);
+        let (third, _) = decide(Last::Mark(second), HERE, GO_ON, false, false);
+        let now = session(third);
+        assert_eq!((now.name("v"), now.also("v")), ("v".into(), Some("v@3".into())));
+    }
+
+    #[test]
+    fn nothing_is_lost_when_answered_meant_durable() {
+        let (first, _) = decide(Last::None, HERE, REMOTE, true, false);
+        let (second, unclean) = decide(Last::Mark(first), HERE, REMOTE, false, false);
+        assert_eq!((unclean, second.generation), (Some(DURABLE), 1));
+    }
+
+    #[test]
+    fn nothing_is_lost_when_what_was_answered_is_kept() {
+        let (first, _) = decide(Last::None, HERE, REMOTE, false, false);
+        let (second, unclean) = decide(Last::Mark(first), HERE, REMOTE, false, true);
+        assert_eq!((unclean, second.generation), (Some(KEPT), 1));
+        let (third, unclean) = decide(stopped(second), HERE, REMOTE, false, false);
+        assert_eq!((unclean, third.generation), (None, 1));
+    }
+
+    #[test]
+    fn a_restart_of_the_machine_ends_its_own_clients_and_no_others() {
+        for (service, here, expected) in [
+            (LOCAL, AGAIN, 1),
+            (REMOTE, AGAIN, 2),
+            (LOCAL, HERE, 2),
+            // On another machine the clients of the first may be there still, and come back to it.
+            (LOCAL, THERE, 2),
+            (LOCAL, Here { boot: [0; 16], ..HERE }, 2),
+        ] {
+            let (first, _) = decide(Last::None, HERE, service, false, false);
+            // Who may come this time does not matter: those of the last time may be there.
+            let (second, _) = decide(Last::Mark(first), here, LOCAL, false, false);
+            assert_eq!(second.generation, expected, "{service:?} {here:?}");
+        }
+    }
+
+    #[test]
+    fn a_mark_that_can_not_be_read_is_no_clean_end() {
+        let (mark, unclean) = decide(Last::Damaged, HERE, LOCAL, false, false);
+        assert_eq!((mark.generation, mark.plain, unclean), (2, 1, Some(UNFLUSHED)));
+    }
+}

@@ -1,0 +1,173 @@
+//! Where the files of stashes lie, and which of them counts.
+//!
+//! A file is named by its volume and by the number of the run that answered what is in it. That
+//! number is in the session mark on the devices too. So a file counts when the mark says that its
+//! run was the last one that served the volume, and that it did not end clean. Whoever served the
+//! volume since, on whatever machine, has written a mark with a higher number: then newer data may
+//! be there, and the file is never put through.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::statfs;
+use uuid::Uuid;
+
+use super::Stash;
+use super::entry::{Entry, Label};
+use super::ring::Ring;
+use crate::util::counted::counted;
+use crate::util::error::{Error, file};
+use crate::util::events::{Events, Level};
+use crate::util::runtime_dir;
+
+/// How much memory a stash has, in bytes: at half of it a flush is begun.
+const ROOM: u64 = 64 << 20;
+/// What statfs(2) says of a tmpfs.
+const TMPFS: i64 = 0x0102_1994;
+const ENDING: &str = ".stash";
+
+/// Makes an empty stash for run `run` of a volume.
+///
+/// # Errors
+/// When no folder for it is in memory, or too little memory is left.
+pub fn make(volume: Uuid, run: u64, boot: [u8; 16]) -> Result<Stash, Error> {
+    let folders = runtime_dir::in_memory();
+    let is_there = |folder: &&PathBuf| {
+        runtime_dir::own(folder).is_ok()
+            && statfs(folder.as_path()).is_ok_and(|it| is_tmpfs(it.f_type))
+    };
+    let Some(folder) = folders.iter().find(is_there) else {
+        let why = "neither it nor /dev/shm is a tmpfs (memory that outlives the process): serve \
+                   with --ack media";
+        let what = "keep answered writes there (--ack memfd)";
+        return Err(file(&folders[0], what)(io::Error::other(why)));
+    };
+    let path = folder.join(format!("{}.{run}{ENDING}", volume.simple()));
+    let label = Label { volume: volume.into_bytes(), run, boot, room: ROOM, tail: 0 };
+    let ring = Ring::create(&path, label);
+    ring.map(Stash::of).map_err(file(&path, "take 64 MiB of memory for answered writes"))
+}
+
+#[allow(clippy::unnecessary_cast, reason = "the type differs between machines")]
+fn is_tmpfs(kind: impl Into<i64>) -> bool {
+    kind.into() == TMPFS
+}
+
+/// What a run left that died.
+#[derive(Debug)]
+pub struct Left {
+    pub(super) ring: Ring,
+    pub(super) entries: Vec<Entry>,
+}
+
+impl Left {
+    /// What was answered by run `run` of a volume, since the machine was started; none when there
+    /// is no stash of it.
+    ///
+    /// # Errors
+    /// When one can't be read.
+    pub fn find(volume: Uuid, run: u64, boot: [u8; 16]) -> Result<Option<Self>, Error> {
+        for (path, of) in files(volume) {
+            if of == run {
+                let opened = Ring::open(&path, volume.into_bytes());
+                let found = opened.map_err(file(&path, "read answered writes"))?;
+                let ours = found.filter(|(ring, _)| ring.label().run == run);
+                let here = ours.filter(|(ring, _)| ring.label().boot == boot && boot != [0; 16]);
+                if let Some((ring, entries)) = here {
+                    return Ok(Some(Left { ring, entries }));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// How many changes there are.
+    pub fn count(&self) -> u64 {
+        self.entries.len() as u64
+    }
+
+    /// That it waits, in words.
+    pub fn waits(&self) -> String {
+        let (count, path) = (counted(self.count(), "answered write"), self.path().display());
+        format!("{path} has {count} for the next `hostftl serve`, not all on the devices yet")
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        self.ring.path()
+    }
+}
+
+/// Refuses a volume whose devices know of no later run than `run`, while there are writes that a
+/// later one answered: the devices are older copies, and would go on as if they were the volume.
+///
+/// # Errors
+/// When it is so.
+pub fn refuse_newer(volume: Uuid, run: u64) -> Result<(), Error> {
+    for (path, of) in files(volume).into_iter().filter(|(_, of)| *of > run) {
+        let opened = Ring::open(&path, volume.into_bytes());
+        let found = opened.map_err(file(&path, "read answered writes"))?;
+        if let Some((_, entries)) = found.filter(|(_, entries)| !entries.is_empty()) {
+            let why = format!(
+                "it has {} of run {of} of the volume, and the devices know of {run} runs: they are \
+                 older copies; bring back the devices themselves, or remove this file to lose what \
+                 is in it",
+                counted(entries.len() as u64, "answered write"),
+            );
+            return Err(Error::Refused { path, why });
+        }
+    }
+    Ok(())
+}
+
+/// Removes the stashes of all runs of a volume but `run`. One that is of no use any more and holds
+/// something is told, unless it is of the run `done`, of which all is durable.
+pub fn tidy(volume: Uuid, run: u64, done: u64, events: &Events) {
+    for (path, of) in files(volume) {
+        if of == run {
+            continue;
+        }
+        let left = Ring::open(&path, volume.into_bytes()).ok().flatten();
+        let lost = left.map_or(0, |(_, entries)| entries.len() as u64);
+        if lost > 0 && done != of {
+            let text = format!(
+                "{} of an earlier run can't be put through, because the volume was served \
+                 elsewhere since: {} is removed",
+                counted(lost, "answered write"),
+                path.display()
+            );
+            events.tell(Level::Warning, "note", text);
+        }
+        fs::remove_file(&path).ok();
+    }
+}
+
+/// Removes the stash of run `run` of a volume, which was never begun.
+pub fn forget_run(volume: Uuid, run: u64) {
+    let of_run = files(volume).into_iter().filter(|(_, of)| *of == run);
+    of_run.for_each(|(path, _)| drop(fs::remove_file(path)));
+}
+
+/// Removes all stashes of a volume, which is no more.
+pub fn forget(volume: Uuid) {
+    files(volume).iter().for_each(|(path, _)| drop(fs::remove_file(path)));
+}
+
+/// The stashes of a volume in folders that are ours, with the numbers of their runs.
+fn files(volume: Uuid) -> Vec<(PathBuf, u64)> {
+    let folders = runtime_dir::in_memory();
+    let user = fs::metadata("/proc/self").map(|it| it.uid()).ok();
+    let ours = |folder: &&PathBuf| {
+        fs::symlink_metadata(folder).is_ok_and(|it| it.is_dir() && Some(it.uid()) == user)
+    };
+    let listed = folders.iter().filter(ours).filter_map(|folder| fs::read_dir(folder).ok());
+    let prefix = format!("{}.", volume.simple());
+    let parse = |path: PathBuf| {
+        let name = path.file_name()?.to_str()?;
+        let run = name.strip_prefix(&prefix)?.strip_suffix(ENDING)?.parse().ok()?;
+        Some((path, run))
+    };
+    listed.flatten().flatten().filter_map(|entry| parse(entry.path())).collect()
+}

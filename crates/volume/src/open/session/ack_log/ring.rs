@@ -1,0 +1,337 @@
+//! The file of a stash: a ring of entries, which one thread at a time writes.
+//!
+//! Invariants
+//! - Entries from the tail to the head are whole and in the order in which they were put.
+//! - What the tail has passed is overwritten only after the file says so.
+//! - An entry that was not written to its end is not counted: nobody was answered for it.
+
+use std::fs::File;
+use std::io::{self, ErrorKind, IoSlice};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use hostftl_core::{BLOCK, Page};
+use rustix::fs::{FallocateFlags, fallocate};
+
+use super::entry::{Entry, HEAD, Kind, Label};
+
+/// Where the ring begins, behind the two pages.
+const BEGIN: u64 = 2 * BLOCK as u64;
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Ring {
+    file: File,
+    path: PathBuf,
+    label: Label,
+    /// Where the next entry goes.
+    head: u64,
+    /// The number of the newest page.
+    pages: u64,
+}
+
+impl Ring {
+    /// A new file whose memory is there, in the place of one of that name.
+    ///
+    /// # Errors
+    /// When there is not enough memory, or the file can't be made.
+    pub fn create(path: &Path, label: Label) -> io::Result<Self> {
+        if let Err(error) = std::fs::remove_file(path)
+            && error.kind() != ErrorKind::NotFound
+        {
+            return Err(error);
+        }
+        let file = crate::util::private::new_private(path)?;
+        let mut ring = Ring { file, path: path.into(), label, head: label.tail, pages: 0 };
+        let begun = ring.begin();
+        if begun.is_err() {
+            std::fs::remove_file(path).ok();
+        }
+        begun.map(|()| ring)
+    }
+
+    fn begin(&mut self) -> io::Result<()> {
+        let bytes = BEGIN + self.label.room;
+        fallocate(&self.file, FallocateFlags::empty(), 0, bytes)?;
+        self.write_label(self.label)
+    }
+
+    /// The ring that a process left in `path`, and its entries, oldest first; none when it is no
+    /// ring of `volume`.
+    ///
+    /// # Errors
+    /// When it can't be read.
+    pub fn open(path: &Path, volume: [u8; 16]) -> io::Result<Option<(Self, Vec<Entry>)>> {
+        let file = File::options().read(true).write(true).open(path)?;
+        let mut labels = Vec::new();
+        for place in 0..2 {
+            let mut page = Page::default();
+            match file.read_exact_at(&mut page.0, place * BLOCK as u64) {
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => continue,
+                read => read?,
+            }
+            labels.extend(Label::parse(&page, volume, place));
+        }
+        let newest = labels.into_iter().max_by_key(|(number, _)| *number);
+        let Some((pages, label)) = newest else { return Ok(None) };
+        if file.metadata()?.len() < BEGIN + label.room {
+            return Ok(None);
+        }
+        let mut ring = Ring { file, path: path.into(), label, head: label.tail, pages };
+        let mut entries = Vec::new();
+        while let Some(entry) = ring.read_entry()? {
+            ring.head += entry.room();
+            if !matches!(entry.kind, Kind::Fill | Kind::Void) {
+                entries.push(entry);
+            }
+        }
+        Ok(Some((ring, entries)))
+    }
+
+    /// The whole entry at the head; none where there is none.
+    fn read_entry(&self) -> io::Result<Option<Entry>> {
+        let left = self.label.room - self.used();
+        if left < HEAD as u64 {
+            return Ok(None);
+        }
+        let mut head = [0; HEAD];
+        self.file.read_exact_at(&mut head, self.place(self.head))?;
+        let Some(entry) = Entry::parse(&head, self.head) else { return Ok(None) };
+        if entry.room() > left.min(self.to_end()) {
+            return Ok(None);
+        }
+        let mut data = vec![0; entry.covered() as usize];
+        self.read(&entry, 0, &mut data)?;
+        Ok(entry.is_whole(&head, &data).then_some(entry))
+    }
+
+    /// Fills `data` with what a write wrote from byte `from` of its own on.
+    ///
+    /// # Errors
+    /// When it can't be read.
+    pub fn read(&self, entry: &Entry, from: u64, data: &mut [u8]) -> io::Result<()> {
+        self.file.read_exact_at(data, self.place(entry.at) + HEAD as u64 + from)
+    }
+
+    /// Whether an entry with so much data can be put now.
+    pub fn fits(&self, data: u64) -> bool {
+        let needed = HEAD as u64 + data;
+        let fill = if needed > self.to_end() { self.to_end() } else { 0 };
+        self.used() + fill + needed <= self.label.room
+    }
+
+    /// Whether more than half of the ring is used.
+    pub fn is_half_full(&self) -> bool {
+        self.used() > self.label.room / 2
+    }
+
+    /// Puts an entry at the head, which fits; its place.
+    ///
+    /// # Errors
+    /// When the system refuses. Then nothing was put.
+    pub fn put(&mut self, kind: Kind, offset: u64, bytes: u64, data: &[u8]) -> io::Result<u64> {
+        assert!(self.fits(data.len() as u64), "who puts has asked whether it fits");
+        if HEAD as u64 + data.len() as u64 > self.to_end() {
+            let fill = Entry { kind: Kind::Fill, at: self.head, offset: 0, bytes: self.to_end() };
+            self.file.write_all_at(&fill.emit(&[]), self.place(self.head))?;
+            self.head += fill.room();
+        }
+        let entry = Entry { kind, at: self.head, offset, bytes };
+        self.write(&entry.emit(data), data, self.place(self.head))?;
+        self.head += entry.room();
+        Ok(entry.at)
+    }
+
+    fn write(&self, head: &[u8; HEAD], data: &[u8], at: u64) -> io::Result<()> {
+        let slices = [IoSlice::new(head), IoSlice::new(data)];
+        let written = rustix::io::pwritev(&self.file, &slices, at)?;
+        if written == HEAD + data.len() {
+            return Ok(());
+        }
+        self.file.write_all_at(head, at)?;
+        self.file.write_all_at(data, at + HEAD as u64)
+    }
+
+    /// The write at place `at` was answered with an error: it is not put through again.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn void(&mut self, at: u64) -> io::Result<()> {
+        let mut head = [0; HEAD];
+        self.file.read_exact_at(&mut head, self.place(at))?;
+        let Some(entry) = Entry::parse(&head, at).filter(|it| it.kind == Kind::Write) else {
+            // A trim or a zeroing has no data to skip: what fills its head says nothing either.
+            let fill = Entry { kind: Kind::Fill, at, offset: 0, bytes: HEAD as u64 };
+            return self.file.write_all_at(&fill.emit(&[]), self.place(at));
+        };
+        let void = Entry { kind: Kind::Void, ..entry };
+        self.file.write_all_at(&void.emit(&[]), self.place(at))
+    }
+
+    /// What is before the place `to` is not needed any more.
+    ///
+    /// # Errors
+    /// When the system refuses. Then it stays.
+    pub fn free(&mut self, to: u64) -> io::Result<()> {
+        assert!(to <= self.head, "what was put is freed");
+        if to <= self.label.tail {
+            return Ok(());
+        }
+        self.write_label(Label { tail: to, ..self.label })
+    }
+
+    /// The place of the next entry.
+    pub fn head(&self) -> u64 {
+        self.head
+    }
+
+    /// The place of the oldest entry.
+    pub fn tail(&self) -> u64 {
+        self.label.tail
+    }
+
+    /// Whose entries these are.
+    pub fn label(&self) -> &Label {
+        &self.label
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn write_label(&mut self, label: Label) -> io::Result<()> {
+        let number = self.pages + 1;
+        self.file.write_all_at(&label.emit(number).0, number % 2 * BLOCK as u64)?;
+        (self.pages, self.label) = (number, label);
+        Ok(())
+    }
+
+    fn used(&self) -> u64 {
+        self.head - self.label.tail
+    }
+
+    /// From the head to where the ring begins again.
+    fn to_end(&self) -> u64 {
+        self.label.room - self.head % self.label.room
+    }
+
+    /// Where a place is in the file.
+    fn place(&self, at: u64) -> u64 {
+        BEGIN + at % self.label.room
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const VOLUME: [u8; 16] = [1; 16];
+
+    fn ring(path: &Path, room: u64) -> Ring {
+        let label = Label { volume: VOLUME, run: 1, boot: [2; 16], room, tail: 0 };
+        Ring::create(path, label).unwrap()
+    }
+
+    /// What a next process finds: for each write the first byte of its data, else 0.
+    fn found(path: &Path) -> Vec<(Kind, u64, u8)> {
+        let (ring, entries) = Ring::open(path, VOLUME).unwrap().expect("a ring");
+        let tell = |entry: &Entry| {
+            let mut data = vec![0; entry.covered() as usize];
+            ring.read(entry, 0, &mut data).unwrap();
+            assert!(data.windows(2).all(|two| two[0] == two[1]), "the data is of one write");
+            (entry.kind, entry.offset, data.first().copied().unwrap_or(0))
+        };
+        entries.iter().map(tell).collect()
+    }
+
+    #[test]
+    fn what_was_put_is_found_in_its_order_until_it_is_freed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.stash");
+        let mut ring = ring(&path, 64 << 10);
+        ring.put(Kind::Write, 512, 1024, &[7; 1024]).unwrap();
+        ring.put(Kind::Trim, 0, 1 << 40, &[]).unwrap();
+        let third = ring.put(Kind::Zeroes, 4096, 512, &[]).unwrap();
+        let all = [(Kind::Write, 512, 7), (Kind::Trim, 0, 0), (Kind::Zeroes, 4096, 0)];
+        assert_eq!(found(&path), all);
+        ring.free(third).unwrap();
+        assert_eq!(found(&path), all[2..]);
+        ring.free(ring.head()).unwrap();
+        assert_eq!(found(&path), []);
+        let other = Ring::open(&path, [9; 16]).unwrap();
+        assert!(other.is_none(), "another volume has no ring there");
+    }
+
+    #[test]
+    fn a_ring_goes_round_and_is_never_fuller_than_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.stash");
+        let mut ring = ring(&path, 16 << 10);
+        let (mut there, mut rounds) = (std::collections::VecDeque::new(), 0);
+        for number in 0_u64..400 {
+            let data = vec![number as u8; 512 * (1 + number as usize * 7 % 9)];
+            while !ring.fits(data.len() as u64) {
+                let (_, place) = there.pop_front().expect("an empty ring has room");
+                let next = there.front().map_or(ring.head(), |(_, place)| *place);
+                assert!(place < next);
+                ring.free(next).unwrap();
+                rounds += 1;
+            }
+            let place = ring.put(Kind::Write, number * 512, data.len() as u64, &data).unwrap();
+            there.push_back(((Kind::Write, number * 512, number as u8), place));
+            if number % 16 == 0 {
+                let told: Vec<_> = there.iter().map(|(what, _)| *what).collect();
+                assert_eq!(found(&path), told);
+            }
+        }
+        assert!(rounds > 300, "the ring is much smaller than what went through it");
+    }
+
+    #[test]
+    fn a_torn_entry_is_none_and_those_before_it_are_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.stash");
+        let mut ring = ring(&path, 64 << 10);
+        ring.put(Kind::Write, 0, 512, &[1; 512]).unwrap();
+        let last = ring.put(Kind::Write, 512, 512, &[2; 512]).unwrap();
+        let whole = std::fs::read(&path).unwrap();
+        // As if the process had died after so many bytes of it.
+        for written in [0, 8, HEAD - 1, HEAD, HEAD + 1, HEAD + 511] {
+            let mut torn = whole.clone();
+            let from = (BEGIN + last) as usize + written;
+            torn[from..].fill(0);
+            std::fs::write(&path, torn).unwrap();
+            assert_eq!(found(&path), [(Kind::Write, 0, 1)], "{written}");
+        }
+        // A torn page leaves the one before it: what it would have freed is there.
+        ring.free(last).unwrap();
+        let mut torn = whole;
+        torn[..100].fill(9);
+        std::fs::write(&path, torn).unwrap();
+        assert_eq!(found(&path).len(), 2);
+    }
+
+    #[test]
+    fn what_was_answered_with_an_error_is_not_found_and_what_follows_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.stash");
+        let mut ring = ring(&path, 64 << 10);
+        let write = ring.put(Kind::Write, 0, 4096, &[1; 4096]).unwrap();
+        let trim = ring.put(Kind::Trim, 0, 512, &[]).unwrap();
+        ring.put(Kind::Write, 512, 512, &[2; 512]).unwrap();
+        ring.void(write).unwrap();
+        ring.void(trim).unwrap();
+        assert_eq!(found(&path), [(Kind::Write, 512, 2)]);
+    }
+
+    #[test]
+    fn a_file_that_is_no_ring_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.stash");
+        for content in [vec![], vec![7; 100], vec![0; 1 << 20]] {
+            std::fs::write(&path, content).unwrap();
+            assert!(Ring::open(&path, VOLUME).unwrap().is_none());
+        }
+    }
+}

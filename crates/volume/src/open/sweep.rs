@@ -1,0 +1,274 @@
+//! A host that reads everything that is mapped, and keeps what can't be read.
+//!
+//! What fails is read once more in small parts, so that the ranges are as short as they are.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use hostftl_core::{
+    Cause, Credits, Event, HostOp, Layer, Limits, Payload, Reply, Request, SECTOR, Tally, Ticket,
+    next_cut,
+};
+use hostftl_io::{Arena, Driver, Host, IoError, Pull};
+use hostftl_layers::AnyLayer;
+use serde::Serialize;
+
+use crate::open::event_host::Quiet;
+
+/// The longest request, in sectors: 1 MiB.
+const LONGEST: u32 = 2048;
+/// The length of the parts of what failed, in sectors.
+const PART: u32 = 8;
+/// Requests under way at once.
+const DEPTH: usize = 4;
+/// How many samples of a volume are read, and their length in sectors: 64 MiB in all.
+const SAMPLES: u64 = 256;
+const SAMPLE: u64 = 512;
+/// How many ranges are named, and how many requests that failed are read again in parts.
+const NAMED: usize = 64;
+
+/// Called with the bytes that are gone through, and those of the whole volume.
+pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
+
+/// What reading everything found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct DataRead {
+    /// Bytes that were read; what is not mapped is not.
+    pub read_bytes: u64,
+    /// How often something was made again from parity.
+    pub mended: u64,
+    /// How many ranges can't be read.
+    pub bad_count: u64,
+    /// Their bytes.
+    pub bad_bytes: u64,
+    /// The first of them: offset and length in bytes.
+    pub bad_ranges: Vec<(u64, u64)>,
+}
+
+/// See the module text.
+pub struct Sweep<'a> {
+    quiet: Quiet,
+    arena: Arc<Arena>,
+    limits: Limits,
+    progress: Progress<'a>,
+    /// What is being gone through, in sectors: it is mapped up to `known`.
+    at: u64,
+    known: u64,
+    end: u64,
+    /// What is gone through next.
+    queue: VecDeque<(u64, u64)>,
+    longest: u32,
+    far: u64,
+    /// The ranges of the requests under way.
+    waiting: [Option<(u64, u64)>; DEPTH],
+    failed: Vec<(u64, u64)>,
+    read: u64,
+    mended: u64,
+}
+
+impl<'a> Sweep<'a> {
+    /// Reads all that the layer of `driver` maps; the host that the driver was started with hears
+    /// of everything else.
+    ///
+    /// # Errors
+    /// When the layer stalls.
+    pub fn run(
+        driver: &mut Driver<AnyLayer>,
+        arena: Arc<Arena>,
+        quiet: Quiet,
+        progress: Progress<'a>,
+    ) -> Result<(DataRead, Quiet), IoError> {
+        let exported = driver.layer().limits().exported;
+        Self::through(driver, (arena, quiet), [(0, exported)].into(), progress)
+    }
+
+    /// The same of some of it, from everywhere.
+    ///
+    /// # Errors
+    /// As [`Sweep::run`].
+    pub fn sample(
+        driver: &mut Driver<AnyLayer>,
+        arena: Arc<Arena>,
+        quiet: Quiet,
+    ) -> Result<(DataRead, Quiet), IoError> {
+        let limits = driver.layer().limits();
+        let ranges = samples(limits.exported, limits.align.into());
+        Sweep::through(driver, (arena, quiet), ranges, &mut |_, _| {})
+    }
+
+    /// Reads what is mapped in `ranges` of sectors.
+    fn through(
+        driver: &mut Driver<AnyLayer>,
+        (arena, quiet): (Arc<Arena>, Quiet),
+        ranges: VecDeque<(u64, u64)>,
+        progress: Progress<'a>,
+    ) -> Result<(DataRead, Quiet), IoError> {
+        let limits = driver.layer().limits();
+        let most = |sectors: u32| {
+            sectors.min(limits.max_transfer).min(arena.longest() / SECTOR as u32).max(limits.align)
+        };
+        let (longest, part) = (most(LONGEST), most(PART));
+        let mut sweep = Sweep {
+            quiet,
+            arena,
+            limits,
+            progress,
+            at: 0,
+            known: 0,
+            end: 0,
+            queue: ranges,
+            longest: longest - longest % limits.align,
+            far: 0,
+            waiting: [None; DEPTH],
+            failed: Vec::new(),
+            read: 0,
+            mended: 0,
+        };
+        driver.serve(&mut sweep)?;
+        let read_bytes = sweep.read * SECTOR as u64;
+        let mut failed = std::mem::take(&mut sweep.failed);
+        failed.sort_unstable();
+        let rest = failed.split_off(failed.len().min(NAMED));
+        (sweep.queue, sweep.longest) = (failed.into(), part);
+        driver.serve(&mut sweep)?;
+        sweep.failed.extend(rest);
+        Ok((summary(read_bytes, sweep.mended, sweep.failed), sweep.quiet))
+    }
+
+    /// Says how far it is; what is read once more is gone through already.
+    fn tell(&mut self) {
+        self.far = self.far.max(self.at);
+        let bytes = |sectors: u64| sectors * SECTOR as u64;
+        (self.progress)(bytes(self.far), bytes(self.limits.exported));
+    }
+
+    fn has_room(&self) -> bool {
+        self.waiting.iter().any(Option::is_none)
+    }
+
+    /// Goes to the next range that is queued when this one is through.
+    fn has_more(&mut self) -> bool {
+        while self.at == self.end {
+            let Some((at, end)) = self.queue.pop_front() else { return false };
+            (self.at, self.known, self.end) = (at, at, end);
+        }
+        true
+    }
+}
+
+/// Ranges of a volume of so many sectors, from its beginning to its end: all of a small one.
+fn samples(exported: u64, align: u64) -> VecDeque<(u64, u64)> {
+    let step = (exported / SAMPLES).next_multiple_of(align).max(SAMPLE);
+    let range = |at: u64| (at, (at + SAMPLE).next_multiple_of(align).min(exported));
+    (0..exported).step_by(step as usize).map(range).collect()
+}
+
+/// The ranges, those side by side as one.
+fn summary(read_bytes: u64, mended: u64, mut failed: Vec<(u64, u64)>) -> DataRead {
+    failed.sort_unstable();
+    let mut bad: Vec<(u64, u64)> = Vec::new();
+    for (at, end) in failed {
+        match bad.last_mut() {
+            Some(last) if last.1 >= at => last.1 = last.1.max(end),
+            _ => bad.push((at, end)),
+        }
+    }
+    let bytes = |sectors: u64| sectors * SECTOR as u64;
+    let ranges = bad.iter().map(|&(at, end)| (bytes(at), bytes(end - at)));
+    DataRead {
+        read_bytes,
+        mended,
+        bad_count: bad.len() as u64,
+        bad_bytes: ranges.clone().map(|(_, length)| length).sum(),
+        bad_ranges: ranges.take(NAMED).collect(),
+    }
+}
+
+impl Host for Sweep<'_> {
+    fn pull(&mut self, credits: Credits) -> Pull {
+        if !self.has_more() {
+            return Pull::Over;
+        }
+        if self.at == self.known {
+            return Pull::Look;
+        }
+        let slot = self.waiting.iter().position(Option::is_none);
+        let most = self.longest.min(credits.sectors - credits.sectors % self.limits.align);
+        if most < self.limits.align {
+            return Pull::TooLong;
+        }
+        let next = next_cut(self.at, self.known, most.into(), self.limits.align.into());
+        let sectors = next - self.at;
+        let lease = || self.arena.try_lease((sectors * SECTOR as u64) as u32);
+        let Some((slot, lease)) = slot.and_then(|slot| Some((slot, lease()?))) else {
+            return Pull::Nothing;
+        };
+        let lba = std::mem::replace(&mut self.at, next);
+        self.waiting[slot] = Some((lba, next));
+        let (ticket, op) = (Ticket::issue(slot as u64), HostOp::Read(lease.into_payload()));
+        Pull::Request(Request { ticket, op, lba, sectors, tally: Tally::of(Cause::Host, 0) })
+    }
+
+    fn look(&mut self, layer: &dyn Layer) {
+        let (mapped, run) = layer.mapped(self.at, self.end - self.at);
+        self.known = self.at + run;
+        if !mapped {
+            self.at = self.known;
+        }
+        self.tell();
+    }
+
+    fn has_work(&self) -> bool {
+        self.has_room() && (self.at < self.end || !self.queue.is_empty())
+    }
+
+    fn answer(&mut self, reply: Reply) {
+        let Reply { ticket, data, result } = reply;
+        let slot = ticket.close() as usize;
+        let (lba, end) = self.waiting[slot].take().expect("one answer for each request");
+        data.into_iter().for_each(|data| drop(self.arena.adopt(data)));
+        match result {
+            Ok(()) => self.read += end - lba,
+            Err(_) => self.failed.push((lba, end)),
+        }
+        self.tell();
+    }
+
+    fn reclaim(&mut self, payload: Payload) {
+        drop(self.arena.adopt(payload));
+    }
+
+    fn event(&mut self, event: Event) {
+        match event {
+            Event::Mended { .. } => self.mended += 1,
+            // The answers say the same.
+            Event::Corrupt { .. } => {}
+            other => self.quiet.event(other),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_are_from_everywhere_and_all_of_a_small_volume() {
+        let small = samples(1000, 8);
+        assert_eq!(small, [(0, 512), (512, 1000)]);
+        let large = samples(1 << 33, 8);
+        assert_eq!(large.len() as u64, SAMPLES);
+        assert_eq!((large[0], large[1]), ((0, 512), (1 << 25, (1 << 25) + 512)));
+        assert!(samples(0, 8).is_empty());
+    }
+
+    #[test]
+    fn ranges_side_by_side_are_one_and_no_more_are_named_than_that() {
+        let found = summary(0, 0, vec![(16, 24), (0, 8), (8, 16), (32, 40)]);
+        assert_eq!(found.bad_ranges, [(0, 12288), (16384, 4096)]);
+        assert_eq!((found.bad_count, found.bad_bytes), (2, 16384));
+        let many = (0..100).map(|at| (at * 16, at * 16 + 8)).collect();
+        let found = summary(0, 0, many);
+        assert_eq!((found.bad_count, found.bad_ranges.len()), (100, NAMED));
+    }
+}

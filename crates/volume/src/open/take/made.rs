@@ -1,0 +1,216 @@
+//! Files that a command makes for devices. They are removed again when the command fails.
+//!
+//! Another process may find such a file as soon as it has its name, and make a volume on it.
+//!
+//! Invariants
+//! - A file is removed only under its exclusive lock, and only if the path still leads to it.
+//! - A file stays if it holds anything that this command did not write, or a superblock that other
+//!   members may name.
+
+use std::fs::{self, File, Metadata};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use hostftl_core::SECTOR;
+use hostftl_format::superblock::{is_ours, places};
+use hostftl_io::{Access, Device, is_own_lock, zoned_path};
+use rustix::fs::OFlags;
+use uuid::Uuid;
+
+use crate::metadata::modelled;
+use crate::util::blank::find_content;
+use crate::util::error::Error;
+
+/// Removes the files that were made when it is dropped, unless they are kept or in use.
+#[derive(Debug, Default)]
+pub(crate) struct Undo {
+    made: Vec<Made>,
+    /// The volume whose bytes may be on the files, since its formatting began.
+    formatted: Option<Uuid>,
+}
+
+/// A file that was made.
+#[derive(Debug)]
+struct Made {
+    path: PathBuf,
+    /// The device that is opened to examine the contents of the file.
+    device: String,
+    /// Whether the file stands for a modelled drive.
+    is_model: bool,
+    /// Device and inode number, to know the file again.
+    node: (u64, u64),
+}
+
+impl Undo {
+    /// Records that `file` was made at `path` for the device `name`.
+    pub(crate) fn add(&mut self, name: &str, path: &Path, file: &File) {
+        let backing = modelled::backing(name);
+        // A part of a zoned file is looked at with the other parts.
+        let whole = zoned_path(name).and_then(Result::ok).map(|path| format!("zoned:{path}"));
+        let device = whole.unwrap_or_else(|| backing.unwrap_or(name).into());
+        let is_model = backing.is_some();
+        // A file whose node is unknown is never removed.
+        if let Ok(node) = file.metadata().map(|meta| node(&meta)) {
+            self.made.push(Made { path: path.into(), device, is_model, node });
+        }
+    }
+
+    /// The files that were made.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.made.iter().map(|made| made.path.as_path())
+    }
+
+    /// Records that `volume` is written to the files from now on, and that no other device names
+    /// them as its members.
+    pub(crate) fn formats(&mut self, volume: Uuid) {
+        self.formatted = Some(volume);
+    }
+
+    /// Keeps the files.
+    pub(crate) fn keep(mut self) {
+        self.made.clear();
+    }
+}
+
+impl Drop for Undo {
+    fn drop(&mut self) {
+        for made in &self.made {
+            // The lock is held until the name is gone. A process that waits for it opens the path
+            // again.
+            let Some(_lock) = made.lock() else { continue };
+            if made.is_unused(self.formatted).unwrap_or(false) {
+                fs::remove_file(&made.path).ok();
+            }
+        }
+    }
+}
+
+impl Made {
+    /// Locks the file; `None` if another process uses it, or the path leads elsewhere by now.
+    fn lock(&self) -> Option<File> {
+        let flags = OFlags::NOFOLLOW.bits() as i32;
+        let file = File::options().read(true).custom_flags(flags).open(&self.path).ok()?;
+        // A device of this process may be open still.
+        if file.try_lock().is_err() && !is_own_lock(&file) {
+            return None;
+        }
+        let named = fs::symlink_metadata(&self.path).ok()?;
+        let opened = file.metadata().ok()?;
+        (node(&opened) == self.node && node(&named) == self.node).then_some(file)
+    }
+
+    /// Whether the file holds only the data that the formatting of `formatted` wrote.
+    fn is_unused(&self, formatted: Option<Uuid>) -> Result<bool, Error> {
+        if self.path.metadata().is_ok_and(|meta| meta.len() == 0) {
+            return Ok(true);
+        }
+        let device = Device::open_as(&self.device, Access::Look)?;
+        if !device.taken()?.is_empty() {
+            return Ok(false);
+        }
+        for at in places(device.bytes() / SECTOR as u64) {
+            let page = device.read_page(at)?;
+            if is_ours(&page) && formatted.is_none_or(|own| page.0[8..24] != *own.as_bytes()) {
+                return Ok(false);
+            }
+        }
+        // The model of a drive has written its own notes behind the drive's content.
+        Ok(self.is_model || formatted.is_some() || find_content(&device)?.is_none())
+    }
+}
+
+fn node(meta: &Metadata) -> (u64, u64) {
+    (meta.dev(), meta.ino())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::util::private::new_private;
+    use std::io::{BufRead, BufReader};
+    use std::os::unix::fs::FileExt;
+    use std::process::Stdio;
+
+    /// A file of 8 MiB that was made, in a folder of its own.
+    fn made() -> (tempfile::TempDir, PathBuf, File, Undo) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("d");
+        let file = new_private(&path).unwrap();
+        file.set_len(8 << 20).unwrap();
+        let mut undo = Undo::default();
+        undo.add(path.to_str().unwrap(), &path, &file);
+        (folder, path, file, undo)
+    }
+
+    /// The head of a superblock of `volume`, as far as it is looked at here.
+    fn superblock(volume: Uuid) -> Vec<u8> {
+        let mut page = vec![0; 4096];
+        page[4..8].copy_from_slice(b"SUPR");
+        page[8..24].copy_from_slice(volume.as_bytes());
+        page[32..40].copy_from_slice(b"HostFTL\0");
+        page
+    }
+
+    #[test]
+    fn a_file_that_nobody_uses_is_removed() {
+        let (_folder, path, _, undo) = made();
+        drop(undo);
+        assert!(!path.exists());
+        let (_folder, path, file, undo) = made();
+        file.set_len(0).unwrap();
+        drop(undo);
+        assert!(!path.exists(), "without a size");
+    }
+
+    #[test]
+    fn a_file_that_another_process_has_locked_is_kept() {
+        let (_folder, path, _, undo) = made();
+        let mut flock = std::process::Command::new("flock");
+        flock.arg(&path).args(["sh", "-c", "echo locked; read _"]);
+        let mut child = flock.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "locked\n");
+        drop(undo);
+        assert!(path.exists());
+        drop(child.stdin.take());
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_file_that_this_process_has_open_is_removed() {
+        let (_folder, path, _, undo) = made();
+        let _device = Device::open(path.to_str().unwrap()).unwrap();
+        drop(undo);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_file_at_the_same_path_is_kept() {
+        let (folder, path, _file, undo) = made();
+        fs::rename(&path, folder.path().join("moved")).unwrap();
+        fs::write(&path, "").unwrap();
+        drop(undo);
+        assert!(path.exists());
+    }
+
+    #[test]
+    fn data_of_others_is_kept() {
+        let (_folder, path, file, undo) = made();
+        file.write_all_at(b"data", 8192).unwrap();
+        drop(undo);
+        assert!(path.exists());
+    }
+
+    #[test]
+    fn only_the_volume_that_is_made_may_be_removed() {
+        let ours = Uuid::new_v4();
+        for (volume, stays) in [(ours, false), (Uuid::new_v4(), true)] {
+            let (_folder, path, file, mut undo) = made();
+            file.write_all_at(&superblock(volume), 0).unwrap();
+            undo.formats(ours);
+            drop(undo);
+            assert_eq!(path.exists(), stays);
+        }
+    }
+}

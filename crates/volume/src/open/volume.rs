@@ -1,0 +1,362 @@
+//! Opening a volume for this process alone, up to the layer.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hostftl_core::{BLOCK, DeviceInfo, SECTOR};
+use hostftl_format::roster::Record;
+use hostftl_format::superblock::{Superblock, data_window};
+use hostftl_io::{
+    Access, Arena, Class, Device, Driver, EngineKind, HOST_CLASSES, IoError, Memory, Parts, Tap,
+    Waker, holder_of, zoned_path,
+};
+use hostftl_layers::{AnyLayer, LayerConfig, Members, Mode, Plan};
+use uuid::Uuid;
+
+use crate::metadata::config::Config;
+use crate::metadata::journal;
+use crate::metadata::modelled;
+use crate::metadata::roster::Roster;
+use crate::open::cut::Cut;
+use crate::open::gather::{OpenOptions, gather, refusal};
+use crate::open::names::Names;
+use crate::open::refusal::degraded::{LEFT_OUT, at_rest, spare_is_missing, without};
+use crate::open::refusal::moved;
+use crate::open::refusal::tier;
+use crate::open::stack::{Assembly, Member, Redundancy, time};
+use crate::util::error::{Error, device, file};
+
+/// What must be said of a volume that is only read.
+const READ_ONLY: &str = "read-only: nothing is written to the devices, and what recovery would \
+                         write is kept in memory";
+/// How long a lock that nobody known holds is waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A volume that this process has, not running yet.
+#[derive(Debug)]
+pub struct Volume {
+    pub(crate) path: PathBuf,
+    /// The content of the volume file, with the devices by member number.
+    pub(crate) config: Config,
+    pub(crate) names: Names,
+    /// Whether the volume file lists the devices in another order.
+    pub(crate) is_permuted: bool,
+    /// A change of the members that was cut off, if the volume file has one.
+    pub(crate) cut: Option<Cut>,
+    pub(crate) layer: LayerConfig,
+    pub(crate) plan: Plan,
+    pub(crate) devices: Vec<Device>,
+    pub(crate) roster: Roster,
+    pub(crate) mode: Mode,
+    /// Whether anything may be written to the devices.
+    pub(crate) access: Access,
+    /// What should be known: damaged copies, a slow engine, a volume that is only in memory.
+    pub(crate) notes: Vec<String>,
+    /// Locked as long as the volume is open.
+    pub(crate) lock: File,
+}
+
+/// Opens the volume whose file is `path`, as long as all who belong to it are there now.
+///
+/// # Errors
+/// When it or a device is missing, in use, or not what the file says.
+pub fn open(path: &Path) -> Result<Volume, Error> {
+    open_with(path, &OpenOptions::default())
+}
+
+/// Opens the volume whose file is `path`, perhaps without members.
+///
+/// # Errors
+/// When it or a device is missing, in use, or not what the file says; when somebody has to agree
+/// first to go on without a member.
+pub fn open_with(path: &Path, options: &OpenOptions) -> Result<Volume, Error> {
+    let mut config = Config::load(path)?;
+    config
+        .add_deadlines(&options.deadlines)
+        .map_err(|why| Error::Asked(format!("{}: {why}", path.display())))?;
+    let lock = lock(path)?;
+    let layer = config.layer_config().map_err(|why| Error::Config { path: path.into(), why })?;
+    let access = options.access;
+    if config.is_memory() && access == Access::ReadOnly {
+        let why = "the volume is in memory: it is empty at each start, so there is nothing to read";
+        return Err(Error::Config { path: path.into(), why: why.into() });
+    }
+    if config.is_memory() {
+        let devices = open_memory(&config)?;
+        let plan = plan(&layer, &infos(&devices))?;
+        let notes =
+            vec!["the volume is in memory: it is empty now, and gone when this ends".into()];
+        let (path, mode, roster) = (path.into(), Mode::Format, Roster::default());
+        let names = Names::in_memory(&config);
+        return Ok(Volume {
+            path,
+            config,
+            names,
+            is_permuted: false,
+            cut: None,
+            layer,
+            plan,
+            devices,
+            roster,
+            mode,
+            access,
+            notes,
+            lock,
+        });
+    }
+    let knows_lost = layer.kind.registration().promises.knows_lost;
+    let redundancy = redundancy(&layer);
+    let mut found = gather((&config.devices, &config.pending), redundancy, options)
+        .map_err(|error| moved::explain(path, &config, error))?;
+    let was_cut = !config.pending.is_empty();
+    if was_cut {
+        config.take_cut(&found);
+    }
+    verify(path, &config, &found)?;
+    if knows_lost && found.missing() != 0 {
+        return Err(tier::refusal(&found));
+    }
+    if found.unsaid != 0 && !options.degraded {
+        let error = refusal(path, &found, &config.devices, options.command);
+        return Err(moved::explain(path, &config, error));
+    }
+    let cut = was_cut.then(|| std::mem::take(&mut found.cut));
+    let volume = raise(path, (config, layer), found, access, lock)?;
+    Ok(Volume { cut, ..volume })
+}
+
+/// What can be missing when a volume is looked at.
+pub(crate) fn redundancy(layer: &LayerConfig) -> Redundancy {
+    let knows_lost = layer.kind.registration().promises.knows_lost;
+    let devices = if knows_lost { 1 } else { layer.tolerates() };
+    Redundancy { devices, journal: layer.log.journal }
+}
+
+/// The volume over members that were found, whose file `path` is locked by `lock`.
+///
+/// # Errors
+/// When the layer can't work on them.
+pub(crate) fn raise(
+    path: &Path,
+    (mut config, layer): (Config, LayerConfig),
+    found: Assembly,
+    access: Access,
+    lock: File,
+) -> Result<Volume, Error> {
+    let names = Names::opened(&config.devices, &found);
+    let listed = std::mem::replace(&mut config.devices, names.list());
+    let is_permuted = listed != config.devices;
+    let mut layer = as_members(layer, found.missing(), &found.superblock);
+    layer.members.planned = config.planned(&found.superblock);
+    let mut notes = degraded(&config, &layer, &found);
+    notes.extend(found.members.iter().flatten().filter_map(|member| member.flaw.clone()));
+    notes.extend((access == Access::ReadOnly).then(|| READ_ONLY.into()));
+    let superblock = found.superblock;
+    let (roster, devices) = seat(found);
+    config.set_deadlines(&devices, &mut layer);
+    let plan = plan(&layer, &infos(&devices))?;
+    if superblock.exported != plan.limits.exported {
+        let why = "this build lays the volume out in another way; use the one that made it".into();
+        return Err(Error::Config { path: path.into(), why });
+    }
+    let (path, mode) = (path.into(), Mode::Open);
+    Ok(Volume {
+        path,
+        config,
+        names,
+        is_permuted,
+        cut: None,
+        layer,
+        plan,
+        devices,
+        roster,
+        mode,
+        access,
+        notes,
+        lock,
+    })
+}
+
+/// The layer with what the newest superblock says of its devices, of which those of `missing` are
+/// not there.
+pub(crate) fn as_members(layer: LayerConfig, missing: u16, newest: &Superblock) -> LayerConfig {
+    let members = Members {
+        missing,
+        fresh: newest.fresh & !missing,
+        returning: newest.returning & !missing,
+        born: newest.born,
+        gone: newest.gone,
+        leaving: newest.leaving,
+        spare: newest.spare,
+        planned: 0,
+    };
+    LayerConfig {
+        members,
+        // A volume whose devices never changed is laid out as it was when it was made.
+        exported: if newest.born == 0 && newest.gone | newest.leaving == 0 {
+            0
+        } else {
+            newest.exported
+        },
+        ..layer
+    }
+}
+
+/// What must be said of a volume that runs without a member: which, why, and what that means.
+fn degraded(config: &Config, layer: &LayerConfig, found: &Assembly) -> Vec<String> {
+    let journal = journal::bit(layer, config.devices.len());
+    let is_gone = |index: usize| found.superblock.gone >> index & 1 == 1;
+    let absent = found.members.iter().enumerate();
+    let absent = absent.filter(|(index, member)| member.is_none() && !is_gone(*index));
+    let is_out = |index: usize| (found.superblock.out | found.superblock.spare) >> index & 1 == 1;
+    let needed = absent.clone().filter(|(index, _)| journal >> index & 1 == 0 && !is_out(*index));
+    let may_lose_more = needed.count() < layer.tolerates() as usize;
+    let mut notes: Vec<String> = absent
+        .map(|(index, _)| match (journal >> index & 1, found.superblock.spare >> index & 1) {
+            (1, _) => journal::AWAY.into(),
+            (_, 1) => spare_is_missing(index),
+            _ => format!(
+                "{}of {}{}; {}",
+                without(index),
+                config.devices.len(),
+                time(found.superblock.lost[index])
+                    .map_or(String::new(), |since| format!(", which it lost at {since}")),
+                at_rest(is_out(index), may_lose_more),
+            ),
+        })
+        .collect();
+    // The name of a device that was removed may stay in the volume file.
+    let names = config.devices.iter().enumerate().filter(|(index, _)| is_gone(*index));
+    let both = |name: &String| [Some(name.clone()), zoned_path(name).and_then(Result::ok)];
+    let gone: Vec<_> = names.flat_map(|(_, name)| both(name)).flatten().collect();
+    let gone: Vec<_> = gone.into_iter().map(|name| format!("{name}:")).collect();
+    let counts = |why: &&String| !gone.iter().any(|name| why.starts_with(name));
+    notes.extend(found.left_out.iter().filter(counts).map(|why| format!("{LEFT_OUT}{why}")));
+    notes
+}
+
+/// Each member in its place, and in the place of one that is not there a device that fails.
+pub(crate) fn seat(found: Assembly) -> (Roster, Vec<Device>) {
+    let lengths = found.superblock.lengths;
+    let mut devices = Vec::new();
+    let record = |member: &Member| Record { superblock: member.superblock, sound: member.sound };
+    let records = found.members.iter().map(|member| member.as_ref().map(record)).collect();
+    for (index, member) in found.members.into_iter().enumerate() {
+        let absent = || Device::absent(&format!("missing device {index}"), lengths[index]);
+        devices.push(member.map_or_else(absent, |member| member.device));
+    }
+    (Roster::new(records), devices)
+}
+
+/// Locks a volume file for this process.
+pub(crate) fn lock(path: &Path) -> Result<File, Error> {
+    use std::fs::TryLockError::{Error as Other, WouldBlock};
+    let lock = File::open(path).map_err(file(path, "open the volume file"))?;
+    let begun = Instant::now();
+    loop {
+        let holder = match lock.try_lock() {
+            Ok(()) => return Ok(lock),
+            Err(Other(error)) => return Err(file(path, "lock the volume file")(error)),
+            Err(WouldBlock) => holder_of(&lock),
+        };
+        // Held by nobody known: a process that is just ending, or one that is about to begin.
+        if holder.as_ref().is_some_and(|it| !it.is_leaving) || begun.elapsed() > PATIENCE {
+            let holder = holder.map_or_else(|| "another process".into(), |it| it.name);
+            return Err(Error::Busy { path: path.into(), holder });
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The devices of a volume in memory, as fresh as after `create`.
+pub(crate) fn open_memory(config: &Config) -> Result<Vec<Device>, Error> {
+    config.devices.iter().map(|name| open_fresh(name)).collect()
+}
+
+/// A device without superblocks, with its window where the data will be.
+pub(crate) fn open_fresh(name: &str) -> Result<Device, Error> {
+    let mut opened = modelled::open(name)?;
+    let (start, len) = data_window(opened.bytes() / SECTOR as u64);
+    if len == 0 {
+        let (name, bytes) = (name.into(), opened.bytes());
+        return Err(IoError::Small { name, bytes, least: LEAST }.into());
+    }
+    opened.set_window(start, len);
+    Ok(opened)
+}
+
+/// The smallest device: 1 MiB of data between the reserves.
+const LEAST: u64 = 3 << 20;
+
+/// Whether the volume file says what the superblocks say.
+pub(crate) fn verify(path: &Path, config: &Config, found: &Assembly) -> Result<(), Error> {
+    let superblock = found.superblock;
+    if *config.uuid.as_bytes() != superblock.volume {
+        let (theirs, ours) = (Uuid::from_bytes(superblock.volume), config.uuid);
+        let why = format!("holds volume {theirs}, but {} names volume {ours}", path.display());
+        let member = found.members.iter().flatten().next();
+        return Err(device(member.map_or("", |member| member.device.name()), why));
+    }
+    let same = config.layer == superblock.layer.as_str()
+        && config.devices.len() == usize::from(superblock.count);
+    if same {
+        return Ok(());
+    }
+    let why = "does not say what the devices say; `hostftl import` writes it again".into();
+    Err(Error::Config { path: path.into(), why })
+}
+
+/// What a layer needs and gives on these devices.
+pub(crate) fn plan(layer: &LayerConfig, infos: &[DeviceInfo]) -> Result<Plan, Error> {
+    AnyLayer::plan(layer, infos)
+        .map_err(|why| Error::Layer { layer: layer.kind.to_string(), why: why.to_string() })
+}
+
+pub(crate) fn infos(devices: &[Device]) -> Vec<DeviceInfo> {
+    devices.iter().map(Device::info).collect()
+}
+
+/// A driver under its layer, with the means that the host shares with it.
+pub(crate) struct Machine {
+    pub driver: Driver<AnyLayer>,
+    pub arena: Arc<Arena>,
+    pub waker: Arc<Waker>,
+    /// What should be known of the engine.
+    pub note: Option<String>,
+}
+
+/// Puts a layer over devices.
+pub(crate) fn assemble_machine(
+    layer: &LayerConfig,
+    plan: &Plan,
+    devices: Vec<Device>,
+    mode: Mode,
+    tap: Option<Box<dyn Tap>>,
+) -> Result<Machine, Error> {
+    let none = Class { bytes: BLOCK as u32, count: 0 };
+    let arena = Arena::new(&HOST_CLASSES, none).map_err(IoError::Start)?;
+    let waker = Arc::new(Waker::new().map_err(IoError::Start)?);
+    let driver = drive(layer, plan, (devices, mode), (&arena, &waker), tap)?;
+    let note = driver.engine().1;
+    Ok(Machine { driver, arena, waker, note })
+}
+
+/// Puts a layer over devices, beside the buffers of its hosts.
+pub(crate) fn drive(
+    layer: &LayerConfig,
+    plan: &Plan,
+    (devices, mode): (Vec<Device>, Mode),
+    (arena, waker): (&Arc<Arena>, &Arc<Waker>),
+    tap: Option<Box<dyn Tap>>,
+) -> Result<Driver<AnyLayer>, Error> {
+    let engine = EngineKind::choose()?;
+    let own = Class::of_sectors(plan.buffer_sectors, plan.buffers);
+    let memory = Memory::new(arena.clone(), own).map_err(IoError::Start)?;
+    let buffers = memory.layer_buffers(plan.buffer_sectors.max(1));
+    let made = AnyLayer::new(layer, &infos(&devices), buffers, mode)
+        .map_err(|why| Error::Layer { layer: layer.kind.to_string(), why: why.to_string() })?;
+    let parts = Parts { devices, memory, waker: waker.clone(), engine, tap };
+    Ok(Driver::new(made, parts)?)
+}

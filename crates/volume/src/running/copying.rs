@@ -1,0 +1,146 @@
+//! The copy of a device that still answers to the one that replaces it, as other threads see it.
+//!
+//! Invariants
+//! - The old device is the member until the copy takes over, and from then on the new one is.
+//! - A copy that was cancelled never takes over.
+
+use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use hostftl_io::Uncopied;
+
+use crate::open::names::DeviceId;
+use crate::running::status::Status;
+use crate::running::status::tasks::{COPY, TaskStatus};
+
+/// The copy that is under way, if one is.
+pub(crate) type CopySlot = Arc<Mutex<Option<Arc<Copying>>>>;
+
+const RUNS: u8 = 0;
+const CANCELLED: u8 = 1;
+const STOPPED: u8 = 2;
+const TAKES_OVER: u8 = 3;
+
+/// See the module text.
+#[derive(Debug)]
+pub(crate) struct Copying {
+    /// The member that is replaced.
+    pub index: u8,
+    /// The device that is copied.
+    pub old: DeviceId,
+    /// The name of the device that it is copied to.
+    pub new: String,
+    /// The chunks that the new device lacks.
+    pub uncopied: Arc<Uncopied>,
+    /// Bytes of the window.
+    all: u64,
+    begun: Instant,
+    state: AtomicU8,
+    is_over: Mutex<bool>,
+    ends: Condvar,
+}
+
+impl Copying {
+    /// A copy that begins now.
+    pub fn new(index: u8, old: DeviceId, new: String, uncopied: Arc<Uncopied>) -> Self {
+        let (all, begun, state) = (uncopied.bytes(), Instant::now(), AtomicU8::new(RUNS));
+        let (is_over, ends) = (Mutex::default(), Condvar::new());
+        Copying { index, old, new, uncopied, all, begun, state, is_over, ends }
+    }
+
+    /// Cancels the copy, unless the new device takes over already. Returns whether it is cancelled.
+    pub fn cancel(&self) -> bool {
+        self.leave(CANCELLED)
+    }
+
+    /// Cancels the copy because the volume is being closed.
+    pub fn stop(&self) {
+        self.leave(STOPPED);
+    }
+
+    /// Decides that the new device takes over. Returns false for a copy that was cancelled.
+    pub fn take_over(&self) -> bool {
+        self.leave(TAKES_OVER)
+    }
+
+    fn leave(&self, next: u8) -> bool {
+        let was = self.state.compare_exchange(RUNS, next, SeqCst, SeqCst);
+        was.is_ok() || was == Err(next)
+    }
+
+    /// Returns why the copy was cancelled, if it was.
+    pub fn is_cancelled(&self) -> Option<&'static str> {
+        match self.state.load(SeqCst) {
+            CANCELLED => Some("it was cancelled by command"),
+            STOPPED => Some("the volume was stopped"),
+            _ => None,
+        }
+    }
+
+    /// Records that nothing of the copy is left to be done.
+    pub fn end(&self) {
+        *self.is_over.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = true;
+        self.ends.notify_all();
+    }
+
+    /// Waits until [`Copying::end`], for `most` at the longest.
+    pub fn wait(&self, most: Duration) {
+        let is_over = self.is_over.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        drop(self.ends.wait_timeout_while(is_over, most, |is_over| !*is_over));
+    }
+
+    /// Adds the copy to a status.
+    pub fn show(&self, status: &mut Status) {
+        let left = self.uncopied.bytes();
+        let done = self.all.saturating_sub(left);
+        let rate = (done as f64 / self.begun.elapsed().as_secs_f64()) as u64;
+        let rate = Some(rate).filter(|rate| *rate > 0);
+        status.tasks.push(TaskStatus {
+            task: COPY.into(),
+            done_bytes: done,
+            left_bytes: left,
+            rate,
+            eta_seconds: rate.map(|rate| left.div_ceil(rate)),
+            ..TaskStatus::default()
+        });
+        if let Some(device) = status.devices.get_mut(usize::from(self.index)) {
+            device.replacement = Some(self.new.clone());
+        }
+        status.notes.push(format!(
+            "device {} ({}) is being copied to {}, which then takes its place; `hostftl device \
+             online` cancels the copy",
+            self.index, self.old.path, self.new
+        ));
+    }
+}
+
+/// How far the superblock of a complete copy is.
+#[derive(Debug, Default)]
+pub(crate) struct Seating(AtomicU8);
+
+const WITHDRAWN: u8 = 1;
+const BEGUN: u8 = 2;
+const DURABLE: u8 = 3;
+
+impl Seating {
+    /// Begins to write the superblock. Returns false when it was withdrawn.
+    pub fn begin(&self) -> bool {
+        self.0.compare_exchange(0, BEGUN, SeqCst, SeqCst).is_ok()
+    }
+
+    /// Withdraws the copy. Returns false when its superblock may be written already.
+    pub fn withdraw(&self) -> bool {
+        self.0.compare_exchange(0, WITHDRAWN, SeqCst, SeqCst).is_ok()
+    }
+
+    /// Records that both copies of the superblock are durable: the new device is the member.
+    pub fn done(&self) {
+        self.0.store(DURABLE, SeqCst);
+    }
+
+    /// Whether the new device is the member.
+    pub fn is_done(&self) -> bool {
+        self.0.load(SeqCst) == DURABLE
+    }
+}

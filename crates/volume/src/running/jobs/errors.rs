@@ -1,0 +1,32 @@
+//! Events of requests that end with an error.
+
+use hostftl_core::HostError;
+
+use super::Jobs;
+use crate::running::status::latency::Kind;
+use crate::util::events::Level;
+
+impl Jobs {
+    /// Reports an error of a host's request: the first, and then each time their number doubles.
+    pub(super) fn hear_of_error(&mut self, kind: Kind, range: (u64, u64), error: HostError) {
+        self.errors += 1;
+        if !self.errors.is_power_of_two() {
+            return;
+        }
+        let (level, event, why) = match error {
+            HostError::NoSpace => (Level::Error, "no-space", "no room"),
+            HostError::Io => (Level::Warning, "answered-error", "a device failed"),
+            HostError::Range => (Level::Warning, "answered-error", "not within the volume"),
+            HostError::ReadOnly => (Level::Warning, "answered-error", "the volume is only read"),
+        };
+        let text = format!(
+            "a {} of {} bytes at {} was answered with an error: {why}; {} so far",
+            kind.name(),
+            range.1,
+            range.0,
+            self.errors
+        );
+        let news = self.news.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        news.events.tell(level, event, text);
+    }
+}

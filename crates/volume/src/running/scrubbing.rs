@@ -1,0 +1,188 @@
+//! Where a scrub is, kept beside the volume's file, so that it goes on there after a restart; and
+//! when the next one is due.
+//!
+//! The file is a hint: when it is lost, or older than the scrub, rows are read again. When it can't
+//! be written, an event and the status say so, and it is tried again.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use hostftl_core::{Scrub, Task, TaskKind, Verb};
+use serde::{Deserialize, Serialize};
+
+use crate::running::front::Port;
+use crate::util::events::{Events, Level};
+use crate::util::private::{beside, open_plain, replace_private};
+
+/// How the file's name ends.
+const ENDING: &str = ".scrub";
+/// The longest text of the file that is read, in bytes.
+const LONGEST: u64 = 4096;
+/// How often the place is written.
+const EVERY: Duration = Duration::from_secs(2);
+
+/// What the file has.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Noted {
+    /// Where the scrub is; none when none goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    place: Option<u64>,
+    #[serde(default)]
+    paused: bool,
+    /// When the last one was over, in seconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ended: Option<u64>,
+}
+
+/// See the module text.
+#[derive(Debug)]
+pub(crate) struct Scrubbing {
+    path: PathBuf,
+    noted: Noted,
+    written: Noted,
+    at: Instant,
+    every: Option<Duration>,
+    port: Port,
+    events: Events,
+    unkept: Unkept,
+}
+
+/// Why the place can't be kept now; none while it can. Reading it waits for no file.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Unkept(Arc<Mutex<Option<String>>>);
+
+impl Unkept {
+    /// Why, in words.
+    pub fn why(&self) -> Option<String> {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<String>> {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Scrubbing {
+    /// Goes on with the scrub of the volume of this file, if one was under way. With `every` one is
+    /// begun so long after the last.
+    pub fn resume(volume: &Path, every: Option<Duration>, port: Port) -> Self {
+        let path = beside(volume, ENDING);
+        let noted = read(&path);
+        if let Some(place) = noted.place {
+            port.operate(Verb::Scrub(Scrub::Start(place))).ok();
+            if noted.paused {
+                port.operate(Verb::Scrub(Scrub::Pause)).ok();
+            }
+        }
+        let (written, at) = (noted.clone(), Instant::now());
+        let (events, unkept) = (Events::default(), Unkept::default());
+        Scrubbing { path, written, noted, at, every, port, events, unkept }
+    }
+
+    /// Tells `events` when the place can't be kept, and `unkept` why.
+    pub fn telling(self, events: &Events, unkept: &Unkept) -> Self {
+        Scrubbing { events: events.clone(), unkept: unkept.clone(), ..self }
+    }
+
+    /// How far the tasks are now.
+    pub fn look(&mut self, tasks: &[Task]) {
+        let now = seconds();
+        let task = tasks.iter().find(|task| task.kind == TaskKind::Scrub);
+        let was = self.noted.place;
+        match task {
+            Some(task) => {
+                (self.noted.place, self.noted.paused) = (Some(task.place), task.is_paused);
+            }
+            None if was.is_some() => self.noted = Noted { ended: Some(now), ..Noted::default() },
+            None => {
+                if let Some(every) = self.every {
+                    let due =
+                        self.noted.ended.map_or(0, |ended| ended.saturating_add(every.as_secs()));
+                    if due <= now {
+                        self.noted.ended = Some(now);
+                        self.port.operate(Verb::Scrub(Scrub::Start(0))).ok();
+                    }
+                }
+            }
+        }
+        // One that is behind what is written is another scrub.
+        let urgent = self.noted.place.is_some() != self.written.place.is_some()
+            || self.noted.place < self.written.place
+            || self.noted.paused != self.written.paused;
+        let urgent = urgent && self.unkept.why().is_none();
+        if self.noted != self.written && (urgent || self.at.elapsed() >= EVERY) {
+            self.write();
+        }
+    }
+
+    /// Writes what the file should have. The first failure in a row is told.
+    pub fn write(&mut self) {
+        if self.noted == self.written {
+            return;
+        }
+        self.at = Instant::now();
+        let trouble = self.keep().err().map(|error| {
+            format!(
+                "{}: {error}; where a scrub is can't be kept, so after a restart it begins where \
+                 that was kept last: make room there",
+                self.path.display()
+            )
+        });
+        if trouble.is_none() {
+            self.written = self.noted.clone();
+        }
+        let was = std::mem::replace(&mut *self.unkept.lock(), trouble.clone());
+        if let Some(text) = trouble.filter(|_| was.is_none()) {
+            self.events.tell(Level::Warning, "scrub-unkept", text);
+        }
+    }
+
+    fn keep(&self) -> io::Result<()> {
+        let text = serde_json::to_vec(&self.noted).expect("plain fields");
+        replace_private(&self.path, &text).map(drop)
+    }
+}
+
+/// Reads the file. A damaged one is as good as none; a clock that was ahead is not waited for.
+fn read(path: &Path) -> Noted {
+    let mut text = Vec::new();
+    let read = open_plain(path).and_then(|file| file.take(LONGEST).read_to_end(&mut text));
+    let noted: Option<Noted> = read.ok().and_then(|_| serde_json::from_slice(&text).ok());
+    let noted = noted.unwrap_or_default();
+    Noted { ended: noted.ended.map(|ended| ended.min(seconds())), ..noted }
+}
+
+/// Seconds since 1970.
+fn seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+/// Removes what says where the scrub of a volume is.
+pub fn forget(volume: &Path) {
+    fs::remove_file(beside(volume, ENDING)).ok();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_file_is_as_good_as_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("v.toml.scrub");
+        for text in ["", "{", "[]", "{\"place\":-1}", &" ".repeat(1 << 20)] {
+            fs::write(&path, text).unwrap();
+            assert_eq!(read(&path), Noted::default());
+        }
+        fs::write(&path, format!("{{\"ended\":{}}}", u64::MAX)).unwrap();
+        assert!(read(&path).ended.unwrap() <= seconds(), "a clock that was ahead");
+        fs::remove_file(&path).unwrap();
+        let other = folder.path().join("other");
+        fs::write(&other, "{\"place\":7}").unwrap();
+        std::os::unix::fs::symlink(&other, &path).unwrap();
+        assert_eq!(read(&path), Noted::default(), "a symbolic link is not followed");
+    }
+}

@@ -1,0 +1,163 @@
+//! What the drives of a volume tell of their flash, since the volume was started.
+
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use hostftl_io::{Device, NvmeDrive};
+use hostftl_nvme::Facts;
+use serde::{Deserialize, Serialize};
+
+use crate::running::status::Status;
+
+/// A drive that was asked is left alone for so long.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// What a drive tells. Bytes are of the whole drive, whoever wrote them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the fields are the words of the documentation")]
+pub struct DriveStatus {
+    pub model: String,
+    pub celsius: Option<i32>,
+    /// The share of the rated life that is used, in percent.
+    pub used_percent: Option<u8>,
+    /// Years until it is used, at the pace since the drive was made.
+    pub years_left: Option<f64>,
+    /// Written by hosts since the drive was made.
+    pub written_bytes: Option<u64>,
+    /// Written to the medium, since a beginning that the drive chose.
+    pub media_written_bytes: Option<u64>,
+    /// Which page counts that: `OCP C0h`, `FDP statistics` or `endurance group`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub source: String,
+    /// Written to the medium since the volume was started; none when it is not served.
+    pub flash_bytes: Option<u64>,
+    /// What the drive warns of.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+    /// What could not be had, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<String>,
+}
+
+impl DriveStatus {
+    fn of(facts: &Facts, start: Option<&Facts>) -> Self {
+        let media = facts.media_written();
+        let smart = facts.smart.as_ref();
+        let before = start.and_then(Facts::media_written);
+        // A counter that went back was begun again.
+        let since = media.zip(before).filter(|(now, then)| now.source == then.source);
+        DriveStatus {
+            model: facts.controller.model.clone(),
+            celsius: smart.and_then(|smart| smart.celsius),
+            used_percent: smart.map(|smart| smart.used_percent),
+            years_left: facts.years_left(),
+            written_bytes: smart.map(|smart| smart.written_bytes),
+            media_written_bytes: media.map(|media| media.bytes),
+            source: media.map_or(String::new(), |media| media.source.name().into()),
+            flash_bytes: since.and_then(|(now, then)| now.bytes.checked_sub(then.bytes)),
+            warnings: smart.map_or(Vec::new(), |smart| {
+                smart.warnings().into_iter().map(String::from).collect()
+            }),
+            refused: facts.refused.clone(),
+        }
+    }
+}
+
+/// The drives of a volume, in the order of its devices.
+#[derive(Debug)]
+pub(crate) struct Drives(Vec<Option<Drive>>);
+
+#[derive(Debug)]
+struct Drive {
+    nvme: NvmeDrive,
+    start: Option<Facts>,
+    last: Mutex<Option<(Instant, DriveStatus)>>,
+}
+
+impl Drives {
+    /// Asks the drives of these devices what they count from.
+    pub fn of(devices: &[Device]) -> Self {
+        Drives(devices.iter().map(Drive::of).collect())
+    }
+
+    /// One device more.
+    pub fn add(&mut self, device: &Device) {
+        self.0.push(Drive::of(device));
+    }
+
+    /// Another device is in place `index`.
+    pub fn replace(&mut self, index: usize, device: &Device) {
+        self.0[index] = Drive::of(device);
+    }
+
+    /// Adds what the drives tell now to a status. While it is served, the way from the host's bytes
+    /// to the flash's ends there when all of them count.
+    pub fn tell(&self, status: &mut Status) {
+        for (device, drive) in status.devices.iter_mut().zip(&self.0) {
+            device.drive = drive.as_ref().and_then(|drive| drive.ask());
+        }
+        let there = status.devices.iter().filter(|device| device.health != "missing");
+        let each = there.map(|device| device.drive.as_ref()?.flash_bytes);
+        let all: Option<u64> = each.sum();
+        if let Some(traffic) = &mut status.traffic {
+            traffic.set_flash(all);
+        }
+    }
+
+    /// As [`Drives::tell`], for a volume that is not served.
+    pub fn tell_at_rest(devices: &[Device], status: &mut Status) {
+        for (told, device) in status.devices.iter_mut().zip(devices) {
+            let facts = device.nvme().and_then(|drive| drive.facts().ok());
+            told.drive = facts.map(|facts| DriveStatus::of(&facts, None));
+        }
+    }
+}
+
+impl Drive {
+    /// The drive of a device; none of one that can't be asked.
+    fn of(device: &Device) -> Option<Self> {
+        let nvme = device.nvme()?;
+        let start = nvme.facts().ok();
+        Some(Drive { nvme, start, last: Mutex::default() })
+    }
+
+    /// What the drive tells now; none where it tells nothing.
+    fn ask(&self) -> Option<DriveStatus> {
+        let mut last = self.last.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some((when, told)) = last.as_ref()
+            && when.elapsed() < PAUSE
+        {
+            return Some(told.clone());
+        }
+        let facts = self.nvme.facts().ok()?;
+        let told = DriveStatus::of(&facts, self.start.as_ref());
+        *last = Some((Instant::now(), told.clone()));
+        Some(told)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hostftl_nvme::{Ocp, Smart};
+
+    use super::*;
+
+    fn facts(media: u64) -> Facts {
+        let smart =
+            Smart { used_percent: 10, hours: 8766, written_bytes: 1000, ..Smart::default() };
+        let ocp = Ocp { media_written_bytes: media, ..Ocp::default() };
+        Facts { smart: Some(smart), ocp: Some(ocp), ..Facts::default() }
+    }
+
+    #[test]
+    fn what_a_drive_wrote_since_the_start_is_the_difference() {
+        let told = DriveStatus::of(&facts(5000), Some(&facts(2000)));
+        assert_eq!((told.flash_bytes, told.media_written_bytes), (Some(3000), Some(5000)));
+        assert_eq!((told.used_percent, told.years_left), (Some(10), Some(9.0)));
+        assert_eq!(DriveStatus::of(&facts(5000), None).flash_bytes, None);
+        // Begun again, so nobody knows.
+        assert_eq!(DriveStatus::of(&facts(1), Some(&facts(2000))).flash_bytes, None);
+        let silent = Facts { ocp: None, ..facts(0) };
+        assert_eq!(DriveStatus::of(&silent, Some(&facts(2))).flash_bytes, None);
+    }
+}

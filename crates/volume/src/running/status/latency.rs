@@ -1,0 +1,113 @@
+//! How long requests took, from when a layer was given them to its answer.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+use crate::running::front::JobOp;
+
+/// The longest time that is told apart, in ns: a minute and a half.
+const LONGEST: u64 = 90_000_000_000;
+
+/// What is told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Read,
+    Write,
+    Flush,
+    Trim,
+}
+
+impl Kind {
+    const ALL: [(Kind, &str); 4] = [
+        (Kind::Read, "read"),
+        (Kind::Write, "write"),
+        (Kind::Flush, "flush"),
+        (Kind::Trim, "trim"),
+    ];
+
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        Self::ALL[self as usize].1
+    }
+
+    /// What a job is.
+    pub fn of(op: &JobOp) -> Self {
+        match op {
+            JobOp::Read(_) | JobOp::Status => Kind::Read,
+            JobOp::Write { .. } => Kind::Write,
+            JobOp::Flush => Kind::Flush,
+            JobOp::Trim { .. } | JobOp::Zeroes { .. } => Kind::Trim,
+        }
+    }
+}
+
+/// Since the volume was started; each figure is exact to two digits.
+#[derive(Debug)]
+pub struct Latencies([Histogram<u64>; 4]);
+
+impl Default for Latencies {
+    fn default() -> Self {
+        let new = || Histogram::new_with_max(LONGEST, 2).expect("two digits are possible");
+        Latencies([new(), new(), new(), new()])
+    }
+}
+
+/// How long one kind of request took, in ns.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the fields are the words of the documentation")]
+pub struct Latency {
+    /// `read`, `write`, `flush` or `trim` (zeroing too).
+    pub request: String,
+    pub count: u64,
+    pub p50_ns: u64,
+    pub p99_ns: u64,
+    pub p999_ns: u64,
+    pub longest_ns: u64,
+}
+
+impl Latencies {
+    /// Counts one.
+    pub fn note(&mut self, kind: Kind, took: Duration) {
+        let nanos = u64::try_from(took.as_nanos()).unwrap_or(LONGEST);
+        self.0[kind as usize].saturating_record(nanos.max(1));
+    }
+
+    /// The kinds of which there were any.
+    pub fn list(&self) -> Vec<Latency> {
+        let all = Kind::ALL.iter().map(|(kind, name)| (&self.0[*kind as usize], name));
+        let some = all.filter(|(histogram, _)| !histogram.is_empty());
+        let latency = |(histogram, name): (&Histogram<u64>, &&str)| Latency {
+            request: (**name).into(),
+            count: histogram.len(),
+            p50_ns: histogram.value_at_quantile(0.5),
+            p99_ns: histogram.value_at_quantile(0.99),
+            p999_ns: histogram.value_at_quantile(0.999),
+            longest_ns: histogram.max(),
+        };
+        some.map(latency).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_told_apart_and_rare_long_ones_show() {
+        let mut latencies = Latencies::default();
+        assert_eq!(latencies.list(), []);
+        for _ in 0..998 {
+            latencies.note(Kind::Write, Duration::from_micros(10));
+        }
+        latencies.note(Kind::Write, Duration::from_millis(5));
+        latencies.note(Kind::Write, Duration::from_secs(3600));
+        latencies.note(Kind::Flush, Duration::from_millis(1));
+        let [write, flush] = &latencies.list()[..] else { panic!("two kinds") };
+        assert_eq!((&*write.request, write.count, &*flush.request), ("write", 1000, "flush"));
+        let near = |is: u64, wanted: u64| is.abs_diff(wanted) <= wanted / 100;
+        assert!(near(write.p50_ns, 10_000) && near(write.p999_ns, 5_000_000), "{write:?}");
+        assert!(near(write.longest_ns, LONGEST), "{write:?}");
+    }
+}

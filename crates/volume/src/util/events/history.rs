@@ -1,0 +1,325 @@
+//! The file beside the volume file that keeps events over restarts and crashes: one JSON object a
+//! line, behind a line that names the volume.
+//!
+//! A thread writes, so that no event waits for a file system. Each start, and a file that has
+//! become too long, is written from the ring of events, under another name that then takes the
+//! place of the file. So the file is never written through a symbolic link, and has mode 0600.
+//!
+//! Invariants
+//! - The file is shorter than [`LONGEST`], apart from the last line.
+//! - A damaged line costs that line alone.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::{Event, Events, Inner, KEPT, Level, sane};
+use crate::util::private::{beside, open_plain, replace_private};
+
+/// How the file's name ends.
+const ENDING: &str = ".events";
+/// The longest file, in bytes. All events that are kept are shorter.
+const LONGEST: u64 = 4 << 20;
+/// Events that wait for the writer.
+const QUEUE: usize = 2048;
+/// How often a file is tried again that can't be written.
+const AGAIN: Duration = Duration::from_secs(2);
+
+/// The first line.
+#[derive(Serialize, Deserialize)]
+struct Header {
+    /// The volume whose events follow.
+    volume: Uuid,
+}
+
+/// Messages to the writer.
+#[derive(Debug)]
+enum Message {
+    Event(Box<Event>),
+    /// Answers when all earlier events are durable, or with the reason why they are not.
+    Sync(Sender<Result<(), String>>),
+}
+
+/// The way to the thread that writes.
+#[derive(Debug)]
+pub struct Writer {
+    messages: SyncSender<Message>,
+    trouble: Arc<Mutex<Option<String>>>,
+}
+
+/// The file beside the volume file `volume`.
+pub fn file_of(volume: &Path) -> PathBuf {
+    beside(volume, ENDING)
+}
+
+/// Removes the file of a volume.
+pub fn forget(volume: &Path) {
+    fs::remove_file(file_of(volume)).ok();
+}
+
+/// Returns the events that are kept of a volume, oldest first; repeats are not joined yet.
+///
+/// # Errors
+/// When there is a file that can't be read.
+pub(super) fn read(path: &Path, volume: Uuid) -> io::Result<Vec<Event>> {
+    let mut file = match open_plain(&file_of(path)) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let bytes = file.metadata()?.len();
+    // Of a file that something made longer the end counts.
+    file.seek(SeekFrom::Start(bytes.saturating_sub(LONGEST)))?;
+    let mut text = Vec::new();
+    file.take(LONGEST).read_to_end(&mut text)?;
+    let mut lines = text.split(|byte| *byte == b'\n').peekable();
+    let header = lines.peek().and_then(|line| serde_json::from_slice::<Header>(line).ok());
+    if header.is_some_and(|header| header.volume != volume) {
+        return Ok(Vec::new());
+    }
+    let parse = |line: &[u8]| serde_json::from_slice::<Event>(line).ok();
+    Ok(lines.filter_map(parse).map(plain).collect())
+}
+
+/// An event as it may be shown: anybody may have written the file.
+fn plain(event: Event) -> Event {
+    // A clock or a number at the end of its range would leave no room for the next one.
+    let number = event.number.min(u64::MAX / 2);
+    Event { number, kind: sane(&event.kind), text: sane(&event.text), ..event }
+}
+
+impl Writer {
+    /// Writes the events of `events`, and then those that come.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub(super) fn start(path: &Path, volume: Uuid, events: Weak<Inner>) -> io::Result<Self> {
+        let (messages, queue) = sync_channel(QUEUE);
+        let trouble = Arc::default();
+        let keeping = Keeping {
+            path: file_of(path),
+            volume,
+            events,
+            file: None,
+            bytes: 0,
+            tried: None,
+            trouble: Arc::clone(&trouble),
+        };
+        thread::Builder::new().name("events".into()).spawn(move || keeping.run(&queue))?;
+        Ok(Writer { messages, trouble })
+    }
+
+    /// Gives an event to the thread; false when it does not keep up.
+    pub(super) fn write(&self, event: &Event) -> bool {
+        self.messages.try_send(Message::Event(Box::new(event.clone()))).is_ok()
+    }
+
+    /// Waits until all events before are durable, at most so long.
+    ///
+    /// # Errors
+    /// Why they are not, in words.
+    pub(super) fn sync(&self, most: Duration) -> Result<(), String> {
+        let late = || Err(format!("events could not be written within {} s", most.as_secs()));
+        let (says, hears) = channel();
+        if self.messages.try_send(Message::Sync(says)).is_err() {
+            return late();
+        }
+        hears.recv_timeout(most).unwrap_or_else(|_| late())
+    }
+
+    /// Why events can't be written, in words; none while they can.
+    pub(super) fn trouble(&self) -> Option<String> {
+        lock(&self.trouble).clone()
+    }
+}
+
+/// The state of the thread.
+struct Keeping {
+    path: PathBuf,
+    volume: Uuid,
+    events: Weak<Inner>,
+    /// None until it is written from the ring, again after an error.
+    file: Option<File>,
+    bytes: u64,
+    /// When it was tried last in vain.
+    tried: Option<Instant>,
+    trouble: Arc<Mutex<Option<String>>>,
+}
+
+impl Keeping {
+    fn run(mut self, queue: &Receiver<Message>) {
+        loop {
+            let first = match queue.recv_timeout(AGAIN) {
+                Ok(message) => Some(message),
+                Err(RecvTimeoutError::Timeout) if self.tried.is_none() => continue,
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
+            let (mut events, mut waiting) = (Vec::new(), Vec::new());
+            for message in first.into_iter().chain(queue.try_iter().take(KEPT)) {
+                match message {
+                    Message::Event(event) => events.push(event),
+                    Message::Sync(says) => waiting.push(says),
+                }
+            }
+            let is_soon = self.tried.is_some_and(|tried| tried.elapsed() < AGAIN);
+            if !is_soon || !waiting.is_empty() {
+                let written = self.write(&events);
+                self.note(written);
+            }
+            let outcome = lock(&self.trouble).clone().map_or(Ok(()), Err);
+            waiting.into_iter().for_each(|says| drop(says.send(outcome.clone())));
+        }
+    }
+
+    /// Appends events, durably; or writes all that the ring has, which has them too.
+    fn write(&mut self, events: &[Box<Event>]) -> io::Result<()> {
+        let mut text = Vec::new();
+        for event in events {
+            line(event, &mut text);
+        }
+        match self.file.take().filter(|_| self.bytes + (text.len() as u64) < LONGEST) {
+            None => self.write_all(),
+            Some(mut file) => {
+                file.write_all(&text)?;
+                file.sync_data()?;
+                self.bytes += text.len() as u64;
+                self.file = Some(file);
+                Ok(())
+            }
+        }
+    }
+
+    fn write_all(&mut self) -> io::Result<()> {
+        let Some(inner) = self.events.upgrade() else { return Ok(()) };
+        let all = Events(inner).all();
+        let mut text = serde_json::to_vec(&Header { volume: self.volume }).expect("plain fields");
+        text.push(b'\n');
+        all.iter().for_each(|event| line(event, &mut text));
+        self.file = Some(replace_private(&self.path, &text)?);
+        self.bytes = text.len() as u64;
+        Ok(())
+    }
+
+    /// Remembers whether that went well. The first failure in a row is an event.
+    fn note(&mut self, written: io::Result<()>) {
+        let trouble = written.err().map(|error| {
+            let path = self.path.display();
+            format!("cannot write {path}: {error}; events are lost at the next restart")
+        });
+        self.tried = trouble.as_ref().map(|_| Instant::now());
+        let was = std::mem::replace(&mut *lock(&self.trouble), trouble.clone());
+        if let (Some(text), None, Some(inner)) = (trouble, was, self.events.upgrade()) {
+            Events(inner).tell(Level::Warning, "events-unkept", text);
+        }
+    }
+}
+
+fn line(event: &Event, text: &mut Vec<u8>) {
+    serde_json::to_writer(&mut *text, event).expect("plain fields");
+    text.push(b'\n');
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    const VOLUME: Uuid = Uuid::from_u128(7);
+
+    fn read(path: &Path, volume: Uuid) -> io::Result<Vec<Event>> {
+        Ok(Events::of_file(path, volume)?.all())
+    }
+
+    fn kept(path: &Path) -> Events {
+        Events::kept(path, VOLUME).unwrap()
+    }
+
+    fn texts(events: &[Event]) -> Vec<&str> {
+        events.iter().map(|it| it.text.as_str()).collect()
+    }
+
+    #[test]
+    fn events_outlive_a_restart_and_damaged_lines() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("v.toml");
+        let events = kept(&path);
+        events.tell(Level::Info, "note", "one\n\u{1b}[31m");
+        (0..100).for_each(|it| events.tell_of(2, Level::Warning, "mended", format!("{it}")));
+        events.sync().unwrap();
+        let file = file_of(&path);
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        drop(events);
+        // A crash leaves half a line, and something else is damaged.
+        let mut text = fs::read(&file).unwrap();
+        text.extend(b"{\"number\":3,\n\xff\xfe\n{\"number\":9,\"unix");
+        fs::write(&file, &text).unwrap();
+        let found = read(&path, VOLUME).unwrap();
+        assert_eq!(texts(&found), ["one  [31m", "99"]);
+        assert_eq!((found[1].count, found[1].device), (100, Some(2)));
+        let events = kept(&path);
+        assert!(events.since(0).is_empty() && events.total("mended") == 0, "this run has none");
+        assert_eq!(events.notes().len(), 1, "the repairs are not acknowledged");
+        events.tell_of(2, Level::Warning, "mended", "again");
+        let all = events.all();
+        assert_eq!((texts(&all), all[1].count), (vec!["one  [31m", "again"], 101));
+        assert!(all[1].number > found[1].number, "numbers go on");
+        events.clear(Some(2), "d2").unwrap();
+        assert!(kept(&path).notes().is_empty(), "an acknowledgement is durable");
+    }
+
+    #[test]
+    fn no_link_is_followed_and_another_volumes_events_are_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("v.toml");
+        let (file, target) = (file_of(&path), folder.path().join("target"));
+        fs::write(&target, "precious").unwrap();
+        symlink(&target, &file).unwrap();
+        symlink(&target, file.with_extension("events.new")).unwrap();
+        let events = kept(&path);
+        events.tell(Level::Info, "note", "mine");
+        events.sync().unwrap();
+        assert_eq!(fs::read_to_string(&target).unwrap(), "precious");
+        assert!(!fs::symlink_metadata(&file).unwrap().is_symlink());
+        assert_eq!(read(&path, VOLUME).unwrap().len(), 1);
+        assert!(read(&path, Uuid::from_u128(8)).unwrap().is_empty());
+        fs::remove_file(&file).unwrap();
+        symlink(&target, &file).unwrap();
+        assert!(read(&path, VOLUME).is_err(), "a link is not read either");
+    }
+
+    #[test]
+    fn the_file_stays_short_and_a_failure_is_an_event() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("v.toml");
+        let events = kept(&path);
+        for round in 0..24 {
+            (0..400).for_each(|_| events.tell(Level::Info, "client", "x".repeat(900)));
+            events.sync().unwrap_or_else(|why| panic!("round {round}: {why}"));
+        }
+        assert!(fs::metadata(file_of(&path)).unwrap().len() < LONGEST);
+        assert_eq!(read(&path, VOLUME).unwrap().len(), KEPT);
+        let gone = folder.path().join("gone");
+        fs::create_dir(&gone).unwrap();
+        let events = kept(&gone.join("v.toml"));
+        fs::remove_dir(&gone).unwrap();
+        events.tell(Level::Info, "note", "one");
+        assert!(events.sync().is_err() && events.trouble().is_some());
+        assert_eq!(events.total("events-unkept"), 1);
+        fs::create_dir(&gone).unwrap();
+        events.sync().expect("it is tried again");
+        assert_eq!(read(&gone.join("v.toml"), VOLUME).unwrap().len(), 2, "nothing is missing");
+    }
+}

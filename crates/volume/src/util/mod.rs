@@ -1,0 +1,14 @@
+//! Tools that know nothing of volumes' layout: errors, events, locks, private files, and checks of
+//! devices.
+
+pub(crate) mod allocate;
+pub(crate) mod blank;
+pub(crate) mod busy;
+pub(crate) mod counted;
+pub(crate) mod error;
+pub(crate) mod events;
+pub(crate) mod guests;
+pub(crate) mod private;
+pub(crate) mod runtime_dir;
+pub(crate) mod start_progress;
+pub(crate) mod volume_lock;

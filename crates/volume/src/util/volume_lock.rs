@@ -1,0 +1,151 @@
+//! One process serves a volume: a lock for each UUID, whatever file or device the volume is on.
+//!
+//! A copy of a volume, and the other half of a mirror, have their own files and devices, which have
+//! their own locks. This lock is one for all of them. It is a lock (`flock`) on a file in the
+//! folder of [`crate::util::runtime_dir`], so that it vanishes with the process, and other users
+//! can't take it.
+//!
+//! Invariants
+//! - Whoever has the lock has it on the file that has the name now: a file that was removed between
+//!   opening and locking it is opened anew.
+//! - The file is removed only by who has the lock.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use hostftl_io::{Holder, holder_of};
+use uuid::Uuid;
+
+use crate::util::error::{Error, file};
+use crate::util::runtime_dir;
+
+/// How long a lock that nobody known holds is waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How often it is tried.
+const AGAIN: Duration = Duration::from_millis(20);
+/// The longest text in the file, in bytes.
+const LONGEST: u64 = 8192;
+
+/// The right to serve a volume, until it is dropped.
+#[derive(Debug)]
+pub struct Sole {
+    path: PathBuf,
+    file: File,
+}
+
+impl Sole {
+    /// Takes the lock of `volume` for the volume file `of`.
+    ///
+    /// # Errors
+    /// When a process has it, which the message names with its volume file.
+    pub fn take(volume: Uuid, of: &Path) -> Result<Self, Error> {
+        runtime_dir::prepare()?;
+        let path = runtime_dir::of(volume, "lock");
+        let begun = Instant::now();
+        loop {
+            let mut options = OpenOptions::new();
+            options.read(true).write(true).create(true).truncate(false).mode(0o600);
+            let mut opened = options.open(&path).map_err(file(&path, "open the lock"))?;
+            let holder = match opened.try_lock() {
+                Ok(()) if is_named(&opened) => {
+                    sign(&mut opened, of).map_err(file(&path, "write who has the lock"))?;
+                    return Ok(Sole { path, file: opened });
+                }
+                Ok(()) => continue,
+                Err(TryLockError::Error(error)) => return Err(file(&path, "lock it")(error)),
+                Err(TryLockError::WouldBlock) => holder_of(&opened),
+            };
+            // Held by nobody known: a process that is just ending, or one that is about to begin.
+            let stays = holder.as_ref().is_some_and(|it| !it.is_leaving);
+            if stays || begun.elapsed() > PATIENCE {
+                return Err(refusal(volume, of, holder, &mut opened));
+            }
+            std::thread::sleep(AGAIN);
+        }
+    }
+}
+
+impl Drop for Sole {
+    fn drop(&mut self) {
+        // Was the name removed before, then another process may have it now.
+        if is_named(&self.file) {
+            fs::remove_file(&self.path).ok();
+        }
+    }
+}
+
+/// Whether nobody has removed the file since it was opened.
+fn is_named(opened: &File) -> bool {
+    opened.metadata().is_ok_and(|found| found.nlink() > 0)
+}
+
+/// Writes down which volume file the lock is for.
+fn sign(opened: &mut File, of: &Path) -> io::Result<()> {
+    let full = fs::canonicalize(of).unwrap_or_else(|_| of.to_owned());
+    opened.set_len(0)?;
+    opened.write_all(full.as_os_str().as_bytes())
+}
+
+fn refusal(volume: Uuid, of: &Path, holder: Option<Holder>, opened: &mut File) -> Error {
+    let mut text = Vec::new();
+    // Without the text the process alone is named.
+    opened.take(LONGEST).read_to_end(&mut text).ok();
+    let theirs = String::from_utf8_lossy(&text).into_owned();
+    let holder = holder.map_or_else(|| "another process".into(), |it| it.name);
+    if fs::canonicalize(of).is_ok_and(|full| full == Path::new(&theirs)) {
+        return Error::Busy { path: of.into(), holder };
+    }
+    Error::Served { path: of.into(), volume, holder, theirs }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lock_is_one_for_a_volume_and_goes_with_its_owner() {
+        let volume = Uuid::new_v4();
+        let first = Sole::take(volume, Path::new("/etc/a.toml")).unwrap();
+        let refused = Sole::take(volume, Path::new("/etc/b.toml")).unwrap_err().to_string();
+        assert!(refused.contains("/etc/b.toml"), "{refused}");
+        assert!(refused.contains("/etc/a.toml"), "{refused}");
+        let me = format!("process {}", std::process::id());
+        assert!(refused.contains(&me), "{refused}");
+        let other = Sole::take(Uuid::new_v4(), Path::new("/etc/b.toml")).unwrap();
+        let path = first.path.clone();
+        drop(first);
+        assert!(!path.exists(), "nothing is left behind");
+        drop(Sole::take(volume, Path::new("/etc/b.toml")).unwrap());
+        drop(other);
+    }
+
+    #[test]
+    fn the_volume_file_itself_is_no_copy() {
+        let (volume, folder) = (Uuid::new_v4(), tempfile::tempdir().unwrap());
+        let (path, copy) = (folder.path().join("a.toml"), folder.path().join("b.toml"));
+        fs::write(&path, "").unwrap();
+        fs::write(&copy, "").unwrap();
+        let _first = Sole::take(volume, &path).unwrap();
+        // It was replaced: nobody has a lock on it.
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, "").unwrap();
+        let why = |path: &Path| Sole::take(volume, path).unwrap_err().to_string();
+        assert!(!why(&path).contains("copy") && why(&path).contains("stop it first"));
+        assert!(why(&copy).contains("this is a copy of it"));
+    }
+
+    #[test]
+    fn a_lock_that_was_left_behind_is_taken() {
+        let volume = Uuid::new_v4();
+        runtime_dir::prepare().unwrap();
+        let path = runtime_dir::of(volume, "lock");
+        fs::write(&path, "/etc/long-gone.toml, which is longer than the next one").unwrap();
+        let sole = Sole::take(volume, Path::new("/etc/a.toml")).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "/etc/a.toml");
+        drop(sole);
+    }
+}
