@@ -13,6 +13,7 @@ use crate::log::journal::{self, Journal};
 use crate::log::layout::Layout;
 use crate::log::map::Where;
 use crate::log::map::pages::{Pages, With};
+use crate::log::media::Media;
 use crate::log::ops::{Cx, OWN_OPS, Op, has_room};
 use crate::log::redundancy::timed_out::{self, Hung};
 use crate::log::row::Phase;
@@ -28,7 +29,7 @@ impl Array {
     /// Where things lie on the devices.
     #[inline]
     pub fn layout(&self) -> &Layout {
-        self.devices.layout()
+        self.media.layout()
     }
 
     /// Everything between an open row and a durable one.
@@ -41,8 +42,8 @@ impl Array {
     }
 
     fn pump_commit(&mut self, cx: &mut Cx) -> bool {
-        let Array { rows, durability, segments, devices, .. } = self;
-        rows.commit(durability, segments, devices, cx)
+        let Array { rows, durability, media, .. } = self;
+        rows.commit(durability, &mut media.segments, &media.devices, cx)
     }
 
     /// Seals and writes rows, a command at a time.
@@ -81,7 +82,7 @@ impl Array {
         self.durability.begin_flush(self.layout().devices, filling);
         for device in 0..self.layout().devices {
             let device = if planted(Bug::FlushOneMember) { 0 } else { device };
-            self.devices.submit(Op::Flush, Command::Flush { device }, cx);
+            self.media.devices.submit(Op::Flush, Command::Flush { device }, cx);
         }
         true
     }
@@ -90,7 +91,7 @@ impl Array {
     pub fn answer_flushed(&mut self, cx: &mut Cx) -> bool {
         let mut moved = false;
         while cx.room() > 4
-            && self.devices.is_told()
+            && self.media.devices.is_told()
             && let Some((mark, moment)) = cx.requests().waits_for()
             && (self.durability.has_host(mark) || self.journal.has(moment))
         {
@@ -102,7 +103,7 @@ impl Array {
     /// The map, and what its pages need on their way.
     #[inline]
     pub fn pages_with(&mut self) -> (&mut Pages, With<'_>) {
-        let Array { pages, checkpoint, segments, devices, .. } = self;
+        let Array { pages, checkpoint, media: Media { segments, devices, .. }, .. } = self;
         (pages, With { checkpoint, segments, devices })
     }
 
@@ -123,7 +124,7 @@ impl Array {
     /// How many more map pages must be left to be pinned than a write of the host pins.
     #[inline]
     pub fn spare_of_host(&self) -> u32 {
-        match self.collection.wants_collection(&self.segments) {
+        match self.collection.wants_collection(&self.media.segments) {
             true => self.pages.map().reserve_of_collection(),
             false => self.pages.map().reserve(),
         }
@@ -133,7 +134,8 @@ impl Array {
     #[inline]
     pub fn with_rows<T>(&mut self, act: impl FnOnce(&mut Rows, &mut Sealing) -> T) -> T {
         let volume = self.volume;
-        let Array { rows, buffers, devices, segments, durability, journal, .. } = self;
+        let Array { rows, media, durability, journal, .. } = self;
+        let Media { buffers, devices, segments, .. } = media;
         let mut with = Sealing { buffers, devices, segments, durability, journal, volume };
         act(rows, &mut with)
     }
@@ -181,8 +183,8 @@ impl Array {
     /// Who moves records, and the parts that they need.
     #[inline]
     fn movers(&mut self) -> (&mut Collection, &mut Scrub, gc::Needs<'_>) {
-        let Array { segments, devices, buffers, pages, checkpoint, rows, salvage, .. } = self;
-        let Array { durability, gauges, share, collection, scrub, .. } = self;
+        let Media { segments, devices, buffers, salvage, gauges, share } = &mut self.media;
+        let Array { pages, checkpoint, rows, durability, collection, scrub, .. } = self;
         let with = gc::Needs {
             segments,
             devices,
@@ -199,7 +201,7 @@ impl Array {
     }
 
     pub fn pump_scrub(&mut self, cx: &mut Cx) -> bool {
-        let may = !self.collection.protects(&self.devices);
+        let may = !self.collection.protects(&self.media.devices);
         self.with_scrub(|it, with| it.pump(with, may, cx))
     }
 
@@ -216,7 +218,8 @@ impl Array {
         act: impl FnOnce(&mut Checkpoint, &mut checkpoint::Needs) -> T,
     ) -> T {
         let (life, generation) = (self.volume.life, self.generation.last());
-        let Array { rows, segments, devices, durability, journal, pages, .. } = self;
+        let Array { rows, media: Media { segments, devices, .. }, .. } = self;
+        let Array { durability, journal, pages, .. } = self;
         let mut with = checkpoint::Needs {
             rows,
             segments,
@@ -245,7 +248,7 @@ impl Array {
         act: impl FnOnce(&mut Journal, &mut journal::Needs) -> T,
     ) -> T {
         let volume = self.volume;
-        let Array { rows, durability, buffers, devices, journal, .. } = self;
+        let Array { rows, durability, media: Media { buffers, devices, .. }, journal, .. } = self;
         act(journal, &mut journal::Needs { rows, durability, buffers, devices, volume })
     }
 
@@ -267,43 +270,43 @@ impl Array {
     /// counts from the start on, one that is to leave until it has left, and one lost device too
     /// where parity makes up for it.
     pub fn most_live(&self) -> Option<u64> {
-        self.layout().most_live(self.data_members(), self.segments.reserves())
+        self.layout().most_live(self.data_members(), self.media.segments.reserves())
     }
 
     /// The devices whose room counts for what may be live.
     #[inline]
     pub fn data_members(&self) -> u16 {
-        let all = self.layout().members | self.devices.membership().all();
-        all & !self.devices.gone() & !self.devices.beyond_parity()
+        let all = self.layout().members | self.media.devices.membership().all();
+        all & !self.media.devices.gone() & !self.media.devices.beyond_parity()
     }
 
     /// What is live in segments that miss more chunks than parity makes up for, in bytes.
     pub fn live_unreadable(&self) -> u64 {
-        let (devices, parity) = (&self.devices, u32::from(self.layout().parity));
+        let (devices, parity) = (&self.media.devices, u32::from(self.layout().parity));
         // Of one that joins it is known what it lacks, though it counts as lost yet.
         let away = devices.lost() & !devices.joining();
         let is_beyond = |segment| {
             let (members, lacking) = devices.membership().told(segment);
             (members & away | lacking).count_ones() > parity
         };
-        if devices.exposed() == 0 { 0 } else { self.segments.live_in(is_beyond) }
+        if devices.exposed() == 0 { 0 } else { self.media.segments.live_in(is_beyond) }
     }
 
     /// Why there is no room: the volume is full, or a device can't read what should be collected.
     pub fn why_full(&self) -> HostError {
-        if self.segments.any_shunned() { HostError::Io } else { HostError::NoSpace }
+        if self.media.segments.any_shunned() { HostError::Io } else { HostError::NoSpace }
     }
 
     /// A block became a record of `len` bytes.
     pub fn count_packed(&mut self, len: u32) {
-        self.gauges.packed_from += BLOCK as u64;
-        self.gauges.packed_into += u64::from(len);
+        self.media.gauges.packed_from += BLOCK as u64;
+        self.media.gauges.packed_into += u64::from(len);
     }
 
     /// A row whose buffers nobody has is idle.
     fn retire(&mut self, row: u8, cx: &Cx) -> bool {
         let held = self.journal.holds(row, &self.rows[row], self.durability.durable());
-        !held && self.hung.retire(row, &mut self.rows, &mut self.buffers, cx)
+        !held && self.hung.retire(row, &mut self.rows, &mut self.media.buffers, cx)
     }
 
     /// Whether a block may hold something other than zeros: only a page that is here can tell.
@@ -319,12 +322,13 @@ impl Array {
 
     /// As [`Hung::give_up_late`].
     pub fn give_up_late(&mut self, cx: &mut Cx) -> bool {
-        self.hung.give_up_late(&mut self.devices, &self.journal, cx)
+        self.hung.give_up_late(&mut self.media.devices, &self.journal, cx)
     }
 
     /// Lets the owner of what timed out work with the parts that lent it something.
     pub fn with_hung<T>(&mut self, act: impl FnOnce(&mut Hung, &mut timed_out::With) -> T) -> T {
-        let Array { hung, pages, collection, scrub, checkpoint, rows, buffers, .. } = self;
+        let Array { hung, pages, collection, scrub, checkpoint, rows, media, .. } = self;
+        let buffers = &mut media.buffers;
         act(hung, &mut timed_out::With { pages, collection, scrub, checkpoint, rows, buffers })
     }
 }

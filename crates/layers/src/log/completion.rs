@@ -6,6 +6,7 @@ use crate::kit::Life;
 use crate::kit::shell::Ended;
 use crate::log::journal::Done;
 use crate::log::map::pages::Image;
+use crate::log::media::Media;
 use crate::log::ops::{Cx, Op, Part, give_up, tell_corrupt, works};
 use crate::log::recovery::Recovery;
 use crate::log::recovery::replay::Replay;
@@ -26,7 +27,7 @@ impl Engine {
     /// The same, of a command that failed, or perhaps changed a zone.
     fn judge_done(&mut self, op: Op, command: Command, ended: Ended, cx: &mut Cx) {
         if self.array.layout().zoned {
-            self.array.devices.left_zone(&command, cx);
+            self.array.media.devices.left_zone(&command, cx);
         }
         if let Err(error) = ended {
             self.array.judge(op, &command, error, cx);
@@ -79,18 +80,12 @@ impl Engine {
             Op::Root { .. } => {
                 self.array.with_checkpoint(|it, with| it.root_over(command, with, cx))
             }
-            Op::Discard { segment } => {
-                self.array.devices.reclaim_done(
-                    segment,
-                    &command,
-                    result,
-                    &mut self.array.segments,
-                    cx,
-                );
-            }
+            Op::Discard { segment } => self.array.discarded(segment, &command, result, cx),
             Op::Fill { segment, device } => self.array.filled(segment, device, cx),
             Op::Settle { segment } => self.array.settled(segment, cx),
-            Op::Turn => self.array.checkpoint.turned(&command, result, &mut self.array.devices, cx),
+            Op::Turn => {
+                self.array.checkpoint.turned(&command, result, &mut self.array.media.devices, cx)
+            }
             Op::Recover { index } => {
                 let recovery = self.recovery.as_mut().expect("the volume is being recovered");
                 recovery.done(index, command, result, &mut self.array, cx);
@@ -121,19 +116,25 @@ impl Engine {
 }
 
 impl Array {
+    /// A device has forgotten a segment, or a step of erasing its zone is over.
+    fn discarded(&mut self, segment: u32, command: &Command, ended: Ended, cx: &mut Cx) {
+        let Media { devices, segments, .. } = &mut self.media;
+        devices.reclaim_done(segment, command, ended, segments, cx);
+    }
+
     /// Zeros are in a zone, or could not be written: nothing is on its way to the segment for them.
     pub fn filled(&mut self, segment: u32, device: u8, cx: &mut Cx) {
-        self.devices.filled(segment, device, cx);
-        if !self.devices.zones().is_filled(segment) {
-            self.segments.rests(segment);
+        self.media.devices.filled(segment, device, cx);
+        if !self.media.devices.zones().is_filled(segment) {
+            self.media.segments.rests(segment);
         }
     }
 
     /// A device has flushed since a segment was closed.
     pub fn settled(&mut self, segment: u32, cx: &mut Cx) {
-        if let Some(erased) = self.devices.zones_mut().settled(segment) {
+        if let Some(erased) = self.media.devices.zones_mut().settled(segment) {
             if erased {
-                self.devices.end_reclaim(segment, &mut self.segments, cx);
+                self.media.devices.end_reclaim(segment, &mut self.media.segments, cx);
             }
             cx.wake();
         }
@@ -141,7 +142,7 @@ impl Array {
 
     /// Goes on with what is rebuilt of metadata.
     pub fn pump_salvage(&mut self, replay: Option<&mut Replay>, cx: &mut Cx) -> bool {
-        let step = self.salvage.pump(&mut self.devices, cx);
+        let step = self.media.salvage.pump(&mut self.media.devices, cx);
         let moved = !matches!(step, Step::None);
         self.salvage_goes_on(step, replay, cx);
         moved
@@ -156,7 +157,7 @@ impl Array {
         replay: Option<&mut Replay>,
         cx: &mut Cx,
     ) {
-        let Array { salvage, pages, collection, scrub, devices, .. } = self;
+        let Array { media: Media { salvage, devices, .. }, pages, collection, scrub, .. } = self;
         let step = salvage.done(part, command, ended, |wanted, buf, lba, chunks| {
             let head = match wanted {
                 Wanted::Image(index) => return pages.loads().is_image(index, buf),
@@ -174,7 +175,7 @@ impl Array {
     /// Hands metadata that was rebuilt, or can't be, to whoever wanted it.
     fn salvage_goes_on(&mut self, step: Step, replay: Option<&mut Replay>, cx: &mut Cx) {
         let Step::Over(job, well) = step else { return };
-        self.gauges.repaired += u64::from(well);
+        self.media.gauges.repaired += u64::from(well);
         let (range, lacked) = (job.range(), job.was_lacking());
         let (wanted, buf) = job.into_parts();
         // A head that is not there may be of a row that a power cut left unfinished.
@@ -203,7 +204,7 @@ impl Array {
         match !well && self.layout().parity > 0 {
             true => {
                 let place = (device, lba, pages);
-                self.salvage.ask(Wanted::Image(index), place, buf, &self.devices, cx);
+                self.media.salvage.ask(Wanted::Image(index), place, buf, &self.media.devices, cx);
             }
             false => self.image_read(index, buf, well, cx),
         }
@@ -211,7 +212,13 @@ impl Array {
 
     /// An image was read from its device, or made from the others, or can't be.
     fn image_read(&mut self, index: u8, buf: MetaBuf, well: bool, cx: &mut Cx) {
-        match self.pages.image_read(index, buf, well, (&mut self.segments, &mut self.devices), cx) {
+        match self.pages.image_read(
+            index,
+            buf,
+            well,
+            (&mut self.media.segments, &mut self.media.devices),
+            cx,
+        ) {
             Image::Here => {}
             Image::Gone(page, device) => self.page_is_gone(page, device, cx),
             Image::Carry(page) => {
@@ -253,7 +260,7 @@ impl Array {
 
     /// Metadata was made from the other chunks of its row.
     fn metadata_mended(&mut self, (device, lba, pages): (u8, u64, u32), cx: &mut Cx) {
-        if !self.devices.has_lost(device) && !self.devices.lacks(device, lba) {
+        if !self.media.devices.has_lost(device) && !self.media.devices.lacks(device, lba) {
             let sectors = pages * SECTORS_PER_BLOCK;
             // During a start the missing chunks of a device are not known yet.
             if cx.life() != Life::Starting {
@@ -265,7 +272,7 @@ impl Array {
 
     /// A map page is nowhere to be had: nobody knows where its blocks are.
     fn page_is_gone(&self, page: u32, device: u8, cx: &mut Cx) {
-        if self.devices.has_lost(device) || !works(cx) {
+        if self.media.devices.has_lost(device) || !works(cx) {
             return;
         }
         let first = page.checked_sub(1).map_or(0, |before| self.pages.map().end_of(before));

@@ -22,19 +22,19 @@ impl Engine {
     #[inline]
     pub fn is_calm(&self, cx: &Cx) -> bool {
         cx.is_calm()
-            && self.array.segments.reuse().is_unchanged()
+            && self.array.media.segments.reuse().is_unchanged()
             && !self.array.pages.map().is_crowded()
     }
 
     /// A round begins in which everything is looked for.
     pub fn begin_to_calm(&mut self, cx: &mut Cx) {
-        self.array.segments.reuse_mut().mark_unchanged();
+        self.array.media.segments.reuse_mut().mark_unchanged();
         cx.become_calm();
     }
 
     /// That round is over, and whether anything `moved`.
     pub fn calm_down(&mut self, moved: bool, cx: &mut Cx) {
-        let quiet = self.array.hung.is_quiet() && self.array.devices.is_quiet();
+        let quiet = self.array.hung.is_quiet() && self.array.media.devices.is_quiet();
         let sound = cx.life() == Life::Running && works(cx) && quiet;
         let waits =
             self.waits_for_more(cx) || self.may_collect() || !self.array.durability.all_closed();
@@ -55,6 +55,6 @@ impl Engine {
     /// Whether a block may bring about that there is a victim.
     fn may_collect(&self) -> bool {
         self.array.collection.is_idle()
-            && self.array.collection.wants_collection(&self.array.segments)
+            && self.array.collection.wants_collection(&self.array.media.segments)
     }
 }

@@ -29,6 +29,7 @@ mod host;
 mod journal;
 mod layout;
 mod map;
+mod media;
 mod operate;
 mod ops;
 pub(crate) mod params;
@@ -68,6 +69,7 @@ use host::Blocks;
 use journal::Journal;
 pub use layout::{At, ChosenSpare, Layout};
 use map::pages::Pages;
+use media::Media;
 use ops::{Cx, Mark, OPS, Op, give_up};
 use recovery::Recovery;
 use redundancy::metadata::Salvage;
@@ -94,21 +96,16 @@ pub struct Engine {
 pub struct Array {
     volume: Volume,
     generation: Generation,
+    media: Media,
     /// The blocks, the images of the pages in which they are mapped, and those that are read.
     pages: Pages,
-    segments: Segments,
-    devices: Devices,
     rows: Rows,
-    buffers: Buffers,
     hung: Hung,
     journal: Journal,
-    salvage: Salvage,
     durability: Durability,
     collection: Collection,
     checkpoint: Checkpoint,
     scrub: Scrub,
-    share: Share,
-    gauges: Gauges,
 }
 
 impl Log {
@@ -143,27 +140,30 @@ impl Log {
             return Err(PlanError("too many devices are missing"));
         }
         let plan = layout.plan(&config.log, Buffers::needed(&layout));
-        let array = Array {
-            volume: Volume { uuid: config.uuid, life: 0 },
-            generation: Generation::default(),
-            pages: Pages::new(&layout, config.uuid),
+        let media = Media {
             segments: Segments::new(&layout, &config.log),
             devices: Devices::new(layout, (missing, fresh), config.tolerates(), devices)
                 .without(gone, members.leaving, members.spare)
                 .without_planned(members.planned)
                 .with_old(members.returning)
                 .with_fault_limit(config.log.fault_after),
-            rows: Rows::new(&layout),
             buffers: Buffers::new(buffers, &layout),
+            salvage: Salvage::new(&layout),
+            share: Share::new(config.log.rebuild_share),
+            gauges: Gauges::default(),
+        };
+        let array = Array {
+            volume: Volume { uuid: config.uuid, life: 0 },
+            generation: Generation::default(),
+            media,
+            pages: Pages::new(&layout, config.uuid),
+            rows: Rows::new(&layout),
             hung: Hung::new(&layout),
             journal,
-            salvage: Salvage::new(&layout),
             durability: Durability::new(1),
             collection: Collection::new(&layout, config.uuid),
             checkpoint: Checkpoint::new(&layout, config.uuid),
             scrub: Scrub::new(&layout, config.uuid),
-            share: Share::new(config.log.rebuild_share),
-            gauges: Gauges::default(),
         };
         let engine = Engine {
             blocks: Blocks::new(config.log.compress),
@@ -186,7 +186,7 @@ impl Core for Engine {
     }
 
     fn accept(&mut self, request: Request, cx: &mut Cx) {
-        self.array.share.host_asks(cx.now());
+        self.array.media.share.host_asks(cx.now());
         self.blocks.accept_request(request, &mut self.array, cx);
     }
 
@@ -254,7 +254,7 @@ impl Core for Engine {
     }
 
     fn after_step(&mut self, cx: &mut Cx) {
-        if let Some(device) = self.array.segments.take_disproved() {
+        if let Some(device) = self.array.media.segments.take_disproved() {
             match cx.life() {
                 Life::Starting => give_up("the counts of segments are not what the map needs", cx),
                 _ => cx.fail(device, DeviceError::Media, false),
@@ -263,26 +263,25 @@ impl Core for Engine {
     }
 
     fn is_idle(&self) -> bool {
-        self.array.hung.is_quiet() && self.array.devices.is_quiet()
+        self.array.hung.is_quiet() && self.array.media.devices.is_quiet()
     }
 
     fn check(&self) -> Result<(), &'static str> {
-        let Array { pages, segments, checkpoint, .. } = &self.array;
-        let layout = self.array.layout();
-        check::check_live(pages, segments, checkpoint, layout)
+        let Array { pages, media, checkpoint, .. } = &self.array;
+        check::check_live(pages, &media.segments, checkpoint, media.layout())
     }
 
     fn operate(&mut self, verb: Verb) -> Result<Answer, Refusal> {
         match verb {
             Verb::Scrub(wish) => {
-                let Array { scrub, gauges, segments, .. } = &mut self.array;
-                scrub.wish(wish, gauges.beyond_repair, segments)
+                let Array { scrub, media, .. } = &mut self.array;
+                scrub.wish(wish, media.gauges.beyond_repair, &media.segments)
             }
-            Verb::Set(Setting::RebuildShare(percent)) => self.array.share.change(percent),
+            Verb::Set(Setting::RebuildShare(percent)) => self.array.media.share.change(percent),
             Verb::Set(Setting::Gc(number)) => {
                 let policy = GcPolicy::from_number(number);
                 let policy = policy.ok_or(Refusal::Because("there is no such victim policy"))?;
-                self.array.segments.choose_by(policy);
+                self.array.media.segments.choose_by(policy);
                 Ok(Answer::Begun)
             }
             _ => self.array.do_verb(verb),
@@ -290,7 +289,7 @@ impl Core for Engine {
     }
 
     fn tasks(&self) -> Few<Task, 5> {
-        let Array { collection, scrub, segments, devices, .. } = &self.array;
+        let Array { collection, scrub, media: Media { segments, devices, .. }, .. } = &self.array;
         let protects = collection.protection_task(segments, devices);
         let protects = protects.or_else(|| self.array.repair_task());
         let leaves = collection.evacuation_task(segments, devices);
@@ -298,14 +297,14 @@ impl Core for Engine {
     }
 
     fn gauges(&self) -> Option<Gauges> {
-        let (live, free, stale) = self.array.segments.space();
+        let (live, free, stale) = self.array.media.segments.space();
         let mapped = self.array.pages.map().mapped() * BLOCK as u64;
-        let exposed = live_exposed(&self.array.segments, &self.array.devices);
-        let devices = &self.array.devices;
+        let exposed = live_exposed(&self.array.media.segments, &self.array.media.devices);
+        let devices = &self.array.media.devices;
         let (may_lose, lacking) = (devices.may_lose(), devices.lacking());
         let most = self.array.most_live();
         let most_live = most.map_or(0, |grains| grains * u64::from(GRAIN));
-        let known = self.array.gauges;
+        let known = self.array.media.gauges;
         let exposed = exposed + self.array.live_damaged();
         let (failing, damaged) = (devices.health().failing(), devices.health().damaged());
         let known = Gauges { may_lose, lacking, failing, damaged, ..known };
@@ -314,28 +313,28 @@ impl Core for Engine {
     }
 
     fn lost_devices(&self) -> u16 {
-        let devices = &self.array.devices;
+        let devices = &self.array.media.devices;
         devices.lost() & !devices.untrusted() & !devices.gone() | self.array.journal.lost()
     }
 
     fn gone_devices(&self) -> u16 {
-        self.array.devices.gone() & !self.array.journal.bit()
+        self.array.media.devices.gone() & !self.array.journal.bit()
     }
 
     fn leaving_devices(&self) -> u16 {
-        self.array.devices.leaving()
+        self.array.media.devices.leaving()
     }
 
     fn spare_devices(&self) -> u16 {
-        self.array.devices.spare()
+        self.array.media.devices.spare()
     }
 
     fn out_devices(&self) -> u16 {
-        self.array.devices.told_out()
+        self.array.media.devices.told_out()
     }
 
     fn fresh_devices(&self) -> u16 {
-        self.array.devices.untrusted()
+        self.array.media.devices.untrusted()
     }
 
     fn facts(&self) -> Few<(&'static str, u64), 8> {
@@ -350,7 +349,7 @@ impl Core for Engine {
             "replay_bytes",
             self.array.checkpoint.delta(&self.array.durability, &self.array.pages),
         ));
-        facts.push(("start_read_bytes", self.array.devices.read_at_start()));
+        facts.push(("start_read_bytes", self.array.media.devices.read_at_start()));
         facts.push(("map_warmed_percent", self.array.pages.loads().warmed() * 100 / pages));
         facts
     }
@@ -370,7 +369,7 @@ impl Core for Engine {
     }
 
     fn power_off(&mut self) {
-        self.array.devices.void();
-        self.array.buffers.void();
+        self.array.media.devices.void();
+        self.array.media.buffers.void();
     }
 }

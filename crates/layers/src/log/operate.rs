@@ -31,7 +31,7 @@ impl Array {
                 self.comes(device, |devices, _| devices.replaced(device, discard))
             }
             Verb::Copied { device, discard } if device < 16 => {
-                self.devices.copied(device, discard);
+                self.media.devices.copied(device, discard);
                 Ok(Answer::Begun)
             }
             Verb::Returned { .. } if self.layout().zoned => {
@@ -41,11 +41,11 @@ impl Array {
                 devices.returned(device, has, |segment| !segments.is_left(segment));
             }),
             Verb::Clear(device) if device < 16 => {
-                self.devices.health_mut().clear(device);
+                self.media.devices.health_mut().clear(device);
                 Ok(Answer::Begun)
             }
             Verb::Set(Setting::FaultAfter(limit)) => {
-                let health = self.devices.health_mut();
+                let health = self.media.devices.health_mut();
                 let is_new = health.limit() != limit;
                 health.set_limit(limit);
                 Ok(if is_new { Answer::Begun } else { Answer::WasSo })
@@ -57,7 +57,7 @@ impl Array {
     /// A device is to leave, if it may; with `begin` that begins.
     fn remove(&mut self, device: u8, begin: bool) -> Result<Answer, Refusal> {
         let bit = 1_u16.checked_shl(device.into()).unwrap_or(0);
-        let (devices, is_journal) = (&mut self.devices, self.journal.is(device));
+        let (devices, is_journal) = (&mut self.media.devices, self.journal.is(device));
         if !is_journal && (devices.gone() | devices.leaving()) & bit != 0 {
             return Ok(Answer::WasSo);
         }
@@ -83,10 +83,10 @@ impl Array {
         if !refused.is_empty() {
             return Err(Refusal::Because(refused));
         }
-        let kept = room_on(left, devices.layout(), &self.segments)?;
+        let kept = room_on(left, devices.layout(), &self.media.segments)?;
         if begin {
             devices.set_leaving(device, true);
-            self.segments.keep(kept);
+            self.media.segments.keep(kept);
         }
         Ok(Answer::Begun)
     }
@@ -94,7 +94,7 @@ impl Array {
     /// A device is not used any more, as if it had failed.
     fn do_without(&mut self, device: u8) -> Result<Answer, Refusal> {
         let bit = 1_u16.checked_shl(device.into()).unwrap_or(0);
-        let (devices, is_journal) = (&mut self.devices, self.journal.is(device));
+        let (devices, is_journal) = (&mut self.media.devices, self.journal.is(device));
         if !is_journal && devices.lost() & bit != 0 {
             return Ok(Answer::WasSo);
         }
@@ -114,7 +114,7 @@ impl Array {
     /// Whether another device may come in the place of this one, which is lost, or may be.
     fn may_replace(&self, device: u8) -> Result<Answer, Refusal> {
         let bit = 1_u16.checked_shl(device.into()).unwrap_or(0);
-        let devices = &self.devices;
+        let devices = &self.media.devices;
         let refused = if self.journal.is(device) {
             "the journal's device is copied, and the volume has to be stopped for that"
         } else if devices.gone() & bit != 0 {
@@ -145,7 +145,7 @@ impl Array {
         if self.may_replace(device)? == Answer::WasSo {
             return Err(Refusal::Because("the one before is not known to be lost yet"));
         }
-        come(&mut self.devices, &self.segments);
+        come(&mut self.media.devices, &self.media.segments);
         if self.layout().zoned && !planted(Bug::RootsGoOn) {
             self.checkpoint.roots_mut().is_another(device);
         }
@@ -156,16 +156,16 @@ impl Array {
     /// A device stays after all.
     fn cancel(&mut self, device: u8) -> Result<Answer, Refusal> {
         let is_one = device < self.layout().devices && !self.journal.is(device);
-        if is_one && self.devices.gone() >> device & 1 == 1 {
+        if is_one && self.media.devices.gone() >> device & 1 == 1 {
             return Err(Refusal::Because("it has left: nothing lies on it any more"));
         }
-        let stays = is_one && self.devices.set_leaving(device, false);
+        let stays = is_one && self.media.devices.set_leaving(device, false);
         if !stays {
             return Ok(Answer::WasSo);
         }
-        let stay = self.devices.membership().all() & !self.devices.leaving();
+        let stay = self.media.devices.membership().all() & !self.media.devices.leaving();
         if let Some(kept) = self.layout().reserves_on(stay) {
-            self.segments.keep(kept);
+            self.media.segments.keep(kept);
         }
         Ok(Answer::Begun)
     }

@@ -57,8 +57,9 @@ impl Engine {
     /// Refuses what waits for room when nothing is under way that could make any: what can't be
     /// read can't be collected.
     fn refuse_when_full(&mut self, cx: &mut Cx) -> bool {
-        let still =
-            self.array.all_back(cx) && self.array.devices.is_quiet() && cx.life() == Life::Running;
+        let still = self.array.all_back(cx)
+            && self.array.media.devices.is_quiet()
+            && cx.life() == Life::Running;
         if !still || !self.waits_for_room(cx) {
             return false;
         }
@@ -69,7 +70,7 @@ impl Engine {
         if self.array.with_gc(|gc, with| gc.widen(with, cx)) {
             return false;
         }
-        self.array.collection.lend(&self.array.segments)
+        self.array.collection.lend(&self.array.media.segments)
             || self.blocks.refuse_block(&mut self.array, cx)
             || self.blocks.refuse_trim(&mut self.array, cx)
     }
@@ -83,7 +84,7 @@ impl Engine {
             return false;
         }
         if !self.array.collection.is_idle() {
-            let stuck = self.array.all_back(cx) && self.array.devices.is_quiet();
+            let stuck = self.array.all_back(cx) && self.array.media.devices.is_quiet();
             return stuck && self.array.with_gc(|gc, with| gc.end(with, cx));
         }
         let opened = self.array.durability.opened();
@@ -96,8 +97,8 @@ impl Engine {
         if !self.array.checkpoint.is_current(self.array.durability.next()) {
             return self.array.checkpoint.hurry();
         }
-        let told = self.array.devices.is_told() && self.array.journal.is_told();
-        let over = self.array.all_back(cx) && self.array.devices.is_quiet() && told;
+        let told = self.array.media.devices.is_told() && self.array.journal.is_told();
+        let over = self.array.all_back(cx) && self.array.media.devices.is_quiet() && told;
         if over {
             cx.stopped();
         }
@@ -126,7 +127,9 @@ impl Engine {
 
     /// Lets one command fail that was not sent.
     fn pump_unsent(&mut self, cx: &mut Cx) -> bool {
-        let Some((op, command, error)) = self.array.devices.next_unsent() else { return false };
+        let Some((op, command, error)) = self.array.media.devices.next_unsent() else {
+            return false;
+        };
         self.finish(op, command, Err(error), cx);
         true
     }

@@ -48,7 +48,7 @@ impl Blocks {
         let mark = array.durability.host();
         let flushed = array.durability.has_host(mark);
         let (moment, logged) = (array.journal.moment(), array.journal.has_all());
-        let is_durable = (flushed || logged) && array.devices.is_told();
+        let is_durable = (flushed || logged) && array.media.devices.is_told();
         if cx.end_request(req, (mark, moment), is_durable) {
             cx.disturb();
             if !array.journal.ask() {

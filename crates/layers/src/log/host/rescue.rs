@@ -26,11 +26,11 @@ impl Blocks {
     fn begin_rescue(&mut self, index: u8, array: &mut Array, cx: &mut Cx) {
         let place = self.op(index).place;
         let lba = place.byte() / SECTOR as u64;
-        let lacked = !array.devices.has_chunk(place.device(), lba);
+        let lacked = !array.media.devices.has_chunk(place.device(), lba);
         self.op(index).origin = Origin::Others { from: place, lacked };
         let (segment, slot) = array.layout().slot_of(lba);
-        let stripe = array.devices.stripe(segment);
-        let missing = array.devices.missing_of(segment);
+        let stripe = array.media.devices.stripe(segment);
+        let missing = array.media.devices.missing_of(segment);
         match Rebuild::on_device(stripe, (segment, slot), place.device(), missing) {
             Some(rebuild) => self.rescue_read(index, rebuild, array, cx),
             None => self.give_up_record(index, array, cx), // No chunk is there.
@@ -94,7 +94,7 @@ impl Blocks {
 
     fn rescue_fold(&mut self, index: u8, rebuild: Rebuild, array: &mut Array, cx: &mut Cx) {
         let bytes = self.range_bytes(index);
-        let (scratch, at) = array.buffers.scratch(index);
+        let (scratch, at) = array.media.buffers.scratch(index);
         let mut from = Few::new();
         from.push(scratch.view(at + PLAIN, bytes));
         let into = scratch.view_mut(at, bytes);
@@ -128,7 +128,7 @@ impl Blocks {
     pub(super) fn give_up_record(&mut self, index: u8, array: &mut Array, cx: &mut Cx) {
         let it = *self.op(index);
         if matches!(it.origin, Origin::Others { lacked: true, .. })
-            && array.devices.has_chunk(it.place.device(), it.place.byte() / SECTOR as u64)
+            && array.media.devices.has_chunk(it.place.device(), it.place.byte() / SECTOR as u64)
         {
             self.op(index).origin = Origin::Again;
             return self.read_range(index, (it.place.device(), 0), Step::Reading, array, cx);
@@ -144,7 +144,7 @@ impl Blocks {
 
     /// The record of an operation was made from the other chunks of its row.
     pub(super) fn record_mended(&mut self, index: u8, array: &mut Array, cx: &mut Cx) {
-        array.gauges.repaired += 1;
+        array.media.gauges.repaired += 1;
         let it = *self.op(index);
         if it.flawed && planted(Bug::MendedAsCorrupt) {
             tell_corrupt(it.block, 1, cx);

@@ -33,10 +33,10 @@ impl Blocks {
     /// Whether one more block may be written.
     #[inline]
     pub(super) fn room_for_block(&mut self, array: &Array) -> Room {
-        let (members, reserves) = (array.data_members(), array.segments.reserves());
+        let (members, reserves) = (array.data_members(), array.media.segments.reserves());
         let most = self.bound.most_live(array.layout(), members, reserves);
         let Some(most) = most else { return Room::Some };
-        room(most, array.segments.total(), self.writing.len() as u64)
+        room(most, array.media.segments.total(), self.writing.len() as u64)
     }
 }
 

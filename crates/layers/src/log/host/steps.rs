@@ -25,7 +25,7 @@ impl Blocks {
         cx: &mut Cx,
     ) {
         self.op(index).step = step;
-        array.devices.submit(Op::Block { index }, command, cx);
+        array.media.devices.submit(Op::Block { index }, command, cx);
     }
 
     /// Gets what the block holds: to the host when it wants all of it, else to the scratch.
@@ -35,10 +35,12 @@ impl Blocks {
             return self.fetch_zeros(index, array, cx);
         }
         let segment = array.layout().segment_of(it.place.byte());
-        if let Some((row, chunk, byte)) = array.rows.holding(it.place, segment, &array.segments) {
+        if let Some((row, chunk, byte)) =
+            array.rows.holding(it.place, segment, &array.media.segments)
+        {
             self.op(index).row = Some(row);
             let buffer = Buffer::row(row, chunk.into());
-            let from = array.buffers.at(buffer).view(byte, it.place.len());
+            let from = array.media.buffers.at(buffer).view(byte, it.place.len());
             return self.expand(index, from, array, cx);
         }
         self.read_range(index, (it.place.device(), 0), Step::Reading, array, cx);
@@ -55,11 +57,11 @@ impl Blocks {
     ) {
         let place = self.op(index).place;
         if !core::mem::replace(&mut self.op(index).holds, true) {
-            array.segments.pin(array.layout().segment_of(place.byte()));
+            array.media.segments.pin(array.layout().segment_of(place.byte()));
         }
         let lba = place.byte() / SECTOR as u64;
         let bytes = self.range_bytes(index);
-        let (scratch, at) = array.buffers.scratch(index);
+        let (scratch, at) = array.media.buffers.scratch(index);
         let into = Target::Data(scratch.view_mut(at + to, bytes));
         let command = Command::Read { device, lba, into, cause: Cause::Host };
         self.send(index, step, command, array, cx);
@@ -68,7 +70,7 @@ impl Blocks {
     fn fetch_zeros(&mut self, index: u8, array: &mut Array, cx: &mut Cx) {
         let it = *self.op(index);
         let (step, into, sectors) = if it.writes {
-            let (scratch, at) = array.buffers.scratch(index);
+            let (scratch, at) = array.media.buffers.scratch(index);
             (Step::Plain, scratch.view_mut(at + PLAIN, BLOCK as u32), SECTORS_PER_BLOCK)
         } else {
             let data = cx.requests().data(it.req);
@@ -86,7 +88,7 @@ impl Blocks {
             let data = cx.requests().data(it.req);
             (Step::Expanding, data.view_mut_sectors(it.at, it.sectors))
         } else {
-            let (scratch, at) = array.buffers.scratch(index);
+            let (scratch, at) = array.media.buffers.scratch(index);
             (Step::Plain, scratch.view_mut(at + PLAIN, BLOCK as u32))
         };
         let raw = it.place.len() == BLOCK as u32;
@@ -99,14 +101,14 @@ impl Blocks {
     /// Compresses the block that is to be written.
     pub fn pack(&mut self, index: u8, array: &mut Array, cx: &mut Cx) {
         let (it, codec) = (*self.op(index), self.codec);
-        let (scratch, at) = array.buffers.scratch(index);
+        let (scratch, at) = array.media.buffers.scratch(index);
         // What can't be packed fits nowhere, but whether it is zeros is seen.
         let most = if codec == Codec::Raw { SECTOR as u32 } else { MOST_PACKED };
         let into = scratch.view_mut(at + PACKED, most);
         let from = if it.is_whole() && it.data {
             cx.requests().data(it.req).view_sectors(it.at, it.sectors)
         } else {
-            let (scratch, at) = array.buffers.scratch(index);
+            let (scratch, at) = array.media.buffers.scratch(index);
             scratch.view(at + PLAIN, BLOCK as u32)
         };
         let seed = seed(it.block, it.generation);
@@ -120,7 +122,7 @@ impl Blocks {
         if it.is_whole() && it.data {
             return cx.requests().data(it.req).view_sectors(it.at, it.sectors);
         }
-        let (scratch, at) = array.buffers.scratch(index);
+        let (scratch, at) = array.media.buffers.scratch(index);
         scratch.view(at + PLAIN, BLOCK as u32)
     }
 
@@ -129,7 +131,7 @@ impl Blocks {
         if it.is_whole() && it.data {
             cx.requests().data(it.req).repay(view);
         } else {
-            array.buffers.scratch(index).0.repay(view);
+            array.media.buffers.scratch(index).0.repay(view);
         }
     }
 
@@ -161,7 +163,7 @@ impl Blocks {
         cx: &mut Cx,
     ) {
         self.repay_plain(index, from, array, cx);
-        array.buffers.scratch(index).0.repay_mut(into);
+        array.media.buffers.scratch(index).0.repay_mut(into);
         self.block_goes_on(index, verdict, array, cx);
     }
 
@@ -226,7 +228,7 @@ impl Blocks {
         let it = self.op(index);
         let place = it.place;
         if core::mem::take(&mut it.holds) {
-            array.segments.unpin(array.layout().segment_of(place.byte()));
+            array.media.segments.unpin(array.layout().segment_of(place.byte()));
         }
     }
 
@@ -236,31 +238,31 @@ impl Blocks {
         let it = *self.op(index);
         match command {
             Command::Read { into: Target::Data(view), .. } => {
-                array.buffers.scratch(index).0.repay_mut(view);
+                array.media.buffers.scratch(index).0.repay_mut(view);
             }
             Command::Unpack { from, into, .. } => {
                 match it.row {
                     Some(row) => {
                         cx.disturb(); // The row's buffers may be idle.
-                        array.buffers.repay_row(row, from);
+                        array.media.buffers.repay_row(row, from);
                     }
-                    None => array.buffers.scratch(index).0.repay(from),
+                    None => array.media.buffers.scratch(index).0.repay(from),
                 }
                 if it.step == Step::Expanding {
                     cx.requests().data(it.req).repay_mut(into);
                 } else {
-                    array.buffers.scratch(index).0.repay_mut(into);
+                    array.media.buffers.scratch(index).0.repay_mut(into);
                 }
             }
             Command::Pack { from, into, .. } => {
                 self.repay_plain(index, from, array, cx);
-                array.buffers.scratch(index).0.repay_mut(into);
+                array.media.buffers.scratch(index).0.repay_mut(into);
             }
             Command::Fold { from, into, .. } => {
-                from.into_iter().for_each(|view| array.buffers.scratch(index).0.repay(view));
-                array.buffers.scratch(index).0.repay_mut(into);
+                from.into_iter().for_each(|view| array.media.buffers.scratch(index).0.repay(view));
+                array.media.buffers.scratch(index).0.repay_mut(into);
             }
-            Command::Digest { from, .. } => array.buffers.scratch(index).0.repay(from),
+            Command::Digest { from, .. } => array.media.buffers.scratch(index).0.repay(from),
             Command::Place { from, into } => self.repay_place(index, from, into, array, cx),
             other => unreachable!("{other:?} is no step of a block"),
         }
@@ -280,9 +282,9 @@ impl Blocks {
             Step::Placing { row, item } => {
                 let chunk = array.rows[row].items[item as usize].chunk;
                 let buffer = Buffer::row(row, chunk.into());
-                array.buffers.at(buffer).repay_mut(into);
+                array.media.buffers.at(buffer).repay_mut(into);
             }
-            _ => array.buffers.scratch(index).0.repay_mut(into),
+            _ => array.media.buffers.scratch(index).0.repay_mut(into),
         }
         let Piece::Data(from) = from else { return };
         match it.step {
@@ -290,7 +292,7 @@ impl Blocks {
             Step::Placing { .. } if it.place.len() == BLOCK as u32 => {
                 self.repay_plain(index, from, array, cx)
             }
-            _ => array.buffers.scratch(index).0.repay(from),
+            _ => array.media.buffers.scratch(index).0.repay(from),
         }
     }
 
@@ -302,7 +304,7 @@ impl Blocks {
         } else {
             Piece::zero_sectors(it.sectors)
         };
-        let (scratch, at) = array.buffers.scratch(index);
+        let (scratch, at) = array.media.buffers.scratch(index);
         let bytes = |sectors: u32| sectors * SECTOR as u32;
         let into = scratch.view_mut(at + PLAIN + bytes(it.from), bytes(it.sectors));
         self.send(index, Step::Merging, Command::Place { from, into }, array, cx);
@@ -313,14 +315,14 @@ impl Blocks {
         let it = *self.op(index);
         let into = cx.requests().data(it.req).view_mut_sectors(it.at, it.sectors);
         let bytes = |sectors: u32| sectors * SECTOR as u32;
-        let (scratch, at) = array.buffers.scratch(index);
+        let (scratch, at) = array.media.buffers.scratch(index);
         let from = Piece::Data(scratch.view(at + PLAIN + bytes(it.from), bytes(it.sectors)));
         self.send(index, Step::Giving, Command::Place { from, into }, array, cx);
     }
 
     fn packed(&mut self, index: u8, Verdict { bytes, crc }: Verdict, array: &mut Array) {
         if bytes == ALL_ZEROS {
-            array.gauges.zeros += 1;
+            array.media.gauges.zeros += 1;
             return self.wait_for_row(index, Step::Unmapping);
         }
         // What does not fit stays as it is.
@@ -343,7 +345,7 @@ impl Blocks {
             array.rows.placed(row, 1, cx);
         }
         if it.holds {
-            array.segments.unpin(array.layout().segment_of(it.place.byte()));
+            array.media.segments.unpin(array.layout().segment_of(it.place.byte()));
         }
         if it.writes {
             self.written(it.block);
@@ -377,7 +379,7 @@ impl Blocks {
     pub fn record_view(&mut self, index: u8, array: &mut Array) -> View {
         let place = self.op(index).place;
         let skip = (place.byte() % SECTOR as u64) as u32;
-        let (scratch, at) = array.buffers.scratch(index);
+        let (scratch, at) = array.media.buffers.scratch(index);
         scratch.view(at + skip, place.len())
     }
 
@@ -436,13 +438,13 @@ impl Blocks {
         } else if len == BLOCK as u32 {
             self.plain_view(index, array, cx)
         } else {
-            let (scratch, at) = array.buffers.scratch(index);
+            let (scratch, at) = array.media.buffers.scratch(index);
             scratch.view(at + PACKED, len)
         };
         let noted = array.rows[row].items[item as usize];
         self.op(index).place = noted.place;
         let buffer = Buffer::row(row, noted.chunk.into());
-        let into = array.buffers.at(buffer).view_mut(noted.byte, len);
+        let into = array.media.buffers.at(buffer).view_mut(noted.byte, len);
         self.op(index).step = Step::Placing { row, item };
         let command = || Command::Place { from: Piece::Data(from), into };
         cx.compute(Op::Block { index }, command);

@@ -78,11 +78,11 @@ fn point(block: u64, place: Place, crc: u32, array: &mut Array) {
     let old = array.pages.map_mut().set(block, place, crc);
     if !place.is_nowhere() && !array.journal.is_place(place) {
         let segment = array.layout().segment_of(place.byte());
-        array.segments.claim(segment, false);
-        array.segments.add(segment, place);
+        array.media.segments.claim(segment, false);
+        array.media.segments.add(segment, place);
     }
     if !old.is_nowhere() && !array.journal.is_place(old) {
-        array.segments.kill(array.layout().segment_of(old.byte()), old);
+        array.media.segments.kill(array.layout().segment_of(old.byte()), old);
     }
 }
 

@@ -23,14 +23,19 @@ impl Recovery {
         if device == array.layout().devices {
             return self.go(Step::Tops(0));
         }
-        if array.devices.untrusted() >> device & 1 == 0 {
+        if array.media.devices.untrusted() >> device & 1 == 0 {
             return self.go(Step::Erase(device + 1, 0));
         }
         let Some(zone) = next_written(device, from, array) else {
             if !self.sent.is_empty() {
                 return false;
             }
-            self.sent.send_to_newcomer(device, Command::Flush { device }, &mut array.devices, cx);
+            self.sent.send_to_newcomer(
+                device,
+                Command::Flush { device },
+                &mut array.media.devices,
+                cx,
+            );
             return self.go(Step::Erased(device));
         };
         if self.sent.count() == MOST || cx.room() < MOST as usize {
@@ -41,15 +46,15 @@ impl Recovery {
             None => array.checkpoint.roots().copy_at(zone, 0),
         };
         let command = Command::Reset { device, lba, sectors: array.layout().column.into() };
-        self.sent.send_to_newcomer(device, command, &mut array.devices, cx);
+        self.sent.send_to_newcomer(device, command, &mut array.media.devices, cx);
         self.go(Step::Erase(device, zone + 1))
     }
 
     /// The zone at sector `lba` of a device is erased.
     pub(super) fn zone_erased(&self, (device, lba): (u8, u64), array: &mut Array) {
-        match array.devices.layout().zone_of(lba) {
+        match array.media.devices.layout().zone_of(lba) {
             None => array.checkpoint.roots_mut().was_reset(device, lba),
-            Some((segment, _)) => array.devices.zones_mut().was_reset(segment, device),
+            Some((segment, _)) => array.media.devices.zones_mut().was_reset(segment, device),
         }
     }
 }
@@ -60,7 +65,7 @@ fn next_written(device: u8, from: u32, array: &mut Array) -> Option<u32> {
     if let Some(zone) = array.checkpoint.roots_mut().written(device, from) {
         return Some(zone);
     }
-    let zones = array.devices.zones();
+    let zones = array.media.devices.zones();
     let mut segments = from.saturating_sub(ROOT_ZONES)..array.layout().segments;
     let holds = |it: &u32| zones.sent(*it, device) > 0 && !zones.has_failed(*it, device);
     segments.find(holds).map(|segment| segment + ROOT_ZONES)

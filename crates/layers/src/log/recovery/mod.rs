@@ -153,17 +153,17 @@ impl Recovery {
     fn start(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
         if self.mode == Mode::Format {
             array.volume.life = 1;
-            array.devices.format();
-            array.devices.found_all();
+            array.media.devices.format();
+            array.media.devices.found_all();
             if !array.layout().zoned {
                 return self.go(Step::Journal);
             }
         }
         for device in 0..array.layout().devices {
-            self.sent.send(0, Command::Flush { device }, &mut array.devices, cx);
+            self.sent.send(0, Command::Flush { device }, &mut array.media.devices, cx);
         }
         if let Some(device) = array.journal.device_to_flush() {
-            self.sent.send_to_journal(Command::Flush { device }, &mut array.devices, cx);
+            self.sent.send_to_journal(Command::Flush { device }, &mut array.media.devices, cx);
         }
         self.go(Step::Flush)
     }
@@ -193,7 +193,7 @@ impl Recovery {
         let pages = buf.pages().len() as u32;
         let into = Target::Meta { buf, pages };
         let command = Command::Read { device, lba, into, cause: Cause::Checkpoint };
-        self.sent.send(index as u16, command, &mut array.devices, cx);
+        self.sent.send(index as u16, command, &mut array.media.devices, cx);
     }
 
     /// Where the root lies that is read as number `index`.
@@ -220,10 +220,10 @@ impl Recovery {
         }
         let newest = &mut self.newest[usize::from(device)];
         if let Some(root) = root.filter(|root| root.number > *newest) {
-            array.devices.has(device, has_up_to(&root, device));
+            array.media.devices.has(device, has_up_to(&root, device));
         }
         // Whoever is back tells what it has, and nothing of the volume.
-        let root = root.filter(|_| !array.devices.is_returning(device));
+        let root = root.filter(|_| !array.media.devices.is_returning(device));
         self.slots[usize::from(index % 2)] |= root.is_some();
         *newest = root.map_or(0, |root| root.number).max(*newest);
         let better = root
@@ -252,12 +252,12 @@ impl Recovery {
             return false;
         };
         let stale = root.lost & !array.journal.bit() | self.stale_devices(root.everywhere, array);
-        array.devices.found(&root);
-        if !array.devices.can_do_without(stale) {
+        array.media.devices.found(&root);
+        if !array.media.devices.can_do_without(stale) {
             self.refuse_stale(stale, root.lost, array, cx);
             return false;
         }
-        array.devices.lose(stale);
+        array.media.devices.lose(stale);
         if let Err(why) = array.journal.begin_replay(&root) {
             give_up(why, cx);
             return false;
@@ -274,10 +274,10 @@ impl Recovery {
             array.checkpoint.set_top(at, place, crc);
             if array.layout().admits_image(place) {
                 let segment = array.layout().segment_of(place.byte());
-                array.devices.membership_mut().claim(segment, members, 0);
+                array.media.devices.membership_mut().claim(segment, members, 0);
             }
         }
-        array.devices.membership_mut().restore(root.sets);
+        array.media.devices.membership_mut().restore(root.sets);
         array.pages.map_mut().set_mapped(root.mapped);
         array.volume.life = root.life + u32::from(!planted(Bug::OldLife));
         array.checkpoint.is_everywhere(root.everywhere);
@@ -291,7 +291,7 @@ impl Recovery {
     /// Says which devices are older copies, when the volume can't do without them; those that are
     /// `known` to be lost are none.
     fn refuse_stale(&mut self, stale: u16, known: u16, array: &mut Array, cx: &mut Cx) {
-        let (lost, devices) = (array.devices.lost(), 0..array.layout().devices);
+        let (lost, devices) = (array.media.devices.lost(), 0..array.layout().devices);
         let known = lost | known;
         for device in devices.filter(|device| (stale & !known) >> device & 1 == 1) {
             let has_root = self.newest[usize::from(device)] > 0;
@@ -336,7 +336,7 @@ impl Recovery {
         if !array.pages.may_load(cx) {
             return false;
         }
-        if !array.pages.claim_image(place, &mut array.segments) {
+        if !array.pages.claim_image(place, &mut array.media.segments) {
             give_up("the root points beyond the devices", cx);
             return false;
         }
@@ -344,7 +344,7 @@ impl Recovery {
             Some(number) => (Kind::Counts, number),
             None => (Kind::Directory, at),
         };
-        let with = (&mut array.segments, &mut array.devices);
+        let with = (&mut array.media.segments, &mut array.media.devices);
         array.pages.load(page, (place, crc), Purpose::Use, with, cx);
         self.go(Step::Tops(at + 1))
     }
@@ -365,7 +365,7 @@ impl Recovery {
         match (self.step, command) {
             (Step::Flush, Command::Flush { device }) => {
                 if let Err(error) = result
-                    && !array.devices.has_lost(device)
+                    && !array.media.devices.has_lost(device)
                     && !array.journal.is(device)
                 {
                     fail(device, error, cx);
@@ -402,29 +402,29 @@ impl Recovery {
 
     /// Finds out what nothing needs; of a zoned device that has to be erased.
     pub fn clean(&mut self, array: &mut Array) -> bool {
-        let (zones, zoned) = (array.devices.zones(), array.layout().zoned);
+        let (zones, zoned) = (array.media.devices.zones(), array.layout().zoned);
         let dirty = |at| zoned && (zones.is_dirty(at) || zones.failed(at) != 0);
-        let membership = array.devices.membership();
+        let membership = array.media.devices.membership();
         let lacking = membership.lacking();
-        let (layout, set) = (array.devices.layout(), membership.current().members());
-        array.segments.set_widths(|segment| layout.width_on(set, segment));
-        array.segments.rebuild(dirty, |at| membership.of(at).width());
+        let (layout, set) = (array.media.devices.layout(), membership.current().members());
+        array.media.segments.set_widths(|segment| layout.width_on(set, segment));
+        array.media.segments.rebuild(dirty, |at| membership.of(at).width());
         for segment in 0..array.layout().segments {
-            if array.segments.is_unused(segment) {
-                array.devices.membership_mut().release(segment);
+            if array.media.segments.is_unused(segment) {
+                array.media.devices.membership_mut().release(segment);
             }
         }
-        array.devices.told_lacking(lacking);
-        array.devices.found_all();
+        array.media.devices.told_lacking(lacking);
+        array.media.devices.found_all();
         self.go(Step::Clean)
     }
 
     fn end_of_cleaning(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
-        if !array.devices.is_clean(&array.segments) || !self.sent.is_empty() {
+        if !array.media.devices.is_clean(&array.media.segments) || !self.sent.is_empty() {
             return false;
         }
         let new = self.mode == Mode::Format;
-        if new && array.devices.zones().spoiled() > array.layout().spoiled() {
+        if new && array.media.devices.zones().spoiled() > array.layout().spoiled() {
             give_up("too many zones are out of use, or shorter than they seem", cx);
             return false;
         }
@@ -459,7 +459,7 @@ impl Recovery {
         if !array.checkpoint.is_idle() || array.checkpoint.root().epoch != array.volume.life {
             return false;
         }
-        if !array.devices.is_told() {
+        if !array.media.devices.is_told() {
             return false;
         }
         if array.checkpoint.root().number == 1 {
@@ -469,8 +469,8 @@ impl Recovery {
         }
         let (replayed, dropped) = self.replay.counts();
         array.journal.open();
-        let segments = &array.segments;
-        if array.devices.join(|segment| !segments.is_left(segment)) {
+        let segments = &array.media.segments;
+        if array.media.devices.join(|segment| !segments.is_left(segment)) {
             // What came is believed when a root says what it lacks.
             array.checkpoint.hurry();
         }

@@ -152,7 +152,7 @@ impl Replay {
 impl Replay {
     /// The next step.
     pub fn pump(&mut self, array: &mut Array, cx: &mut Cx) -> Progress {
-        if !self.sent.is_empty() || !array.salvage.is_idle() {
+        if !self.sent.is_empty() || !array.media.salvage.is_idle() {
             return Progress::Waits;
         }
         if let Some(moved) = array.with_journal(|it, with| it.scan(with, cx)) {
@@ -231,14 +231,14 @@ impl Replay {
                 continue;
             }
             // What can't be read there is made from the other members.
-            array.devices.membership_mut().claim_rows(at.segment, stripe.members());
+            array.media.devices.membership_mut().claim_rows(at.segment, stripe.members());
             let buf = self.bufs.pop().expect("a buffer for each chain");
             let pages = array.layout().head_pages(at.sector == 0);
             let device = stripe.device(at.segment, at.slot, 0);
             let lba = array.layout().lba(at);
             let into = Target::Meta { buf, pages };
             let command = Command::Read { device, lba, into, cause: Cause::Map };
-            self.sent.send(stream as u16, command, &mut array.devices, cx);
+            self.sent.send(stream as u16, command, &mut array.media.devices, cx);
             moved = true;
         }
         moved
@@ -255,7 +255,11 @@ impl Replay {
         let lba = array.layout().lba(at);
         let head = self.next_head(stream, &buf, lba);
         array.journal.row_knows(head.map_or(0, |head| head.journal));
-        array.devices.membership_mut().claim_lack(at.segment, head.map_or(0, |head| head.lacking));
+        array
+            .media
+            .devices
+            .membership_mut()
+            .claim_lack(at.segment, head.map_or(0, |head| head.lacking));
         let chain = &mut self.chains[stream as usize];
         match head {
             Some(head) => chain.next = Some(Found { head, at, buf, was_made }),
@@ -281,11 +285,17 @@ impl Replay {
         let found = !failed && self.next_head(stream, &buf, lba).is_some();
         if !found && array.layout().parity > 0 {
             let place = (device, lba, pages);
-            return array.salvage.ask(Wanted::Chain(stream), place, buf, &array.devices, cx);
+            return array.media.salvage.ask(
+                Wanted::Chain(stream),
+                place,
+                buf,
+                &array.media.devices,
+                cx,
+            );
         }
         if failed {
             self.bufs.push(buf);
-            if array.devices.is_unwritten(device, lba, pages * SECTORS_PER_BLOCK) {
+            if array.media.devices.is_unwritten(device, lba, pages * SECTORS_PER_BLOCK) {
                 self.chains[usize::from(stream)].end();
                 return;
             }
@@ -318,7 +328,7 @@ impl Replay {
         let (after, ahead) =
             (array.layout().after(found.at, found.head.first_sectors), found.head.next);
         let on = Stripe::new(found.head.next_members, array.layout().parity);
-        let stripe = array.devices.stripe(found.at.segment);
+        let stripe = array.media.devices.stripe(found.at.segment);
         let chain = &mut self.chains[stream];
         chain.at = after.map(|at| (at, stripe));
         chain.ahead = Some((ahead, on));
@@ -326,8 +336,8 @@ impl Replay {
             chain.end();
         }
         let (segment, of_map) = (found.at.segment, found.head.stream == MAP);
-        array.segments.claim_row(segment, of_map, found.head.seq);
-        array.devices.membership_mut().has_row(segment, found.head.seq);
+        array.media.segments.claim_row(segment, of_map, found.head.seq);
+        array.media.devices.membership_mut().has_row(segment, found.head.seq);
         self.queue.push_back(found);
         true
     }

@@ -16,16 +16,16 @@ impl Recovery {
         if device == array.layout().devices {
             return self.all_told(array);
         }
-        let came = array.devices.untrusted() >> device & 1 == 1;
-        let is_there = !array.devices.has_lost(device) || came;
+        let came = array.media.devices.untrusted() >> device & 1 == 1;
+        let is_there = !array.media.devices.has_lost(device) || came;
         if from >= ROOT_ZONES + array.layout().segments || !is_there {
             return self.go(Step::Report(device + 1, 0));
         }
         let Some(into) = self.report.take() else { return false };
         let command = Command::Report { device, about: About::Segments(from), into };
         match came {
-            true => self.sent.send_to_newcomer(device, command, &mut array.devices, cx),
-            false => self.sent.send(0, command, &mut array.devices, cx),
+            true => self.sent.send_to_newcomer(device, command, &mut array.media.devices, cx),
+            false => self.sent.send(0, command, &mut array.media.devices, cx),
         }
         true
     }
@@ -51,14 +51,14 @@ impl Recovery {
                 return give_up("a device's report makes no sense", cx);
             };
             match (from + index).checked_sub(ROOT_ZONES) {
-                Some(segment) => array.devices.zones_mut().found(segment, device, &it, least),
+                Some(segment) => array.media.devices.zones_mut().found(segment, device, &it, least),
                 None => array.checkpoint.roots_mut().found(device, from + index, &it),
             }
         }
         self.report = Some(buf);
         if told > 0 {
             self.go(Step::Report(device, from + told));
-        } else if array.devices.has_lost(device) {
+        } else if array.media.devices.has_lost(device) {
             self.go(Step::Report(device + 1, 0));
         } else if works(cx) {
             give_up("a device's report ends too early", cx);
@@ -68,8 +68,8 @@ impl Recovery {
 
     /// All devices have told: a new volume forgets what was there.
     fn all_told(&mut self, array: &mut Array) -> bool {
-        let lost = array.devices.lost();
-        array.devices.zones_mut().find_open(lost);
+        let lost = array.media.devices.lost();
+        array.media.devices.zones_mut().find_open(lost);
         match self.mode() {
             Mode::Open => self.go(Step::Roots(0)),
             Mode::Format => self.clean(array),

@@ -38,7 +38,12 @@ impl Recovery {
         let mut from = 0;
         while let Some(zone) = array.checkpoint.roots_mut().written(device, from) {
             let lba = array.checkpoint.roots().copy_at(zone, 0);
-            self.sent.send(0, Command::Reset { device, lba, sectors }, &mut array.devices, cx);
+            self.sent.send(
+                0,
+                Command::Reset { device, lba, sectors },
+                &mut array.media.devices,
+                cx,
+            );
             from = zone + 1;
         }
         true

@@ -53,20 +53,20 @@ pub struct With<'a> {
 
 impl With<'_> {
     fn send(&mut self, chunk: u32, command: Command, cx: &mut Cx) {
-        self.sent.send(chunk as u16, command, &mut self.array.devices, cx);
+        self.sent.send(chunk as u16, command, &mut self.array.media.devices, cx);
     }
 
     /// The device of a chunk of the row.
     fn device_of(&self, number: u32) -> u8 {
         let At { segment, slot, .. } = self.found.at;
-        let stripe = self.array.devices.stripe(segment);
+        let stripe = self.array.media.devices.stripe(segment);
         self.array.layout().chunk_of(number).device(stripe, (segment, slot))
     }
 
     /// How a chunk of the row is made from the others.
     fn rebuild(&self, wanted: Chunk) -> Option<Rebuild> {
         let At { segment, slot, .. } = self.found.at;
-        let (stripe, chunks) = (self.array.devices.stripe(segment), self.found.head.chunks);
+        let (stripe, chunks) = (self.array.media.devices.stripe(segment), self.found.head.chunks);
         Rebuild::new(stripe, (segment, slot), wanted, chunks.into(), 0)
     }
 
@@ -84,11 +84,12 @@ impl With<'_> {
         let end = first + u64::from(self.sectors_of(chunk));
         let begin = self.array.layout().lba(At { slot: 0, sector: 0, ..at });
         let usable = self.array.layout().zoned
-            && !self.array.devices.has_lost(device)
-            && !self.array.devices.lacks(device, first)
-            && !self.array.devices.zones().has_failed(at.segment, device);
-        let sent = usable
-            .then(|| begin + u64::from(self.array.devices.zones().sent(at.segment, device)))?;
+            && !self.array.media.devices.has_lost(device)
+            && !self.array.media.devices.lacks(device, first)
+            && !self.array.media.devices.zones().has_failed(at.segment, device);
+        let sent = usable.then(|| {
+            begin + u64::from(self.array.media.devices.zones().sent(at.segment, device))
+        })?;
         (sent < end).then_some((sent.max(first), end))
     }
 
@@ -96,10 +97,10 @@ impl With<'_> {
     /// lost for a while, and no root came to say so, may have others open: then it lacks its chunk.
     fn may_open_for(&mut self, chunk: u32) -> bool {
         let (segment, device) = (self.found.at.segment, self.device_of(chunk));
-        let zones = self.array.devices.zones();
+        let zones = self.array.media.devices.zones();
         let may = zones.sent(segment, device) > 0 || zones.has_room(device);
         if !may {
-            self.array.devices.membership_mut().claim_lack(segment, 1 << device);
+            self.array.media.devices.membership_mut().claim_lack(segment, 1 << device);
         }
         may
     }
@@ -129,8 +130,8 @@ impl With<'_> {
         for chunk in numbers(chunks) {
             let (device, sectors) = (self.device_of(chunk), self.sectors_of(chunk));
             let lba = self.array.layout().lba(at);
-            let unwritten = self.array.devices.is_unwritten(device, lba, sectors);
-            absent += u32::from(unwritten || !self.array.devices.has_chunk(device, lba));
+            let unwritten = self.array.media.devices.is_unwritten(device, lba, sectors);
+            absent += u32::from(unwritten || !self.array.media.devices.has_chunk(device, lba));
         }
         self.array.layout().zoned
             && (absent > u32::from(self.array.layout().parity) || self.lacks_any(chunks))
@@ -173,7 +174,7 @@ impl Verify {
     /// Reads all chunks of the row, and its parities.
     fn read_row(&mut self, with: &mut With, cx: &mut Cx) -> Option<()> {
         let (head, at) = (with.found.head, with.found.at);
-        let most = with.array.devices.stripe(at.segment).width();
+        let most = with.array.media.devices.stripe(at.segment).width();
         let (chunks, full) = (head.chunks.into(), with.array.layout().chunk);
         let first = if chunks > 1 { full..=full } else { 1..=full - at.sector };
         let whole = chunks > 1 && with.array.layout().parity > 0;
@@ -188,7 +189,8 @@ impl Verify {
         for number in numbers(with.chunks()) {
             let sectors = with.sectors_of(number);
             let buffer = Buffer::row(0, number);
-            let into = Target::Data(with.array.buffers.at(buffer).view_mut_sectors(0, sectors));
+            let into =
+                Target::Data(with.array.media.buffers.at(buffer).view_mut_sectors(0, sectors));
             let (device, lba) = (with.device_of(number), with.array.layout().lba(at));
             let command = Command::Read { device, lba, into, cause: Cause::Map };
             with.send(number, command, cx);
@@ -257,7 +259,7 @@ impl Verify {
         while let Some(chunk) = rebuild.next().filter(|_| sources.len() < MAX_PIECES) {
             let buffer = Buffer::row(0, with.array.layout().number_of(chunk));
             factors.new[sources.len()] = rebuild.factors().0;
-            sources.push(with.array.buffers.at(buffer).view_sectors(0, sectors));
+            sources.push(with.array.media.buffers.at(buffer).view_sectors(0, sectors));
             rebuild = rebuild.fold();
         }
         match (rebuild.next(), wanted) {
@@ -270,7 +272,7 @@ impl Verify {
                 self.make_next(with)?;
             }
         }
-        let target = with.array.buffers.at(Buffer::row(0, into)).view_mut_sectors(0, sectors);
+        let target = with.array.media.buffers.at(Buffer::row(0, into)).view_mut_sectors(0, sectors);
         with.send(into, Command::Fold { from: sources, into: target, factors }, cx);
         Some(())
     }
@@ -287,7 +289,7 @@ impl Verify {
             self.step = Step::Entry(index + 1);
             return Some(());
         }
-        let stripe = with.array.devices.stripe(at.segment);
+        let stripe = with.array.media.devices.stripe(at.segment);
         let chunk = (0..u32::from(head.chunks))
             .find(|chunk| stripe.device(at.segment, at.slot, *chunk) == entry.place.device());
         let first = with.array.layout().lba(at) * SECTOR as u64;
@@ -299,7 +301,7 @@ impl Verify {
             return None;
         }
         let buffer = Buffer::row(0, chunk);
-        let from = with.array.buffers.at(buffer).view(byte as u32, entry.place.len());
+        let from = with.array.media.buffers.at(buffer).view(byte as u32, entry.place.len());
         let seed = seed(entry.block, entry.place.generation());
         with.send(chunk, Command::Digest { from, seed }, cx);
         Some(())
@@ -349,7 +351,7 @@ impl Verify {
         let buffer = Buffer::row(0, chunk);
         let mut gather = Gather::new();
         let from = (lba - first) as u32;
-        gather.push(Piece::Data(with.array.buffers.at(buffer).view_sectors(from, sectors)));
+        gather.push(Piece::Data(with.array.media.buffers.at(buffer).view_sectors(from, sectors)));
         let tally = Tally::of(Cause::Parity, sectors);
         count_sent(&tally, cx);
         let command = Command::Program { device, lba, gather, tally, placement: stream };
@@ -369,12 +371,12 @@ impl Verify {
         let buffer = Buffer::row(0, chunk);
         match command {
             Command::Read { into: Target::Data(view), .. } => {
-                with.array.buffers.at(buffer).repay_mut(view);
+                with.array.media.buffers.at(buffer).repay_mut(view);
                 self.bad |= u32::from(ended.is_err()) << chunk;
             }
             Command::Fold { from, into, .. } => {
-                from.into_iter().for_each(|view: View| with.array.buffers.repay_row(0, view));
-                with.array.buffers.at(buffer).repay_mut(into);
+                from.into_iter().for_each(|view: View| with.array.media.buffers.repay_row(0, view));
+                with.array.media.buffers.at(buffer).repay_mut(into);
                 if self.step == Step::Writing {
                     self.write_back(chunk, with, cx);
                 }
@@ -382,12 +384,12 @@ impl Verify {
             Command::Program { gather, .. } => {
                 for piece in gather {
                     if let Piece::Data(view) = piece {
-                        with.array.buffers.at(buffer).repay(view);
+                        with.array.media.buffers.at(buffer).repay(view);
                     }
                 }
             }
             Command::Digest { from, .. } => {
-                with.array.buffers.at(buffer).repay(from);
+                with.array.media.buffers.at(buffer).repay(from);
                 let crc = ended.expect("a checksum in memory can't fail").crc;
                 return self.entry_checked(chunk, crc, with).is_some();
             }

@@ -41,41 +41,41 @@ impl Array {
             }
             return;
         }
-        if self.devices.has_lost(device) {
-            return self.devices.stop_joining(device);
+        if self.media.devices.has_lost(device) {
+            return self.media.devices.stop_joining(device);
         }
-        self.devices.give_up(device, error, cx);
+        self.media.devices.give_up(device, error, cx);
     }
 
     /// Data at sector `lba` of a device cannot be read or is wrong. Its segment is to be repaired,
     /// unless it `is_moved` already, or a scrub will find out whether it is valid.
     pub fn found_damage(&mut self, device: u8, lba: u64, is_moved: bool, cx: &mut Cx) {
         let layout = *self.layout();
-        if self.devices.has_lost(device) || self.devices.lacks(device, lba) {
+        if self.media.devices.has_lost(device) || self.media.devices.lacks(device, lba) {
             return;
         }
         if layout.parity > 0 && !is_moved && lba >= layout.first() {
             let segment = layout.segment_of(lba * SECTOR as u64);
             match cx.life() {
                 _ if segment >= layout.segments => {}
-                Life::Starting => self.devices.health_mut().flaw_later(device, segment),
+                Life::Starting => self.media.devices.health_mut().flaw_later(device, segment),
                 _ => {
-                    self.segments.flaw(segment);
+                    self.media.segments.flaw(segment);
                 }
             }
         }
-        self.devices.note_fault(device, lba, cx);
+        self.media.devices.note_fault(device, lba, cx);
     }
 
     /// Bytes that are exposed because their segment is damaged, where no chunk is missing.
     pub fn live_damaged(&self) -> u64 {
-        self.segments.live_flawed(|segment| !self.devices.is_missing_a_chunk(segment))
+        self.media.segments.live_flawed(|segment| !self.media.devices.is_missing_a_chunk(segment))
     }
 
     /// The repair of known damage; a scrub has a task of its own.
     pub fn repair_task(&self) -> Option<Task> {
-        let goes_on = self.devices.health().is_unrepaired() && self.layout().parity > 0;
-        let is_scrubbed = self.scrub.task(&self.segments).is_some();
+        let goes_on = self.media.devices.health().is_unrepaired() && self.layout().parity > 0;
+        let is_scrubbed = self.scrub.task(&self.media.segments).is_some();
         (goes_on && !is_scrubbed).then(|| Task {
             kind: TaskKind::Protect,
             is_paused: false,
@@ -88,12 +88,12 @@ impl Array {
 
     /// Goes on with the repair of known damage.
     pub fn pump_health(&mut self, cx: &mut Cx) -> bool {
-        if self.devices.health().is_quiet() || cx.life() != Life::Running {
+        if self.media.devices.health().is_quiet() || cx.life() != Life::Running {
             return false;
         }
         // The root that a scrub makes at its end is enough for all of its repairs.
-        self.devices.observe_health(&mut self.segments, cx)
-            && self.scrub.task(&self.segments).is_none()
+        self.media.devices.observe_health(&mut self.media.segments, cx)
+            && self.scrub.task(&self.media.segments).is_none()
             && self.checkpoint.hurry()
     }
 
@@ -103,7 +103,7 @@ impl Array {
         else {
             return false;
         };
-        if error != DeviceError::Media || self.devices.has_lost(*device) {
+        if error != DeviceError::Media || self.media.devices.has_lost(*device) {
             return false;
         }
         let Some((segment, _)) = self.layout().zone_of(*lba) else {
@@ -111,7 +111,7 @@ impl Array {
             return true;
         };
         self.spoil(segment, *device);
-        if op.changes_media() && !self.devices.can_go_on_in(segment) {
+        if op.changes_media() && !self.media.devices.can_go_on_in(segment) {
             fail(*device, error, cx);
         } else {
             cx.counters().device_errors += 1;
@@ -121,15 +121,15 @@ impl Array {
 
     /// A zone failed: its segment is left as soon as may be, and what is in it moves.
     fn spoil(&mut self, segment: u32, device: u8) {
-        self.devices.zones_mut().fail(segment, device);
-        self.rows.leave(segment, &mut self.segments);
+        self.media.devices.zones_mut().fail(segment, device);
+        self.rows.leave(segment, &mut self.media.segments);
     }
 
     /// Writes a root that says who is lost, when none does.
     pub fn pump_told(&mut self, cx: &mut Cx) -> bool {
         let running = cx.life() != Life::Starting;
         let tells = running && self.journal.has_to_tell(&self.durability, &self.rows);
-        let knows = self.devices.is_told() && (!running || self.devices.is_out_told());
+        let knows = self.media.devices.is_told() && (!running || self.media.devices.is_out_told());
         if knows && !tells || !self.checkpoint.is_idle() || cx.room() < 20 {
             return false;
         }

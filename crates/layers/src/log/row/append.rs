@@ -14,6 +14,7 @@ use crate::log::durability::Durability;
 use crate::log::gc::lane::Live;
 use crate::log::journal::ring::segments_for;
 use crate::log::layout::Reserves;
+use crate::log::media::Media;
 use crate::log::ops::{Cx, OWN_OPS};
 use crate::log::row::rows::Rows;
 use crate::log::row::streams::COPIES;
@@ -57,13 +58,13 @@ impl Array {
     pub fn to_write(&self, block: u64) -> To {
         let old = self.pages.map().place(block);
         let segment = (!old.is_nowhere()).then(|| self.layout().segment_of(old.byte()));
-        To { stream: self.segments.stream_of_write(block, segment), what: What::Write }
+        To { stream: self.media.segments.stream_of_write(block, segment), what: What::Write }
     }
 
     /// Where a copy of a block that lies at `place` goes.
     pub fn to_copy(&self, block: u64, place: Place) -> To {
         let segment = self.layout().segment_of(place.byte());
-        To { stream: self.segments.stream_of_copy(block, segment), what: What::Copy }
+        To { stream: self.media.segments.stream_of_copy(block, segment), what: What::Copy }
     }
 
     /// Where a copy of a block that had to be rebuilt at `place` goes.
@@ -73,17 +74,17 @@ impl Array {
 
     /// Where recovery puts what only the journal has.
     pub fn to_restore(&self) -> To {
-        To { stream: self.segments.stream_of_new(), what: What::Copy }
+        To { stream: self.media.segments.stream_of_new(), what: What::Copy }
     }
 
     /// Whether what wants room must leave the segments that are left to copies.
     fn must_wait(&self, to: To) -> bool {
         let shared = match to.what {
-            What::Write => !self.segments.uses(COPIES),
+            What::Write => !self.media.segments.uses(COPIES),
             What::Copy | What::Relief => false,
             What::Repair => true,
         };
-        shared && self.segments.free() < self.segments.reserves().host
+        shared && self.media.segments.free() < self.media.segments.reserves().host
     }
 
     /// The row that takes `len` bytes, and where in it. `None` when there is none now.
@@ -100,7 +101,8 @@ impl Array {
     #[inline(never)]
     fn take_room_in_next(&mut self, to: To, len: u32, cx: &mut Cx) -> Option<(u8, u8, u32)> {
         let starting = cx.life() == Life::Starting;
-        let Array { rows, segments, devices, durability, collection, .. } = self;
+        let Array { rows, media: Media { segments, devices, .. }, durability, collection, .. } =
+            self;
         let slots = devices.layout().slots;
         let floor = |rows: &Rows, durability: &Durability, segments: &Segments| {
             let kept = segments.reserves();
@@ -128,13 +130,13 @@ impl Array {
     /// newer.
     fn bury(&mut self, (old, segment): (Place, u32), (heir, newer): (u64, u32)) {
         let replaced = self.journal.moment();
-        if let Some((row, chunk, byte)) = self.rows.holding(old, segment, &self.segments)
+        if let Some((row, chunk, byte)) = self.rows.holding(old, segment, &self.media.segments)
             && self.rows[row].is_unsealed()
             && let Some(item) = self.rows[row].find(chunk, byte)
         {
             (item.heir, item.newer, item.replaced) = (heir, newer, replaced);
         }
-        self.segments.kill(segment, old);
+        self.media.segments.kill(segment, old);
     }
 
     /// A block's record is in its row, new or from another place: the map points there.
@@ -147,17 +149,17 @@ impl Array {
             self.note(row, item, cx);
         }
         let old = self.pages.map_mut().set(block, place, crc);
-        self.segments.add(segment, place);
+        self.media.segments.add(segment, place);
         let replaced = self.segment_of(old);
-        if from.is_none() && self.segments.tells_blocks_apart() {
-            self.segments.wrote(block, replaced);
+        if from.is_none() && self.media.segments.tells_blocks_apart() {
+            self.media.segments.wrote(block, replaced);
         }
         let from = match from {
             Some(from) if from == old => replaced,
             Some(from) => Some(self.layout().segment_of(from.byte())),
             None => None,
         };
-        self.segments.aged(segment, from);
+        self.media.segments.aged(segment, from);
         if let Some(replaced) = replaced {
             self.bury((old, replaced), (stamp, item));
         }
@@ -176,9 +178,9 @@ impl Array {
     /// Lists that `blocks` blocks hold nothing any more, and unmaps them. False when there is no
     /// room for that now.
     pub fn append_trim(&mut self, first: u64, blocks: u64, cx: &mut Cx) -> bool {
-        let gave_up = self.collection.gave_up(&self.segments);
+        let gave_up = self.collection.gave_up(&self.media.segments);
         let what = if gave_up { What::Relief } else { What::Write };
-        let to = To { stream: self.segments.stream_of_new(), what };
+        let to = To { stream: self.media.segments.stream_of_new(), what };
         let Some((row, chunk, byte)) = self.take_room(to, 0, cx) else { return false };
         let it = &mut self.rows[row];
         let item = it.push(Item {
@@ -216,12 +218,12 @@ impl Array {
         cx: &mut Cx,
     ) -> Option<(u8, u32)> {
         let gains = to.what == What::Copy;
-        if !gains && self.collection.is_paced(&self.segments, cx) {
+        if !gains && self.collection.is_paced(&self.media.segments, cx) {
             return None;
         }
         let (row, chunk, byte) = self.take_room(to, len, cx)?;
         if !gains {
-            self.collection.pace_taken(len, &self.segments);
+            self.collection.pace_taken(len, &self.media.segments);
         }
         let it = &mut self.rows[row];
         let place = it.spread.place((chunk, byte), len, generation);
@@ -266,7 +268,7 @@ impl Array {
         let (block, place, crc) = (live.block, live.place, live.crc);
         let (len, generation) = (place.len(), place.generation());
         // What lies in one segment goes to one stream, but where blocks are told apart.
-        let parts = self.segments.tells_blocks_apart();
+        let parts = self.media.segments.tells_blocks_apart();
         if row.is_some_and(|row| !self.rows[row].continues(len))
             || parts && self.to_copy(block, place).stream != to.stream
             || parts && !self.collection.lane(lane).goes_up()
@@ -292,7 +294,7 @@ impl Array {
     /// A batch of a lane is in its row.
     pub fn gc_move_done(&mut self, lane: u8, command: Command, ended: Ended, cx: &mut Cx) {
         let it = self.collection.lane(lane);
-        let (row, right, records) = it.moved(command, ended, &mut self.buffers);
+        let (row, right, records) = it.moved(command, ended, &mut self.media.buffers);
         for (index, &(record, item)) in records.iter().enumerate() {
             let Live { block, place, .. } =
                 self.collection.lane(lane).record(record, index < right);

@@ -1,0 +1,41 @@
+//! The lowest floor of the array: the devices, the segments on them, and the buffers of the data
+//! that goes there.
+//!
+//! It also holds whatever needs nothing above the devices, so that collection and scrub take one
+//! `&mut Media` instead of four parts: [`Salvage`], which rebuilds metadata from parity for the
+//! map, replay, collection and scrub alike; [`Share`], which limits the rate at which background
+//! work uses the devices; and the counters of repaired and lost data.
+
+use hostftl_core::Gauges;
+
+use crate::log::buffers::Buffers;
+use crate::log::devices::Devices;
+use crate::log::layout::Layout;
+use crate::log::redundancy::metadata::Salvage;
+use crate::log::segments::Segments;
+use crate::log::share::Share;
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Media {
+    /// The members, and the commands to them.
+    pub devices: Devices,
+    /// The use of each segment.
+    pub segments: Segments,
+    /// The payload buffers.
+    pub buffers: Buffers,
+    /// Rebuilds of metadata.
+    pub salvage: Salvage,
+    /// The rate of background work.
+    pub share: Share,
+    /// Counters of compressed, repaired and lost data.
+    pub gauges: Gauges,
+}
+
+impl Media {
+    /// Returns the geometry of the volume.
+    #[inline]
+    pub fn layout(&self) -> &Layout {
+        self.devices.layout()
+    }
+}
