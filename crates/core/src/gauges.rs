@@ -27,6 +27,9 @@ pub struct Gauges {
     /// What of it lies in segments that miss more chunks than parity makes up for: what of that was
     /// in these chunks can't be read until a device comes back.
     pub unreadable: u64,
+    /// How much of [`Gauges::live`] has to go before what is exposed fits on the devices that are
+    /// left, with parity; 0 where room is not what it waits for.
+    pub excess: u64,
     /// How much of [`Gauges::live`] there may be before writes are refused; 0 where the host sees
     /// no more than fits.
     pub most_live: u64,

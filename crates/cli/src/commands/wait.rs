@@ -178,9 +178,13 @@ impl First {
                     true => String::new(),
                     false => format!(" ({})", lost.join(", ")),
                 };
+                let room = match space.excess_bytes {
+                    0 => String::new(),
+                    excess => format!("trim {} to make room, or ", bytes(excess)),
+                };
                 return Some(format!(
-                    "{left} of {all} still lack redundancy, and nothing is rebuilt{because}: make \
-                     room, or replace the device"
+                    "{left} of {all} still lack redundancy, and nothing is rebuilt{because}: \
+                     {room}replace the device"
                 ));
             }
         }

@@ -64,7 +64,7 @@ use checkpoint::Checkpoint;
 use devices::Devices;
 use durability::Durability;
 use gc::Collection;
-use gc::protect::live_exposed;
+use gc::protect::{excess, live_exposed};
 use host::Blocks;
 use journal::Journal;
 pub use layout::{At, ChosenSpare, Layout};
@@ -309,7 +309,8 @@ impl Core for Engine {
         let (failing, damaged) = (devices.health().failing(), devices.health().damaged());
         let known = Gauges { may_lose, lacking, failing, damaged, ..known };
         let unreadable = self.array.live_unreadable();
-        Some(Gauges { mapped, live, free, stale, exposed, unreadable, most_live, ..known })
+        let excess = excess(&self.array.segments, devices, self.array.layout());
+        Some(Gauges { mapped, live, free, stale, exposed, unreadable, excess, most_live, ..known })
     }
 
     fn lost_devices(&self) -> u16 {

@@ -4,6 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use crate::common::{Client, Place, until};
+use hostftl_volume::front::JobOp;
 use hostftl_volume::{
     AddSpec, CheckOptions, OpenOptions, Running, StartOptions, Verdict, Wish, add, check_with,
     import, online, open_with, operate, operate_here, status,
@@ -274,4 +275,38 @@ fn nothing_goes_on_where_too_few_devices_are_left_for_parity() {
         running.stop().unwrap();
         assert!(is_sound(&place));
     }
+}
+
+#[test]
+fn what_status_says_must_be_trimmed_is_enough_after_each_of_several_losses() {
+    let place = made("log:parity=yes:compress=none", 7);
+    let (running, client) = serve(&place);
+    let path = place.path("v.toml");
+    let blocks = running.status().exported_bytes / 4096;
+    (0..blocks).for_each(|at| client.write(at * 4096, &content(at), false).unwrap());
+    client.flush();
+    let (mut kept, mut trims) = (blocks, 0);
+    for device in [3, 0, 5] {
+        until(&running, |it| it.status().space.unwrap().may_lose == 1);
+        assert!(operate(&path, &Wish::Offline(device.to_string())).unwrap().unwrap().is_new);
+        until(&running, |it| it.status().devices[device].health == "lost");
+        until(&running, |it| it.status().tasks.is_empty());
+        let status = running.status();
+        let excess = status.space.unwrap().excess_bytes;
+        if excess > 0 {
+            let need = format!("trim {excess} bytes");
+            let says = |it: &String| it.contains(&need);
+            assert!(status.needs_hand.iter().any(says), "{:?}", status.needs_hand);
+            let trim = excess.div_ceil(4096);
+            kept -= trim;
+            client.ask(JobOp::Trim { fua: true }, kept * 4096, trim * 4096).unwrap();
+            trims += 1;
+        }
+        until(&running, |it| it.status().space.unwrap().exposed_bytes == 0);
+        assert_eq!(running.status().space.unwrap().excess_bytes, 0);
+    }
+    assert!(trims > 0 && kept > 0, "four devices of seven have less room");
+    (0..kept).for_each(|at| assert_eq!(client.read(at * 4096, 4096), content(at), "block {at}"));
+    running.stop().unwrap();
+    assert!(is_sound(&place));
 }

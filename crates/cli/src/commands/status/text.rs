@@ -95,6 +95,10 @@ fn space(space: &Space, console: &mut Console) -> Result<(), Failure> {
             0 => format!("{exposed} of {all}: the loss of another device would take it along"),
             _ => format!("{exposed} of {all} misses a chunk; one more device may be lost"),
         };
+        let text = match space.excess_bytes {
+            0 => text,
+            excess => format!("{text}; trim {} so that it can be rebuilt", bytes(excess)),
+        };
         console.field("exposed", text)?;
     } else if !space.damaged.is_empty() {
         let devices: Vec<_> =

@@ -16,7 +16,7 @@ impl Devices {
             let enough = set.count_ones() > u32::from(self.layout.parity);
             enough && (set == all || fits(set))
         };
-        let stays = good & !self.leaving;
+        let stays = self.staying();
         self.wanted = match self.lost & all {
             _ if may(stays) => stays,
             0 => good,
@@ -26,6 +26,11 @@ impl Devices {
             self.wanted & (self.told.out | self.told.telling) == 0 || planted(Bug::OpenedUntold);
         self.widens &= !told;
         told && self.membership.choose(self.wanted)
+    }
+
+    /// The devices that are good and are not to leave.
+    pub fn staying(&self) -> u16 {
+        self.membership.all() & !self.lost & !self.leaving
     }
 
     /// Where segments are to be opened, as far as was chosen last.

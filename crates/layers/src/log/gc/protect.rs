@@ -44,6 +44,17 @@ fn is_stuck(devices: &Devices) -> bool {
     devices.is_told() && devices.untrusted() == 0 && lies & devices.lost() != 0
 }
 
+/// The live bytes that are too many for the devices that are left, where nothing moves for that
+/// reason. Needs more devices than parity takes.
+pub fn excess(segments: &Segments, devices: &Devices, layout: &Layout) -> u64 {
+    let stays = devices.staying();
+    let is_possible = stays.count_ones() > u32::from(layout.parity) && devices.exposed() != 0;
+    match is_possible && is_stuck(devices) {
+        true => segments.excess(stays, segments.reserves(), layout, false),
+        false => 0,
+    }
+}
+
 /// Whether all that there is fits into rows on these devices: as [`Segments::fits`], with the
 /// images of the map. Where all `stay` nothing has to be looked at on as many devices as the volume
 /// has; no fewer are enough because some were to leave when it was opened, and stay after all.

@@ -93,13 +93,18 @@ impl Status {
 
     /// Lists removals and rebuilds that stand still for want of room.
     pub(crate) fn need_room(&mut self) {
-        let exposed = self.space.as_ref().map_or(0, |space| space.exposed_bytes);
+        let space = self.space.as_ref();
+        let (exposed, excess) = space.map_or((0, 0), |it| (it.exposed_bytes, it.excess_bytes));
         let rebuilds = |task: &TaskStatus| ["protect", "join"].contains(&task.task.as_str());
         if exposed > 0 && self.degraded && !self.tasks.iter().any(rebuilds) {
-            self.needs_hand.push(format!(
-                "{exposed} bytes lack redundancy, and the remaining devices have no room to \
-                 rebuild them: trim, or replace the lost device"
-            ));
+            let todo = match excess {
+                0 => "nothing is rebuilt: replace the lost device".into(),
+                _ => format!(
+                    "the remaining devices have no room to rebuild them: trim {excess} bytes, or \
+                     replace the lost device"
+                ),
+            };
+            self.needs_hand.push(format!("{exposed} bytes lack redundancy, and {todo}"));
         }
         for task in self.tasks.iter().filter(|task| task.lacks_room) {
             self.needs_hand.push(format!(

@@ -43,6 +43,10 @@ pub struct Space {
     /// until a device comes back.
     #[serde(default)]
     pub unreadable_bytes: u64,
+    /// What has to be trimmed before what is exposed can be rebuilt on the devices that are left; 0
+    /// where room is not what is missing.
+    #[serde(default)]
+    pub excess_bytes: u64,
     /// How many more devices the volume can do without now.
     #[serde(default)]
     pub may_lose: u32,
@@ -72,6 +76,7 @@ impl Space {
             beyond_repair: gauges.beyond_repair,
             exposed_bytes: gauges.exposed,
             unreadable_bytes: gauges.unreadable,
+            excess_bytes: gauges.excess,
             may_lose: gauges.may_lose,
             damaged: (0..16).filter(|device| gauges.damaged >> device & 1 == 1).collect(),
             capacity_bytes: Some(gauges.most_live).filter(|most| *most > 0),
