@@ -2,7 +2,7 @@
 //!
 //! What fails is read once more in small parts, so that the ranges are as short as they are.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use hostftl_core::{
@@ -35,7 +35,7 @@ pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
 pub struct DataRead {
     /// Bytes that were read; what is not mapped is not.
     pub read_bytes: u64,
-    /// How often something was made again from parity.
+    /// Places on devices whose data was damaged and came from parity.
     pub mended: u64,
     /// How many ranges can't be read.
     pub bad_count: u64,
@@ -63,7 +63,8 @@ pub struct Sweep<'a> {
     waiting: [Option<(u64, u64)>; DEPTH],
     failed: Vec<(u64, u64)>,
     read: u64,
-    mended: u64,
+    /// The device and the sector of each place that was repaired: background work finds it too.
+    mended: BTreeSet<(u8, u64)>,
 }
 
 impl<'a> Sweep<'a> {
@@ -122,7 +123,7 @@ impl<'a> Sweep<'a> {
             waiting: [None; DEPTH],
             failed: Vec::new(),
             read: 0,
-            mended: 0,
+            mended: BTreeSet::new(),
         };
         driver.serve(&mut sweep)?;
         let read_bytes = sweep.read * SECTOR as u64;
@@ -132,7 +133,7 @@ impl<'a> Sweep<'a> {
         (sweep.queue, sweep.longest) = (failed.into(), part);
         driver.serve(&mut sweep)?;
         sweep.failed.extend(rest);
-        Ok((summary(read_bytes, sweep.mended, sweep.failed), sweep.quiet))
+        Ok((summary(read_bytes, sweep.mended.len() as u64, sweep.failed), sweep.quiet))
     }
 
     /// Says how far it is; what is read once more is gone through already.
@@ -240,7 +241,9 @@ impl Host for Sweep<'_> {
 
     fn event(&mut self, event: Event) {
         match event {
-            Event::Mended { .. } => self.mended += 1,
+            Event::Mended { device, lba, .. } => {
+                self.mended.insert((device, lba));
+            }
             // The answers say the same.
             Event::Corrupt { .. } => {}
             other => self.quiet.event(other),
