@@ -49,7 +49,7 @@ impl World {
 
     /// A root is durable: perhaps a device stays that was to leave, if the layer can do that still.
     pub(crate) fn perhaps_cancel(&mut self, layer: &mut AnyLayer) {
-        let leaving = layer.leaving_devices();
+        let leaving = layer.members().leaving();
         let often = if self.swarm.busy { 250 } else { 60 };
         if leaving == 0 || !self.swarm.changes || !self.dice.chance(often) {
             return;
@@ -73,7 +73,8 @@ impl World {
         let may = self.swarm.live_changes;
         // The superblocks would say all of it together.
         let members = self.config.members;
-        let untold = layer.gone_devices() & !members.gone | members.spare & !layer.spare_devices();
+        let untold =
+            layer.members().removed() & !members.gone | members.spare & !layer.members().spares();
         if !may || untold != 0 || !self.dice.chance(150) {
             return;
         }
@@ -81,7 +82,7 @@ impl World {
         if layer.operate(Verb::Remove(device)) != Ok(Answer::Begun) {
             return;
         }
-        self.config.members.leaving = layer.leaving_devices();
+        self.config.members.leaving = layer.members().leaving();
         self.config.exported = self.plan.limits.exported;
         self.stays &= !(1 << device);
         self.tallies.note(Named::LeavesLive);
@@ -94,11 +95,11 @@ impl World {
     /// When a device has left that was told to stay after all.
     pub(crate) fn look_at_stays(&mut self, layer: &AnyLayer) -> Result<(), String> {
         // A spare may take the place of one that is lost, which leaves then.
-        if self.config.members.spare & !layer.spare_devices() != 0 {
+        if self.config.members.spare & !layer.members().spares() != 0 {
             self.stays = 0;
         }
-        let left = layer.gone_devices() & self.stays;
-        self.stays &= !layer.lost_devices();
+        let left = layer.members().removed() & self.stays;
+        self.stays &= !layer.members().lost();
         match left {
             0 => Ok(()),
             _ => Err(format!("devices {left:#b} have left, and were told to stay after all")),
@@ -179,14 +180,14 @@ impl World {
 
     /// A root is durable: whoever has left is destroyed when the superblocks say so.
     pub(crate) fn look_at_leaving(&mut self, layer: &AnyLayer, fate: &mut Fate) {
-        let left = layer.gone_devices() & !self.config.members.gone;
-        let taken = self.config.members.spare & !layer.spare_devices();
+        let left = layer.members().removed() & !self.config.members.gone;
+        let taken = self.config.members.spare & !layer.members().spares();
         if left | taken == 0 || self.dice.chance(300) {
             return;
         }
         if taken != 0 {
             self.config.members.spare &= !taken;
-            self.config.members.leaving |= layer.leaving_devices();
+            self.config.members.leaving |= layer.members().leaving();
             self.config.exported = self.plan.limits.exported;
             self.tallies.note(Named::SpareTaken);
             self.tell_change("takes the place of a lost one", taken);

@@ -83,7 +83,7 @@ fn has_fault(errors: &Errors, w: &World) -> bool {
 /// When the layer claims that it can lose as many devices as if nothing was damaged.
 pub fn exposed(damaged: u16, layer: &AnyLayer, w: &World) -> Result<(), String> {
     let may_lose = may_lose(layer);
-    let damaged = damaged & !(layer.lost_devices() | layer.gone_devices());
+    let damaged = damaged & !(layer.members().lost() | layer.members().removed());
     if damaged != 0 && may_lose >= w.swarm.parity.into() {
         return Err(format!("devices {damaged:#b} have damage, and {may_lose} more may be lost"));
     }

@@ -145,7 +145,7 @@ impl Host {
         let slot = self.pending.iter().position(Option::is_none).expect("a request may be sent");
         // A page that is on its way home from a dead device is lost until it is there.
         let after_death =
-            errors.any_death() && layer.lost_devices() != 0 && !is_lost(wish, errors, layer, w);
+            errors.any_death() && layer.members().lost() != 0 && !is_lost(wish, errors, layer, w);
         let span = Span { lba, sectors, version: 0 };
         let mut pending = Pending { wish, span, begin: 0, after_death };
         let model = &mut w.model;

@@ -72,7 +72,7 @@ impl World {
     ) -> Option<u8> {
         let may = self.swarm.live_changes;
         let others = self.config.members.gone | self.journal_bit();
-        let lost = layer.lost_devices() & !(others | layer.fresh_devices());
+        let lost = layer.members().lost() & !(others | layer.members().coming());
         let lost = (0..self.swarm.devices as u8).find(|device| lost >> device & 1 == 1)?;
         (may && !is_busy(lost) && self.dice.chance(20)).then_some(lost)
     }
@@ -127,7 +127,7 @@ impl World {
     /// A root is durable: whoever it lets everybody believe is not fresh any more.
     pub(crate) fn look_at_fresh(&mut self, layer: &AnyLayer, fate: &mut Fate) {
         // One that is missing again has not joined: it is still to come, or has left.
-        let others = layer.fresh_devices() | layer.lost_devices() | layer.gone_devices();
+        let others = layer.members().coming() | layer.members().lost() | layer.members().removed();
         let joined = self.config.members.fresh & !others;
         self.config.members.fresh &= !joined;
         let returned = self.config.members.returning & joined;
@@ -140,7 +140,7 @@ impl World {
         let may_be_damaged = rots || faults.lost || faults.misdirected || faults.stale;
         let new = if may_be_damaged { joined & !returned } else { joined };
         let of_victim = self.swarm.victim.is_some_and(|it| new >> it & 1 == 1);
-        if of_victim && layer.lost_devices() & !self.buried == 0 {
+        if of_victim && layer.members().lost() & !self.buried == 0 {
             self.choose_next_victim(new, fate);
         }
     }
@@ -165,7 +165,7 @@ impl World {
     /// A root is durable: another device may fail from now on, if the layer can do without it.
     pub(crate) fn bury(&mut self, layer: &AnyLayer, fate: &mut Fate) {
         let Some(victim) = self.swarm.victim else { return };
-        let lost = layer.lost_devices() >> victim & 1 == 1;
+        let lost = layer.members().lost() >> victim & 1 == 1;
         // A zone that failed stays so, also when the layer can't do without its device any more.
         let stays = self.segments.is_some() && self.swarm.faults.bad_segment;
         if !lost || stays || may_lose(layer) == 0 {

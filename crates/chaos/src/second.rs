@@ -123,7 +123,7 @@ impl World {
     /// A root is durable: whoever the layer has lost is an earlier victim, and when it can do
     /// without two devices again, there may be another one.
     pub(crate) fn look_at_second(&mut self, layer: &AnyLayer) {
-        if self.swarm.second.is_some_and(|second| layer.lost_devices() >> second & 1 == 1) {
+        if self.swarm.second.is_some_and(|second| layer.members().lost() >> second & 1 == 1) {
             self.bury_second();
         }
         let whole = self.swarm.parity > 1 && !self.gone && may_lose(layer) > 1;
@@ -145,7 +145,7 @@ impl World {
     /// Whether the layer can do without the second one, since it has lost the victim, or can do
     /// without that too.
     pub(crate) fn second_is_secure(&self, layer: &AnyLayer) -> bool {
-        let knows = self.swarm.victim.is_none_or(|it| layer.lost_devices() >> it & 1 == 1);
+        let knows = self.swarm.victim.is_none_or(|it| layer.members().lost() >> it & 1 == 1);
         may_lose(layer) > u32::from(!knows)
     }
 }

@@ -6,6 +6,7 @@ use crate::command::{Command, DeviceError, Done, Token};
 use crate::counters::Counters;
 use crate::few::Few;
 use crate::gauges::Gauges;
+use crate::members::Members;
 use crate::payload::Payload;
 use crate::request::{Reply, Request};
 use crate::verb::{Answer, Refusal, Task, TaskEnd, TaskKind, Verb};
@@ -289,33 +290,9 @@ pub trait Layer {
     fn gauges(&self) -> Option<Gauges> {
         None
     }
-    /// The devices that it does without, as a set of bits by index in the stack: they are missing,
-    /// failed, or missed writes.
-    fn lost_devices(&self) -> u16 {
-        0
-    }
-    /// Those of [`Layer::lost_devices`] on which nothing lies any more, durably: what else is lost
-    /// is made up for without them.
-    fn out_devices(&self) -> u16 {
-        0
-    }
-    /// The devices that were removed, durably: nothing lies on them, and they are none of
-    /// [`Layer::lost_devices`].
-    fn gone_devices(&self) -> u16 {
-        0
-    }
-    /// The devices that are to be removed: what lies on them moves.
-    fn leaving_devices(&self) -> u16 {
-        0
-    }
-    /// The devices that are kept to take the place of a lost one: nothing lies on them.
-    fn spare_devices(&self) -> u16 {
-        0
-    }
-    /// The devices that came in the place of lost ones and that no start may believe yet; they are
-    /// none of [`Layer::lost_devices`].
-    fn fresh_devices(&self) -> u16 {
-        0
+    /// How its devices stand.
+    fn members(&self) -> Members {
+        Members::default()
     }
     /// Whether a device failed such that nothing is written any more: only answering is left, and
     /// only opening the volume anew may help.

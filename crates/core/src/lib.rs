@@ -24,6 +24,7 @@ pub mod field;
 pub mod files;
 mod gauges;
 mod layer;
+mod members;
 mod meta;
 mod payload;
 mod request;
@@ -45,6 +46,7 @@ pub use gauges::Gauges;
 pub use layer::{
     Ack, Credits, Event, Input, Layer, Limits, MAX_OUTPUTS, MAX_TOUCH, Out, Output, next_cut,
 };
+pub use members::{MAX_MEMBERS, Member, MemberRole, MemberState, Members};
 pub use meta::{MetaBuf, Page};
 pub use payload::{Payload, View, ViewMut};
 pub use request::{HostError, HostOp, Reply, Request, Ticket};

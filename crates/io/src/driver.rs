@@ -373,8 +373,8 @@ impl<L: Layer> Driver<L> {
         let (stats, counters) = (self.world.stats.clone(), self.layer.counters());
         let (map_bytes, gauges) = (self.layer.map_bytes(), self.layer.gauges());
         let facts = self.layer.facts().into_iter().collect();
-        let (lost, failed) = (self.layer.lost_devices(), self.layer.has_failed());
-        let (gone, spare) = (self.layer.gone_devices(), self.layer.spare_devices());
+        let (lost, failed) = (self.layer.members().lost(), self.layer.has_failed());
+        let (gone, spare) = (self.layer.members().removed(), self.layer.members().spares());
         let mut shown = self.shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         // They are looked for once: a layer that lost something writes nothing more.
         let lost_ranges = match shown.lost == lost {

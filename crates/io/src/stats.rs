@@ -86,9 +86,9 @@ pub struct Snapshot {
     pub tasks: Vec<Task>,
     /// The devices that the layer does without, as a set of bits by index.
     pub lost: u16,
-    /// The devices that were removed: see `Layer::gone_devices`.
+    /// The devices that were removed: see `Members::removed`.
     pub gone: u16,
-    /// The devices that wait to take the place of a lost one: see `Layer::spare_devices`.
+    /// The devices that wait to take the place of a lost one: see `Members::spares`.
     pub spare: u16,
     /// Whether the layer writes nothing any more: see `Layer::has_failed`.
     pub failed: bool,

@@ -4,8 +4,8 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use hostftl_core::{
-    Answer, Counters, Credits, DeviceInfo, Few, Gauges, Input, Layer, Limits, Nanos, Out, Payload,
-    Refusal, Task, Verb,
+    Answer, Counters, Credits, DeviceInfo, Few, Gauges, Input, Layer, Limits, Members, Nanos, Out,
+    Payload, Refusal, Task, Verb,
 };
 
 use crate::config::{LayerConfig, Mode, Plan, PlanError};
@@ -110,32 +110,8 @@ impl Layer for AnyLayer {
         self.0.gauges()
     }
 
-    fn lost_devices(&self) -> u16 {
-        self.0.lost_devices()
-    }
-
-    fn out_devices(&self) -> u16 {
-        let out = self.0.out_devices();
-        assert_eq!(out & !self.0.lost_devices(), 0, "only a lost device is made up for");
-        out
-    }
-
-    fn gone_devices(&self) -> u16 {
-        self.0.gone_devices()
-    }
-
-    fn leaving_devices(&self) -> u16 {
-        self.0.leaving_devices()
-    }
-
-    fn spare_devices(&self) -> u16 {
-        self.0.spare_devices()
-    }
-
-    fn fresh_devices(&self) -> u16 {
-        let fresh = self.0.fresh_devices();
-        assert_eq!(fresh & self.0.out_devices(), 0, "what is believed soon is not made up for");
-        fresh
+    fn members(&self) -> Members {
+        self.0.members()
     }
 
     fn has_failed(&self) -> bool {

@@ -94,7 +94,7 @@ impl Life<'_> {
         self.check();
         let missing = self.w.config.members.missing & !self.w.config.members.gone;
         // The superblocks may not know yet who has left.
-        let lost = self.layer.lost_devices() | self.layer.gone_devices() & missing;
+        let lost = self.layer.members().lost() | self.layer.members().removed() & missing;
         let second = self.w.swarm.second.map_or(0, |second| 1 << second);
         let known = second | self.w.buried | self.w.config.members.fresh;
         let others = |victim: u8| lost & !(1 << victim | known) != 0;
@@ -113,7 +113,7 @@ impl Life<'_> {
             return Err("stopped, but nobody asked".into());
         };
         self.phase = Phase::Over(End::Stopped);
-        let out = self.layer.lost_devices() | self.layer.gone_devices();
+        let out = self.layer.members().lost() | self.layer.members().removed();
         if self.hiccups.unflushed() & !out != 0 && !self.layer.has_failed() {
             return Err("stopped after a flush that failed as if nothing had".into());
         }

@@ -17,7 +17,7 @@ impl<L: Layer> Driver<L> {
     /// # Errors
     /// When a command is under way, or the system gives no threads; nothing was changed then.
     pub fn replace(&mut self, index: u8, device: Device) -> Result<Device, IoError> {
-        let lost = self.layer.lost_devices() | self.layer.gone_devices();
+        let lost = self.layer.members().lost() | self.layer.members().removed();
         assert!(lost >> index & 1 == 1, "the layer does without the device before");
         self.world.replace(index.into(), device)
     }

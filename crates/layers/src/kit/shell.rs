@@ -16,8 +16,8 @@ use core::fmt::Debug;
 
 use hostftl_core::{
     Answer, Codec, Command, Counters, Credits, DeviceError, Done, Event, Few, Gauges, Input, Layer,
-    Limits, MAX_OUTPUTS, MAX_TOUCH, Nanos, Out, Output, Piece, Refusal, Request, Task, Token, Verb,
-    Verdict, View, ViewMut,
+    Limits, MAX_OUTPUTS, MAX_TOUCH, Members, Nanos, Out, Output, Piece, Refusal, Request, Task,
+    Token, Verb, Verdict, View, ViewMut,
 };
 
 use super::cx::{Common, Cx};
@@ -128,29 +128,9 @@ pub trait Core: Debug {
     fn gauges(&self) -> Option<Gauges> {
         None
     }
-    /// As [`Layer::lost_devices`].
-    fn lost_devices(&self) -> u16 {
-        0
-    }
-    /// As [`Layer::gone_devices`].
-    fn gone_devices(&self) -> u16 {
-        0
-    }
-    /// As [`Layer::leaving_devices`].
-    fn leaving_devices(&self) -> u16 {
-        0
-    }
-    /// As [`Layer::spare_devices`].
-    fn spare_devices(&self) -> u16 {
-        0
-    }
-    /// As [`Layer::out_devices`].
-    fn out_devices(&self) -> u16 {
-        0
-    }
-    /// As [`Layer::fresh_devices`].
-    fn fresh_devices(&self) -> u16 {
-        0
+    /// As [`Layer::members`].
+    fn members(&self) -> Members {
+        Members::default()
     }
     /// As [`Layer::lost_ranges`].
     fn lost_ranges(&self) -> Vec<(u64, u64)> {
@@ -351,28 +331,8 @@ impl<C: Core> Layer for Shell<C> {
         self.core.gauges()
     }
 
-    fn lost_devices(&self) -> u16 {
-        self.core.lost_devices()
-    }
-
-    fn out_devices(&self) -> u16 {
-        self.core.out_devices()
-    }
-
-    fn gone_devices(&self) -> u16 {
-        self.core.gone_devices()
-    }
-
-    fn leaving_devices(&self) -> u16 {
-        self.core.leaving_devices()
-    }
-
-    fn spare_devices(&self) -> u16 {
-        self.core.spare_devices()
-    }
-
-    fn fresh_devices(&self) -> u16 {
-        self.core.fresh_devices()
+    fn members(&self) -> Members {
+        self.core.members()
     }
 
     fn has_failed(&self) -> bool {

@@ -49,8 +49,9 @@ mod zoned;
 use alloc::vec::Vec;
 
 use hostftl_core::{
-    Answer, BLOCK, Codec, Command, DeviceError, DeviceInfo, Few, Gauges, MAX_TOUCH, Payload, Piece,
-    Refusal, Request, SECTORS_PER_BLOCK, Setting, Task, Token, Verb, Verdict, View, ViewMut,
+    Answer, BLOCK, Codec, Command, DeviceError, DeviceInfo, Few, Gauges, MAX_TOUCH, Members,
+    Payload, Piece, Refusal, Request, SECTORS_PER_BLOCK, Setting, Task, Token, Verb, Verdict, View,
+    ViewMut,
 };
 
 use hostftl_format::log::GRAIN;
@@ -309,33 +310,14 @@ impl Core for Engine {
         let (failing, damaged) = (devices.health().failing(), devices.health().damaged());
         let known = Gauges { may_lose, lacking, failing, damaged, ..known };
         let unreadable = self.array.live_unreadable();
-        let excess = excess(&self.array.segments, devices, self.array.layout());
+        let excess = excess(&self.array.media.segments, devices, self.array.layout());
         Some(Gauges { mapped, live, free, stale, exposed, unreadable, excess, most_live, ..known })
     }
 
-    fn lost_devices(&self) -> u16 {
-        let devices = &self.array.media.devices;
-        devices.lost() & !devices.untrusted() & !devices.gone() | self.array.journal.lost()
-    }
-
-    fn gone_devices(&self) -> u16 {
-        self.array.media.devices.gone() & !self.array.journal.bit()
-    }
-
-    fn leaving_devices(&self) -> u16 {
-        self.array.media.devices.leaving()
-    }
-
-    fn spare_devices(&self) -> u16 {
-        self.array.media.devices.spare()
-    }
-
-    fn out_devices(&self) -> u16 {
-        self.array.media.devices.told_out()
-    }
-
-    fn fresh_devices(&self) -> u16 {
-        self.array.media.devices.untrusted()
+    fn members(&self) -> Members {
+        let members = self.array.media.devices.members();
+        let journal = self.array.journal.member();
+        journal.map_or(*members, |(device, member)| members.with(device, member))
     }
 
     fn facts(&self) -> Few<(&'static str, u64), 8> {

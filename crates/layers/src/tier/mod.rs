@@ -30,7 +30,10 @@ mod route;
 
 use alloc::vec::Vec;
 
-use hostftl_core::{Ack, Command, DeviceError, DeviceInfo, Event, Limits, Payload, Request, Token};
+use hostftl_core::{
+    Ack, Command, DeviceError, DeviceInfo, Event, Limits, Member, MemberState, Members, Payload,
+    Request, Token,
+};
 
 use crate::config::{LayerConfig, Mode, Plan, PlanError};
 use crate::kit::requests::Order;
@@ -225,9 +228,11 @@ impl Core for Engine {
         false
     }
 
-    fn lost_devices(&self) -> u16 {
+    fn members(&self) -> Members {
+        let lost = Member { state: MemberState::Lost, recorded: false, ..Member::ACTIVE };
         let [fast, slow] = self.failures.gone();
-        u16::from(fast) << FAST | u16::from(slow) << SLOW
+        let gone = [(fast, FAST), (slow, SLOW)].into_iter().filter(|(is_gone, _)| *is_gone);
+        gone.fold(Members::default(), |members, (_, device)| members.with(device, lost))
     }
 
     fn lost_ranges(&self) -> Vec<(u64, u64)> {

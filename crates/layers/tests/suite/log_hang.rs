@@ -71,7 +71,7 @@ fn a_device_that_hangs_is_done_without_from_the_deadline_on() {
     let lost =
         Event::DeviceFailed { device: 1, error: hostftl_core::DeviceError::Gone, abandoned: true };
     assert!(world.events.contains(&lost), "{:?}", world.events);
-    assert_eq!(world.layer.lost_devices(), 2);
+    assert_eq!(world.layer.members().lost(), 2);
     for (id, row) in asked {
         let Some(Ok(held)) = world.answer(id) else { panic!("row {row} is not answered") };
         assert!(row % 3 > 0 || held == data(row * ROW, ROW, 1), "row {row}");
@@ -140,7 +140,7 @@ fn a_device_that_hangs_holds_few_discards() {
     assert_eq!(most, 32);
     world.wait_for_timer();
     world.settle_but(forgets);
-    assert_eq!(world.layer.lost_devices(), 2);
+    assert_eq!(world.layer.members().lost(), 2);
     for (id, row) in asked {
         assert!(matches!(world.answer(id), Some(Ok(_))), "row {row} is not written");
         let id = read(&mut world, row);
@@ -158,7 +158,7 @@ fn a_second_device_that_hangs_ends_the_volume_and_loses_nothing_durable() {
     let id = write(&mut world, 0, 1);
     world.wait(id).unwrap();
     world.send(0, 0, |_| HostOp::Flush);
-    while world.layer.lost_devices() == 0 {
+    while world.layer.members().lost() == 0 {
         world.settle_but(hangs);
         world.wait_for_timer();
     }
@@ -212,11 +212,11 @@ fn what_a_new_device_has_got_meanwhile_is_read_from_it() {
     let asked = (0..8).map(|row| (read(&mut world, row), row)).collect::<Vec<_>>();
     world.settle_but(for_the_client);
     assert!(world.count(for_the_client) > 0, "the client waits for device 1");
-    while world.layer.lost_devices() == 0 {
+    while world.layer.members().lost() == 0 {
         world.wait_for_timer();
         world.settle_but(for_the_client);
     }
-    assert_eq!(world.layer.lost_devices(), 2);
+    assert_eq!(world.layer.members().lost(), 2);
     for (id, row) in asked {
         assert!(world.answer(id) == Some(Ok(data(row * ROW, ROW, 1))), "row {row}");
     }

@@ -233,7 +233,7 @@ fn without_its_journal_a_volume_opens_only_after_a_clean_stop() {
     assert_eq!(world.read(0, 8).unwrap(), data(0, 8, 1));
     let mut world = without(world.stop());
     assert!(ready(&world));
-    assert_eq!(world.layer.lost_devices(), 2);
+    assert_eq!(world.layer.members().lost(), 2);
     let id = world.write(0, data(0, 8, 2), true);
     world.wait(id).unwrap();
     assert_eq!(world.layer.counters().journal_written, 0);

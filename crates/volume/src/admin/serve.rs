@@ -323,7 +323,7 @@ pub(crate) fn settle(
     roster: Option<&mut Roster>,
     driver: &Driver<AnyLayer>,
 ) -> Result<u16, Error> {
-    let lost = layer.members.missing | driver.layer().lost_devices();
+    let lost = layer.members.missing | driver.layer().members().lost();
     // A journal that comes back later is welcome: what it holds is known to be old.
     let lost = lost & !journal::bit(layer, driver.devices().len());
     if let Some(roster) = roster {
@@ -393,7 +393,7 @@ fn spawn(
         driver.stop(&mut jobs)?;
         jobs.finish(driver.layer())?;
         if let Some(session) = session.filter(|_| !driver.layer().has_failed()) {
-            session.stopped(driver.devices(), driver.layer().lost_devices())?;
+            session.stopped(driver.devices(), driver.layer().members().lost())?;
             jobs.take_stash().into_iter().for_each(Stash::remove);
         }
         driver.close()

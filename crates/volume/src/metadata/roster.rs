@@ -102,11 +102,11 @@ impl Roster {
 
 /// What a layer says of the members, of which those of `fresh` came in the place of others.
 pub(crate) fn standing(layer: &impl Layer, fresh: u16) -> Standing {
-    let lost = layer.lost_devices();
-    let joined = fresh & !layer.fresh_devices() & !lost;
-    let (gone, leaving) = (layer.gone_devices(), Some(layer.leaving_devices()));
-    let spare = Some(layer.spare_devices());
-    Standing { lost, out: Some(layer.out_devices()), joined, gone, leaving, spare }
+    let lost = layer.members().lost();
+    let joined = fresh & !layer.members().coming() & !lost;
+    let (gone, leaving) = (layer.members().removed(), Some(layer.members().leaving()));
+    let spare = Some(layer.members().spares());
+    Standing { lost, out: Some(layer.members().rebuilt()), joined, gone, leaving, spare }
 }
 
 /// What a write of one copy is on its device: the sector, and the page.

@@ -62,7 +62,7 @@ pub(crate) fn close(mut driver: Driver<AnyLayer>, jobs: &mut Jobs) -> Result<Res
     if driver.layer().has_failed() {
         return Err(Error::Failed("nothing could be written any more".into()));
     }
-    let lost = driver.layer().lost_devices() | driver.layer().gone_devices();
+    let lost = driver.layer().members().lost() | driver.layer().members().removed();
     let roster = jobs.finish(driver.layer())?;
     let late = || Error::Failed("a superblock could not be written in time".into());
     let roster = roster.ok_or_else(late)?;

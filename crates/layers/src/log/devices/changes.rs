@@ -6,7 +6,7 @@
 //! - A device has left when a durable root says that nothing lies on it and replay needs nothing of
 //!   it. From then on it is lost for good.
 
-use hostftl_format::log::{Begin, Root};
+use hostftl_core::{Member, MemberRole, MemberState};
 
 use super::Devices;
 use crate::log::stripe::bits;
@@ -16,34 +16,42 @@ impl Devices {
     /// These places are of devices that were removed, those of `leaving` are to be, and nothing is
     /// to lie on those of `spare` before another is lost.
     pub fn without(mut self, gone: u16, leaving: u16, spare: u16) -> Self {
-        assert_eq!(gone & !self.lost, 0, "what is gone is not there");
-        (self.gone, self.leaving, self.spare) = (gone, leaving & !gone, spare & !gone);
+        assert_eq!(gone & !self.lost(), 0, "what is gone is not there");
+        let roles = [(spare, MemberRole::Spare), (leaving, MemberRole::Leaving)];
+        for (devices, role) in roles {
+            bits(devices & !gone).for_each(|device| self.members.assign(device as u8, role));
+        }
+        bits(gone).for_each(|device| self.members.change(device as u8, MemberState::Removed));
         self
     }
 
     /// An operator left these devices out.
     pub fn without_planned(mut self, planned: u16) -> Self {
-        self.planned = planned & self.lost;
+        bits(planned & self.lost()).for_each(|device| self.members.plan(device as u8, true));
         self
     }
 
     /// Leaves a device out because an operator wants that.
     pub fn leave_out(&mut self, device: u8) {
         self.lose(1 << device);
-        self.planned |= 1 << device;
+        self.members.plan(device, true);
     }
 
     /// Of the devices that came, those of `returning` were there before.
     pub fn with_old(mut self, returning: u16) -> Self {
         // What is in zones can't be gone on with: what comes is erased.
         let returning = if self.layout.zoned { 0 } else { returning };
-        self.newcomers = self.newcomers.with_old(returning);
+        for device in bits(returning & self.untrusted()).map(|device| device as u8) {
+            let member = Member { state: MemberState::Returning, ..self.members.get(device) };
+            self.members = self.members.with(device, member);
+        }
         self
     }
 
     /// Whether a device came that was there before, and nothing is known of what it has.
     pub fn is_returning(&self, device: u8) -> bool {
-        self.newcomers.is_returning(device)
+        let is_back = self.members.get(device).state == MemberState::Returning;
+        is_back && !self.newcomers.gets_roots(device)
     }
 
     /// The newest root of a device that is back says that it has all rows up to this one.
@@ -51,38 +59,14 @@ impl Devices {
         self.newcomers.has(device, seq);
     }
 
-    /// The volume is new: something is to lie on each device.
-    pub fn format(&mut self) {
-        self.told.out = 0;
-    }
-
-    /// What the root says that recovery found.
-    pub fn found(&mut self, root: &Root) {
-        let places = self.places();
-        self.told.out = (root.out | !root.known) & places;
-        let entering = self.newcomers.found(root.known);
-        if !planted(Bug::GrownEarly) {
-            self.membership.leave(entering);
-        }
-    }
-
-    /// All places of devices.
-    fn places(&self) -> u16 {
-        ((1_u32 << self.layout.devices) - 1) as u16
-    }
-
-    /// The devices of which a root knows that is written now.
-    pub fn known(&self) -> u16 {
-        self.places() & !self.newcomers.entering()
-    }
-
     /// Devices that came get the roots from now on, and are not lost any more when one is durable
     /// that says what they lack. Whether there are any.
     pub fn join(&mut self, may_get: impl Fn(u32) -> bool) -> bool {
-        let fresh = self.newcomers.join();
+        let fresh = self.newcomers.join(self.untrusted());
         let lacks = if planted(Bug::NewcomerWhole) { 0 } else { fresh };
         for device in bits(lacks) {
-            match self.newcomers.last_row(device) {
+            let is_back = self.members.get(device as u8).state == MemberState::Returning;
+            match self.newcomers.last_row(device).filter(|_| is_back) {
                 Some(_) if planted(Bug::ReturnerWhole) => {}
                 Some(has) => self.membership.begin_again(device as u8, has, &may_get),
                 None => self.membership.begin_anew(device as u8),
@@ -114,12 +98,11 @@ impl Devices {
     /// it.
     pub fn replaced(&mut self, device: u8, discard: bool) {
         assert!(self.may_come(device), "a device comes in the place of one known to be lost");
-        self.leaving &= !(1 << device);
-        self.planned &= !(1 << device);
+        self.set_leaving(device, false);
         self.health.clear(device);
         self.reclaim.set_gains(device, discard);
         self.zones.is_another(device);
-        self.newcomers.come(device);
+        self.come(device, MemberState::Joining, 0);
         self.join(|_| true);
     }
 
@@ -136,9 +119,14 @@ impl Devices {
     /// When no durable root says that it is lost.
     pub fn returned(&mut self, device: u8, has: u64, may_get: impl Fn(u32) -> bool) {
         assert!(self.may_come(device), "a device comes back that is known to be lost");
-        self.planned &= !(1 << device);
-        self.newcomers.come_back(device, has);
+        self.come(device, MemberState::Returning, has);
         self.join(may_get);
+    }
+
+    fn come(&mut self, device: u8, state: MemberState, has: u64) {
+        self.members.plan(device, false);
+        self.members.change(device, state);
+        self.newcomers.come(device, has);
     }
 
     fn may_come(&self, device: u8) -> bool {
@@ -147,14 +135,19 @@ impl Devices {
 
     /// A device failed again that had come.
     pub fn stop_joining(&mut self, device: u8) {
-        let came = self.newcomers.stop(device);
+        let came = self.untrusted() & 1 << device;
+        if came != 0 {
+            self.members.change(device, MemberState::Lost);
+            self.newcomers.end(came);
+            self.note_rebuilt();
+        }
         self.enter(came);
     }
 
     /// From now on these belong, if they did not.
-    fn enter(&mut self, devices: u16) {
+    pub(super) fn enter(&mut self, devices: u16) {
         let new = self.newcomers.enter(devices);
-        self.belong(new & !self.spare);
+        self.belong(new & !self.spare());
     }
 
     /// Something may lie on these from now on, when roots say so.
@@ -167,135 +160,59 @@ impl Devices {
     /// an operator left out keeps its place, and a spare that is shorter is not used up.
     pub fn take_spare(&mut self) {
         let all = self.membership.all();
-        let lost = self.lost & all & !(self.leaving | self.untrusted() | self.planned);
-        let ready = self.spare & !(self.lost | self.newcomers.entering());
+        let planned = self.members.set(|member| member.planned);
+        let lost = self.lost() & all & !(self.leaving() | self.untrusted() | planned);
+        let ready = self.spare() & !(self.lost() | self.newcomers.entering());
         let (lengths, parity) = (&self.layout.lengths, self.layout.parity);
         let pairs = bits(lost).flat_map(|old| bits(ready).map(move |new| (old, new)));
         let fits = |(old, new): &(usize, usize)| lengths.covers(*new, *old, all, parity);
         if self.membership.is_complete()
             && let Some((old, new)) = pairs.into_iter().find(fits)
         {
-            let comes = 1 << new;
-            self.leaving |= 1 << old;
-            self.spare &= if planted(Bug::SpareTwice) { u16::MAX } else { !comes };
-            self.belong(comes);
+            self.members.assign(old as u8, MemberRole::Leaving);
+            if !planted(Bug::SpareTwice) {
+                self.members.assign(new as u8, MemberRole::Data);
+            }
+            self.belong(1 << new);
         }
     }
 
     /// Devices that are kept to take the place of a lost one.
     pub fn spare(&self) -> u16 {
-        self.spare
-    }
-
-    /// A durable root says who is lost, and on whom nothing lies.
-    pub fn told(&mut self, root: &Root, journal: u16) {
-        // What a root says of the journal is no matter of the rows, in whatever place it is.
-        let set = root.lost & !journal | self.gone & journal;
-        assert_eq!(set & !self.lost, 0, "a root says of lost devices that they are");
-        let joined = self.newcomers.joined(set);
-        self.told.lost = set;
-        self.lost &= !joined;
-        self.enter(joined);
-        (self.told.out, self.told.telling) = (root.out & self.places(), 0);
-        self.told.replayed = replayed(root);
-        self.part();
-    }
-
-    /// Those that are to leave, and on which nothing lies any more, have left.
-    fn part(&mut self) {
-        let left = self.leaving & self.told.out & !self.untrusted();
-        if left != 0 && self.membership.is_complete() {
-            self.leaving &= !left;
-            self.lost |= left;
-            self.gone |= left;
-            // It may have been wanted again since the root was begun.
-            self.wanted &= !left;
-            self.membership.leave(left);
-        }
+        self.members.spares()
     }
 
     /// Devices that were removed: nothing lies on them, and they are not used any more.
     pub fn gone(&self) -> u16 {
-        self.gone
+        self.members.removed()
     }
 
     /// Devices that are to be removed.
+    #[inline]
     pub fn leaving(&self) -> u16 {
-        self.leaving
+        self.members.leaving()
     }
 
     /// A device is to be removed, or stays after all. False when it has left, or that is so.
     pub fn set_leaving(&mut self, device: u8, leaves: bool) -> bool {
-        let was = self.leaving;
+        let Member { state, role, .. } = self.members.get(device);
+        let was = role == MemberRole::Leaving;
+        if was == leaves || state == MemberState::Removed {
+            return false;
+        }
         match leaves {
-            true => self.leaving |= 1 << device & !self.gone,
-            false => self.leaving &= !(1 << device),
+            true => self.members.assign(device, MemberRole::Leaving),
+            false if planted(Bug::CancelForgotten) => {}
+            false => self.members.assign(device, MemberRole::Data),
         }
-        let changed = self.leaving != was;
-        if planted(Bug::CancelForgotten) {
-            self.leaving |= was;
-        }
-        changed
+        true
     }
-
-    /// The lost devices of which a durable root says that nothing lies on them.
-    pub fn told_out(&self) -> u16 {
-        let told = if self.membership.is_complete() { self.told.out } else { 0 };
-        told & self.lost & !self.untrusted() & !self.gone
-    }
-
-    /// The devices that are lost, or leave, and on which nothing lies, nor is to lie soon.
-    fn out(&self) -> u16 {
-        if !self.membership.is_complete() {
-            return self.told.out;
-        }
-        let is_out = |device: &usize| {
-            let early = self.leaving >> device & 1 == 1 && planted(Bug::RemovedEarly);
-            self.membership.is_out(*device as u8) || planted(Bug::ProtectedEarly) || early
-        };
-        let out = bits(self.lost | self.leaving & !self.told.replayed | self.spare);
-        out.filter(is_out).fold(0, |set, device| set | 1 << device) & !self.wanted
-    }
-
-    /// A root is begun: the devices on which it says that nothing lies.
-    pub fn begin_to_tell(&mut self, root: &Root) -> u16 {
-        self.told.telling = self.out() & !(self.leaving & replayed(root));
-        self.told.telling
-    }
-
-    /// Recovery has found where all segments lie.
-    pub fn found_all(&mut self) {
-        self.membership.complete();
-        self.wanted = self.membership.current().members();
-        // A root that somebody made up may say what can't be.
-        let named = bits(self.places()).filter(|device| !self.membership.is_out(*device as u8));
-        let named = named.fold(0, |set, device| set | 1 << device);
-        self.told.out &= !(named | self.wanted);
-        // The superblocks may not say so yet.
-        self.part();
-    }
-
-    /// Whether a durable root says on which devices nothing lies.
-    pub fn is_out_told(&self) -> bool {
-        self.told.out == self.out()
-    }
-
-    /// Whether a root has to be made before a device can leave: replay may need something there.
-    pub fn is_replay_outdated(&self) -> bool {
-        let out = bits(self.leaving & self.told.replayed);
-        out.into_iter().any(|device| self.membership.is_out(device as u8))
-    }
-}
-
-/// The devices on which rows may lie that are replayed from a root.
-fn replayed(root: &Root) -> u16 {
-    let on = |begin: &Begin| begin.members | begin.ahead.map_or(0, |(_, members)| members);
-    root.streams.iter().flatten().fold(0, |set, begin| set | on(begin))
 }
 
 #[cfg(test)]
 mod tests {
     use hostftl_core::DeviceInfo;
+    use hostftl_format::log::{Begin, Root};
 
     use super::*;
     use crate::log::layout::Layout;

@@ -11,13 +11,13 @@ impl Devices {
     /// Whether that is new.
     pub fn choose(&mut self, fits: impl Fn(u16) -> bool) -> bool {
         let all = self.membership.all();
-        let good = all & !self.lost;
+        let good = all & !self.lost();
         let may = |set: u16| {
             let enough = set.count_ones() > u32::from(self.layout.parity);
             enough && (set == all || fits(set))
         };
         let stays = self.staying();
-        self.wanted = match self.lost & all {
+        self.wanted = match self.lost() & all {
             _ if may(stays) => stays,
             0 => good,
             lost => self.with_lost(good, lost, may),
@@ -30,7 +30,7 @@ impl Devices {
 
     /// The devices that are good and are not to leave.
     pub fn staying(&self) -> u16 {
-        self.membership.all() & !self.lost & !self.leaving
+        self.membership.all() & !self.lost() & !self.leaving()
     }
 
     /// Where segments are to be opened, as far as was chosen last.
@@ -56,17 +56,18 @@ impl Devices {
 
     /// Whether a root has yet to say so of one.
     pub fn is_entering(&self) -> bool {
-        self.newcomers.entering() & self.joining() & !self.spare != 0
+        self.newcomers.entering() & self.joining() & !self.spare() != 0
     }
 
     /// Devices on which nothing is to lie when it can be elsewhere.
     fn unwelcome(&self) -> u16 {
-        self.lost | self.leaving
+        self.lost() | self.leaving()
     }
 
     /// How often a segment has to move: it misses a chunk, or lies on a device that is to leave.
     pub fn to_move(&self) -> u32 {
-        self.exposed() + bits(self.leaving).map(|device| self.membership.named(device)).sum::<u32>()
+        self.exposed()
+            + bits(self.leaving()).map(|device| self.membership.named(device)).sum::<u32>()
     }
 
     /// Whether a segment misses a chunk that one opened now would have, or lies on a device that is
@@ -74,9 +75,9 @@ impl Devices {
     pub fn is_exposed(&self, segment: u32) -> bool {
         let current = self.membership.current().members();
         let (members, lacking) = self.membership.told(segment);
-        let misses = members & self.lost | lacking;
-        misses != 0 && current & self.lost == 0
-            || members & self.leaving != 0 && current & self.unwelcome() == 0
+        let misses = members & self.lost() | lacking;
+        misses != 0 && current & self.lost() == 0
+            || members & self.leaving() != 0 && current & self.unwelcome() == 0
     }
 
     /// Whether chunks are made where they belong. In a zone nothing is written before the pointer.
@@ -109,7 +110,7 @@ impl Devices {
         fits: impl Fn(u32) -> bool,
         can_be: impl Fn(u32) -> bool,
     ) -> Option<u32> {
-        let (lost, leaving) = (self.lost, self.leaving);
+        let (lost, leaving) = (self.lost(), self.leaving());
         let current = self.membership.current().members();
         if current & lost != 0 {
             return None;

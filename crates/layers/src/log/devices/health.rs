@@ -224,7 +224,7 @@ impl Devices {
             cx.tell(Event::Failing { device: device as u8, faults, is_lost: false });
         }
         self.health.reported = self.health.failing;
-        let mut due = bits(self.health.due & self.membership.all() & !self.lost);
+        let mut due = bits(self.health.due & self.membership.all() & !self.lost());
         let spared = |device: &usize| {
             let bit = 1 << device;
             self.may_lose_beside(bit) > 0 && self.can_do_without(bit)

@@ -15,10 +15,11 @@ pub(in crate::log) mod health;
 pub(in crate::log) mod membership;
 mod newcomers;
 mod reclaim;
+mod roots;
 
 use alloc::collections::VecDeque;
 
-use hostftl_core::{Command, DeviceError, DeviceInfo, Event, SECTOR};
+use hostftl_core::{Command, DeviceError, DeviceInfo, Event, Member, MemberState, Members, SECTOR};
 #[cfg(test)]
 use hostftl_format::log::Root;
 
@@ -26,7 +27,7 @@ use crate::kit::Life;
 use crate::log::layout::Layout;
 use crate::log::ops::{Cx, OPS, Op, fail};
 use crate::log::segments::Segments;
-use crate::log::stripe::Stripe;
+use crate::log::stripe::{Stripe, bits};
 use crate::log::zoned::write_pointers::Pointers;
 use crate::planted::{Bug, planted};
 use health::Health;
@@ -37,8 +38,6 @@ use reclaim::Reclaim;
 /// What the durable root says of devices, as sets of bits.
 #[derive(Debug, Default)]
 struct Told {
-    /// Those that are lost.
-    lost: u16,
     /// Those on which nothing lies: no parity makes up for them. All, until recovery has found that
     /// root.
     out: u16,
@@ -67,21 +66,14 @@ pub struct Devices {
     membership: Membership,
     /// What is known of the zones of zoned devices.
     zones: Pointers,
-    /// Devices as sets of bits: those that are lost.
-    lost: u16,
+    /// The state and the role of each.
+    members: Members,
     /// What the durable root says.
     told: Told,
     /// Those on which segments are to be opened.
     wanted: u16,
-    /// Those of the lost ones in whose place others came.
+    /// What roots say of those that came.
     newcomers: Newcomers,
-    /// Those that are to be removed, and those that were.
-    leaving: u16,
-    gone: u16,
-    /// Those that are kept to take the place of a lost one.
-    spare: u16,
-    /// Those that an operator left out: no spare takes their place.
-    planned: u16,
     /// Whether some belong for which it was not chosen yet where segments are opened.
     widens: bool,
     /// How many may be lost.
@@ -107,18 +99,22 @@ impl Devices {
         let unsent = VecDeque::with_capacity(OPS.into());
         let reclaim = Reclaim::new(&layout, devices);
         let membership = Membership::new(&layout);
+        let missing = |device: usize| match fresh >> device & 1 {
+            1 => MemberState::Joining,
+            _ => MemberState::Missing,
+        };
+        let members = bits(lost).fold(Members::default(), |it, device| {
+            let member = Member { state: missing(device), recorded: false, ..Member::ACTIVE };
+            it.with(device as u8, member)
+        });
         Devices {
             layout,
             membership,
             zones,
-            lost,
+            members,
             told: Told { out: if layout.parity > 0 { u16::MAX } else { 0 }, ..Told::default() },
             wanted: 0,
-            newcomers: Newcomers::new(fresh),
-            leaving: 0,
-            gone: 0,
-            spare: 0,
-            planned: 0,
+            newcomers: Newcomers::default(),
             widens: false,
             most,
             commands: Commands { unsent, read_at_start: 0 },
@@ -153,7 +149,7 @@ impl Devices {
     /// Takes a free segment for a stream.
     pub fn open_segment(&mut self, stream: u8, segments: &mut Segments) -> u32 {
         let segment = segments.open(stream);
-        let members = self.membership.assign(segment, self.lost).members();
+        let members = self.membership.assign(segment, self.lost()).members();
         let told = members & self.told.out == 0;
         assert!(told || planted(Bug::ProtectedEarly), "a root says that nothing lies there");
         segment
@@ -170,22 +166,29 @@ impl Devices {
         &mut self.zones
     }
 
-    /// The lost devices, as a set of bits.
+    /// The state and the role of each.
+    #[inline]
+    pub fn members(&self) -> &Members {
+        &self.members
+    }
+
+    /// The devices that can't be used, for whatever reason, as a set of bits.
+    #[inline]
     pub fn lost(&self) -> u16 {
-        self.lost
+        self.members.inactive()
     }
 
     /// Whether `device` is lost.
     #[inline]
     pub fn has_lost(&self, device: u8) -> bool {
-        self.lost >> device & 1 == 1
+        self.lost() >> device & 1 == 1
     }
 
     /// Lost devices in whose place nothing comes, but as many of them as there is parity: nothing
     /// more can lie on them.
     #[inline]
     pub fn beyond_parity(&self) -> u16 {
-        let lost = self.lost & self.membership.all() & !self.untrusted();
+        let lost = self.lost() & self.membership.all() & !self.untrusted();
         match self.layout.parity {
             0 => 0,
             parity => (0..parity).fold(lost, |left, _| left & left.wrapping_sub(1)),
@@ -194,9 +197,9 @@ impl Devices {
 
     /// Whether all of `set` may be lost.
     pub fn can_do_without(&self, set: u16) -> bool {
-        let needed = (self.lost | set) & !self.told.out | self.membership.lacking();
+        let needed = (self.lost() | set) & !self.told.out | self.membership.lacking();
         needed.count_ones() <= self.most
-            && (self.lost | set).count_ones() < self.layout.devices.into()
+            && (self.lost() | set).count_ones() < self.layout.devices.into()
     }
 
     /// Whether parity makes up for the zones of a segment that failed, beside what it misses. Until
@@ -205,16 +208,25 @@ impl Devices {
         let failed = self.zones.failed(segment);
         match self.membership.is_complete() {
             true => (failed | self.missing_of(segment)).count_ones() <= self.most,
-            false => self.can_do_without(failed | self.lost),
+            false => self.can_do_without(failed | self.lost()),
         }
     }
 
     /// These devices are lost.
     pub fn lose(&mut self, set: u16) {
         assert!(self.can_do_without(set), "no more are lost than parity makes up for");
-        self.lost |= set;
-        self.newcomers.lose(set);
+        for device in bits(set).map(|device| device as u8) {
+            match self.members.get(device).state {
+                MemberState::Active => self.members.change(device, MemberState::Lost),
+                state if state.is_coming() && self.newcomers.gets_roots(device) => {
+                    self.members.change(device, MemberState::Lost);
+                }
+                _ => {}
+            }
+        }
+        self.newcomers.end(set);
         self.health.lose(set);
+        self.note_rebuilt();
     }
 
     /// Devices that get roots although they are lost.
@@ -223,8 +235,9 @@ impl Devices {
     }
 
     /// Devices that came in the place of lost ones, until a root says what they lack.
+    #[inline]
     pub fn untrusted(&self) -> u16 {
-        self.newcomers.untrusted()
+        self.members.coming()
     }
 
     /// Whether a device gets roots.
@@ -234,7 +247,7 @@ impl Devices {
 
     /// Whether a durable root says who is lost.
     pub fn is_told(&self) -> bool {
-        self.told.lost == self.lost
+        self.members.are_recorded()
     }
 
     /// The images of the durable root say that these lack chunks.
@@ -252,23 +265,23 @@ impl Devices {
     pub fn is_as_made(&self) -> bool {
         let all = self.membership.all();
         let on_all = self.membership.current().members() == all;
-        let rests = self.lost & all == 0 && self.leaving == 0 && self.untrusted() == 0;
+        let rests = self.lost() & all == 0 && self.members.leaving() == 0 && self.untrusted() == 0;
         rests && on_all && self.exposed() == 0 && self.told.lacking == 0
     }
 
     /// Whether what a segment has on a device is not there.
     pub fn is_missing_on(&self, segment: u32, device: u8) -> bool {
-        self.membership.missing(segment, self.lost) >> device & 1 == 1
+        self.membership.missing(segment, self.lost()) >> device & 1 == 1
     }
 
     /// The devices of which the chunks of a segment are not there.
     pub fn missing_of(&self, segment: u32) -> u16 {
-        self.membership.missing(segment, self.lost)
+        self.membership.missing(segment, self.lost())
     }
 
     /// Whether a chunk of a segment is not there.
     pub fn is_missing_a_chunk(&self, segment: u32) -> bool {
-        self.membership.missing(segment, self.lost) != 0
+        self.membership.missing(segment, self.lost()) != 0
     }
 
     /// How many more devices may be lost, whichever they are; none while recovery finds that out.
@@ -285,7 +298,7 @@ impl Devices {
         let out = self.told.out & !self.wanted;
         let lacking = if planted(Bug::ExposedForgotten) { 0 } else { self.lacking() };
         let (damaged, more) = self.damaged();
-        let missing = (self.lost | damaged & !set) & !out | lacking;
+        let missing = (self.lost() | damaged & !set) & !out | lacking;
         let count = missing.count_ones() + more;
         self.most.saturating_sub(if planted(Bug::SecondLossUncounted) {
             count.min(1)
@@ -308,7 +321,7 @@ impl Devices {
 
     /// How often segments miss a chunk.
     pub fn exposed(&self) -> u32 {
-        self.membership.exposed(self.lost)
+        self.membership.exposed(self.lost())
     }
 
     /// Whether no command waits to fail.

@@ -1,151 +1,118 @@
-//! Devices that came, in the place of lost ones or as more, until a durable root says what they
-//! lack.
+//! What roots say of devices that came, in the place of lost ones or as more, until a durable one
+//! says what they lack.
 //!
 //! Invariants
-//! - A device that gets roots is fresh no more.
-//! - Only one that is fresh can have been there before.
 //! - A root lets those join of which its images tell what they lack: not one that came since these
 //!   images were begun, in whatever place.
 
+use crate::log::stripe::bits;
 use crate::planted::{Bug, planted};
 
-/// See the module text. Sets of devices are sets of bits.
-#[derive(Debug)]
-pub struct Newcomers {
-    /// Those that hold nothing, and those that get roots already.
-    fresh: u16,
-    joining: u16,
-    /// Those that get roots and that the images tell of which are taken now, or were last.
-    listed: u16,
-    /// Those of which the root did not know: they did not come in the place of others.
-    entering: u16,
-    /// Those that were there before, and the number of the last row that each has for sure.
-    returning: u16,
-    has: [u64; 16],
+/// A device that came.
+#[derive(Clone, Copy, Debug, Default)]
+struct Newcomer {
+    /// Whether it gets roots already.
+    gets_roots: bool,
+    /// Whether the images list its missing chunks that are taken now, or were last.
+    is_listed: bool,
+    /// Whether the root did not know of it: it did not come in the place of another.
+    is_entering: bool,
+    /// The number of the last row that it has for sure, if it was there before.
+    has: u64,
 }
 
+/// See the module text. Sets of devices are sets of bits.
+#[derive(Debug, Default)]
+pub struct Newcomers([Newcomer; 16]);
+
 impl Newcomers {
-    /// All of them are fresh.
-    pub fn new(fresh: u16) -> Self {
-        Newcomers { fresh, joining: 0, listed: 0, entering: 0, returning: 0, has: [0; 16] }
+    fn set(&self, is: impl Fn(&Newcomer) -> bool) -> u16 {
+        let all = self.0.iter().enumerate();
+        all.filter(|(_, it)| is(it)).fold(0, |set, (device, _)| set | 1 << device)
     }
 
-    /// Those of `returning` were there before.
-    pub fn with_old(mut self, returning: u16) -> Self {
-        self.returning = returning & self.fresh;
-        self
-    }
-
-    /// Whether a device is fresh that was there before.
-    pub fn is_returning(&self, device: u8) -> bool {
-        (self.fresh & self.returning) >> device & 1 == 1
+    /// Whether a device came that gets roots.
+    pub fn gets_roots(&self, device: u8) -> bool {
+        self.0[usize::from(device)].gets_roots
     }
 
     /// One that is back has all rows up to this one.
     pub fn has(&mut self, device: u8, seq: u64) {
-        self.has[usize::from(device)] = seq;
+        self.0[usize::from(device)].has = seq;
     }
 
     /// The last row that one has for sure; none when that is nothing.
     pub fn last_row(&self, device: usize) -> Option<u64> {
-        let has = self.has[device];
-        (self.returning >> device & 1 == 1 && has > 0).then_some(has)
+        Some(self.0[device].has).filter(|has| *has > 0)
     }
 
-    /// Another device, which holds nothing, comes in the place of this one.
-    ///
-    /// # Panics
-    /// When one has come already of which no root says what it lacks.
-    pub fn come(&mut self, device: u8) {
-        let bit = 1 << device;
-        assert_eq!(self.untrusted() & bit, 0, "one comes at a time");
-        (self.fresh, self.returning) = (self.fresh | bit, self.returning & !bit);
-        self.has[usize::from(device)] = 0;
-    }
-
-    /// The device that was there before comes back; it has all rows up to this one.
-    ///
-    /// # Panics
-    /// As [`Newcomers::come`].
-    pub fn come_back(&mut self, device: u8, has: u64) {
-        self.come(device);
-        self.returning |= 1 << device;
-        self.has(device, has);
+    /// A device comes that has all rows up to this one.
+    pub fn come(&mut self, device: u8, has: u64) {
+        let is_entering = self.0[usize::from(device)].is_entering;
+        self.0[usize::from(device)] = Newcomer { is_entering, has, ..Newcomer::default() };
     }
 
     /// Those that get roots.
     pub fn joining(&self) -> u16 {
-        self.joining
-    }
-
-    /// Those of which no root says what they lack.
-    pub fn untrusted(&self) -> u16 {
-        self.fresh | self.joining
+        self.set(|it| it.gets_roots)
     }
 
     /// Those of which no root knows.
     pub fn entering(&self) -> u16 {
-        self.entering
+        self.set(|it| it.is_entering)
     }
 
-    /// The root that recovery found knows these devices; those of which it does not know.
-    pub fn found(&mut self, known: u16) -> u16 {
-        self.entering = self.fresh & !known;
-        self.entering
+    /// Of the devices that `come`, the root that recovery found does not know these.
+    pub fn found(&mut self, entering: u16) {
+        for (device, it) in self.0.iter_mut().enumerate() {
+            it.is_entering = entering >> device & 1 == 1;
+        }
     }
 
-    /// The fresh ones get roots from now on.
-    pub fn join(&mut self) -> u16 {
-        let fresh = core::mem::take(&mut self.fresh);
-        assert_eq!(self.joining & fresh, 0, "one that gets roots is fresh no more");
-        self.joining |= fresh;
-        fresh
+    /// All that `come` get roots from now on. Those that did not.
+    pub fn join(&mut self, come: u16) -> u16 {
+        let new = come & !self.joining();
+        bits(new).for_each(|device| self.0[device].gets_roots = true);
+        new
     }
 
     /// The next root tells of all that get roots now, or of none.
     pub fn list(&mut self, tells: bool) {
-        self.listed = if tells { self.joining } else { 0 };
+        self.0.iter_mut().for_each(|it| it.is_listed = tells && it.gets_roots);
     }
 
     /// Those that the next root lets join.
     pub fn listed(&self) -> u16 {
-        self.listed
+        self.set(|it| it.is_listed)
     }
 
     /// Whether one gets roots of which neither the root in progress nor the last one lists the
     /// missing chunks: it came after their images were begun.
     pub fn is_unlisted(&self) -> bool {
-        self.joining & !self.listed != 0
+        self.0.iter().any(|it| it.gets_roots && !it.is_listed)
     }
 
-    /// Of these that are lost none gets roots any more.
-    pub fn lose(&mut self, set: u16) {
-        self.joining &= !set;
-        self.listed &= !set;
-    }
-
-    /// One failed again. It, if it was one of them.
-    pub fn stop(&mut self, device: u8) -> u16 {
-        let came = self.untrusted() & 1 << device;
-        self.fresh &= !came;
-        self.lose(came);
-        came
+    /// None of these gets roots any more: they belong, or failed again.
+    pub fn end(&mut self, set: u16) {
+        for device in bits(set) {
+            (self.0[device].gets_roots, self.0[device].is_listed) = (false, false);
+        }
     }
 
     /// A durable root says which are still lost; those that have joined.
     pub fn joined(&mut self, lost: u16) -> u16 {
         let joined = match planted(Bug::JoinedEarly) {
-            true => self.joining,
-            false => self.listed & !lost,
+            true => self.joining(),
+            false => self.listed() & !lost,
         };
-        self.lose(joined);
+        self.end(joined);
         joined
     }
 
     /// These are known from now on; those that were not.
     pub fn enter(&mut self, devices: u16) -> u16 {
-        let new = self.entering & devices;
-        self.entering &= !new;
+        let new = self.entering() & devices;
+        bits(new).for_each(|device| self.0[device].is_entering = false);
         new
     }
 }

@@ -30,7 +30,7 @@ pub(in crate::log) mod ring;
 
 use alloc::collections::VecDeque;
 
-use hostftl_core::{DeviceError, Event, Few, MetaBuf};
+use hostftl_core::{DeviceError, Event, Few, Member, MemberRole, MemberState, MetaBuf};
 use hostftl_format::log::Place;
 use hostftl_format::log::journal::MOST_PAGES;
 
@@ -184,6 +184,17 @@ impl Journal {
     /// Its bit if it is lost.
     pub fn lost(&self) -> u16 {
         if self.state == State::Dead { self.bit() } else { 0 }
+    }
+
+    /// The journal's device as a member of the volume, if there is one.
+    pub fn member(&self) -> Option<(u8, Member)> {
+        let state = match self.state {
+            State::None => return None,
+            State::Dead => MemberState::Lost,
+            _ => MemberState::Active,
+        };
+        let (role, recorded) = (MemberRole::Journal, self.told == self.lost());
+        Some((self.ring.device(), Member { state, role, recorded, planned: false }))
     }
 
     /// Its bit if a volume can be recovered without it once what is open now is durable.

@@ -97,7 +97,7 @@ impl Seats {
     /// Whether the journal's device is there, if there is one.
     fn has_its_journal(&self) -> Result<(), String> {
         let journal = journal::bit(&self.layer(), self.config().devices.len());
-        let look = |driver: &mut Driver<AnyLayer>, _: &mut Jobs| driver.layer().lost_devices();
+        let look = |driver: &mut Driver<AnyLayer>, _: &mut Jobs| driver.layer().members().lost();
         match self.port.between(look).ok_or(CLOSED)? & journal {
             0 => Ok(()),
             _ => Err("it is without its journal: put another one in its place first".into()),
@@ -110,7 +110,7 @@ impl Seats {
         let layer = self.layer();
         let look = |driver: &mut Driver<AnyLayer>, jobs: &mut Jobs| {
             let said = jobs.said().ok_or(UNSAID)?;
-            let (devices, lost) = (driver.devices(), driver.layer().lost_devices());
+            let (devices, lost) = (driver.devices(), driver.layer().members().lost());
             if driver.is_tapped() {
                 return Err("what it does is being recorded: serve it without --record");
             }
@@ -124,7 +124,7 @@ impl Seats {
             let others = journal::others(&layer, devices);
             let there = others.filter(|device| device.backing() != Backing::Absent);
             // The superblocks may not say so yet: they do when it is closed.
-            Ok((Beside::of(there), driver.layer().gone_devices()))
+            Ok((Beside::of(there), driver.layer().members().removed()))
         };
         self.port.between(look).ok_or(CLOSED)?.map_err(str::to_owned)
     }

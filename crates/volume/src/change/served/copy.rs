@@ -235,7 +235,7 @@ impl Seats {
             }
             let seen = self
                 .port
-                .between(|driver, _| (driver.layer().lost_devices(), driver.stats().requests_in));
+                .between(|driver, _| (driver.layer().members().lost(), driver.stats().requests_in));
             let (lost, seen) = seen.ok_or_else(|| Failure::Stays(CLOSED.into()))?;
             if lost >> copying.index & 1 == 1 {
                 return Err(Failure::Unreadable("it was lost".into()));
@@ -278,7 +278,7 @@ impl Seats {
         }
         self.copy_chunks(way, false)?;
         device.sync().map_err(|error| Failure::Stays(error.to_string()))?;
-        let lost = self.port.between(|driver, _| driver.layer().lost_devices());
+        let lost = self.port.between(|driver, _| driver.layer().members().lost());
         if lost.ok_or_else(|| Failure::Stays(CLOSED.into()))? >> index & 1 == 1 {
             return Err(Failure::Unreadable("it was lost".into()));
         }

@@ -152,7 +152,7 @@ impl Seats {
 
     fn list_of(&self, file: &Config, path: &Path) -> Result<Vec<String>, String> {
         let look = |driver: &mut Driver<AnyLayer>, _: &mut Jobs| {
-            driver.layer().lost_devices() | driver.layer().gone_devices()
+            driver.layer().members().lost() | driver.layer().members().removed()
         };
         let (served, away) = (self.config(), self.port.between(look).ok_or(CLOSED)?);
         // A file that could not be written after a change has the new devices as pending.
@@ -299,7 +299,7 @@ impl Seats {
     /// The spares that are ready, as replies show them.
     pub fn spares(&self) -> Vec<DeviceId> {
         let ready = |driver: &mut Driver<AnyLayer>, _: &mut Jobs| {
-            driver.layer().spare_devices() & !driver.layer().lost_devices()
+            driver.layer().members().spares() & !driver.layer().members().lost()
         };
         let ready = self.port.between(ready).unwrap_or(0);
         (0..16).filter(|index| ready >> index & 1 == 1).map(|index| self.id(index)).collect()
@@ -358,7 +358,7 @@ impl Seats {
     /// What is known before a device comes in place `index`.
     fn seen(&self, index: u8) -> Result<Look, String> {
         let look = self.port.between(|driver, jobs| {
-            let (devices, lost) = (driver.devices(), driver.layer().lost_devices());
+            let (devices, lost) = (driver.devices(), driver.layer().members().lost());
             let there = |at: &usize| devices[*at].backing() != Backing::Absent;
             let others = (0..devices.len()).filter(|at| *at != usize::from(index) && there(at));
             let beside = Beside::of(others.map(|at| &devices[at]));
@@ -443,7 +443,7 @@ impl Seats {
 /// Puts a device in the place of one that the layer does without still: what lay on it may have
 /// moved to a spare meanwhile, and then nothing comes in its place.
 fn put(driver: &mut Driver<AnyLayer>, index: u8, device: Device) -> Result<Device, String> {
-    if driver.layer().lost_devices() >> index & 1 == 0 {
+    if driver.layer().members().lost() >> index & 1 == 0 {
         return Err(format!("device {index} was removed meanwhile: add another device instead"));
     }
     driver.replace(index, device).map_err(|error| error.to_string())
