@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use hostftl_core::{Ack, Page, SECTOR};
+use hostftl_core::{Ack, SECTOR};
 use hostftl_format::letters::is_unseen;
 use hostftl_format::roster::Stamp;
 use hostftl_format::superblock::{MAX_DEVICES, Superblock, Text, data_window};
@@ -24,7 +24,7 @@ use crate::metadata::claims;
 use crate::metadata::config::{Config, Draft};
 use crate::metadata::journal;
 use crate::metadata::modelled;
-use crate::metadata::roster::{stamp, write_ends};
+use crate::metadata::roster::{clear_ends, stamp, write_ends};
 use crate::metadata::storage;
 use crate::open::event_host::Quiet;
 use crate::open::take::made::Undo;
@@ -484,9 +484,4 @@ fn write_superblocks(devices: &[Device], superblocks: &[Superblock]) -> Result<(
         write_ends(one, superblock.device_sectors, |at| superblock.emit(at))?;
     }
     Ok(())
-}
-
-/// Leaves no superblock on a device.
-pub(crate) fn clear_ends(one: &Device) -> Result<(), IoError> {
-    write_ends(one, one.bytes() / SECTOR as u64, |_| Page::default())
 }

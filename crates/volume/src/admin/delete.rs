@@ -14,12 +14,14 @@ use hostftl_format::superblock::{SuperFault, Superblock, data_window, is_ours, p
 use hostftl_io::{Access, Device, IoError};
 use uuid::Uuid;
 
-use crate::admin::create::{clear_ends, zero};
+use crate::admin::create::zero;
 use crate::metadata::claims;
 use crate::metadata::config::Config;
+use crate::metadata::config::MISSING;
 use crate::metadata::modelled;
+use crate::metadata::roster::clear_ends;
 use crate::open::session::ack_log;
-use crate::open::stack::{MISSING, open_member};
+use crate::open::stack::open_member;
 use crate::open::volume::lock;
 use crate::running::scrubbing;
 use crate::util::error::{Error, device, file};

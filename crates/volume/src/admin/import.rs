@@ -6,8 +6,9 @@ use hostftl_io::{Access, Device};
 use hostftl_layers::LayerConfig;
 
 use crate::metadata::config::Config;
+use crate::metadata::config::MISSING;
 use crate::metadata::modelled;
-use crate::open::stack::{Assembly, MISSING, Member, Redundancy, open_member, order};
+use crate::open::stack::{Assembly, Member, Redundancy, open_member, order};
 use crate::util::error::{Error, device};
 
 /// What `import` found.

@@ -6,16 +6,13 @@
 use std::path::Path;
 
 use hostftl_core::{Setting, Verb};
-use hostftl_layers::LayerConfig;
 
 use crate::admin::operate::{Outcome, Wish, operate};
 use crate::metadata::config::Config;
+use crate::metadata::settings::change;
 use crate::open::volume::lock;
 use crate::util::error::Error;
 use crate::util::volume_lock::Sole;
-
-/// The parameters that can change: all others say where things lie.
-const LIVE: [&str; 3] = ["gc", "rebuild-share", "fault-after"];
 
 /// Sets a parameter of a volume, with the process that serves it, if one does.
 ///
@@ -46,22 +43,6 @@ pub(crate) fn verb(config: &Config, key: &str, value: &str) -> Result<Verb, Stri
         "fault-after" => Setting::FaultAfter(layer.log.fault_after),
         _ => Setting::RebuildShare(layer.log.rebuild_share),
     }))
-}
-
-/// Changes a parameter of a configuration, if it is one that can change.
-///
-/// # Errors
-/// In words, when it is not, or the value makes no sense.
-pub(crate) fn change(layer: &mut LayerConfig, key: &str, value: &str) -> Result<(), String> {
-    let registration = layer.kind.registration();
-    let parameter = registration.parameter(key).ok_or_else(|| {
-        format!("layer {} has no parameter {key}: see `hostftl layers {0}`", registration.name)
-    })?;
-    if !LIVE.contains(&key) {
-        let live = LIVE.join(", ");
-        return Err(format!("{key} stays as the volume was made: only {live} can change"));
-    }
-    (parameter.set)(layer, value).map_err(|right| format!("{key}={value}: use {right}"))
 }
 
 /// Writes a parameter into the volume file; whether that is new.

@@ -16,13 +16,14 @@ use hostftl_layers::LayerConfig;
 use uuid::Uuid;
 
 use crate::admin::create::Taken;
-use crate::change::replace::{ReplaceSpec, Replaced, clear, superblock_of_copy, take_with_room};
+use crate::change::replace::{ReplaceSpec, Replaced, clear, take_with_room};
 use crate::metadata::config::Config;
 use crate::metadata::modelled;
 use crate::metadata::roster::{Roster, write_ends};
-use crate::metadata::storage;
+use crate::metadata::storage::is_same;
+use crate::metadata::{storage, superblocks};
 use crate::open::gather::gather_of;
-use crate::open::names::{DeviceId, is_same};
+use crate::open::names::DeviceId;
 use crate::open::stack::Assembly;
 use crate::open::take::peer_geometry::Beside;
 use crate::open::volume::{as_members, infos, plan, seat};
@@ -78,7 +79,7 @@ pub(crate) fn copy(
         held.map(|held| format!("{new} held {held}")).into_iter().collect();
     let layer = as_members(layer, found.missing(), &found.superblock);
     let superblock =
-        superblock_of_copy(&found.superblock, index as u8, taken.bytes() / SECTOR as u64);
+        superblocks::copy(&found.superblock, index as u8, taken.bytes() / SECTOR as u64);
     let (mut roster, mut devices) = seat(found);
     let refused = |why| Error::Refused { path: spec.path.clone(), why };
     config.announce_at(index as u8, &spec.path, new).map_err(refused)?;

@@ -8,7 +8,6 @@
 use std::path::Path;
 
 use hostftl_core::SECTOR;
-use hostftl_format::changes;
 use hostftl_format::roster::{Record, Standing};
 use hostftl_format::superblock::Superblock;
 use hostftl_io::Access;
@@ -17,7 +16,8 @@ use uuid::Uuid;
 use crate::admin::control;
 use crate::admin::operate::Outcome;
 use crate::metadata::config::Config;
-use crate::metadata::roster::{stamp, write_ends};
+use crate::metadata::roster::write_ends;
+use crate::metadata::superblocks;
 use crate::open::cut;
 use crate::open::gather::{OpenOptions, gather, refusal};
 use crate::open::names::{DeviceId, Names, complete};
@@ -97,7 +97,7 @@ pub fn online(path: &Path, wanted: &str) -> Result<Back, Error> {
                    `hostftl serve --degraded`, and type the same again";
         return Err(device(name, why));
     }
-    let said = superblock(&newest, &verify(&own, &newest, index)?);
+    let said = superblocks::comeback(&newest, &verify(&own, &newest, index)?);
     let lost = found.missing() & !bit;
     // A volume file that can't be written is known before a superblock is.
     Config::set_offline(path, Uuid::from_bytes(said.device), false)?;
@@ -136,9 +136,4 @@ pub(crate) fn verify(own: &Member, newest: &Superblock, index: usize) -> Result<
         Uuid::from_bytes(is)
     );
     Err(device(own.device.name(), why))
-}
-
-/// What a device says that is back, and said `own` before, where the others say `newest`.
-pub(crate) fn superblock(newest: &Superblock, own: &Superblock) -> Superblock {
-    changes::comeback(newest, own, stamp())
 }

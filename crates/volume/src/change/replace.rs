@@ -12,7 +12,6 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use hostftl_core::{Layer, Page, SECTOR, SECTORS_PER_BLOCK};
-use hostftl_format::changes::{self, Coming};
 use hostftl_format::roster::{Record, Standing};
 use hostftl_format::superblock::{RESERVE, Superblock, data_window};
 use hostftl_io::{Access, Device, IoError};
@@ -28,11 +27,12 @@ use crate::metadata::claims;
 use crate::metadata::config::Config;
 use crate::metadata::journal;
 use crate::metadata::modelled;
-use crate::metadata::roster::{stamp, write_ends};
-use crate::metadata::storage;
+use crate::metadata::roster::write_ends;
+use crate::metadata::storage::is_same;
+use crate::metadata::{storage, superblocks};
 use crate::open::cut;
 use crate::open::gather::{gather_of, refusal};
-use crate::open::names::{DeviceId, Names, complete, is_same};
+use crate::open::names::{DeviceId, Names, complete};
 use crate::open::stack::{Assembly, Member, open_member};
 use crate::open::take::peer_geometry::Beside;
 use crate::open::volume::{as_members, infos, lock, open_fresh, plan, raise, seat};
@@ -180,7 +180,8 @@ fn put_in_place(
     let Taken { device: taken, undo, .. } = taken;
     let (number, new) = (replaced.new.number, &replaced.new.path);
     let index = usize::from(number);
-    let mut superblock = superblock(&found.superblock, number, taken.bytes() / SECTOR as u64);
+    let device_sectors = taken.bytes() / SECTOR as u64;
+    let mut superblock = superblocks::replacement(&found.superblock, number, device_sectors);
     if !replaced.lacks {
         // A journal lacks nothing: no root says that it is needed.
         superblock.fresh = found.superblock.fresh;
@@ -384,28 +385,6 @@ fn take_room(
     claims::refuse_taken(&taken.device)?;
     taken.device.set_window(start, used);
     Ok(taken)
-}
-
-/// What a new device of so many sectors in place `index` says of itself, where the others say
-/// `newest`.
-pub(crate) fn superblock(newest: &Superblock, index: u8, device_sectors: u64) -> Superblock {
-    changes::replacement(newest, index, coming(newest, index, device_sectors), stamp())
-}
-
-/// Returns the superblock of a device of so many sectors that holds a complete copy of member
-/// `index`, where the others say `newest`.
-pub(crate) fn superblock_of_copy(
-    newest: &Superblock,
-    index: u8,
-    device_sectors: u64,
-) -> Superblock {
-    changes::successor(newest, index, coming(newest, index, device_sectors), stamp())
-}
-
-fn coming(newest: &Superblock, index: u8, device_sectors: u64) -> Coming {
-    let (data_start, data_len) =
-        (data_window(device_sectors).0, newest.lengths[usize::from(index)]);
-    Coming { uuid: *Uuid::new_v4().as_bytes(), data_start, data_len, device_sectors }
 }
 
 /// Writes what a device says of itself.

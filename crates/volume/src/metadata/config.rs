@@ -17,13 +17,14 @@ use hostftl_layers::LayerConfig;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::admin::set;
 use crate::metadata::config_edit::with_values;
 use crate::metadata::modelled;
-use crate::open::names;
-use crate::open::stack::MISSING;
+use crate::metadata::{settings, storage};
 use crate::util::error::{Error, file};
 use crate::util::private::{new_private, rename_new, sync_folder, target};
+
+/// What a volume file has in the place of a device that is known to be lost.
+pub(crate) const MISSING: &str = "missing";
 
 /// How long a device may take for one command: longer than the kernel's own patience, so that it
 /// is the kernel that gives up on a device that still answers.
@@ -141,7 +142,7 @@ impl Config {
     pub(crate) fn add_deadlines(&mut self, deadlines: &[(String, u64)]) -> Result<(), String> {
         for (name, seconds) in deadlines {
             let name = modelled::full_name(name).map_err(|error| error.to_string())?;
-            let listed = names::find(&self.devices, &name).map(|at| self.devices[at].clone());
+            let listed = storage::find(&self.devices, &name).map(|at| self.devices[at].clone());
             self.deadlines.insert(listed.unwrap_or(name), *seconds);
         }
         self.check_deadlines()
@@ -179,7 +180,7 @@ impl Config {
     pub fn layer_config(&self) -> Result<LayerConfig, String> {
         let mut layer = LayerConfig::parse(&self.layer)?;
         for (key, value) in &self.settings {
-            set::change(&mut layer, key, value)?;
+            settings::change(&mut layer, key, value)?;
         }
         Ok(LayerConfig { uuid: *self.uuid.as_bytes(), deadline: DEADLINE, ..layer })
     }

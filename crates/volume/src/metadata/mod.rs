@@ -9,4 +9,6 @@ pub(crate) mod journal;
 pub(crate) mod modelled;
 pub(crate) mod record;
 pub(crate) mod roster;
+pub(crate) mod settings;
 pub(crate) mod storage;
+pub(crate) mod superblocks;

@@ -7,7 +7,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use hostftl_core::{Layer, Page};
+use hostftl_core::{Layer, Page, SECTOR};
 use hostftl_format::roster::{Record, Roster as Pure, Stamp, Standing, Write};
 use hostftl_format::superblock::{Superblock, places};
 use hostftl_io::{Device, IoError, cuts};
@@ -135,4 +135,9 @@ pub fn write_ends(one: &Device, sectors: u64, page: impl Fn(u64) -> Page) -> Res
         cuts::step();
     }
     Ok(())
+}
+
+/// Leaves no superblock on a device.
+pub(crate) fn clear_ends(one: &Device) -> Result<(), IoError> {
+    write_ends(one, one.bytes() / SECTOR as u64, |_| Page::default())
 }

@@ -136,6 +136,34 @@ fn read(folder: &Path, name: &str) -> Option<u64> {
     fs::read_to_string(folder.join(name)).ok()?.trim_end().parse().ok()
 }
 
+/// The place of a name in a volume file, by its text or as another path to the same device.
+pub(crate) fn find(names: &[String], wanted: &str) -> Option<usize> {
+    let exact = names.iter().position(|name| name == wanted);
+    exact.or_else(|| names.iter().position(|name| is_same(name, wanted)))
+}
+
+/// Whether two names mean the same device: by their text, or as paths to one file or block device.
+pub(crate) fn is_same(one: &str, other: &str) -> bool {
+    one == other || identity(one).is_some_and(|it| identity(other) == Some(it))
+}
+
+/// The identity of a device with a path: the text around the path, and the file.
+fn identity(name: &str) -> Option<(&str, &str, u64, u64)> {
+    let (before, path, behind) = match (modelled::backing(name), name.strip_prefix("zoned:")) {
+        (Some(path), _) => (&name[..name.len() - path.len()], path, ""),
+        (None, Some(rest)) => {
+            let (path, part) = rest.split_at(rest.find('#').unwrap_or(rest.len()));
+            ("zoned:", path, part)
+        }
+        (None, None) => ("", name, ""),
+    };
+    let found = fs::metadata(path).ok().filter(|_| path.starts_with('/'))?;
+    Some(match found.file_type().is_block_device() {
+        true => (before, behind, u64::MAX, found.rdev()),
+        false => (before, behind, found.dev(), found.ino()),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

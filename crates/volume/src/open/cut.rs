@@ -13,8 +13,8 @@ use hostftl_format::roster::Standing;
 use hostftl_format::superblock::Superblock;
 use hostftl_layers::LayerConfig;
 
-use crate::admin::create::clear_ends;
 use crate::metadata::config::Config;
+use crate::metadata::roster::clear_ends;
 use crate::open::gather::{OpenOptions, gather};
 use crate::open::names::{DeviceId, Names};
 use crate::open::stack::{Assembly, Member, Redundancy, judge};

@@ -11,10 +11,11 @@ use hostftl_layers::LayerConfig;
 use uuid::Uuid;
 
 use crate::metadata::config::Config;
+use crate::metadata::config::MISSING;
 use crate::open::cut::Cut;
 use crate::open::names::Names;
 use crate::open::refusal::moved;
-use crate::open::stack::{Assembly, MISSING, Member, Redundancy, judge, newest_of, open_member};
+use crate::open::stack::{Assembly, Member, Redundancy, judge, newest_of, open_member};
 use crate::open::stack::{order, time};
 use crate::util::error::Error;
 

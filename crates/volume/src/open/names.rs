@@ -10,8 +10,6 @@
 //!   other path and no other member is left.
 
 use std::fmt;
-use std::fs;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
 use hostftl_core::SECTOR;
 use hostftl_format::assemble::choose;
@@ -22,8 +20,10 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::metadata::config::Config;
+use crate::metadata::config::MISSING;
 use crate::metadata::modelled;
-use crate::open::stack::{Assembly, MISSING, copies};
+use crate::metadata::storage::is_same;
+use crate::open::stack::{Assembly, copies};
 use crate::util::error::{Error, device};
 
 /// A member of a volume, as replies show it.
@@ -87,34 +87,6 @@ pub(crate) fn complete(wanted: &str, config: &Config) -> Result<String, Error> {
             }
         }
     }
-}
-
-/// The place of a name in a volume file, by its text or as another path to the same device.
-pub(crate) fn find(names: &[String], wanted: &str) -> Option<usize> {
-    let exact = names.iter().position(|name| name == wanted);
-    exact.or_else(|| names.iter().position(|name| is_same(name, wanted)))
-}
-
-/// Whether two names mean the same device: by their text, or as paths to one file or block device.
-pub(crate) fn is_same(one: &str, other: &str) -> bool {
-    one == other || identity(one).is_some_and(|it| identity(other) == Some(it))
-}
-
-/// The identity of a device with a path: the text around the path, and the file.
-fn identity(name: &str) -> Option<(&str, &str, u64, u64)> {
-    let (before, path, behind) = match (modelled::backing(name), name.strip_prefix("zoned:")) {
-        (Some(path), _) => (&name[..name.len() - path.len()], path, ""),
-        (None, Some(rest)) => {
-            let (path, part) = rest.split_at(rest.find('#').unwrap_or(rest.len()));
-            ("zoned:", path, part)
-        }
-        (None, None) => ("", name, ""),
-    };
-    let found = fs::metadata(path).ok().filter(|_| path.starts_with('/'))?;
-    Some(match found.file_type().is_block_device() {
-        true => (before, behind, u64::MAX, found.rdev()),
-        false => (before, behind, found.dev(), found.ino()),
-    })
 }
 
 /// The finding at a path, whichever process has the device.

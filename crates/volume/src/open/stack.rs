@@ -10,13 +10,11 @@ use hostftl_layers::LayerKind;
 use uuid::Uuid;
 
 use crate::metadata::claims;
+use crate::metadata::config::MISSING;
 use crate::metadata::journal;
 use crate::metadata::modelled;
 use crate::open::cut::Cut;
 use crate::util::error::{Error, device};
-
-/// What a volume file has in the place of a device that is known to be lost.
-pub const MISSING: &str = "missing";
 
 /// A device and the superblock that counts.
 #[derive(Debug)]

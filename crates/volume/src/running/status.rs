@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::admin::control;
 use crate::admin::serve::{Acks, StartOptions};
-use crate::metadata::config::Config;
+use crate::metadata::config::{self, Config};
 use crate::metadata::journal;
 use crate::open::cut::Cut;
 use crate::open::event_host::Quiet;
@@ -28,7 +28,6 @@ use crate::open::gather::OpenOptions;
 use crate::open::names::Names;
 use crate::open::refusal::degraded::{LEFT_OUT, say_what_it_means, spare_is_missing, without};
 use crate::open::session;
-use crate::open::stack;
 use crate::open::volume::open_with;
 use crate::running::front::Export;
 use crate::running::status::drive::{DriveStatus, Drives};
@@ -216,7 +215,7 @@ impl Status {
         self.devices = devices.iter().map(device_status).collect();
         // One that is not there is called as the volume's file calls it.
         for (device, name) in self.devices.iter_mut().zip(&config.devices) {
-            if device.health == MISSING && name != stack::MISSING {
+            if device.health == MISSING && name != config::MISSING {
                 device.name.clone_from(name);
             }
         }

@@ -15,10 +15,9 @@ use hostftl_format::superblock::{Superblock, places};
 use hostftl_io::{Driver, IoError, Reserve, Snapshot, Waker, cuts};
 use hostftl_layers::{AnyLayer, LayerConfig};
 
-use crate::change::online;
-use crate::change::replace;
 use crate::metadata::journal;
 use crate::metadata::roster::{Roster, page_of, standing};
+use crate::metadata::superblocks;
 use crate::open::event_host::Quiet;
 use crate::running::copying::Seating;
 use crate::util::events::Level;
@@ -72,9 +71,9 @@ impl Has {
     /// What the device says from now on in place `index`, where the others say `newest`.
     fn superblock(&self, newest: &Superblock, index: u8) -> Superblock {
         match self {
-            Has::Nothing(sectors) => replace::superblock(newest, index, *sectors),
-            Has::Everything(sectors, _) => replace::superblock_of_copy(newest, index, *sectors),
-            Has::AllUpTo(own) => online::superblock(newest, own),
+            Has::Nothing(sectors) => superblocks::replacement(newest, index, *sectors),
+            Has::Everything(sectors, _) => superblocks::copy(newest, index, *sectors),
+            Has::AllUpTo(own) => superblocks::comeback(newest, own),
         }
     }
 }

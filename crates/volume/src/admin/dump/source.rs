@@ -10,8 +10,8 @@ use hostftl_io::{Access, Device};
 
 use super::saved;
 use crate::metadata::config::Config;
+use crate::metadata::config::MISSING;
 use crate::metadata::modelled;
-use crate::open::stack::MISSING;
 use crate::util::error::{Error, file};
 
 /// No device is so short, and no volume's file so long, in bytes.

@@ -16,9 +16,9 @@ use hostftl_core::{DeviceKind, Layer, SECTOR, Verb};
 use hostftl_io::{Backing, Device, IoError, Source, cuts};
 
 use super::{CLOSED, Look, PATIENCE, Seats, lock};
-use crate::admin::create::clear_ends;
 use crate::change::replace::cleared;
 use crate::metadata::modelled;
+use crate::metadata::roster::clear_ends;
 use crate::open::take::made::Undo;
 use crate::running::copying::{Copying, Seating};
 use crate::running::superblock_writer::Has;

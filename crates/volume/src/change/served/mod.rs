@@ -31,10 +31,10 @@ use uuid::Uuid;
 
 use crate::admin::serve::Live;
 use crate::metadata::config::Config;
+use crate::metadata::config::MISSING;
 use crate::metadata::journal;
 use crate::open::names::DeviceId;
 use crate::open::session::Session;
-use crate::open::stack::MISSING;
 use crate::open::take::peer_geometry::Beside;
 use crate::open::volume::as_members;
 use crate::running::front::Port;

@@ -19,11 +19,9 @@ use hostftl_layers::{AnyLayer, LayerConfig};
 
 use super::{CLOSED, Look, Seats, lock};
 use crate::admin::create::Taken;
-use crate::change::online;
-use crate::change::replace::{
-    ReplaceSpec, Replaced, cleared, describe, superblock, take_with_room,
-};
+use crate::change::replace::{ReplaceSpec, Replaced, cleared, describe, take_with_room};
 use crate::metadata::config::Config;
+use crate::metadata::superblocks;
 use crate::open::names::DeviceId;
 use crate::open::session::Session;
 use crate::open::stack::{Member, open_member};
@@ -195,8 +193,8 @@ impl Seats {
     ) -> Result<Record, Error> {
         let said = rest.roster.target().ok_or_else(|| Error::Failed(CLOSED.into()))?;
         let mut superblock = match own {
-            None => superblock(&said, index, device.bytes() / SECTOR as u64),
-            Some(own) => online::superblock(&said, &own),
+            None => superblocks::replacement(&said, index, device.bytes() / SECTOR as u64),
+            Some(own) => superblocks::comeback(&said, &own),
         };
         (superblock.fresh, superblock.returning) = (said.fresh, said.returning);
         describe(device, &superblock)?;

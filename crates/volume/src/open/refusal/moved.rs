@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use hostftl_io::{Access, zoned_path};
 
 use crate::metadata::config::Config;
-use crate::open::stack::{MISSING, open_member};
+use crate::metadata::config::MISSING;
+use crate::open::stack::open_member;
 use crate::util::error::Error;
 use crate::util::private::target;
 

@@ -1,0 +1,30 @@
+//! Superblocks of devices that come in the place of a member, or come back.
+
+use hostftl_format::changes::{self, Coming};
+use hostftl_format::superblock::{Superblock, data_window};
+use uuid::Uuid;
+
+use crate::metadata::roster::stamp;
+
+/// What a new device of so many sectors in place `index` says of itself, where the others say
+/// `newest`.
+pub(crate) fn replacement(newest: &Superblock, index: u8, device_sectors: u64) -> Superblock {
+    changes::replacement(newest, index, coming(newest, index, device_sectors), stamp())
+}
+
+/// Returns the superblock of a device of so many sectors that holds a complete copy of member
+/// `index`, where the others say `newest`.
+pub(crate) fn copy(newest: &Superblock, index: u8, device_sectors: u64) -> Superblock {
+    changes::successor(newest, index, coming(newest, index, device_sectors), stamp())
+}
+
+fn coming(newest: &Superblock, index: u8, device_sectors: u64) -> Coming {
+    let (data_start, data_len) =
+        (data_window(device_sectors).0, newest.lengths[usize::from(index)]);
+    Coming { uuid: *Uuid::new_v4().as_bytes(), data_start, data_len, device_sectors }
+}
+
+/// What a device says that is back, and said `own` before, where the others say `newest`.
+pub(crate) fn comeback(newest: &Superblock, own: &Superblock) -> Superblock {
+    changes::comeback(newest, own, stamp())
+}
