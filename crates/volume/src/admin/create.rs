@@ -9,14 +9,13 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use hostftl_core::{Ack, SECTOR};
 use hostftl_format::letters::is_unseen;
 use hostftl_format::roster::Stamp;
 use hostftl_format::superblock::{MAX_DEVICES, Superblock, Text, data_window};
-use hostftl_io::{Device, Driver, IoError, cancel, make_zoned_file, zoned_path};
+use hostftl_io::{Device, Driver, IoError, cancel, zoned_path};
 use hostftl_layers::{AnyLayer, LayerConfig, Mode, Plan};
 use uuid::Uuid;
 
@@ -27,15 +26,14 @@ use crate::metadata::modelled;
 use crate::metadata::roster::{clear_ends, stamp, write_ends};
 use crate::metadata::storage;
 use crate::open::event_host::Quiet;
+use crate::open::machine::{assemble_machine, infos, plan};
 use crate::open::take::made::Undo;
 use crate::open::take::peer_geometry::Beside;
-use crate::open::volume::{assemble_machine, infos, open_fresh, plan};
+use crate::open::take::{content, make_file};
+use crate::open::volume::open_fresh;
 use crate::running::status::memory::Memory;
 use crate::util::allocate::allocate;
-use crate::util::blank::find_content;
-use crate::util::busy::user_of;
-use crate::util::error::{Error, device, file};
-use crate::util::private::{new_private, sync_folder};
+use crate::util::error::{Error, device};
 
 /// What is wanted.
 #[derive(Clone, Debug)]
@@ -243,88 +241,6 @@ fn make_files(spec: &CreateSpec, config: &Config, undo: &mut Undo) -> Result<(),
     Ok(())
 }
 
-/// Makes the file of a device if it does not exist, and else looks at its use; whether one that
-/// exists must have that size.
-fn make_file(
-    (asked, name): (&str, &str),
-    beside: &Beside,
-    exactly: bool,
-    undo: &mut Undo,
-) -> Result<(), Error> {
-    let zoned = zoned_path(name).transpose()?;
-    let is_zoned = zoned.is_some();
-    let local = zoned.or_else(|| name.starts_with('/').then(|| name.into()));
-    let Some(path) = local.map(PathBuf::from) else { return Ok(()) };
-    let path = path.as_path();
-    match (path.metadata(), beside.size) {
-        (Ok(meta), size) => {
-            if let Some(size) = size.filter(|size| *size != meta.len() && exactly) {
-                let why =
-                    format!("exists and has {} bytes, not {size}; leave out --size", meta.len());
-                return Err(device(name, why));
-            }
-            let canonical = fs::canonicalize(path).map_err(file(path, "find it"))?;
-            let users = |path| user_of(path).or_else(|| storage::user_beside(path));
-            if let Some(user) = canonical.to_str().and_then(users) {
-                return Err(device(name, user));
-            }
-            if meta.is_file() && meta.len() == 0 {
-                let why = "is empty; remove it and give --size, or make it longer";
-                return Err(device(name, why));
-            }
-        }
-        (Err(error), Some(size)) if error.kind() == std::io::ErrorKind::NotFound => {
-            if is_zoned {
-                let made = make_zoned_file(asked, size, beside.zones)?;
-                undo.add(name, path, &made);
-                sync_folder(path).map_err(file(path, "make its name durable"))?;
-                return Ok(());
-            }
-            let made = new_private(path).map_err(file(path, "make the file"))?;
-            undo.add(name, path, &made);
-            made.set_len(size).map_err(file(path, "give the file its size"))?;
-            sync_folder(path).map_err(file(path, "make its name durable"))?;
-        }
-        (Err(error), None) if error.kind() == std::io::ErrorKind::NotFound => {
-            return Err(device(name, "does not exist; add --size to make a file of that size"));
-        }
-        (Err(error), _) => return Err(file(path, "look at it")(error)),
-    }
-    Ok(())
-}
-
-/// A device that is to become a member.
-pub(crate) struct Taken {
-    /// Open for this process alone, with its window where the data will be.
-    pub device: Device,
-    /// Removes it again if it was made.
-    pub undo: Undo,
-    /// What it holds, in words.
-    pub held: Option<String>,
-}
-
-/// Opens the device `name`, which the user calls `asked`, for a volume; a file that does not exist
-/// is made to fit beside the others. One that holds something is an error, unless it may by
-/// `force`.
-///
-/// # Errors
-/// When it is in use, holds something, or can't be made.
-pub(crate) fn take_device(
-    asked: &str,
-    name: &str,
-    beside: &Beside,
-    force: bool,
-) -> Result<Taken, Error> {
-    let mut undo = Undo::default();
-    make_file((asked, name), beside, false, &mut undo)?;
-    for made in undo.paths() {
-        allocate(made, "choose another file system, or make a sparse file (truncate -s)")?;
-    }
-    let device = open_fresh(name)?;
-    let held = content(&device, force)?;
-    Ok(Taken { device, undo, held })
-}
-
 /// Allocates the files that were made, but for those of models of drives. What should be known.
 fn allocate_files(config: &Config, undo: &Undo) -> Result<Vec<String>, Error> {
     let mut notes = Vec::new();
@@ -336,18 +252,6 @@ fn allocate_files(config: &Config, undo: &Undo) -> Result<Vec<String>, Error> {
         }
     }
     Ok(notes)
-}
-
-/// What the device holds, in words; an error unless it may be destroyed.
-fn content(one: &Device, force: bool) -> Result<Option<String>, Error> {
-    let content = find_content(one)?;
-    match &content {
-        Some(content) if !force => {
-            let why = format!("holds {content}; --force would destroy it");
-            Err(device(one.name(), why))
-        }
-        _ => Ok(content),
-    }
 }
 
 /// Everything that writes: the devices, which `held` something or not, and the volume file.

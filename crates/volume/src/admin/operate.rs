@@ -10,7 +10,7 @@ use hostftl_core::{Answer, Scrub, Verb};
 use serde::{Deserialize, Serialize};
 
 use crate::admin::control;
-use crate::admin::serve::{Running, StartOptions};
+use crate::admin::serve::Running;
 use crate::admin::set;
 use crate::change::add::{AddSpec, Added};
 use crate::change::replace::{ReplaceSpec, Replaced};
@@ -18,6 +18,7 @@ use crate::change::served::Seats;
 use crate::metadata::config::Config;
 use crate::open::gather::OpenOptions;
 use crate::open::names::{DeviceId, complete};
+use crate::open::options::StartOptions;
 use crate::open::volume::open_with;
 use crate::util::error::Error;
 

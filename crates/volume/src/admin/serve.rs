@@ -7,23 +7,22 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use hostftl_core::{Gauges, Layer, SECTOR, TaskKind};
-use hostftl_format::roster::Standing;
 use hostftl_io::{Access, Driver, IoError, Tap};
-use hostftl_layers::{AnyLayer, LayerConfig};
+use hostftl_layers::AnyLayer;
 
 use crate::admin::control::Control;
 use crate::admin::operate::Operator;
 use crate::change::served::Seats;
 use crate::metadata::config::Config;
-use crate::metadata::journal;
 use crate::metadata::record::Recording;
-use crate::metadata::roster::{Roster, standing};
-use crate::open::event_host::{Quiet, explain_full};
+use crate::open::event_host::Quiet;
+use crate::open::machine::assemble_machine;
+use crate::open::options::StartOptions;
 use crate::open::refusal::degraded::say_what_it_means;
 use crate::open::session::ack_log::Stash;
 use crate::open::session::previous_run::{begin, stash_for, take_up};
-use crate::open::session::{self, Service, Session};
-use crate::open::volume::{Volume, assemble_machine};
+use crate::open::session::{self, ServedNames, Session};
+use crate::open::volume::Volume;
 use crate::running::copying::CopySlot;
 use crate::running::device_view::Faces;
 use crate::running::engine::Engine;
@@ -38,40 +37,7 @@ use crate::running::superblock_writer::Keeper;
 use crate::util::counted::counted;
 use crate::util::error::Error;
 use crate::util::events::{Event, Events, Level};
-use crate::util::start_progress::Beginning;
 use crate::util::volume_lock::Sole;
-
-/// When what changes a volume is answered, at the earliest.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Acks {
-    /// When the layer has it: it may die with the process.
-    #[default]
-    Buffer,
-    /// When the layer has it, and it is in memory that outlives the process.
-    Memfd,
-    /// When it is durable.
-    Media,
-}
-
-/// How a volume is started.
-#[derive(Clone, Debug, Default)]
-pub struct StartOptions {
-    /// Where to record the layer's input stream; the file must not exist.
-    pub record: Option<PathBuf>,
-    /// How clients are served; without it nobody is, and the session's mark stays as it is.
-    pub service: Option<Service>,
-    /// When each write, trim and zeroing is answered.
-    pub acks: Acks,
-    /// How the process is protected, for the status.
-    pub protection: Vec<String>,
-    /// How long after a scrub the next one is begun; without it none is.
-    pub scrub_every: Option<Duration>,
-    /// Shows other threads how far the start is.
-    pub beginning: Beginning,
-    /// Called before the devices say that the volume is served. From then on only
-    /// [`Running::stop`] ends a run clean, and a start that is cut off counts as an unclean end.
-    pub before_serving: Option<fn()>,
-}
 
 /// A volume that takes jobs. Stop it with [`Running::stop`]; dropping it stops it too, silently.
 #[derive(Debug)]
@@ -219,7 +185,7 @@ impl Volume {
         notes.extend(session.as_ref().and_then(|session| session.note(&name)));
         still.unclean = session.as_ref().is_some_and(Session::is_unclean);
         let export = export_of(&self.config, name, driver.layer(), machine.arena.longest(), reads);
-        let export = session.iter().fold(export, |export, session| session.names(export));
+        let export = session.iter().fold(export, served_as);
         let (port, inbox) = Port::new(export, machine.arena, machine.waker.clone());
         let (latencies, waker) = (Arc::<Mutex<Latencies>>::default(), machine.waker.clone());
         let mut jobs = Jobs::new(inbox, news.clone(), latencies.clone());
@@ -279,7 +245,7 @@ impl Volume {
 
     /// Where the layer's inputs go, if somebody wants them.
     fn recording(&self, options: &StartOptions) -> Result<Option<Recording>, Error> {
-        let infos = crate::open::volume::infos(&self.devices);
+        let infos = crate::open::machine::infos(&self.devices);
         let record = |path: &PathBuf| Recording::new(path, &self.layer, &infos, self.mode);
         options.record.as_ref().map(record).transpose()
     }
@@ -317,20 +283,10 @@ fn export_of(config: &Config, name: String, layer: &AnyLayer, longest: u32, read
     }
 }
 
-/// Makes the superblocks of `roster` say how the members stand now; who is lost.
-pub(crate) fn settle(
-    layer: &LayerConfig,
-    roster: Option<&mut Roster>,
-    driver: &Driver<AnyLayer>,
-) -> Result<u16, Error> {
-    let lost = layer.members.missing | driver.layer().members().lost();
-    // A journal that comes back later is welcome: what it holds is known to be old.
-    let lost = lost & !journal::bit(layer, driver.devices().len());
-    if let Some(roster) = roster {
-        let standing = Standing { lost, ..standing(driver.layer(), layer.members.fresh) };
-        roster.settle(driver.devices(), standing).map_err(explain_full)?;
-    }
-    Ok(lost)
+/// Returns the export with the names that the volume has in this session.
+fn served_as(export: Export, session: &Session) -> Export {
+    let ServedNames { name, also, held, forgot } = session.names(&export.name);
+    Export { name, also, held, forgot, ..export }
 }
 
 /// Tells what is to be known from the start, by what the layer holds.

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::admin::control;
-use crate::admin::create::Taken;
+use crate::change::interrupted;
 use crate::change::replace::{clear, describe, take_whole};
 use crate::metadata::config::Config;
 use crate::metadata::config::MISSING;
@@ -29,12 +29,13 @@ use crate::metadata::modelled;
 use crate::metadata::roster::stamp;
 use crate::metadata::storage;
 use crate::metadata::storage::is_same;
-use crate::open::cut;
 use crate::open::gather::{gather_of, refusal};
+use crate::open::machine::{as_members, infos, plan};
 use crate::open::names::DeviceId;
 use crate::open::stack::Assembly;
+use crate::open::take::Taken;
 use crate::open::take::peer_geometry::Beside;
-use crate::open::volume::{as_members, infos, lock, plan, seat};
+use crate::open::volume::{lock, seat};
 use crate::util::error::{Error, device};
 use crate::util::volume_lock::Sole;
 
@@ -89,7 +90,7 @@ pub fn add(spec: &AddSpec) -> Result<Added, Error> {
     let layer = config.layer_config().map_err(wrong)?;
     let new = names(spec)?;
     let force = spec.force || new.iter().all(|name| config.pending.contains(name));
-    let came = cut::finish(&spec.path, &mut config, &layer, spec.rehearse)?;
+    let came = interrupted::finish(&spec.path, &mut config, &layer, spec.rehearse)?;
     if !came.is_empty() && came.iter().map(|it| &it.path).eq(&new) {
         return finished(spec, &config, &layer, came);
     }

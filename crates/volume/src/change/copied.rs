@@ -15,7 +15,6 @@ use hostftl_io::Device;
 use hostftl_layers::LayerConfig;
 use uuid::Uuid;
 
-use crate::admin::create::Taken;
 use crate::change::replace::{ReplaceSpec, Replaced, clear, take_with_room};
 use crate::metadata::config::Config;
 use crate::metadata::modelled;
@@ -23,10 +22,12 @@ use crate::metadata::roster::{Roster, write_ends};
 use crate::metadata::storage::is_same;
 use crate::metadata::{storage, superblocks};
 use crate::open::gather::gather_of;
+use crate::open::machine::{as_members, infos, plan};
 use crate::open::names::DeviceId;
 use crate::open::stack::Assembly;
+use crate::open::take::Taken;
 use crate::open::take::peer_geometry::Beside;
-use crate::open::volume::{as_members, infos, plan, seat};
+use crate::open::volume::seat;
 use crate::util::error::{Error, device};
 
 /// The device that goes and the one that comes.

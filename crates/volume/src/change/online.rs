@@ -15,10 +15,10 @@ use uuid::Uuid;
 
 use crate::admin::control;
 use crate::admin::operate::Outcome;
+use crate::change::interrupted;
 use crate::metadata::config::Config;
 use crate::metadata::roster::write_ends;
 use crate::metadata::superblocks;
-use crate::open::cut;
 use crate::open::gather::{OpenOptions, gather, refusal};
 use crate::open::names::{DeviceId, Names, complete};
 use crate::open::stack::{Member, Redundancy, open_member};
@@ -68,7 +68,7 @@ pub fn online(path: &Path, wanted: &str) -> Result<Back, Error> {
         let why = format!("no device leaves layer {} while it serves{journal}", layer.kind);
         return Err(wrong(why));
     }
-    cut::finish(path, &mut config, &layer, false)?;
+    interrupted::finish(path, &mut config, &layer, false)?;
     let names = Names::read(&config);
     let index = usize::from(names.resolve(&wanted, 0).map_err(wrong)?);
     let back =

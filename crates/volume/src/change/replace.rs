@@ -19,10 +19,9 @@ use hostftl_layers::LayerConfig;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::admin::check::{Data, inspect};
 use crate::admin::control;
-use crate::admin::create::{Taken, take_device};
 use crate::change::copied::{self, Change};
+use crate::change::interrupted;
 use crate::metadata::claims;
 use crate::metadata::config::Config;
 use crate::metadata::journal;
@@ -30,12 +29,14 @@ use crate::metadata::modelled;
 use crate::metadata::roster::write_ends;
 use crate::metadata::storage::is_same;
 use crate::metadata::{storage, superblocks};
-use crate::open::cut;
 use crate::open::gather::{gather_of, refusal};
+use crate::open::inspect::{Data, inspect};
+use crate::open::machine::{as_members, infos, plan};
 use crate::open::names::{DeviceId, Names, complete};
 use crate::open::stack::{Assembly, Member, open_member};
 use crate::open::take::peer_geometry::Beside;
-use crate::open::volume::{as_members, infos, lock, open_fresh, plan, raise, seat};
+use crate::open::take::{Taken, take_device};
+use crate::open::volume::{lock, open_fresh, raise, seat};
 use crate::util::error::{Error, device, file};
 use crate::util::volume_lock::Sole;
 
@@ -106,7 +107,7 @@ pub fn replace(spec: &ReplaceSpec, tell: &mut dyn FnMut(u64, u64)) -> Result<Rep
         return Err(wrong("is in memory: there is nothing to replace".into()));
     }
     let force = spec.force || config.pending.contains(&told.new);
-    let came = cut::finish(&spec.path, &mut config, &layer, spec.rehearse)?;
+    let came = interrupted::finish(&spec.path, &mut config, &layer, spec.rehearse)?;
     if let Some(new) = came.into_iter().find(|it| it.path == told.new) {
         return Ok(Replaced::finished(new, &told.old));
     }

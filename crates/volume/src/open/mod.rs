@@ -7,10 +7,12 @@
 pub(crate) mod cut;
 pub(crate) mod event_host;
 pub(crate) mod gather;
+pub(crate) mod inspect;
+pub(crate) mod machine;
 pub(crate) mod names;
+pub(crate) mod options;
 pub(crate) mod refusal;
 pub(crate) mod session;
 pub(crate) mod stack;
-pub(crate) mod sweep;
 pub(crate) mod take;
 pub(crate) mod volume;

@@ -20,29 +20,10 @@ use hostftl_format::session::{Mark, PLACES, place_of};
 use hostftl_io::{Backing, Device, IoError};
 use uuid::Uuid;
 
-use crate::admin::serve::{Acks, StartOptions};
 use crate::metadata::config::Config;
+use crate::open::options::{Acks, Reach, Service, StartOptions};
 use crate::open::session::ack_log::Left;
-use crate::running::front::Export;
 use crate::util::error::Error;
-
-/// Who may be a client of a volume.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
-    /// Processes of this machine.
-    Machine,
-    /// Others too.
-    Beyond,
-}
-
-/// Why clients may be let in: how a volume is to be served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Service {
-    /// Who may come.
-    pub reach: Reach,
-    /// The operator's word that no client is left which believes in what is gone.
-    pub go_on: bool,
-}
 
 /// What is known of the last run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +51,18 @@ pub struct Session {
     /// The number of the run before, or 0.
     last: u64,
     unclean: Option<&'static str>,
+}
+
+/// The names under which a volume is served after a clean or an unclean end.
+pub struct ServedNames {
+    /// The name that clients use.
+    pub name: String,
+    /// Another name that means the same.
+    pub also: Option<String>,
+    /// A name that is refused for now, and the reason that a client is given.
+    pub held: Option<(String, String)>,
+    /// Whether writes that the last server acknowledged may be gone.
+    pub forgot: bool,
 }
 
 /// How notes about an unclean end begin.
@@ -145,15 +138,13 @@ impl Session {
         self.unclean.is_some()
     }
 
-    /// The export with the names that count now, in the place of its plain one.
-    pub fn names(&self, export: Export) -> Export {
-        let plain = export.name;
-        Export {
-            also: self.also(&plain),
-            held: self.refusal(&plain).map(|why| (plain.clone(), why)),
-            name: self.name(&plain),
+    /// Returns the names under which a volume with the name `plain` is served.
+    pub fn names(&self, plain: &str) -> ServedNames {
+        ServedNames {
+            name: self.name(plain),
+            also: self.also(plain),
+            held: self.refusal(plain).map(|why| (plain.to_owned(), why)),
             forgot: self.unclean == Some(UNFLUSHED),
-            ..export
         }
     }
 

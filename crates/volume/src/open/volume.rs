@@ -2,17 +2,13 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hostftl_core::{BLOCK, DeviceInfo, SECTOR};
+use hostftl_core::SECTOR;
 use hostftl_format::roster::Record;
-use hostftl_format::superblock::{Superblock, data_window};
-use hostftl_io::{
-    Access, Arena, Class, Device, Driver, EngineKind, HOST_CLASSES, IoError, Memory, Parts, Tap,
-    Waker, holder_of, zoned_path,
-};
-use hostftl_layers::{AnyLayer, LayerConfig, Members, Mode, Plan};
+use hostftl_format::superblock::data_window;
+use hostftl_io::{Access, Device, IoError, holder_of, zoned_path};
+use hostftl_layers::{LayerConfig, Mode, Plan};
 use uuid::Uuid;
 
 use crate::metadata::config::Config;
@@ -21,6 +17,7 @@ use crate::metadata::modelled;
 use crate::metadata::roster::Roster;
 use crate::open::cut::Cut;
 use crate::open::gather::{OpenOptions, gather, refusal};
+use crate::open::machine::{as_members, infos, plan};
 use crate::open::names::Names;
 use crate::open::refusal::degraded::{LEFT_OUT, at_rest, spare_is_missing, without};
 use crate::open::refusal::moved;
@@ -179,31 +176,6 @@ pub(crate) fn raise(
     })
 }
 
-/// The layer with what the newest superblock says of its devices, of which those of `missing` are
-/// not there.
-pub(crate) fn as_members(layer: LayerConfig, missing: u16, newest: &Superblock) -> LayerConfig {
-    let members = Members {
-        missing,
-        fresh: newest.fresh & !missing,
-        returning: newest.returning & !missing,
-        born: newest.born,
-        gone: newest.gone,
-        leaving: newest.leaving,
-        spare: newest.spare,
-        planned: 0,
-    };
-    LayerConfig {
-        members,
-        // A volume whose devices never changed is laid out as it was when it was made.
-        exported: if newest.born == 0 && newest.gone | newest.leaving == 0 {
-            0
-        } else {
-            newest.exported
-        },
-        ..layer
-    }
-}
-
 /// What must be said of a volume that runs without a member: which, why, and what that means.
 fn degraded(config: &Config, layer: &LayerConfig, found: &Assembly) -> Vec<String> {
     let journal = journal::bit(layer, config.devices.len());
@@ -306,57 +278,4 @@ pub(crate) fn verify(path: &Path, config: &Config, found: &Assembly) -> Result<(
     }
     let why = "does not say what the devices say; `hostftl import` writes it again".into();
     Err(Error::Config { path: path.into(), why })
-}
-
-/// What a layer needs and gives on these devices.
-pub(crate) fn plan(layer: &LayerConfig, infos: &[DeviceInfo]) -> Result<Plan, Error> {
-    AnyLayer::plan(layer, infos)
-        .map_err(|why| Error::Layer { layer: layer.kind.to_string(), why: why.to_string() })
-}
-
-pub(crate) fn infos(devices: &[Device]) -> Vec<DeviceInfo> {
-    devices.iter().map(Device::info).collect()
-}
-
-/// A driver under its layer, with the means that the host shares with it.
-pub(crate) struct Machine {
-    pub driver: Driver<AnyLayer>,
-    pub arena: Arc<Arena>,
-    pub waker: Arc<Waker>,
-    /// What should be known of the engine.
-    pub note: Option<String>,
-}
-
-/// Puts a layer over devices.
-pub(crate) fn assemble_machine(
-    layer: &LayerConfig,
-    plan: &Plan,
-    devices: Vec<Device>,
-    mode: Mode,
-    tap: Option<Box<dyn Tap>>,
-) -> Result<Machine, Error> {
-    let none = Class { bytes: BLOCK as u32, count: 0 };
-    let arena = Arena::new(&HOST_CLASSES, none).map_err(IoError::Start)?;
-    let waker = Arc::new(Waker::new().map_err(IoError::Start)?);
-    let driver = drive(layer, plan, (devices, mode), (&arena, &waker), tap)?;
-    let note = driver.engine().1;
-    Ok(Machine { driver, arena, waker, note })
-}
-
-/// Puts a layer over devices, beside the buffers of its hosts.
-pub(crate) fn drive(
-    layer: &LayerConfig,
-    plan: &Plan,
-    (devices, mode): (Vec<Device>, Mode),
-    (arena, waker): (&Arc<Arena>, &Arc<Waker>),
-    tap: Option<Box<dyn Tap>>,
-) -> Result<Driver<AnyLayer>, Error> {
-    let engine = EngineKind::choose()?;
-    let own = Class::of_sectors(plan.buffer_sectors, plan.buffers);
-    let memory = Memory::new(arena.clone(), own).map_err(IoError::Start)?;
-    let buffers = memory.layer_buffers(plan.buffer_sectors.max(1));
-    let made = AnyLayer::new(layer, &infos(&devices), buffers, mode)
-        .map_err(|why| Error::Layer { layer: layer.kind.to_string(), why: why.to_string() })?;
-    let parts = Parts { devices, memory, waker: waker.clone(), engine, tap };
-    Ok(Driver::new(made, parts)?)
 }

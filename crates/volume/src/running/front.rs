@@ -16,6 +16,7 @@ use hostftl_core::{HostError, Refusal, SECTOR, Verb};
 use hostftl_io::{Arena, Driver, Lease, Waker};
 use hostftl_layers::AnyLayer;
 
+use crate::open::session::ack_log::{Change, entry::Kind};
 use crate::running::engine::Engine;
 use crate::running::jobs::Jobs;
 use crate::util::error::Error;
@@ -370,6 +371,17 @@ impl Job {
                 JobOp::Read(data) | JobOp::Write { data, .. } => data.len() as u64 == self.bytes,
                 _ => true,
             }
+    }
+
+    /// Returns the change that the job makes, as the stash keeps it; `None` if it changes nothing.
+    pub(crate) fn change(&self) -> Option<Change<'_>> {
+        let (kind, data): (_, &[u8]) = match &self.op {
+            JobOp::Write { data, .. } => (Kind::Write, data),
+            JobOp::Trim { .. } => (Kind::Trim, &[]),
+            JobOp::Zeroes { .. } => (Kind::Zeroes, &[]),
+            JobOp::Read(_) | JobOp::Flush | JobOp::Status => return None,
+        };
+        Some(Change { kind, offset: self.offset, bytes: self.bytes, data })
     }
 
     /// Whether it is a read or write of more than `longest` bytes.

@@ -20,9 +20,9 @@ use hostftl_format::superblock::Superblock;
 use hostftl_io::{Host, IoError, Pull, Reserve};
 use hostftl_layers::Members;
 
-use crate::admin::serve::Acks;
 use crate::metadata::roster::Roster;
 use crate::open::event_host::Quiet;
+use crate::open::options::Acks;
 use crate::open::session::ack_log::{Entrance, Part, Stash};
 use crate::running::front::{Answer, Answers, Buffer, Inbox, Job, JobOp, Taken};
 use crate::running::status::latency::{Kind, Latencies};
@@ -268,23 +268,26 @@ impl Jobs {
 
     /// The job for the layer, if the stash lets it in; none when it was refused.
     fn admit(&mut self, job: Job) -> Option<Pull> {
-        let entrance = self.stash.as_mut().map_or(Entrance::Free, |stash| stash.enter(&job));
+        let entrance = match (&mut self.stash, job.change()) {
+            (Some(stash), Some(change)) => Some(stash.enter(&change)),
+            _ => None,
+        };
         let covers = self.stash.as_ref().map_or(0, Stash::covers);
         let part = match entrance {
-            Entrance::Free if matches!(job.op, JobOp::Flush) => Part::Covers(covers, false),
-            Entrance::Free => Part::None,
-            Entrance::Kept(place) => Part::Kept(place),
-            Entrance::Waits => {
+            None if matches!(job.op, JobOp::Flush) => Part::Covers(covers, false),
+            None => Part::None,
+            Some(Entrance::Kept(place)) => Part::Kept(place),
+            Some(Entrance::Waits) => {
                 self.parked = Some(job);
                 return Some(Pull::TooLong);
             }
-            Entrance::Flush => {
+            Some(Entrance::Flush) => {
                 self.parked = Some(job);
                 let (op, reply) = (JobOp::Flush, Arc::new(Nobody));
                 let flush = Job { op, offset: 0, bytes: 0, cookie: 0, reply };
                 return Some(Pull::Request(self.request(flush, Part::Covers(covers, true))));
             }
-            Entrance::Refused => {
+            Some(Entrance::Refused) => {
                 self.hear_of_error(Kind::of(&job.op), (job.offset, job.bytes), HostError::Io);
                 job.refuse(Err(HostError::Io));
                 return None;

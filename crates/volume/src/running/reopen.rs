@@ -13,10 +13,11 @@ use hostftl_core::{Answer, Credits, Event, Layer, Payload, Refusal, Reply, Scrub
 use hostftl_io::{Device, Driver, Host, Pull};
 use hostftl_layers::{AnyLayer, LayerConfig, Mode, Plan};
 
-use crate::admin::serve::{Live, settle};
+use crate::admin::serve::Live;
 use crate::metadata::config::Config;
 use crate::metadata::roster::Roster;
-use crate::open::volume::{as_members, drive, infos, plan};
+use crate::open::machine::settle;
+use crate::open::machine::{as_members, drive, infos, plan};
 use crate::running::front::Port;
 use crate::running::jobs::Jobs;
 use crate::running::superblock_writer::Keeper;

@@ -19,13 +19,13 @@ use hostftl_layers::{AnyLayer, LayerConfig, Plan};
 use serde::{Deserialize, Serialize};
 
 use crate::admin::control;
-use crate::admin::serve::{Acks, StartOptions};
 use crate::metadata::config::{self, Config};
 use crate::metadata::journal;
 use crate::open::cut::Cut;
 use crate::open::event_host::Quiet;
 use crate::open::gather::OpenOptions;
 use crate::open::names::Names;
+use crate::open::options::{Acks, StartOptions};
 use crate::open::refusal::degraded::{LEFT_OUT, say_what_it_means, spare_is_missing, without};
 use crate::open::session;
 use crate::open::volume::open_with;

@@ -14,8 +14,8 @@ use super::DeviceDump;
 use super::source::{Source, Sources};
 use super::texts::{ClaimText, Found, MarkText, RootText, SuperblockText};
 use crate::metadata::config::Config;
+use crate::open::machine::as_members;
 use crate::open::stack::{Copies, copies};
-use crate::open::volume::as_members;
 
 /// How a root begins.
 const ROOT: &[u8] = b"LGRT";

@@ -9,13 +9,14 @@ use hostftl_io::{Access, Device};
 use hostftl_layers::LayerConfig;
 
 use super::look::newest_root;
-use crate::admin::check::{Data, inspect};
 use crate::metadata::config::Config;
 use crate::metadata::config::MISSING;
 use crate::metadata::journal;
+use crate::open::inspect::{Data, inspect};
+use crate::open::machine::as_members;
 use crate::open::refusal::tier;
 use crate::open::stack::{Assembly, Member, order};
-use crate::open::volume::{as_members, raise, redundancy, verify};
+use crate::open::volume::{raise, redundancy, verify};
 use crate::util::counted::counted;
 use crate::util::error::Error;
 

@@ -16,16 +16,16 @@ use hostftl_io::{Backing, Device, Driver};
 use hostftl_layers::{AnyLayer, LayerConfig};
 
 use super::{CLOSED, PATIENCE, PAUSE, Seats, UNSAID, lock};
-use crate::admin::create::Taken;
 use crate::change::add::{AddSpec, Added, added, come_in, ids, may_grow, names, of_zones, record};
 use crate::change::add::{refuse_known, spare_sectors, superblocks, write};
 use crate::change::replace::{cleared, take_whole};
 use crate::metadata::config::Config;
 use crate::metadata::journal;
+use crate::open::machine::{as_members, infos};
 use crate::open::names::DeviceId;
 use crate::open::session::Session;
+use crate::open::take::Taken;
 use crate::open::take::peer_geometry::Beside;
-use crate::open::volume::{as_members, infos};
 use crate::running::jobs::Jobs;
 use crate::running::reopen::{self, Opened, Rest};
 use crate::running::status::Status;

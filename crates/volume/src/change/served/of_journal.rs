@@ -18,13 +18,13 @@ use hostftl_io::{Access, Device, Driver};
 use hostftl_layers::{AnyLayer, LayerConfig};
 
 use super::{CLOSED, Look, Seats, lock};
-use crate::admin::create::Taken;
 use crate::change::replace::{ReplaceSpec, Replaced, cleared, describe, take_with_room};
 use crate::metadata::config::Config;
 use crate::metadata::superblocks;
 use crate::open::names::DeviceId;
 use crate::open::session::Session;
 use crate::open::stack::{Member, open_member};
+use crate::open::take::Taken;
 use crate::running::jobs::Jobs;
 use crate::running::reopen::{self, Rest};
 use crate::util::error::Error;

@@ -7,11 +7,11 @@ use hostftl_io::Device;
 use uuid::Uuid;
 
 use super::{Look, Seats, lock};
-use crate::admin::create::Taken;
 use crate::change::replace::{ReplaceSpec, Replaced, cleared, new_name, take_with_room};
 use crate::metadata::claims;
+use crate::open::machine::plan;
 use crate::open::names::DeviceId;
-use crate::open::volume::plan;
+use crate::open::take::Taken;
 use crate::running::superblock_writer::Has;
 use crate::util::error::Error;
 use crate::util::events::Level;

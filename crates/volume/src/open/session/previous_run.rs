@@ -5,10 +5,11 @@ use std::sync::Arc;
 use hostftl_io::{Arena, Device, Driver};
 use hostftl_layers::{AnyLayer, LayerConfig};
 
-use crate::admin::serve::{Acks, StartOptions, settle};
 use crate::metadata::config::Config;
 use crate::metadata::roster::Roster;
 use crate::open::event_host::{Quiet, explain_full};
+use crate::open::machine::settle;
+use crate::open::options::{Acks, StartOptions};
 use crate::open::session::ack_log::{self, Stash};
 use crate::open::session::{Last, Session, left_by};
 use crate::util::counted::counted;

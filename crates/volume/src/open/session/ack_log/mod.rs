@@ -11,14 +11,12 @@
 //!   before the flush was sent, as far as everything before that was.
 //! - A change whose answer is an error is not put through again.
 
-mod entry;
+pub(crate) mod entry;
 mod folder;
 mod put;
 mod ring;
 
 use std::collections::BTreeMap;
-
-use crate::running::front::{Job, JobOp};
 
 use self::entry::Kind;
 use self::ring::Ring;
@@ -37,11 +35,22 @@ pub struct Stash {
     failed: bool,
 }
 
-/// Whether the layer may have a job.
+/// A change of the volume that is about to go to the layer.
+#[derive(Clone, Copy, Debug)]
+pub struct Change<'a> {
+    /// What it does.
+    pub kind: Kind,
+    /// The first byte of its range.
+    pub offset: u64,
+    /// The length of its range in bytes.
+    pub bytes: u64,
+    /// The data of a write, as long as its range; empty for others.
+    pub data: &'a [u8],
+}
+
+/// Whether the layer may have a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entrance {
-    /// It changes nothing.
-    Free,
     /// It is kept at this place.
     Kept(u64),
     /// Something has to be answered first.
@@ -68,15 +77,10 @@ impl Stash {
         Stash { ring, flying: BTreeMap::new(), flushes: false, failed: false }
     }
 
-    /// Keeps what a job is about to change, if it may begin now.
-    pub fn enter(&mut self, job: &Job) -> Entrance {
-        let (kind, data): (_, &[u8]) = match &job.op {
-            JobOp::Write { data, .. } => (Kind::Write, data),
-            JobOp::Trim { .. } => (Kind::Trim, &[]),
-            JobOp::Zeroes { .. } => (Kind::Zeroes, &[]),
-            JobOp::Read(_) | JobOp::Flush | JobOp::Status => return Entrance::Free,
-        };
-        let (begin, end) = (job.offset, job.offset + job.bytes);
+    /// Keeps a change, if it may begin now.
+    pub fn enter(&mut self, change: &Change<'_>) -> Entrance {
+        let Change { kind, offset, bytes, data } = *change;
+        let (begin, end) = (offset, offset + bytes);
         if self.flying.values().any(|&(from, to)| from < end && begin < to) {
             return Entrance::Waits;
         }
@@ -95,7 +99,7 @@ impl Stash {
         if helps && !self.failed && self.ring.is_half_full() {
             return self.want_flush();
         }
-        match self.ring.put(kind, job.offset, job.bytes, data) {
+        match self.ring.put(kind, offset, bytes, data) {
             Ok(place) => {
                 self.flying.insert(place, (begin, end));
                 Entrance::Kept(place)
@@ -146,11 +150,7 @@ impl Stash {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ram_port;
-    use crate::running::front::{Answer, Answers};
     use std::path::Path;
-    use std::sync::Arc;
-    use std::sync::mpsc::channel;
 
     /// A stash with room for so many entries of a block.
     fn stash(folder: &Path, blocks: u64) -> Stash {
@@ -159,14 +159,8 @@ mod tests {
         Stash::of(Ring::create(&folder.join("a.stash"), label).unwrap())
     }
 
-    fn job(op: JobOp, offset: u64, bytes: u64) -> Job {
-        let reply: Arc<dyn Answers> = Arc::new(channel::<Answer>().0);
-        Job { op, offset, bytes, cookie: 0, reply }
-    }
-
-    fn write(block: u64) -> Job {
-        let data = ram_port("ram", 1 << 20).buffer(4096);
-        job(JobOp::Write { data, fua: false }, block * 4096, 4096)
+    fn write(block: u64) -> Change<'static> {
+        Change { kind: Kind::Write, offset: block * 4096, bytes: 4096, data: &[0; 4096] }
     }
 
     /// Lets a write of a block in, and answers it.
@@ -180,12 +174,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut stash = stash(folder.path(), 64);
         let Entrance::Kept(first) = stash.enter(&write(5)) else { panic!("there is room") };
-        let trim = job(JobOp::Trim { fua: false }, 0, 1 << 20);
+        let trim = Change { kind: Kind::Trim, offset: 0, bytes: 1 << 20, data: &[] };
         assert_eq!(stash.enter(&trim), Entrance::Waits);
         assert_eq!(stash.enter(&write(5)), Entrance::Waits);
         assert!(matches!(stash.enter(&write(6)), Entrance::Kept(_)), "that is beside it");
-        let read = job(JobOp::Read(ram_port("ram", 4096).buffer(4096)), 5 * 4096, 4096);
-        assert_eq!(stash.enter(&read), Entrance::Free, "reads change nothing");
         stash.answered(first, true);
         assert!(matches!(stash.enter(&write(5)), Entrance::Kept(_)));
     }

@@ -1,0 +1,110 @@
+//! A layer over its devices: its plan, its driver, and the superblocks after recovery.
+
+use std::sync::Arc;
+
+use hostftl_core::{BLOCK, DeviceInfo, Layer};
+use hostftl_format::roster::Standing;
+use hostftl_format::superblock::Superblock;
+use hostftl_io::{
+    Arena, Class, Device, Driver, EngineKind, HOST_CLASSES, IoError, Memory, Parts, Tap, Waker,
+};
+use hostftl_layers::{AnyLayer, LayerConfig, Members, Mode, Plan};
+
+use crate::metadata::journal;
+use crate::metadata::roster::{Roster, standing};
+use crate::open::event_host::explain_full;
+use crate::util::error::Error;
+
+/// The layer with what the newest superblock says of its devices, of which those of `missing` are
+/// not there.
+pub(crate) fn as_members(layer: LayerConfig, missing: u16, newest: &Superblock) -> LayerConfig {
+    let members = Members {
+        missing,
+        fresh: newest.fresh & !missing,
+        returning: newest.returning & !missing,
+        born: newest.born,
+        gone: newest.gone,
+        leaving: newest.leaving,
+        spare: newest.spare,
+        planned: 0,
+    };
+    LayerConfig {
+        members,
+        // A volume whose devices never changed is laid out as it was when it was made.
+        exported: if newest.born == 0 && newest.gone | newest.leaving == 0 {
+            0
+        } else {
+            newest.exported
+        },
+        ..layer
+    }
+}
+
+/// What a layer needs and gives on these devices.
+pub(crate) fn plan(layer: &LayerConfig, infos: &[DeviceInfo]) -> Result<Plan, Error> {
+    AnyLayer::plan(layer, infos)
+        .map_err(|why| Error::Layer { layer: layer.kind.to_string(), why: why.to_string() })
+}
+
+pub(crate) fn infos(devices: &[Device]) -> Vec<DeviceInfo> {
+    devices.iter().map(Device::info).collect()
+}
+
+/// A driver under its layer, with the means that the host shares with it.
+pub(crate) struct Machine {
+    pub driver: Driver<AnyLayer>,
+    pub arena: Arc<Arena>,
+    pub waker: Arc<Waker>,
+    /// What should be known of the engine.
+    pub note: Option<String>,
+}
+
+/// Puts a layer over devices.
+pub(crate) fn assemble_machine(
+    layer: &LayerConfig,
+    plan: &Plan,
+    devices: Vec<Device>,
+    mode: Mode,
+    tap: Option<Box<dyn Tap>>,
+) -> Result<Machine, Error> {
+    let none = Class { bytes: BLOCK as u32, count: 0 };
+    let arena = Arena::new(&HOST_CLASSES, none).map_err(IoError::Start)?;
+    let waker = Arc::new(Waker::new().map_err(IoError::Start)?);
+    let driver = drive(layer, plan, (devices, mode), (&arena, &waker), tap)?;
+    let note = driver.engine().1;
+    Ok(Machine { driver, arena, waker, note })
+}
+
+/// Puts a layer over devices, beside the buffers of its hosts.
+pub(crate) fn drive(
+    layer: &LayerConfig,
+    plan: &Plan,
+    (devices, mode): (Vec<Device>, Mode),
+    (arena, waker): (&Arc<Arena>, &Arc<Waker>),
+    tap: Option<Box<dyn Tap>>,
+) -> Result<Driver<AnyLayer>, Error> {
+    let engine = EngineKind::choose()?;
+    let own = Class::of_sectors(plan.buffer_sectors, plan.buffers);
+    let memory = Memory::new(arena.clone(), own).map_err(IoError::Start)?;
+    let buffers = memory.layer_buffers(plan.buffer_sectors.max(1));
+    let made = AnyLayer::new(layer, &infos(&devices), buffers, mode)
+        .map_err(|why| Error::Layer { layer: layer.kind.to_string(), why: why.to_string() })?;
+    let parts = Parts { devices, memory, waker: waker.clone(), engine, tap };
+    Ok(Driver::new(made, parts)?)
+}
+
+/// Makes the superblocks of `roster` say how the members stand now; who is lost.
+pub(crate) fn settle(
+    layer: &LayerConfig,
+    roster: Option<&mut Roster>,
+    driver: &Driver<AnyLayer>,
+) -> Result<u16, Error> {
+    let lost = layer.members.missing | driver.layer().members().lost();
+    // A journal that comes back later is welcome: what it holds is known to be old.
+    let lost = lost & !journal::bit(layer, driver.devices().len());
+    if let Some(roster) = roster {
+        let standing = Standing { lost, ..standing(driver.layer(), layer.members.fresh) };
+        roster.settle(driver.devices(), standing).map_err(explain_full)?;
+    }
+    Ok(lost)
+}
