@@ -9,22 +9,25 @@ mod running;
 mod util;
 
 pub use admin::check::{CheckOptions, Checked, Verdict, check, check_with};
-pub use admin::clear::clear;
 pub use admin::create::{CreateSpec, Created, create, create_with, rehearse};
 pub use admin::delete::delete;
 pub use admin::dump::{
     BackedUp, ClaimText, DeviceDump, Dump, Found, MarkText, RestoreSpec, Restored, RootText,
     SuperblockText, back_up, dump, restore,
 };
-pub use admin::event_list::{EventList, events};
 pub use admin::import::{Imported, import};
-pub use admin::operate::{Outcome, Wish, operate, operate_here};
+pub use admin::members::{add, online, replace};
+pub use admin::operate::clear;
+pub use admin::operate::set;
+pub use admin::operate::{operate, operate_here};
+pub use admin::operator::{Outcome, Wish};
 pub use admin::replay::{Replayed, replay};
 pub use admin::serve::{Figures, Running};
-pub use admin::set::set;
-pub use change::add::{AddSpec, Added, add};
-pub use change::online::{Back, online};
-pub use change::replace::{ReplaceSpec, Replaced, replace};
+pub use admin::status::status;
+pub use admin::status::{EventList, events};
+pub use change::add::{AddSpec, Added};
+pub use change::online::Back;
+pub use change::replace::{ReplaceSpec, Replaced};
 pub use hostftl_io::{Access, protect};
 pub use metadata::config::Config;
 pub use open::gather::OpenOptions;
@@ -41,7 +44,7 @@ pub use running::status::memory::Memory;
 pub use running::status::space::Space;
 pub use running::status::tasks::{TaskStatus, tasks_of};
 pub use running::status::traffic::{Sent, Traffic, WafStep};
-pub use running::status::{DeviceStatus, Status, VolumeFile, status};
+pub use running::status::{DeviceStatus, Status, VolumeFile};
 pub use util::busy::user_of;
 pub use util::error::Error;
 pub use util::events::{Event, Events, KINDS, Level, Sink};

@@ -5,14 +5,14 @@
 //! all others, and none of them uses it.
 
 pub(crate) mod check;
-pub(crate) mod clear;
 pub(crate) mod control;
 pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod dump;
-pub(crate) mod event_list;
 pub(crate) mod import;
+pub(crate) mod members;
 pub(crate) mod operate;
+pub(crate) mod operator;
 pub(crate) mod replay;
 pub(crate) mod serve;
-pub(crate) mod set;
+pub(crate) mod status;

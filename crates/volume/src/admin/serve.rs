@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use hostftl_core::{Gauges, Layer, SECTOR, TaskKind};
+use hostftl_core::{Gauges, Layer, SECTOR};
 use hostftl_io::{Access, Driver, IoError, Tap};
 use hostftl_layers::AnyLayer;
 
-use crate::admin::control::Control;
-use crate::admin::operate::Operator;
+use crate::admin::control::server::Control;
+use crate::admin::operator::Operator;
 use crate::change::served::Seats;
 use crate::metadata::config::Config;
 use crate::metadata::record::Recording;
@@ -23,20 +23,20 @@ use crate::open::session::ack_log::Stash;
 use crate::open::session::previous_run::{begin, stash_for, take_up};
 use crate::open::session::{self, ServedNames, Session};
 use crate::open::volume::Volume;
-use crate::running::copying::CopySlot;
 use crate::running::device_view::Faces;
 use crate::running::engine::Engine;
-use crate::running::front::{Export, Port};
+use crate::running::front::Port;
+use crate::running::front::job::Export;
 use crate::running::jobs::Jobs;
+use crate::running::live::Live;
 use crate::running::monitor::{Watch, Watched};
 use crate::running::scrubbing::Scrubbing;
 use crate::running::status::Status;
 use crate::running::status::latency::Latencies;
-use crate::running::status::tasks::TaskStatus;
 use crate::running::superblock_writer::Keeper;
 use crate::util::counted::counted;
 use crate::util::error::Error;
-use crate::util::events::{Event, Events, Level};
+use crate::util::events::{Events, Level};
 use crate::util::volume_lock::Sole;
 
 /// A volume that takes jobs. Stop it with [`Running::stop`]; dropping it stops it too, silently.
@@ -56,92 +56,6 @@ pub struct Running {
     _lock: std::fs::File,
     /// The same for all copies and halves of the volume.
     _sole: Sole,
-}
-
-/// Where a running volume's figures come from.
-#[derive(Clone, Debug)]
-pub(crate) struct Live {
-    pub faces: Arc<Mutex<Faces>>,
-    pub news: Arc<Mutex<Quiet>>,
-    latencies: Arc<Mutex<Latencies>>,
-    pub watched: Watched,
-    pub copy: CopySlot,
-}
-
-impl Live {
-    fn new(
-        faces: Arc<Mutex<Faces>>,
-        news: Arc<Mutex<Quiet>>,
-        latencies: Arc<Mutex<Latencies>>,
-        watched: Watched,
-    ) -> Self {
-        Live { faces, news, latencies, watched, copy: CopySlot::default() }
-    }
-
-    /// The status now.
-    pub fn status(&self) -> Status {
-        let snapshot =
-            self.watched.shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
-        let news = self.news.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let latencies = self.latencies.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let faces = self.faces.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let mut status = faces.still.with(&snapshot, &news, &latencies);
-        let unsaid = (news.unsaid, snapshot.gone & !news.gone);
-        drop((news, latencies));
-        let meters = self.watched.meters.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        status.tasks = meters.tell(&snapshot.tasks);
-        drop(meters);
-        hold_back(&mut status, unsaid);
-        let filling = self.watched.filling.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if let Some(space) = &mut status.space {
-            let full_in = |most| filling.full_in(space.physical_bytes, most, Instant::now());
-            space.full_in_seconds = space.capacity_bytes.and_then(full_in);
-        }
-        drop(filling);
-        status.needs_hand.extend(self.watched.unkept.why());
-        status.needs_hand.extend(self.watched.events.trouble());
-        status.need_room();
-        faces.tell(&mut status);
-        let copy = self.copy.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        copy.iter().for_each(|copy| copy.show(&mut status));
-        status
-    }
-
-    /// The events that are kept, oldest first.
-    pub fn events(&self) -> Vec<Event> {
-        self.watched.events.all()
-    }
-
-    fn failure(&self) -> Option<String> {
-        let shown = self.watched.shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let failed = shown.failed;
-        drop(shown);
-        let why = || {
-            let events = self.watched.events.since(0);
-            let last = events.iter().rev().find(|event| event.kind.starts_with("device-"));
-            match last {
-                Some(last) => format!("nothing can be written any more: {}", last.text),
-                None => "nothing can be written any more".into(),
-            }
-        };
-        // What is only read has no need to be written.
-        let faces = self.faces.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        (failed && !faces.still.read_only).then(why)
-    }
-}
-
-/// Work is over, and the next loss survivable, only when all superblocks say so: what is told
-/// before, a power cut may take back. `rebuilt` and `removed` are devices of which that is not so.
-fn hold_back(status: &mut Status, (rebuilt, removed): (u16, u16)) {
-    for (set, task) in [(rebuilt, TaskKind::Protect), (removed, TaskKind::Evacuate)] {
-        let task = task.name();
-        if set != 0 && status.tasks.iter().all(|other| other.task != task) {
-            status.tasks.push(TaskStatus { task: task.into(), ..TaskStatus::default() });
-        }
-    }
-    if let Some(space) = &mut status.space {
-        space.may_lose = space.may_lose.saturating_sub(rebuilt.count_ones());
-    }
 }
 
 /// Tells the figures of a running volume, from any thread and for as long as one likes.
@@ -210,7 +124,7 @@ impl Volume {
         let (of, events) = ((options, &self.config), &live.watched.events);
         let serving = |it: &Session| begin(it, of, driver.devices(), lost, events);
         session.iter().try_for_each(serving)?;
-        let engine = Engine::new(driver, jobs, port.clone(), machine.waker);
+        let engine = Engine::new(driver, jobs, port.queue().clone());
         port.set_engine(&engine);
         let (broken, _lock) = (engine.broken(), self.lock);
         let thread = Some(spawn(engine, session, reads)?);

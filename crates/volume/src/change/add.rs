@@ -19,7 +19,6 @@ use hostftl_layers::{LayerConfig, Members};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::admin::control;
 use crate::change::interrupted;
 use crate::change::replace::{clear, describe, take_whole};
 use crate::metadata::config::Config;
@@ -35,9 +34,8 @@ use crate::open::names::DeviceId;
 use crate::open::stack::Assembly;
 use crate::open::take::Taken;
 use crate::open::take::peer_geometry::Beside;
-use crate::open::volume::{lock, seat};
+use crate::open::volume::seat;
 use crate::util::error::{Error, device};
-use crate::util::volume_lock::Sole;
 
 /// What has to be typed to go on without others.
 const FIRST: &str = "hostftl serve --degraded";
@@ -71,22 +69,14 @@ pub struct Added {
     pub notes: Vec<String>,
 }
 
-/// Gives a volume more devices.
+/// Adds devices to a volume that is not served, and that this process has locked. `config` is the
+/// content of its volume file.
 ///
 /// # Errors
 /// When the volume is of a layer that takes none, or misses some of its own; when a new
 /// device stands in the way. Nothing was changed then.
-pub fn add(spec: &AddSpec) -> Result<Added, Error> {
+pub(crate) fn add(spec: &AddSpec, mut config: Config) -> Result<Added, Error> {
     let wrong = |why: String| Error::Config { path: spec.path.clone(), why };
-    let mut config = Config::load(&spec.path)?;
-    control::refuse_elsewhere(&spec.path, config.uuid)?;
-    // The process that serves it may have another working directory.
-    let full = spec.new.iter().map(|name| modelled::full_name(name)).collect::<Result<_, _>>()?;
-    if let Some(done) = control::add(config.uuid, &AddSpec { new: full, ..spec.clone() }) {
-        return done.map_err(|why| Error::Refused { path: spec.path.clone(), why });
-    }
-    let _lock = lock(&spec.path)?;
-    let _sole = Sole::take(config.uuid, &spec.path)?;
     let layer = config.layer_config().map_err(wrong)?;
     let new = names(spec)?;
     let force = spec.force || new.iter().all(|name| config.pending.contains(name));

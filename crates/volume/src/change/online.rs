@@ -13,18 +13,15 @@ use hostftl_format::superblock::Superblock;
 use hostftl_io::Access;
 use uuid::Uuid;
 
-use crate::admin::control;
-use crate::admin::operate::Outcome;
 use crate::change::interrupted;
 use crate::metadata::config::Config;
 use crate::metadata::roster::write_ends;
 use crate::metadata::superblocks;
 use crate::open::gather::{OpenOptions, gather, refusal};
-use crate::open::names::{DeviceId, Names, complete};
+use crate::open::names::{DeviceId, Names};
 use crate::open::stack::{Member, Redundancy, open_member};
-use crate::open::volume::{lock, seat};
+use crate::open::volume::seat;
 use crate::util::error::{Error, device};
-use crate::util::volume_lock::Sole;
 
 /// What came of a device that is back.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,28 +36,15 @@ pub struct Back {
     pub notes: Vec<String>,
 }
 
-/// Takes a device back that the volume does without, whoever serves it.
+/// Takes a device back that the volume does without. The volume is not served, and this process has
+/// locked it; `config` is the content of its volume file, and `wanted` the complete name of the
+/// device.
 ///
 /// # Errors
 /// When the volume does without others too that belong; when the device is not the
 /// one that was lost. Nothing was changed then.
-pub fn online(path: &Path, wanted: &str) -> Result<Back, Error> {
+pub(crate) fn online(path: &Path, mut config: Config, wanted: &str) -> Result<Back, Error> {
     let wrong = |why: String| Error::Config { path: path.into(), why };
-    let mut config = Config::load(path)?;
-    control::refuse_elsewhere(path, config.uuid)?;
-    let wanted = complete(wanted, &config)?;
-    if let Some(told) = control::online(config.uuid, &wanted) {
-        let refused = |why| Error::Refused { path: path.into(), why };
-        let back = |told: Outcome| Back {
-            device: told.device.unwrap_or_default(),
-            is_new: told.is_new,
-            served: true,
-            notes: told.notes,
-        };
-        return told.map(back).map_err(refused);
-    }
-    let _lock = lock(path)?;
-    let _sole = Sole::take(config.uuid, path)?;
     let layer = config.layer_config().map_err(wrong)?;
     if layer.tolerates() == 0 || !layer.kind.registration().promises.changes() {
         let journal =
@@ -70,7 +54,7 @@ pub fn online(path: &Path, wanted: &str) -> Result<Back, Error> {
     }
     interrupted::finish(path, &mut config, &layer, false)?;
     let names = Names::read(&config);
-    let index = usize::from(names.resolve(&wanted, 0).map_err(wrong)?);
+    let index = usize::from(names.resolve(wanted, 0).map_err(wrong)?);
     let back =
         |is_new| Back { device: names.id(index as u8), is_new, served: false, notes: Vec::new() };
     let redundancy = Redundancy { devices: layer.tolerates(), journal: layer.log.journal };

@@ -19,7 +19,6 @@ use hostftl_layers::LayerConfig;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::admin::control;
 use crate::change::copied::{self, Change};
 use crate::change::interrupted;
 use crate::metadata::claims;
@@ -32,13 +31,12 @@ use crate::metadata::{storage, superblocks};
 use crate::open::gather::{gather_of, refusal};
 use crate::open::inspect::{Data, inspect};
 use crate::open::machine::{as_members, infos, plan};
-use crate::open::names::{DeviceId, Names, complete};
+use crate::open::names::{DeviceId, Names};
 use crate::open::stack::{Assembly, Member, open_member};
 use crate::open::take::peer_geometry::Beside;
 use crate::open::take::{Taken, take_device};
-use crate::open::volume::{lock, open_fresh, raise, seat};
+use crate::open::volume::{open_fresh, raise, seat};
 use crate::util::error::{Error, device, file};
-use crate::util::volume_lock::Sole;
 
 /// So much at the head of the data is overwritten, in bytes: what a layer looks at first there is
 /// not to be taken for something of this volume.
@@ -84,36 +82,33 @@ pub struct Replaced {
     pub notes: Vec<String>,
 }
 
-/// Puts a device in the place of another. What can't be made anew is copied: `tell` hears how many
-/// bytes are, and of how many.
+/// Puts a device in the place of another of a volume that is not served, and that this process has
+/// locked: `opened` is the volume file, and `config` its content. `full` is `spec` with the
+/// complete names of the devices. Data that can't be rebuilt is copied: `tell` hears how many bytes
+/// are, and of how many.
 ///
 /// # Errors
 /// When the volume misses others too, the old device has to be copied and can't be
 /// read, or the new one stands in the way. Nothing was changed then.
-pub fn replace(spec: &ReplaceSpec, tell: &mut dyn FnMut(u64, u64)) -> Result<Replaced, Error> {
+pub(crate) fn replace(
+    (spec, full): (&ReplaceSpec, &ReplaceSpec),
+    mut config: Config,
+    opened: &File,
+    tell: &mut dyn FnMut(u64, u64),
+) -> Result<Replaced, Error> {
     let wrong = |why: String| Error::Config { path: spec.path.clone(), why };
-    let mut config = Config::load(&spec.path)?;
-    control::refuse_elsewhere(&spec.path, config.uuid)?;
-    // The process that serves it may have another working directory.
-    let (old, new) = (complete(&spec.old, &config)?, modelled::full_name(&spec.new)?);
-    let told = ReplaceSpec { old, new, ..spec.clone() };
-    if let Some(done) = control::replace(config.uuid, &told) {
-        return done.map_err(|why| Error::Refused { path: spec.path.clone(), why });
-    }
-    let opened = lock(&spec.path)?;
-    let _sole = Sole::take(config.uuid, &spec.path)?;
     let layer = config.layer_config().map_err(wrong)?;
     if config.is_memory() {
         return Err(wrong("is in memory: there is nothing to replace".into()));
     }
-    let force = spec.force || config.pending.contains(&told.new);
+    let force = spec.force || config.pending.contains(&full.new);
     let came = interrupted::finish(&spec.path, &mut config, &layer, spec.rehearse)?;
-    if let Some(new) = came.into_iter().find(|it| it.path == told.new) {
-        return Ok(Replaced::finished(new, &told.old));
+    if let Some(new) = came.into_iter().find(|it| it.path == full.new) {
+        return Ok(Replaced::finished(new, &full.old));
     }
     let spec = &ReplaceSpec { force, ..spec.clone() };
     let names = Names::read(&config);
-    let index = usize::from(names.resolve(&told.old, 0).map_err(wrong)?);
+    let index = usize::from(names.resolve(&full.old, 0).map_err(wrong)?);
     let new = new_name(&config, index, &spec.new)?;
     let old = names.id(index as u8);
     let of = (&config, &layer, index);
@@ -126,8 +121,7 @@ pub fn replace(spec: &ReplaceSpec, tell: &mut dyn FnMut(u64, u64)) -> Result<Rep
         return Err(wrong(format!("device {index} {why}")));
     }
     let needs_none = !is_journal && was_lost || found.superblock.spare >> index & 1 == 1;
-    let found =
-        if needs_none { found } else { not_needed(spec, of, (found, is_journal), &opened)? };
+    let found = if needs_none { found } else { not_needed(spec, of, (found, is_journal), opened)? };
     let is_good = !was_lost && open_member(&config.devices[index], Access::ReadOnly).is_ok();
     let healthy = is_good.then(|| format!("warning: device {index} ({}) is healthy", old.path));
     let mut taken = take((&spec.new, &new), &found, index, spec.force)?;

@@ -64,7 +64,7 @@ impl Faces {
                 (device.reconnects, device.trouble) = (Some(link.reconnects), link.trouble);
             }
         }
-        self.drives.tell(status);
+        status.set_drives(self.drives.ask());
     }
 }
 

@@ -21,7 +21,7 @@ use hostftl_io::polling::Polling;
 use hostftl_io::{Driver, IoError, Pace, Waker};
 use hostftl_layers::AnyLayer;
 
-use crate::running::front::Port;
+use crate::running::front::queue::Queue;
 use crate::running::jobs::Jobs;
 use crate::running::removed_devices;
 use crate::util::error::Error;
@@ -37,7 +37,7 @@ const NEVER: u64 = u64::MAX;
 #[derive(Debug)]
 pub struct Engine {
     core: Mutex<Core>,
-    port: Port,
+    queue: Arc<Queue>,
     /// What is readable when a command is over; negative for none.
     ring: AtomicI32,
     waker: Arc<Waker>,
@@ -79,13 +79,13 @@ impl std::fmt::Debug for Core {
 }
 
 impl Engine {
-    /// An engine for a driver that is ready, whose jobs come from `port`.
-    pub fn new(driver: Driver<AnyLayer>, jobs: Jobs, port: Port, waker: Arc<Waker>) -> Arc<Self> {
-        let ring = ring_of(&driver);
+    /// An engine for a driver that is ready, whose jobs come from `queue`.
+    pub fn new(driver: Driver<AnyLayer>, jobs: Jobs, queue: Arc<Queue>) -> Arc<Self> {
+        let (ring, waker) = (ring_of(&driver), queue.waker().clone());
         let core = Mutex::new(Core { parts: Some((driver, jobs)), end: None });
         Arc::new(Engine {
             core,
-            port,
+            queue,
             ring: AtomicI32::new(ring),
             waker,
             led: Mutex::new(false),
@@ -231,7 +231,7 @@ impl Engine {
         Some(done)
     }
 
-    /// As [`Port::renew`].
+    /// As [`crate::front::Port::renew`].
     ///
     /// # Errors
     /// As there.
@@ -276,7 +276,7 @@ impl Engine {
     }
 
     fn has_jobs(&self) -> bool {
-        self.pulls.load(SeqCst) && self.port.has_work()
+        self.pulls.load(SeqCst) && self.queue.has_work()
     }
 
     /// Waits until `fd` has something to read, or for `most`, and does what is to be done

@@ -24,7 +24,8 @@ use crate::metadata::roster::Roster;
 use crate::open::event_host::Quiet;
 use crate::open::options::Acks;
 use crate::open::session::ack_log::{Entrance, Part, Stash};
-use crate::running::front::{Answer, Answers, Buffer, Inbox, Job, JobOp, Taken};
+use crate::running::front::job::{Answer, Answers, Buffer, Job, JobOp};
+use crate::running::front::queue::{Inbox, Taken};
 use crate::running::status::latency::{Kind, Latencies};
 use crate::running::superblock_writer::{Coming, Keeper, Promise};
 
@@ -424,7 +425,8 @@ impl Host for Jobs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::running::front::{Export, Port};
+    use crate::running::front::Port;
+    use crate::running::front::job::Export;
     use hostftl_io::{Arena, Class, HOST_CLASSES, Waker};
     use std::sync::mpsc::channel;
 

@@ -9,6 +9,7 @@ pub(crate) mod device_view;
 pub(crate) mod engine;
 pub mod front;
 pub(crate) mod jobs;
+pub(crate) mod live;
 pub(crate) mod monitor;
 pub(crate) mod removed_devices;
 pub(crate) mod reopen;

@@ -13,13 +13,13 @@ use hostftl_core::{Answer, Credits, Event, Layer, Payload, Refusal, Reply, Scrub
 use hostftl_io::{Device, Driver, Host, Pull};
 use hostftl_layers::{AnyLayer, LayerConfig, Mode, Plan};
 
-use crate::admin::serve::Live;
 use crate::metadata::config::Config;
 use crate::metadata::roster::Roster;
 use crate::open::machine::settle;
 use crate::open::machine::{as_members, drive, infos, plan};
 use crate::running::front::Port;
 use crate::running::jobs::Jobs;
+use crate::running::live::Live;
 use crate::running::superblock_writer::Keeper;
 use crate::util::error::Error;
 

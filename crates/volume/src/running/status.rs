@@ -18,26 +18,19 @@ use hostftl_io::{Driver, Snapshot};
 use hostftl_layers::{AnyLayer, LayerConfig, Plan};
 use serde::{Deserialize, Serialize};
 
-use crate::admin::control;
 use crate::metadata::config::{self, Config};
 use crate::metadata::journal;
-use crate::open::cut::Cut;
 use crate::open::event_host::Quiet;
-use crate::open::gather::OpenOptions;
 use crate::open::names::Names;
 use crate::open::options::{Acks, StartOptions};
 use crate::open::refusal::degraded::{LEFT_OUT, say_what_it_means, spare_is_missing, without};
-use crate::open::session;
-use crate::open::volume::open_with;
-use crate::running::front::Export;
-use crate::running::status::drive::{DriveStatus, Drives};
+use crate::running::front::job::Export;
+use crate::running::status::drive::DriveStatus;
 use crate::running::status::latency::{Latencies, Latency};
 use crate::running::status::memory::Memory;
 use crate::running::status::space::Space;
 use crate::running::status::tasks::TaskStatus;
 use crate::running::status::traffic::Traffic;
-use crate::util::error::Error;
-use crate::util::events::Events;
 
 /// Ranges that a note names.
 const NAMED: usize = 16;
@@ -129,14 +122,14 @@ pub struct VolumeFile {
 
 impl VolumeFile {
     /// The file at `path`; none when it is gone.
-    fn of(path: &Path) -> Option<Self> {
+    pub(crate) fn of(path: &Path) -> Option<Self> {
         let (full, found) = (fs::canonicalize(path).ok()?, fs::metadata(path).ok()?);
         let path = full.display().to_string();
         Some(VolumeFile { path, device: found.dev(), inode: found.ino() })
     }
 
     /// Whether both are one file, under its name or another, or the same name.
-    fn is(&self, other: &VolumeFile) -> bool {
+    pub(crate) fn is(&self, other: &VolumeFile) -> bool {
         let one = (self.device, self.inode) == (other.device, other.inode);
         one || self.path == other.path
     }
@@ -188,7 +181,7 @@ pub struct DeviceStatus {
 
 impl Status {
     /// A volume that is not served.
-    fn at_rest(path: &Path, config: &Config, layer: &LayerConfig, plan: &Plan) -> Self {
+    pub(crate) fn at_rest(path: &Path, config: &Config, layer: &LayerConfig, plan: &Plan) -> Self {
         Status {
             volume: path.display().to_string(),
             uuid: config.uuid.to_string(),
@@ -204,7 +197,7 @@ impl Status {
         }
     }
 
-    fn set_devices(
+    pub(crate) fn set_devices(
         &mut self,
         devices: &[hostftl_io::Device],
         layer: &LayerConfig,
@@ -236,6 +229,20 @@ impl Status {
     pub(crate) fn set_ids(&mut self, names: &Names) {
         for (device, id) in self.devices.iter_mut().zip(names.all()) {
             (device.number, device.uuid) = (id.number, id.uuid);
+        }
+    }
+
+    /// Adds the reports of the drives. While the volume is served, the traffic ends at the flash if
+    /// all of them count it.
+    pub(crate) fn set_drives(&mut self, drives: Vec<Option<DriveStatus>>) {
+        for (device, drive) in self.devices.iter_mut().zip(drives) {
+            device.drive = drive;
+        }
+        let there = self.devices.iter().filter(|device| device.health != MISSING);
+        let each = there.map(|device| device.drive.as_ref()?.flash_bytes);
+        let all: Option<u64> = each.sum();
+        if let Some(traffic) = &mut self.traffic {
+            traffic.set_flash(all);
         }
     }
 
@@ -413,56 +420,4 @@ fn device_status(device: &hostftl_io::Device) -> DeviceStatus {
         trouble: None,
         drive: None,
     }
-}
-
-/// The status of a volume: from the process that serves it, or else from its devices.
-///
-/// # Errors
-/// When there is no such volume, the process that serves it does not answer, or another process has
-/// it and does not serve it.
-pub fn status(path: &Path) -> Result<Status, Error> {
-    let config = Config::load(path)?;
-    let silent = |why| Error::Refused { path: path.into(), why };
-    let told = control::ask(config.uuid).map_err(silent)?.map(|told| told.status);
-    let (here, there) = (VolumeFile::of(path), told.as_ref().and_then(|it| it.file.clone()));
-    let is_same = here.zip(there.as_ref()).is_some_and(|(here, there)| here.is(there));
-    if let Some(status) = told.filter(|_| is_same) {
-        return Ok(status);
-    }
-    let options = OpenOptions { degraded: true, ..OpenOptions::default() };
-    let volume = open_with(path, &options).map_err(tells_nothing)?;
-    let mut status = Status::at_rest(path, &volume.config, &volume.layer, &volume.plan);
-    status.set_devices(&volume.devices, &volume.layer, &volume.config);
-    status.set_ids(&volume.names);
-    Drives::tell_at_rest(&volume.devices, &mut status);
-    status.notes = volume.notes;
-    status.notes.extend(volume.cut.as_ref().map(Cut::note));
-    let unclean = session::unclean_end(&config, &volume.devices)?;
-    status.unclean = unclean.is_some();
-    status.notes.extend(unclean);
-    status.degraded |= status.devices.iter().any(DeviceStatus::is_away);
-    let kept = Events::of_file(path, config.uuid).unwrap_or_default();
-    status.notes.extend(kept.notes());
-    status.set_needs(&kept);
-    status.notes.extend(there.map(|there| {
-        format!(
-            "{} is served, which has the same UUID: this is a copy of it, or another part of it",
-            there.path
-        )
-    }));
-    Ok(status)
-}
-
-/// Why there is no status, if that is because another process has the volume.
-fn tells_nothing(error: Error) -> Error {
-    let Error::Busy { path, holder } = error else { return error };
-    let why = format!("{holder} has it open and tells nothing: it starts, or works on it");
-    Error::Refused { path, why: format!("{why}; ask again in a moment") }
-}
-
-/// Whether a process serves another volume file than `path` with the same UUID: which.
-pub(crate) fn served_elsewhere(path: &Path, told: &Status) -> Option<String> {
-    let there = told.file.as_ref()?;
-    let is_same = VolumeFile::of(path).is_none_or(|here| here.is(there));
-    (!is_same).then(|| there.path.clone())
 }

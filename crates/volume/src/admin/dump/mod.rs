@@ -15,7 +15,7 @@ use std::path::Path;
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::admin::control;
+use crate::admin::control::client;
 use crate::metadata::config::Config;
 use crate::open::stack::time;
 use crate::util::error::Error;
@@ -88,9 +88,8 @@ pub fn dump(targets: &[String]) -> Result<Dump, Error> {
     let volumes: BTreeSet<[u8; 16]> =
         looks.iter().filter_map(|it| Some(it.newest()?.volume)).collect();
     // A process that does not answer is not named; the devices are shown all the same.
-    let told = |volume: &[u8; 16]| {
-        control::ask(Uuid::from_bytes(*volume)).ok().flatten()?.status.served_by
-    };
+    let told =
+        |volume: &[u8; 16]| client::ask(Uuid::from_bytes(*volume)).ok().flatten()?.status.served_by;
     let served_by = match sources.made {
         None => volumes.iter().filter_map(told).collect(),
         Some(_) => Vec::new(),

@@ -29,7 +29,6 @@ use hostftl_io::{Backing, Device, Driver};
 use hostftl_layers::{AnyLayer, LayerConfig};
 use uuid::Uuid;
 
-use crate::admin::serve::Live;
 use crate::metadata::config::Config;
 use crate::metadata::config::MISSING;
 use crate::metadata::journal;
@@ -39,6 +38,7 @@ use crate::open::session::Session;
 use crate::open::take::peer_geometry::Beside;
 use crate::running::front::Port;
 use crate::running::jobs::Jobs;
+use crate::running::live::Live;
 use crate::running::superblock_writer::{Coming, Has};
 use crate::util::events::Level;
 

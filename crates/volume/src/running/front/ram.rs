@@ -5,9 +5,9 @@ use std::sync::Arc;
 use hostftl_core::SECTOR;
 use hostftl_io::{Arena, Class, HOST_CLASSES, Waker};
 
-use crate::running::front::{
-    Answer, Buffer, Export, Extent, Inbox, Job, JobOp, MAX_EXTENTS, Port, Taken,
-};
+use crate::running::front::Port;
+use crate::running::front::job::{Answer, Buffer, Export, Extent, Job, JobOp, MAX_EXTENTS};
+use crate::running::front::queue::{Inbox, Taken};
 
 /// A port over `bytes` bytes of zeros that live as long as the process.
 ///

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use hostftl_io::polling::{Polling, Wait, wait_readable};
 
-use super::{Job, Port};
+use super::Port;
 use crate::running::engine::Engine;
+use crate::running::front::job::Job;
 
 /// After so many waits in a row with nothing under way the devices are of the kind that is done
 /// with a command at once: there is nothing to lead.
@@ -40,14 +41,14 @@ impl Seat {
     /// Hands a job over. It is done at the latest when the thread waits, leaves, or helps.
     pub fn push(&mut self, job: Job) {
         self.pushed += 1;
-        self.port.push(job);
+        self.port.queue().push(job);
     }
 
     /// Does what is to be done and not done by another thread, without waiting.
     pub fn help(&self) {
         match self.engine() {
             Some(engine) => engine.help(),
-            None => self.port.0.waker.wake(),
+            None => self.port.queue().waker().wake(),
         }
     }
 
@@ -122,7 +123,7 @@ impl Seat {
     }
 
     fn engine(&self) -> Option<Arc<Engine>> {
-        self.port.0.engine.get()?.upgrade()
+        self.port.engine()
     }
 }
 

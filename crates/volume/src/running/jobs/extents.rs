@@ -2,7 +2,7 @@
 
 use hostftl_core::{Layer, MAX_TOUCH, SECTOR};
 
-use crate::running::front::{Extent, MAX_EXTENTS};
+use crate::running::front::job::{Extent, MAX_EXTENTS};
 
 /// What is mapped from sector `lba` on: up to `sectors` sectors, but no more than a step may touch.
 pub fn extents(layer: &dyn Layer, lba: u64, sectors: u64) -> Vec<Extent> {

@@ -7,8 +7,6 @@ use hostftl_io::{Device, NvmeDrive};
 use hostftl_nvme::Facts;
 use serde::{Deserialize, Serialize};
 
-use crate::running::status::Status;
-
 /// A drive that was asked is left alone for so long.
 const PAUSE: Duration = Duration::from_secs(2);
 
@@ -90,26 +88,16 @@ impl Drives {
         self.0[index] = Drive::of(device);
     }
 
-    /// Adds what the drives tell now to a status. While it is served, the way from the host's bytes
-    /// to the flash's ends there when all of them count.
-    pub fn tell(&self, status: &mut Status) {
-        for (device, drive) in status.devices.iter_mut().zip(&self.0) {
-            device.drive = drive.as_ref().and_then(|drive| drive.ask());
-        }
-        let there = status.devices.iter().filter(|device| device.health != "missing");
-        let each = there.map(|device| device.drive.as_ref()?.flash_bytes);
-        let all: Option<u64> = each.sum();
-        if let Some(traffic) = &mut status.traffic {
-            traffic.set_flash(all);
-        }
+    /// Asks the drives; `None` in the place of one that reports nothing.
+    pub fn ask(&self) -> Vec<Option<DriveStatus>> {
+        self.0.iter().map(|drive| drive.as_ref().and_then(Drive::ask)).collect()
     }
 
-    /// As [`Drives::tell`], for a volume that is not served.
-    pub fn tell_at_rest(devices: &[Device], status: &mut Status) {
-        for (told, device) in status.devices.iter_mut().zip(devices) {
-            let facts = device.nvme().and_then(|drive| drive.facts().ok());
-            told.drive = facts.map(|facts| DriveStatus::of(&facts, None));
-        }
+    /// As [`Drives::ask`], for the devices of a volume that is not served.
+    pub fn ask_at_rest(devices: &[Device]) -> Vec<Option<DriveStatus>> {
+        let facts = |device: &Device| device.nvme().and_then(|drive| drive.facts().ok());
+        let status = |facts: Facts| DriveStatus::of(&facts, None);
+        devices.iter().map(|device| facts(device).map(status)).collect()
     }
 }
 

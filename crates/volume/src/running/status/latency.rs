@@ -5,7 +5,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use crate::running::front::JobOp;
+use crate::running::front::job::JobOp;
 
 /// The longest time that is told apart, in ns: a minute and a half.
 const LONGEST: u64 = 90_000_000_000;

@@ -1,0 +1,166 @@
+//! The end of the control socket at a command.
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use hostftl_io::{Deadline, Timed, connect_unix, describe};
+use rustix::net::sockopt::socket_peercred;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use uuid::Uuid;
+
+use super::{GO, PATIENCE, Question, READY, Report, Talk, now_ns};
+use crate::admin::operator::{Outcome, Wish};
+use crate::change::add::{AddSpec, Added};
+use crate::change::replace::{ReplaceSpec, Replaced};
+use crate::running::status::{Status, VolumeFile};
+use crate::util::error::Error;
+use crate::util::runtime_dir;
+
+/// How long a client waits for such a report.
+const SILENCE: Duration = Duration::from_secs(10);
+
+/// The status and events of a volume with this UUID from the process that serves it, perhaps from
+/// another volume file; `None` when no process does.
+///
+/// # Errors
+/// In words, when a process has the control socket and does not answer.
+pub fn ask(volume: Uuid) -> Result<Option<Report>, String> {
+    let Some(server) = Server::connect(volume)? else { return Ok(None) };
+    server.ask().map(Some).map_err(|error| server.silent(&error))
+}
+
+/// Whether a wish for the volume whose file is `path` would reach a process that serves a copy of
+/// it, or another part.
+///
+/// # Errors
+/// When it would.
+pub fn refuse_elsewhere(path: &Path, volume: Uuid) -> Result<(), Error> {
+    let told = ask(volume).map_err(|why| Error::Refused { path: path.into(), why })?;
+    let Some(there) = told.and_then(|told| served_elsewhere(path, &told.status)) else {
+        return Ok(());
+    };
+    let why = format!("{there} is served, which has the same UUID: name that, or stop it first");
+    Err(Error::Refused { path: path.into(), why })
+}
+
+/// The outcome of a request to the process that serves a volume with this UUID, or why there is
+/// none; `None` when no process serves it.
+pub fn wish(volume: Uuid, wish: &Wish) -> Option<Result<Outcome, String>> {
+    put(volume, Question::Wish(wish.clone()))
+}
+
+/// The same of a device that is to take the place of another.
+pub fn replace(volume: Uuid, spec: &ReplaceSpec) -> Option<Result<Replaced, String>> {
+    put(volume, Question::Replace(spec.clone()))
+}
+
+/// The same of devices that are to be added.
+pub fn add(volume: Uuid, spec: &AddSpec) -> Option<Result<Added, String>> {
+    put(volume, Question::Add(spec.clone()))
+}
+
+/// The same of a device that comes back.
+pub fn online(volume: Uuid, device: &str) -> Option<Result<Outcome, String>> {
+    put(volume, Question::Wish(Wish::Online(device.into())))
+}
+
+fn put<A: DeserializeOwned>(volume: Uuid, question: Question) -> Option<Result<A, String>> {
+    match Server::connect(volume) {
+        Ok(server) => server.map(|server| server.put(question)),
+        Err(why) => Some(Err(why)),
+    }
+}
+
+/// The process that serves a volume, seen from a client.
+struct Server {
+    stream: UnixStream,
+    deadline: Deadline,
+    deadline_ns: u64,
+}
+
+impl Server {
+    /// Connects; `None` when no process listens.
+    fn connect(volume: Uuid) -> Result<Option<Self>, String> {
+        let deadline_ns = now_ns() + PATIENCE.as_nanos() as u64;
+        let deadline = Deadline::after(PATIENCE);
+        match connect_unix(&runtime_dir::of(volume, "sock"), &deadline) {
+            Ok(stream) => Ok(Some(Server { stream, deadline, deadline_ns })),
+            // Its queue is full.
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => Err(format!(
+                "the process that serves it does not answer ({error}); nothing was changed"
+            )),
+            Err(_) => Ok(None),
+        }
+    }
+
+    fn ask(&self) -> io::Result<Report> {
+        self.begin(&Question::Status)?;
+        let mut text = Vec::new();
+        Timed::new(&self.stream, &self.deadline).read_to_end(&mut text)?;
+        Ok(serde_json::from_slice(&text)?)
+    }
+
+    fn begin(&self, question: &Question) -> io::Result<()> {
+        #[derive(Serialize)]
+        struct Message<'a> {
+            deadline_ns: u64,
+            question: &'a Question,
+        }
+        let mut text = serde_json::to_vec(&Message { deadline_ns: self.deadline_ns, question })?;
+        text.push(b'\n');
+        Timed::new(&self.stream, &self.deadline).write_all(&text)
+    }
+
+    fn put<A: DeserializeOwned>(&self, question: Question) -> Result<A, String> {
+        let mut talk = Talk::new(&self.stream, &self.deadline);
+        let ready = self.begin(&question).and_then(|()| talk.line());
+        match ready.map_err(|error| self.silent(&error))?.as_str() {
+            READY => {}
+            other => return Err(format!("{} answered {other:?}", self.name())),
+        }
+        // From here on the request may have been carried out.
+        let sent = talk.send(format!("{GO}\n").as_bytes());
+        let text = sent.and_then(|()| self.hear_out());
+        let unknown = |why: String| {
+            let name = self.name();
+            format!(
+                "{name} took the request and did not finish it ({why}): whether it was or will be \
+                 carried out is unknown; see `hostftl status` and `hostftl events`"
+            )
+        };
+        let text = text.map_err(|error| unknown(error.to_string()))?;
+        serde_json::from_slice(&text).unwrap_or_else(|error| Err(unknown(error.to_string())))
+    }
+
+    /// Reads the result, for as long as the server reports that it works on it.
+    fn hear_out(&self) -> io::Result<Vec<u8>> {
+        let (mut all, mut some) = (Vec::new(), [0; 4096]);
+        loop {
+            match Timed::new(&self.stream, &Deadline::after(SILENCE)).read(&mut some)? {
+                0 => return Ok(all),
+                got => all.extend_from_slice(&some[..got]),
+            }
+        }
+    }
+
+    fn silent(&self, error: &io::Error) -> String {
+        format!("{} serves it and does not answer ({error}); nothing was changed", self.name())
+    }
+
+    /// The server as its process.
+    fn name(&self) -> String {
+        let peer = socket_peercred(&self.stream).ok();
+        let pid = peer.and_then(|peer| u32::try_from(peer.pid.as_raw_nonzero().get()).ok());
+        pid.and_then(describe).unwrap_or_else(|| "another process".into())
+    }
+}
+
+/// Whether a process serves another volume file than `path` with the same UUID: which.
+fn served_elsewhere(path: &Path, told: &Status) -> Option<String> {
+    let there = told.file.as_ref()?;
+    let is_same = VolumeFile::of(path).is_none_or(|here| here.is(there));
+    (!is_same).then(|| there.path.clone())
+}

@@ -1,0 +1,94 @@
+//! The status and the events of a volume, from the process that serves it or from its devices.
+
+use std::path::Path;
+
+use crate::admin::control::client;
+use crate::metadata::config::Config;
+use crate::open::cut::Cut;
+use crate::open::gather::OpenOptions;
+use crate::open::session;
+use crate::open::volume::open_with;
+use crate::running::status::drive::Drives;
+use crate::running::status::{DeviceStatus, Status, VolumeFile};
+use crate::util::error::{Error, file};
+use crate::util::events::{Event, Events, file_of};
+
+/// The status of a volume: from the process that serves it, or else from its devices.
+///
+/// # Errors
+/// When there is no such volume, the process that serves it does not answer, or another process has
+/// it and does not serve it.
+pub fn status(path: &Path) -> Result<Status, Error> {
+    let config = Config::load(path)?;
+    let silent = |why| Error::Refused { path: path.into(), why };
+    let told = client::ask(config.uuid).map_err(silent)?.map(|told| told.status);
+    let (here, there) = (VolumeFile::of(path), told.as_ref().and_then(|it| it.file.clone()));
+    let is_same = here.zip(there.as_ref()).is_some_and(|(here, there)| here.is(there));
+    if let Some(status) = told.filter(|_| is_same) {
+        return Ok(status);
+    }
+    let options = OpenOptions { degraded: true, ..OpenOptions::default() };
+    let volume = open_with(path, &options).map_err(tells_nothing)?;
+    let mut status = Status::at_rest(path, &volume.config, &volume.layer, &volume.plan);
+    status.set_devices(&volume.devices, &volume.layer, &volume.config);
+    status.set_ids(&volume.names);
+    status.set_drives(Drives::ask_at_rest(&volume.devices));
+    status.notes = volume.notes;
+    status.notes.extend(volume.cut.as_ref().map(Cut::note));
+    let unclean = session::unclean_end(&config, &volume.devices)?;
+    status.unclean = unclean.is_some();
+    status.notes.extend(unclean);
+    status.degraded |= status.devices.iter().any(DeviceStatus::is_away);
+    let kept = Events::of_file(path, config.uuid).unwrap_or_default();
+    status.notes.extend(kept.notes());
+    status.set_needs(&kept);
+    status.notes.extend(there.map(|there| {
+        format!(
+            "{} is served, which has the same UUID: this is a copy of it, or another part of it",
+            there.path
+        )
+    }));
+    Ok(status)
+}
+
+/// Why there is no status, if that is because another process has the volume.
+fn tells_nothing(error: Error) -> Error {
+    let Error::Busy { path, holder } = error else { return error };
+    let why = format!("{holder} has it open and tells nothing: it starts, or works on it");
+    Error::Refused { path, why: format!("{why}; ask again in a moment") }
+}
+
+/// The events of a volume.
+#[derive(Clone, Debug, Default)]
+pub struct EventList {
+    /// Whether a process serves the volume.
+    pub served: bool,
+    /// Those that are kept, oldest first.
+    pub events: Vec<Event>,
+}
+
+impl EventList {
+    /// Those since the volume was started last.
+    pub fn of_run(&self) -> &[Event] {
+        let start = self.events.iter().rposition(|event| event.kind == "started");
+        &self.events[start.unwrap_or(0)..]
+    }
+}
+
+/// Returns the events of a volume: from the process that serves it, or else from the file beside
+/// the volume file.
+///
+/// # Errors
+/// When the volume file or the file of events can't be read, or the process that serves the volume
+/// does not answer.
+pub fn events(path: &Path) -> Result<EventList, Error> {
+    let config = Config::load(path)?;
+    let silent = |why| Error::Refused { path: path.into(), why };
+    if let Some(told) = client::ask(config.uuid).map_err(silent)? {
+        return Ok(EventList { served: true, events: told.events });
+    }
+    let kept = file_of(path);
+    let found = Events::of_file(path, config.uuid);
+    let events = found.map_err(file(&kept, "read the events of the volume"))?.all();
+    Ok(EventList { served: false, events })
+}

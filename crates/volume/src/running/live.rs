@@ -1,0 +1,102 @@
+//! The state of a served volume, as other threads see it.
+
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use hostftl_core::TaskKind;
+
+use crate::open::event_host::Quiet;
+use crate::running::copying::CopySlot;
+use crate::running::device_view::Faces;
+use crate::running::monitor::Watched;
+use crate::running::status::Status;
+use crate::running::status::latency::Latencies;
+use crate::running::status::tasks::TaskStatus;
+use crate::util::events::Event;
+
+/// Where a running volume's figures come from.
+#[derive(Clone, Debug)]
+pub(crate) struct Live {
+    pub faces: Arc<Mutex<Faces>>,
+    pub news: Arc<Mutex<Quiet>>,
+    latencies: Arc<Mutex<Latencies>>,
+    pub watched: Watched,
+    pub copy: CopySlot,
+}
+
+impl Live {
+    pub fn new(
+        faces: Arc<Mutex<Faces>>,
+        news: Arc<Mutex<Quiet>>,
+        latencies: Arc<Mutex<Latencies>>,
+        watched: Watched,
+    ) -> Self {
+        Live { faces, news, latencies, watched, copy: CopySlot::default() }
+    }
+
+    /// The status now.
+    pub fn status(&self) -> Status {
+        let snapshot =
+            self.watched.shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
+        let news = self.news.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let latencies = self.latencies.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let faces = self.faces.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut status = faces.still.with(&snapshot, &news, &latencies);
+        let unsaid = (news.unsaid, snapshot.gone & !news.gone);
+        drop((news, latencies));
+        let meters = self.watched.meters.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        status.tasks = meters.tell(&snapshot.tasks);
+        drop(meters);
+        hold_back(&mut status, unsaid);
+        let filling = self.watched.filling.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(space) = &mut status.space {
+            let full_in = |most| filling.full_in(space.physical_bytes, most, Instant::now());
+            space.full_in_seconds = space.capacity_bytes.and_then(full_in);
+        }
+        drop(filling);
+        status.needs_hand.extend(self.watched.unkept.why());
+        status.needs_hand.extend(self.watched.events.trouble());
+        status.need_room();
+        faces.tell(&mut status);
+        let copy = self.copy.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        copy.iter().for_each(|copy| copy.show(&mut status));
+        status
+    }
+
+    /// The events that are kept, oldest first.
+    pub fn events(&self) -> Vec<Event> {
+        self.watched.events.all()
+    }
+
+    /// Returns why nothing can be written any more; `None` while all is well.
+    pub fn failure(&self) -> Option<String> {
+        let shown = self.watched.shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let failed = shown.failed;
+        drop(shown);
+        let why = || {
+            let events = self.watched.events.since(0);
+            let last = events.iter().rev().find(|event| event.kind.starts_with("device-"));
+            match last {
+                Some(last) => format!("nothing can be written any more: {}", last.text),
+                None => "nothing can be written any more".into(),
+            }
+        };
+        // What is only read has no need to be written.
+        let faces = self.faces.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        (failed && !faces.still.read_only).then(why)
+    }
+}
+
+/// Work is over, and the next loss survivable, only when all superblocks say so: what is told
+/// before, a power cut may take back. `rebuilt` and `removed` are devices of which that is not so.
+fn hold_back(status: &mut Status, (rebuilt, removed): (u16, u16)) {
+    for (set, task) in [(rebuilt, TaskKind::Protect), (removed, TaskKind::Evacuate)] {
+        let task = task.name();
+        if set != 0 && status.tasks.iter().all(|other| other.task != task) {
+            status.tasks.push(TaskStatus { task: task.into(), ..TaskStatus::default() });
+        }
+    }
+    if let Some(space) = &mut status.space {
+        space.may_lose = space.may_lose.saturating_sub(rebuilt.count_ones());
+    }
+}
