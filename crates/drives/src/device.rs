@@ -1,259 +1,97 @@
-//! A device of a stack in a study: a flash drive, a storage-class memory, or an array of eMMC
-//! chips.
+//! A device of a stack in a study, of any kind.
 
-use std::collections::VecDeque;
-use std::io::{self, Read, Write};
+use std::ops::Deref;
+use std::sync::Arc;
 
-use hostftl_core::{About, Cause, Command, DeviceError, DeviceInfo, MetaBuf, Nanos, Verdict};
+use hostftl_core::SECTOR;
 
-use crate::drive::{Clock, Drive, Ended, Soon};
-use crate::model::Model;
-use crate::olive::{Olive, OliveSpec};
-use crate::pool::LoadError;
-use crate::scm::{Scm, ScmSpec};
-use crate::spec::{DriveError, DriveSpec};
-use crate::work::DriveWork;
+use crate::registration::{Description, SavedModel};
+use crate::registry;
+use crate::text::{DriveError, Key};
 
-/// What a device is made of.
-#[derive(Clone, Debug, PartialEq)]
-#[allow(clippy::large_enum_variant, reason = "a study has a handful of them")]
-pub enum DeviceSpec {
-    /// Flash, with or without a translation of its own.
-    Flash(DriveSpec),
-    /// Memory that is written in place.
-    Scm(ScmSpec),
-    /// Chips that translate by themselves, behind an FPGA. Of their flash nothing is known.
-    Olive(OliveSpec),
+/// A modelled device; [`Description::device`] makes one.
+pub type Device = Box<dyn SavedModel>;
+
+/// The description of a device of any kind.
+#[derive(Clone, Debug)]
+pub struct DeviceSpec(Arc<dyn Description>);
+
+impl<T: Description> From<T> for DeviceSpec {
+    fn from(description: T) -> Self {
+        DeviceSpec(Arc::new(description))
+    }
 }
 
-impl From<DriveSpec> for DeviceSpec {
-    fn from(spec: DriveSpec) -> Self {
-        DeviceSpec::Flash(spec)
+impl Deref for DeviceSpec {
+    type Target = dyn Description;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.0
+    }
+}
+
+impl PartialEq for DeviceSpec {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.is_equal(&*other.0)
     }
 }
 
 impl DeviceSpec {
-    /// What the user called it.
-    pub fn name(&self) -> &str {
-        match self {
-            DeviceSpec::Flash(spec) => &spec.name,
-            DeviceSpec::Scm(spec) => &spec.name,
-            DeviceSpec::Olive(spec) => &spec.name,
-        }
+    /// Returns the names of the built-in drives, memories and arrays of chips.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        registry::names()
     }
 
-    /// What a layer is told of it.
-    pub fn device_info(&self) -> DeviceInfo {
-        match self {
-            DeviceSpec::Flash(spec) => spec.device_info(),
-            DeviceSpec::Scm(spec) => spec.device_info(),
-            DeviceSpec::Olive(spec) => spec.device_info(),
-        }
+    /// Returns the drive, memory or array `NAME[:KEY=VALUE]…`, as [`crate::DriveSpec::find`] reads
+    /// it.
+    ///
+    /// # Errors
+    /// When there is neither, or what is described is not possible.
+    pub fn find(name: &str) -> Result<Self, DriveError> {
+        registry::find(name).map(DeviceSpec)
     }
 
-    /// Sectors that the host sees; of a raw drive, all.
-    pub fn exported(&self) -> u64 {
-        match self {
-            DeviceSpec::Flash(spec) => spec.exported,
-            DeviceSpec::Scm(spec) => spec.sectors(),
-            DeviceSpec::Olive(spec) => spec.sectors,
-        }
+    /// Returns the settings in the text of the device, its options included: a word for each key;
+    /// empty if the device was made without a text.
+    pub fn parameters(&self) -> Vec<(String, String)> {
+        registry::text(self.name()).map(|text| text.settings()).unwrap_or_default()
     }
 
-    /// Sectors that there are, spare ones too.
-    pub fn sectors(&self) -> u64 {
-        match self {
-            DeviceSpec::Flash(spec) => spec.shape.sectors(),
-            DeviceSpec::Scm(spec) => spec.sectors() + u64::from(spec.spare) * u64::from(spec.page),
-            DeviceSpec::Olive(spec) => spec.sectors,
-        }
+    /// Returns the comment at the head of the device's file; empty if it has none, or if the device
+    /// was made without a text.
+    pub fn about(&self) -> String {
+        self.head().0
     }
 
-    /// The grain in which it is written without more work, in sectors.
-    pub fn map_unit(&self) -> u32 {
-        match self {
-            DeviceSpec::Flash(spec) => spec.map_unit,
-            DeviceSpec::Scm(_) => 1,
-            DeviceSpec::Olive(spec) => spec.device_info().map_unit,
-        }
+    /// Returns when to take the device, as the head of its file says behind `Use when`; empty as
+    /// [`DeviceSpec::about`].
+    pub fn use_when(&self) -> String {
+        self.head().1
     }
 
-    /// Erases that a block survives; of a memory, writes of a sector; 0 where that is not known.
-    pub fn cycles(&self) -> u32 {
-        match self {
-            DeviceSpec::Flash(spec) => spec.cycles,
-            DeviceSpec::Scm(spec) => spec.endurance.min(u32::MAX.into()) as u32,
-            DeviceSpec::Olive(_) => 0,
-        }
+    fn head(&self) -> (String, String) {
+        registry::text(self.name()).map(|text| text.head()).unwrap_or_default()
     }
 
-    /// What works at the same time: dies; a memory is one.
-    pub fn dies(&self) -> u32 {
-        match self {
-            DeviceSpec::Flash(spec) => spec.shape.dies,
-            DeviceSpec::Scm(_) => 1,
-            DeviceSpec::Olive(spec) => spec.chips as u32,
-        }
+    /// Returns the bytes of RAM that the map of a drive of a terabyte takes in the drive: four for
+    /// each map unit. `None` for devices that don't translate or are not flash.
+    pub fn map_of_a_terabyte(&self) -> Option<u64> {
+        let unit = u64::from(self.map_unit()) * SECTOR as u64;
+        (self.is_flash() && !self.is_raw()).then(|| 4 * 1_000_000_000_000 / unit)
     }
 
-    /// Bytes of memory that the model takes.
-    pub fn memory(&self) -> u64 {
-        match self {
-            DeviceSpec::Flash(spec) => spec.memory(),
-            DeviceSpec::Scm(spec) => spec.memory(),
-            DeviceSpec::Olive(_) => 1 << 20,
-        }
-    }
-
-    /// Whether it leaves translation to the layer.
-    pub fn is_raw(&self) -> bool {
-        match self {
-            DeviceSpec::Flash(spec) => spec.zoned.is_some(),
-            DeviceSpec::Scm(_) => false,
-            DeviceSpec::Olive(spec) => spec.raw,
-        }
+    /// Returns the value of `kind` in its file.
+    pub fn kind(&self) -> &'static str {
+        self.registration().kind
     }
 
     /// Whether it is flash, which wears by the erase and whose energy is known.
     pub fn is_flash(&self) -> bool {
-        matches!(self, DeviceSpec::Flash(_))
+        self.registration().is_flash
     }
 
-    /// Energy for `cause`, in nJ; nothing is known of that of others than flash drives.
-    pub fn energy(&self, work: &DriveWork, cause: Cause) -> u64 {
-        match self {
-            DeviceSpec::Flash(spec) => work.energy(spec, cause),
-            DeviceSpec::Scm(_) | DeviceSpec::Olive(_) => 0,
-        }
-    }
-
-    /// NAND pages read and programmed.
-    pub fn page_operations(&self, work: &DriveWork) -> u64 {
-        match self {
-            DeviceSpec::Flash(spec) => work.flash.page_operations(spec.shape.stripe),
-            DeviceSpec::Scm(_) | DeviceSpec::Olive(_) => 0,
-        }
-    }
-}
-
-/// A modelled device.
-#[derive(Debug)]
-pub enum Device {
-    /// See [`DeviceSpec::Flash`].
-    Flash(Box<Drive>),
-    /// See [`DeviceSpec::Scm`].
-    Scm(Box<Scm>),
-    /// See [`DeviceSpec::Olive`].
-    Olive(Box<Olive>),
-}
-
-impl Device {
-    /// A new one.
-    ///
-    /// # Errors
-    /// When there can be no such drive.
-    pub fn new(spec: &DeviceSpec) -> Result<Self, DriveError> {
-        Ok(match spec {
-            DeviceSpec::Flash(spec) => Device::Flash(Box::new(Drive::new(spec)?)),
-            DeviceSpec::Scm(spec) => Device::Scm(Box::new(Scm::new(spec))),
-            DeviceSpec::Olive(spec) => Device::Olive(Box::new(Olive::new(spec))),
-        })
-    }
-
-    /// Writes its state, which [`Device::load`] reads.
-    ///
-    /// # Errors
-    /// When `out` can't be written.
-    pub fn save(&self, out: &mut impl Write) -> io::Result<()> {
-        match self {
-            Device::Flash(drive) => drive.save(out),
-            Device::Scm(scm) => scm.save(out),
-            Device::Olive(olive) => olive.save(out),
-        }
-    }
-
-    /// The device that [`Device::save`] wrote.
-    ///
-    /// # Errors
-    /// When what is read is none that was saved from `spec`.
-    pub fn load(spec: &DeviceSpec, from: &mut impl Read) -> Result<Self, LoadError> {
-        Ok(match spec {
-            DeviceSpec::Flash(spec) => Device::Flash(Box::new(Drive::load(spec, from)?)),
-            DeviceSpec::Scm(spec) => Device::Scm(Box::new(Scm::load(spec, from)?)),
-            DeviceSpec::Olive(spec) => Device::Olive(Box::new(Olive::load(spec, from)?)),
-        })
-    }
-}
-
-/// Asks whichever it is.
-macro_rules! each {
-    ($self:ident, $model:ident => $what:expr) => {
-        match $self {
-            Device::Flash($model) => $what,
-            Device::Scm($model) => $what,
-            Device::Olive($model) => $what,
-        }
-    };
-}
-
-impl Model for Device {
-    fn info(&self) -> DeviceInfo {
-        each!(self, it => Model::info(&**it))
-    }
-
-    #[inline]
-    fn submit(
-        &mut self,
-        now: Nanos,
-        slot: u32,
-        command: &Command,
-    ) -> Option<Result<(), DeviceError>> {
-        each!(self, it => Model::submit(&mut **it, now, slot, command))
-    }
-
-    fn report(&mut self, about: About, into: &mut MetaBuf) -> Result<Verdict, DeviceError> {
-        each!(self, it => Model::report(&mut **it, about, into))
-    }
-
-    #[inline]
-    fn next_at(&self) -> Option<Nanos> {
-        each!(self, it => Model::next_at(&**it))
-    }
-
-    #[inline]
-    fn advance(&mut self, limit: Nanos, ended: &mut VecDeque<Ended>) -> Nanos {
-        each!(self, it => Model::advance(&mut **it, limit, ended))
-    }
-
-    fn idle(&self) -> bool {
-        each!(self, it => Model::idle(&**it))
-    }
-
-    fn set_clock(&mut self, clock: Clock) {
-        each!(self, it => Model::set_clock(&mut **it, clock));
-    }
-
-    fn work(&self) -> DriveWork {
-        each!(self, it => Model::work(&**it))
-    }
-
-    fn worn(&self) -> Vec<u32> {
-        each!(self, it => Model::worn(&**it))
-    }
-
-    fn check(&self) -> Result<(), &'static str> {
-        each!(self, it => Model::check(&**it))
-    }
-
-    fn row_sectors(&self) -> Option<u32> {
-        each!(self, it => Model::row_sectors(&**it))
-    }
-
-    fn is_raw(&self) -> bool {
-        each!(self, it => Model::is_raw(&**it))
-    }
-
-    fn look_ahead(&self, lbas: &[u64], soon: Soon) {
-        each!(self, it => Model::look_ahead(&**it, lbas, soon));
+    /// Returns the keys that the file of a device of that kind may have.
+    pub fn keys(&self) -> impl Iterator<Item = Key> {
+        registry::keys(self.registration())
     }
 }

@@ -7,19 +7,23 @@
 mod device;
 mod drive;
 mod flash;
-mod memory;
 mod model;
 pub mod olive;
 mod plain;
 pub mod pool;
 mod queue;
+mod registration;
+mod registry;
 pub mod scm;
 mod spec;
+mod text;
 mod work;
 pub mod zoned;
 
 pub use device::{Device, DeviceSpec};
-pub use drive::{Clock, Drive, Ended, Soon};
-pub use model::Model;
-pub use spec::{DriveError, DriveSpec, Energy, Key, Pooling, Shape};
+pub use drive::Drive;
+pub use model::{Clock, Ended, Model, Soon};
+pub use registration::{Comparable, Description, Registration, SavedModel};
+pub use spec::{DriveSpec, Energy, Pooling, Shape};
+pub use text::{DriveError, Key};
 pub use work::{DriveWork, FlashBusy, FlashWork, Spent};

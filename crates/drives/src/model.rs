@@ -4,8 +4,36 @@ use std::collections::VecDeque;
 
 use hostftl_core::{About, Command, DeviceError, DeviceInfo, MetaBuf, Nanos, Verdict};
 
-use crate::drive::{Clock, Drive, Ended, Soon};
-use crate::work::DriveWork;
+use crate::work::{DriveWork, Spent};
+
+/// Whether a device takes time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clock {
+    /// Everything is over when it is submitted; all counters are right.
+    Counts,
+    /// Commands take time.
+    Timed,
+}
+
+/// A command that is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// The slot that it was submitted with.
+    pub slot: u32,
+    /// Its result.
+    pub result: Result<(), DeviceError>,
+    /// Where its time went.
+    pub spent: Spent,
+}
+
+/// When sectors will be written that are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Soon {
+    /// After those that are looked at as [`Soon::Next`].
+    Later,
+    /// Next; they were looked at as [`Soon::Later`] before.
+    Next,
+}
 
 /// A modelled device.
 pub trait Model {
@@ -60,9 +88,9 @@ pub trait Model {
     fn look_ahead(&self, _lbas: &[u64], _soon: Soon) {}
 }
 
-impl Model for Drive {
+impl<M: Model + ?Sized> Model for Box<M> {
     fn info(&self) -> DeviceInfo {
-        Drive::info(self)
+        (**self).info()
     }
 
     #[inline]
@@ -72,52 +100,52 @@ impl Model for Drive {
         slot: u32,
         command: &Command,
     ) -> Option<Result<(), DeviceError>> {
-        Drive::submit(self, now, slot, command)
+        (**self).submit(now, slot, command)
     }
 
     fn report(&mut self, about: About, into: &mut MetaBuf) -> Result<Verdict, DeviceError> {
-        Drive::report(self, about, into)
+        (**self).report(about, into)
     }
 
     #[inline]
     fn next_at(&self) -> Option<Nanos> {
-        Drive::next_at(self)
+        (**self).next_at()
     }
 
     #[inline]
     fn advance(&mut self, limit: Nanos, ended: &mut VecDeque<Ended>) -> Nanos {
-        Drive::advance(self, limit, ended)
+        (**self).advance(limit, ended)
     }
 
     fn idle(&self) -> bool {
-        Drive::idle(self)
+        (**self).idle()
     }
 
     fn set_clock(&mut self, clock: Clock) {
-        Drive::set_clock(self, clock);
+        (**self).set_clock(clock);
     }
 
     fn work(&self) -> DriveWork {
-        Drive::work(self)
+        (**self).work()
     }
 
     fn worn(&self) -> Vec<u32> {
-        self.erased().collect()
+        (**self).worn()
     }
 
     fn check(&self) -> Result<(), &'static str> {
-        Drive::check(self)
+        (**self).check()
     }
 
     fn row_sectors(&self) -> Option<u32> {
-        Some(self.spec().shape.row_sectors)
+        (**self).row_sectors()
     }
 
     fn is_raw(&self) -> bool {
-        self.spec().zoned.is_some()
+        (**self).is_raw()
     }
 
     fn look_ahead(&self, lbas: &[u64], soon: Soon) {
-        Drive::look_ahead(self, lbas, soon);
+        (**self).look_ahead(lbas, soon);
     }
 }

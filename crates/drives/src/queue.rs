@@ -8,7 +8,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use hostftl_core::Nanos;
 
-use crate::drive::Ended;
+use crate::model::Ended;
 use crate::work::Spent;
 
 /// A command under way, without its `Spent`, which does not decide the order.

@@ -2,8 +2,6 @@
 
 use hostftl_core::{CAUSES, Cause, Nanos};
 
-use crate::spec::{DriveSpec, Energy};
-
 /// How long the flash was at work, in ns; nothing under the clock that only counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlashBusy {
@@ -107,7 +105,7 @@ impl DriveWork {
 
     /// The part of `whole` that `cause` has by its share of the programmed sectors, and all parts
     /// together are `whole` but for roundings down.
-    fn share(&self, whole: u64, cause: Cause) -> u64 {
+    pub(crate) fn share(&self, whole: u64, cause: Cause) -> u64 {
         let all = self.programmed().max(1);
         (u128::from(whole) * u128::from(self.sectors[cause as usize]) / u128::from(all)) as u64
     }
@@ -127,17 +125,6 @@ impl DriveWork {
     pub fn busy(&self) -> Nanos {
         let busy = &self.flash.busy;
         busy.reads.iter().sum::<Nanos>() + busy.programs + busy.erases
-    }
-
-    /// Energy for `cause`, in nJ; erases are the collection's, the drive's own or the layer's.
-    pub fn energy(&self, spec: &DriveSpec, cause: Cause) -> u64 {
-        let Energy { read, program, erase, bus } = spec.energy;
-        let row = u64::from(spec.shape.row_sectors);
-        let crossed = self.crossed[cause as usize] * bus / row;
-        let collects = if spec.zoned.is_some() { Cause::Gc } else { Cause::DriveGc };
-        let erases = if cause == collects { self.flash.erases * erase } else { 0 };
-        let reads = self.flash.reads[cause as usize] * read;
-        reads + self.share(self.flash.programs * program, cause) + crossed + erases
     }
 }
 

@@ -1,6 +1,6 @@
 //! One row of a study: one workload through one layer on one drive.
 
-use hostftl_drives::{Device, DeviceSpec};
+use hostftl_drives::Device;
 use hostftl_layers::{AnyLayer, Mode, Plan};
 
 use crate::conserve;
@@ -51,7 +51,7 @@ impl Cell<'_> {
         };
         let layer = self.plan.map_bytes + self.plan.meta_bytes;
         let drives = self.layer.devices(self.stack);
-        OWN_MEMORY + drives.iter().map(DeviceSpec::memory).sum::<u64>() + layer + kept
+        OWN_MEMORY + drives.iter().map(|it| it.memory()).sum::<u64>() + layer + kept
     }
 
     /// Whether the others are told relative to it.
@@ -61,7 +61,7 @@ impl Cell<'_> {
 
     /// Dies of all drives.
     pub fn dies(&self) -> u32 {
-        self.layer.devices(self.stack).iter().map(DeviceSpec::dies).sum()
+        self.layer.devices(self.stack).iter().map(|it| it.dies()).sum()
     }
 
     /// That the row takes `needed` bytes where there are `limit`.
@@ -122,7 +122,7 @@ impl Cell<'_> {
     ) -> Result<Option<Aged>, StudyError> {
         let broken = |violation| self.broken(violation);
         let drives = self.layer.devices(self.stack);
-        let drives = drives.iter().map(Device::new).collect::<Result<Vec<_>, _>>();
+        let drives = drives.iter().map(|it| it.device()).collect::<Result<Vec<_>, _>>();
         let drives = drives.map_err(|why| broken(Violation::Drive(why.to_string())))?;
         let layer = self.layer(Mode::Format)?;
         let reads = self.layer.reads_metadata();

@@ -210,7 +210,7 @@ impl LayerChoice {
 
     /// All devices that the layer is told of.
     fn all(&self, infos: &[DeviceInfo]) -> Vec<DeviceInfo> {
-        let journal = self.journal.iter().map(DeviceSpec::device_info);
+        let journal = self.journal.iter().map(|it| it.device_info());
         infos.iter().cloned().chain(journal).collect()
     }
 

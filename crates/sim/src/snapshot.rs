@@ -110,7 +110,7 @@ pub fn load(
         let why = format!("the snapshot is of another stack ({found}, not {about})");
         return Err(fault(&why));
     }
-    let drives = specs.iter().map(|spec| Device::load(spec, &mut from));
+    let drives = specs.iter().map(|spec| spec.load(&mut from));
     let drives = drives.collect::<Result<Vec<_>, _>>().map_err(|error| wrong(path, error))?;
     let media = Media::load(&mut from).map_err(|_| fault("the snapshot is cut short"))?;
     Ok((drives, media, warmed))

@@ -77,24 +77,24 @@ impl Stack {
 
     /// What the layer is told of the devices.
     pub fn infos(&self) -> Vec<DeviceInfo> {
-        self.devices.iter().map(DeviceSpec::device_info).collect()
+        self.devices.iter().map(|it| it.device_info()).collect()
     }
 
     /// The largest grain in which a device is written without more work, in sectors.
     pub fn map_unit(&self) -> u32 {
-        self.devices.iter().map(DeviceSpec::map_unit).max().unwrap_or(1)
+        self.devices.iter().map(|it| it.map_unit()).max().unwrap_or(1)
     }
 
     /// Whether all devices leave translation to the layer.
     pub fn is_raw(&self) -> bool {
-        self.devices.iter().all(DeviceSpec::is_raw)
+        self.devices.iter().all(|it| it.is_raw())
     }
 
     /// Sectors for data, of which a share is exported: those of the one device; of two, those of
     /// the larger, for the other is its cache or its mirror; of more, what remains when one is
     /// parity.
     pub fn sectors(&self) -> u64 {
-        let sizes = self.devices.iter().map(DeviceSpec::exported);
+        let sizes = self.devices.iter().map(|it| it.exported());
         match self.devices.len() {
             1 | 2 => sizes.max().unwrap_or(0),
             all => sizes.min().unwrap_or(0) * (all as u64 - 1),

@@ -81,7 +81,7 @@ fn figures(spec: &DeviceSpec) -> Vec<String> {
     if let Some(memory) = spec.map_of_a_terabyte() {
         all.push(format!("its map takes {} of its RAM a TB", bytes(memory)));
     }
-    if let DeviceSpec::Flash(flash) = spec {
+    if let Some(flash) = spec.flash() {
         let erased = flash.erase_unit();
         all.push(format!("erases {}", size(erased)));
         all.push(counted(spec.dies().into(), "die"));
@@ -104,7 +104,7 @@ fn keys(spec: &DeviceSpec, console: &mut Console) -> Result<(), Failure> {
     let said = spec.parameters();
     for Key { key, values, default, about } in spec.keys() {
         let here = said.iter().find(|(set, _)| set == key).map(|(_, value)| value.as_str());
-        let note = match (here, *default) {
+        let note = match (here, default) {
             (Some(value), _) => format!("  [here: {value}]"),
             (None, "") => String::new(),
             (None, default) => format!("  [default: {default}]"),

@@ -2,16 +2,8 @@
 //! changes nothing but how long the writes take.
 
 use super::Drive;
+use crate::model::Soon;
 use crate::pool::Pool;
-
-/// When sectors will be written that are looked at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Soon {
-    /// After those that are looked at as [`Soon::Next`].
-    Later,
-    /// Next; they were looked at as [`Soon::Later`] before.
-    Next,
-}
 
 impl Drive {
     /// Looks at what writes of these sectors will change; sectors that the drive has not are passed

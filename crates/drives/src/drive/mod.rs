@@ -21,6 +21,7 @@ mod back;
 mod counted;
 mod hint;
 mod raw;
+pub(crate) mod register;
 mod saved;
 mod window;
 
@@ -29,34 +30,15 @@ use std::collections::VecDeque;
 use hostftl_core::{CAUSES, Cause, Command, DeviceError, DeviceInfo, Nanos, Tally};
 
 use crate::flash::NONE;
+use crate::model::{Clock, Ended};
 use crate::pool::Pool;
-use crate::spec::{DriveError, DriveSpec};
+use crate::spec::DriveSpec;
+use crate::text::DriveError;
 use crate::work::{DriveWork, Spent};
 use crate::zoned::Zoned;
-pub use ahead::Soon;
 use back::{BUFFER, Back, Errand};
 use counted::Counted;
 use window::{Data, Window};
-
-/// Whether a drive takes time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Clock {
-    /// Everything is over when it is submitted; all counters are right.
-    Counts,
-    /// The flash takes its time.
-    Timed,
-}
-
-/// A command that is over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ended {
-    /// The slot that it was submitted with.
-    pub slot: u32,
-    /// What came of it.
-    pub result: Result<(), DeviceError>,
-    /// Where its time went.
-    pub spent: Spent,
-}
 
 /// A command under way: the operations that it waits for.
 #[derive(Clone, Copy, Debug)]

@@ -8,8 +8,9 @@ use std::io::{self, Read, Write};
 
 use hostftl_core::{Cause, Tally};
 
+use super::Drive;
 use super::window::Data;
-use super::{Clock, Drive};
+use crate::model::Clock;
 use crate::pool::{LoadError, Pool};
 use crate::spec::DriveSpec;
 use crate::zoned::Zoned;

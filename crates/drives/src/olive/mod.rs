@@ -14,6 +14,7 @@
 //! Invariants
 //! - A chip, a controller and a bus serve one piece at a time, in the order in which pieces come.
 
+pub(crate) mod register;
 mod spec;
 
 use std::cmp::Reverse;
@@ -24,8 +25,7 @@ use hostftl_core::{About, Cause, Command, DeviceError, DeviceInfo, MetaBuf, Nano
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::drive::{Clock, Ended};
-use crate::model::Model;
+use crate::model::{Clock, Ended, Model};
 use crate::plain::{Counts, range};
 use crate::pool::LoadError;
 use crate::work::{DriveWork, Spent};

@@ -7,14 +7,14 @@
 //! - The writes of all sectors together are those of the host and those of copies.
 
 mod level;
+pub(crate) mod register;
 mod saved;
 
 use std::collections::VecDeque;
 
 use hostftl_core::{Cause, Command, DeviceError, DeviceInfo, Nanos};
 
-use crate::drive::{Clock, Ended};
-use crate::model::Model;
+use crate::model::{Clock, Ended, Model};
 use crate::plain::{Counts, range};
 use crate::queue::Queue;
 use crate::work::DriveWork;
@@ -76,12 +76,6 @@ impl ScmSpec {
     /// What the host sees of it.
     pub fn device_info(&self) -> DeviceInfo {
         DeviceInfo { volatile_cache: false, ..DeviceInfo::block(self.sectors(), 1) }
-    }
-
-    /// Bytes of memory that the model takes.
-    pub fn memory(&self) -> u64 {
-        let pages = u64::from(self.pages) + u64::from(self.spare);
-        pages * (4 * u64::from(self.page) + 16)
     }
 
     /// How long a sector takes.

@@ -1,17 +1,16 @@
-//! The keys of a drive's file, and what they may be.
+//! The file of a flash drive, checked.
 
 use std::fmt::Display;
 use std::str::FromStr;
 
-use hostftl_core::{Nanos, SECTOR, Size};
+use hostftl_core::{Nanos, SECTOR};
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::cell::{Cell, POWER_MW};
-use super::error::DriveError;
 use super::shape::{Planes, Shape};
-use super::text::Text;
 use super::{DriveSpec, Energy, Pooling};
+use crate::text::{DriveError, Fault, Text, capacity, optional, within};
 
 /// Blocks that each plane of a slice keeps if it can.
 const SLICED: u32 = 64;
@@ -75,22 +74,12 @@ pub(super) struct File {
     pub fault_seed: Option<Spanned<u32>>,
 }
 
-/// Where in the file, and what is wrong there.
-pub(super) type Fault = (usize, String);
-
 /// The drive that a text describes.
 ///
 /// # Errors
 /// The line or the option that is wrong, and why.
 pub fn spec(text: &Text) -> Result<DriveSpec, DriveError> {
-    if let kind @ ("scm" | "emmc") = text.kind().as_str() {
-        let why = format!("a device of kind \"{kind}\" is no flash drive: only a study takes it");
-        return Err(text.fault(0, why));
-    }
-    let file: File = toml::from_str(&text.text).map_err(|error| {
-        let at = error.span().map_or(0, |span| span.start);
-        text.fault(at, error.message().replace('\n', " "))
-    })?;
+    let file: File = text.parse()?;
     let sliced = text.options.iter().any(|(_, option)| option.starts_with("capacity="));
     let mut spec = file.spec(&text.name, sliced).map_err(|(at, why)| text.fault(at, why))?;
     spec.left.clone_from(&text.left);
@@ -373,43 +362,8 @@ fn possible(spec: &DriveSpec, spare: f64, at: usize) -> Result<(), Fault> {
     pool.check().map_err(|why| (at, why.to_string()))
 }
 
-/// The bytes of a drive that has whole units of `unit` bytes, below 2^`below`.
-///
-/// # Errors
-/// In words.
-pub(super) fn capacity(text: &str, (unit, named): (u64, &str), below: u32) -> Result<u64, String> {
-    let most = 1 << (below - 40);
-    let wrong = || format!("capacity must be a size such as \"512m\" or \"1.92TB\", below {most}t");
-    let size = Size::parse(text).filter(|size| size.bytes() >> below == 0).ok_or_else(wrong)?;
-    size.whole(unit).map_err(|why| format!("capacity must be a whole number of {named}: {why}"))
-}
-
 fn parsed<T: FromStr<Err: Display>>((at, word): (usize, String)) -> Result<T, Fault> {
     word.parse().map_err(|why: T::Err| (at, why.to_string()))
-}
-
-pub(super) fn within<T>(key: &str, value: &Spanned<T>, least: T, most: T) -> Result<T, Fault>
-where
-    T: Copy + PartialOrd + Display,
-{
-    let number = *value.get_ref();
-    if number >= least && number <= most {
-        return Ok(number);
-    }
-    Err((value.span().start, format!("{key} must be from {least} to {most}")))
-}
-
-pub(super) fn optional<T>(
-    key: &str,
-    value: &Option<Spanned<T>>,
-    least: T,
-    most: T,
-    or: T,
-) -> Result<T, Fault>
-where
-    T: Copy + PartialOrd + Display,
-{
-    value.as_ref().map_or(Ok(or), |value| within(key, value, least, most))
 }
 
 /// Microseconds as nanoseconds, up to ten seconds.

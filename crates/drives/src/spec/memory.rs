@@ -1,68 +1,44 @@
-//! The keys of a storage-class memory: `kind = "scm"`.
+//! The memory that the model of a drive takes, and the memory that the machine has.
 
-use hostftl_core::SECTOR;
-use serde::Deserialize;
-use toml::Spanned;
+use super::DriveSpec;
+use crate::text::DriveError;
 
-use super::error::DriveError;
-use super::file::{Fault, capacity, optional, within};
-use super::text::Text;
-use crate::scm::ScmSpec;
+/// Bytes besides the tables of the pools: commands, operations, and the code's own.
+const FIXED: u64 = 1 << 20;
 
-/// Sectors of a KiB.
-const KIB: u32 = 1024 / SECTOR as u32;
-
-/// The file's keys.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    #[serde(rename = "kind")]
-    _kind: String,
-    capacity: Spanned<String>,
-    spare_percent: Option<Spanned<f64>>,
-    page_kib: Option<Spanned<u32>>,
-    latency_ns: Spanned<u64>,
-    bus_ns: Spanned<u64>,
-    level: Option<Spanned<u32>>,
-    overwrites_only: Option<bool>,
-    cycles: Spanned<u32>,
-}
-
-/// The memory that a text describes.
-///
-/// # Errors
-/// The line or the option that is wrong, and why.
-pub fn spec(text: &Text) -> Result<ScmSpec, DriveError> {
-    let file: File = toml::from_str(&text.text).map_err(|error| {
-        let at = error.span().map_or(0, |span| span.start);
-        text.fault(at, error.message().replace('\n', " "))
-    })?;
-    file.spec(&text.name).map_err(|(at, why)| text.fault(at, why))
-}
-
-impl File {
-    fn spec(&self, name: &str) -> Result<ScmSpec, Fault> {
-        let at = self.capacity.span().start;
-        let wrong = |why: &str| (at, why.to_owned());
-        let page = optional("page_kib", &self.page_kib, 1, 1024, 16)? * KIB;
-        let page_bytes = u64::from(page) * SECTOR as u64;
-        let bytes = capacity(self.capacity.get_ref(), (page_bytes, "pages"), 44);
-        let pages = bytes.map_err(|why| (at, why))? / page_bytes;
-        let share = optional("spare_percent", &self.spare_percent, 0.0, 90.0, 0.0)?;
-        let spare = (pages as f64 * share / 100.0).ceil() as u64;
-        if pages + spare > u64::from(u32::MAX) {
-            return Err(wrong("more than 2^32 pages: make them larger"));
-        }
-        Ok(ScmSpec {
-            name: name.to_owned(),
-            pages: pages as u32,
-            spare: spare as u32,
-            page,
-            latency: within("latency_ns", &self.latency_ns, 1, 1_000_000_000)?,
-            bus: within("bus_ns", &self.bus_ns, 0, 1_000_000_000)?,
-            interval: optional("level", &self.level, 0, 1 << 30, 0)?,
-            overwrites_only: self.overwrites_only.unwrap_or(false),
-            endurance: within("cycles", &self.cycles, 1, u32::MAX)?.into(),
-        })
+impl DriveSpec {
+    /// Returns the bytes of memory that the model of the drive takes.
+    pub fn memory(&self) -> u64 {
+        let pools = match self.zoned {
+            Some(zoned) => 12 * u64::from(zoned.count()),
+            None => u64::from(self.pool_count()) * self.pool(0).memory(),
+        };
+        let units = self.write_buffer / u64::from(self.map_unit);
+        let pending = match self.suspend {
+            Some(_) => 2 * u64::from(self.shape.lanes()) * u64::from(self.shape.blocks),
+            None => 0,
+        };
+        pools + pending + 128 * units + FIXED
     }
+
+    /// Refuses a drive whose model does not fit into `limit` bytes, or, without a limit, into three
+    /// quarters of the memory that the machine has free.
+    ///
+    /// # Errors
+    /// Both figures.
+    pub fn fits(&self, limit: Option<u64>) -> Result<(), DriveError> {
+        let (needed, limit) = (self.memory(), limit.or_else(free).unwrap_or(u64::MAX));
+        if needed <= limit {
+            return Ok(());
+        }
+        Err(DriveError::Memory { name: self.name.clone(), needed, limit })
+    }
+}
+
+/// Returns three quarters of the bytes that the system reports as free, if it reports them.
+fn free() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024 / 4 * 3)
 }

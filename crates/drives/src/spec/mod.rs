@@ -1,25 +1,18 @@
-//! A drive as its TOML file describes it, or MQSim's, checked.
+//! The description of a flash drive, from its TOML file or MQSim's.
 
 mod cell;
-mod emmc;
-mod error;
-mod file;
-mod keys;
+pub mod file;
+pub mod keys;
 mod memory;
 mod raw;
 mod shape;
-mod text;
 
-use hostftl_core::{DeviceInfo, Nanos, SECTOR};
+use hostftl_core::{Cause, DeviceInfo, Nanos};
 
-use crate::device::DeviceSpec;
-use crate::memory as model_memory;
 use crate::pool::{Frontiers, GcPolicy, PoolSpec};
+use crate::work::DriveWork;
 use crate::zoned::ZonedSpec;
-pub use error::DriveError;
-pub use keys::Key;
 pub use shape::Shape;
-use text::Text;
 
 /// What one pool of segments spans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,99 +92,7 @@ pub struct Energy {
     pub bus: u64,
 }
 
-impl DeviceSpec {
-    /// The names of the built-in drives, memories and arrays of chips.
-    pub fn names() -> impl Iterator<Item = &'static str> {
-        text::names().chain(text::others())
-    }
-
-    /// What the text of the drive says, its options included: a word for each key. Nothing of a
-    /// drive that was made without a text.
-    pub fn parameters(&self) -> Vec<(String, String)> {
-        text::parameters(self.name())
-    }
-
-    /// What the head of the device's file says of it; empty when it says nothing, or when the
-    /// device was made without a text.
-    pub fn about(&self) -> String {
-        text::about(self.name()).0
-    }
-
-    /// When to take the device, as the head of its file says it behind `Use when`; empty as
-    /// [`DeviceSpec::about`].
-    pub fn use_when(&self) -> String {
-        text::about(self.name()).1
-    }
-
-    /// Bytes of RAM that the map of a drive of a terabyte takes in the drive: four for each map
-    /// unit. Nothing of what translates nothing, or is no flash drive.
-    pub fn map_of_a_terabyte(&self) -> Option<u64> {
-        let unit = u64::from(self.map_unit()) * SECTOR as u64;
-        (self.is_flash() && !self.is_raw()).then(|| 4 * 1_000_000_000_000 / unit)
-    }
-
-    /// What the file of another program says of the device and is not carried over, a sentence
-    /// each.
-    pub fn left(&self) -> &[String] {
-        match self {
-            DeviceSpec::Flash(spec) => &spec.left,
-            _ => &[],
-        }
-    }
-
-    /// `block`, `zoned`, `scm` or `emmc`, as in its file.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            DeviceSpec::Flash(spec) if spec.zoned.is_some() => "zoned",
-            DeviceSpec::Flash(_) => "block",
-            DeviceSpec::Scm(_) => "scm",
-            DeviceSpec::Olive(_) => "emmc",
-        }
-    }
-
-    /// What the file of a device of that kind may say.
-    pub fn keys(&self) -> impl Iterator<Item = &'static Key> {
-        keys::keys(self.kind())
-    }
-
-    /// The drive, memory or array `NAME[:KEY=VALUE]…`, as [`DriveSpec::find`] reads it.
-    ///
-    /// # Errors
-    /// When there is neither, or what is described is not possible.
-    pub fn find(name: &str) -> Result<Self, DriveError> {
-        let text = text::find(name)?;
-        match text.kind().as_str() {
-            "scm" => memory::spec(&text).map(DeviceSpec::Scm),
-            "emmc" => emmc::spec(&text).map(DeviceSpec::Olive),
-            _ => file::spec(&text).map(DeviceSpec::Flash),
-        }
-    }
-}
-
 impl DriveSpec {
-    /// The names of the built-in drives.
-    pub fn names() -> impl Iterator<Item = &'static str> {
-        text::names()
-    }
-
-    /// The drive `NAME[:KEY=VALUE]…`: the built-in one, or else the one that the file `NAME`
-    /// describes, with some of its keys set anew, as in `mlc-32g:capacity=1g:gc=fifo`.
-    ///
-    /// # Errors
-    /// When there is neither, or what is described is not a possible drive.
-    pub fn find(name: &str) -> Result<Self, DriveError> {
-        file::spec(&text::find(name)?)
-    }
-
-    /// The drive that `text` describes, in TOML or as MQSim's XML; `origin` is its name in
-    /// messages.
-    ///
-    /// # Errors
-    /// The line that is wrong, and why.
-    pub fn parse(text: &str, origin: &str) -> Result<Self, DriveError> {
-        file::spec(&Text::new(origin, origin, text.to_owned())?)
-    }
-
     /// What the host sees of the drive.
     pub fn device_info(&self) -> DeviceInfo {
         if let Some(zoned) = &self.zoned {
@@ -259,22 +160,15 @@ impl DriveSpec {
         }
     }
 
-    /// Bytes of memory that the model of the drive takes.
-    pub fn memory(&self) -> u64 {
-        model_memory::of(self)
-    }
-
-    /// Refuses a drive whose model does not fit into `limit` bytes, or, without a limit, into three
-    /// quarters of the memory that the machine has free.
-    ///
-    /// # Errors
-    /// Both figures.
-    pub fn fits(&self, limit: Option<u64>) -> Result<(), DriveError> {
-        let (needed, limit) =
-            (self.memory(), limit.or_else(model_memory::free).unwrap_or(u64::MAX));
-        if needed <= limit {
-            return Ok(());
-        }
-        Err(DriveError::Memory { name: self.name.clone(), needed, limit })
+    /// Returns the energy that `work` took for `cause`, in nJ. Erases belong to collection: the
+    /// drive's own, or the layer's if the drive is raw.
+    pub fn energy_of(&self, work: &DriveWork, cause: Cause) -> u64 {
+        let Energy { read, program, erase, bus } = self.energy;
+        let row = u64::from(self.shape.row_sectors);
+        let crossed = work.crossed[cause as usize] * bus / row;
+        let collects = if self.zoned.is_some() { Cause::Gc } else { Cause::DriveGc };
+        let erases = if cause == collects { work.flash.erases * erase } else { 0 };
+        let reads = work.flash.reads[cause as usize] * read;
+        reads + work.share(work.flash.programs * program, cause) + crossed + erases
     }
 }

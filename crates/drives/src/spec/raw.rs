@@ -2,8 +2,9 @@
 
 use toml::Spanned;
 
-use super::file::{Fault, File, optional};
+use super::file::File;
 use super::{DriveSpec, Pooling};
+use crate::text::{Fault, optional};
 use crate::zoned::{ZonedFaults, ZonedSpec};
 
 /// Where a key is, if it is set.

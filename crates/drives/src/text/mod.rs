@@ -1,32 +1,15 @@
-//! Finds the text of a drive: a built-in one or a file, with the options behind its name.
+//! The text that describes a device: a file, changed by the options behind the device's name.
 
-use std::path::Path;
+mod error;
+mod key;
+mod values;
 
 use hostftl_mqsim::Drive;
+use serde::de::DeserializeOwned;
 
-use super::error::DriveError;
-
-/// The drives that every program has built in, by name.
-const BUILT_IN: [(&str, &str); 11] = [
-    ("hatl-1g", include_str!("../../../../stacks/drives/hatl-1g.toml")),
-    ("hatl-2g", include_str!("../../../../stacks/drives/hatl-2g.toml")),
-    ("hatl-32g", include_str!("../../../../stacks/drives/hatl-32g.toml")),
-    ("mlc-32g", include_str!("../../../../stacks/drives/mlc-32g.toml")),
-    ("open-channel", include_str!("../../../../stacks/drives/open-channel.toml")),
-    ("qlc-16k", include_str!("../../../../stacks/drives/qlc-16k.toml")),
-    ("qlc-64k", include_str!("../../../../stacks/drives/qlc-64k.toml")),
-    ("sata-mlc", include_str!("../../../../stacks/drives/sata-mlc.toml")),
-    ("slc-1g", include_str!("../../../../stacks/drives/slc-1g.toml")),
-    ("tlc", include_str!("../../../../stacks/drives/tlc.toml")),
-    ("tlc-7t", include_str!("../../../../stacks/drives/tlc-7t.toml")),
-];
-
-/// The devices besides that every program has built in, by name.
-const OTHERS: [(&str, &str); 3] = [
-    ("olive", include_str!("../../../../stacks/drives/olive.toml")),
-    ("scm-m", include_str!("../../../../stacks/drives/scm-m.toml")),
-    ("scm-s", include_str!("../../../../stacks/drives/scm-s.toml")),
-];
+pub use error::DriveError;
+pub use key::{Key, key};
+pub use values::{Fault, capacity, optional, within};
 
 /// A drive's text with what was changed in it.
 pub struct Text {
@@ -45,72 +28,12 @@ pub struct Text {
     pub left: Vec<String>,
 }
 
-/// The names of the built-in drives.
-pub fn names() -> impl Iterator<Item = &'static str> {
-    BUILT_IN.iter().map(|(name, _)| *name)
-}
-
-/// The names of the built-in devices that are no flash drives.
-pub fn others() -> impl Iterator<Item = &'static str> {
-    OTHERS.iter().map(|(name, _)| *name)
-}
-
-/// The text of `NAME[:KEY=VALUE]…`, where `NAME` is built in or a file.
-///
-/// # Errors
-/// When there is neither.
-pub fn find(asked: &str) -> Result<Text, DriveError> {
-    let (origin, options) = split(asked);
-    let text = match BUILT_IN.iter().chain(&OTHERS).find(|(known, _)| *known == origin) {
-        Some((_, text)) => (*text).to_owned(),
-        None => read(origin)?,
-    };
-    let mut found = Text::new(asked, origin, text)?;
-    for option in options {
-        found.set(&option);
-    }
-    Ok(found)
-}
-
-/// What the file of the drive `NAME[:KEY=VALUE]…` says with its options, a word for each key;
-/// nothing of one that has no such text.
-pub fn parameters(asked: &str) -> Vec<(String, String)> {
-    let table = find(asked).ok().and_then(|found| found.text.parse::<toml::Table>().ok());
-    let word = |value: toml::Value| match value {
-        toml::Value::String(word) => word,
-        other => other.to_string(),
-    };
-    table.into_iter().flatten().map(|(key, value)| (key, word(value))).collect()
-}
-
-/// How the sentence begins that says what a drive is for.
+/// How the sentence begins that tells when to use a device.
 const USE_WHEN: &str = "Use when ";
 
-/// The comment that the file of the drive `NAME[:KEY=VALUE]…` begins with, as one line, and what
-/// stands there behind [`USE_WHEN`].
-pub fn about(asked: &str) -> (String, String) {
-    let text = find(asked).map(|found| found.text).unwrap_or_default();
-    let head = text.lines().map_while(|line| line.strip_prefix('#')).map(str::trim);
-    let lines: Vec<&str> = head.collect();
-    let end = lines.iter().position(|line| line.starts_with(USE_WHEN)).unwrap_or(lines.len());
-    let (about, when) = lines.split_at(end);
-    let when = when.join(" ");
-    (about.join(" "), when.strip_prefix(USE_WHEN).unwrap_or_default().to_owned())
-}
-
-fn read(origin: &str) -> Result<String, DriveError> {
-    let path = Path::new(origin);
-    if !path.exists() && !origin.contains('/') && path.extension().is_none() {
-        let known = names().chain(others()).collect::<Vec<_>>().join(", ");
-        return Err(DriveError::Unknown { name: origin.to_owned(), known });
-    }
-    hostftl_core::files::read_text(path)
-        .map_err(|source| DriveError::Read { path: path.to_owned(), source })
-}
-
-/// Parts a name from its options. A word without `=` belongs to the value before it, as in
+/// Separates a name from its options. A word without `=` belongs to the value before it, as in
 /// `gc=d-choices:10`.
-fn split(asked: &str) -> (&str, Vec<String>) {
+pub fn split(asked: &str) -> (&str, Vec<String>) {
     let is_option = |word: &str| word.contains('=') && !word.contains('/');
     let mut end = asked.len();
     let mut from = 0;
@@ -163,8 +86,39 @@ impl Text {
         kind.unwrap_or_else(|| "block".to_owned())
     }
 
+    /// Parses the keys.
+    ///
+    /// # Errors
+    /// The line or the option that is wrong, and why.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, DriveError> {
+        toml::from_str(&self.text).map_err(|error| {
+            let at = error.span().map_or(0, |span| span.start);
+            self.fault(at, error.message().replace('\n', " "))
+        })
+    }
+
+    /// Returns the keys that are set, each with its value as a word.
+    pub fn settings(&self) -> Vec<(String, String)> {
+        let word = |value: toml::Value| match value {
+            toml::Value::String(word) => word,
+            other => other.to_string(),
+        };
+        let table = self.text.parse::<toml::Table>().unwrap_or_default();
+        table.into_iter().map(|(key, value)| (key, word(value))).collect()
+    }
+
+    /// Returns the comment at the head as one line, and the text behind [`USE_WHEN`] in it.
+    pub fn head(&self) -> (String, String) {
+        let head = self.text.lines().map_while(|line| line.strip_prefix('#')).map(str::trim);
+        let lines: Vec<&str> = head.collect();
+        let end = lines.iter().position(|line| line.starts_with(USE_WHEN)).unwrap_or(lines.len());
+        let (about, when) = lines.split_at(end);
+        let when = when.join(" ");
+        (about.join(" "), when.strip_prefix(USE_WHEN).unwrap_or_default().to_owned())
+    }
+
     /// Sets a key. A capacity takes the place of a number of blocks.
-    fn set(&mut self, option: &str) {
+    pub fn set(&mut self, option: &str) {
         let (key, value) = option.split_once('=').unwrap_or((option, ""));
         let (key, value) = (key.trim(), value.trim());
         let plain = value.parse::<f64>().is_ok() || matches!(value, "true" | "false");

@@ -1,0 +1,188 @@
+//! The kinds of devices, and the search for a device by its name.
+
+use std::path::Path;
+use std::sync::{Arc, LazyLock};
+
+use crate::registration::{Description, Registration};
+use crate::spec::{DriveSpec, file};
+use crate::text::{DriveError, Key, Text, split};
+use crate::{drive, olive, scm};
+
+/// Every kind, in the order in which users see them. A file that names none of them is read as the
+/// first.
+static KINDS: &[&Registration] = &[
+    &drive::register::BLOCK,
+    &drive::register::ZONED,
+    &scm::register::REGISTRATION,
+    &olive::register::REGISTRATION,
+];
+
+/// The values that the key `kind` takes.
+static KIND_VALUES: LazyLock<String> =
+    LazyLock::new(|| KINDS.iter().map(|it| it.kind).collect::<Vec<_>>().join("|"));
+
+/// Returns the kind of the device that `text` describes.
+fn kind_of(text: &Text) -> &'static Registration {
+    let kind = text.kind();
+    KINDS.iter().find(|it| it.kind == kind).unwrap_or(&KINDS[0])
+}
+
+/// Returns the keys that the file of a device of that kind may have.
+pub fn keys(registration: &'static Registration) -> impl Iterator<Item = Key> {
+    let (values, default) = match registration.is_flash {
+        true => (KIND_VALUES.as_str(), KINDS[0].kind),
+        false => (registration.kind, ""),
+    };
+    let kind = Key { key: "kind", values, default, about: registration.about };
+    std::iter::once(kind).chain(registration.keys.iter().copied().flatten().copied())
+}
+
+/// Returns the names of the built-in devices that are flash, or are not, in alphabetical order.
+fn built_in(is_flash: bool) -> impl Iterator<Item = &'static str> {
+    let kinds = KINDS.iter().filter(|it| it.is_flash == is_flash);
+    let mut names: Vec<_> = kinds.flat_map(|it| it.built_in).map(|(name, _)| *name).collect();
+    names.sort_unstable();
+    names.into_iter()
+}
+
+/// Returns the names of all built-in devices, flash first.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    built_in(true).chain(built_in(false))
+}
+
+/// Returns the text of `NAME[:KEY=VALUE]…`, where `NAME` is built in or a file.
+///
+/// # Errors
+/// When there is neither.
+pub fn text(asked: &str) -> Result<Text, DriveError> {
+    let (origin, options) = split(asked);
+    let text = match KINDS.iter().flat_map(|it| it.built_in).find(|(name, _)| *name == origin) {
+        Some((_, text)) => (*text).to_owned(),
+        None => read(origin)?,
+    };
+    let mut found = Text::new(asked, origin, text)?;
+    for option in options {
+        found.set(&option);
+    }
+    Ok(found)
+}
+
+fn read(origin: &str) -> Result<String, DriveError> {
+    let path = Path::new(origin);
+    if !path.exists() && !origin.contains('/') && path.extension().is_none() {
+        let known = names().collect::<Vec<_>>().join(", ");
+        return Err(DriveError::Unknown { name: origin.to_owned(), known });
+    }
+    hostftl_core::files::read_text(path)
+        .map_err(|source| DriveError::Read { path: path.to_owned(), source })
+}
+
+/// Returns the device that `NAME[:KEY=VALUE]…` describes.
+///
+/// # Errors
+/// When there is no such device or file, or the device is impossible.
+pub fn find(asked: &str) -> Result<Arc<dyn Description>, DriveError> {
+    let text = text(asked)?;
+    (kind_of(&text).read)(&text)
+}
+
+impl DriveSpec {
+    /// Returns the names of the built-in drives.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        built_in(true)
+    }
+
+    /// Returns the drive `NAME[:KEY=VALUE]…`: the built-in one, or else the one that the file
+    /// `NAME` describes, with some of its keys set anew, as in `mlc-32g:capacity=1g:gc=fifo`.
+    ///
+    /// # Errors
+    /// When there is neither, or what is described is not a possible drive.
+    pub fn find(name: &str) -> Result<Self, DriveError> {
+        flash(&text(name)?)
+    }
+
+    /// Returns the drive that `text` describes, in TOML or as MQSim's XML; `origin` is its name in
+    /// messages.
+    ///
+    /// # Errors
+    /// The line that is wrong, and why.
+    pub fn parse(text: &str, origin: &str) -> Result<Self, DriveError> {
+        flash(&Text::new(origin, origin, text.to_owned())?)
+    }
+}
+
+fn flash(text: &Text) -> Result<DriveSpec, DriveError> {
+    let Registration { kind, is_flash, .. } = kind_of(text);
+    if !is_flash {
+        let why = format!("a device of kind \"{kind}\" is no flash drive: only a study takes it");
+        return Err(text.fault(0, why));
+    }
+    file::spec(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// Returns the keys that the reader of a built-in device's file knows, from its error for an
+    /// unknown one.
+    fn known(device: &str) -> BTreeSet<String> {
+        let error = find(&format!("{device}:nobody=1")).expect_err("no such key");
+        let words = error.to_string();
+        let (_, list) = words.split_once("expected one of ").expect("it names what it knows");
+        list.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn every_key_that_a_file_may_have_is_described_and_no_other() {
+        // The readers of the flash kinds are one: each of their keys is described by one of them.
+        let (flash, others): (Vec<_>, Vec<_>) = KINDS.iter().copied().partition(|it| it.is_flash);
+        let groups = std::iter::once(flash).chain(others.into_iter().map(|it| vec![it]));
+        for kinds in groups {
+            let described = kinds.iter().flat_map(|it| keys(it)).map(|it| it.key.to_owned());
+            let described: BTreeSet<String> = described.collect();
+            for (device, _) in kinds.iter().flat_map(|it| it.built_in) {
+                assert_eq!(described, known(device), "{device}");
+            }
+        }
+    }
+
+    /// A number on the edge of each range is taken, and one beyond it is refused with the range.
+    #[test]
+    fn the_ranges_are_those_that_are_checked() {
+        let mut tried = 0;
+        for kind in KINDS {
+            let (device, _) = kind.built_in[0];
+            for it in keys(kind) {
+                let Some((_, most)) = it.values.split_once("..=") else { continue };
+                let Ok(most) = most.parse::<f64>() else { continue };
+                if most >= f64::from(u32::MAX) {
+                    continue;
+                }
+                let asked = format!("{device}:{}={}", it.key, most + 1.0);
+                let error = find(&asked).expect_err(&asked).to_string();
+                let range = it.values.replace("..=", " to ");
+                let exact = format!("{} must be from {range}", it.key);
+                let or = error.contains("not both") || error.contains("invalid value");
+                assert!(or || error.contains(&exact), "{asked}: {error}");
+                tried += 1;
+            }
+        }
+        assert!(tried > 50, "only {tried} ranges");
+    }
+
+    #[test]
+    fn a_device_of_each_kind_has_the_kind_of_its_registration_and_only_equals_itself() {
+        let all: Vec<_> = names().map(|name| find(name).expect("it is built in")).collect();
+        for kind in KINDS {
+            let (name, _) = kind.built_in[0];
+            let device = find(name).expect("it is built in");
+            assert_eq!(device.registration().kind, kind.kind);
+            assert_eq!(device.flash().is_some(), kind.is_flash);
+            let equal = |it: &&Arc<dyn Description>| device.is_equal(&***it);
+            assert_eq!(all.iter().filter(equal).count(), 1, "{name}");
+        }
+    }
+}

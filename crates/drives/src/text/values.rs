@@ -1,0 +1,52 @@
+//! Values of keys with their limits.
+
+use std::fmt::Display;
+
+use hostftl_core::Size;
+use toml::Spanned;
+
+/// Where in the file, and what is wrong there.
+pub type Fault = (usize, String);
+
+/// Parses the capacity of a device in whole units of `unit` bytes, below 2^`below`.
+///
+/// # Errors
+/// In words.
+pub fn capacity(text: &str, (unit, named): (u64, &str), below: u32) -> Result<u64, String> {
+    let most = 1 << (below - 40);
+    let wrong = || format!("capacity must be a size such as \"512m\" or \"1.92TB\", below {most}t");
+    let size = Size::parse(text).filter(|size| size.bytes() >> below == 0).ok_or_else(wrong)?;
+    size.whole(unit).map_err(|why| format!("capacity must be a whole number of {named}: {why}"))
+}
+
+/// Returns a number from `least` to `most`.
+///
+/// # Errors
+/// In words.
+pub fn within<T>(key: &str, value: &Spanned<T>, least: T, most: T) -> Result<T, Fault>
+where
+    T: Copy + PartialOrd + Display,
+{
+    let number = *value.get_ref();
+    if number >= least && number <= most {
+        return Ok(number);
+    }
+    Err((value.span().start, format!("{key} must be from {least} to {most}")))
+}
+
+/// Returns a number as [`within`], or `or` where the key is not set.
+///
+/// # Errors
+/// In words.
+pub fn optional<T>(
+    key: &str,
+    value: &Option<Spanned<T>>,
+    least: T,
+    most: T,
+    or: T,
+) -> Result<T, Fault>
+where
+    T: Copy + PartialOrd + Display,
+{
+    value.as_ref().map_or(Ok(or), |value| within(key, value, least, most))
+}
