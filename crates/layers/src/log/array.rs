@@ -3,101 +3,26 @@
 //! A record that is published changes its row, the map, the segments and the journal at once, so
 //! these lie side by side here; `row/append.rs` does that.
 
-use hostftl_core::{BLOCK, Command, HostError};
+use hostftl_core::{BLOCK, Command, HostError, SECTOR};
 
 use crate::log::Array;
 use crate::log::checkpoint::{self, Checkpoint};
-use crate::log::durability::WINDOW;
 use crate::log::gc::{self, Collection};
-use crate::log::journal::{self, Journal};
-use crate::log::layout::Layout;
+use crate::log::layout::{At, Layout};
 use crate::log::map::Where;
 use crate::log::map::pages::{Pages, With};
 use crate::log::media::Media;
-use crate::log::ops::{Cx, OWN_OPS, Op, has_room};
-use crate::log::redundancy::timed_out::{self, Hung};
-use crate::log::row::Phase;
-use crate::log::row::rows::Rows;
-use crate::log::row::rows::write_out::Sealing;
+use crate::log::ops::{Checking, Cx, Op, has_room};
+use crate::log::output::Output;
+#[cfg(doc)]
+use crate::log::redundancy::timed_out::Hung;
 use crate::log::scrub::Scrub;
-use crate::planted::{Bug, planted};
-
-/// As [`WINDOW`], where rows that aren't durable keep their buffers.
-const HELD_WINDOW: u64 = 4;
 
 impl Array {
     /// Where things lie on the devices.
     #[inline]
     pub fn layout(&self) -> &Layout {
         self.media.layout()
-    }
-
-    /// Everything between an open row and a durable one.
-    pub fn pump_writing(&mut self, cx: &mut Cx) -> bool {
-        let mut moved = self.pump_commit(cx);
-        moved |= self.pump_rows(cx);
-        moved |= self.with_journal(|it, with| it.pump(with, cx));
-        moved |= self.pump_flush(cx);
-        moved | self.answer_flushed(cx)
-    }
-
-    fn pump_commit(&mut self, cx: &mut Cx) -> bool {
-        let Array { rows, durability, media, .. } = self;
-        rows.commit(durability, &mut media.segments, &media.devices, cx)
-    }
-
-    /// Seals and writes rows, a command at a time.
-    pub fn pump_rows(&mut self, cx: &mut Cx) -> bool {
-        let mut moved = false;
-        let mut left = self.rows.active();
-        while left != 0 && cx.command_room() > OWN_OPS / 2 && cx.room() >= 8 {
-            let row = left.trailing_zeros() as u8;
-            left &= left - 1;
-            moved |= match self.rows[row].phase() {
-                Phase::Closed => self.with_rows(|rows, with| rows.seal(row, with, cx)),
-                Phase::Sealing => self.with_rows(|rows, with| rows.seal_step(row, with, cx)),
-                Phase::Draining => self.retire(row, cx),
-                _ => false,
-            };
-        }
-        moved
-    }
-
-    /// Whether every row that was opened up to `stamp` is durable.
-    pub fn all_durable(&self, stamp: u64) -> bool {
-        self.durability.has_all(stamp, self.rows.unsealed())
-    }
-
-    /// Flushes the devices when somebody waits for that and all is written that it should cover.
-    pub fn pump_flush(&mut self, cx: &mut Cx) -> bool {
-        let window = if self.journal.is_ready() { HELD_WINDOW } else { WINDOW };
-        if self.durability.is_flush_futile(window)
-            || !self.durability.is_flush_due(window, self.rows.unsealed())
-            || cx.room() < 20
-        {
-            return false;
-        }
-        let of_host = self.rows.iter().filter(|it| it.is_unsealed() && it.is_of_host());
-        let filling = of_host.map(|it| it.stamp).min();
-        self.durability.begin_flush(self.layout().devices, filling);
-        for device in 0..self.layout().devices {
-            let device = if planted(Bug::FlushOneMember) { 0 } else { device };
-            self.media.devices.submit(Op::Flush, Command::Flush { device }, cx);
-        }
-        true
-    }
-
-    /// Answers what waits for rows that are durable.
-    pub fn answer_flushed(&mut self, cx: &mut Cx) -> bool {
-        let mut moved = false;
-        while cx.room() > 4
-            && self.media.devices.is_told()
-            && let Some((mark, moment)) = cx.requests().waits_for()
-            && (self.durability.has_host(mark) || self.journal.has(moment))
-        {
-            moved |= cx.answer_waiting(Ok(()));
-        }
-        moved
     }
 
     /// The map, and what its pages need on their way.
@@ -130,16 +55,6 @@ impl Array {
         }
     }
 
-    /// Lets the rows work with the parts that they need on their way to the devices.
-    #[inline]
-    pub fn with_rows<T>(&mut self, act: impl FnOnce(&mut Rows, &mut Sealing) -> T) -> T {
-        let volume = self.volume;
-        let Array { rows, media, durability, journal, .. } = self;
-        let Media { buffers, devices, segments, .. } = media;
-        let mut with = Sealing { buffers, devices, segments, durability, journal, volume };
-        act(rows, &mut with)
-    }
-
     /// Collection, and everything between an open row and a durable one, until neither moves on:
     /// nothing else has to be looked at between two of their steps.
     pub fn pump_media(&mut self, cx: &mut Cx) -> bool {
@@ -148,7 +63,7 @@ impl Array {
             while has_room(cx) && self.collect(cx) {
                 moved = true;
             }
-            if !has_room(cx) || !self.pump_writing(cx) {
+            if !has_room(cx) || !self.output.pump(&mut self.media, cx) {
                 return moved;
             }
             moved = true;
@@ -183,20 +98,8 @@ impl Array {
     /// Who moves records, and the parts that they need.
     #[inline]
     fn movers(&mut self) -> (&mut Collection, &mut Scrub, gc::Needs<'_>) {
-        let Media { segments, devices, buffers, salvage, gauges, share } = &mut self.media;
-        let Array { pages, checkpoint, rows, durability, collection, scrub, .. } = self;
-        let with = gc::Needs {
-            segments,
-            devices,
-            buffers,
-            pages,
-            checkpoint,
-            rows,
-            durability,
-            salvage,
-            gauges,
-            share,
-        };
+        let Array { media, output, pages, checkpoint, collection, scrub, .. } = self;
+        let with = gc::Needs { media, output, pages, checkpoint };
         (collection, scrub, with)
     }
 
@@ -217,20 +120,9 @@ impl Array {
         &mut self,
         act: impl FnOnce(&mut Checkpoint, &mut checkpoint::Needs) -> T,
     ) -> T {
-        let (life, generation) = (self.volume.life, self.generation.last());
-        let Array { rows, media: Media { segments, devices, .. }, .. } = self;
-        let Array { durability, journal, pages, .. } = self;
-        let mut with = checkpoint::Needs {
-            rows,
-            segments,
-            devices,
-            durability,
-            journal,
-            pages,
-            life,
-            generation,
-        };
-        act(&mut self.checkpoint, &mut with)
+        let generation = self.generation.last();
+        let Array { media, output, pages, checkpoint, .. } = self;
+        act(checkpoint, &mut checkpoint::Needs { media, output, pages, generation })
     }
 
     pub fn pump_checkpoint(&mut self, cx: &mut Cx) -> bool {
@@ -239,25 +131,6 @@ impl Array {
 
     pub fn pump_reclaim(&mut self, cx: &mut Cx) -> bool {
         self.with_checkpoint(|it, with| it.reclaim_some(with, cx))
-    }
-
-    /// Lets the journal work with the parts that it needs.
-    #[inline]
-    pub fn with_journal<T>(
-        &mut self,
-        act: impl FnOnce(&mut Journal, &mut journal::Needs) -> T,
-    ) -> T {
-        let volume = self.volume;
-        let Array { rows, durability, media: Media { buffers, devices, .. }, journal, .. } = self;
-        act(journal, &mut journal::Needs { rows, durability, buffers, devices, volume })
-    }
-
-    /// The host published item `item` of a row.
-    #[inline]
-    pub fn note(&mut self, row: u8, item: u32, cx: &mut Cx) {
-        if self.journal.is_ready() {
-            self.with_journal(|it, with| it.note(row, item, with, cx));
-        }
     }
 
     /// Reads pages that nobody has asked for yet.
@@ -303,12 +176,6 @@ impl Array {
         self.media.gauges.packed_into += u64::from(len);
     }
 
-    /// A row whose buffers nobody has is idle.
-    fn retire(&mut self, row: u8, cx: &Cx) -> bool {
-        let held = self.journal.holds(row, &self.rows[row], self.durability.durable());
-        !held && self.hung.retire(row, &mut self.rows, &mut self.media.buffers, cx)
-    }
-
     /// Whether a block may hold something other than zeros: only a page that is here can tell.
     pub fn may_be_mapped(&self, block: u64) -> bool {
         let away = || !self.pages.directory().place(self.pages.map().page_of(block)).is_nowhere();
@@ -317,18 +184,33 @@ impl Array {
 
     /// Whether no command is in flight but those that were given up.
     pub fn all_back(&self, cx: &Cx) -> bool {
-        cx.is_quiet() && self.hung.is_quiet()
+        cx.is_quiet() && self.output.hung.is_quiet()
     }
 
     /// As [`Hung::give_up_late`].
     pub fn give_up_late(&mut self, cx: &mut Cx) -> bool {
-        self.hung.give_up_late(&mut self.media.devices, &self.journal, cx)
+        self.output.hung.give_up_late(&mut self.media.devices, &self.output.journal, cx)
     }
 
-    /// Lets the owner of what timed out work with the parts that lent it something.
-    pub fn with_hung<T>(&mut self, act: impl FnOnce(&mut Hung, &mut timed_out::With) -> T) -> T {
-        let Array { hung, pages, collection, scrub, checkpoint, rows, media, .. } = self;
-        let buffers = &mut media.buffers;
-        act(hung, &mut timed_out::With { pages, collection, scrub, checkpoint, rows, buffers })
+    /// As [`Hung::stand_in`].
+    pub fn stand_in(&mut self, op: Op, device: u8) -> Option<Command> {
+        let layout = *self.layout();
+        let head = |at: At| (layout.lba(at), layout.head_pages(at.sector == 0));
+        let place = match op {
+            Op::Load { index } => (self.pages.loads().place(index).byte() / SECTOR as u64, 1),
+            Op::GcHead { lane } => head(self.collection.at(lane)),
+            Op::Scrub(Checking::Head) => head(self.scrub.at()),
+            _ => (0, 1),
+        };
+        let Output { hung, rows, .. } = &mut self.output;
+        hung.stand_in(op, device, place, rows, &mut self.media.buffers)
+    }
+
+    /// Takes back the command of `op`, which was given up.
+    pub fn take_back(&mut self, op: Op, command: Command) {
+        let root = self.output.hung.take_back(op, command, &mut self.media.buffers);
+        if let Some(buf) = root {
+            self.checkpoint.take_back(buf);
+        }
     }
 }

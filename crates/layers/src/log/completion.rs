@@ -43,10 +43,11 @@ impl Engine {
                 self.blocks.block_done(index, command, result, &mut self.array, cx);
             }
             Op::Seal { row } => {
-                self.array.with_rows(|rows, with| rows.seal_done(row, command, with))
+                self.array.output.rows.seal_done(row, command, &mut self.array.media);
             }
             Op::Chunk { row, .. } => {
-                self.array.with_rows(|rows, with| rows.chunk_done(row, command, with, cx));
+                let Array { media, output, .. } = &mut self.array;
+                output.rows.chunk_done(row, command, media, &mut output.durability, cx);
             }
             Op::Flush => self.array.flush_done(cx),
             Op::Images { chunk } => {
@@ -105,13 +106,13 @@ impl Engine {
     /// A command that was given up is back.
     pub fn given_up_done(&mut self, token: Token, op: Op, command: Command, cx: &mut Cx) {
         cx.wake();
-        if self.array.hung.was_waiting(token) {
+        if self.array.output.hung.was_waiting(token) {
             return self.finish(op, command, Err(DeviceError::Gone), cx);
         }
         if let Op::Block { index } = op {
             self.blocks.scratch_is_back(index);
         }
-        self.array.with_hung(|it, with| it.take_back(op, command, with));
+        self.array.take_back(op, command);
     }
 }
 
@@ -234,26 +235,27 @@ impl Array {
 
     /// One device has flushed.
     pub fn flush_done(&mut self, cx: &mut Cx) {
-        if !self.durability.device_flushed() {
+        if !self.output.durability.device_flushed() {
             return;
         }
-        self.durability.end_flush(works(cx), self.rows.unsealed());
+        self.output.durability.end_flush(works(cx), self.output.rows.unsealed());
         if works(cx) {
-            self.answer_flushed(cx);
+            self.output.answer_flushed(&self.media, cx);
         }
     }
 
     /// A command of the journal is over.
     pub fn journal_done(&mut self, part: Part, command: Command, ended: Ended, cx: &mut Cx) {
-        match self.with_journal(|it, with| it.done(part, command, ended, with, cx)) {
+        let Array { media, output, .. } = self;
+        match output.journal.done(part, command, ended, media, output.volume, cx) {
             Done::Nothing => {}
             Done::Durable => {
-                self.answer_flushed(cx);
+                self.output.answer_flushed(&self.media, cx);
             }
             Done::Restored(row, item) => {
                 self.publish(row, item, None, cx);
-                self.rows.placed(row, 1, cx);
-                self.durability.host_published(self.rows[row].stamp);
+                self.output.rows.placed(row, 1, cx);
+                self.output.durability.host_published(self.output.rows[row].stamp);
             }
         }
     }

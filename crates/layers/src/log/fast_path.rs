@@ -34,10 +34,11 @@ impl Engine {
 
     /// That round is over, and whether anything `moved`.
     pub fn calm_down(&mut self, moved: bool, cx: &mut Cx) {
-        let quiet = self.array.hung.is_quiet() && self.array.media.devices.is_quiet();
+        let quiet = self.array.output.hung.is_quiet() && self.array.media.devices.is_quiet();
         let sound = cx.life() == Life::Running && works(cx) && quiet;
-        let waits =
-            self.waits_for_more(cx) || self.may_collect() || !self.array.durability.all_closed();
+        let waits = self.waits_for_more(cx)
+            || self.may_collect()
+            || !self.array.output.durability.all_closed();
         if moved || !sound || waits || cx.room() < FULL_ROUND {
             cx.disturb();
         }

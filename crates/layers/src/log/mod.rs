@@ -32,6 +32,7 @@ mod map;
 mod media;
 mod operate;
 mod ops;
+mod output;
 pub(crate) mod params;
 mod plan;
 mod recovery;
@@ -72,6 +73,7 @@ pub use layout::{At, ChosenSpare, Layout};
 use map::pages::Pages;
 use media::Media;
 use ops::{Cx, Mark, OPS, Op, give_up};
+use output::Output;
 use recovery::Recovery;
 use redundancy::metadata::Salvage;
 use redundancy::timed_out::Hung;
@@ -95,15 +97,11 @@ pub struct Engine {
 /// See [`array`].
 #[derive(Debug)]
 pub struct Array {
-    volume: Volume,
     generation: Generation,
     media: Media,
+    output: Output,
     /// The blocks, the images of the pages in which they are mapped, and those that are read.
     pages: Pages,
-    rows: Rows,
-    hung: Hung,
-    journal: Journal,
-    durability: Durability,
     collection: Collection,
     checkpoint: Checkpoint,
     scrub: Scrub,
@@ -153,15 +151,18 @@ impl Log {
             share: Share::new(config.log.rebuild_share),
             gauges: Gauges::default(),
         };
-        let array = Array {
+        let output = Output {
             volume: Volume { uuid: config.uuid, life: 0 },
-            generation: Generation::default(),
-            media,
-            pages: Pages::new(&layout, config.uuid),
             rows: Rows::new(&layout),
-            hung: Hung::new(&layout),
             journal,
             durability: Durability::new(1),
+            hung: Hung::new(&layout),
+        };
+        let array = Array {
+            generation: Generation::default(),
+            media,
+            output,
+            pages: Pages::new(&layout, config.uuid),
             collection: Collection::new(&layout, config.uuid),
             checkpoint: Checkpoint::new(&layout, config.uuid),
             scrub: Scrub::new(&layout, config.uuid),
@@ -264,7 +265,7 @@ impl Core for Engine {
     }
 
     fn is_idle(&self) -> bool {
-        self.array.hung.is_quiet() && self.array.media.devices.is_quiet()
+        self.array.output.hung.is_quiet() && self.array.media.devices.is_quiet()
     }
 
     fn check(&self) -> Result<(), &'static str> {
@@ -316,7 +317,7 @@ impl Core for Engine {
 
     fn members(&self) -> Members {
         let members = self.array.media.devices.members();
-        let journal = self.array.journal.member();
+        let journal = self.array.output.journal.member();
         journal.map_or(*members, |(device, member)| members.with(device, member))
     }
 
@@ -324,13 +325,13 @@ impl Core for Engine {
         let (used, frames) = self.array.pages.map().use_of_frames();
         let pages = self.array.layout().tree.pages.into();
         let mut facts = Few::new();
-        self.array.journal.tell(&mut facts);
+        self.array.output.journal.tell(&mut facts);
         facts.push(("map_pages", pages));
         facts.push(("map_frames", frames.into()));
         facts.push(("map_frames_used", used.into()));
         facts.push((
             "replay_bytes",
-            self.array.checkpoint.delta(&self.array.durability, &self.array.pages),
+            self.array.checkpoint.delta(&self.array.output.durability, &self.array.pages),
         ));
         facts.push(("start_read_bytes", self.array.media.devices.read_at_start()));
         facts.push(("map_warmed_percent", self.array.pages.loads().warmed() * 100 / pages));

@@ -57,7 +57,7 @@ impl Array {
     /// A device is to leave, if it may; with `begin` that begins.
     fn remove(&mut self, device: u8, begin: bool) -> Result<Answer, Refusal> {
         let bit = 1_u16.checked_shl(device.into()).unwrap_or(0);
-        let (devices, is_journal) = (&mut self.media.devices, self.journal.is(device));
+        let (devices, is_journal) = (&mut self.media.devices, self.output.journal.is(device));
         if !is_journal && (devices.gone() | devices.leaving()) & bit != 0 {
             return Ok(Answer::WasSo);
         }
@@ -94,7 +94,7 @@ impl Array {
     /// A device is not used any more, as if it had failed.
     fn do_without(&mut self, device: u8) -> Result<Answer, Refusal> {
         let bit = 1_u16.checked_shl(device.into()).unwrap_or(0);
-        let (devices, is_journal) = (&mut self.media.devices, self.journal.is(device));
+        let (devices, is_journal) = (&mut self.media.devices, self.output.journal.is(device));
         if !is_journal && devices.lost() & bit != 0 {
             return Ok(Answer::WasSo);
         }
@@ -115,7 +115,7 @@ impl Array {
     fn may_replace(&self, device: u8) -> Result<Answer, Refusal> {
         let bit = 1_u16.checked_shl(device.into()).unwrap_or(0);
         let devices = &self.media.devices;
-        let refused = if self.journal.is(device) {
+        let refused = if self.output.journal.is(device) {
             "the journal's device is copied, and the volume has to be stopped for that"
         } else if devices.gone() & bit != 0 {
             "it was removed: add another device instead"
@@ -155,7 +155,7 @@ impl Array {
 
     /// A device stays after all.
     fn cancel(&mut self, device: u8) -> Result<Answer, Refusal> {
-        let is_one = device < self.layout().devices && !self.journal.is(device);
+        let is_one = device < self.layout().devices && !self.output.journal.is(device);
         if is_one && self.media.devices.gone() >> device & 1 == 1 {
             return Err(Refusal::Because("it has left: nothing lies on it any more"));
         }

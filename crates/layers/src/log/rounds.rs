@@ -3,8 +3,8 @@
 use hostftl_core::DeviceError;
 
 use crate::kit::Life;
-use crate::log::Engine;
 use crate::log::ops::{Cx, Op, has_room};
+use crate::log::{Array, Engine};
 
 /// With room for so many, nothing is left undone for want of room: what is sent to all devices at
 /// once waits until there is more than for a round.
@@ -87,17 +87,17 @@ impl Engine {
             let stuck = self.array.all_back(cx) && self.array.media.devices.is_quiet();
             return stuck && self.array.with_gc(|gc, with| gc.end(with, cx));
         }
-        let opened = self.array.durability.opened();
-        if !self.array.all_durable(opened) {
-            return self.array.durability.want_all(opened);
+        let opened = self.array.output.durability.opened();
+        if !self.array.output.all_durable(opened) {
+            return self.array.output.durability.want_all(opened);
         }
-        if self.array.journal.close(&self.array.durability) {
+        if self.array.output.journal.close(&self.array.output.durability) {
             return true;
         }
-        if !self.array.checkpoint.is_current(self.array.durability.next()) {
+        if !self.array.checkpoint.is_current(self.array.output.durability.next()) {
             return self.array.checkpoint.hurry();
         }
-        let told = self.array.media.devices.is_told() && self.array.journal.is_told();
+        let told = self.array.media.devices.is_told() && self.array.output.journal.is_told();
         let over = self.array.all_back(cx) && self.array.media.devices.is_quiet() && told;
         if over {
             cx.stopped();
@@ -136,13 +136,13 @@ impl Engine {
 
     /// Goes on with something for which a command was given up.
     fn pump_hung(&mut self, cx: &mut Cx) -> bool {
-        for _ in 0..self.array.hung.count() {
-            let given_up = self.array.hung.pop();
+        for _ in 0..self.array.output.hung.count() {
+            let given_up = self.array.output.hung.pop();
             let (_, op, device) = given_up;
             if self.go_on_without(op, device, cx) {
                 return true;
             }
-            self.array.hung.push_back(given_up);
+            self.array.output.hung.push_back(given_up);
         }
         false
     }
@@ -152,13 +152,11 @@ impl Engine {
         match op {
             Op::Block { index } => return self.blocks.move_block(index, &mut self.array, cx),
             Op::Chunk { row, .. } => {
-                self.array.with_rows(|rows, with| rows.chunk_over(row, with, cx));
+                let Array { media, output, .. } = &mut self.array;
+                output.rows.chunk_over(row, media, &mut output.durability, cx);
             }
             _ => {
-                let Some(command) = self.array.with_hung(|it, with| it.stand_in(op, device, with))
-                else {
-                    return false;
-                };
+                let Some(command) = self.array.stand_in(op, device) else { return false };
                 self.finish(op, command, Err(DeviceError::Gone), cx);
             }
         }

@@ -117,10 +117,10 @@ impl Checkpoint {
     /// Where the next image goes; `None` when the row is full or can't be opened.
     pub fn image_place(&mut self, with: &mut Needs) -> Option<Place> {
         if self.images.at.is_none() {
-            let at = with.rows.next_at(MAP, 0, with.segments, with.devices)?;
-            let ahead = with.rows.ahead(MAP).expect("a stream knows its next segment");
-            with.segments.row_opened(at.segment);
-            self.images.stripe = with.devices.stripe(at.segment);
+            let at = with.output.rows.next_at(MAP, 0, with.media)?;
+            let ahead = with.output.rows.ahead(MAP).expect("a stream knows its next segment");
+            with.media.segments.row_opened(at.segment);
+            self.images.stripe = with.media.devices.stripe(at.segment);
             let head = self.images_room(at).1;
             let images = &mut self.images;
             (images.at, images.ahead, images.count) = (Some(at), ahead, 0);
@@ -167,19 +167,19 @@ impl Checkpoint {
         assert!(images.at.is_some() && images.pending == 0, "images go into the row that is open");
         images.entries.push(Entry { kind, block: page.into(), place, crc });
         images.count += 1;
-        with.segments.add(self.layout.segment_of(place.byte()), place);
+        with.media.segments.add(self.layout.segment_of(place.byte()), place);
         if !old.is_nowhere() {
-            with.segments.kill(self.layout.segment_of(old.byte()), old);
+            with.media.segments.kill(self.layout.segment_of(old.byte()), old);
         }
     }
 
     /// Writes the row of images.
     pub fn write_images(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
-        if !with.durability.may_seal() {
+        if !with.output.durability.may_seal() {
             return false;
         }
         let segment = self.images.at.expect("a row of images").segment;
-        if self.layout.zoned && !with.devices.may_enter(segment, with.segments, cx) {
+        if self.layout.zoned && !with.media.devices.may_enter(segment, &with.media.segments, cx) {
             return false;
         }
         let at = self.images.at.take().expect("a row of images");
@@ -193,13 +193,13 @@ impl Checkpoint {
             true => full,
             false => (pages(chunk) * SECTORS_PER_BLOCK).next_multiple_of(align),
         };
-        let seq = with.durability.seal_images();
-        with.devices.membership_mut().has_row(at.segment, seq);
+        let seq = with.output.durability.seal_images();
+        with.media.devices.membership_mut().has_row(at.segment, seq);
         let head = Head {
             seq,
-            durable: with.durability.durable(),
-            journal: with.journal.newest(),
-            epoch: with.life,
+            durable: with.output.durability.durable(),
+            journal: with.output.journal.newest(),
+            epoch: with.output.volume.life,
             next: self.images.ahead,
             entries: self.images.entries.len() as u32,
             first_sectors: sectors(0),
@@ -207,8 +207,8 @@ impl Checkpoint {
             chunks: chunks as u8,
             stream: MAP,
             members: self.images.stripe.members(),
-            next_members: with.devices.stripe(self.images.ahead).members(),
-            lacking: with.devices.membership().told(at.segment).1,
+            next_members: with.media.devices.stripe(self.images.ahead).members(),
+            lacking: with.media.devices.membership().told(at.segment).1,
         };
         self.images.seq = seq;
         self.images.segment = at.segment;
@@ -224,7 +224,7 @@ impl Checkpoint {
         }
         self.images.pending = copies;
         self.images.count = 0;
-        with.rows.advance(MAP, at, sectors(0), with.segments, with.devices);
+        with.output.rows.advance(MAP, at, sectors(0), with.media);
         true
     }
 
@@ -295,7 +295,7 @@ impl Checkpoint {
         count_sent(&tally, cx);
         let lba = self.layout.lba(at);
         let command = Command::Program { device, lba, gather, tally, placement: MAP };
-        with.devices.submit(Op::Images { chunk: buf }, command, cx);
+        with.media.devices.submit(Op::Images { chunk: buf }, command, cx);
     }
 
     /// A chunk of images is written.
@@ -312,8 +312,8 @@ impl Checkpoint {
         if images.pending == 0 && works(cx) {
             let (seq, segment) = (images.seq, images.segment);
             images.unwritten = false;
-            with.durability.written(seq);
-            with.segments.row_written(segment, seq);
+            with.output.durability.written(seq);
+            with.media.segments.row_written(segment, seq);
         }
     }
 }

@@ -25,15 +25,13 @@ use crate::kit::Life;
 use crate::log::checkpoint::images::Images;
 use crate::log::checkpoint::root::Written;
 use crate::log::checkpoint::roots::Roots;
-use crate::log::devices::Devices;
 use crate::log::durability::Durability;
-use crate::log::journal::Journal;
 use crate::log::layout::Layout;
 use crate::log::map::pages::Pages;
+use crate::log::media::Media;
 use crate::log::ops::Cx;
-use crate::log::row::rows::Rows;
+use crate::log::output::Output;
 use crate::log::segments::Safe;
-use crate::log::segments::Segments;
 
 /// Bytes of heads and of map pages that recovery would have to read, at which a root is made. Until
 /// it is durable as much again may come.
@@ -70,20 +68,13 @@ type Stir = (u64, u64, u64, u64);
 /// The parts that a checkpoint needs.
 #[derive(Debug)]
 pub struct Needs<'a> {
-    /// They know where each stream begins.
-    pub rows: &'a mut Rows,
-    /// Images lie in them, and a root frees them.
-    pub segments: &'a mut Segments,
     /// Images and roots go there.
-    pub devices: &'a mut Devices,
+    pub media: &'a mut Media,
     /// It says what a root may count on.
-    pub durability: &'a mut Durability,
-    /// A root says whether it is needed.
-    pub journal: &'a mut Journal,
+    pub output: &'a mut Output,
     /// The map that images show.
     pub pages: &'a mut Pages,
-    /// The number of this life, and the version that was given last.
-    pub life: u32,
+    /// The version that was given last.
     pub generation: u8,
 }
 
@@ -246,8 +237,8 @@ impl Checkpoint {
     /// Whether the host or collection can't go on with what is free, or will be when the devices
     /// have answered, and could with what is empty.
     fn is_starved(&self, with: &Needs) -> bool {
-        let (more, coming) = (with.segments.empty(), with.devices.reclaiming());
-        let (free, kept) = (with.segments.free() + coming, with.segments.reserves());
+        let (more, coming) = (with.media.segments.empty(), with.media.devices.reclaiming());
+        let (free, kept) = (with.media.segments.free() + coming, with.media.segments.reserves());
         let (floor, most, soon) = (kept.gc_floor(), kept.host + 1, kept.lead / 4);
         // A root takes time, in which the host goes on.
         free < most + soon && more > soon
@@ -259,7 +250,7 @@ impl Checkpoint {
     /// go on, or when replay would become long.
     fn wants_checkpoint(&self, with: &Needs) -> bool {
         self.is_starved(with) && Self::awaited(self.safe(with), with).is_none()
-            || self.delta(with.durability, with.pages) > DELTA
+            || self.delta(&with.output.durability, with.pages) > DELTA
     }
 
     /// Bytes of heads and map pages that recovery would read.
@@ -271,18 +262,18 @@ impl Checkpoint {
 
     /// What is known of rows and the root.
     fn safe(&self, with: &Needs) -> Safe {
-        let stamp = with.durability.all_up_to(with.rows.unsealed());
+        let stamp = with.output.durability.all_up_to(with.output.rows.unsealed());
         Safe { stamp, replay_from: self.root.replay_from }
     }
 
     fn stir(with: &Needs) -> Stir {
-        let it = &with.durability;
-        (with.segments.reuse().changes(), it.durable(), it.next(), it.opened())
+        let it = &with.output.durability;
+        (with.media.segments.reuse().changes(), it.durable(), it.next(), it.opened())
     }
 
     fn awaited(safe: Safe, with: &Needs) -> Option<u64> {
-        let zones = with.devices.zones();
-        with.segments.awaited(safe, |it| zones.is_filled(it))
+        let zones = with.media.devices.zones();
+        with.media.segments.awaited(safe, |it| zones.is_filled(it))
     }
 
     /// Makes rows durable that say of segments that they are empty, when somebody can't go on.
@@ -291,7 +282,7 @@ impl Checkpoint {
             return false;
         }
         let stamp = Self::awaited(safe, with).filter(|stamp| *stamp > safe.stamp);
-        stamp.is_some_and(|stamp| with.durability.want_all(stamp))
+        stamp.is_some_and(|stamp| with.output.durability.want_all(stamp))
     }
 
     /// The next step, or the first of a checkpoint that is due.
@@ -316,8 +307,8 @@ impl Checkpoint {
             Phase::Pages(page) => self.take_image(page, with, cx),
             Phase::Directory(page) => self.take_directory(page, with, cx),
             Phase::Settle(stamp, seq) => {
-                let ready = with.durability.durable() >= seq
-                    && with.durability.has_all(stamp, with.rows.unsealed())
+                let ready = with.output.durability.durable() >= seq
+                    && with.output.durability.has_all(stamp, with.output.rows.unsealed())
                     || planted(Bug::RootBeforeRows);
                 if ready {
                     self.write_root(with, cx);
@@ -330,41 +321,42 @@ impl Checkpoint {
 
     /// All images are taken: now everything that they show must become durable.
     pub fn settle(&mut self, with: &mut Needs) {
-        let (opened, next) = (with.durability.opened(), with.durability.next());
-        with.durability.want_all(opened);
+        let (opened, next) = (with.output.durability.opened(), with.output.durability.next());
+        with.output.durability.want_all(opened);
         self.begun_at = next;
         self.go(Phase::Settle(opened, next - 1));
     }
 
     /// Everything that the images show is durable: the root may say so.
     fn write_root(&mut self, with: &mut Needs, cx: &mut Cx) {
-        let root = Root { durable: with.durability.durable(), ..self.next };
+        let root = Root { durable: with.output.durability.durable(), ..self.next };
         self.send(root, with, cx);
     }
 
     /// Writes a root to all devices that says something else than the last one, with its images.
     pub fn tell(&mut self, root: Root, with: &mut Needs, cx: &mut Cx) {
-        with.devices.list_joining(false);
+        with.media.devices.list_joining(false);
         self.send(root, with, cx);
     }
 
     /// Writes a root to all devices.
     fn send(&mut self, root: Root, with: &mut Needs, cx: &mut Cx) {
         // A root whose images were taken before a device joined does not say what that lacks.
-        let joined = with.devices.listed();
-        let journal = with.journal.bit();
-        let lost = with.devices.lost() & !(joined | journal) | root.lost & journal;
-        let of_this_life = root.epoch == with.life;
-        let journal = if of_this_life { with.journal.newest() } else { root.journal };
-        let (out, sets) = (with.devices.begin_to_tell(&root), with.devices.membership().sets());
-        let (known, directories) = (with.devices.known(), self.layout.tree.directories);
+        let joined = with.media.devices.listed();
+        let journal = with.output.journal.bit();
+        let lost = with.media.devices.lost() & !(joined | journal) | root.lost & journal;
+        let of_this_life = root.epoch == with.output.volume.life;
+        let journal = if of_this_life { with.output.journal.newest() } else { root.journal };
+        let (out, sets) =
+            (with.media.devices.begin_to_tell(&root), with.media.devices.membership().sets());
+        let (known, directories) = (with.media.devices.known(), self.layout.tree.directories);
         let root = Root { lost, out, sets, journal, known, directories, ..root };
-        self.send_root(root, with.devices, cx);
+        self.send_root(root, &mut with.media.devices, cx);
     }
 
     /// A root was written to a device, or the device flushed after it.
     pub fn root_over(&mut self, command: Command, with: &mut Needs, cx: &mut Cx) {
-        match self.root_done(command, with.devices, cx) {
+        match self.root_done(command, &mut with.media.devices, cx) {
             Written::On => {}
             Written::Again => self.send(self.next, with, cx),
             Written::Durable => self.root_durable(with, cx),
@@ -374,20 +366,20 @@ impl Checkpoint {
     /// What the root before this one needed may be written again.
     fn root_durable(&mut self, with: &mut Needs, cx: &mut Cx) {
         self.root = self.next;
-        with.segments.reuse_mut().root_durable();
+        with.media.segments.reuse_mut().root_durable();
         self.roots_mut().made_durable();
         with.pages.map_mut().root_durable();
         if cx.life() != Life::Starting || !planted(Bug::ClaimUntold) {
             self.everywhere = self.root.number;
         }
         if let Some(lacking) = self.lacking.take() {
-            with.devices.told_lacking(lacking);
+            with.media.devices.told_lacking(lacking);
         }
-        with.journal.told(self.root.lost);
-        let lost = with.devices.lost();
-        with.devices.told(&self.root, with.journal.bit());
-        if lost & !with.devices.lost() != 0 {
-            with.segments.try_again();
+        with.output.journal.told(self.root.lost);
+        let lost = with.media.devices.lost();
+        with.media.devices.told(&self.root, with.output.journal.bit());
+        if lost & !with.media.devices.lost() != 0 {
+            with.media.segments.try_again();
         }
         if cx.life() != Life::Starting {
             cx.tell(Event::CheckpointDone);
@@ -399,23 +391,23 @@ impl Checkpoint {
     pub fn reclaim_some(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
         let seen = Self::stir(with);
         if self.seen == seen
-            || !with.devices.may_reclaim()
+            || !with.media.devices.may_reclaim()
             || cx.room() < 20
             || cx.command_room() < 16
         {
             return false;
         }
-        let empty = with.segments.empty() > 0 || !with.segments.is_clean();
+        let empty = with.media.segments.empty() > 0 || !with.media.segments.is_clean();
         if !empty {
             self.seen = seen;
             return false;
         }
-        let (safe, zones) = (self.safe(with), with.devices.zones());
-        let Some(segment) = with.segments.reclaim(safe, |it| zones.is_filled(it)) else {
+        let (safe, zones) = (self.safe(with), with.media.devices.zones());
+        let Some(segment) = with.media.segments.reclaim(safe, |it| zones.is_filled(it)) else {
             self.seen = seen;
             return self.hasten(safe, with);
         };
-        with.devices.reclaim(segment, with.segments, cx);
+        with.media.devices.reclaim(segment, &mut with.media.segments, cx);
         true
     }
 }

@@ -20,8 +20,8 @@ impl Checkpoint {
     /// Begins a checkpoint: first with what has to move.
     pub fn begin_images(&mut self, with: &mut Needs) {
         self.begin();
-        let surplus = with.segments.surplus_map(2 * with.segments.reserves().images());
-        let flawed = with.segments.flawed_map();
+        let surplus = with.media.segments.surplus_map(2 * with.media.segments.reserves().images());
+        let flawed = with.media.segments.flawed_map();
         let moves = surplus.or(flawed).or_else(|| Self::exposed_map(with));
         match moves.or_else(|| Self::hurt_map(with)) {
             Some(segment) => self.go(Phase::Moving(segment, 0)),
@@ -34,14 +34,16 @@ impl Checkpoint {
 
     /// A segment that misses a chunk and with images of the map, if there is one.
     fn exposed_map(with: &mut Needs) -> Option<u32> {
-        let segments = &*with.segments;
-        with.devices.next_exposed(|it| segments.is_full_map(it), |it| segments.can_be_filled(it))
+        let segments = &with.media.segments;
+        with.media
+            .devices
+            .next_exposed(|it| segments.is_full_map(it), |it| segments.can_be_filled(it))
     }
 
     /// A segment with a zone that failed and with images of the map, if there is one.
     fn hurt_map(with: &mut Needs) -> Option<u32> {
-        let segments = &*with.segments;
-        let mut hurt = with.devices.zones_mut().hurt(|it| segments.is_empty_or_gone(it));
+        let segments = &with.media.segments;
+        let mut hurt = with.media.devices.zones_mut().hurt(|it| segments.is_empty_or_gone(it));
         hurt.find(|it| segments.is_full_map(*it))
     }
 
@@ -68,7 +70,7 @@ impl Checkpoint {
                 }
             }
             let most = self.layout.most_map_segments();
-            match with.segments.more_surplus_map(segment, most) {
+            match with.media.segments.more_surplus_map(segment, most) {
                 Some(next) => self.go(Phase::Moving(next, 0)),
                 None => {
                     self.go(Phase::Counts(0));
@@ -85,26 +87,27 @@ impl Checkpoint {
 
     /// The moment that the root will show.
     fn freeze(&mut self, with: &mut Needs) {
-        with.segments.reuse_mut().root_begun();
-        with.devices.list_joining(true);
-        self.lacking = Some(with.devices.membership().lacking());
+        with.media.segments.reuse_mut().root_begun();
+        with.media.devices.list_joining(true);
+        self.lacking = Some(with.media.devices.membership().lacking());
         with.pages.map_mut().freeze();
         // A root must know where each stream will begin.
         for stream in 0..STREAMS as u8 {
-            if with.segments.uses(stream) {
-                with.rows.look_ahead(stream, with.segments, with.devices);
+            if with.media.segments.uses(stream) {
+                with.output.rows.look_ahead(stream, with.media);
             }
         }
         let mut streams =
-            core::array::from_fn(|stream| with.rows.begins(stream as u8, with.devices));
-        streams[usize::from(MAP)] = self.images.begins(with.devices).or(streams[usize::from(MAP)]);
+            core::array::from_fn(|stream| with.output.rows.begins(stream as u8, with.media));
+        streams[usize::from(MAP)] =
+            self.images.begins(&with.media.devices).or(streams[usize::from(MAP)]);
         self.next = Root {
             number: self.root.number + 1,
-            epoch: with.life,
-            replay_from: with.durability.next(),
+            epoch: with.output.volume.life,
+            replay_from: with.output.durability.next(),
             durable: 0,
             generation: with.generation,
-            lost: with.journal.unneeded(),
+            lost: with.output.journal.unneeded(),
             out: 0,
             known: 0,
             directories: self.layout.tree.directories,
@@ -112,7 +115,7 @@ impl Checkpoint {
             everywhere: 0,
             mapped: with.pages.map().mapped(),
             journal: 0,
-            life: with.life,
+            life: with.output.volume.life,
             streams,
         };
     }
@@ -140,10 +143,10 @@ impl Checkpoint {
         let first = number * COUNTS as u32;
         let last = (first + COUNTS as u32).min(self.layout.segments);
         let counts = (first..last).map(|segment| {
-            let (members, lacking) = with.devices.membership().told(segment);
+            let (members, lacking) = with.media.devices.membership().told(segment);
             let lacking = if planted(Bug::LackUntold) { 0 } else { lacking };
-            let newest = with.devices.membership().newest(segment);
-            Counted { grains: with.segments.count(segment), members, lacking, newest }
+            let newest = with.media.devices.membership().newest(segment);
+            Counted { grains: with.media.segments.count(segment), members, lacking, newest }
         });
         log::emit_counts(&mut buf.pages_mut()[index], number, counts);
         cx.touch(COUNTS);
@@ -178,7 +181,7 @@ impl Checkpoint {
             if may {
                 self.go(Phase::Carrying);
                 let image = with.pages.directory().get(page);
-                let media = (&mut *with.segments, &mut *with.devices);
+                let media = (&mut with.media.segments, &mut with.media.devices);
                 with.pages.load((Kind::Map, page), image, Purpose::Carry, media, cx);
             }
             return may;

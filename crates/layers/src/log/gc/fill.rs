@@ -25,17 +25,17 @@ impl Collection {
     /// Begins with a segment of which a device that is there lacks its chunks. Whether there is
     /// one.
     pub(super) fn begin_fill(&mut self, with: &mut Needs, cx: &Cx) -> bool {
-        let durable = with.durability.durable();
-        let (segments, ending) = (&*with.segments, self.passes.ending());
+        let durable = with.output.durability.durable();
+        let (segments, ending) = (&with.media.segments, self.passes.ending());
         let fits = |segment, newest| {
             newest <= durable && segments.can_be_filled(segment) && ending != Some(segment)
         };
         if cx.room() < ROOM || !works(cx) {
             return false;
         }
-        let Some((segment, device)) = with.devices.next_to_fill(fits) else { return false };
-        let (at, seq) = self.passes.begin(Target::new((segment, device), with.devices));
-        with.segments.pin(segment);
+        let Some((segment, device)) = with.media.devices.next_to_fill(fits) else { return false };
+        let (at, seq) = self.passes.begin(Target::new((segment, device), &with.media.devices));
+        with.media.segments.pin(segment);
         self.pace_nothing();
         self.victim = Some(Victim::from(at, self.layout.slots, seq));
         true
@@ -46,7 +46,7 @@ impl Collection {
     pub(super) fn go_on_filling(&mut self, with: &mut Needs, cx: &Cx) -> bool {
         let Some(victim) = self.victim.as_ref().filter(|it| it.is_read()) else { return false };
         let last = victim.last();
-        let may = cx.is_running() && !self.wants_collection(with.segments);
+        let may = cx.is_running() && !self.wants_collection(&with.media.segments);
         if !may || !self.passes.end(last) {
             return false;
         }
@@ -85,7 +85,7 @@ impl Collection {
     pub(super) fn perhaps_pause(&mut self, with: &mut Needs, cx: &Cx) {
         let Some((target, well)) = self.passes.now() else { return };
         let stops = cx.life() == Life::Stopping || !works(cx);
-        let wanted = self.wants_collection(with.segments);
+        let wanted = self.wants_collection(&with.media.segments);
         let victim = self.victim.as_mut().expect("it is the victim");
         assert_eq!(victim.segment(), target.place().0, "it is the victim");
         let waits = wanted && self.passes.has_moved(victim.last());
@@ -108,17 +108,17 @@ impl Collection {
     fn judge_fill(&mut self, pass: Pass, rest: Option<(At, u64)>, with: &mut Needs) {
         let (target, found_all, well) = pass.outcome();
         let (segment, device) = target.place();
-        with.segments.unpin(segment);
-        let same = target == Target::new((segment, device), with.devices);
+        with.media.segments.unpin(segment);
+        let same = target == Target::new((segment, device), &with.media.devices);
         match rest {
             _ if !same => {}
             Some(rest) if well => self.passes.pause(target, rest),
             None if well && found_all || planted(Bug::FilledInPart) => {
-                with.devices.membership_mut().filled(segment, device);
+                with.media.devices.membership_mut().filled(segment, device);
                 self.tell_filled(segment, with);
             }
-            _ if with.devices.is_to_fill(segment) => {
-                with.segments.flaw(segment);
+            _ if with.media.devices.is_to_fill(segment) => {
+                with.media.segments.flaw(segment);
             }
             _ => {}
         }
@@ -126,7 +126,7 @@ impl Collection {
 
     /// A device got its chunks of a segment: a root tells of it when that is enough of the whole.
     fn tell_filled(&mut self, segment: u32, with: &mut Needs) {
-        let bytes = u64::from(with.segments.live(segment)) * u64::from(GRAIN);
+        let bytes = u64::from(with.media.segments.live(segment)) * u64::from(GRAIN);
         if self.passes.tells(bytes, self.protection.all()) {
             with.checkpoint.hurry();
         }

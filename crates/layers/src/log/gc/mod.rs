@@ -20,15 +20,13 @@ pub(in crate::log) mod protect;
 mod throttle;
 mod victim;
 
-use hostftl_core::{Cause, Command, Event, Gauges, MetaBuf, Target};
+use hostftl_core::{Cause, Command, Event, MetaBuf, Target};
 use hostftl_format::log::{self, Head};
 
 use crate::kit::Life;
 use crate::kit::shell::Ended;
-use crate::log::buffers::Buffers;
 use crate::log::checkpoint::Checkpoint;
 use crate::log::devices::Devices;
-use crate::log::durability::Durability;
 use crate::log::gc::effort::Effort;
 use crate::log::gc::lane::{Lane, Lanes, Set};
 use crate::log::gc::passes::Passes;
@@ -38,48 +36,36 @@ use crate::log::gc::victim::Victim;
 use crate::log::layout::{At, Layout};
 use crate::log::map::Where;
 use crate::log::map::pages::{Pages, With};
+use crate::log::media::Media;
 use crate::log::ops::{Cx, Op};
-use crate::log::redundancy::metadata::{Salvage, Wanted};
-use crate::log::row::rows::Rows;
-use crate::log::segments::Segments;
-use crate::log::share::Share;
+use crate::log::output::Output;
+use crate::log::redundancy::metadata::Wanted;
 
 /// The parts that collection needs.
 #[derive(Debug)]
 pub struct Needs<'a> {
-    /// It knows the victims.
-    pub segments: &'a mut Segments,
-    /// They are read.
-    pub devices: &'a mut Devices,
-    /// What is read lies in them.
-    pub buffers: &'a mut Buffers,
+    /// Victims are read there.
+    pub media: &'a mut Media,
+    /// Records go into rows.
+    pub output: &'a mut Output,
     /// They say what is valid.
     pub pages: &'a mut Pages,
     /// Pages may need it.
     pub checkpoint: &'a mut Checkpoint,
-    /// Records go into them.
-    pub rows: &'a mut Rows,
-    /// Rows that list nothing are written too.
-    pub durability: &'a mut Durability,
-    /// It rebuilds heads.
-    pub salvage: &'a mut Salvage,
-    /// What was rebuilt is counted.
-    pub gauges: &'a mut Gauges,
-    /// What need not be done at once is paced.
-    pub share: &'a mut Share,
 }
 
 impl Needs<'_> {
     /// As [`Pages::fetch`].
     pub fn fetch(&mut self, page: u32, cx: &mut Cx) -> Where {
-        let Needs { checkpoint, segments, devices, .. } = self;
-        self.pages.fetch(page, &mut With { checkpoint, segments, devices }, cx)
+        let Media { segments, devices, .. } = &mut *self.media;
+        self.pages.fetch(page, &mut With { checkpoint: self.checkpoint, segments, devices }, cx)
     }
 
     /// As [`Pages::hold`].
     pub fn hold(&mut self, page: u32, spare: u32, cx: &mut Cx) -> Where {
-        let Needs { checkpoint, segments, devices, .. } = self;
-        self.pages.hold(page, spare, &mut With { checkpoint, segments, devices }, cx)
+        let Media { segments, devices, .. } = &mut *self.media;
+        let mut with = With { checkpoint: self.checkpoint, segments, devices };
+        self.pages.hold(page, spare, &mut with, cx)
     }
 }
 
@@ -189,15 +175,15 @@ impl Collection {
         if cx.life() == Life::Stopping {
             return false;
         }
-        if !with.devices.is_as_made() {
-            with.devices.take_spare();
+        if !with.media.devices.is_as_made() {
+            with.media.devices.take_spare();
             self.choose_members(with, cx);
             self.measure_protection(with);
         }
-        let victim = match self.wants_collection(with.segments) {
-            true if self.gave_up(with.segments) => None,
-            true if self.is_short(with.segments) => with.segments.pick_emptiest(),
-            true => with.segments.pick(),
+        let victim = match self.wants_collection(&with.media.segments) {
+            true if self.gave_up(&with.media.segments) => None,
+            true if self.is_short(&with.media.segments) => with.media.segments.pick_emptiest(),
+            true => with.media.segments.pick(),
             false if self.layout.zoned => self.hurt_victim(with),
             false => None,
         };
@@ -209,7 +195,7 @@ impl Collection {
         let victim = victim.or_else(|| self.mend_flawed(with, cx));
         let Some(victim) = victim else { return false };
         assert!(self.lanes.are_idle(), "nothing of another victim is under way");
-        self.pace_victim(victim, with.segments);
+        self.pace_victim(victim, &with.media.segments);
         cx.counters().gc_runs += 1;
         cx.tell(Event::GcStarted);
         self.victim = Some(Victim::new(victim, self.layout.slots));
@@ -218,8 +204,8 @@ impl Collection {
 
     /// A segment with a zone that failed and with data to be moved elsewhere, if there is one.
     fn hurt_victim(&mut self, with: &mut Needs) -> Option<u32> {
-        let segments = &mut with.segments;
-        let mut hurt = with.devices.zones_mut().hurt(|it| segments.is_empty_or_gone(it));
+        let segments = &mut with.media.segments;
+        let mut hurt = with.media.devices.zones_mut().hurt(|it| segments.is_empty_or_gone(it));
         hurt.find(|it| segments.pick_this(*it))
     }
 
@@ -238,10 +224,10 @@ impl Collection {
             return true;
         }
         let buf = self.lanes.begin(lane, at);
-        let (device, lba, pages) = self.head_place(at, with.devices);
+        let (device, lba, pages) = self.head_place(at, &with.media.devices);
         let into = Target::Meta { buf, pages };
         let command = Command::Read { device, lba, into, cause: Cause::Gc };
-        with.devices.submit(Op::GcHead { lane }, command, cx);
+        with.media.devices.submit(Op::GcHead { lane }, command, cx);
         true
     }
 
@@ -263,20 +249,26 @@ impl Collection {
         let (buf, place, lacks) = match command {
             Command::Read { into: Target::Meta { buf, pages }, device, lba, .. } => {
                 let segment = self.at(lane).segment;
-                let lacks = result.is_err() && with.devices.is_missing_on(segment, device);
+                let lacks = result.is_err() && with.media.devices.is_missing_on(segment, device);
                 (buf, (device, lba, pages), lacks)
             }
             Command::Peek { from, into, .. } => {
                 self.lane(lane).peeked(from, with);
                 let made = self.lane(lane).has_made_head();
-                let lacks = made && self.head_of(lane, &into, with.devices).is_none();
-                (into, self.head_place(self.at(lane), with.devices), lacks)
+                let lacks = made && self.head_of(lane, &into, &with.media.devices).is_none();
+                (into, self.head_place(self.at(lane), &with.media.devices), lacks)
             }
             other => unreachable!("{other:?} gives no head"),
         };
         let victim = self.victim.as_ref().expect("a head is one of a victim");
         if victim.is_asked(lane) && lacks && self.layout.parity > 0 {
-            return with.salvage.ask(Wanted::Victim(lane), place, buf, with.devices, cx);
+            return with.media.salvage.ask(
+                Wanted::Victim(lane),
+                place,
+                buf,
+                &with.media.devices,
+                cx,
+            );
         }
         self.head_came(lane, buf, result.is_ok(), cx);
     }
@@ -309,11 +301,11 @@ impl Collection {
         let Some(lane) = victim.next_lane() else { return false };
         let Some((buf, well)) = self.lanes.head(lane) else { return false };
         let at = self.at(lane);
-        let head = self.head_of(lane, buf, with.devices).filter(|_| well);
+        let head = self.head_of(lane, buf, &with.media.devices).filter(|_| well);
         if head.is_none() && self.layout.parity > 0 && !self.lane(lane).was_salvaged() {
             let buf = self.lane(lane).salvage_head();
-            let place = self.head_place(at, with.devices);
-            with.salvage.ask(Wanted::Victim(lane), place, buf, with.devices, cx);
+            let place = self.head_place(at, &with.media.devices);
+            with.media.salvage.ask(Wanted::Victim(lane), place, buf, &with.media.devices, cx);
             return true;
         }
         let next = head.and_then(|head| self.layout.after(at, head.first_sectors));
@@ -321,7 +313,7 @@ impl Collection {
         victim.found(head.map(|head| head.seq), next);
         match head {
             Some(head) if self.fill_row(lane, &head, with) => {}
-            Some(head) => self.lanes.sift_from(lane, &head, with.devices.stripe(at.segment)),
+            Some(head) => self.lanes.sift_from(lane, &head, with.media.devices.stripe(at.segment)),
             None => self.row_over(lane, with, cx),
         }
         true
@@ -360,8 +352,8 @@ impl Collection {
         let victim = self.victim.take().expect("a victim that is left had been chosen");
         self.lent = false;
         if !self.leave_fill(victim.last(), with) {
-            with.segments.collected(victim.segment());
-            self.judge(with.segments);
+            with.media.segments.collected(victim.segment());
+            self.judge(&with.media.segments);
         }
         cx.wake();
     }

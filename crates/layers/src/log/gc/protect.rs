@@ -109,13 +109,13 @@ impl Protection {
 impl Collection {
     /// Chooses where segments are opened.
     pub fn choose_members(&mut self, with: &mut Needs, cx: &mut Cx) {
-        let (layout, segments) = (&self.layout, &*with.segments);
-        let leaving = with.devices.leaving();
-        let current = with.devices.membership().current().members();
+        let (layout, segments) = (&self.layout, &with.media.segments);
+        let leaving = with.media.devices.leaving();
+        let current = with.media.devices.membership().current().members();
         let fits = |set: u16| fits_on(set, leaving == 0, set == current, segments, layout);
-        if with.devices.choose(fits) {
-            let set = with.devices.membership().current().members();
-            with.segments.set_widths(|segment| layout.width_on(set, segment));
+        if with.media.devices.choose(fits) {
+            let set = with.media.devices.membership().current().members();
+            with.media.segments.set_widths(|segment| layout.width_on(set, segment));
             self.effort.begin_again();
             cx.wake();
         }
@@ -124,10 +124,10 @@ impl Collection {
     /// While devices are on their way into the volume nothing is refused: their room comes. Whether
     /// that is so.
     pub fn widen(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
-        let waits = with.devices.is_widening();
+        let waits = with.media.devices.is_widening();
         if waits {
             self.choose_members(with, cx);
-            if with.devices.is_entering() {
+            if with.media.devices.is_entering() {
                 with.checkpoint.hurry();
             }
             cx.wake();
@@ -138,48 +138,49 @@ impl Collection {
     /// Takes down how much there is to be done in all, when it begins.
     pub(super) fn measure_protection(&mut self, with: &Needs) {
         let all = &mut self.protection.all;
-        *all = match (with.devices.to_move(), *all) {
+        *all = match (with.media.devices.to_move(), *all) {
             (0, _) => 0,
-            (_, 0) => live_exposed(with.segments, with.devices),
+            (_, 0) => live_exposed(&with.media.segments, &with.media.devices),
             (_, all) => all,
         };
         if self.protection.leaving == 0 {
-            self.protection.leaving = live_leaving(with.segments, with.devices);
+            self.protection.leaving = live_leaving(&with.media.segments, &with.media.devices);
         }
     }
 
     /// Chooses where segments are opened, and what moves next because it misses a chunk.
     pub fn protect(&mut self, with: &mut Needs, cx: &mut Cx) -> Option<u32> {
-        if with.devices.is_as_made() {
+        if with.media.devices.is_as_made() {
             self.protection.leaving = 0;
             self.protection.rest();
             return None;
         }
-        let left = with.devices.to_move();
+        let left = with.media.devices.to_move();
         if left == 0 {
             self.protection.rest();
         }
-        let outdated = with.devices.is_lack_outdated() || with.devices.is_replay_outdated();
-        let is_due = outdated && with.devices.exposed() == 0 || with.devices.need_another_root();
+        let outdated =
+            with.media.devices.is_lack_outdated() || with.media.devices.is_replay_outdated();
+        let is_due =
+            outdated && with.media.devices.exposed() == 0 || with.media.devices.need_another_root();
         if is_due && with.checkpoint.hurry() {
             cx.wake();
         }
         if left == 0 || self.protection.gave_up(left) || cx.room() < ROOM {
             return None;
         }
-        if with.devices.untrusted() != 0 && with.checkpoint.is_due() {
+        if with.media.devices.untrusted() != 0 && with.checkpoint.is_due() {
             return None; // What a device that comes lacks is made there, soon.
         }
-        let segments = &*with.segments;
+        let segments = &with.media.segments;
         let can_move = |it| segments.can_be_victim(it);
-        let victim = with.devices.next_exposed(can_move, |it| segments.can_be_filled(it));
-        if let Some(victim) = victim.filter(|it| with.segments.pick_this(*it)) {
+        let victim = with.media.devices.next_exposed(can_move, |it| segments.can_be_filled(it));
+        if let Some(victim) = victim.filter(|it| with.media.segments.pick_this(*it)) {
             return Some(victim);
         }
-        let media = (&mut *with.segments, &mut *with.devices);
-        if with.rows.leave_exposed(media, with.durability, cx) {
+        if with.output.rows.leave_exposed(with.media, &mut with.output.durability, cx) {
             cx.wake();
-        } else if with.devices.next_exposed(|_| true, |_| false).is_some()
+        } else if with.media.devices.next_exposed(|_| true, |_| false).is_some()
             && with.checkpoint.is_idle()
             && self.protection.tries_again(left)
         {
@@ -234,21 +235,20 @@ impl Collection {
 
     /// Chooses what moves next because a scrub found something wrong in it.
     pub fn mend_flawed(&mut self, with: &mut Needs, cx: &mut Cx) -> Option<u32> {
-        let left = with.segments.flawed();
-        if left == 0 || cx.room() < ROOM || self.is_short(with.segments) {
+        let left = with.media.segments.flawed();
+        if left == 0 || cx.room() < ROOM || self.is_short(&with.media.segments) {
             return None;
         }
-        if let Some(victim) = with.segments.pick_flawed() {
+        if let Some(victim) = with.media.segments.pick_flawed() {
             return Some(victim);
         }
-        let media = (&mut *with.segments, &mut *with.devices);
-        if with.rows.leave_flawed(media, with.durability, cx) {
+        if with.output.rows.leave_flawed(with.media, &mut with.output.durability, cx) {
             cx.wake();
         } else if with.checkpoint.is_idle() {
             // What can't be moved would be tried for ever.
             match self.mending.tries_again(left) {
                 true => drop(with.checkpoint.hurry()),
-                false => with.segments.forget_flaws(),
+                false => with.media.segments.forget_flaws(),
             }
             cx.wake();
         }

@@ -103,10 +103,11 @@ impl Collection {
     /// A row of the victim is over, of which so many bytes were moved.
     pub(super) fn pace_on(&mut self, moved: u64, with: &mut Needs, cx: &Cx) {
         match self.paced {
-            true => with.share.over(cx.now(), moved),
+            true => with.media.share.over(cx.now(), moved),
             false => self.effort.copied(moved),
         }
-        let (left, lead) = (self.lead_left(with.segments), with.segments.reserves().lead);
+        let (left, lead) =
+            (self.lead_left(&with.media.segments), with.media.segments.reserves().lead);
         self.pace.pay(self.slots_over(), u64::from(512 * left.min(lead) / lead));
     }
 
@@ -119,8 +120,9 @@ impl Collection {
 
     /// Whether the next row of a victim from which nobody wants room waits for the host's sake.
     pub(super) fn waits_for_host(&self, with: &mut Needs, cx: &mut Cx) -> bool {
-        let is_paced = self.paced && !self.wants_collection(with.segments) && cx.is_running();
-        match is_paced.then(|| with.share.waits(cx.now())).flatten() {
+        let is_paced =
+            self.paced && !self.wants_collection(&with.media.segments) && cx.is_running();
+        match is_paced.then(|| with.media.share.waits(cx.now())).flatten() {
             Some(at) => {
                 cx.wake_at(at);
                 true
@@ -132,7 +134,7 @@ impl Collection {
     /// A row is begun.
     pub(super) fn row_begun(&self, with: &mut Needs, cx: &Cx) {
         if self.paced {
-            with.share.begin(cx.now());
+            with.media.share.begin(cx.now());
         }
     }
 

@@ -36,7 +36,7 @@ impl Blocks {
         let is_flush = matches!(request.op, HostOp::Flush);
         // Of its first block; the pairs of the others lie behind that.
         array.pages.map().look_ahead(request.lba / u64::from(SECTORS_PER_BLOCK));
-        let pending = !array.durability.has_host(array.durability.host());
+        let pending = !array.output.durability.has_host(array.output.durability.host());
         let Some(req) = cx.take_request(request, pending) else { return };
         if is_flush {
             self.complete(req, array, cx);
@@ -45,14 +45,14 @@ impl Blocks {
 
     /// Answers a request that has nothing left to do, or lets it wait to be durable.
     fn complete(&mut self, req: u16, array: &mut Array, cx: &mut Cx) {
-        let mark = array.durability.host();
-        let flushed = array.durability.has_host(mark);
-        let (moment, logged) = (array.journal.moment(), array.journal.has_all());
+        let mark = array.output.durability.host();
+        let flushed = array.output.durability.has_host(mark);
+        let (moment, logged) = (array.output.journal.moment(), array.output.journal.has_all());
         let is_durable = (flushed || logged) && array.media.devices.is_told();
         if cx.end_request(req, (mark, moment), is_durable) {
             cx.disturb();
-            if !array.journal.ask() {
-                array.durability.want_host(mark);
+            if !array.output.journal.ask() {
+                array.output.durability.want_host(mark);
             }
         }
     }

@@ -36,7 +36,7 @@ impl Blocks {
         }
         let segment = array.layout().segment_of(it.place.byte());
         if let Some((row, chunk, byte)) =
-            array.rows.holding(it.place, segment, &array.media.segments)
+            array.output.rows.holding(it.place, segment, &array.media.segments)
         {
             self.op(index).row = Some(row);
             let buffer = Buffer::row(row, chunk.into());
@@ -280,7 +280,7 @@ impl Blocks {
         match it.step {
             Step::Giving => cx.requests().data(it.req).repay_mut(into),
             Step::Placing { row, item } => {
-                let chunk = array.rows[row].items[item as usize].chunk;
+                let chunk = array.output.rows[row].items[item as usize].chunk;
                 let buffer = Buffer::row(row, chunk.into());
                 array.media.buffers.at(buffer).repay_mut(into);
             }
@@ -342,7 +342,7 @@ impl Blocks {
         if error.is_some()
             && let Step::Placing { row, .. } = it.step
         {
-            array.rows.placed(row, 1, cx);
+            array.output.rows.placed(row, 1, cx);
         }
         if it.holds {
             array.media.segments.unpin(array.layout().segment_of(it.place.byte()));
@@ -441,7 +441,7 @@ impl Blocks {
             let (scratch, at) = array.media.buffers.scratch(index);
             scratch.view(at + PACKED, len)
         };
-        let noted = array.rows[row].items[item as usize];
+        let noted = array.output.rows[row].items[item as usize];
         self.op(index).place = noted.place;
         let buffer = Buffer::row(row, noted.chunk.into());
         let into = array.media.buffers.at(buffer).view_mut(noted.byte, len);
@@ -457,10 +457,10 @@ impl Blocks {
             Some(from) => array.publish_copy(row, item, from, cx),
             None => array.publish(row, item, None, cx),
         }
-        array.rows.placed(row, 1, cx);
-        let it = &array.rows[row];
+        array.output.rows.placed(row, 1, cx);
+        let it = &array.output.rows[row];
         if it.is_of_host() {
-            array.durability.host_published(it.stamp);
+            array.output.durability.host_published(it.stamp);
         }
     }
 }

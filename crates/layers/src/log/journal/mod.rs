@@ -34,14 +34,11 @@ use hostftl_core::{DeviceError, Event, Few, Member, MemberRole, MemberState, Met
 use hostftl_format::log::Place;
 use hostftl_format::log::journal::MOST_PAGES;
 
-use crate::log::buffers::Buffers;
-use crate::log::devices::Devices;
 use crate::log::durability::Durability;
 use crate::log::layout::Layout;
 use crate::log::ops::Cx;
 use crate::log::row::rows::Rows;
 use crate::log::row::{Item, NO_HEIR, Phase, Row};
-use crate::log::volume::Volume;
 use crate::planted::{Bug, planted};
 use notes::{Note, Notes};
 use record::Making;
@@ -69,21 +66,6 @@ enum State {
 struct Kept {
     number: u64,
     upto: u64,
-}
-
-/// The parts that the journal needs.
-#[derive(Debug)]
-pub struct Needs<'a> {
-    /// What is published lies in them.
-    pub rows: &'a mut Rows,
-    /// It knows what needs no record.
-    pub durability: &'a mut Durability,
-    /// A record is put together in one.
-    pub buffers: &'a mut Buffers,
-    /// Records go there.
-    pub devices: &'a mut Devices,
-    /// The volume's UUID, and the number of this life.
-    pub volume: Volume,
 }
 
 /// See the module text.
@@ -281,13 +263,20 @@ impl Journal {
 
 impl Journal {
     /// The host published item `item` of a row.
-    pub fn note(&mut self, row: u8, item: u32, with: &mut Needs, cx: &mut Cx) {
+    pub fn note(
+        &mut self,
+        row: u8,
+        item: u32,
+        rows: &mut Rows,
+        durability: &Durability,
+        cx: &mut Cx,
+    ) {
         assert!(self.is_ready(), "flushes go to the journal");
         if self.notes.is_full() {
-            self.forget_some(with, cx);
+            self.forget_some(rows, durability, cx);
         }
         self.clock += 1;
-        let it = &mut with.rows[row];
+        let it = &mut rows[row];
         if it.first_order == 0 {
             it.first_order = self.clock;
         }
@@ -301,19 +290,19 @@ impl Journal {
     }
 
     /// Makes room for notes: when few go, there are too many for a record.
-    fn forget_some(&mut self, with: &mut Needs, cx: &mut Cx) {
-        self.forget_durable(with, cx);
+    fn forget_some(&mut self, rows: &Rows, durability: &Durability, cx: &mut Cx) {
+        self.forget_durable(rows, durability, cx);
         self.notes.give_up(self.in_record(), self.clock);
     }
 
     /// Forgets notes of what is durable in rows, and of what was replaced, whose heir is durable or
     /// noted too; but none of the record under way.
-    fn forget_durable(&mut self, with: &mut Needs, cx: &mut Cx) {
+    fn forget_durable(&mut self, rows: &Rows, durability: &Durability, cx: &mut Cx) {
         cx.touch(self.notes.len());
         self.notes.forget(self.in_record(), |note| {
-            let row = &with.rows[note.row];
+            let row = &rows[note.row];
             let is_wanted = || row.items[note.item as usize].heir == NO_HEIR;
-            row.stamp == note.stamp && Self::is_at_risk(row, with.durability) && is_wanted()
+            row.stamp == note.stamp && Self::is_at_risk(row, durability) && is_wanted()
         });
     }
 
@@ -323,17 +312,15 @@ impl Journal {
     }
 
     /// The order of the first publication that may be lost with its row.
-    fn first_at_risk(with: &Needs) -> u64 {
-        let at_risk = with
-            .rows
-            .iter()
-            .filter(|row| row.first_order > 0 && Self::is_at_risk(row, with.durability));
+    fn first_at_risk(rows: &Rows, durability: &Durability) -> u64 {
+        let at_risk =
+            rows.iter().filter(|row| row.first_order > 0 && Self::is_at_risk(row, durability));
         at_risk.map(|row| row.first_order).min().unwrap_or(u64::MAX)
     }
 
     /// Forgets records of which all rows are durable; the number of the oldest that is left.
-    fn oldest_record(&mut self, with: &mut Needs) -> u64 {
-        let first = Self::first_at_risk(with);
+    fn oldest_record(&mut self, rows: &Rows, durability: &Durability) -> u64 {
+        let first = Self::first_at_risk(rows, durability);
         let early = planted(Bug::JournalFreedEarly);
         let kept = &mut self.kept;
         while kept.front().is_some_and(|it| it.upto < first || early) {
@@ -343,17 +330,17 @@ impl Journal {
     }
 
     /// The journal's device failed: from now on flushes seal rows, and what is open is sealed.
-    pub fn failed(&mut self, error: DeviceError, with: &mut Needs, cx: &mut Cx) {
+    pub fn failed(&mut self, error: DeviceError, durability: &mut Durability, cx: &mut Cx) {
         let journal = &mut *self;
         if matches!(journal.state, State::Dead | State::Closed) {
             return;
         }
         journal.go(State::Dead);
-        journal.ended = with.durability.opened();
+        journal.ended = durability.opened();
         (journal.recorded, journal.logged, journal.asked) = (journal.logged, 0, 0);
         journal.notes.clear();
-        with.durability.want_host(with.durability.host());
-        with.durability.want_all(with.durability.opened());
+        durability.want_host(durability.host());
+        durability.want_all(durability.opened());
         let device = journal.ring.device();
         cx.tell(Event::DeviceFailed { device, error, abandoned: false });
     }

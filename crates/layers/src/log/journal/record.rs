@@ -4,9 +4,13 @@ use hostftl_core::{Cause, Command, DeviceError, Gather, Piece, SECTOR, SECTORS_P
 use hostftl_format::log::journal::{self, Record, bytes_of, most_entries};
 use hostftl_format::log::{Entry, Kind, put_entry};
 
-use super::{Journal, Kept, Needs, State};
+use super::{Journal, Kept, State};
 use crate::log::buffers::Buffer;
+use crate::log::durability::Durability;
+use crate::log::media::Media;
 use crate::log::ops::{Cx, OWN_OPS, Op, Part, count_sent, works};
+use crate::log::row::rows::Rows;
+use crate::log::volume::Volume;
 use crate::planted::{Bug, planted};
 
 /// The record that is being made.
@@ -31,18 +35,25 @@ pub struct Making {
 
 impl Journal {
     /// The next step of the record under way, or the first of a new one.
-    pub fn pump(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
+    pub fn pump(
+        &mut self,
+        media: &mut Media,
+        rows: &Rows,
+        durability: &mut Durability,
+        volume: Volume,
+        cx: &mut Cx,
+    ) -> bool {
         let asked = self.is_ready() && self.asked > self.logged;
         match self.making {
             Some(making) if making.is_sent => false,
-            Some(making) if making.next < making.count => self.copy_some(making, with, cx),
-            Some(making) => making.copies == 0 && self.write_record(making, with, cx),
-            None => asked && works(cx) && self.begin_record(with, cx),
+            Some(making) if making.next < making.count => self.copy_some(making, media, rows, cx),
+            Some(making) => making.copies == 0 && self.write_record(making, media, volume, cx),
+            None => asked && works(cx) && self.begin_record(rows, durability, cx),
         }
     }
 
     /// Writes the record that begins a life; `None` when it is durable, or the journal is not used.
-    pub fn first_record(&mut self, with: &mut Needs, cx: &mut Cx) -> Option<bool> {
+    pub fn first_record(&mut self, media: &mut Media, volume: Volume, cx: &mut Cx) -> Option<bool> {
         if self.state != State::Starting || self.begun {
             return None;
         }
@@ -51,48 +62,48 @@ impl Journal {
             self.go_on();
             let oldest = self.next;
             let making = Making { oldest, ..Making::default() };
-            self.write_record(making, with, cx);
+            self.write_record(making, media, volume, cx);
         }
         Some(!waits)
     }
 
-    fn noted(&self, index: u32, with: &Needs) -> Entry {
+    fn noted(&self, index: u32, rows: &Rows) -> Entry {
         let note = self.notes.at(index);
-        let item = with.rows[note.row].items[note.item as usize];
+        let item = rows[note.row].items[note.item as usize];
         Entry { kind: item.kind, block: item.block, place: item.place, crc: item.crc }
     }
 
     /// Begins a record of all that was published, unless there is nothing, or too much, or no room.
-    fn begin_record(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
-        self.forget_durable(with, cx);
+    fn begin_record(&mut self, rows: &Rows, durability: &mut Durability, cx: &mut Cx) -> bool {
+        self.forget_durable(rows, durability, cx);
         let count = self.notes.len();
-        let all_noted = self.notes.has_all_from(Self::first_at_risk(with));
+        let all_noted = self.notes.has_all_from(Self::first_at_risk(rows, durability));
         if count == 0 && all_noted {
             self.logged = self.clock;
             return true;
         }
-        let oldest = self.oldest_record(with);
+        let oldest = self.oldest_record(rows, durability);
         let next = self.next;
         // The slot behind this record must be free too.
         let has_room = next + 1 < oldest + u64::from(self.ring.slots);
         let fits = count <= most_entries() as usize && {
             let bytes =
-                (0..count as u32).map(|index| u64::from(bytes_of(&self.noted(index, with))));
+                (0..count as u32).map(|index| u64::from(bytes_of(&self.noted(index, rows))));
             bytes.sum::<u64>() <= self.ring.bytes().into()
         };
         // A row with a trim must be replayed before what was written since, so before the record.
-        let has_trims = with.rows.iter().any(|row| row.is_unsealed() && row.has_trims);
+        let has_trims = rows.iter().any(|row| row.is_unsealed() && row.has_trims);
         if !has_room || !fits || !all_noted || has_trims {
             self.asked = self.logged;
             self.passed_by += 1;
-            with.durability.want_host(with.durability.host());
+            durability.want_host(durability.host());
             return true;
         }
         let mut head = self.head.take().expect("one record at a time");
-        let mut rows = 0;
+        let mut held = 0;
         for index in 0..count as u32 {
-            put_entry(&mut head, index, &self.noted(index, with));
-            rows |= 1 << self.notes.at(index).row;
+            put_entry(&mut head, index, &self.noted(index, rows));
+            held |= 1 << self.notes.at(index).row;
         }
         self.head = Some(head);
         cx.touch(count);
@@ -100,11 +111,11 @@ impl Journal {
         self.making = Some(Making {
             upto: self.clock,
             count: count as u32,
-            rows,
+            rows: held,
             next: 0,
             bytes: 0,
             copies: 0,
-            before: with.durability.next(),
+            before: durability.next(),
             oldest,
             is_sent: false,
         });
@@ -112,36 +123,48 @@ impl Journal {
     }
 
     /// Begins copies, as many as there is room for.
-    fn copy_some(&mut self, mut making: Making, with: &mut Needs, cx: &mut Cx) -> bool {
+    fn copy_some(
+        &mut self,
+        mut making: Making,
+        media: &mut Media,
+        rows: &Rows,
+        cx: &mut Cx,
+    ) -> bool {
         let begun = making.next;
         while making.next < making.count && cx.room() > 8 && cx.command_room() > OWN_OPS / 2 {
-            let entry = self.noted(making.next, with);
+            let entry = self.noted(making.next, rows);
             let note = self.notes.at(making.next);
             making.next += 1;
             if entry.kind != Kind::Data {
                 continue;
             }
-            let item = with.rows[note.row].items[note.item as usize];
+            let item = rows[note.row].items[note.item as usize];
             let len = entry.place.len();
             let (row, into) = (Buffer::row(note.row, item.chunk.into()), Buffer::Journal);
-            let from = Piece::Data(with.buffers.at(row).view(item.byte, len));
-            let into = with.buffers.at(into).view_mut(making.bytes, len);
+            let from = Piece::Data(media.buffers.at(row).view(item.byte, len));
+            let into = media.buffers.at(into).view_mut(making.bytes, len);
             making.bytes += bytes_of(&entry);
             making.copies += 1;
             let command = Command::Place { from, into };
-            with.devices.submit(Op::Journal(Part::Copy(note.row)), command, cx);
+            media.devices.submit(Op::Journal(Part::Copy(note.row)), command, cx);
         }
         self.making = Some(making);
         making.next > begun
     }
 
-    fn write_record(&mut self, making: Making, with: &mut Needs, cx: &mut Cx) -> bool {
+    fn write_record(
+        &mut self,
+        making: Making,
+        media: &mut Media,
+        volume: Volume,
+        cx: &mut Cx,
+    ) -> bool {
         let (number, ring) = (self.next, self.ring);
         let lba = ring.at(ring.slot_of(number));
         let Making { count: entries, oldest, before, bytes, .. } = making;
-        let record = Record { number, oldest, before, epoch: with.volume.life, entries };
+        let record = Record { number, oldest, before, epoch: volume.life, entries };
         let mut buf = self.head.take().expect("one record at a time");
-        journal::seal(&mut buf, &with.volume.uuid, lba, &record);
+        journal::seal(&mut buf, &volume.uuid, lba, &record);
         let pages = record.pages();
         let full = pages * SECTORS_PER_BLOCK * SECTOR as u32 + bytes;
         let sectors = full.div_ceil(SECTOR as u32).next_multiple_of(ring.align);
@@ -149,7 +172,7 @@ impl Journal {
         gather.push(Piece::Meta { buf, pages });
         if bytes > 0 {
             let buffer = Buffer::Journal;
-            gather.push(Piece::Data(with.buffers.at(buffer).view(0, bytes)));
+            gather.push(Piece::Data(media.buffers.at(buffer).view(0, bytes)));
         }
         if sectors * SECTOR as u32 > full {
             gather.push(Piece::Zeros(sectors * SECTOR as u32 - full));
@@ -159,7 +182,7 @@ impl Journal {
         self.making = Some(Making { is_sent: true, rows: 0, ..making });
         let device = self.ring.device();
         let command = Command::Program { device, lba, gather, tally, placement: 0 };
-        with.devices.submit(Op::Journal(Part::Write), command, cx);
+        media.devices.submit(Op::Journal(Part::Write), command, cx);
         true
     }
 
@@ -169,27 +192,27 @@ impl Journal {
         part: Part,
         command: Command,
         result: Result<(), DeviceError>,
-        with: &mut Needs,
+        media: &mut Media,
         cx: &mut Cx,
     ) -> bool {
         let buffer = Buffer::Journal;
         match (part, command) {
             (Part::Copy(row), Command::Place { from: Piece::Data(from), into }) => {
-                with.buffers.repay_row(row, from);
-                with.buffers.at(buffer).repay_mut(into);
+                media.buffers.repay_row(row, from);
+                media.buffers.at(buffer).repay_mut(into);
                 self.making.as_mut().expect("a record is being made").copies -= 1;
             }
             (Part::Write, Command::Program { gather, device, .. }) => {
                 for piece in gather {
                     match piece {
-                        Piece::Data(view) => with.buffers.at(buffer).repay(view),
+                        Piece::Data(view) => media.buffers.at(buffer).repay(view),
                         Piece::Meta { buf, .. } => self.head = Some(buf),
                         Piece::Zeros(_) => {}
                     }
                 }
                 if result.is_ok() && !planted(Bug::JournalUnflushed) {
                     let part = Op::Journal(Part::Flush);
-                    with.devices.submit(part, Command::Flush { device }, cx);
+                    media.devices.submit(part, Command::Flush { device }, cx);
                     return false;
                 }
                 return self.end_record(result.is_ok(), cx);

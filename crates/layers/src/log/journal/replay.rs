@@ -14,10 +14,13 @@ use hostftl_core::{Cause, Command, MetaBuf, Piece, SECTORS_PER_BLOCK, Target};
 use hostftl_format::log::journal::{MOST_PAGES, Record, bytes_of, open};
 use hostftl_format::log::{Entry, Kind, Place, Root, entry, seed};
 
-use super::{Journal, Needs, State};
+use super::{Journal, State};
 use crate::kit::shell::Ended;
 use crate::log::buffers::Buffer;
+use crate::log::media::Media;
 use crate::log::ops::{Cx, Op, Part, give_up};
+use crate::log::row::rows::Rows;
+use crate::log::volume::Volume;
 use crate::planted::{Bug, planted};
 
 /// Why a volume is not opened.
@@ -123,13 +126,13 @@ impl Journal {
     }
 
     /// Reads the heads; `None` when that is done.
-    pub fn scan(&mut self, with: &mut Needs, cx: &mut Cx) -> Option<bool> {
+    pub fn scan(&mut self, media: &mut Media, cx: &mut Cx) -> Option<bool> {
         let Step::Scan(slot) = self.played.step else { return None };
         if self.played.pending > 0 {
             return Some(false);
         }
         if slot < self.ring.slots {
-            self.read_record_head(slot, with, cx);
+            self.read_record_head(slot, media, cx);
             return Some(true);
         }
         self.played.step = Step::Begin;
@@ -139,18 +142,25 @@ impl Journal {
         Some(true)
     }
 
-    fn read_record_head(&mut self, slot: u32, with: &mut Needs, cx: &mut Cx) {
+    fn read_record_head(&mut self, slot: u32, media: &mut Media, cx: &mut Cx) {
         let buf = self.played.head.take().expect("one head at a time");
         self.played.pending += 1;
         let (device, lba) = (self.ring.device(), self.ring.at(slot));
         let into = Target::Meta { buf, pages: MOST_PAGES };
         let command = Command::Read { device, lba, into, cause: Cause::Journal };
-        with.devices.submit(Op::Journal(Part::Head), command, cx);
+        media.devices.submit(Op::Journal(Part::Head), command, cx);
     }
 
-    fn head_of_record(&mut self, buf: MetaBuf, lba: u64, is_read: bool, with: &mut Needs) {
-        let record = open(&buf, &with.volume.uuid, lba).filter(|_| is_read);
-        let record = record.filter(|record| with.devices.layout().admits_record(record));
+    fn head_of_record(
+        &mut self,
+        buf: MetaBuf,
+        lba: u64,
+        is_read: bool,
+        media: &Media,
+        volume: Volume,
+    ) {
+        let record = open(&buf, &volume.uuid, lba).filter(|_| is_read);
+        let record = record.filter(|record| media.devices.layout().admits_record(record));
         let ring = self.ring;
         let played = &mut self.played;
         played.head = Some(buf);
@@ -211,7 +221,7 @@ impl Journal {
     }
 
     /// Plays the next record if its turn comes before row `row`.
-    pub fn play(&mut self, row: u64, with: &mut Needs, cx: &mut Cx) -> Turn {
+    pub fn play(&mut self, row: u64, media: &mut Media, cx: &mut Cx) -> Turn {
         if self.played.step == Step::Unneeded {
             return Turn::None;
         }
@@ -225,11 +235,11 @@ impl Journal {
         }
         match self.played.step {
             Step::Begin => {
-                self.read_record(record, with, cx);
+                self.read_record(record, media, cx);
                 self.played.step = Step::Reading;
             }
             Step::Reading => self.played.step = Step::Check(0, 0),
-            Step::Check(index, at) => self.check_entry_of(record, index, at, with, cx),
+            Step::Check(index, at) => self.check_entry_of(record, index, at, media, cx),
             Step::Apply(..) => return self.next_entry(record),
             Step::Unneeded | Step::Scan(_) => unreachable!("the heads were read"),
         }
@@ -261,7 +271,7 @@ impl Journal {
     }
 
     /// Goes on with that: [`Turn::None`] when it is done.
-    pub fn restore(&mut self, with: &mut Needs, cx: &mut Cx) -> Turn {
+    pub fn restore(&mut self, media: &mut Media, cx: &mut Cx) -> Turn {
         let waits = self.played.pending > 0 && !matches!(self.played.step, Step::Apply(..));
         let Some(record) = self.played.records.get(self.played.next).copied() else {
             return if self.played.pending > 0 { Turn::Waits } else { Turn::None };
@@ -271,7 +281,7 @@ impl Journal {
         }
         match self.played.step {
             Step::Begin => {
-                self.read_record(record, with, cx);
+                self.read_record(record, media, cx);
                 self.played.step = Step::Reading;
             }
             Step::Reading if self.played.bad => give_up(DAMAGED, cx),
@@ -283,32 +293,39 @@ impl Journal {
     }
 
     /// Copies the block of an entry, which is next, to a place in a row.
-    pub fn copy_out(&mut self, len: u32, (row, item): (u8, u32), with: &mut Needs, cx: &mut Cx) {
+    pub fn copy_out(
+        &mut self,
+        len: u32,
+        (row, item): (u8, u32),
+        media: &mut Media,
+        rows: &Rows,
+        cx: &mut Cx,
+    ) {
         let Step::Apply(_, at) = self.played.step else { unreachable!("entries are restored") };
-        let noted = with.rows[row].items[item as usize];
-        let from = Piece::Data(with.buffers.at(Buffer::Journal).view(at, len));
+        let noted = rows[row].items[item as usize];
+        let from = Piece::Data(media.buffers.at(Buffer::Journal).view(at, len));
         let into = Buffer::row(row, noted.chunk.into());
-        let into = with.buffers.at(into).view_mut(noted.byte, len);
+        let into = media.buffers.at(into).view_mut(noted.byte, len);
         self.played.pending += 1;
         let command = Command::Place { from, into };
         let item = u16::try_from(item).expect("a head has no more entries");
-        with.devices.submit(Op::Journal(Part::Restore(row, item)), command, cx);
+        media.devices.submit(Op::Journal(Part::Restore(row, item)), command, cx);
     }
 
     /// Reads a record, head and blocks.
-    pub fn read_record(&mut self, record: Record, with: &mut Needs, cx: &mut Cx) {
+    pub fn read_record(&mut self, record: Record, media: &mut Media, cx: &mut Cx) {
         let ring = self.ring;
         let slot = ring.slot_of(record.number);
-        self.read_record_head(slot, with, cx);
+        self.read_record_head(slot, media, cx);
         let lba = ring.at(slot) + u64::from(record.pages() * SECTORS_PER_BLOCK);
         let played = &mut self.played;
         (played.data_at, played.bad, played.unread) = (lba, false, false);
         self.played.pending += 1;
         let buffer = Buffer::Journal;
-        let into = Target::Data(with.buffers.at(buffer).view_mut_sectors(0, ring.data));
+        let into = Target::Data(media.buffers.at(buffer).view_mut_sectors(0, ring.data));
         let device = self.ring.device();
         let command = Command::Read { device, lba, into, cause: Cause::Journal };
-        with.devices.submit(Op::Journal(Part::Data), command, cx);
+        media.devices.submit(Op::Journal(Part::Data), command, cx);
     }
 
     /// Entry `index` of the record that was read.
@@ -327,7 +344,7 @@ impl Journal {
         record: Record,
         index: u32,
         at: u32,
-        with: &mut Needs,
+        media: &mut Media,
         cx: &mut Cx,
     ) {
         let bad = self.played.bad && !planted(Bug::JournalUnverified);
@@ -347,9 +364,9 @@ impl Journal {
         if entry.kind == Kind::Data {
             self.played.pending += 1;
             let buffer = Buffer::Journal;
-            let from = with.buffers.at(buffer).view(at, entry.place.len());
+            let from = media.buffers.at(buffer).view(at, entry.place.len());
             let seed = seed(entry.block, entry.place.generation());
-            with.devices.submit(Op::Journal(Part::Check), Command::Digest { from, seed }, cx);
+            media.devices.submit(Op::Journal(Part::Check), Command::Digest { from, seed }, cx);
         }
     }
 
@@ -372,26 +389,27 @@ impl Journal {
         part: Part,
         command: Command,
         ended: Ended,
-        with: &mut Needs,
+        media: &mut Media,
+        volume: Volume,
         cx: &mut Cx,
     ) -> Done {
         if matches!(part, Part::Copy(_) | Part::Write | Part::Flush) {
-            let durable = self.making_done(part, command, ended.map(|_| ()), with, cx);
+            let durable = self.making_done(part, command, ended.map(|_| ()), media, cx);
             return if durable { Done::Durable } else { Done::Nothing };
         }
         self.played.pending -= 1;
         let buffer = Buffer::Journal;
         match (part, command) {
             (Part::Head, Command::Read { into: Target::Meta { buf, .. }, lba, .. }) => {
-                self.head_of_record(buf, lba, ended.is_ok(), with);
+                self.head_of_record(buf, lba, ended.is_ok(), media, volume);
             }
             (Part::Data, Command::Read { into: Target::Data(view), .. }) => {
-                with.buffers.at(buffer).repay_mut(view);
+                media.buffers.at(buffer).repay_mut(view);
                 self.played.bad |= ended.is_err();
                 self.played.unread |= ended.is_err();
             }
             (Part::Check, Command::Digest { from, .. }) => {
-                with.buffers.at(buffer).repay(from);
+                media.buffers.at(buffer).repay(from);
                 let Step::Check(next, _) = self.played.step else {
                     unreachable!("an entry is being checked")
                 };
@@ -400,8 +418,8 @@ impl Journal {
                 self.played.bad |= found != listed;
             }
             (Part::Restore(row, item), Command::Place { from: Piece::Data(view), into }) => {
-                with.buffers.at(buffer).repay(view);
-                with.buffers.repay_row_mut(row, into);
+                media.buffers.at(buffer).repay(view);
+                media.buffers.repay_row_mut(row, into);
                 return Done::Restored(row, item.into());
             }
             (part, command) => unreachable!("{command:?} is no {part:?}"),

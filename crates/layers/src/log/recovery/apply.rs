@@ -76,19 +76,19 @@ fn point(block: u64, place: Place, crc: u32, array: &mut Array) {
         return;
     }
     let old = array.pages.map_mut().set(block, place, crc);
-    if !place.is_nowhere() && !array.journal.is_place(place) {
+    if !place.is_nowhere() && !array.output.journal.is_place(place) {
         let segment = array.layout().segment_of(place.byte());
         array.media.segments.claim(segment, false);
         array.media.segments.add(segment, place);
     }
-    if !old.is_nowhere() && !array.journal.is_place(old) {
+    if !old.is_nowhere() && !array.output.journal.is_place(old) {
         array.media.segments.kill(array.layout().segment_of(old.byte()), old);
     }
 }
 
 /// Plays the next record if its turn comes before row `row`; `None` when it does not.
 pub fn play_journal(row: u64, array: &mut Array, cx: &mut Cx) -> Option<bool> {
-    match array.with_journal(|it, with| it.play(row, with, cx)) {
+    match array.output.journal.play(row, &mut array.media, cx) {
         Turn::None => None,
         Turn::Waits => Some(false),
         Turn::Moved => Some(true),
@@ -107,7 +107,7 @@ fn apply_record(entry: Entry, place: Place, array: &mut Array, cx: &mut Cx) -> b
         false => apply_sound(Entry { place, ..entry }, array, cx),
     };
     match applied {
-        Applied::Yes => array.journal.applied(&entry),
+        Applied::Yes => array.output.journal.applied(&entry),
         Applied::Later => return false,
         Applied::Never(why) => give_up(why, cx),
     }

@@ -136,7 +136,7 @@ impl Recovery {
             Step::Journal => self.begin_records(array, cx),
             Step::Checkpoint => {
                 let ready = self.serve_when_durable(array, cx) || array.pump_told(cx);
-                ready || array.pump_writing(cx) | array.pump_checkpoint(cx)
+                ready || array.output.pump(&mut array.media, cx) | array.pump_checkpoint(cx)
             }
         }
     }
@@ -152,7 +152,7 @@ impl Recovery {
 
     fn start(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
         if self.mode == Mode::Format {
-            array.volume.life = 1;
+            array.output.volume.life = 1;
             array.media.devices.format();
             array.media.devices.found_all();
             if !array.layout().zoned {
@@ -162,7 +162,7 @@ impl Recovery {
         for device in 0..array.layout().devices {
             self.sent.send(0, Command::Flush { device }, &mut array.media.devices, cx);
         }
-        if let Some(device) = array.journal.device_to_flush() {
+        if let Some(device) = array.output.journal.device_to_flush() {
             self.sent.send_to_journal(Command::Flush { device }, &mut array.media.devices, cx);
         }
         self.go(Step::Flush)
@@ -209,7 +209,7 @@ impl Recovery {
         readable: bool,
         array: &mut Array,
     ) {
-        let root = log::open_root(&buf, &array.volume.uuid, at, array.layout().tree.counts);
+        let root = log::open_root(&buf, &array.output.volume.uuid, at, array.layout().tree.counts);
         let root = root.filter(|_| readable);
         let root = root.filter(|root| array.layout().admits_root(root));
         let newest = self.newest[usize::from(device)];
@@ -251,14 +251,15 @@ impl Recovery {
             give_up("both copies of a root are damaged on every device", cx);
             return false;
         };
-        let stale = root.lost & !array.journal.bit() | self.stale_devices(root.everywhere, array);
+        let stale =
+            root.lost & !array.output.journal.bit() | self.stale_devices(root.everywhere, array);
         array.media.devices.found(&root);
         if !array.media.devices.can_do_without(stale) {
             self.refuse_stale(stale, root.lost, array, cx);
             return false;
         }
         array.media.devices.lose(stale);
-        if let Err(why) = array.journal.begin_replay(&root) {
+        if let Err(why) = array.output.journal.begin_replay(&root) {
             give_up(why, cx);
             return false;
         }
@@ -279,11 +280,11 @@ impl Recovery {
         }
         array.media.devices.membership_mut().restore(root.sets);
         array.pages.map_mut().set_mapped(root.mapped);
-        array.volume.life = root.life + u32::from(!planted(Bug::OldLife));
+        array.output.volume.life = root.life + u32::from(!planted(Bug::OldLife));
         array.checkpoint.is_everywhere(root.everywhere);
         array.generation.go_on_behind(root.generation);
         self.replay.begin(&root);
-        let claim = Root { number: root.number + 1, life: array.volume.life, ..root };
+        let claim = Root { number: root.number + 1, life: array.output.volume.life, ..root };
         array.with_checkpoint(|it, with| it.tell(claim, with, cx));
         self.go(Step::Claim)
     }
@@ -366,7 +367,7 @@ impl Recovery {
             (Step::Flush, Command::Flush { device }) => {
                 if let Err(error) = result
                     && !array.media.devices.has_lost(device)
-                    && !array.journal.is(device)
+                    && !array.output.journal.is(device)
                 {
                     fail(device, error, cx);
                 }
@@ -395,8 +396,8 @@ impl Recovery {
 
     /// All rows are replayed: the new life begins with a checkpoint.
     pub fn begin_life(&mut self, last: u64, array: &mut Array) -> bool {
-        array.durability.go_on_behind(last);
-        assert!(array.rows.iter().all(|row| row.phase() == Phase::Idle));
+        array.output.durability.go_on_behind(last);
+        assert!(array.output.rows.iter().all(|row| row.phase() == Phase::Idle));
         self.clean(array)
     }
 
@@ -432,7 +433,7 @@ impl Recovery {
             // What the root says may have too few free segments, life after life.
             array.with_gc(|it, with| it.choose_members(with, cx));
         }
-        if array.journal.begin_restoring() {
+        if array.output.journal.begin_restoring() {
             return self.go(Step::Restore);
         }
         self.go(Step::Journal)
@@ -441,22 +442,24 @@ impl Recovery {
     /// Puts what only the journal has into rows.
     fn restore_all(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
         if let Some(moved) = self.pump_restore(array, cx) {
-            return moved | array.pump_writing(cx);
+            return moved | array.output.pump(&mut array.media, cx);
         }
         self.go(Step::Journal)
     }
 
     /// Begins the records of the new life, then its first root.
     fn begin_records(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
-        if let Some(moved) = array.with_journal(|it, with| it.first_record(with, cx)) {
-            return moved | array.pump_writing(cx);
+        let Array { media, output, .. } = array;
+        if let Some(moved) = output.journal.first_record(media, output.volume, cx) {
+            return moved | array.output.pump(&mut array.media, cx);
         }
         array.with_checkpoint(Checkpoint::begin_images);
         self.go(Step::Checkpoint)
     }
 
     fn serve_when_durable(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
-        if !array.checkpoint.is_idle() || array.checkpoint.root().epoch != array.volume.life {
+        if !array.checkpoint.is_idle() || array.checkpoint.root().epoch != array.output.volume.life
+        {
             return false;
         }
         if !array.media.devices.is_told() {
@@ -468,7 +471,7 @@ impl Recovery {
             return true;
         }
         let (replayed, dropped) = self.replay.counts();
-        array.journal.open();
+        array.output.journal.open();
         let segments = &array.media.segments;
         if array.media.devices.join(|segment| !segments.is_left(segment)) {
             // What came is believed when a root says what it lacks.

@@ -7,12 +7,13 @@ use hostftl_format::log::{Entry, Kind, Place};
 use crate::log::Array;
 use crate::log::journal::Turn;
 use crate::log::ops::Cx;
+use crate::log::output::Output;
 use crate::log::recovery::Recovery;
 
 impl Recovery {
     /// Puts the next block that only the journal has into a row; `None` when there is none.
     pub fn pump_restore(&mut self, array: &mut Array, cx: &mut Cx) -> Option<bool> {
-        match array.with_journal(|it, with| it.restore(with, cx)) {
+        match array.output.journal.restore(&mut array.media, cx) {
             Turn::None => None,
             Turn::Waits => Some(false),
             Turn::Moved => Some(true),
@@ -39,9 +40,10 @@ impl Recovery {
             let Some(item) = array.append(array.to_restore(), record, entry.crc, cx) else {
                 return false;
             };
-            array.with_journal(|it, with| it.copy_out(len, item, with, cx));
+            let Output { journal, rows, .. } = &mut array.output;
+            journal.copy_out(len, item, &mut array.media, rows, cx);
         }
-        array.journal.applied(&entry);
+        array.output.journal.applied(&entry);
         true
     }
 }

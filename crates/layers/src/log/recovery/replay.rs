@@ -155,7 +155,7 @@ impl Replay {
         if !self.sent.is_empty() || !array.media.salvage.is_idle() {
             return Progress::Waits;
         }
-        if let Some(moved) = array.with_journal(|it, with| it.scan(with, cx)) {
+        if let Some(moved) = array.output.journal.scan(&mut array.media, cx) {
             return Progress::when(moved);
         }
         if !self.found_all {
@@ -175,7 +175,7 @@ impl Replay {
         if let Some(moved) = play_journal(u64::MAX, array, cx) {
             return Progress::when(moved);
         }
-        match array.journal.lacks_records() {
+        match array.output.journal.lacks_records() {
             Some(why) => {
                 give_up(why, cx);
                 Progress::Waits
@@ -254,7 +254,7 @@ impl Replay {
         let (at, _) = self.chains[stream as usize].at.expect("the chain goes on");
         let lba = array.layout().lba(at);
         let head = self.next_head(stream, &buf, lba);
-        array.journal.row_knows(head.map_or(0, |head| head.journal));
+        array.output.journal.row_knows(head.map_or(0, |head| head.journal));
         array
             .media
             .devices

@@ -22,11 +22,12 @@ impl Array {
             Command::Reset { .. } => self.layout().zoned,
             _ => matches!(command, Command::Program { .. } | Command::Flush { .. }),
         };
-        if self.journal.is(device) {
+        if self.output.journal.is(device) {
             // What can't be read is known when recovery needs it.
-            return if writes {
-                self.with_journal(|it, with| it.failed(error, with, cx))
-            };
+            if writes {
+                self.output.journal.failed(error, &mut self.output.durability, cx);
+            }
+            return;
         }
         if !writes && error != DeviceError::Gone {
             // The end of a zone is found by reading past it.
@@ -122,19 +123,20 @@ impl Array {
     /// A zone failed: its segment is left as soon as may be, and what is in it moves.
     fn spoil(&mut self, segment: u32, device: u8) {
         self.media.devices.zones_mut().fail(segment, device);
-        self.rows.leave(segment, &mut self.media.segments);
+        self.output.rows.leave(segment, &mut self.media.segments);
     }
 
     /// Writes a root that says who is lost, when none does.
     pub fn pump_told(&mut self, cx: &mut Cx) -> bool {
         let running = cx.life() != Life::Starting;
-        let tells = running && self.journal.has_to_tell(&self.durability, &self.rows);
+        let tells =
+            running && self.output.journal.has_to_tell(&self.output.durability, &self.output.rows);
         let knows = self.media.devices.is_told() && (!running || self.media.devices.is_out_told());
         if knows && !tells || !self.checkpoint.is_idle() || cx.room() < 20 {
             return false;
         }
         let root = *self.checkpoint.root();
-        let lost = if tells { self.journal.unneeded() } else { root.lost };
+        let lost = if tells { self.output.journal.unneeded() } else { root.lost };
         let root = Root { number: root.number + 1, lost, ..root };
         self.with_checkpoint(|it, with| it.tell(root, with, cx));
         true

@@ -13,44 +13,24 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use hostftl_core::{
-    Cause, Command, DeviceError, Event, Gather, MetaBuf, Piece, SECTOR, SECTORS_PER_BLOCK, Tally,
-    Target, Token,
+    Cause, Command, DeviceError, Event, Gather, MetaBuf, Piece, SECTORS_PER_BLOCK, Tally, Target,
+    Token,
 };
 
 use crate::kit::Life;
 use crate::log::buffers::{Buffer, Buffers};
-use crate::log::checkpoint::Checkpoint;
 use crate::log::devices::Devices;
-use crate::log::gc::Collection;
 use crate::log::journal::Journal;
 use crate::log::layout::{LANES, Layout, ROWS};
-use crate::log::map::pages::{LOADS, Pages};
+use crate::log::map::pages::LOADS;
 use crate::log::ops::{Checking, Cx, OPS, Op, works};
 use crate::log::row::Phase;
 use crate::log::row::rows::Rows;
 use crate::log::row::streams::MAP;
-use crate::log::scrub::Scrub;
 
 /// Heads of rows that one device may hold when it hangs: one for each lane of collection, one for a
 /// scrub, one for what is salvaged.
 const HELD_HEADS: usize = LANES + 2;
-
-/// The parts that had lent something to a command that was given up.
-#[derive(Debug)]
-pub struct With<'a> {
-    /// Images are read for them.
-    pub pages: &'a Pages,
-    /// It reads its victim.
-    pub collection: &'a Collection,
-    /// It reads a row.
-    pub scrub: &'a Scrub,
-    /// It writes images and roots.
-    pub checkpoint: &'a mut Checkpoint,
-    /// Rows are written.
-    pub rows: &'a mut Rows,
-    /// Data is read and written.
-    pub buffers: &'a mut Buffers,
-}
 
 /// See the module text.
 #[derive(Debug)]
@@ -134,30 +114,24 @@ impl Hung {
         true
     }
 
-    /// What comes back in the place of a command that was given up, as if it had failed; `None`
-    /// when that has to wait.
-    pub fn stand_in(&mut self, op: Op, device: u8, with: &mut With) -> Option<Command> {
+    /// Returns the command that stands in for one that was given up, as if it had failed; `None`
+    /// when that has to wait. A command that reads metadata reads `pages` pages at sector `lba`.
+    pub fn stand_in(
+        &mut self,
+        op: Op,
+        device: u8,
+        (lba, pages): (u64, u32),
+        rows: &mut Rows,
+        buffers: &mut Buffers,
+    ) -> Option<Command> {
         Some(match op {
-            Op::Load { index } => {
-                let lba = with.pages.loads().place(index).byte() / SECTOR as u64;
+            Op::Load { .. } => {
                 let buf = self.pages.pop()?;
-                read(device, lba, Target::Meta { buf, pages: 1 })
+                read(device, lba, Target::Meta { buf, pages })
             }
-            Op::GcHead { lane } => {
-                let at = with.collection.at(lane);
-                let pages = self.layout.head_pages(at.sector == 0);
+            Op::GcHead { .. } | Op::Scrub(Checking::Head) | Op::Salvage { .. } => {
                 let buf = self.heads.pop()?;
-                read(device, self.layout.lba(at), Target::Meta { buf, pages })
-            }
-            Op::Scrub(Checking::Head) => {
-                let at = with.scrub.at();
-                let pages = self.layout.head_pages(at.sector == 0);
-                let buf = self.heads.pop()?;
-                read(device, self.layout.lba(at), Target::Meta { buf, pages })
-            }
-            Op::Salvage { .. } => {
-                let buf = self.heads.pop()?;
-                read(device, 0, Target::Meta { buf, pages: 1 })
+                read(device, lba, Target::Meta { buf, pages })
             }
             Op::GcRead { .. }
             | Op::GcSum { .. }
@@ -170,14 +144,14 @@ impl Hung {
                     Op::Scrub(Checking::Chunk(chunk)) => Buffer::Scrub(chunk),
                     other => unreachable!("{other:?} has no buffer"),
                 };
-                if !self.replace(buffer, with.rows, with.buffers) {
+                if !self.replace(buffer, rows, buffers) {
                     return None;
                 }
-                let view = with.buffers.at(buffer).view_mut_sectors(0, 1);
+                let view = buffers.at(buffer).view_mut_sectors(0, 1);
                 read(device, 0, Target::Data(view))
             }
             Op::GcFill { lane } => {
-                if !self.replace(Buffer::GcSum(lane), with.rows, with.buffers) {
+                if !self.replace(Buffer::GcSum(lane), rows, buffers) {
                     return None;
                 }
                 Command::Flush { device }
@@ -194,11 +168,18 @@ impl Hung {
         })
     }
 
-    /// What a command that was given up had been lent is back; something else came in its place.
-    pub fn take_back(&mut self, op: Op, command: Command, with: &mut With) {
+    /// Takes back the loans of a command that was given up, for which another one stood in. Returns
+    /// the buffer of a root, which belongs to the checkpoint.
+    pub fn take_back(
+        &mut self,
+        op: Op,
+        command: Command,
+        buffers: &mut Buffers,
+    ) -> Option<MetaBuf> {
+        let mut root = None;
         match command {
             Command::Read { into: Target::Data(view), .. } => {
-                with.buffers.named(view.id()).repay_mut(view);
+                buffers.named(view.id()).repay_mut(view);
             }
             Command::Read { into: Target::Meta { buf, .. }, .. } => match op {
                 Op::Load { .. } => self.pages.push(buf),
@@ -207,10 +188,8 @@ impl Hung {
             Command::Program { gather, .. } => {
                 for piece in gather {
                     match (piece, op) {
-                        (Piece::Data(view), _) => with.buffers.named(view.id()).repay(view),
-                        (Piece::Meta { buf, .. }, Op::Root { .. }) => {
-                            with.checkpoint.take_back(buf);
-                        }
+                        (Piece::Data(view), _) => buffers.named(view.id()).repay(view),
+                        (Piece::Meta { buf, .. }, Op::Root { .. }) => root = Some(buf),
                         (Piece::Meta { buf, .. }, Op::Images { .. }) => self.images.push(buf),
                         (Piece::Meta { buf, .. }, _) => self.row_heads.push(buf),
                         (Piece::Zeros(_), _) => {}
@@ -219,6 +198,7 @@ impl Hung {
             }
             _ => {}
         }
+        root
     }
 
     /// Another buffer comes in the place of one that is held. False when none is idle now.

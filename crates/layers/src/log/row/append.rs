@@ -14,8 +14,8 @@ use crate::log::durability::Durability;
 use crate::log::gc::lane::Live;
 use crate::log::journal::ring::segments_for;
 use crate::log::layout::Reserves;
-use crate::log::media::Media;
 use crate::log::ops::{Cx, OWN_OPS};
+use crate::log::output::Output;
 use crate::log::row::rows::Rows;
 use crate::log::row::streams::COPIES;
 use crate::log::row::{A_TRIM, DEAD, Item, NO_HEIR};
@@ -93,7 +93,7 @@ impl Array {
         if self.must_wait(to) {
             return None;
         }
-        let found = self.rows.take_here(to.stream, len);
+        let found = self.output.rows.take_here(to.stream, len);
         found.or_else(|| self.take_room_in_next(to, len, cx))
     }
 
@@ -101,9 +101,8 @@ impl Array {
     #[inline(never)]
     fn take_room_in_next(&mut self, to: To, len: u32, cx: &mut Cx) -> Option<(u8, u8, u32)> {
         let starting = cx.life() == Life::Starting;
-        let Array { rows, media: Media { segments, devices, .. }, durability, collection, .. } =
-            self;
-        let slots = devices.layout().slots;
+        let Array { media, output: Output { rows, durability, .. }, collection, .. } = self;
+        let slots = media.layout().slots;
         let floor = |rows: &Rows, durability: &Durability, segments: &Segments| {
             let kept = segments.reserves();
             match to.what {
@@ -116,23 +115,24 @@ impl Array {
                 What::Write | What::Repair => kept.host,
             }
         };
-        rows.take_in_next((to.stream, floor), len, segments, devices, durability, cx)
+        rows.take_in_next((to.stream, floor), len, media, durability, cx)
     }
 
     /// The segment of a place in a row.
     #[inline]
     fn segment_of(&self, place: Place) -> Option<u32> {
-        let is_in_a_row = !place.is_nowhere() && !self.journal.is_place(place);
+        let is_in_a_row = !place.is_nowhere() && !self.output.journal.is_place(place);
         is_in_a_row.then(|| self.layout().segment_of(place.byte()))
     }
 
     /// What the map pointed at, in a segment, is no longer wanted: item `newer` of row `heir` is
     /// newer.
     fn bury(&mut self, (old, segment): (Place, u32), (heir, newer): (u64, u32)) {
-        let replaced = self.journal.moment();
-        if let Some((row, chunk, byte)) = self.rows.holding(old, segment, &self.media.segments)
-            && self.rows[row].is_unsealed()
-            && let Some(item) = self.rows[row].find(chunk, byte)
+        let replaced = self.output.journal.moment();
+        if let Some((row, chunk, byte)) =
+            self.output.rows.holding(old, segment, &self.media.segments)
+            && self.output.rows[row].is_unsealed()
+            && let Some(item) = self.output.rows[row].find(chunk, byte)
         {
             (item.heir, item.newer, item.replaced) = (heir, newer, replaced);
         }
@@ -141,12 +141,12 @@ impl Array {
 
     /// A block's record is in its row, new or from another place: the map points there.
     pub fn publish(&mut self, row: u8, item: u32, from: Option<Place>, cx: &mut Cx) {
-        let it = &self.rows[row];
+        let it = &self.output.rows[row];
         let (stamp, Item { block, place, crc, .. }) = (it.stamp, it.items[item as usize]);
         cx.touch(1);
         let segment = it.at.segment;
         if from.is_none() {
-            self.note(row, item, cx);
+            self.output.note(row, item, cx);
         }
         let old = self.pages.map_mut().set(block, place, crc);
         self.media.segments.add(segment, place);
@@ -167,11 +167,11 @@ impl Array {
 
     /// A copy is in its row: the map points there, unless it points elsewhere by now.
     pub fn publish_copy(&mut self, row: u8, item: u32, from: Place, cx: &mut Cx) {
-        let block = self.rows[row].items[item as usize].block;
+        let block = self.output.rows[row].items[item as usize].block;
         if self.pages.map().place(block) == from || planted(Bug::CopyOverNewer) {
             self.publish(row, item, Some(from), cx);
         } else {
-            self.rows[row].items[item as usize].heir = DEAD;
+            self.output.rows[row].items[item as usize].heir = DEAD;
         }
     }
 
@@ -182,7 +182,7 @@ impl Array {
         let what = if gave_up { What::Relief } else { What::Write };
         let to = To { stream: self.media.segments.stream_of_new(), what };
         let Some((row, chunk, byte)) = self.take_room(to, 0, cx) else { return false };
-        let it = &mut self.rows[row];
+        let it = &mut self.output.rows[row];
         let item = it.push(Item {
             kind: if planted(Bug::TrimUnlisted) { Kind::Map } else { Kind::Trim },
             block: first,
@@ -196,8 +196,8 @@ impl Array {
         });
         it.has_trims = true;
         let stamp = it.stamp;
-        self.note(row, item, cx);
-        self.durability.host_published(stamp);
+        self.output.note(row, item, cx);
+        self.output.durability.host_published(stamp);
         for block in first..first + blocks {
             if !self.pages.map().place(block).is_nowhere() {
                 let old = self.pages.map_mut().set(block, Place::NOWHERE, 0);
@@ -225,7 +225,7 @@ impl Array {
         if !gains {
             self.collection.pace_taken(len, &self.media.segments);
         }
-        let it = &mut self.rows[row];
+        let it = &mut self.output.rows[row];
         let place = it.spread.place((chunk, byte), len, generation);
         let kind = Kind::Data;
         let (heir, newer, replaced) = (NO_HEIR, 0, 0);
@@ -269,7 +269,7 @@ impl Array {
         let (len, generation) = (place.len(), place.generation());
         // What lies in one segment goes to one stream, but where blocks are told apart.
         let parts = self.media.segments.tells_blocks_apart();
-        if row.is_some_and(|row| !self.rows[row].continues(len))
+        if row.is_some_and(|row| !self.output.rows[row].continues(len))
             || parts && self.to_copy(block, place).stream != to.stream
             || parts && !self.collection.lane(lane).goes_up()
         {
@@ -285,7 +285,7 @@ impl Array {
             self.pages.map_mut().unpin(page);
             return false;
         };
-        let into = self.rows[row].items[item as usize].byte;
+        let into = self.output.rows[row].items[item as usize].byte;
         self.collection.lane(lane).take((row, item), into);
         cx.touch(1);
         true
@@ -300,12 +300,12 @@ impl Array {
                 self.collection.lane(lane).record(record, index < right);
             match index < right {
                 true => self.publish_copy(row, item, place, cx),
-                false => self.rows[row].items[item as usize].heir = DEAD,
+                false => self.output.rows[row].items[item as usize].heir = DEAD,
             }
             let page = self.pages.map().page_of(block);
             self.pages.map_mut().unpin(page);
         }
-        self.rows.placed(row, records.len() as u32, cx);
+        self.output.rows.placed(row, records.len() as u32, cx);
         self.collection.lane(lane).batch_over(right, records);
     }
 }

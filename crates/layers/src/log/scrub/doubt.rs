@@ -27,7 +27,7 @@ impl Scrub {
         }
         if valid == Some(true) {
             self.note_faults(with, cx);
-            match with.segments.flaw(self.at.segment) {
+            match with.media.segments.flaw(self.at.segment) {
                 true => self.repairs.found(self.at.segment),
                 false => self.lost += 1,
             }
@@ -39,12 +39,12 @@ impl Scrub {
     /// Notes the chunks of the row that are wrong as faults of their devices.
     fn note_faults(&self, with: &mut Needs, cx: &mut Cx) {
         if self.check.mismatched().next().is_none() {
-            with.devices.health_mut().note_somewhere();
+            with.media.devices.health_mut().note_somewhere();
         }
-        let (at, stripe) = (self.at, with.devices.stripe(self.at.segment));
+        let (at, stripe) = (self.at, with.media.devices.stripe(self.at.segment));
         for chunk in self.check.mismatched() {
             let device = self.layout.chunk_of(chunk.into()).device(stripe, (at.segment, at.slot));
-            with.devices.note_fault(device, self.layout.lba(at), cx);
+            with.media.devices.note_fault(device, self.layout.lba(at), cx);
         }
     }
 

@@ -210,7 +210,7 @@ impl Scrub {
         if self.phase == Phase::Off {
             return false;
         }
-        self.repairs.observe(with.segments);
+        self.repairs.observe(&with.media.segments);
         match self.phase {
             Phase::Off | Phase::Head | Phase::Reading { asked: true } => false,
             Phase::Next => self.next_row(with, may, cx),
@@ -240,7 +240,7 @@ impl Scrub {
             self.go(Phase::Ending);
             return true;
         }
-        if let Some(at) = with.share.waits(cx.now()) {
+        if let Some(at) = with.media.share.waits(cx.now()) {
             cx.wake_at(at);
             return false;
         }
@@ -252,22 +252,22 @@ impl Scrub {
         let pages = self.layout.head_pages(at.sector == 0);
         let buf = self.head.take().expect("the head's buffer is here");
         let command = Command::Read {
-            device: with.devices.stripe(at.segment).device(at.segment, at.slot, 0),
+            device: with.media.devices.stripe(at.segment).device(at.segment, at.slot, 0),
             lba: self.layout.lba(at),
             into: Target::Meta { buf, pages },
             cause: Cause::Gc,
         };
-        with.segments.pin(at.segment);
-        with.share.begin(cx.now());
+        with.media.segments.pin(at.segment);
+        with.media.share.begin(cx.now());
         self.go(Phase::Head);
-        with.devices.submit(Op::Scrub(Checking::Head), command, cx);
+        with.media.devices.submit(Op::Scrub(Checking::Head), command, cx);
         true
     }
 
     /// Whether no row is on the devices any more in the segment. Where one is still to be written
     /// lies one of an earlier use of the segment, which a power cut may have torn.
     fn has_nothing(&self, with: &Needs) -> bool {
-        with.segments.live(self.at.segment) == 0 || with.rows.is_unwritten(self.at)
+        with.media.segments.live(self.at.segment) == 0 || with.output.rows.is_unwritten(self.at)
     }
 
     /// The head of the row at `lba`, if that is what `buf` has.
@@ -289,7 +289,7 @@ impl Scrub {
         match (what, command) {
             (Checking::Head, command) => self.head_done(command, ended, with, cx),
             (Checking::Chunk(chunk), Command::Read { into: Target::Data(view), .. }) => {
-                with.buffers.at(Buffer::Scrub(chunk)).repay_mut(view);
+                with.media.buffers.at(Buffer::Scrub(chunk)).repay_mut(view);
                 // What is on a lost device is made anew by others.
                 let is_wrong = ended == Err(DeviceError::Media);
                 if self.check.was_read(chunk, ended.is_ok(), is_wrong) {
@@ -297,16 +297,16 @@ impl Scrub {
                 }
             }
             (Checking::Record(record), Command::Digest { from, .. }) => {
-                with.buffers.named(from.id()).repay(from);
+                with.media.buffers.named(from.id()).repay(from);
                 self.check.has_crc(record, ended.expect("memory does not fail").crc);
             }
             (Checking::Fold, Command::Fold { from, into, .. }) => {
-                from.into_iter().for_each(|view| with.buffers.named(view.id()).repay(view));
-                with.buffers.at(Buffer::ScrubSum).repay_mut(into);
+                from.into_iter().for_each(|view| with.media.buffers.named(view.id()).repay(view));
+                with.media.buffers.at(Buffer::ScrubSum).repay_mut(into);
                 self.check.was_folded();
             }
             (Checking::Sum(which), Command::Digest { from, .. }) => {
-                with.buffers.named(from.id()).repay(from);
+                with.media.buffers.named(from.id()).repay(from);
                 self.check.has_sum(which, ended.expect("memory does not fail").crc);
             }
             (what, command) => unreachable!("{command:?} is not how {what:?} is checked"),
@@ -317,11 +317,11 @@ impl Scrub {
         let Command::Read { into: Target::Meta { buf, pages }, device, lba, .. } = command else {
             unreachable!("a head comes back")
         };
-        let head = ended.ok().and_then(|_| self.head_of(&buf, lba, with.devices));
+        let head = ended.ok().and_then(|_| self.head_of(&buf, lba, &with.media.devices));
         match head.is_none() && self.layout.parity > 0 {
             true => {
                 let place = (device, lba, pages);
-                with.salvage.ask(Wanted::Scrub, place, buf, with.devices, cx);
+                with.media.salvage.ask(Wanted::Scrub, place, buf, &with.media.devices, cx);
             }
             false => self.head_read(buf, head, false, with, cx),
         }
@@ -330,9 +330,9 @@ impl Scrub {
     /// The head of the row was made from the other chunks, or can't be.
     pub fn head_salvaged(&mut self, buf: MetaBuf, well: bool, with: &mut Needs, cx: &mut Cx) {
         let at = self.at;
-        let head = self.head_of(&buf, self.layout.lba(at), with.devices).filter(|_| well);
-        let device = with.devices.stripe(at.segment).device(at.segment, at.slot, 0);
-        let is_wrong = !with.devices.is_missing_on(at.segment, device);
+        let head = self.head_of(&buf, self.layout.lba(at), &with.media.devices).filter(|_| well);
+        let device = with.media.devices.stripe(at.segment).device(at.segment, at.slot, 0);
+        let is_wrong = !with.media.devices.is_missing_on(at.segment, device);
         self.head_read(buf, head, is_wrong, with, cx);
     }
 
@@ -347,15 +347,15 @@ impl Scrub {
     ) {
         cx.wake();
         let at = self.at;
-        let Some(head) = head.filter(|head| head.seq <= with.durability.durable()) else {
+        let Some(head) = head.filter(|head| head.seq <= with.output.durability.durable()) else {
             self.head = Some(buf);
-            with.segments.unpin(at.segment);
-            with.share.over(cx.now(), 0);
+            with.media.segments.unpin(at.segment);
+            with.media.share.over(cx.now(), 0);
             self.begin_segment(at.segment + 1);
             return self.go(Phase::Next);
         };
         (self.seq, self.sectors, self.entries) = (head.seq, head.first_sectors, head.entries);
-        let stripe = with.devices.stripe(at.segment);
+        let stripe = with.media.devices.stripe(at.segment);
         self.check.begin((&head, &buf), (&self.layout, at, stripe), &self.uuid, is_wrong);
         cx.touch(head.entries as usize);
         self.head = Some(buf);
@@ -367,15 +367,15 @@ impl Scrub {
             return false;
         }
         self.go(Phase::Reading { asked: true });
-        let (at, stripe) = (self.at, with.devices.stripe(self.at.segment));
+        let (at, stripe) = (self.at, with.media.devices.stripe(self.at.segment));
         for (chunk, sectors) in self.check.reads() {
             let which = self.layout.chunk_of(chunk.into());
             let device = which.device(stripe, (at.segment, at.slot));
-            let into = with.buffers.at(Buffer::Scrub(chunk)).view_mut_sectors(0, sectors);
+            let into = with.media.buffers.at(Buffer::Scrub(chunk)).view_mut_sectors(0, sectors);
             let (lba, into) = (self.layout.lba(at), Target::Data(into));
             let command = Command::Read { device, lba, into, cause: Cause::Gc };
             self.check.sent();
-            with.devices.submit(Op::Scrub(Checking::Chunk(chunk)), command, cx);
+            with.media.devices.submit(Op::Scrub(Checking::Chunk(chunk)), command, cx);
         }
         true
     }
@@ -384,7 +384,7 @@ impl Scrub {
     fn check_on(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
         let mut moved = false;
         while cx.room() >= ROOM && cx.command_room() > OWN_OPS / 2 {
-            let (what, command) = match self.check.next(with.buffers) {
+            let (what, command) = match self.check.next(&mut with.media.buffers) {
                 Next::Record(record, command) => (Checking::Record(record), command),
                 Next::Fold(command) => (Checking::Fold, command),
                 Next::Sum(which, command) => (Checking::Sum(which), command),
@@ -397,7 +397,7 @@ impl Scrub {
                     return true;
                 }
             };
-            with.devices.submit(Op::Scrub(what), command, cx);
+            with.media.devices.submit(Op::Scrub(what), command, cx);
             moved = true;
         }
         moved
@@ -405,8 +405,8 @@ impl Scrub {
 
     /// The row was gone through: the next one, or the next segment.
     fn end_row(&mut self, with: &mut Needs, cx: &mut Cx) {
-        with.share.over(cx.now(), self.check.bytes());
-        with.segments.unpin(self.at.segment);
+        with.media.share.over(cx.now(), self.check.bytes());
+        with.media.segments.unpin(self.at.segment);
         match self.layout.after(self.at, self.sectors) {
             Some(at) => self.at = at,
             None => self.begin_segment(self.at.segment + 1),
@@ -427,10 +427,11 @@ impl Scrub {
         }
         self.go(Phase::Off);
         let end = if self.is_stopped { TaskEnd::Stopped } else { TaskEnd::Done };
-        let (task, (mended, unrepaired)) = (TaskKind::Scrub, self.repairs.outcome(with.segments));
-        let beyond = with.gauges.beyond_repair - self.beyond + self.lost;
+        let (task, (mended, unrepaired)) =
+            (TaskKind::Scrub, self.repairs.outcome(&with.media.segments));
+        let beyond = with.media.gauges.beyond_repair - self.beyond + self.lost;
         if self.is_whole && end == TaskEnd::Done && unrepaired == 0 {
-            with.devices.health_mut().verified();
+            with.media.devices.health_mut().verified();
         }
         cx.tell(Event::Over { task, end, beyond, mended, unrepaired });
         true

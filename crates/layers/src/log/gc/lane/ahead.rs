@@ -19,9 +19,9 @@ impl Lane {
     /// begin a slot, or nothing gives the chunk.
     pub(super) fn way_ahead(at: At, device: u8, with: &Needs) -> Option<Rebuild> {
         let At { segment, slot, sector } = at;
-        let stripe = with.devices.stripe(segment);
+        let stripe = with.media.devices.stripe(segment);
         let chunk = Chunk::on(device, stripe, (segment, slot)).filter(|_| sector == 0)?;
-        let missing = with.devices.missing_of(segment);
+        let missing = with.media.devices.missing_of(segment);
         Rebuild::new(stripe, (segment, slot), chunk, stripe.width(), missing)
     }
 
@@ -50,24 +50,24 @@ impl Lane {
         let into = self.head.take().expect("the head's buffer is here");
         let command = match read.or(sum) {
             Some(buffer) => {
-                let from = with.buffers.at(buffer).view_sectors(0, sectors);
+                let from = with.media.buffers.at(buffer).view_sectors(0, sectors);
                 Command::Peek { from, into, pages }
             }
             None => {
                 let At { segment, slot, .. } = self.at;
-                let device = with.devices.stripe(segment).device(segment, slot, 0);
+                let device = with.media.devices.stripe(segment).device(segment, slot, 0);
                 let into = Target::Meta { buf: into, pages };
                 Command::Read { device, lba: self.layout.lba(self.at), into, cause: Cause::Gc }
             }
         };
         self.go(Phase::Head);
-        with.devices.submit(Op::GcHead { lane: self.number }, command, cx);
+        with.media.devices.submit(Op::GcHead { lane: self.number }, command, cx);
         true
     }
 
     /// The head was copied from one of the lane's chunks.
     pub(in crate::log::gc) fn peeked(&self, from: View, with: &mut Needs) {
-        with.buffers.repay_gc(self.number, from);
+        with.media.buffers.repay_gc(self.number, from);
     }
 
     /// Whether the chunk that was made is the first of the row, which has the head.

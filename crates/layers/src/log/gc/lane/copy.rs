@@ -109,15 +109,19 @@ impl Lane {
             part.from -= first.from;
             part.into -= first.into;
         }
-        let from =
-            with.buffers.at(self.source(chunk)).view(first.from, last.from + last.len - first.from);
+        let from = with
+            .media
+            .buffers
+            .at(self.source(chunk))
+            .view(first.from, last.from + last.len - first.from);
         let Batch { row, ref records, .. } = self.batch;
-        let to = with.rows[row].items[records[0].1 as usize].chunk;
+        let to = with.output.rows[row].items[records[0].1 as usize].chunk;
         let buffer = Buffer::row(row, to.into());
-        let into = with.buffers.at(buffer).view_mut(first.into, last.into + last.len - first.into);
+        let into =
+            with.media.buffers.at(buffer).view_mut(first.into, last.into + last.len - first.into);
         self.outstanding += 1;
         let op = Op::GcMove { lane: self.number };
-        with.devices.submit(op, Command::Move { from, into, parts }, cx);
+        with.media.devices.submit(op, Command::Move { from, into, parts }, cx);
     }
 
     /// Where the records of a chunk lie that are not moved yet.

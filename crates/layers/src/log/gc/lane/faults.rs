@@ -24,7 +24,7 @@ impl Lane {
             let Live { block, place, .. } = self.live[at];
             self.live[at].state = Checked::Told;
             if with.pages.pair(block).is_none_or(|(now, _)| now == place) {
-                with.gauges.beyond_repair += 1;
+                with.media.gauges.beyond_repair += 1;
                 tell_corrupt(block, 1, cx);
             }
             return true;
@@ -35,10 +35,10 @@ impl Lane {
             && !self.live.iter().any(told)
         {
             let at = self.at;
-            let stripe = with.devices.stripe(at.segment);
+            let stripe = with.media.devices.stripe(at.segment);
             let device = stripe.device(at.segment, at.slot, chunk.into());
             let lba = self.layout.lba(at) + u64::from(from);
-            with.devices.note_fault(device, lba, cx);
+            with.media.devices.note_fault(device, lba, cx);
             cx.tell(Event::Mended { device, lba, sectors });
         }
         true

@@ -85,14 +85,14 @@ impl Lane {
     pub(super) fn fill_from(&mut self, head: &Head, device: u8, with: &Needs) {
         assert!(self.head().is_some(), "a head that counts has come");
         let At { segment, slot, .. } = self.at;
-        let stripe = with.devices.stripe(segment);
+        let stripe = with.media.devices.stripe(segment);
         let chunks = u32::from(head.chunks).min(stripe.width());
         (self.seq, self.entries) = (head.seq, head.entries);
         self.chunks = self.chunks.of_row(chunks);
         let sectors = if chunks > 1 { self.layout.chunk } else { head.first_sectors };
         let has = |it: &Chunk| !matches!(it, Chunk::Data(chunk) if u32::from(*chunk) >= chunks);
         let chunk = Chunk::on(device, stripe, (segment, slot)).filter(has);
-        let missing = with.devices.missing_of(segment);
+        let missing = with.media.devices.missing_of(segment);
         let rebuild = |it| Rebuild::new(stripe, (segment, slot), it, chunks, missing);
         let made = match core::mem::take(&mut self.sum) {
             Sum::Made(made) if chunks == stripe.width() => Some(made),
@@ -145,7 +145,7 @@ impl Lane {
     }
 
     fn record_to_check(&self, entry: &Entry, with: &Needs) -> Option<Record> {
-        let stripe = with.devices.stripe(self.at.segment);
+        let stripe = with.media.devices.stripe(self.at.segment);
         let page_seed = with.checkpoint.page_seed();
         let record = Record::of(entry, (&self.layout, self.at, stripe), page_seed)?;
         (u32::from(record.chunk()) < self.chunks.count()).then_some(record)
@@ -168,10 +168,10 @@ impl Lane {
             let entry = log::entry(&head, next);
             if let Some(record) = entry.and_then(|entry| self.record_to_check(&entry, with)) {
                 let buffer = self.buffer_of(record.chunk(), &fill);
-                let command = record.digest(with.buffers.at(buffer));
+                let command = record.digest(with.media.buffers.at(buffer));
                 let op = Op::GcCheck { lane: self.number, entry: next as u16 };
                 self.outstanding += 1;
-                with.devices.submit(op, command, cx);
+                with.media.devices.submit(op, command, cx);
             }
             next += 1;
         }
@@ -194,7 +194,7 @@ impl Lane {
         let Stage::Check { next, well } = fill.stage else {
             unreachable!("a record that was checked was to be: {fill:?}")
         };
-        with.buffers.repay_gc(self.number, from);
+        with.media.buffers.repay_gc(self.number, from);
         self.outstanding -= 1;
         let head = self.head.as_ref().expect("the head's buffer is here");
         let listed = log::entry(head, entry.into()).expect("it was read before").crc;
@@ -218,12 +218,13 @@ impl Lane {
             return false;
         }
         let At { segment, slot, .. } = self.at;
-        let device = with.devices.stripe(segment).parity_device(segment, slot, agree.parity());
+        let device =
+            with.media.devices.stripe(segment).parity_device(segment, slot, agree.parity());
         let place = (device, self.layout.lba(self.at));
-        let Some(command) = agree.next(place, with.buffers) else { return false };
+        let Some(command) = agree.next(place, &mut with.media.buffers) else { return false };
         self.outstanding += 1;
         self.go(fill.with(Stage::Agree(agree)));
-        with.devices.submit(Op::GcSecond { lane: self.number }, command, cx);
+        with.media.devices.submit(Op::GcSecond { lane: self.number }, command, cx);
         true
     }
 
@@ -238,7 +239,7 @@ impl Lane {
         let Stage::Agree(mut agree) = fill.stage else {
             unreachable!("nothing was asked: {fill:?}")
         };
-        agree.done(command, result, with.buffers);
+        agree.done(command, result, &mut with.media.buffers);
         self.outstanding -= 1;
         self.go(fill.with(Stage::Agree(agree)));
     }
@@ -251,19 +252,19 @@ impl Lane {
             self.go(fill.with(Stage::Over { well: true }));
             return true;
         }
-        let view = with.buffers.at(Buffer::GcSum(self.number)).view_sectors(0, fill.sectors);
+        let view = with.media.buffers.at(Buffer::GcSum(self.number)).view_sectors(0, fill.sectors);
         let gather = Gather::from_iter([Piece::Data(view)]);
         let chunk = fill.chunk.expect("there is something to be written");
         let cause = if matches!(chunk, Chunk::Parity(_)) { Cause::Parity } else { Cause::Gc };
         let tally = Tally::of(cause, fill.sectors);
         count_sent(&tally, cx);
         let At { segment, slot, .. } = self.at;
-        let device = chunk.device(with.devices.stripe(segment), (segment, slot));
+        let device = chunk.device(with.media.devices.stripe(segment), (segment, slot));
         let lba = self.layout.lba(self.at);
         let command = Command::Program { device, lba, gather, tally, placement: 0 };
         self.outstanding += 1;
         self.go(fill.with(Stage::Write { asked: true }));
-        with.devices.submit(Op::GcFill { lane: self.number }, command, cx);
+        with.media.devices.submit(Op::GcFill { lane: self.number }, command, cx);
         true
     }
 
@@ -274,7 +275,7 @@ impl Lane {
         if let Command::Program { gather, .. } = command {
             for piece in gather {
                 if let Piece::Data(view) = piece {
-                    with.buffers.at(Buffer::GcSum(self.number)).repay(view);
+                    with.media.buffers.at(Buffer::GcSum(self.number)).repay(view);
                 }
             }
         }

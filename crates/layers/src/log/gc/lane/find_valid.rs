@@ -25,7 +25,7 @@ impl Lane {
                 with.pages.map().look_ahead(log::block_of(&head, index));
             }
         }
-        let spread = Spread::new(with.devices.stripe(self.at.segment), self.at, &self.layout);
+        let spread = Spread::new(with.media.devices.stripe(self.at.segment), self.at, &self.layout);
         let mut next = from;
         while next < entries && self.sift_entry(log::entry(&head, next), &spread, with, cx) {
             next += 1;
@@ -38,7 +38,7 @@ impl Lane {
         }
         cx.touch((next - from) as usize);
         self.head = Some(head);
-        if next == entries && with.segments.tells_blocks_apart() {
+        if next == entries && with.media.segments.tells_blocks_apart() {
             self.order_by_stream(with);
         }
         self.go(match next == entries {
@@ -50,7 +50,7 @@ impl Lane {
 
     /// Of each chunk, what goes to one stream comes together: so one command moves more of it.
     fn order_by_stream(&mut self, with: &Needs) {
-        let stream = |it: &Live| with.segments.stream_of_copy(it.block, self.at.segment);
+        let stream = |it: &Live| with.media.segments.stream_of_copy(it.block, self.at.segment);
         self.live.sort_unstable_by_key(|it| (it.chunk, stream(it), it.byte));
     }
 

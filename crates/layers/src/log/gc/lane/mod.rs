@@ -324,7 +324,7 @@ impl Lane {
             return false;
         }
         self.go(Phase::Reading { asked: true });
-        let stripe = with.devices.stripe(self.at.segment);
+        let stripe = with.media.devices.stripe(self.at.segment);
         let missing = self.missing_range(stripe, with);
         for chunk in 0..stripe.width() as u8 {
             let all = missing.filter(|_| u32::from(chunk) < self.chunks.count());
@@ -332,7 +332,7 @@ impl Lane {
                 self.read_chunk(chunk, range, with, cx);
             }
         }
-        let gone = with.devices.missing_of(self.at.segment);
+        let gone = with.media.devices.missing_of(self.at.segment);
         let here = |which: &u8| {
             gone >> stripe.parity_device(self.at.segment, self.at.slot, *which) & 1 == 0
         };
@@ -345,11 +345,11 @@ impl Lane {
     /// The sectors with anything live of a chunk that is missing and can be made from the others.
     fn missing_range(&self, stripe: Stripe, with: &Needs) -> Option<(u32, u32)> {
         let At { segment, slot, .. } = self.at;
-        if self.layout.parity == 0 || !with.devices.is_missing_a_chunk(segment) {
+        if self.layout.parity == 0 || !with.media.devices.is_missing_a_chunk(segment) {
             return None;
         }
         let device = |chunk: &u8| stripe.device(segment, slot, (*chunk).into());
-        let missing = |chunk: &u8| with.devices.is_missing_on(segment, device(chunk));
+        let missing = |chunk: &u8| with.media.devices.is_missing_on(segment, device(chunk));
         (0..self.chunks.count() as u8).find(missing).and_then(|chunk| self.live_range(chunk))
     }
 
@@ -362,14 +362,14 @@ impl Lane {
         cx: &mut Cx,
     ) {
         let At { segment, slot, .. } = self.at;
-        let device = with.devices.stripe(segment).device(segment, slot, chunk.into());
+        let device = with.media.devices.stripe(segment).device(segment, slot, chunk.into());
         let buffer = Buffer::Gc(self.number, chunk);
-        let into = Target::Data(with.buffers.at(buffer).view_mut_sectors(from, sectors));
+        let into = Target::Data(with.media.buffers.at(buffer).view_mut_sectors(from, sectors));
         let lba = self.layout.lba(self.at) + u64::from(from);
         self.chunks.is_read(chunk, (from, sectors));
         self.outstanding += 1;
         let op = Op::GcRead { lane: self.number, chunk };
-        with.devices.submit(op, Command::Read { device, lba, into, cause: Cause::Gc }, cx);
+        with.media.devices.submit(op, Command::Read { device, lba, into, cause: Cause::Gc }, cx);
     }
 
     /// The sectors of a chunk of the row that have anything live: the first, and how many.
@@ -386,7 +386,7 @@ impl Lane {
         let Command::Read { into: Target::Data(view), .. } = command else {
             unreachable!("a chunk comes back")
         };
-        with.buffers.at(Buffer::Gc(self.number, chunk)).repay_mut(view);
+        with.media.buffers.at(Buffer::Gc(self.number, chunk)).repay_mut(view);
         self.outstanding -= 1;
         if result.is_err() {
             self.chunks.is_not_here(chunk);

@@ -92,8 +92,8 @@ impl Lane {
         let Some((chunk, way)) = self.chunks.begin_rebuild() else { return false };
         let range = self.live_range(chunk).expect("it has live records");
         let At { segment, slot, .. } = self.at;
-        let (stripe, chunks) = (with.devices.stripe(segment), self.chunks.count());
-        let missing = with.devices.missing_of(segment);
+        let (stripe, chunks) = (with.media.devices.stripe(segment), self.chunks.count());
+        let missing = with.media.devices.missing_of(segment);
         let wanted = Chunk::Data(chunk);
         let first = || Rebuild::new(stripe, (segment, slot), wanted, chunks, missing);
         match way.or_else(first) {
@@ -155,7 +155,7 @@ impl Lane {
         cx: &mut Cx,
     ) {
         let At { segment, slot, .. } = self.at;
-        let device = with.devices.stripe(segment).parity_device(segment, slot, which);
+        let device = with.media.devices.stripe(segment).parity_device(segment, slot, which);
         self.sum = Sum::Parity(which, range);
         self.send_parity(false, device, range, with, cx);
     }
@@ -174,11 +174,11 @@ impl Lane {
             false => (Op::GcSum { lane }, Buffer::GcSum(lane)),
             true => (Op::GcSecond { lane }, Buffer::GcSecond(lane)),
         };
-        let into = Target::Data(with.buffers.at(buffer).view_mut_sectors(from, sectors));
+        let into = Target::Data(with.media.buffers.at(buffer).view_mut_sectors(from, sectors));
         let lba = self.layout.lba(self.at) + u64::from(from);
         let command = Command::Read { device, lba, into, cause: Cause::Gc };
         self.outstanding += 1;
-        with.devices.submit(op, command, cx);
+        with.media.devices.submit(op, command, cx);
     }
 
     /// Something that the chunk is made from was read, or a chunk that failed can't be.
@@ -222,19 +222,19 @@ impl Lane {
             let (factor, old) = mend.rebuild.factors();
             factors.new[from.len()] = factor;
             factors.old = if from.is_empty() { old } else { factors.old };
-            from.push(with.buffers.at(buffer).view_sectors(first, sectors));
+            from.push(with.media.buffers.at(buffer).view_sectors(first, sectors));
             mend.rebuild = mend.rebuild.fold();
         }
         if from.is_empty() {
             self.mend_over(mend, true);
-            with.gauges.repaired += u64::from(matches!(mend.purpose, Purpose::Move(_)));
+            with.media.gauges.repaired += u64::from(matches!(mend.purpose, Purpose::Move(_)));
             return true;
         }
         let into = self.sum(with).view_mut_sectors(first, sectors);
         self.outstanding += 1;
         self.go(Phase::Mending(Mend { stage: Stage::Fold { asked: true }, ..mend }));
         let op = Op::GcSum { lane: self.number };
-        with.devices.submit(op, Command::Fold { from, into, factors }, cx);
+        with.media.devices.submit(op, Command::Fold { from, into, factors }, cx);
         true
     }
 
@@ -259,7 +259,7 @@ impl Lane {
         match (command, self.phase) {
             (Command::Read { into: Target::Data(view), .. }, Phase::Mending(mend)) => {
                 self.outstanding -= 1;
-                with.buffers.at(Buffer::GcSecond(self.number)).repay_mut(view);
+                with.media.buffers.at(Buffer::GcSecond(self.number)).repay_mut(view);
                 self.mend_read(mend, result.is_err().then_some(Chunk::Parity(1)));
             }
             (command, Phase::Filling(fill)) => self.other_done(fill, command, result, with),
@@ -285,7 +285,7 @@ impl Lane {
             }
             (Command::Fold { from, into, .. }, Phase::Mending(mend)) => {
                 for view in from {
-                    with.buffers.repay_gc(self.number, view);
+                    with.media.buffers.repay_gc(self.number, view);
                 }
                 self.sum(with).repay_mut(into);
                 self.go(Phase::Mending(Mend { stage: Stage::Fold { asked: false }, ..mend }));
@@ -295,7 +295,7 @@ impl Lane {
     }
 
     fn sum<'a>(&self, with: &'a mut Needs) -> &'a mut Payload {
-        with.buffers.at(Buffer::GcSum(self.number))
+        with.media.buffers.at(Buffer::GcSum(self.number))
     }
 
     /// A chunk was made from the others, or could not be: its records are checked again.

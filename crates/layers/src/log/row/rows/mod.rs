@@ -13,9 +13,9 @@ use alloc::vec::Vec;
 
 use hostftl_format::log::{Begin, Place, STREAMS};
 
-use crate::log::devices::Devices;
 use crate::log::durability::{Durability, Unsealed};
 use crate::log::layout::{At, Layout, ROWS};
+use crate::log::media::Media;
 use crate::log::ops::Cx;
 use crate::log::row::streams::{COPIES, MAP, is_of_host};
 use crate::log::row::{Phase, Row};
@@ -159,8 +159,7 @@ impl Rows {
         &mut self,
         (stream, floor): (u8, impl Fn(&Rows, &Durability, &Segments) -> u32),
         len: u32,
-        segments: &mut Segments,
-        devices: &mut Devices,
+        media: &mut Media,
         durability: &mut Durability,
         cx: &mut Cx,
     ) -> Option<(u8, u8, u32)> {
@@ -168,14 +167,12 @@ impl Rows {
         for _ in 0..2 {
             let row = match self.streams[usize::from(stream)].filling {
                 Some(row) => row,
-                None => {
-                    self.open(stream, &floor, (&mut *segments, &mut *devices), durability, cx)?
-                }
+                None => self.open(stream, &floor, media, durability, cx)?,
             };
             if let Some((chunk, byte)) = self[row].take(len) {
                 return Some((row, chunk, byte));
             }
-            self.close(row, segments, devices, cx);
+            self.close(row, media, cx);
         }
         None
     }
@@ -191,20 +188,20 @@ impl Rows {
     }
 
     /// No more goes into a row.
-    pub fn close(&mut self, row: u8, segments: &mut Segments, devices: &Devices, cx: &mut Cx) {
+    pub fn close(&mut self, row: u8, media: &mut Media, cx: &mut Cx) {
         cx.disturb();
         self.go(row, Phase::Closed);
         let it = &self[row];
         let (stream, at, sectors) = (it.stream, it.at, it.sectors(&self.layout, 0));
         self.streams[usize::from(stream)].filling = None;
-        self.advance(stream, at, sectors, segments, devices);
+        self.advance(stream, at, sectors, media);
     }
 
     fn open(
         &mut self,
         stream: u8,
         floor: &impl Fn(&Rows, &Durability, &Segments) -> u32,
-        (segments, devices): (&mut Segments, &mut Devices),
+        media: &mut Media,
         durability: &mut Durability,
         cx: &mut Cx,
     ) -> Option<u8> {
@@ -216,17 +213,17 @@ impl Rows {
             return None; // The other streams must be able to go on.
         }
         let row = self.idle()?;
-        let at = self.next_at(stream, floor(self, durability, segments), segments, devices)?;
+        let at = self.next_at(stream, floor(self, durability, &media.segments), media)?;
         cx.disturb();
         let stamp = durability.open();
-        segments.set_youngest(stamp);
+        media.segments.set_youngest(stamp);
         let ahead = self.ahead(stream).expect("a stream knows its next segment");
         let it = &mut self.list[usize::from(row)];
-        it.open(&self.layout, (at, devices.stripe(at.segment)), stream, stamp);
+        it.open(&self.layout, (at, media.devices.stripe(at.segment)), stream, stamp);
         it.ahead = ahead;
         self.note_use(row);
         self.unsealed |= 1 << row;
-        segments.row_opened(at.segment);
+        media.segments.row_opened(at.segment);
         self.streams[usize::from(stream)].filling = Some(row);
         Some(row)
     }
@@ -237,28 +234,22 @@ impl Rows {
     }
 
     /// Sees to it that a stream knows that segment.
-    pub fn look_ahead(&mut self, stream: u8, segments: &mut Segments, devices: &mut Devices) {
+    pub fn look_ahead(&mut self, stream: u8, media: &mut Media) {
         let ahead = &mut self.streams[usize::from(stream)].ahead;
-        ahead.get_or_insert_with(|| devices.open_segment(stream, segments));
+        ahead.get_or_insert_with(|| media.devices.open_segment(stream, &mut media.segments));
     }
 
     /// Where the next row of a stream begins; opens a segment when it must, and more than `floor`
     /// are free.
-    pub fn next_at(
-        &mut self,
-        stream: u8,
-        floor: u32,
-        segments: &mut Segments,
-        devices: &mut Devices,
-    ) -> Option<At> {
+    pub fn next_at(&mut self, stream: u8, floor: u32, media: &mut Media) -> Option<At> {
         let it = &mut self.streams[usize::from(stream)];
         if it.next.is_none() {
             // Of the two segments that a stream holds one is always there already.
             let wanted = 1 + u32::from(it.ahead.is_none());
-            if segments.free() < floor + wanted {
+            if media.segments.free() < floor + wanted {
                 return None;
             }
-            let mut open = || devices.open_segment(stream, segments);
+            let mut open = || media.devices.open_segment(stream, &mut media.segments);
             let segment = it.ahead.take().unwrap_or_else(&mut open);
             it.ahead = Some(open());
             it.next = Some(At { segment, slot: 0, sector: 0 });
@@ -268,21 +259,15 @@ impl Rows {
 
     /// A row of a stream took so much of its slot: the next begins behind it; or in the segment
     /// ahead, when one of both misses a chunk, so that the stream comes to one that misses none.
-    pub fn advance(
-        &mut self,
-        stream: u8,
-        at: At,
-        sectors: u32,
-        segments: &mut Segments,
-        devices: &Devices,
-    ) {
+    pub fn advance(&mut self, stream: u8, at: At, sectors: u32, media: &mut Media) {
+        let devices = &media.devices;
         let ahead = self.streams[usize::from(stream)].ahead;
         let mut both = ahead.into_iter().chain([at.segment]);
         let goes_on = !devices.is_hurt(at.segment) && !both.any(|it| devices.is_exposed(it));
         let next = self.layout.after(at, sectors).filter(|_| goes_on);
         self.streams[usize::from(stream)].next = next;
         if next.is_none() {
-            segments.leave(at.segment);
+            media.segments.leave(at.segment);
         }
     }
 
@@ -291,27 +276,27 @@ impl Rows {
     /// none can be brought on now.
     pub fn leave_exposed(
         &mut self,
-        media: (&mut Segments, &mut Devices),
+        media: &mut Media,
         durability: &mut Durability,
         cx: &mut Cx,
     ) -> bool {
-        self.leave_where(|_, devices, segment| devices.is_exposed(segment), media, durability, cx)
+        self.leave_where(|it, segment| it.devices.is_exposed(segment), media, durability, cx)
     }
 
     /// The same, towards segments in which a scrub found nothing wrong.
     pub fn leave_flawed(
         &mut self,
-        media: (&mut Segments, &mut Devices),
+        media: &mut Media,
         durability: &mut Durability,
         cx: &mut Cx,
     ) -> bool {
-        self.leave_where(|segments, _, segment| segments.is_flawed(segment), media, durability, cx)
+        self.leave_where(|it, segment| it.segments.is_flawed(segment), media, durability, cx)
     }
 
     fn leave_where(
         &mut self,
-        leaves: impl Fn(&Segments, &Devices, u32) -> bool,
-        (segments, devices): (&mut Segments, &mut Devices),
+        leaves: impl Fn(&Media, u32) -> bool,
+        media: &mut Media,
         durability: &mut Durability,
         cx: &mut Cx,
     ) -> bool {
@@ -319,20 +304,18 @@ impl Rows {
             let Stream { next, ahead, filling } = self.streams[usize::from(stream)];
             let at = filling.map(|row| self[row].at).or(next);
             let all = at.map(|at| at.segment).into_iter().chain(ahead);
-            if !all.into_iter().any(|segment| leaves(segments, devices, segment)) {
+            if !all.into_iter().any(|segment| leaves(media, segment)) {
                 continue;
             }
-            if let Some(next) = next.filter(|next| leaves(segments, devices, next.segment)) {
+            if let Some(next) = next.filter(|next| leaves(media, next.segment)) {
                 self.streams[usize::from(stream)].next = None;
-                segments.leave(next.segment);
+                media.segments.leave(next.segment);
                 return true;
             }
             let floor = |_: &Rows, _: &Durability, it: &Segments| it.reserves().gc_floor();
-            let mut open = |it: &mut Rows| {
-                it.open(stream, &floor, (&mut *segments, &mut *devices), durability, cx)
-            };
-            let Some(row) = filling.or_else(|| open(self)) else { continue };
-            self.close(row, segments, devices, cx);
+            let row = filling.or_else(|| self.open(stream, &floor, media, durability, cx));
+            let Some(row) = row else { continue };
+            self.close(row, media, cx);
             return true;
         }
         false
@@ -349,26 +332,20 @@ impl Rows {
     }
 
     /// Where the first row of a stream lies that is not sealed.
-    pub fn begins(&self, stream: u8, devices: &Devices) -> Option<Begin> {
+    pub fn begins(&self, stream: u8, media: &Media) -> Option<Begin> {
         let it = &self.streams[usize::from(stream)];
         let unsealed = self.list.iter().filter(|row| row.stream == stream && row.is_unsealed());
         let first = unsealed.min_by_key(|row| row.stamp).map(|row| (row.at, Some(row.ahead)));
         let next = it.next.map(|at| (at, it.ahead));
         let ahead = it.ahead.map(|segment| (At { segment, slot: 0, sector: 0 }, None));
         let (At { segment, slot, sector }, ahead) = first.or(next).or(ahead)?;
-        let members = |segment: u32| devices.stripe(segment).members();
+        let members = |segment: u32| media.devices.stripe(segment).members();
         let ahead = ahead.map(|segment| (segment, members(segment)));
         Some(Begin { segment, slot, sector, members: members(segment), ahead })
     }
 
     /// Closes the rows that a flush or a root waits for.
-    pub fn commit(
-        &mut self,
-        durability: &mut Durability,
-        segments: &mut Segments,
-        devices: &Devices,
-        cx: &mut Cx,
-    ) -> bool {
+    pub fn commit(&mut self, media: &mut Media, durability: &mut Durability, cx: &mut Cx) -> bool {
         if durability.all_closed() {
             return false;
         }
@@ -380,7 +357,7 @@ impl Rows {
             if asked && it.is_empty() {
                 all = false;
             } else if asked {
-                self.close(row, segments, devices, cx);
+                self.close(row, media, cx);
                 moved = true;
             }
         }

@@ -6,86 +6,66 @@
 //! since: recovery takes rows in the order of their numbers and ends before the first that is not
 //! whole.
 
-use hostftl_core::{BLOCK, Cause, Command, Few, Gather, MAX_PIECES, Piece, SECTOR, Tally, View};
+use hostftl_core::{
+    BLOCK, Cause, Command, Few, Gather, MAX_PIECES, MetaBuf, Piece, SECTOR, Tally, View,
+};
 use hostftl_format::log::{self, Entry, Head};
 
 use crate::planted::{Bug, planted};
 
 use crate::log::buffers::Buffer;
-use crate::log::buffers::Buffers;
-use crate::log::devices::Devices;
 use crate::log::durability::Durability;
 use crate::log::journal::Journal;
 use crate::log::layout::ROWS;
+use crate::log::media::Media;
 use crate::log::ops::{Cx, Op, count_sent, works};
 use crate::log::redundancy::rebuild::{Chunk, parity_factors};
 use crate::log::row::rows::Rows;
 use crate::log::row::{Item, NO_HEIR, Phase, Row, Stage};
-use crate::log::segments::Segments;
 use crate::log::volume::Volume;
-
-/// The parts that a row needs on its way to the devices.
-#[derive(Debug)]
-pub struct Sealing<'a> {
-    /// What it lies in.
-    pub buffers: &'a mut Buffers,
-    /// Where it goes.
-    pub devices: &'a mut Devices,
-    /// Where it lies there.
-    pub segments: &'a mut Segments,
-    /// It gives the row its number.
-    pub durability: &'a mut Durability,
-    /// It knows what the row need not list.
-    pub journal: &'a Journal,
-    /// The volume's UUID, which is in every head, and the number of this life.
-    pub volume: Volume,
-}
 
 impl Rows {
     /// Gives a row its number and its head.
-    pub fn seal(&mut self, row: u8, with: &mut Sealing, cx: &mut Cx) -> bool {
+    pub fn seal(
+        &mut self,
+        row: u8,
+        media: &mut Media,
+        durability: &mut Durability,
+        journal: &Journal,
+        volume: Volume,
+        cx: &mut Cx,
+    ) -> bool {
         let layout = self.layout;
         let it = &self[row];
-        if it.placing > 0 || !with.durability.may_seal() {
+        if it.placing > 0 || !durability.may_seal() {
             return false;
         }
         let (stamp, of_host) = (it.stamp, it.is_of_host());
         // The numbers of a stream's rows go up from place to place.
         let before = |(_, row): (u8, &Row)| row.stream == it.stream && row.stamp < stamp;
-        if self.open_ones().any(before) || with.journal.is_unsure(&it.items) {
+        if self.open_ones().any(before) || journal.is_unsure(&it.items) {
             return false;
         }
         if let Some(first) = self.trims_before(row) {
             let filling = self[first].phase() == Phase::Filling;
             if filling {
-                self.close(first, with.segments, with.devices, cx);
+                self.close(first, media, cx);
             }
             return filling;
         }
-        let mut open = [0; ROWS];
-        for (other, it) in self.open_ones().filter(|(other, _)| *other != row) {
-            open[usize::from(other)] = it.stamp;
-        }
         let mut buf = self[row].heads.take();
-        let mut entries = 0;
-        for item in &self[row].items {
-            if self.lists(item, &open, with.journal) {
-                let (kind, block, place, crc) = (item.kind, item.block, item.place, item.crc);
-                log::put_entry(&mut buf, entries, &Entry { kind, block, place, crc });
-                entries += 1;
-            }
-        }
-        let seq = with.durability.seal(stamp, of_host);
-        with.devices.membership_mut().has_row(self[row].at.segment, seq);
+        let entries = self.put_entries(row, &mut buf, journal);
+        let seq = durability.seal(stamp, of_host);
+        media.devices.membership_mut().has_row(self[row].at.segment, seq);
         self.go(row, Phase::Sealing);
         let it = &mut self[row];
         it.seq = seq;
         let last = it.fill.chunks() - 1;
         let head = Head {
             seq,
-            durable: with.durability.durable(),
-            journal: with.journal.newest(),
-            epoch: with.volume.life,
+            durable: durability.durable(),
+            journal: journal.newest(),
+            epoch: volume.life,
             next: it.ahead,
             entries,
             first_sectors: it.sectors(&layout, 0),
@@ -93,13 +73,13 @@ impl Rows {
             chunks: last as u8 + 1,
             stream: it.stream,
             members: it.spread.stripe().members(),
-            next_members: with.devices.stripe(it.ahead).members(),
-            lacking: with.devices.membership().told(it.at.segment).1,
+            next_members: media.devices.stripe(it.ahead).members(),
+            lacking: media.devices.membership().told(it.at.segment).1,
         };
         let protected = layout.parity > 0 && last > 0;
         it.stage = if protected { Stage::Fill(0) } else { Stage::Write(0) };
         let address = layout.lba(it.at);
-        log::seal(&mut buf, &with.volume.uuid, address, &head);
+        log::seal(&mut buf, &volume.uuid, address, &head);
         // The parities of one chunk are the same once more.
         if layout.parity > 0 && !protected {
             it.heads.copy(&buf, it.head_pages);
@@ -107,6 +87,23 @@ impl Rows {
         it.heads.put(buf);
         cx.touch(entries as usize);
         true
+    }
+
+    /// Puts the entries of a row that is sealed now into its head. Returns how many there are.
+    fn put_entries(&self, row: u8, head: &mut MetaBuf, journal: &Journal) -> u32 {
+        let mut open = [0; ROWS];
+        for (other, it) in self.open_ones().filter(|(other, _)| *other != row) {
+            open[usize::from(other)] = it.stamp;
+        }
+        let mut entries = 0;
+        for item in &self[row].items {
+            if self.lists(item, &open, journal) {
+                let (kind, block, place, crc) = (item.kind, item.block, item.place, item.crc);
+                log::put_entry(head, entries, &Entry { kind, block, place, crc });
+                entries += 1;
+            }
+        }
+        entries
     }
 
     /// Whether a row that is sealed now lists an item: nothing that is replayed before the row is
@@ -138,16 +135,16 @@ impl Rows {
         open.find(|(_, other)| other.has_trims && other.stream != it.stream).map(|(row, _)| row)
     }
 
-    pub fn seal_step(&mut self, row: u8, with: &mut Sealing, cx: &mut Cx) -> bool {
+    pub fn seal_step(&mut self, row: u8, media: &mut Media, cx: &mut Cx) -> bool {
         match self[row].stage {
-            Stage::Fill(step) => self.fill_step(row, step, with, cx),
-            Stage::Fold(which, done) => self.fold_step(row, (which, done), with, cx),
-            Stage::Write(chunk) => self.write_step(row, chunk, with, cx),
+            Stage::Fill(step) => self.fill_step(row, step, media, cx),
+            Stage::Fold(which, done) => self.fold_step(row, (which, done), media, cx),
+            Stage::Write(chunk) => self.write_step(row, chunk, media, cx),
         }
     }
 
     /// Step 0 puts the head before the data, step `n` zeros behind chunk `n − 1`.
-    fn fill_step(&mut self, row: u8, step: u8, with: &mut Sealing, cx: &mut Cx) -> bool {
+    fn fill_step(&mut self, row: u8, step: u8, media: &mut Media, cx: &mut Cx) -> bool {
         let it = &mut self[row];
         let (chunks, size) = (it.fill.chunks(), it.fill.size());
         if u32::from(step) > chunks {
@@ -170,8 +167,8 @@ impl Rows {
         }
         it.pending += 1;
         let (buffer, bytes) = (Buffer::row(row, chunk), from.bytes());
-        let into = with.buffers.at(buffer).view_mut(at, bytes);
-        with.devices.submit(Op::Seal { row }, Command::Place { from, into }, cx);
+        let into = media.buffers.at(buffer).view_mut(at, bytes);
+        media.devices.submit(Op::Seal { row }, Command::Place { from, into }, cx);
         true
     }
 
@@ -181,7 +178,7 @@ impl Rows {
         &mut self,
         row: u8,
         (which, done): (u8, u8),
-        with: &mut Sealing,
+        media: &mut Media,
         cx: &mut Cx,
     ) -> bool {
         let parity = self.layout.parity;
@@ -200,18 +197,18 @@ impl Rows {
         let mut from = Few::new();
         for index in (chunks - end..chunks - done).rev() {
             let buffer = Buffer::row(row, index.into());
-            from.push(with.buffers.at(buffer).view(0, size));
+            from.push(media.buffers.at(buffer).view(0, size));
         }
         let buffer = Buffer::row(row, self.layout.number_of(Chunk::Parity(which)));
-        let into = with.buffers.at(buffer).view_mut(0, size);
+        let into = media.buffers.at(buffer).view_mut(0, size);
         let keep = done > 0 || planted(Bug::OldParity);
         let factors = parity_factors(which, from.len(), keep);
-        with.devices.submit(Op::Seal { row }, Command::Fold { from, into, factors }, cx);
+        media.devices.submit(Op::Seal { row }, Command::Fold { from, into, factors }, cx);
         true
     }
 
     /// A step of sealing in memory is over.
-    pub fn seal_done(&mut self, row: u8, command: Command, with: &mut Sealing) {
+    pub fn seal_done(&mut self, row: u8, command: Command, media: &mut Media) {
         let mut views = Few::<View, MAX_PIECES>::new();
         let into = match command {
             Command::Place { from, into } => {
@@ -227,21 +224,21 @@ impl Rows {
             other => unreachable!("{other:?} does not seal"),
         };
         for view in views {
-            with.buffers.repay_row(row, view);
+            media.buffers.repay_row(row, view);
         }
-        with.buffers.repay_row_mut(row, into);
+        media.buffers.repay_row_mut(row, into);
         self[row].pending -= 1;
     }
 
     /// Writes chunk `chunk`; the parities are those behind the last.
-    fn write_step(&mut self, row: u8, chunk: u8, with: &mut Sealing, cx: &mut Cx) -> bool {
+    fn write_step(&mut self, row: u8, chunk: u8, media: &mut Media, cx: &mut Cx) -> bool {
         let layout = self.layout;
         let it = &mut self[row];
         let index = u32::from(chunk);
         if index == 0 && it.pending > 0 {
             return false;
         }
-        if index == 0 && layout.zoned && !self.is_its_turn(row, with, cx) {
+        if index == 0 && layout.zoned && !self.is_its_turn(row, media, cx) {
             return false;
         }
         let it = &mut self[row];
@@ -257,19 +254,19 @@ impl Rows {
             None => Chunk::Data(chunk),
             Some(which) => Chunk::Parity(which as u8),
         };
-        let (gather, tally) = self.chunk_of(row, which, with);
+        let (gather, tally) = self.chunk_of(row, which, media);
         let it = &self[row];
         let at = it.at;
         let device = which.device(it.spread.stripe(), (at.segment, at.slot));
         count_sent(&tally, cx);
         let (lba, placement) = (layout.lba(at), self[row].stream);
         let command = Command::Program { device, lba, gather, tally, placement };
-        with.devices.submit(Op::Chunk { row, copy: chunk }, command, cx);
+        media.devices.submit(Op::Chunk { row, copy: chunk }, command, cx);
         true
     }
 
     /// What a chunk of a row is made of, and why its sectors are written.
-    fn chunk_of(&mut self, row: u8, which: Chunk, with: &mut Sealing) -> (Gather, Tally) {
+    fn chunk_of(&mut self, row: u8, which: Chunk, media: &mut Media) -> (Gather, Tally) {
         let layout = self.layout;
         let it = &mut self[row];
         let chunks = it.fill.chunks();
@@ -282,7 +279,7 @@ impl Rows {
         if parity && chunks > 1 {
             let sectors = it.sectors(&layout, 0);
             let buffer = Buffer::row(row, layout.number_of(which));
-            gather.push(Piece::Data(with.buffers.at(buffer).view_sectors(0, sectors)));
+            gather.push(Piece::Data(media.buffers.at(buffer).view_sectors(0, sectors)));
             return (gather, Tally::of(Cause::Parity, sectors));
         }
         let (sectors, used) = (it.sectors(&layout, chunk), it.fill.used(chunk));
@@ -297,7 +294,7 @@ impl Rows {
         let end = if layout.parity > 0 && chunks > 1 { whole } else { used };
         if end > head {
             let buffer = Buffer::row(row, chunk);
-            gather.push(Piece::Data(with.buffers.at(buffer).view(head, end - head)));
+            gather.push(Piece::Data(media.buffers.at(buffer).view(head, end - head)));
         }
         if whole > end {
             gather.push(Piece::Zeros(whole - end));
@@ -314,34 +311,47 @@ impl Rows {
     }
 
     /// A chunk of a row is written.
-    pub fn chunk_done(&mut self, row: u8, command: Command, with: &mut Sealing, cx: &mut Cx) {
+    pub fn chunk_done(
+        &mut self,
+        row: u8,
+        command: Command,
+        media: &mut Media,
+        durability: &mut Durability,
+        cx: &mut Cx,
+    ) {
         let Command::Program { gather, .. } = command else { unreachable!("a program comes back") };
         for piece in gather {
             match piece {
-                Piece::Data(view) => with.buffers.repay_row(row, view),
+                Piece::Data(view) => media.buffers.repay_row(row, view),
                 Piece::Meta { buf, .. } => self[row].heads.put(buf),
                 Piece::Zeros(_) => {}
             }
         }
-        self.chunk_over(row, with, cx);
+        self.chunk_over(row, media, durability, cx);
     }
 
     /// The program of a chunk is over, or was given up.
-    pub fn chunk_over(&mut self, row: u8, with: &mut Sealing, cx: &mut Cx) {
+    pub fn chunk_over(
+        &mut self,
+        row: u8,
+        media: &mut Media,
+        durability: &mut Durability,
+        cx: &mut Cx,
+    ) {
         let it = &mut self[row];
         it.pending -= 1;
         if it.pending == 0 && it.phase() == Phase::Programming && works(cx) {
             let (seq, segment) = (it.seq, it.at.segment);
             self.go(row, Phase::Draining);
-            with.durability.written(seq);
-            with.segments.row_written(segment, seq);
+            durability.written(seq);
+            media.segments.row_written(segment, seq);
         }
     }
 
     /// Whether a row may be written to its zones now.
-    fn is_its_turn(&self, row: u8, with: &mut Sealing, cx: &mut Cx) -> bool {
+    fn is_its_turn(&self, row: u8, media: &mut Media, cx: &mut Cx) -> bool {
         let segment = self[row].at.segment;
-        self.is_first(row) && with.devices.may_enter(segment, with.segments, cx)
+        self.is_first(row) && media.devices.may_enter(segment, &media.segments, cx)
     }
 }
 

@@ -1,0 +1,118 @@
+//! The second floor of the array: from an open row to a durable one.
+//!
+//! [`Rows`] gathers what is written, [`Journal`] takes over flushes where there is one, and
+//! [`Durability`] decides when the devices are flushed. [`Hung`] lies here and not beside the
+//! buffers, because it replaces the buffers of rows by those of other rows.
+
+use hostftl_core::Command;
+
+use crate::log::durability::{Durability, WINDOW};
+use crate::log::journal::Journal;
+use crate::log::media::Media;
+use crate::log::ops::{Cx, OWN_OPS, Op};
+use crate::log::redundancy::timed_out::Hung;
+use crate::log::row::Phase;
+use crate::log::row::rows::Rows;
+use crate::log::volume::Volume;
+use crate::planted::{Bug, planted};
+
+/// As [`WINDOW`], where rows that aren't durable keep their buffers.
+const HELD_WINDOW: u64 = 4;
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Output {
+    /// The volume and its life, which are in every head.
+    pub volume: Volume,
+    /// All rows in memory.
+    pub rows: Rows,
+    /// The journal, which may be unused.
+    pub journal: Journal,
+    /// The rows that are durable.
+    pub durability: Durability,
+    /// Commands that timed out.
+    pub hung: Hung,
+}
+
+impl Output {
+    /// Moves everything between an open row and a durable one.
+    pub fn pump(&mut self, media: &mut Media, cx: &mut Cx) -> bool {
+        let mut moved = self.rows.commit(media, &mut self.durability, cx);
+        moved |= self.pump_rows(media, cx);
+        moved |= self.journal.pump(media, &self.rows, &mut self.durability, self.volume, cx);
+        moved |= self.pump_flush(media, cx);
+        moved | self.answer_flushed(media, cx)
+    }
+
+    /// Seals and writes rows, a command at a time.
+    pub fn pump_rows(&mut self, media: &mut Media, cx: &mut Cx) -> bool {
+        let mut moved = false;
+        let mut left = self.rows.active();
+        while left != 0 && cx.command_room() > OWN_OPS / 2 && cx.room() >= 8 {
+            let row = left.trailing_zeros() as u8;
+            left &= left - 1;
+            moved |= match self.rows[row].phase() {
+                Phase::Closed => {
+                    let Output { rows, journal, durability, volume, .. } = self;
+                    rows.seal(row, media, durability, journal, *volume, cx)
+                }
+                Phase::Sealing => self.rows.seal_step(row, media, cx),
+                Phase::Draining => self.retire(row, media, cx),
+                _ => false,
+            };
+        }
+        moved
+    }
+
+    /// Makes a row idle when nothing needs its buffers any more.
+    fn retire(&mut self, row: u8, media: &mut Media, cx: &Cx) -> bool {
+        let held = self.journal.holds(row, &self.rows[row], self.durability.durable());
+        !held && self.hung.retire(row, &mut self.rows, &mut media.buffers, cx)
+    }
+
+    /// Returns whether every row that was opened up to `stamp` is durable.
+    pub fn all_durable(&self, stamp: u64) -> bool {
+        self.durability.has_all(stamp, self.rows.unsealed())
+    }
+
+    /// Flushes the devices when a flush is waited for and everything is written that it must cover.
+    fn pump_flush(&mut self, media: &mut Media, cx: &mut Cx) -> bool {
+        let window = if self.journal.is_ready() { HELD_WINDOW } else { WINDOW };
+        if self.durability.is_flush_futile(window)
+            || !self.durability.is_flush_due(window, self.rows.unsealed())
+            || cx.room() < 20
+        {
+            return false;
+        }
+        let of_host = self.rows.iter().filter(|it| it.is_unsealed() && it.is_of_host());
+        let filling = of_host.map(|it| it.stamp).min();
+        let devices = media.layout().devices;
+        self.durability.begin_flush(devices, filling);
+        for device in 0..devices {
+            let device = if planted(Bug::FlushOneMember) { 0 } else { device };
+            media.devices.submit(Op::Flush, Command::Flush { device }, cx);
+        }
+        true
+    }
+
+    /// Answers the requests that wait for rows that are durable.
+    pub fn answer_flushed(&mut self, media: &Media, cx: &mut Cx) -> bool {
+        let mut moved = false;
+        while cx.room() > 4
+            && media.devices.is_told()
+            && let Some((mark, moment)) = cx.requests().waits_for()
+            && (self.durability.has_host(mark) || self.journal.has(moment))
+        {
+            moved |= cx.answer_waiting(Ok(()));
+        }
+        moved
+    }
+
+    /// Notes for the journal that the host published item `item` of a row.
+    #[inline]
+    pub fn note(&mut self, row: u8, item: u32, cx: &mut Cx) {
+        if self.journal.is_ready() {
+            self.journal.note(row, item, &mut self.rows, &self.durability, cx);
+        }
+    }
+}
