@@ -114,33 +114,3 @@ impl Copying {
         ));
     }
 }
-
-/// How far the superblock of a complete copy is.
-#[derive(Debug, Default)]
-pub(crate) struct Seating(AtomicU8);
-
-const WITHDRAWN: u8 = 1;
-const BEGUN: u8 = 2;
-const DURABLE: u8 = 3;
-
-impl Seating {
-    /// Begins to write the superblock. Returns false when it was withdrawn.
-    pub fn begin(&self) -> bool {
-        self.0.compare_exchange(0, BEGUN, SeqCst, SeqCst).is_ok()
-    }
-
-    /// Withdraws the copy. Returns false when its superblock may be written already.
-    pub fn withdraw(&self) -> bool {
-        self.0.compare_exchange(0, WITHDRAWN, SeqCst, SeqCst).is_ok()
-    }
-
-    /// Records that both copies of the superblock are durable: the new device is the member.
-    pub fn done(&self) {
-        self.0.store(DURABLE, SeqCst);
-    }
-
-    /// Whether the new device is the member.
-    pub fn is_done(&self) -> bool {
-        self.0.load(SeqCst) == DURABLE
-    }
-}

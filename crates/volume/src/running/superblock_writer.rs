@@ -5,6 +5,8 @@
 //! A thread of its own writes, so that a member that hangs meanwhile holds up promises only, and
 //! the layer's deadline for it goes on.
 
+pub(crate) mod seating;
+
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
@@ -19,7 +21,7 @@ use crate::metadata::journal;
 use crate::metadata::roster::{Roster, page_of, standing};
 use crate::metadata::superblocks;
 use crate::open::event_host::Quiet;
-use crate::running::copying::Seating;
+use crate::running::superblock_writer::seating::Seating;
 use crate::util::events::Level;
 
 /// How often a write is tried before the hosts hear of it, and the pause before it is tried again.

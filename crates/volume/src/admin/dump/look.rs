@@ -10,9 +10,8 @@ use hostftl_format::superblock::{SuperFault, Superblock, data_window};
 use hostftl_io::Device;
 use hostftl_layers::{LayerConfig, RootPlaces};
 
-use super::DeviceDump;
 use super::source::{Source, Sources};
-use super::texts::{ClaimText, Found, MarkText, RootText, SuperblockText};
+use super::texts::{ClaimText, DeviceDump, Found, MarkText, RootText, SuperblockText};
 use crate::metadata::config::Config;
 use crate::open::machine::as_members;
 use crate::open::stack::{Copies, copies};

@@ -1,5 +1,7 @@
 //! What is shown of each structure, in the words of docs/FORMAT.md.
 
+use std::path::Path;
+
 use hostftl_core::{BLOCK, SECTOR};
 use hostftl_format::claim::Claim;
 use hostftl_format::log::{Root, root_pages};
@@ -9,7 +11,61 @@ use hostftl_layers::RootPlaces;
 use serde::Serialize;
 use uuid::Uuid;
 
+use crate::metadata::config::Config;
 use crate::open::stack::time;
+
+/// What a volume's file has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FileText {
+    /// Its path.
+    pub path: String,
+    /// The volume's UUID.
+    pub volume: String,
+    /// What its owner calls it.
+    pub label: String,
+    /// The layer with its parameters.
+    pub layer: String,
+}
+
+impl FileText {
+    pub(super) fn of(path: &Path, config: &Config) -> Self {
+        FileText {
+            path: path.display().to_string(),
+            volume: config.uuid.to_string(),
+            label: config.label.clone(),
+            layer: config.layer.clone(),
+        }
+    }
+}
+
+/// What a device says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DeviceDump {
+    /// Its name.
+    pub name: String,
+    /// Its length; none when it can't be opened.
+    pub bytes: Option<u64>,
+    /// Why there is no more to be said of it.
+    pub trouble: Option<String>,
+    /// Both copies of the superblock.
+    pub superblocks: Vec<Found<SuperblockText>>,
+    /// Both places of the session mark.
+    pub sessions: Vec<Found<MarkText>>,
+    /// Both copies of the claim on a part of a zoned device.
+    pub claims: Vec<Found<ClaimText>>,
+    /// The copies of both roots.
+    pub roots: Vec<Found<RootText>>,
+    /// Why roots are not shown.
+    pub no_roots: Option<String>,
+}
+
+impl DeviceDump {
+    /// The superblock that counts.
+    pub fn superblock(&self) -> Option<&SuperblockText> {
+        let sound = self.superblocks.iter().find(|it| it.state == "sound");
+        sound.and_then(|it| it.says.as_ref())
+    }
+}
 
 /// A structure at its place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

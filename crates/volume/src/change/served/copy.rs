@@ -20,8 +20,9 @@ use crate::change::replace::cleared;
 use crate::metadata::modelled;
 use crate::metadata::roster::clear_ends;
 use crate::open::take::made::Undo;
-use crate::running::copying::{Copying, Seating};
+use crate::running::copying::Copying;
 use crate::running::superblock_writer::Has;
+use crate::running::superblock_writer::seating::Seating;
 use crate::util::events::Level;
 
 /// The most that the last round may copy, in bytes, while commands to the old device wait.
