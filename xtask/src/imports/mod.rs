@@ -1,8 +1,9 @@
-//! `xtask imports`: the circles of imports, large structs and open fields of `crates/layers`, held
-//! against a checked-in table that only becomes stricter.
+//! `xtask imports`: the circles of imports, large structs and open fields of `crates/layers`, and
+//! the floors of `crates/volume`, held against checked-in tables that only become stricter.
 
 mod circles;
 mod figures;
+mod floors;
 mod ratchet;
 mod show;
 mod source;
@@ -17,12 +18,15 @@ use std::path::Path;
 use anyhow::Context;
 
 use figures::measure;
+use floors::{CRATES, Floors};
 use tree::Tree;
 
 /// Where the sources lie that are measured.
 const SOURCES: &str = "crates/layers/src";
 /// The table of what is allowed.
 const TABLE: &str = "xtask/imports.txt";
+/// The same of crates that are built in floors.
+const FLOORS: &str = "xtask/floors.txt";
 
 /// What is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,10 +58,13 @@ pub fn table_of(folder: &Path) -> anyhow::Result<()> {
 /// When a file can't be read or written.
 pub fn run(root: &Path, form: Form) -> anyhow::Result<Vec<String>> {
     let measured = measure(&Tree::read(&root.join(SOURCES))?);
-    let path = root.join(TABLE);
-    let text = fs::read_to_string(&path).with_context(|| format!("can't read {TABLE}"))?;
-    let text = if form == Form::Record { ratchet::merged(&text) } else { text };
-    let table = ratchet::read(&text)?;
+    let crates = CRATES.iter().map(|one| {
+        let tree = Tree::read(&root.join(one.sources))?;
+        Ok((one.name, floors::measure(&tree, one.floors)))
+    });
+    let crates = crates.collect::<anyhow::Result<Vec<(&str, Floors)>>>()?;
+    let table = ratchet::read(&read(root, TABLE, form)?)?;
+    let floor_table = floors::read(&read(root, FLOORS, form)?)?;
     let largest = measured.circles.first().map_or(0, Vec::len);
     match form {
         Form::Line | Form::Record => {
@@ -67,9 +74,25 @@ pub fn run(root: &Path, form: Form) -> anyhow::Result<Vec<String>> {
         Form::Json => print!("{}", show::json(&measured)),
         Form::Dot => print!("{}", show::dot(&measured)),
     }
-    if form == Form::Record {
-        fs::write(&path, ratchet::record(&table, &measured))
-            .with_context(|| format!("can't write {TABLE}"))?;
+    if matches!(form, Form::Line | Form::Record | Form::Table) {
+        crates.iter().for_each(|(name, floors)| println!("{}", show::floors(name, floors)));
     }
-    Ok(ratchet::worse(&table, &measured))
+    if form == Form::Record {
+        write(root, TABLE, &ratchet::record(&table, &measured))?;
+        write(root, FLOORS, &floors::record(&floor_table, &crates))?;
+    }
+    let mut worse = ratchet::worse(&table, &measured);
+    worse.extend(crates.iter().flat_map(|(name, it)| floors::worse(&floor_table, name, it)));
+    Ok(worse)
+}
+
+/// The text of a table; without the marks of a conflict when it is written again.
+fn read(root: &Path, table: &str, form: Form) -> anyhow::Result<String> {
+    let text =
+        fs::read_to_string(root.join(table)).with_context(|| format!("can't read {table}"))?;
+    Ok(if form == Form::Record { ratchet::merged(&text) } else { text })
+}
+
+fn write(root: &Path, table: &str, text: &str) -> anyhow::Result<()> {
+    fs::write(root.join(table), text).with_context(|| format!("can't write {table}"))
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::figures::Measured;
+use super::floors::Floors;
 
 /// A table, and the files of each circle.
 pub fn table(measured: &Measured) -> String {
@@ -51,6 +52,15 @@ pub fn table(measured: &Measured) -> String {
         writeln!(text, "circle of {}: {names}", circle.len()).expect("a string takes all");
     }
     text
+}
+
+/// One line on the floors of a crate.
+pub fn floors(name: &str, floors: &Floors) -> String {
+    let (upward, circle, (level, folder)) = (floors.upward.len(), floors.circle, &floors.level);
+    format!(
+        "{name}: {upward} imports lead upwards, the largest circle has {circle}, the fullest \
+         level {level} modules (`{folder}`)"
+    )
 }
 
 /// One object: the parts, the circles and the imports.

@@ -1,6 +1,7 @@
 //! Small crates whose figures are known.
 
 use super::figures::{Measured, measure};
+use super::floors::{self, Floors};
 use super::tree::Tree;
 use super::{ratchet, show, source};
 
@@ -174,4 +175,79 @@ fn json_and_the_drawing_name_each_import() {
     );
     assert!(show::dot(&measured).contains("\"a.rs\" -> \"b.rs\" [color=red];"));
     assert!(show::table(&measured).contains("circle of 2: a.rs b.rs"));
+}
+
+fn floors_of(files: &[(&str, &str)]) -> Floors {
+    let files = files.iter().map(|(name, text)| ((*name).into(), (*text).into()));
+    floors::measure(&Tree::new(files.collect()), &["top", "low"])
+}
+
+#[test]
+fn an_import_from_a_floor_above_is_found() {
+    let lib = ("lib.rs", "mod low;\nmod top;\npub use low::a::A;\npub use top::b::B;\n");
+    let (low, top) = (("low/mod.rs", "pub mod a;\n"), ("top/mod.rs", "pub mod b;\n"));
+    let b = ("top/b.rs", "use crate::low::a::A;\npub struct B(A);\n");
+    let good = floors_of(&[lib, low, top, b, ("low/a.rs", "pub struct A;\n")]);
+    assert_eq!((good.upward, good.outside), (Vec::new(), Vec::new()));
+    // Neither a path nor a re-export of the root hides it, and tests don't count.
+    for (text, above) in [
+        ("use crate::top::b::B;\npub struct A(B);\n", "top/b.rs"),
+        ("pub struct A(crate::top::b::B);\n", "top/b.rs"),
+        ("use crate::B;\npub struct A(B);\n", "lib.rs"),
+    ] {
+        let found = floors_of(&[lib, low, top, b, ("low/a.rs", text)]);
+        assert_eq!(found.upward, [("low/a.rs".into(), above.into())], "{text}");
+    }
+    let test = "pub struct A;\n#[cfg(test)]\nmod tests {\n    use crate::top::b::B;\n}\n";
+    assert_eq!(floors_of(&[lib, low, top, b, ("low/a.rs", test)]).upward, []);
+}
+
+#[test]
+fn modules_on_a_level_are_counted_and_each_is_on_a_floor() {
+    let found = floors_of(&[
+        ("lib.rs", "mod low;\nmod stray;\nmod top;\n"),
+        ("stray.rs", ""),
+        ("top/mod.rs", "mod a;\n"),
+        ("top/a.rs", ""),
+        ("low/mod.rs", "mod a;\nmod b;\nmod c;\nmod d;\n"),
+        ("low/a.rs", "mod deep;\n"),
+        ("low/a/deep.rs", ""),
+        ("low/b.rs", ""),
+        ("low/c.rs", ""),
+        ("low/d/mod.rs", ""),
+    ]);
+    assert_eq!(found.level, (4, "low".into()));
+    assert_eq!(found.outside, ["stray.rs"]);
+}
+
+#[test]
+fn the_table_of_floors_becomes_stricter_only() {
+    let of = |upward: usize, circle, level| Floors {
+        upward: vec![("low/a.rs".into(), "top/b.rs".into()); upward],
+        outside: Vec::new(),
+        circle,
+        level: (level, "low".into()),
+    };
+    let good = floors::record(&floors::Table::new(), &[("volume", of(1, 6, 13))]);
+    let table = floors::read(&good).unwrap();
+    assert_eq!(floors::worse(&table, "volume", &of(1, 6, 13)), Vec::<String>::new());
+    let worse = floors::worse(&table, "volume", &of(2, 7, 14));
+    assert_eq!(
+        worse[1..],
+        [
+            "volume: low/a.rs imports top/b.rs from above",
+            "volume: 7 files in a circle of imports; 6 at most",
+            "volume: 14 modules in `low`; 13 at most",
+        ]
+    );
+    let better = floors::record(&table, &[("volume", of(0, 2, 3))]);
+    let better = floors::read(&better).unwrap();
+    assert_eq!(floors::worse(&better, "volume", &of(0, 4, 12)), Vec::<String>::new());
+    assert_eq!(floors::worse(&better, "volume", &of(1, 4, 12)).len(), 1);
+    assert_eq!(
+        floors::read(&floors::record(&better, &[("volume", of(9, 9, 99))])).unwrap(),
+        better
+    );
+    assert_eq!(floors::worse(&floors::Table::new(), "new", &of(0, 5, 12)).len(), 1);
+    assert!(floors::read("volume 0 4").is_err() && floors::read("volume 0 4 x").is_err());
 }

@@ -1,0 +1,169 @@
+//! The floors of a crate: folders of modules whose imports lead downwards only. Held against a
+//! checked-in table that only becomes stricter.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+
+use anyhow::{Context, bail};
+
+use super::circles::circles;
+use super::tree::{File, Tree};
+
+/// A crate that is built in floors.
+pub struct Crate {
+    /// Its name in the table.
+    pub name: &'static str,
+    /// The folder of its sources.
+    pub sources: &'static str,
+    /// Its floors, the top one first. `lib.rs` is above them all.
+    pub floors: &'static [&'static str],
+}
+
+/// The crates that are measured.
+pub const CRATES: [Crate; 1] = [Crate {
+    name: "volume",
+    sources: "crates/volume/src",
+    floors: &["admin", "change", "running", "open", "metadata", "util"],
+}];
+
+/// What is measured of a crate.
+#[derive(Debug)]
+pub struct Floors {
+    /// The imports that lead upwards, by file.
+    pub upward: Vec<(String, String)>,
+    /// The files that are on no floor.
+    pub outside: Vec<String>,
+    /// Files of the largest circle of imports.
+    pub circle: u32,
+    /// Most modules on one level, and the folder.
+    pub level: (u32, String),
+}
+
+/// The figures that may not become worse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allowed {
+    /// Most imports that lead upwards.
+    pub upward: u32,
+    /// Most files of a circle.
+    pub circle: u32,
+    /// Most modules on one level.
+    pub level: u32,
+}
+
+/// The goal of every crate. One that is there may change below it.
+const GOAL: Allowed = Allowed { upward: 0, circle: 4, level: 12 };
+
+const HEAD: &str = "\
+# What `xtask imports` allows each crate that is built in floors. A figure may become better, never
+# worse; `xtask imports --record` writes what became better. The goal is upward 0, circle 4,
+# level 12; docs/HACKING.md explains each figure.
+#
+# crate       upward circle level
+";
+
+/// Measures a crate with these floors, the top one first.
+pub fn measure(tree: &Tree, floors: &[&str]) -> Floors {
+    let height = |file: &File| floors.iter().rev().position(|floor| *floor == file.part());
+    let edges: Vec<BTreeSet<usize>> =
+        (0..tree.files.len()).map(|from| tree.leads_to(from)).collect();
+    let mut upward = Vec::new();
+    for (from, targets) in tree.files.iter().zip(&edges).filter(|(from, _)| is_below(from)) {
+        let targets = targets.iter().map(|to| &tree.files[*to]);
+        let above = targets.filter(|to| !is_below(to) || height(to) > height(from));
+        upward.extend(above.map(|to| (from.name.clone(), to.name.clone())));
+    }
+    let outside = tree.files.iter().filter(|file| is_below(file) && height(file).is_none());
+    let mut levels: BTreeMap<String, BTreeSet<&String>> = BTreeMap::new();
+    for file in &tree.files {
+        if let Some((name, folder)) = file.module.split_last() {
+            levels.entry(folder.join("/")).or_default().insert(name);
+        }
+    }
+    let fullest = levels.into_iter().max_by_key(|(_, modules)| modules.len());
+    Floors {
+        upward,
+        outside: outside.map(|file| file.name.clone()).collect(),
+        circle: circles(&edges).first().map_or(0, |circle| circle.len() as u32),
+        level: fullest.map_or_else(Default::default, |(name, all)| (all.len() as u32, name)),
+    }
+}
+
+/// Whether a file is below the root of its crate.
+fn is_below(file: &File) -> bool {
+    !file.module.is_empty()
+}
+
+impl Allowed {
+    /// The figures that a crate may have from now on.
+    fn of(floors: &Floors) -> Self {
+        Allowed {
+            upward: floors.upward.len() as u32,
+            circle: floors.circle.max(GOAL.circle),
+            level: floors.level.0.max(GOAL.level),
+        }
+    }
+
+    /// The stricter of each figure.
+    fn and(self, other: Allowed) -> Self {
+        Allowed {
+            upward: self.upward.min(other.upward),
+            circle: self.circle.min(other.circle),
+            level: self.level.min(other.level),
+        }
+    }
+}
+
+/// The table by crate.
+pub type Table = BTreeMap<String, Allowed>;
+
+/// Reads the table. Of a crate that is in it twice the stricter figures count.
+///
+/// # Errors
+/// At a line that is no row.
+pub fn read(text: &str) -> anyhow::Result<Table> {
+    let mut table = Table::new();
+    for line in text.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty()) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let numbers: Result<Vec<u32>, _> = words[1..].iter().map(|word| word.parse()).collect();
+        let numbers = numbers.with_context(|| format!("'{line}' has a word that is no number"))?;
+        let [upward, circle, level] = numbers[..] else {
+            bail!("'{line}' has not one crate and three numbers");
+        };
+        let row = Allowed { upward, circle, level };
+        let row = table.get(words[0]).map_or(row, |other: &Allowed| other.and(row));
+        table.insert(words[0].to_owned(), row);
+    }
+    Ok(table)
+}
+
+/// The table as [`read`] reads it, with the figures that became better since `table`.
+pub fn record(table: &Table, measured: &[(&str, Floors)]) -> String {
+    let mut text = HEAD.to_owned();
+    for (name, floors) in measured {
+        let now = Allowed::of(floors);
+        let Allowed { upward, circle, level } =
+            table.get(*name).map_or(now, |allowed| allowed.and(now));
+        writeln!(text, "{name:<13} {upward:>6} {circle:>6} {level:>5}")
+            .expect("a string takes all");
+    }
+    text
+}
+
+/// Lists the figures of a crate that are worse than the table allows.
+pub fn worse(table: &Table, name: &str, floors: &Floors) -> Vec<String> {
+    let most = table.get(name).copied().unwrap_or(GOAL);
+    let now = Allowed::of(floors);
+    let outside = floors.outside.iter();
+    let mut found: Vec<String> =
+        outside.map(|file| format!("{name}: {file} is on no floor")).collect();
+    if now.upward > most.upward {
+        let named = floors.upward.iter();
+        found.extend(named.map(|(from, to)| format!("{name}: {from} imports {to} from above")));
+    }
+    let circle = (now.circle, most.circle, "files in a circle of imports".to_owned());
+    let level = (now.level, most.level, format!("modules in `{}`", floors.level.1));
+    for (has, most, what) in [circle, level].into_iter().filter(|(has, most, _)| has > most) {
+        found.push(format!("{name}: {has} {what}; {most} at most"));
+    }
+    found
+}
