@@ -6,12 +6,9 @@
 use hostftl_core::{BLOCK, Command, HostError, SECTOR};
 
 use crate::log::Array;
-use crate::log::checkpoint::{self, Checkpoint};
 use crate::log::gc::{self, Collection};
 use crate::log::layout::{At, Layout};
-use crate::log::map::Where;
-use crate::log::map::pages::{Pages, With};
-use crate::log::media::Media;
+use crate::log::mapping::Mapping;
 use crate::log::ops::{Checking, Cx, Op, has_room};
 use crate::log::output::Output;
 #[cfg(doc)]
@@ -25,33 +22,12 @@ impl Array {
         self.media.layout()
     }
 
-    /// The map, and what its pages need on their way.
-    #[inline]
-    pub fn pages_with(&mut self) -> (&mut Pages, With<'_>) {
-        let Array { pages, checkpoint, media: Media { segments, devices, .. }, .. } = self;
-        (pages, With { checkpoint, segments, devices })
-    }
-
-    /// As [`Pages::fetch`].
-    #[inline]
-    pub fn fetch_page(&mut self, page: u32, cx: &mut Cx) -> Where {
-        let (pages, mut with) = self.pages_with();
-        pages.fetch(page, &mut with, cx)
-    }
-
-    /// As [`Pages::hold`].
-    #[inline]
-    pub fn hold_page(&mut self, page: u32, spare: u32, cx: &mut Cx) -> Where {
-        let (pages, mut with) = self.pages_with();
-        pages.hold(page, spare, &mut with, cx)
-    }
-
     /// How many more map pages must be left to be pinned than a write of the host pins.
     #[inline]
     pub fn spare_of_host(&self) -> u32 {
         match self.collection.wants_collection(&self.media.segments) {
-            true => self.pages.map().reserve_of_collection(),
-            false => self.pages.map().reserve(),
+            true => self.mapping.pages.map().reserve_of_collection(),
+            false => self.mapping.pages.map().reserve(),
         }
     }
 
@@ -98,8 +74,8 @@ impl Array {
     /// Who moves records, and the parts that they need.
     #[inline]
     fn movers(&mut self) -> (&mut Collection, &mut Scrub, gc::Needs<'_>) {
-        let Array { media, output, pages, checkpoint, collection, scrub, .. } = self;
-        let with = gc::Needs { media, output, pages, checkpoint };
+        let Array { media, output, mapping, collection, scrub } = self;
+        let with = gc::Needs { media, output, mapping };
         (collection, scrub, with)
     }
 
@@ -114,29 +90,24 @@ impl Array {
         act(scrub, &mut with)
     }
 
-    /// Lets the checkpoint work with the parts that it needs.
-    #[inline]
-    pub fn with_checkpoint<T>(
-        &mut self,
-        act: impl FnOnce(&mut Checkpoint, &mut checkpoint::Needs) -> T,
-    ) -> T {
-        let generation = self.generation.last();
-        let Array { media, output, pages, checkpoint, .. } = self;
-        act(checkpoint, &mut checkpoint::Needs { media, output, pages, generation })
+    pub fn pump_checkpoint(&mut self, cx: &mut Cx) -> bool {
+        let Mapping { pages, checkpoint } = &mut self.mapping;
+        checkpoint.pump(&mut self.media, &mut self.output, pages, cx)
     }
 
-    pub fn pump_checkpoint(&mut self, cx: &mut Cx) -> bool {
-        self.with_checkpoint(|it, with| it.pump(with, cx))
+    /// Begins a checkpoint.
+    pub fn begin_images(&mut self) {
+        let Mapping { pages, checkpoint } = &mut self.mapping;
+        checkpoint.begin_images(&mut self.media, &mut self.output, pages);
     }
 
     pub fn pump_reclaim(&mut self, cx: &mut Cx) -> bool {
-        self.with_checkpoint(|it, with| it.reclaim_some(with, cx))
+        self.mapping.checkpoint.reclaim_some(&mut self.media, &mut self.output, cx)
     }
 
     /// Reads pages that nobody has asked for yet.
     pub fn pump_warming(&mut self, cx: &mut Cx) -> bool {
-        let (pages, mut with) = self.pages_with();
-        pages.warm(&mut with, cx)
+        self.mapping.warm(&mut self.media, cx)
     }
 
     /// Grains that may be live now; none where all that the host sees has room. A device that comes
@@ -178,8 +149,15 @@ impl Array {
 
     /// Whether a block may hold something other than zeros: only a page that is here can tell.
     pub fn may_be_mapped(&self, block: u64) -> bool {
-        let away = || !self.pages.directory().place(self.pages.map().page_of(block)).is_nowhere();
-        self.pages.map().look(block).map_or_else(away, |place| !place.is_nowhere())
+        let away = || {
+            !self
+                .mapping
+                .pages
+                .directory()
+                .place(self.mapping.pages.map().page_of(block))
+                .is_nowhere()
+        };
+        self.mapping.pages.map().look(block).map_or_else(away, |place| !place.is_nowhere())
     }
 
     /// Whether no command is in flight but those that were given up.
@@ -197,7 +175,9 @@ impl Array {
         let layout = *self.layout();
         let head = |at: At| (layout.lba(at), layout.head_pages(at.sector == 0));
         let place = match op {
-            Op::Load { index } => (self.pages.loads().place(index).byte() / SECTOR as u64, 1),
+            Op::Load { index } => {
+                (self.mapping.pages.loads().place(index).byte() / SECTOR as u64, 1)
+            }
             Op::GcHead { lane } => head(self.collection.at(lane)),
             Op::Scrub(Checking::Head) => head(self.scrub.at()),
             _ => (0, 1),
@@ -210,7 +190,7 @@ impl Array {
     pub fn take_back(&mut self, op: Op, command: Command) {
         let root = self.output.hung.take_back(op, command, &mut self.media.buffers);
         if let Some(buf) = root {
-            self.checkpoint.take_back(buf);
+            self.mapping.checkpoint.take_back(buf);
         }
     }
 }

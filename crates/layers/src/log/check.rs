@@ -2,20 +2,15 @@
 
 use hostftl_format::log::{GRAIN, Place};
 
-use crate::log::checkpoint::Checkpoint;
-use crate::log::layout::Layout;
 use crate::log::map::Where;
-use crate::log::map::pages::Pages;
-use crate::log::segments::Segments;
+use crate::log::mapping::Mapping;
+use crate::log::media::Media;
 
 /// Whether the live counts are the sums of what the map and the directory point at. Of pages
 /// that are away nothing is known: with any, no sum may be greater than its count.
-pub fn check_live(
-    pages: &Pages,
-    segments: &Segments,
-    checkpoint: &Checkpoint,
-    layout: &Layout,
-) -> Result<(), &'static str> {
+pub fn check_live(mapping: &Mapping, media: &Media) -> Result<(), &'static str> {
+    let (Mapping { pages, checkpoint }, segments, layout) =
+        (mapping, &media.segments, media.layout());
     let mut live = alloc::vec![0_u32; layout.segments as usize];
     let mut add = |place: Place| {
         let segment = layout.segment_of(place.byte());

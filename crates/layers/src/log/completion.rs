@@ -6,6 +6,7 @@ use crate::kit::Life;
 use crate::kit::shell::Ended;
 use crate::log::journal::Done;
 use crate::log::map::pages::Image;
+use crate::log::mapping::Mapping;
 use crate::log::media::Media;
 use crate::log::ops::{Cx, Op, Part, give_up, tell_corrupt, works};
 use crate::log::recovery::Recovery;
@@ -38,20 +39,18 @@ impl Engine {
     /// A command is over, sent or not.
     #[inline]
     pub fn finish(&mut self, op: Op, command: Command, result: Ended, cx: &mut Cx) {
+        let Array { media, output, mapping, .. } = &mut self.array;
         match op {
             Op::Block { index } => {
                 self.blocks.block_done(index, command, result, &mut self.array, cx);
             }
-            Op::Seal { row } => {
-                self.array.output.rows.seal_done(row, command, &mut self.array.media);
-            }
+            Op::Seal { row } => output.rows.seal_done(row, command, media),
             Op::Chunk { row, .. } => {
-                let Array { media, output, .. } = &mut self.array;
                 output.rows.chunk_done(row, command, media, &mut output.durability, cx);
             }
             Op::Flush => self.array.flush_done(cx),
             Op::Images { chunk } => {
-                self.array.with_checkpoint(|it, with| it.images_done(chunk, command, with, cx));
+                mapping.checkpoint.images_done(chunk, command, media, output, cx);
             }
             // Reads of collection are frequent, and a closure would hold the command once more.
             Op::GcHead { lane } => {
@@ -79,14 +78,12 @@ impl Engine {
             }
             Op::GcMove { lane } => self.array.gc_move_done(lane, command, result, cx),
             Op::Root { .. } => {
-                self.array.with_checkpoint(|it, with| it.root_over(command, with, cx))
+                mapping.checkpoint.root_over(command, media, output, &mut mapping.pages, cx);
             }
             Op::Discard { segment } => self.array.discarded(segment, &command, result, cx),
             Op::Fill { segment, device } => self.array.filled(segment, device, cx),
             Op::Settle { segment } => self.array.settled(segment, cx),
-            Op::Turn => {
-                self.array.checkpoint.turned(&command, result, &mut self.array.media.devices, cx)
-            }
+            Op::Turn => mapping.checkpoint.turned(&command, result, &mut media.devices, cx),
             Op::Recover { index } => {
                 let recovery = self.recovery.as_mut().expect("the volume is being recovered");
                 recovery.done(index, command, result, &mut self.array, cx);
@@ -158,10 +155,10 @@ impl Array {
         replay: Option<&mut Replay>,
         cx: &mut Cx,
     ) {
-        let Array { media: Media { salvage, devices, .. }, pages, collection, scrub, .. } = self;
+        let Array { media: Media { salvage, devices, .. }, mapping, collection, scrub, .. } = self;
         let step = salvage.done(part, command, ended, |wanted, buf, lba, chunks| {
             let head = match wanted {
-                Wanted::Image(index) => return pages.loads().is_image(index, buf),
+                Wanted::Image(index) => return mapping.pages.loads().is_image(index, buf),
                 Wanted::Chain(stream) => {
                     replay.as_ref().and_then(|it| it.next_head(stream, buf, lba))
                 }
@@ -201,7 +198,7 @@ impl Array {
         let Command::Read { into: Target::Meta { buf, pages }, device, lba, .. } = command else {
             unreachable!("an image comes back")
         };
-        let well = ended.is_ok() && self.pages.loads().is_image(index, &buf);
+        let well = ended.is_ok() && self.mapping.pages.loads().is_image(index, &buf);
         match !well && self.layout().parity > 0 {
             true => {
                 let place = (device, lba, pages);
@@ -213,24 +210,24 @@ impl Array {
 
     /// An image was read from its device, or made from the others, or can't be.
     fn image_read(&mut self, index: u8, buf: MetaBuf, well: bool, cx: &mut Cx) {
-        match self.pages.image_read(
-            index,
-            buf,
-            well,
-            (&mut self.media.segments, &mut self.media.devices),
-            cx,
-        ) {
+        match self.mapping.pages.image_read(index, buf, well, &mut self.media, cx) {
             Image::Here => {}
             Image::Gone(page, device) => self.page_is_gone(page, device, cx),
             Image::Carry(page) => {
-                self.with_checkpoint(|it, with| it.carry_image(page, Some(index), with));
+                self.carry_image(page, Some(index));
             }
             Image::NotCarried(page, device) => {
                 self.page_is_gone(page, device, cx);
-                self.with_checkpoint(|it, with| it.carry_image(page, None, with));
+                self.carry_image(page, None);
             }
             Image::Damaged(why) => give_up(why, cx),
         }
+    }
+
+    /// Gives a checkpoint the image of a page that it waits for, unless that can't be read.
+    fn carry_image(&mut self, page: u32, load: Option<u8>) {
+        let Mapping { pages, checkpoint } = &mut self.mapping;
+        checkpoint.carry_image(page, load, &mut self.media, &mut self.output, pages);
     }
 
     /// One device has flushed.
@@ -277,8 +274,8 @@ impl Array {
         if self.media.devices.has_lost(device) || !works(cx) {
             return;
         }
-        let first = page.checked_sub(1).map_or(0, |before| self.pages.map().end_of(before));
-        let end = self.pages.map().end_of(page).min(self.pages.map().len());
+        let first = page.checked_sub(1).map_or(0, |before| self.mapping.pages.map().end_of(before));
+        let end = self.mapping.pages.map().end_of(page).min(self.mapping.pages.map().len());
         tell_corrupt(first, (end - first) as u32, cx);
     }
 }

@@ -23,7 +23,7 @@ impl Engine {
     pub fn is_calm(&self, cx: &Cx) -> bool {
         cx.is_calm()
             && self.array.media.segments.reuse().is_unchanged()
-            && !self.array.pages.map().is_crowded()
+            && !self.array.mapping.pages.map().is_crowded()
     }
 
     /// A round begins in which everything is looked for.

@@ -29,6 +29,7 @@ mod host;
 mod journal;
 mod layout;
 mod map;
+mod mapping;
 mod media;
 mod operate;
 mod ops;
@@ -71,6 +72,7 @@ use host::Blocks;
 use journal::Journal;
 pub use layout::{At, ChosenSpare, Layout};
 use map::pages::Pages;
+use mapping::Mapping;
 use media::Media;
 use ops::{Cx, Mark, OPS, Op, give_up};
 use output::Output;
@@ -81,7 +83,7 @@ use row::rows::Rows;
 use scrub::Scrub;
 use segments::Segments;
 use share::Share;
-use volume::{Generation, Volume};
+use volume::Volume;
 
 /// The layer.
 pub type Log = Shell<Engine>;
@@ -97,13 +99,10 @@ pub struct Engine {
 /// See [`array`].
 #[derive(Debug)]
 pub struct Array {
-    generation: Generation,
     media: Media,
     output: Output,
-    /// The blocks, the images of the pages in which they are mapped, and those that are read.
-    pages: Pages,
+    mapping: Mapping,
     collection: Collection,
-    checkpoint: Checkpoint,
     scrub: Scrub,
 }
 
@@ -158,13 +157,15 @@ impl Log {
             durability: Durability::new(1),
             hung: Hung::new(&layout),
         };
+        let mapping = Mapping {
+            pages: Pages::new(&layout, config.uuid),
+            checkpoint: Checkpoint::new(&layout, config.uuid),
+        };
         let array = Array {
-            generation: Generation::default(),
             media,
             output,
-            pages: Pages::new(&layout, config.uuid),
+            mapping,
             collection: Collection::new(&layout, config.uuid),
-            checkpoint: Checkpoint::new(&layout, config.uuid),
             scrub: Scrub::new(&layout, config.uuid),
         };
         let engine = Engine {
@@ -269,8 +270,8 @@ impl Core for Engine {
     }
 
     fn check(&self) -> Result<(), &'static str> {
-        let Array { pages, media, checkpoint, .. } = &self.array;
-        check::check_live(pages, &media.segments, checkpoint, media.layout())
+        let Array { mapping, media, .. } = &self.array;
+        check::check_live(mapping, media)
     }
 
     fn operate(&mut self, verb: Verb) -> Result<Answer, Refusal> {
@@ -300,7 +301,7 @@ impl Core for Engine {
 
     fn gauges(&self) -> Option<Gauges> {
         let (live, free, stale) = self.array.media.segments.space();
-        let mapped = self.array.pages.map().mapped() * BLOCK as u64;
+        let mapped = self.array.mapping.pages.map().mapped() * BLOCK as u64;
         let exposed = live_exposed(&self.array.media.segments, &self.array.media.devices);
         let devices = &self.array.media.devices;
         let (may_lose, lacking) = (devices.may_lose(), devices.lacking());
@@ -322,7 +323,7 @@ impl Core for Engine {
     }
 
     fn facts(&self) -> Few<(&'static str, u64), 8> {
-        let (used, frames) = self.array.pages.map().use_of_frames();
+        let (used, frames) = self.array.mapping.pages.map().use_of_frames();
         let pages = self.array.layout().tree.pages.into();
         let mut facts = Few::new();
         self.array.output.journal.tell(&mut facts);
@@ -331,10 +332,16 @@ impl Core for Engine {
         facts.push(("map_frames_used", used.into()));
         facts.push((
             "replay_bytes",
-            self.array.checkpoint.delta(&self.array.output.durability, &self.array.pages),
+            self.array
+                .mapping
+                .checkpoint
+                .delta(&self.array.output.durability, &self.array.mapping.pages),
         ));
         facts.push(("start_read_bytes", self.array.media.devices.read_at_start()));
-        facts.push(("map_warmed_percent", self.array.pages.loads().warmed() * 100 / pages));
+        facts.push((
+            "map_warmed_percent",
+            u64::from(self.array.mapping.pages.loads().warmed()) * 100 / pages,
+        ));
         facts
     }
 

@@ -22,7 +22,7 @@ impl Array {
             Verb::MayRemove(device) => self.remove(device, false),
             Verb::Cancel(device) => self.cancel(device),
             Verb::Offline(device) => self.do_without(device),
-            Verb::Settle => Ok(match self.checkpoint.hurry() {
+            Verb::Settle => Ok(match self.mapping.checkpoint.hurry() {
                 true => Answer::Begun,
                 false => Answer::WasSo,
             }),
@@ -147,9 +147,9 @@ impl Array {
         }
         come(&mut self.media.devices, &self.media.segments);
         if self.layout().zoned && !planted(Bug::RootsGoOn) {
-            self.checkpoint.roots_mut().is_another(device);
+            self.mapping.checkpoint.roots_mut().is_another(device);
         }
-        self.checkpoint.hurry();
+        self.mapping.checkpoint.hurry();
         Ok(Answer::Begun)
     }
 

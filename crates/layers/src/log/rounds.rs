@@ -94,8 +94,8 @@ impl Engine {
         if self.array.output.journal.close(&self.array.output.durability) {
             return true;
         }
-        if !self.array.checkpoint.is_current(self.array.output.durability.next()) {
-            return self.array.checkpoint.hurry();
+        if !self.array.mapping.checkpoint.is_current(self.array.output.durability.next()) {
+            return self.array.mapping.checkpoint.hurry();
         }
         let told = self.array.media.devices.is_told() && self.array.output.journal.is_told();
         let over = self.array.all_back(cx) && self.array.media.devices.is_quiet() && told;

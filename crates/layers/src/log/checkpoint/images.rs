@@ -8,10 +8,12 @@ use hostftl_core::field::double;
 use hostftl_core::{BLOCK, Cause, Command, Gather, MetaBuf, Page, Piece, SECTORS_PER_BLOCK, Tally};
 use hostftl_format::log::{self, Begin, Entry, Head, Kind, Place};
 
-use crate::log::checkpoint::{Checkpoint, Needs};
+use crate::log::checkpoint::Checkpoint;
 use crate::log::devices::Devices;
 use crate::log::layout::{At, Layout};
+use crate::log::media::Media;
 use crate::log::ops::{Cx, Op, count_sent, works};
+use crate::log::output::Output;
 use crate::log::redundancy::rebuild::Chunk;
 use crate::log::row::streams::MAP;
 use crate::log::stripe::Stripe;
@@ -110,17 +112,17 @@ impl Checkpoint {
     /// A row of chunks with a head of two pages or more may begin so close to the end of a chunk
     /// that only its head fits. Such a row is written without an image: replay looks for the next
     /// row there, and the checkpoint would wait for ever for a row that can take its image.
-    pub fn images_full(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
-        self.images.at.is_some() && self.write_images(with, cx)
+    pub fn images_full(&mut self, media: &mut Media, output: &mut Output, cx: &mut Cx) -> bool {
+        self.images.at.is_some() && self.write_images(media, output, cx)
     }
 
     /// Where the next image goes; `None` when the row is full or can't be opened.
-    pub fn image_place(&mut self, with: &mut Needs) -> Option<Place> {
+    pub fn image_place(&mut self, media: &mut Media, output: &mut Output) -> Option<Place> {
         if self.images.at.is_none() {
-            let at = with.output.rows.next_at(MAP, 0, with.media)?;
-            let ahead = with.output.rows.ahead(MAP).expect("a stream knows its next segment");
-            with.media.segments.row_opened(at.segment);
-            self.images.stripe = with.media.devices.stripe(at.segment);
+            let at = output.rows.next_at(MAP, 0, media)?;
+            let ahead = output.rows.ahead(MAP).expect("a stream knows its next segment");
+            media.segments.row_opened(at.segment);
+            self.images.stripe = media.devices.stripe(at.segment);
             let head = self.images_room(at).1;
             let images = &mut self.images;
             (images.at, images.ahead, images.count) = (Some(at), ahead, 0);
@@ -161,25 +163,25 @@ impl Checkpoint {
         place: Place,
         crc: u32,
         old: Place,
-        with: &mut Needs,
+        media: &mut Media,
     ) {
         let images = &mut self.images;
         assert!(images.at.is_some() && images.pending == 0, "images go into the row that is open");
         images.entries.push(Entry { kind, block: page.into(), place, crc });
         images.count += 1;
-        with.media.segments.add(self.layout.segment_of(place.byte()), place);
+        media.segments.add(self.layout.segment_of(place.byte()), place);
         if !old.is_nowhere() {
-            with.media.segments.kill(self.layout.segment_of(old.byte()), old);
+            media.segments.kill(self.layout.segment_of(old.byte()), old);
         }
     }
 
     /// Writes the row of images.
-    pub fn write_images(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
-        if !with.output.durability.may_seal() {
+    pub fn write_images(&mut self, media: &mut Media, output: &mut Output, cx: &mut Cx) -> bool {
+        if !output.durability.may_seal() {
             return false;
         }
         let segment = self.images.at.expect("a row of images").segment;
-        if self.layout.zoned && !with.media.devices.may_enter(segment, &with.media.segments, cx) {
+        if self.layout.zoned && !media.devices.may_enter(segment, &media.segments, cx) {
             return false;
         }
         let at = self.images.at.take().expect("a row of images");
@@ -193,13 +195,13 @@ impl Checkpoint {
             true => full,
             false => (pages(chunk) * SECTORS_PER_BLOCK).next_multiple_of(align),
         };
-        let seq = with.output.durability.seal_images();
-        with.media.devices.membership_mut().has_row(at.segment, seq);
+        let seq = output.durability.seal_images();
+        media.devices.membership_mut().has_row(at.segment, seq);
         let head = Head {
             seq,
-            durable: with.output.durability.durable(),
-            journal: with.output.journal.newest(),
-            epoch: with.output.volume.life,
+            durable: output.durability.durable(),
+            journal: output.journal.newest(),
+            epoch: output.volume.life,
             next: self.images.ahead,
             entries: self.images.entries.len() as u32,
             first_sectors: sectors(0),
@@ -207,8 +209,8 @@ impl Checkpoint {
             chunks: chunks as u8,
             stream: MAP,
             members: self.images.stripe.members(),
-            next_members: with.media.devices.stripe(self.images.ahead).members(),
-            lacking: with.media.devices.membership().told(at.segment).1,
+            next_members: media.devices.stripe(self.images.ahead).members(),
+            lacking: media.devices.membership().told(at.segment).1,
         };
         self.images.seq = seq;
         self.images.segment = at.segment;
@@ -220,11 +222,11 @@ impl Checkpoint {
                 None => (Chunk::Data(chunk as u8), chunk),
                 Some(which) => (Chunk::Parity(which as u8), 0),
             };
-            self.send_images(at, which, (pages(like), sectors(like)), with, cx);
+            self.send_images(at, which, (pages(like), sectors(like)), media, cx);
         }
         self.images.pending = copies;
         self.images.count = 0;
-        with.output.rows.advance(MAP, at, sectors(0), with.media);
+        output.rows.advance(MAP, at, sectors(0), media);
         true
     }
 
@@ -266,7 +268,7 @@ impl Checkpoint {
         at: At,
         which: Chunk,
         (pages, sectors): (u32, u32),
-        with: &mut Needs,
+        media: &mut Media,
         cx: &mut Cx,
     ) {
         let device = which.device(self.images.stripe, (at.segment, at.slot));
@@ -295,11 +297,18 @@ impl Checkpoint {
         count_sent(&tally, cx);
         let lba = self.layout.lba(at);
         let command = Command::Program { device, lba, gather, tally, placement: MAP };
-        with.media.devices.submit(Op::Images { chunk: buf }, command, cx);
+        media.devices.submit(Op::Images { chunk: buf }, command, cx);
     }
 
     /// A chunk of images is written.
-    pub fn images_done(&mut self, chunk: u8, command: Command, with: &mut Needs, cx: &mut Cx) {
+    pub fn images_done(
+        &mut self,
+        chunk: u8,
+        command: Command,
+        media: &mut Media,
+        output: &mut Output,
+        cx: &mut Cx,
+    ) {
         let Command::Program { gather, .. } = command else { unreachable!("a program comes back") };
         let images = &mut self.images;
         for piece in gather {
@@ -312,8 +321,8 @@ impl Checkpoint {
         if images.pending == 0 && works(cx) {
             let (seq, segment) = (images.seq, images.segment);
             images.unwritten = false;
-            with.output.durability.written(seq);
-            with.media.segments.row_written(segment, seq);
+            output.durability.written(seq);
+            media.segments.row_written(segment, seq);
         }
     }
 }

@@ -65,19 +65,6 @@ pub enum Phase {
 /// row, the next row, and the row that was opened last.
 type Stir = (u64, u64, u64, u64);
 
-/// The parts that a checkpoint needs.
-#[derive(Debug)]
-pub struct Needs<'a> {
-    /// Images and roots go there.
-    pub media: &'a mut Media,
-    /// It says what a root may count on.
-    pub output: &'a mut Output,
-    /// The map that images show.
-    pub pages: &'a mut Pages,
-    /// The version that was given last.
-    pub generation: u8,
-}
-
 /// See the module text.
 #[derive(Debug)]
 pub struct Checkpoint {
@@ -236,9 +223,9 @@ impl Checkpoint {
 impl Checkpoint {
     /// Whether the host or collection can't go on with what is free, or will be when the devices
     /// have answered, and could with what is empty.
-    fn is_starved(&self, with: &Needs) -> bool {
-        let (more, coming) = (with.media.segments.empty(), with.media.devices.reclaiming());
-        let (free, kept) = (with.media.segments.free() + coming, with.media.segments.reserves());
+    fn is_starved(&self, media: &Media) -> bool {
+        let (more, coming) = (media.segments.empty(), media.devices.reclaiming());
+        let (free, kept) = (media.segments.free() + coming, media.segments.reserves());
         let (floor, most, soon) = (kept.gc_floor(), kept.host + 1, kept.lead / 4);
         // A root takes time, in which the host goes on.
         free < most + soon && more > soon
@@ -248,9 +235,9 @@ impl Checkpoint {
 
     /// A root frees segments, but seals rows early and costs images: it is made when somebody can't
     /// go on, or when replay would become long.
-    fn wants_checkpoint(&self, with: &Needs) -> bool {
-        self.is_starved(with) && Self::awaited(self.safe(with), with).is_none()
-            || self.delta(&with.output.durability, with.pages) > DELTA
+    fn wants_checkpoint(&self, media: &Media, output: &Output, pages: &Pages) -> bool {
+        self.is_starved(media) && Self::awaited(self.safe(output), media).is_none()
+            || self.delta(&output.durability, pages) > DELTA
     }
 
     /// Bytes of heads and map pages that recovery would read.
@@ -261,57 +248,65 @@ impl Checkpoint {
     }
 
     /// What is known of rows and the root.
-    fn safe(&self, with: &Needs) -> Safe {
-        let stamp = with.output.durability.all_up_to(with.output.rows.unsealed());
+    fn safe(&self, output: &Output) -> Safe {
+        let stamp = output.durability.all_up_to(output.rows.unsealed());
         Safe { stamp, replay_from: self.root.replay_from }
     }
 
-    fn stir(with: &Needs) -> Stir {
-        let it = &with.output.durability;
-        (with.media.segments.reuse().changes(), it.durable(), it.next(), it.opened())
+    fn stir(media: &Media, output: &Output) -> Stir {
+        let it = &output.durability;
+        (media.segments.reuse().changes(), it.durable(), it.next(), it.opened())
     }
 
-    fn awaited(safe: Safe, with: &Needs) -> Option<u64> {
-        let zones = with.media.devices.zones();
-        with.media.segments.awaited(safe, |it| zones.is_filled(it))
+    fn awaited(safe: Safe, media: &Media) -> Option<u64> {
+        let zones = media.devices.zones();
+        media.segments.awaited(safe, |it| zones.is_filled(it))
     }
 
     /// Makes rows durable that say of segments that they are empty, when somebody can't go on.
-    fn hasten(&mut self, safe: Safe, with: &mut Needs) -> bool {
-        if !self.is_starved(with) {
+    fn hasten(&mut self, safe: Safe, media: &mut Media, output: &mut Output) -> bool {
+        if !self.is_starved(media) {
             return false;
         }
-        let stamp = Self::awaited(safe, with).filter(|stamp| *stamp > safe.stamp);
-        stamp.is_some_and(|stamp| with.output.durability.want_all(stamp))
+        let stamp = Self::awaited(safe, media).filter(|stamp| *stamp > safe.stamp);
+        stamp.is_some_and(|stamp| output.durability.want_all(stamp))
     }
 
     /// The next step, or the first of a checkpoint that is due.
-    pub fn pump(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
+    pub fn pump(
+        &mut self,
+        media: &mut Media,
+        output: &mut Output,
+        pages: &mut Pages,
+        cx: &mut Cx,
+    ) -> bool {
         if cx.room() < if self.layout.zoned { 36 } else { 20 } {
             return false;
         }
         match self.phase {
             Phase::Idle => {
-                let stir = Self::stir(with);
+                let stir = Self::stir(media, output);
                 let stirred = core::mem::replace(&mut self.weighed, stir) != stir;
                 let begin = self.wanted
-                    || with.pages.map().is_crowded()
-                    || stirred && self.wants_checkpoint(with);
+                    || pages.map().is_crowded()
+                    || stirred && self.wants_checkpoint(media, output, pages);
                 if begin {
-                    self.begin_images(with);
+                    self.begin_images(media, output, pages);
                 }
                 begin
             }
-            Phase::Moving(segment, page) => self.mark_images_in(segment, page, with, cx),
-            Phase::Counts(number) => self.take_counts(number, with, cx),
-            Phase::Pages(page) => self.take_image(page, with, cx),
-            Phase::Directory(page) => self.take_directory(page, with, cx),
+            Phase::Moving(segment, page) => {
+                self.mark_images_in(segment, page, media, output, pages, cx)
+            }
+            Phase::Counts(number) => self.take_counts(number, media, output, cx),
+            Phase::Pages(page) => self.take_image(page, media, output, pages, cx),
+            Phase::Directory(page) => self.take_directory(page, media, output, pages, cx),
             Phase::Settle(stamp, seq) => {
-                let ready = with.output.durability.durable() >= seq
-                    && with.output.durability.has_all(stamp, with.output.rows.unsealed())
+                let ready = output.durability.durable() >= seq
+                    && output.durability.has_all(stamp, output.rows.unsealed())
                     || planted(Bug::RootBeforeRows);
                 if ready {
-                    self.write_root(with, cx);
+                    self.write_root(media, output, cx);
                 }
                 ready
             }
@@ -320,66 +315,78 @@ impl Checkpoint {
     }
 
     /// All images are taken: now everything that they show must become durable.
-    pub fn settle(&mut self, with: &mut Needs) {
-        let (opened, next) = (with.output.durability.opened(), with.output.durability.next());
-        with.output.durability.want_all(opened);
+    pub fn settle(&mut self, output: &mut Output) {
+        let (opened, next) = (output.durability.opened(), output.durability.next());
+        output.durability.want_all(opened);
         self.begun_at = next;
         self.go(Phase::Settle(opened, next - 1));
     }
 
     /// Everything that the images show is durable: the root may say so.
-    fn write_root(&mut self, with: &mut Needs, cx: &mut Cx) {
-        let root = Root { durable: with.output.durability.durable(), ..self.next };
-        self.send(root, with, cx);
+    fn write_root(&mut self, media: &mut Media, output: &mut Output, cx: &mut Cx) {
+        let root = Root { durable: output.durability.durable(), ..self.next };
+        self.send(root, media, output, cx);
     }
 
     /// Writes a root to all devices that says something else than the last one, with its images.
-    pub fn tell(&mut self, root: Root, with: &mut Needs, cx: &mut Cx) {
-        with.media.devices.list_joining(false);
-        self.send(root, with, cx);
+    pub fn tell(&mut self, root: Root, media: &mut Media, output: &mut Output, cx: &mut Cx) {
+        media.devices.list_joining(false);
+        self.send(root, media, output, cx);
     }
 
     /// Writes a root to all devices.
-    fn send(&mut self, root: Root, with: &mut Needs, cx: &mut Cx) {
+    fn send(&mut self, root: Root, media: &mut Media, output: &mut Output, cx: &mut Cx) {
         // A root whose images were taken before a device joined does not say what that lacks.
-        let joined = with.media.devices.listed();
-        let journal = with.output.journal.bit();
-        let lost = with.media.devices.lost() & !(joined | journal) | root.lost & journal;
-        let of_this_life = root.epoch == with.output.volume.life;
-        let journal = if of_this_life { with.output.journal.newest() } else { root.journal };
-        let (out, sets) =
-            (with.media.devices.begin_to_tell(&root), with.media.devices.membership().sets());
-        let (known, directories) = (with.media.devices.known(), self.layout.tree.directories);
+        let joined = media.devices.listed();
+        let journal = output.journal.bit();
+        let lost = media.devices.lost() & !(joined | journal) | root.lost & journal;
+        let of_this_life = root.epoch == output.volume.life;
+        let journal = if of_this_life { output.journal.newest() } else { root.journal };
+        let (out, sets) = (media.devices.begin_to_tell(&root), media.devices.membership().sets());
+        let (known, directories) = (media.devices.known(), self.layout.tree.directories);
         let root = Root { lost, out, sets, journal, known, directories, ..root };
-        self.send_root(root, &mut with.media.devices, cx);
+        self.send_root(root, &mut media.devices, cx);
     }
 
     /// A root was written to a device, or the device flushed after it.
-    pub fn root_over(&mut self, command: Command, with: &mut Needs, cx: &mut Cx) {
-        match self.root_done(command, &mut with.media.devices, cx) {
+    pub fn root_over(
+        &mut self,
+        command: Command,
+        media: &mut Media,
+        output: &mut Output,
+        pages: &mut Pages,
+        cx: &mut Cx,
+    ) {
+        match self.root_done(command, &mut media.devices, cx) {
             Written::On => {}
-            Written::Again => self.send(self.next, with, cx),
-            Written::Durable => self.root_durable(with, cx),
+            Written::Again => self.send(self.next, media, output, cx),
+            Written::Durable => self.root_durable(media, output, pages, cx),
         }
     }
 
     /// What the root before this one needed may be written again.
-    fn root_durable(&mut self, with: &mut Needs, cx: &mut Cx) {
+    fn root_durable(
+        &mut self,
+        media: &mut Media,
+        output: &mut Output,
+        pages: &mut Pages,
+        cx: &mut Cx,
+    ) {
         self.root = self.next;
-        with.media.segments.reuse_mut().root_durable();
+        media.segments.reuse_mut().root_durable();
         self.roots_mut().made_durable();
-        with.pages.map_mut().root_durable();
+        pages.map_mut().root_durable();
         if cx.life() != Life::Starting || !planted(Bug::ClaimUntold) {
             self.everywhere = self.root.number;
         }
         if let Some(lacking) = self.lacking.take() {
-            with.media.devices.told_lacking(lacking);
+            media.devices.told_lacking(lacking);
         }
-        with.output.journal.told(self.root.lost);
-        let lost = with.media.devices.lost();
-        with.media.devices.told(&self.root, with.output.journal.bit());
-        if lost & !with.media.devices.lost() != 0 {
-            with.media.segments.try_again();
+        output.journal.told(self.root.lost);
+        let lost = media.devices.lost();
+        media.devices.told(&self.root, output.journal.bit());
+        if lost & !media.devices.lost() != 0 {
+            media.segments.try_again();
         }
         if cx.life() != Life::Starting {
             cx.tell(Event::CheckpointDone);
@@ -388,26 +395,26 @@ impl Checkpoint {
     }
 
     /// Frees segments that no root needs any more.
-    pub fn reclaim_some(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
-        let seen = Self::stir(with);
+    pub fn reclaim_some(&mut self, media: &mut Media, output: &mut Output, cx: &mut Cx) -> bool {
+        let seen = Self::stir(media, output);
         if self.seen == seen
-            || !with.media.devices.may_reclaim()
+            || !media.devices.may_reclaim()
             || cx.room() < 20
             || cx.command_room() < 16
         {
             return false;
         }
-        let empty = with.media.segments.empty() > 0 || !with.media.segments.is_clean();
+        let empty = media.segments.empty() > 0 || !media.segments.is_clean();
         if !empty {
             self.seen = seen;
             return false;
         }
-        let (safe, zones) = (self.safe(with), with.media.devices.zones());
-        let Some(segment) = with.media.segments.reclaim(safe, |it| zones.is_filled(it)) else {
+        let (safe, zones) = (self.safe(output), media.devices.zones());
+        let Some(segment) = media.segments.reclaim(safe, |it| zones.is_filled(it)) else {
             self.seen = seen;
-            return self.hasten(safe, with);
+            return self.hasten(safe, media, output);
         };
-        with.media.devices.reclaim(segment, &mut with.media.segments, cx);
+        media.devices.reclaim(segment, &mut media.segments, cx);
         true
     }
 }

@@ -6,10 +6,12 @@
 use hostftl_core::{MAX_TOUCH, MetaBuf};
 use hostftl_format::log::{self, COUNTS, Counted, Kind, PAIRS, Place, Root, SETS, STREAMS};
 
-use crate::log::checkpoint::{Checkpoint, Needs, Phase};
+use crate::log::checkpoint::{Checkpoint, Phase};
 use crate::log::map::bits::Next;
-use crate::log::map::pages::Purpose;
+use crate::log::map::pages::{Pages, Purpose};
+use crate::log::media::Media;
 use crate::log::ops::Cx;
+use crate::log::output::Output;
 use crate::log::row::streams::MAP;
 use crate::planted::{Bug, planted};
 
@@ -18,32 +20,30 @@ const LOOK: u32 = MAX_TOUCH as u32 / 16;
 
 impl Checkpoint {
     /// Begins a checkpoint: first with what has to move.
-    pub fn begin_images(&mut self, with: &mut Needs) {
+    pub fn begin_images(&mut self, media: &mut Media, output: &mut Output, pages: &mut Pages) {
         self.begin();
-        let surplus = with.media.segments.surplus_map(2 * with.media.segments.reserves().images());
-        let flawed = with.media.segments.flawed_map();
-        let moves = surplus.or(flawed).or_else(|| Self::exposed_map(with));
-        match moves.or_else(|| Self::hurt_map(with)) {
+        let surplus = media.segments.surplus_map(2 * media.segments.reserves().images());
+        let flawed = media.segments.flawed_map();
+        let moves = surplus.or(flawed).or_else(|| Self::exposed_map(media));
+        match moves.or_else(|| Self::hurt_map(media)) {
             Some(segment) => self.go(Phase::Moving(segment, 0)),
             None => {
                 self.go(Phase::Counts(0));
-                self.freeze(with);
+                self.freeze(media, output, pages);
             }
         }
     }
 
     /// A segment that misses a chunk and with images of the map, if there is one.
-    fn exposed_map(with: &mut Needs) -> Option<u32> {
-        let segments = &with.media.segments;
-        with.media
-            .devices
-            .next_exposed(|it| segments.is_full_map(it), |it| segments.can_be_filled(it))
+    fn exposed_map(media: &mut Media) -> Option<u32> {
+        let segments = &media.segments;
+        media.devices.next_exposed(|it| segments.is_full_map(it), |it| segments.can_be_filled(it))
     }
 
     /// A segment with a zone that failed and with images of the map, if there is one.
-    fn hurt_map(with: &mut Needs) -> Option<u32> {
-        let segments = &with.media.segments;
-        let mut hurt = with.media.devices.zones_mut().hurt(|it| segments.is_empty_or_gone(it));
+    fn hurt_map(media: &mut Media) -> Option<u32> {
+        let segments = &media.segments;
+        let mut hurt = media.devices.zones_mut().hurt(|it| segments.is_empty_or_gone(it));
         hurt.find(|it| segments.is_full_map(*it))
     }
 
@@ -52,13 +52,15 @@ impl Checkpoint {
         &mut self,
         segment: u32,
         from: u32,
-        with: &mut Needs,
+        media: &mut Media,
+        output: &mut Output,
+        pages: &mut Pages,
         cx: &mut Cx,
     ) -> bool {
         let end = (from + LOOK).min(self.layout.tree.pages);
         for page in from..end {
-            if self.lies_in(with.pages.directory().place(page), segment) {
-                with.pages.map_mut().mark(page);
+            if self.lies_in(pages.directory().place(page), segment) {
+                pages.map_mut().mark(page);
             }
         }
         cx.touch(LOOK as usize);
@@ -66,15 +68,15 @@ impl Checkpoint {
         if end == self.layout.tree.pages {
             for number in 0..self.layout.tree.directories {
                 if self.lies_in(self.top(number).0, segment) {
-                    with.pages.directory_mut().mark(number);
+                    pages.directory_mut().mark(number);
                 }
             }
             let most = self.layout.most_map_segments();
-            match with.media.segments.more_surplus_map(segment, most) {
+            match media.segments.more_surplus_map(segment, most) {
                 Some(next) => self.go(Phase::Moving(next, 0)),
                 None => {
                     self.go(Phase::Counts(0));
-                    self.freeze(with);
+                    self.freeze(media, output, pages);
                 }
             }
         }
@@ -86,50 +88,59 @@ impl Checkpoint {
     }
 
     /// The moment that the root will show.
-    fn freeze(&mut self, with: &mut Needs) {
-        with.media.segments.reuse_mut().root_begun();
-        with.media.devices.list_joining(true);
-        self.lacking = Some(with.media.devices.membership().lacking());
-        with.pages.map_mut().freeze();
+    fn freeze(&mut self, media: &mut Media, output: &mut Output, pages: &mut Pages) {
+        media.segments.reuse_mut().root_begun();
+        media.devices.list_joining(true);
+        self.lacking = Some(media.devices.membership().lacking());
+        pages.map_mut().freeze();
         // A root must know where each stream will begin.
         for stream in 0..STREAMS as u8 {
-            if with.media.segments.uses(stream) {
-                with.output.rows.look_ahead(stream, with.media);
+            if media.segments.uses(stream) {
+                output.rows.look_ahead(stream, media);
             }
         }
-        let mut streams =
-            core::array::from_fn(|stream| with.output.rows.begins(stream as u8, with.media));
+        let mut streams = core::array::from_fn(|stream| output.rows.begins(stream as u8, media));
         streams[usize::from(MAP)] =
-            self.images.begins(&with.media.devices).or(streams[usize::from(MAP)]);
+            self.images.begins(&media.devices).or(streams[usize::from(MAP)]);
         self.next = Root {
             number: self.root.number + 1,
-            epoch: with.output.volume.life,
-            replay_from: with.output.durability.next(),
+            epoch: output.volume.life,
+            replay_from: output.durability.next(),
             durable: 0,
-            generation: with.generation,
-            lost: with.output.journal.unneeded(),
+            generation: pages.generation(),
+            lost: output.journal.unneeded(),
             out: 0,
             known: 0,
             directories: self.layout.tree.directories,
             sets: [0; SETS],
             everywhere: 0,
-            mapped: with.pages.map().mapped(),
+            mapped: pages.map().mapped(),
             journal: 0,
-            life: with.output.volume.life,
+            life: output.volume.life,
             streams,
         };
     }
 
     /// The next image goes to the place and the page of the buffer that are given; `None` when none
     /// can be taken now.
-    fn next_image(&mut self, with: &mut Needs) -> Option<(Place, MetaBuf, usize)> {
-        let place = self.image_place(with)?;
+    fn next_image(
+        &mut self,
+        media: &mut Media,
+        output: &mut Output,
+    ) -> Option<(Place, MetaBuf, usize)> {
+        let place = self.image_place(media, output)?;
         let (buf, index) = self.image_buffer();
         Some((place, buf, index))
     }
 
     /// Takes the image of page `number` of the counts.
-    pub fn take_counts(&mut self, number: u32, with: &mut Needs, cx: &mut Cx) -> bool {
+    pub fn take_counts(
+        &mut self,
+        number: u32,
+        media: &mut Media,
+        output: &mut Output,
+        cx: &mut Cx,
+    ) -> bool {
         if self.images.are_sent() {
             return false;
         }
@@ -137,30 +148,37 @@ impl Checkpoint {
             self.go(Phase::Pages(0));
             return true;
         }
-        let Some((place, mut buf, index)) = self.next_image(with) else {
-            return self.images_full(with, cx);
+        let Some((place, mut buf, index)) = self.next_image(media, output) else {
+            return self.images_full(media, output, cx);
         };
         let first = number * COUNTS as u32;
         let last = (first + COUNTS as u32).min(self.layout.segments);
         let counts = (first..last).map(|segment| {
-            let (members, lacking) = with.media.devices.membership().told(segment);
+            let (members, lacking) = media.devices.membership().told(segment);
             let lacking = if planted(Bug::LackUntold) { 0 } else { lacking };
-            let newest = with.media.devices.membership().newest(segment);
-            Counted { grains: with.media.segments.count(segment), members, lacking, newest }
+            let newest = media.devices.membership().newest(segment);
+            Counted { grains: media.segments.count(segment), members, lacking, newest }
         });
         log::emit_counts(&mut buf.pages_mut()[index], number, counts);
         cx.touch(COUNTS);
-        self.put_on_top(Kind::Counts, number, place, (buf, index), with);
+        self.put_on_top(Kind::Counts, number, place, (buf, index), media);
         self.go(Phase::Counts(number + 1));
         true
     }
 
     /// Takes the image of the next map page of the snapshot.
-    pub fn take_image(&mut self, page: u32, with: &mut Needs, cx: &mut Cx) -> bool {
+    pub fn take_image(
+        &mut self,
+        page: u32,
+        media: &mut Media,
+        output: &mut Output,
+        pages: &mut Pages,
+        cx: &mut Cx,
+    ) -> bool {
         if self.images.are_sent() {
             return false;
         }
-        let (next, looked) = with.pages.map().next_due(page);
+        let (next, looked) = pages.map().next_due(page);
         cx.touch(looked);
         let Next::At(page) = next else {
             self.go(match next {
@@ -169,52 +187,73 @@ impl Checkpoint {
             });
             return true;
         };
-        let Some((place, mut buf, index)) = self.next_image(with) else {
-            return self.images_full(with, cx);
+        let Some((place, mut buf, index)) = self.next_image(media, output) else {
+            return self.images_full(media, output, cx);
         };
         cx.touch(PAIRS);
-        let taken = with.pages.map_mut().emit(page, &mut buf.pages_mut()[index]);
+        let taken = pages.map_mut().emit(page, &mut buf.pages_mut()[index]);
         let crc = log::page_crc(&buf.pages()[index], &self.uuid);
         self.put_back(buf);
         if !taken {
-            let may = with.pages.may_load(cx);
+            let may = pages.may_load(cx);
             if may {
                 self.go(Phase::Carrying);
-                let image = with.pages.directory().get(page);
-                let media = (&mut with.media.segments, &mut with.media.devices);
-                with.pages.load((Kind::Map, page), image, Purpose::Carry, media, cx);
+                let image = pages.directory().get(page);
+                pages.load((Kind::Map, page), image, Purpose::Carry, media, cx);
             }
             return may;
         }
-        self.note_page(page, place, crc, with);
+        self.note_page(page, place, crc, media, pages);
         true
     }
 
-    fn note_page(&mut self, page: u32, place: Place, crc: u32, with: &mut Needs) {
-        let old = with.pages.directory_mut().set(page, place, crc);
-        self.note_image(Kind::Map, page, place, crc, old, with);
+    fn note_page(
+        &mut self,
+        page: u32,
+        place: Place,
+        crc: u32,
+        media: &mut Media,
+        pages: &mut Pages,
+    ) {
+        let old = pages.directory_mut().set(page, place, crc);
+        self.note_image(Kind::Map, page, place, crc, old, media);
         self.go(Phase::Pages(page + 1));
     }
 
     /// The old image of a page of the snapshot, which did not change, came to be written elsewhere.
     /// One that can't be read stays where it is.
-    pub fn carry_image(&mut self, page: u32, load: Option<u8>, with: &mut Needs) {
+    pub fn carry_image(
+        &mut self,
+        page: u32,
+        load: Option<u8>,
+        media: &mut Media,
+        output: &mut Output,
+        pages: &mut Pages,
+    ) {
         self.go(Phase::Pages(page + 1));
-        with.pages.map_mut().has_image(page);
+        pages.map_mut().has_image(page);
         let Some(load) = load else { return };
-        let (place, mut buf, index) = self.next_image(with).expect("there was room for it");
-        buf.pages_mut()[index].0.copy_from_slice(&with.pages.loads().image(load).0);
+        let (place, mut buf, index) =
+            self.next_image(media, output).expect("there was room for it");
+        buf.pages_mut()[index].0.copy_from_slice(&pages.loads().image(load).0);
         self.put_back(buf);
-        let (_, crc) = with.pages.directory().get(page);
-        self.note_page(page, place, crc, with);
+        let (_, crc) = pages.directory().get(page);
+        self.note_page(page, place, crc, media, pages);
     }
 
     /// Takes the image of the next page of the directory that changed.
-    pub fn take_directory(&mut self, number: u32, with: &mut Needs, cx: &mut Cx) -> bool {
+    pub fn take_directory(
+        &mut self,
+        number: u32,
+        media: &mut Media,
+        output: &mut Output,
+        pages: &mut Pages,
+        cx: &mut Cx,
+    ) -> bool {
         if self.images.are_sent() {
             return false;
         }
-        let (next, looked) = with.pages.directory().next_dirty(number);
+        let (next, looked) = pages.directory().next_dirty(number);
         cx.touch(looked);
         if let Next::Later(number) = next {
             self.go(Phase::Directory(number));
@@ -222,17 +261,17 @@ impl Checkpoint {
         }
         let Next::At(number) = next else {
             if !self.images.is_empty() {
-                return self.write_images(with, cx);
+                return self.write_images(media, output, cx);
             }
-            self.settle(with);
+            self.settle(output);
             return true;
         };
-        let Some((place, mut buf, index)) = self.next_image(with) else {
-            return self.images_full(with, cx);
+        let Some((place, mut buf, index)) = self.next_image(media, output) else {
+            return self.images_full(media, output, cx);
         };
-        with.pages.directory_mut().emit(number, &mut buf.pages_mut()[index]);
+        pages.directory_mut().emit(number, &mut buf.pages_mut()[index]);
         cx.touch(PAIRS);
-        self.put_on_top(Kind::Directory, number, place, (buf, index), with);
+        self.put_on_top(Kind::Directory, number, place, (buf, index), media);
         self.go(Phase::Directory(number + 1));
         true
     }
@@ -244,13 +283,13 @@ impl Checkpoint {
         number: u32,
         place: Place,
         (buf, index): (MetaBuf, usize),
-        with: &mut Needs,
+        media: &mut Media,
     ) {
         let crc = log::page_crc(&buf.pages()[index], &self.uuid);
         self.put_back(buf);
         let at = if kind == Kind::Counts { self.layout.tree.directories + number } else { number };
         let (old, _) = self.top(at);
         self.set_top(at, place, crc);
-        self.note_image(kind, number, place, crc, old, with);
+        self.note_image(kind, number, place, crc, old, media);
     }
 }

@@ -128,7 +128,7 @@ impl Collection {
     fn tell_filled(&mut self, segment: u32, with: &mut Needs) {
         let bytes = u64::from(with.media.segments.live(segment)) * u64::from(GRAIN);
         if self.passes.tells(bytes, self.protection.all()) {
-            with.checkpoint.hurry();
+            with.mapping.checkpoint.hurry();
         }
     }
 }

@@ -25,7 +25,6 @@ use hostftl_format::log::{self, Head};
 
 use crate::kit::Life;
 use crate::kit::shell::Ended;
-use crate::log::checkpoint::Checkpoint;
 use crate::log::devices::Devices;
 use crate::log::gc::effort::Effort;
 use crate::log::gc::lane::{Lane, Lanes, Set};
@@ -34,8 +33,7 @@ use crate::log::gc::protect::Protection;
 use crate::log::gc::throttle::Pace;
 use crate::log::gc::victim::Victim;
 use crate::log::layout::{At, Layout};
-use crate::log::map::Where;
-use crate::log::map::pages::{Pages, With};
+use crate::log::mapping::Mapping;
 use crate::log::media::Media;
 use crate::log::ops::{Cx, Op};
 use crate::log::output::Output;
@@ -48,25 +46,8 @@ pub struct Needs<'a> {
     pub media: &'a mut Media,
     /// Records go into rows.
     pub output: &'a mut Output,
-    /// They say what is valid.
-    pub pages: &'a mut Pages,
-    /// Pages may need it.
-    pub checkpoint: &'a mut Checkpoint,
-}
-
-impl Needs<'_> {
-    /// As [`Pages::fetch`].
-    pub fn fetch(&mut self, page: u32, cx: &mut Cx) -> Where {
-        let Media { segments, devices, .. } = &mut *self.media;
-        self.pages.fetch(page, &mut With { checkpoint: self.checkpoint, segments, devices }, cx)
-    }
-
-    /// As [`Pages::hold`].
-    pub fn hold(&mut self, page: u32, spare: u32, cx: &mut Cx) -> Where {
-        let Media { segments, devices, .. } = &mut *self.media;
-        let mut with = With { checkpoint: self.checkpoint, segments, devices };
-        self.pages.hold(page, spare, &mut with, cx)
-    }
+    /// It says what is valid.
+    pub mapping: &'a mut Mapping,
 }
 
 /// See the module text.

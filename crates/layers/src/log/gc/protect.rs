@@ -128,7 +128,7 @@ impl Collection {
         if waits {
             self.choose_members(with, cx);
             if with.media.devices.is_entering() {
-                with.checkpoint.hurry();
+                with.mapping.checkpoint.hurry();
             }
             cx.wake();
         }
@@ -163,13 +163,13 @@ impl Collection {
             with.media.devices.is_lack_outdated() || with.media.devices.is_replay_outdated();
         let is_due =
             outdated && with.media.devices.exposed() == 0 || with.media.devices.need_another_root();
-        if is_due && with.checkpoint.hurry() {
+        if is_due && with.mapping.checkpoint.hurry() {
             cx.wake();
         }
         if left == 0 || self.protection.gave_up(left) || cx.room() < ROOM {
             return None;
         }
-        if with.media.devices.untrusted() != 0 && with.checkpoint.is_due() {
+        if with.media.devices.untrusted() != 0 && with.mapping.checkpoint.is_due() {
             return None; // What a device that comes lacks is made there, soon.
         }
         let segments = &with.media.segments;
@@ -181,11 +181,11 @@ impl Collection {
         if with.output.rows.leave_exposed(with.media, &mut with.output.durability, cx) {
             cx.wake();
         } else if with.media.devices.next_exposed(|_| true, |_| false).is_some()
-            && with.checkpoint.is_idle()
+            && with.mapping.checkpoint.is_idle()
             && self.protection.tries_again(left)
         {
             // What is empty is free, and images of the map move, with the next root.
-            with.checkpoint.hurry();
+            with.mapping.checkpoint.hurry();
             cx.wake();
         }
         None
@@ -244,10 +244,10 @@ impl Collection {
         }
         if with.output.rows.leave_flawed(with.media, &mut with.output.durability, cx) {
             cx.wake();
-        } else if with.checkpoint.is_idle() {
+        } else if with.mapping.checkpoint.is_idle() {
             // What can't be moved would be tried for ever.
             match self.mending.tries_again(left) {
-                true => drop(with.checkpoint.hurry()),
+                true => drop(with.mapping.checkpoint.hurry()),
                 false => with.media.segments.forget_flaws(),
             }
             cx.wake();

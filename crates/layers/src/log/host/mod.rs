@@ -229,8 +229,8 @@ impl Blocks {
             return false;
         }
         let block = from / u64::from(SECTORS_PER_BLOCK);
-        let page = array.pages.map().page_of(block);
-        array.pages.map_mut().try_again(page);
+        let page = array.mapping.pages.map().page_of(block);
+        array.mapping.pages.map_mut().try_again(page);
         let index = self.begin(req, block, (from, sectors), (false, true), array, cx);
         self.look_up(index, array, cx);
         true
@@ -252,9 +252,10 @@ impl Blocks {
         {
             return false;
         }
-        let page = array.pages.map().page_of(block);
-        array.pages.map_mut().try_again(page);
-        if array.hold_page(page, array.spare_of_host(), cx) == Where::Away {
+        let page = array.mapping.pages.map().page_of(block);
+        array.mapping.pages.map_mut().try_again(page);
+        let spare = array.spare_of_host();
+        if array.mapping.hold(page, spare, &mut array.media, cx) == Where::Away {
             return false;
         }
         let index = self.begin(req, block, (from, sectors), (true, data), array, cx);
@@ -287,7 +288,7 @@ impl Blocks {
         let at = active.cursor as u32;
         active.cursor += u64::from(sectors);
         active.outstanding += 1;
-        let generation = array.generation.next();
+        let generation = array.mapping.pages.generation_mut().next();
         cx.touch(1);
         let op = BlockOp {
             req,
@@ -315,16 +316,20 @@ impl Blocks {
     fn look_up(&mut self, index: u8, array: &mut Array, cx: &mut Cx) {
         let it = self.op(index);
         let (block, replaces) = (it.block, it.writes && it.is_whole());
-        if replaces && array.pages.map().state(array.pages.map().page_of(block)) == Where::Here {
+        if replaces
+            && array.mapping.pages.map().state(array.mapping.pages.map().page_of(block))
+                == Where::Here
+        {
             // It is buried when the new one is there.
             return self.pack(index, array, cx);
         }
-        if let Some((place, crc)) = array.pages.pair(block) {
+        if let Some((place, crc)) = array.mapping.pages.pair(block) {
             let it = self.op(index);
             (it.place, it.crc) = (place, crc);
             return self.go_on(index, array, cx);
         }
-        let state = array.fetch_page(array.pages.map().page_of(block), cx);
+        let page = array.mapping.pages.map().page_of(block);
+        let state = array.mapping.fetch(page, &mut array.media, cx);
         self.op(index).step = Step::Mapping;
         self.mapping.refused |= state != Where::Coming;
         self.mapping.waiting.push_back(index);
@@ -338,7 +343,7 @@ impl Blocks {
 
     fn map_some(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
         let mapping = &mut self.mapping;
-        let seen = core::mem::replace(&mut mapping.seen, array.pages.loads().arrivals());
+        let seen = core::mem::replace(&mut mapping.seen, array.mapping.pages.loads().arrivals());
         if seen == mapping.seen && !mapping.refused {
             return false;
         }
@@ -347,11 +352,11 @@ impl Blocks {
         for _ in 0..count {
             let index = self.mapping.waiting.pop_front().expect("it was counted");
             let block = self.op(index).block;
-            let page = array.pages.map().page_of(block);
+            let page = array.mapping.pages.map().page_of(block);
             if cx.room() <= 12 {
                 self.mapping.refused = true;
                 self.mapping.waiting.push_back(index);
-            } else if array.pages.map().state(page) == Where::Bad {
+            } else if array.mapping.pages.map().state(page) == Where::Bad {
                 self.end_block(index, Some(HostError::Io), array, cx);
             } else {
                 self.look_up(index, array, cx);
@@ -373,8 +378,11 @@ impl Blocks {
         if array.media.devices.has_lost(it.place.device()) || !works(cx) {
             return self.free.push(index);
         }
-        let (page, spare) = (array.pages.map().page_of(it.block), array.pages.map().reserve());
-        if array.pages.map().state(page) != Where::Here || !array.pages.map_mut().pin(page, spare) {
+        let (page, spare) =
+            (array.mapping.pages.map().page_of(it.block), array.mapping.pages.map().reserve());
+        if array.mapping.pages.map().state(page) != Where::Here
+            || !array.mapping.pages.map_mut().pin(page, spare)
+        {
             return self.free.push(index);
         }
         let step = Step::Waiting { len: it.place.len(), crc: it.crc };

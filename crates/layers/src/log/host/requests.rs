@@ -35,7 +35,7 @@ impl Blocks {
     pub fn accept_request(&mut self, request: Request, array: &mut Array, cx: &mut Cx) {
         let is_flush = matches!(request.op, HostOp::Flush);
         // Of its first block; the pairs of the others lie behind that.
-        array.pages.map().look_ahead(request.lba / u64::from(SECTORS_PER_BLOCK));
+        array.mapping.pages.map().look_ahead(request.lba / u64::from(SECTORS_PER_BLOCK));
         let pending = !array.output.durability.has_host(array.output.durability.host());
         let Some(req) = cx.take_request(request, pending) else { return };
         if is_flush {
@@ -134,8 +134,8 @@ impl Blocks {
             cx.requests().at(req).cursor += (blank - first) * block;
             return true;
         }
-        let page = array.pages.map().page_of(first);
-        let end = last.min(array.pages.map().end_of(page));
+        let page = array.mapping.pages.map().page_of(first);
+        let end = last.min(array.mapping.pages.map().end_of(page));
         if self.any_write_in(first, end) {
             return false;
         }
@@ -145,7 +145,8 @@ impl Blocks {
             Where::Bad => cx.requests().at(req).error = Some(HostError::Io),
             Where::Here => {
                 cx.touch((end - first) as usize);
-                let mapped = (first..end).any(|it| !array.pages.map().place(it).is_nowhere());
+                let mapped =
+                    (first..end).any(|it| !array.mapping.pages.map().place(it).is_nowhere());
                 if mapped && !array.append_trim(first, end - first, cx) {
                     return false;
                 }
@@ -161,20 +162,20 @@ impl Blocks {
     fn blank_until(&mut self, first: u64, last: u64, array: &mut Array, cx: &mut Cx) -> u64 {
         let mut at = first;
         for _ in 0..BLANK_STEP {
-            if at == last || !array.pages.is_blank(array.pages.map().page_of(at)) {
+            if at == last || !array.mapping.pages.is_blank(array.mapping.pages.map().page_of(at)) {
                 break;
             }
             cx.touch(1);
-            at = last.min(array.pages.map().end_of(array.pages.map().page_of(at)));
+            at = last.min(array.mapping.pages.map().end_of(array.mapping.pages.map().page_of(at)));
         }
         at
     }
 
     /// Gets the pages that a trim will need next.
     fn ask_ahead(&mut self, page: u32, last: u64, array: &mut Array, cx: &mut Cx) {
-        for next in page + 1..(page + AHEAD).min(array.pages.map().page_of(last)) {
-            if !array.pages.is_blank(next) {
-                array.fetch_page(next, cx);
+        for next in page + 1..(page + AHEAD).min(array.mapping.pages.map().page_of(last)) {
+            if !array.mapping.pages.is_blank(next) {
+                array.mapping.fetch(next, &mut array.media, cx);
             }
         }
     }
@@ -182,18 +183,19 @@ impl Blocks {
     /// Keeps a page until the first trim is through with it.
     fn hold_for_trim(&mut self, page: u32, array: &mut Array, cx: &mut Cx) -> Where {
         if self.trimming == Some(page) {
-            return array.pages.map().state(page);
+            return array.mapping.pages.map().state(page);
         }
         self.end_hold(array);
-        array.pages.map_mut().try_again(page);
-        let state = array.hold_page(page, array.spare_of_host(), cx);
+        array.mapping.pages.map_mut().try_again(page);
+        let spare = array.spare_of_host();
+        let state = array.mapping.hold(page, spare, &mut array.media, cx);
         self.trimming = (state != Where::Away).then_some(page);
         state
     }
 
     fn end_hold(&mut self, array: &mut Array) {
         if let Some(page) = self.trimming.take() {
-            array.pages.map_mut().unpin(page);
+            array.mapping.pages.map_mut().unpin(page);
         }
     }
 

@@ -351,8 +351,8 @@ impl Blocks {
             self.written(it.block);
         }
         if it.pinned {
-            let page = array.pages.map().page_of(it.block);
-            array.pages.map_mut().unpin(page);
+            let page = array.mapping.pages.map().page_of(it.block);
+            array.mapping.pages.map_mut().unpin(page);
         }
         if it.req == NOBODY {
             return self.free.push(index);
@@ -399,7 +399,7 @@ impl Blocks {
         let it = *self.op(index);
         match it.step {
             Step::Unmapping => {
-                let mapped = !array.pages.map().place(it.block).is_nowhere();
+                let mapped = !array.mapping.pages.map().place(it.block).is_nowhere();
                 if mapped && !array.append_trim(it.block, 1, cx) {
                     return false;
                 }

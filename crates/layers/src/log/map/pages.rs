@@ -9,31 +9,17 @@ use alloc::vec::Vec;
 use hostftl_core::{Cause, Command, MetaBuf, Page, SECTOR, Target};
 use hostftl_format::log::{self, COUNTS, Counted, Kind, PAIRS, Place};
 
-use crate::log::checkpoint::Checkpoint;
 use crate::log::devices::Devices;
 use crate::log::layout::Layout;
 use crate::log::map::directory::Directory;
 use crate::log::map::{Map, Where};
-use crate::log::ops::{Cx, Op, works};
+use crate::log::media::Media;
+use crate::log::ops::{Cx, Op};
 use crate::log::segments::Segments;
+use crate::log::volume::Generation;
 
 /// Images that are read at once.
 pub const LOADS: usize = 32;
-/// Of these, how many may be read before anybody needs them.
-const WARMING: usize = 4;
-/// Map pages that warming looks at in one go.
-const WARM_STEP: u32 = 256;
-
-/// The parts that a page needs on its way here.
-#[derive(Debug)]
-pub struct With<'a> {
-    /// It has images that are not on the devices yet, and makes room for pages.
-    pub checkpoint: &'a mut Checkpoint,
-    /// What they lie in.
-    pub segments: &'a mut Segments,
-    /// What they lie on.
-    pub devices: &'a mut Devices,
-}
 
 /// What an image is wanted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,9 +74,14 @@ impl Loads {
         }
     }
 
-    /// Map pages that warming has looked at.
-    pub fn warmed(&self) -> u64 {
-        self.warm.into()
+    /// Returns how many map pages warming has passed, which is the number of the next one.
+    pub fn warmed(&self) -> u32 {
+        self.warm
+    }
+
+    /// Returns how many images are being read.
+    pub fn busy(&self) -> usize {
+        LOADS - self.free.len()
     }
 
     /// Loads that are over: what waits for a page may go on.
@@ -139,14 +130,15 @@ pub enum Image {
     Damaged(&'static str),
 }
 
-/// The L2P map as a whole: its pages in frames, where the images of all pages are, and those that
-/// are being read.
+/// The L2P map as a whole: its pages in frames, where the images of all pages are, those that are
+/// being read, and the version that a block was given last.
 #[derive(Debug)]
 pub struct Pages {
     layout: Layout,
     map: Map,
     directory: Directory,
     loads: Loads,
+    generation: Generation,
 }
 
 impl Pages {
@@ -157,6 +149,7 @@ impl Pages {
             map: Map::new(layout),
             directory: Directory::new(layout.tree.pages),
             loads: Loads::new(layout, uuid),
+            generation: Generation::default(),
         }
     }
 
@@ -199,20 +192,20 @@ impl Pages {
         (kind, page): (Kind, u32),
         (place, crc): (Place, u32),
         purpose: Purpose,
-        (segments, devices): (&mut Segments, &mut Devices),
+        media: &mut Media,
         cx: &mut Cx,
     ) {
         let index = self.loads.free.pop().expect("a load may begin");
         let buf = self.loads.bufs[index as usize].take().expect("a free load has its buffer");
         self.loads.asked[index as usize] = Asked { kind, page, place, crc, purpose };
-        segments.pin(self.layout.segment_of(place.byte()));
+        media.segments.pin(self.layout.segment_of(place.byte()));
         let command = Command::Read {
             device: place.device(),
             lba: place.byte() / SECTOR as u64,
             into: Target::Meta { buf, pages: 1 },
             cause: Cause::Checkpoint,
         };
-        devices.submit(Op::Load { index }, command, cx);
+        media.devices.submit(Op::Load { index }, command, cx);
     }
 
     /// An image was read from its device, or made from the others, or can't be.
@@ -221,9 +214,10 @@ impl Pages {
         index: u8,
         buf: MetaBuf,
         well: bool,
-        (segments, devices): (&mut Segments, &mut Devices),
+        media: &mut Media,
         cx: &mut Cx,
     ) -> Image {
+        let Media { segments, devices, .. } = media;
         let Asked { kind, page, place, purpose, .. } = self.loads.asked[index as usize];
         segments.unpin(self.layout.segment_of(place.byte()));
         cx.touch(PAIRS);
@@ -307,94 +301,29 @@ impl Pages {
         known.or_else(|| self.is_blank(self.map.page_of(block)).then_some((Place::NOWHERE, 0)))
     }
 
-    /// Gets a page into a frame: away means that this is to be tried again.
-    pub fn fetch(&mut self, page: u32, with: &mut With, cx: &mut Cx) -> Where {
-        let state = self.map.state(page);
-        if state != Where::Away {
-            return state;
-        }
-        if with.checkpoint.images().has(page) {
-            return self.fetch_unwritten(page, with, cx);
-        }
-        let blank = self.directory.place(page).is_nowhere();
-        if !blank && !self.may_load(cx) {
-            return Where::Away;
-        }
-        if !self.map.invite(page) {
-            self.want_frames(with, cx);
-            return Where::Away;
-        }
-        if blank {
-            cx.touch(PAIRS);
-            self.map.came(page, None);
-            return Where::Here;
-        }
-        let image = self.directory.get(page);
-        self.load((Kind::Map, page), image, Purpose::Use, (with.segments, with.devices), cx);
-        Where::Coming
+    /// Whether warming has passed all pages.
+    pub fn is_warm(&self) -> bool {
+        self.loads.warm == self.layout.tree.pages
     }
 
-    /// As [`Pages::fetch`], for a page whose image is not on the devices: after a failure it
-    /// may never be, and is taken from where it was to be written from.
-    fn fetch_unwritten(&mut self, page: u32, with: &mut With, cx: &mut Cx) -> Where {
-        let image = with.checkpoint.images().image(page).filter(|_| !works(cx));
-        let Some(image) = image else { return Where::Away };
-        if !self.map.invite(page) {
-            return Where::Away;
-        }
-        cx.touch(PAIRS);
-        self.map.came(page, Some(image));
-        Where::Here
+    /// Passes the next page in warming.
+    pub fn warm_next(&mut self) {
+        self.loads.warm += 1;
     }
 
-    /// Gets a page into a frame and keeps it there, so that it can be changed once it is here, with
-    /// `spare` more: away means that this is to be tried again.
+    /// Ends warming.
+    pub fn end_warming(&mut self) {
+        self.loads.warm = self.layout.tree.pages;
+    }
+
+    /// Returns the version that a block was given last.
+    pub fn generation(&self) -> u8 {
+        self.generation.last()
+    }
+
+    /// Returns the versions of blocks, to be changed.
     #[inline]
-    pub fn hold(&mut self, page: u32, spare: u32, with: &mut With, cx: &mut Cx) -> Where {
-        let state = match self.map.state(page) {
-            Where::Away => self.fetch(page, with, cx),
-            known => known,
-        };
-        if state != Where::Away && !self.map.pin(page, spare) {
-            self.want_frames(with, cx);
-            return Where::Away;
-        }
-        state
-    }
-
-    /// Somebody waits for a frame: a checkpoint lets those of dirty pages go.
-    fn want_frames(&mut self, with: &mut With, cx: &mut Cx) {
-        cx.disturb();
-        if self.map.dirty() > 0 {
-            with.checkpoint.hurry();
-        }
-    }
-
-    /// Reads pages that nobody has asked for yet into frames that nobody uses.
-    pub fn warm(&mut self, with: &mut With, cx: &mut Cx) -> bool {
-        if self.loads.warm == self.layout.tree.pages {
-            return false;
-        }
-        for _ in 0..WARM_STEP {
-            let (page, busy) = (self.loads.warm, LOADS - self.loads.free.len());
-            let away = self.map.state(page) == Where::Away && !self.is_blank(page);
-            let away = away && !with.checkpoint.images().has(page);
-            if away && (busy >= WARMING || !self.may_load(cx)) {
-                return false;
-            }
-            if away && !self.map.has_unused() {
-                self.loads.warm = self.layout.tree.pages;
-                return false;
-            }
-            if away {
-                self.fetch(page, with, cx);
-            }
-            self.loads.warm += 1;
-            if self.loads.warm == self.layout.tree.pages {
-                break;
-            }
-        }
-        cx.touch(WARM_STEP as usize);
-        true
+    pub fn generation_mut(&mut self) -> &mut Generation {
+        &mut self.generation
     }
 }

@@ -27,8 +27,9 @@ pub fn ask_for_pages(found: &Found, from: u32, array: &mut Array, cx: &mut Cx) {
     let entries = from..found.head.entries.min(from + AHEAD);
     for entry in entries.filter_map(|index| log::entry(&found.buf, index)) {
         let changes = matches!(entry.kind, Kind::Data | Kind::Trim);
-        if changes && entry.block < array.pages.map().len() {
-            array.fetch_page(array.pages.map().page_of(entry.block), cx);
+        if changes && entry.block < array.mapping.pages.map().len() {
+            let page = array.mapping.pages.map().page_of(entry.block);
+            array.mapping.fetch(page, &mut array.media, cx);
         }
     }
 }
@@ -50,16 +51,19 @@ fn apply_sound(entry: Entry, array: &mut Array, cx: &mut Cx) -> Applied {
         Kind::Trim => block.saturating_add(place.bits()),
         Kind::Data => block + 1,
     };
-    let page = array.pages.map().page_of(block);
-    let sound =
-        block < end && end <= array.pages.map().len() && array.pages.map().page_of(end - 1) == page;
+    let page = array.mapping.pages.map().page_of(block);
+    let sound = block < end
+        && end <= array.mapping.pages.map().len()
+        && array.mapping.pages.map().page_of(end - 1) == page;
     if !sound {
         return Applied::Never("a row lists what can't be");
     }
-    match array.fetch_page(page, cx) {
+    match array.mapping.fetch(page, &mut array.media, cx) {
         Where::Here => {}
         Where::Bad => return Applied::Never("an image of the map can't be read"),
-        Where::Away if array.pages.loads().is_idle() && array.pages.may_load(cx) => {
+        Where::Away
+            if array.mapping.pages.loads().is_idle() && array.mapping.pages.may_load(cx) =>
+        {
             return Applied::Never("replay needs more map memory than there is");
         }
         Where::Away | Where::Coming => return Applied::Later,
@@ -72,10 +76,10 @@ fn apply_sound(entry: Entry, array: &mut Array, cx: &mut Cx) -> Applied {
 
 /// Points a block somewhere else.
 fn point(block: u64, place: Place, crc: u32, array: &mut Array) {
-    if array.pages.map().place(block).is_nowhere() && place.is_nowhere() {
+    if array.mapping.pages.map().place(block).is_nowhere() && place.is_nowhere() {
         return;
     }
-    let old = array.pages.map_mut().set(block, place, crc);
+    let old = array.mapping.pages.map_mut().set(block, place, crc);
     if !place.is_nowhere() && !array.output.journal.is_place(place) {
         let segment = array.layout().segment_of(place.byte());
         array.media.segments.claim(segment, false);
@@ -100,8 +104,8 @@ fn apply_record(entry: Entry, place: Place, array: &mut Array, cx: &mut Cx) -> b
     let place = if entry.kind == Kind::Data { place } else { entry.place };
     // What its row has too stays there.
     let known = entry.kind == Kind::Data
-        && entry.block < array.pages.map().len()
-        && array.pages.pair(entry.block) == Some((entry.place, entry.crc));
+        && entry.block < array.mapping.pages.map().len()
+        && array.mapping.pages.pair(entry.block) == Some((entry.place, entry.crc));
     let applied = match known {
         true => Applied::Yes,
         false => apply_sound(Entry { place, ..entry }, array, cx),

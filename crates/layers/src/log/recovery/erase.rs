@@ -43,7 +43,7 @@ impl Recovery {
         }
         let lba = match zone.checked_sub(ROOT_ZONES) {
             Some(segment) => array.layout().lba(At { segment, slot: 0, sector: 0 }),
-            None => array.checkpoint.roots().copy_at(zone, 0),
+            None => array.mapping.checkpoint.roots().copy_at(zone, 0),
         };
         let command = Command::Reset { device, lba, sectors: array.layout().column.into() };
         self.sent.send_to_newcomer(device, command, &mut array.media.devices, cx);
@@ -53,7 +53,7 @@ impl Recovery {
     /// The zone at sector `lba` of a device is erased.
     pub(super) fn zone_erased(&self, (device, lba): (u8, u64), array: &mut Array) {
         match array.media.devices.layout().zone_of(lba) {
-            None => array.checkpoint.roots_mut().was_reset(device, lba),
+            None => array.mapping.checkpoint.roots_mut().was_reset(device, lba),
             Some((segment, _)) => array.media.devices.zones_mut().was_reset(segment, device),
         }
     }
@@ -62,7 +62,7 @@ impl Recovery {
 /// The first zone of a device from number `from` on that holds something; those of roots come
 /// first.
 fn next_written(device: u8, from: u32, array: &mut Array) -> Option<u32> {
-    if let Some(zone) = array.checkpoint.roots_mut().written(device, from) {
+    if let Some(zone) = array.mapping.checkpoint.roots_mut().written(device, from) {
         return Some(zone);
     }
     let zones = array.media.devices.zones();

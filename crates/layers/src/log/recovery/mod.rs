@@ -28,7 +28,6 @@ use crate::config::Mode;
 use crate::planted::{Bug, planted};
 
 use crate::log::Array;
-use crate::log::checkpoint::Checkpoint;
 use crate::log::layout::Layout;
 use crate::log::map::pages::Purpose;
 use crate::log::ops::{Cx, fail, give_up};
@@ -272,20 +271,21 @@ impl Recovery {
             let none = (Place::NOWHERE, 0, 0);
             let (place, crc, members) =
                 pair.map_or(none, |pair| log::root_pair(&buf, pair as usize));
-            array.checkpoint.set_top(at, place, crc);
+            array.mapping.checkpoint.set_top(at, place, crc);
             if array.layout().admits_image(place) {
                 let segment = array.layout().segment_of(place.byte());
                 array.media.devices.membership_mut().claim(segment, members, 0);
             }
         }
         array.media.devices.membership_mut().restore(root.sets);
-        array.pages.map_mut().set_mapped(root.mapped);
+        array.mapping.pages.map_mut().set_mapped(root.mapped);
         array.output.volume.life = root.life + u32::from(!planted(Bug::OldLife));
-        array.checkpoint.is_everywhere(root.everywhere);
-        array.generation.go_on_behind(root.generation);
+        array.mapping.checkpoint.is_everywhere(root.everywhere);
+        array.mapping.pages.generation_mut().go_on_behind(root.generation);
         self.replay.begin(&root);
         let claim = Root { number: root.number + 1, life: array.output.volume.life, ..root };
-        array.with_checkpoint(|it, with| it.tell(claim, with, cx));
+        let Array { media, output, mapping, .. } = array;
+        mapping.checkpoint.tell(claim, media, output, cx);
         self.go(Step::Claim)
     }
 
@@ -321,23 +321,23 @@ impl Recovery {
 
     fn end_of_claim(&mut self, array: &mut Array) -> bool {
         let next = if array.layout().zoned { Step::Erase(0, 0) } else { Step::Tops(0) };
-        array.checkpoint.is_idle() && self.go(next)
+        array.mapping.checkpoint.is_idle() && self.go(next)
     }
 
     /// Reads the images that the root points at, from number `at` on.
     fn read_top(&mut self, at: u32, array: &mut Array, cx: &mut Cx) -> bool {
         if at == array.layout().tree.tops() {
-            return array.pages.loads().is_idle() && self.go(Step::Replay);
+            return array.mapping.pages.loads().is_idle() && self.go(Step::Replay);
         }
-        let (place, crc) = array.checkpoint.top(at);
+        let (place, crc) = array.mapping.checkpoint.top(at);
         if place.is_nowhere() {
             cx.touch(1);
             return self.go(Step::Tops(at + 1));
         }
-        if !array.pages.may_load(cx) {
+        if !array.mapping.pages.may_load(cx) {
             return false;
         }
-        if !array.pages.claim_image(place, &mut array.media.segments) {
+        if !array.mapping.pages.claim_image(place, &mut array.media.segments) {
             give_up("the root points beyond the devices", cx);
             return false;
         }
@@ -345,8 +345,7 @@ impl Recovery {
             Some(number) => (Kind::Counts, number),
             None => (Kind::Directory, at),
         };
-        let with = (&mut array.media.segments, &mut array.media.devices);
-        array.pages.load(page, (place, crc), Purpose::Use, with, cx);
+        array.mapping.pages.load(page, (place, crc), Purpose::Use, &mut array.media, cx);
         self.go(Step::Tops(at + 1))
     }
 
@@ -384,7 +383,7 @@ impl Recovery {
             (Step::Erased(_), Command::Flush { .. }) => {}
             (Step::Clean, Command::Reset { device, lba, .. }) => {
                 if result.is_ok() {
-                    array.checkpoint.roots_mut().was_reset(device, lba);
+                    array.mapping.checkpoint.roots_mut().was_reset(device, lba);
                 }
             }
             (Step::Roots(_), Command::Read { into: Target::Meta { buf, .. }, device, lba, .. }) => {
@@ -453,21 +452,22 @@ impl Recovery {
         if let Some(moved) = output.journal.first_record(media, output.volume, cx) {
             return moved | array.output.pump(&mut array.media, cx);
         }
-        array.with_checkpoint(Checkpoint::begin_images);
+        array.begin_images();
         self.go(Step::Checkpoint)
     }
 
     fn serve_when_durable(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
-        if !array.checkpoint.is_idle() || array.checkpoint.root().epoch != array.output.volume.life
+        if !array.mapping.checkpoint.is_idle()
+            || array.mapping.checkpoint.root().epoch != array.output.volume.life
         {
             return false;
         }
         if !array.media.devices.is_told() {
             return false;
         }
-        if array.checkpoint.root().number == 1 {
+        if array.mapping.checkpoint.root().number == 1 {
             // Both slots have a root from the beginning.
-            array.with_checkpoint(Checkpoint::begin_images);
+            array.begin_images();
             return true;
         }
         let (replayed, dropped) = self.replay.counts();
@@ -475,7 +475,7 @@ impl Recovery {
         let segments = &array.media.segments;
         if array.media.devices.join(|segment| !segments.is_left(segment)) {
             // What came is believed when a root says what it lacks.
-            array.checkpoint.hurry();
+            array.mapping.checkpoint.hurry();
         }
         cx.become_ready(replayed, dropped);
         true

@@ -33,7 +33,8 @@ impl Recovery {
         if cx.room() < 8 {
             return false;
         }
-        let newest = entry.kind == Kind::Data && array.pages.map().look(entry.block) == Some(place);
+        let newest =
+            entry.kind == Kind::Data && array.mapping.pages.map().look(entry.block) == Some(place);
         if newest {
             let (len, generation) = (entry.place.len(), entry.place.generation());
             let record = (entry.block, len, generation);

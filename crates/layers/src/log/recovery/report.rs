@@ -52,7 +52,7 @@ impl Recovery {
             };
             match (from + index).checked_sub(ROOT_ZONES) {
                 Some(segment) => array.media.devices.zones_mut().found(segment, device, &it, least),
-                None => array.checkpoint.roots_mut().found(device, from + index, &it),
+                None => array.mapping.checkpoint.roots_mut().found(device, from + index, &it),
             }
         }
         self.report = Some(buf);

@@ -36,8 +36,8 @@ impl Recovery {
         let device = self.search.erased;
         self.search.erased += 1;
         let mut from = 0;
-        while let Some(zone) = array.checkpoint.roots_mut().written(device, from) {
-            let lba = array.checkpoint.roots().copy_at(zone, 0);
+        while let Some(zone) = array.mapping.checkpoint.roots_mut().written(device, from) {
+            let lba = array.mapping.checkpoint.roots().copy_at(zone, 0);
             self.sent.send(
                 0,
                 Command::Reset { device, lba, sectors },
@@ -58,7 +58,7 @@ impl Recovery {
             return self.choose_root(array, cx);
         }
         let (device, zone) = ((index / ROOT_ZONES) as u8, index % ROOT_ZONES);
-        let copies = array.checkpoint.roots_mut().copies(device, zone);
+        let copies = array.mapping.checkpoint.roots_mut().copies(device, zone);
         let next = self.search.next.unwrap_or(copies);
         if next == 0 {
             let doubtful = self.search.doubtful;
@@ -66,7 +66,7 @@ impl Recovery {
             return self.go(Step::Roots(index + 1));
         }
         self.search.next = Some(next - 1);
-        let lba = array.checkpoint.roots().copy_at(zone, next - 1);
+        let lba = array.mapping.checkpoint.roots().copy_at(zone, next - 1);
         self.ask_root(index, (device, lba), array, cx);
         true
     }
@@ -76,7 +76,7 @@ impl Recovery {
         self.search.next = Some(0);
         if newer {
             let (device, zone) = ((index / ROOT_ZONES) as u8, index % ROOT_ZONES);
-            array.checkpoint.roots_mut().go_on_in(device, zone);
+            array.mapping.checkpoint.roots_mut().go_on_in(device, zone);
         }
     }
 

@@ -95,7 +95,7 @@ impl Array {
         // The root that a scrub makes at its end is enough for all of its repairs.
         self.media.devices.observe_health(&mut self.media.segments, cx)
             && self.scrub.task(&self.media.segments).is_none()
-            && self.checkpoint.hurry()
+            && self.mapping.checkpoint.hurry()
     }
 
     /// A command failed: whether that is only a zone's fault.
@@ -108,7 +108,7 @@ impl Array {
             return false;
         }
         let Some((segment, _)) = self.layout().zone_of(*lba) else {
-            self.checkpoint.roots_mut().fail(*device, *lba);
+            self.mapping.checkpoint.roots_mut().fail(*device, *lba);
             return true;
         };
         self.spoil(segment, *device);
@@ -132,13 +132,13 @@ impl Array {
         let tells =
             running && self.output.journal.has_to_tell(&self.output.durability, &self.output.rows);
         let knows = self.media.devices.is_told() && (!running || self.media.devices.is_out_told());
-        if knows && !tells || !self.checkpoint.is_idle() || cx.room() < 20 {
+        if knows && !tells || !self.mapping.checkpoint.is_idle() || cx.room() < 20 {
             return false;
         }
-        let root = *self.checkpoint.root();
+        let root = *self.mapping.checkpoint.root();
         let lost = if tells { self.output.journal.unneeded() } else { root.lost };
         let root = Root { number: root.number + 1, lost, ..root };
-        self.with_checkpoint(|it, with| it.tell(root, with, cx));
+        self.mapping.checkpoint.tell(root, &mut self.media, &mut self.output, cx);
         true
     }
 }

@@ -56,7 +56,7 @@ fn copies_floor(kept: &Reserves, slots: u32, rows: &Rows, durability: &Durabilit
 impl Array {
     /// Where a write of a block goes.
     pub fn to_write(&self, block: u64) -> To {
-        let old = self.pages.map().place(block);
+        let old = self.mapping.pages.map().place(block);
         let segment = (!old.is_nowhere()).then(|| self.layout().segment_of(old.byte()));
         To { stream: self.media.segments.stream_of_write(block, segment), what: What::Write }
     }
@@ -148,7 +148,7 @@ impl Array {
         if from.is_none() {
             self.output.note(row, item, cx);
         }
-        let old = self.pages.map_mut().set(block, place, crc);
+        let old = self.mapping.pages.map_mut().set(block, place, crc);
         self.media.segments.add(segment, place);
         let replaced = self.segment_of(old);
         if from.is_none() && self.media.segments.tells_blocks_apart() {
@@ -168,7 +168,7 @@ impl Array {
     /// A copy is in its row: the map points there, unless it points elsewhere by now.
     pub fn publish_copy(&mut self, row: u8, item: u32, from: Place, cx: &mut Cx) {
         let block = self.output.rows[row].items[item as usize].block;
-        if self.pages.map().place(block) == from || planted(Bug::CopyOverNewer) {
+        if self.mapping.pages.map().place(block) == from || planted(Bug::CopyOverNewer) {
             self.publish(row, item, Some(from), cx);
         } else {
             self.output.rows[row].items[item as usize].heir = DEAD;
@@ -199,8 +199,8 @@ impl Array {
         self.output.note(row, item, cx);
         self.output.durability.host_published(stamp);
         for block in first..first + blocks {
-            if !self.pages.map().place(block).is_nowhere() {
-                let old = self.pages.map_mut().set(block, Place::NOWHERE, 0);
+            if !self.mapping.pages.map().place(block).is_nowhere() {
+                let old = self.mapping.pages.map_mut().set(block, Place::NOWHERE, 0);
                 if let Some(segment) = self.segment_of(old) {
                     self.bury((old, segment), (stamp, A_TRIM));
                 }
@@ -243,7 +243,7 @@ impl Array {
             return false;
         }
         let Some(&Live { chunk, block, place, .. }) =
-            self.collection.lane(lane).next_live(&mut self.pages)
+            self.collection.lane(lane).next_live(&mut self.mapping.pages)
         else {
             return self.with_gc(|gc, with| gc.end_row(lane, with, cx));
         };
@@ -262,7 +262,8 @@ impl Array {
     fn take_along(&mut self, lane: u8, (chunk, to): (u8, To), cx: &mut Cx) -> bool {
         let it = self.collection.lane(lane);
         let row = it.batch_row();
-        let Some(live) = it.next_live(&mut self.pages).filter(|live| live.chunk == chunk) else {
+        let Some(live) = it.next_live(&mut self.mapping.pages).filter(|live| live.chunk == chunk)
+        else {
             return false;
         };
         let (block, place, crc) = (live.block, live.place, live.crc);
@@ -275,14 +276,14 @@ impl Array {
         {
             return false;
         }
-        let pinned = self.pages.map_mut().pin_here(block)
+        let pinned = self.mapping.pages.map_mut().pin_here(block)
             || self.with_gc(|gc, with| gc.lane(lane).pin_for_copy(with, cx));
         if !pinned {
             return false;
         }
         let Some((row, item)) = self.append(to, (block, len, generation), crc, cx) else {
-            let page = self.pages.map().page_of(block);
-            self.pages.map_mut().unpin(page);
+            let page = self.mapping.pages.map().page_of(block);
+            self.mapping.pages.map_mut().unpin(page);
             return false;
         };
         let into = self.output.rows[row].items[item as usize].byte;
@@ -302,8 +303,8 @@ impl Array {
                 true => self.publish_copy(row, item, place, cx),
                 false => self.output.rows[row].items[item as usize].heir = DEAD,
             }
-            let page = self.pages.map().page_of(block);
-            self.pages.map_mut().unpin(page);
+            let page = self.mapping.pages.map().page_of(block);
+            self.mapping.pages.map_mut().unpin(page);
         }
         self.output.rows.placed(row, records.len() as u32, cx);
         self.collection.lane(lane).batch_over(right, records);

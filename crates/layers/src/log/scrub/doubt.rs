@@ -55,19 +55,30 @@ impl Scrub {
             Kind::Map => {
                 let page =
                     u32::try_from(entry.block).ok().filter(|page| *page < self.layout.tree.pages);
-                Some(page.is_some_and(|page| with.pages.directory().place(page) == entry.place))
+                Some(
+                    page.is_some_and(|page| {
+                        with.mapping.pages.directory().place(page) == entry.place
+                    }),
+                )
             }
             // There are few, and they are written again with the next root.
-            Kind::Directory | Kind::Counts => Some(with.checkpoint.has_top(entry.place)),
-            Kind::Data if entry.block >= with.pages.map().len() => Some(false),
+            Kind::Directory | Kind::Counts => Some(with.mapping.checkpoint.has_top(entry.place)),
+            Kind::Data if entry.block >= with.mapping.pages.map().len() => Some(false),
             Kind::Data => {
-                if let Some((place, _)) = with.pages.pair(entry.block) {
+                if let Some((place, _)) = with.mapping.pages.pair(entry.block) {
                     return Some(place == entry.place);
                 }
-                match with.fetch(with.pages.map().page_of(entry.block), cx) {
-                    Where::Here => {
-                        Some(with.pages.pair(entry.block).is_some_and(|(it, _)| it == entry.place))
-                    }
+                match with.mapping.fetch(
+                    with.mapping.pages.map().page_of(entry.block),
+                    with.media,
+                    cx,
+                ) {
+                    Where::Here => Some(
+                        with.mapping
+                            .pages
+                            .pair(entry.block)
+                            .is_some_and(|(it, _)| it == entry.place),
+                    ),
                     Where::Bad => Some(true),
                     Where::Away | Where::Coming => None,
                 }

@@ -246,7 +246,7 @@ impl Scrub {
         }
         let behind = self.repairs.first().map_or(0, |first| self.at.segment.saturating_sub(first));
         if behind > self.layout.segments / PARTS && self.repairs.wait_for_root() {
-            with.checkpoint.hurry();
+            with.mapping.checkpoint.hurry();
         }
         let at = self.at;
         let pages = self.layout.head_pages(at.sector == 0);
@@ -423,7 +423,7 @@ impl Scrub {
         }
         if !self.repairs.are_durable() && !self.is_stopped {
             // The event is a promise: a power cut right after it must not take a repair back.
-            return self.repairs.wait_for_root() && with.checkpoint.hurry();
+            return self.repairs.wait_for_root() && with.mapping.checkpoint.hurry();
         }
         self.go(Phase::Off);
         let end = if self.is_stopped { TaskEnd::Stopped } else { TaskEnd::Done };

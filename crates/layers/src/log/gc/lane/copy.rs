@@ -74,11 +74,13 @@ impl Lane {
     /// that has to come first.
     pub fn pin_for_copy(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
         let Live { block, place, .. } = self.live[self.cursor];
-        let page = with.pages.map().page_of(block);
-        if self.keep_page(page, with, cx) != Where::Here || with.pages.map().place(block) != place {
+        let page = with.mapping.pages.map().page_of(block);
+        if self.keep_page(page, with, cx) != Where::Here
+            || with.mapping.pages.map().place(block) != place
+        {
             return false;
         }
-        with.pages.map_mut().pin_again(page);
+        with.mapping.pages.map_mut().pin_again(page);
         true
     }
 

@@ -23,7 +23,7 @@ impl Lane {
         if let Some(at) = self.live.iter().position(gone) {
             let Live { block, place, .. } = self.live[at];
             self.live[at].state = Checked::Told;
-            if with.pages.pair(block).is_none_or(|(now, _)| now == place) {
+            if with.mapping.pages.pair(block).is_none_or(|(now, _)| now == place) {
                 with.media.gauges.beyond_repair += 1;
                 tell_corrupt(block, 1, cx);
             }

@@ -146,7 +146,7 @@ impl Lane {
 
     fn record_to_check(&self, entry: &Entry, with: &Needs) -> Option<Record> {
         let stripe = with.media.devices.stripe(self.at.segment);
-        let page_seed = with.checkpoint.page_seed();
+        let page_seed = with.mapping.checkpoint.page_seed();
         let record = Record::of(entry, (&self.layout, self.at, stripe), page_seed)?;
         (u32::from(record.chunk()) < self.chunks.count()).then_some(record)
     }

@@ -22,7 +22,7 @@ impl Lane {
         let entries = self.entries;
         if from == 0 {
             for index in 0..entries {
-                with.pages.map().look_ahead(log::block_of(&head, index));
+                with.mapping.pages.map().look_ahead(log::block_of(&head, index));
             }
         }
         let spread = Spread::new(with.media.devices.stripe(self.at.segment), self.at, &self.layout);
@@ -33,7 +33,7 @@ impl Lane {
         let ahead = (next + 1..entries.min(next + AHEAD)).filter_map(|it| log::entry(&head, it));
         for entry in ahead {
             if self.is_live(&entry, with) != Some(false) {
-                with.fetch(with.pages.map().page_of(entry.block), cx);
+                with.mapping.fetch(with.mapping.pages.map().page_of(entry.block), with.media, cx);
             }
         }
         cx.touch((next - from) as usize);
@@ -57,10 +57,10 @@ impl Lane {
     /// What is known of an entry of a block: whether it is still there.
     #[inline]
     fn is_live(&mut self, entry: &Entry, with: &mut Needs) -> Option<bool> {
-        if entry.kind != Kind::Data || entry.block >= with.pages.map().len() {
+        if entry.kind != Kind::Data || entry.block >= with.mapping.pages.map().len() {
             return Some(false);
         }
-        with.pages.pair(entry.block).map(|(place, _)| place == entry.place)
+        with.mapping.pages.pair(entry.block).map(|(place, _)| place == entry.place)
     }
 
     /// Whether it is known if an entry is live; notes it if so.
@@ -77,7 +77,7 @@ impl Lane {
             Some(false) => {}
             // What maps it can't be read: it stays where it is.
             None => {
-                return self.keep_page(with.pages.map().page_of(entry.block), with, cx)
+                return self.keep_page(with.mapping.pages.map().page_of(entry.block), with, cx)
                     == Where::Bad;
             }
         }
@@ -87,10 +87,10 @@ impl Lane {
     /// Gets a map page that is needed next, and keeps it until another is.
     pub(super) fn keep_page(&mut self, page: u32, with: &mut Needs, cx: &mut Cx) -> Where {
         if self.held == Some(page) {
-            return with.pages.map().state(page);
+            return with.mapping.pages.map().state(page);
         }
         self.end_keep(with);
-        let state = with.hold(page, 0, cx);
+        let state = with.mapping.hold(page, 0, with.media, cx);
         self.held = (state != Where::Away).then_some(page);
         state
     }
@@ -98,7 +98,7 @@ impl Lane {
     /// Keeps none.
     pub(super) fn end_keep(&mut self, with: &mut Needs) {
         if let Some(page) = self.held.take() {
-            with.pages.map_mut().unpin(page);
+            with.mapping.pages.map_mut().unpin(page);
         }
     }
 

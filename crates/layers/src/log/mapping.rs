@@ -1,0 +1,124 @@
+//! The third floor of the array: where each block is, and the snapshots of that.
+//!
+//! [`Pages`] holds the map and reads the images of its pages; [`Checkpoint`] writes them. A page
+//! may have an image that is still on its way to the devices, and frames for pages become free by
+//! a checkpoint, so pages are fetched here, where both are at hand.
+
+use hostftl_format::log::{Kind, PAIRS};
+
+use crate::log::checkpoint::Checkpoint;
+use crate::log::map::Where;
+use crate::log::map::pages::{Pages, Purpose};
+use crate::log::media::Media;
+use crate::log::ops::{Cx, works};
+
+/// Images that may be read at once before a request needs them.
+const WARMING: usize = 4;
+/// Map pages that warming passes in one step.
+const WARM_STEP: u32 = 256;
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Mapping {
+    /// The map of blocks, its pages and their images.
+    pub pages: Pages,
+    /// The images and the root that are written.
+    pub checkpoint: Checkpoint,
+}
+
+impl Mapping {
+    /// Brings a page into a frame. Returns its state; a page that is still away has to be fetched
+    /// again later.
+    #[inline]
+    pub fn fetch(&mut self, page: u32, media: &mut Media, cx: &mut Cx) -> Where {
+        match self.pages.map().state(page) {
+            Where::Away => self.fetch_away(page, media, cx),
+            known => known,
+        }
+    }
+
+    /// The same, for a page that has no frame.
+    fn fetch_away(&mut self, page: u32, media: &mut Media, cx: &mut Cx) -> Where {
+        if self.checkpoint.images().has(page) {
+            return self.fetch_unwritten(page, cx);
+        }
+        let blank = self.pages.directory().place(page).is_nowhere();
+        if !blank && !self.pages.may_load(cx) {
+            return Where::Away;
+        }
+        if !self.pages.map_mut().invite(page) {
+            self.want_frames(cx);
+            return Where::Away;
+        }
+        if blank {
+            cx.touch(PAIRS);
+            self.pages.map_mut().came(page, None);
+            return Where::Here;
+        }
+        let image = self.pages.directory().get(page);
+        self.pages.load((Kind::Map, page), image, Purpose::Use, media, cx);
+        Where::Coming
+    }
+
+    /// The same, for a page whose image is not on the devices. After a failure the image may never
+    /// get there, so it is taken from the buffer of the checkpoint.
+    fn fetch_unwritten(&mut self, page: u32, cx: &mut Cx) -> Where {
+        let image = self.checkpoint.images().image(page).filter(|_| !works(cx));
+        let Some(image) = image else { return Where::Away };
+        if !self.pages.map_mut().invite(page) {
+            return Where::Away;
+        }
+        cx.touch(PAIRS);
+        self.pages.map_mut().came(page, Some(image));
+        Where::Here
+    }
+
+    /// Brings a page into a frame and pins it, so that it can be changed once it is here. At least
+    /// `spare` more pages can still be pinned then. Returns the state of the page; one that is away
+    /// is not pinned.
+    #[inline]
+    pub fn hold(&mut self, page: u32, spare: u32, media: &mut Media, cx: &mut Cx) -> Where {
+        let state = self.fetch(page, media, cx);
+        if state != Where::Away && !self.pages.map_mut().pin(page, spare) {
+            self.want_frames(cx);
+            return Where::Away;
+        }
+        state
+    }
+
+    /// Asks for a checkpoint, which makes dirty pages clean, because a page found no frame.
+    fn want_frames(&mut self, cx: &mut Cx) {
+        cx.disturb();
+        if self.pages.map().dirty() > 0 {
+            self.checkpoint.hurry();
+        }
+    }
+
+    /// Reads pages that no request needs yet into frames that are not in use.
+    pub fn warm(&mut self, media: &mut Media, cx: &mut Cx) -> bool {
+        if self.pages.is_warm() {
+            return false;
+        }
+        for _ in 0..WARM_STEP {
+            let page = self.pages.loads().warmed();
+            let away = self.pages.map().state(page) == Where::Away && !self.pages.is_blank(page);
+            let away = away && !self.checkpoint.images().has(page);
+            if away && (self.pages.loads().busy() >= WARMING || !self.pages.may_load(cx)) {
+                return false;
+            }
+            if away && !self.pages.map().has_unused() {
+                self.pages.end_warming();
+                return false;
+            }
+            if away {
+                self.fetch(page, media, cx);
+            }
+            self.pages.warm_next();
+            if self.pages.is_warm() {
+                break;
+            }
+        }
+        cx.touch(WARM_STEP as usize);
+        true
+    }
+}
