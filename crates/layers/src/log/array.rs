@@ -1,22 +1,22 @@
-//! The array: what is kept of the volume below the host's requests, and the rounds of its parts.
+//! The array: the volume below the host's requests, in four floors.
 //!
-//! A record that is published changes its row, the map, the segments and the journal at once, so
-//! these lie side by side here; `row/append.rs` does that.
+//! Each floor uses only those below it, and its parts take them as arguments, from the lowest up:
+//! `(&mut Media, &mut Output, &mut Mapping, cx)`. Only steps that change several floors at once are
+//! methods of the array. A record that is published, for instance, changes its row, the map, the
+//! segments and the journal; `row/append.rs` does that.
 
 use hostftl_core::{BLOCK, Command, HostError, SECTOR};
 
 use crate::log::Array;
-use crate::log::gc::{self, Collection};
 use crate::log::layout::{At, Layout};
 use crate::log::mapping::Mapping;
 use crate::log::ops::{Checking, Cx, Op, has_room};
 use crate::log::output::Output;
 #[cfg(doc)]
 use crate::log::redundancy::timed_out::Hung;
-use crate::log::scrub::Scrub;
 
 impl Array {
-    /// Where things lie on the devices.
+    /// Returns the geometry of the volume.
     #[inline]
     pub fn layout(&self) -> &Layout {
         self.media.layout()
@@ -25,14 +25,14 @@ impl Array {
     /// How many more map pages must be left to be pinned than a write of the host pins.
     #[inline]
     pub fn spare_of_host(&self) -> u32 {
-        match self.collection.wants_collection(&self.media.segments) {
+        match self.background.collection.wants_collection(&self.media.segments) {
             true => self.mapping.pages.map().reserve_of_collection(),
             false => self.mapping.pages.map().reserve(),
         }
     }
 
-    /// Collection, and everything between an open row and a durable one, until neither moves on:
-    /// nothing else has to be looked at between two of their steps.
+    /// Runs collection and the output until neither moves on. Nothing else depends on a single step
+    /// of either.
     pub fn pump_media(&mut self, cx: &mut Cx) -> bool {
         let mut moved = false;
         loop {
@@ -46,48 +46,24 @@ impl Array {
         }
     }
 
-    /// One step of collection: of the victim, or of one lane.
+    /// Takes one step of collection: of the victim, or of one lane.
     fn collect(&mut self, cx: &mut Cx) -> bool {
-        if self.with_gc(|gc, with| gc.pump(with, cx)) {
+        let Array { media, output, mapping, background } = self;
+        if background.collection.pump(media, output, mapping, cx) {
             return true;
         }
-        let Some(lane) = self.collection.mover() else { return false };
-        self.move_some(lane, cx)
-            || self.collection.lane(lane).has_bad_chunk()
-                && self.with_gc(|gc, with| gc.lanes().mend_next(lane, with))
-    }
-
-    /// Lets collection work with the parts that it needs.
-    #[inline]
-    pub fn with_gc<T>(&mut self, act: impl FnOnce(&mut Collection, &mut gc::Needs) -> T) -> T {
-        let (collection, mut with) = self.gc_with();
-        act(collection, &mut with)
-    }
-
-    /// Collection, and the parts that it needs.
-    #[inline]
-    pub fn gc_with(&mut self) -> (&mut Collection, gc::Needs<'_>) {
-        let (collection, _, with) = self.movers();
-        (collection, with)
-    }
-
-    /// Who moves records, and the parts that they need.
-    #[inline]
-    fn movers(&mut self) -> (&mut Collection, &mut Scrub, gc::Needs<'_>) {
-        let Array { media, output, mapping, collection, scrub } = self;
-        let with = gc::Needs { media, output, mapping };
-        (collection, scrub, with)
+        let Some(lane) = background.collection.mover() else { return false };
+        if self.move_some(lane, cx) {
+            return true;
+        }
+        let Array { media, background, .. } = self;
+        background.collection.lane(lane).has_bad_chunk()
+            && background.collection.lanes().mend_next(lane, media)
     }
 
     pub fn pump_scrub(&mut self, cx: &mut Cx) -> bool {
-        let may = !self.collection.protects(&self.media.devices);
-        self.with_scrub(|it, with| it.pump(with, may, cx))
-    }
-
-    /// Lets a scrub work with the parts that it needs.
-    pub fn with_scrub<T>(&mut self, act: impl FnOnce(&mut Scrub, &mut gc::Needs) -> T) -> T {
-        let (_, scrub, mut with) = self.movers();
-        act(scrub, &mut with)
+        let Array { media, output, mapping, background } = self;
+        background.pump_scrub(media, output, mapping, cx)
     }
 
     pub fn pump_checkpoint(&mut self, cx: &mut Cx) -> bool {
@@ -178,8 +154,8 @@ impl Array {
             Op::Load { index } => {
                 (self.mapping.pages.loads().place(index).byte() / SECTOR as u64, 1)
             }
-            Op::GcHead { lane } => head(self.collection.at(lane)),
-            Op::Scrub(Checking::Head) => head(self.scrub.at()),
+            Op::GcHead { lane } => head(self.background.collection.at(lane)),
+            Op::Scrub(Checking::Head) => head(self.background.scrub.at()),
             _ => (0, 1),
         };
         let Output { hung, rows, .. } = &mut self.output;

@@ -39,7 +39,8 @@ impl Engine {
     /// A command is over, sent or not.
     #[inline]
     pub fn finish(&mut self, op: Op, command: Command, result: Ended, cx: &mut Cx) {
-        let Array { media, output, mapping, .. } = &mut self.array;
+        let Array { media, output, mapping, background } = &mut self.array;
+        let gc = &mut background.collection;
         match op {
             Op::Block { index } => {
                 self.blocks.block_done(index, command, result, &mut self.array, cx);
@@ -52,35 +53,23 @@ impl Engine {
             Op::Images { chunk } => {
                 mapping.checkpoint.images_done(chunk, command, media, output, cx);
             }
-            // Reads of collection are frequent, and a closure would hold the command once more.
-            Op::GcHead { lane } => {
-                let (gc, mut with) = self.array.gc_with();
-                gc.head_done(lane, command, result, &mut with, cx);
-            }
+            Op::GcHead { lane } => gc.head_done(lane, command, result, media, cx),
             Op::GcRead { lane, chunk } => {
-                let (gc, mut with) = self.array.gc_with();
-                gc.lanes().read_done((lane, chunk), command, result, &mut with);
+                gc.lanes().read_done((lane, chunk), command, result, media);
             }
-            Op::GcSum { lane } => {
-                self.array.with_gc(|gc, with| gc.lanes().sum_done(lane, command, result, with));
-            }
+            Op::GcSum { lane } => gc.lanes().sum_done(lane, command, result, media),
             Op::GcCheck { lane, entry } => {
-                let array = &mut self.array;
-                array.with_gc(|gc, with| {
-                    gc.lanes().check_done((lane, entry), command, result, with)
-                });
+                gc.lanes().check_done((lane, entry), command, result, media);
             }
-            Op::GcFill { lane } => {
-                self.array.with_gc(|gc, with| gc.lanes().fill_done(lane, command, result, with));
-            }
-            Op::GcSecond { lane } => {
-                self.array.with_gc(|gc, with| gc.lanes().second_done(lane, command, result, with));
-            }
+            Op::GcFill { lane } => gc.lanes().fill_done(lane, command, result, media),
+            Op::GcSecond { lane } => gc.lanes().second_done(lane, command, result, media),
             Op::GcMove { lane } => self.array.gc_move_done(lane, command, result, cx),
             Op::Root { .. } => {
                 mapping.checkpoint.root_over(command, media, output, &mut mapping.pages, cx);
             }
-            Op::Discard { segment } => self.array.discarded(segment, &command, result, cx),
+            Op::Discard { segment } => {
+                media.devices.reclaim_done(segment, &command, result, &mut media.segments, cx);
+            }
             Op::Fill { segment, device } => self.array.filled(segment, device, cx),
             Op::Settle { segment } => self.array.settled(segment, cx),
             Op::Turn => mapping.checkpoint.turned(&command, result, &mut media.devices, cx),
@@ -95,7 +84,7 @@ impl Engine {
             }
             Op::Journal(part) => self.array.journal_done(part, command, result, cx),
             Op::Scrub(what) => {
-                self.array.with_scrub(|it, with| it.done(what, command, result, with, cx));
+                background.scrub.done(what, command, result, media, output, cx);
             }
         }
     }
@@ -114,12 +103,6 @@ impl Engine {
 }
 
 impl Array {
-    /// A device has forgotten a segment, or a step of erasing its zone is over.
-    fn discarded(&mut self, segment: u32, command: &Command, ended: Ended, cx: &mut Cx) {
-        let Media { devices, segments, .. } = &mut self.media;
-        devices.reclaim_done(segment, command, ended, segments, cx);
-    }
-
     /// Zeros are in a zone, or could not be written: nothing is on its way to the segment for them.
     pub fn filled(&mut self, segment: u32, device: u8, cx: &mut Cx) {
         self.media.devices.filled(segment, device, cx);
@@ -155,15 +138,15 @@ impl Array {
         replay: Option<&mut Replay>,
         cx: &mut Cx,
     ) {
-        let Array { media: Media { salvage, devices, .. }, mapping, collection, scrub, .. } = self;
+        let Array { media: Media { salvage, devices, .. }, mapping, background, .. } = self;
         let step = salvage.done(part, command, ended, |wanted, buf, lba, chunks| {
             let head = match wanted {
                 Wanted::Image(index) => return mapping.pages.loads().is_image(index, buf),
                 Wanted::Chain(stream) => {
                     replay.as_ref().and_then(|it| it.next_head(stream, buf, lba))
                 }
-                Wanted::Victim(lane) => collection.head_of(lane, buf, devices),
-                Wanted::Scrub => scrub.head_of(buf, lba, devices),
+                Wanted::Victim(lane) => background.collection.head_of(lane, buf, devices),
+                Wanted::Scrub => background.scrub.head_of(buf, lba, devices),
             };
             head.is_some_and(|head| chunks.is_none_or(|chunks| u32::from(head.chunks) == chunks))
         });
@@ -186,9 +169,12 @@ impl Array {
             }
             Wanted::Image(index) => self.image_read(index, buf, well, cx),
             Wanted::Victim(lane) => {
-                self.with_gc(|gc, _| gc.head_came(lane, buf, well, cx));
+                self.background.collection.head_came(lane, buf, well, cx);
             }
-            Wanted::Scrub => self.with_scrub(|it, with| it.head_salvaged(buf, well, with, cx)),
+            Wanted::Scrub => {
+                let Array { media, output, background, .. } = self;
+                background.scrub.head_salvaged(buf, well, media, output, cx);
+            }
         }
         cx.wake();
     }

@@ -55,7 +55,7 @@ impl Engine {
 
     /// Whether a block may bring about that there is a victim.
     fn may_collect(&self) -> bool {
-        self.array.collection.is_idle()
-            && self.array.collection.wants_collection(&self.array.media.segments)
+        self.array.background.collection.is_idle()
+            && self.array.background.collection.wants_collection(&self.array.media.segments)
     }
 }

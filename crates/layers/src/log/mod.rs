@@ -17,6 +17,7 @@
 //! - A step touches at most `MAX_TOUCH` map entries and makes at most `MAX_OUTPUTS` outputs.
 
 mod array;
+mod background;
 mod buffers;
 mod check;
 mod checkpoint;
@@ -62,6 +63,7 @@ use crate::config::{LayerConfig, Mode, Plan, PlanError};
 use crate::kit::shell::Ended;
 use crate::kit::{Core, Life, Shell};
 use crate::policy::GcPolicy;
+use background::Background;
 use buffers::Buffers;
 use checkpoint::Checkpoint;
 use devices::Devices;
@@ -102,8 +104,7 @@ pub struct Array {
     media: Media,
     output: Output,
     mapping: Mapping,
-    collection: Collection,
-    scrub: Scrub,
+    background: Background,
 }
 
 impl Log {
@@ -161,13 +162,11 @@ impl Log {
             pages: Pages::new(&layout, config.uuid),
             checkpoint: Checkpoint::new(&layout, config.uuid),
         };
-        let array = Array {
-            media,
-            output,
-            mapping,
+        let background = Background {
             collection: Collection::new(&layout, config.uuid),
             scrub: Scrub::new(&layout, config.uuid),
         };
+        let array = Array { media, output, mapping, background };
         let engine = Engine {
             blocks: Blocks::new(config.log.compress),
             array,
@@ -277,8 +276,8 @@ impl Core for Engine {
     fn operate(&mut self, verb: Verb) -> Result<Answer, Refusal> {
         match verb {
             Verb::Scrub(wish) => {
-                let Array { scrub, media, .. } = &mut self.array;
-                scrub.wish(wish, media.gauges.beyond_repair, &media.segments)
+                let Array { background, media, .. } = &mut self.array;
+                background.scrub.wish(wish, media.gauges.beyond_repair, &media.segments)
             }
             Verb::Set(Setting::RebuildShare(percent)) => self.array.media.share.change(percent),
             Verb::Set(Setting::Gc(number)) => {
@@ -292,7 +291,8 @@ impl Core for Engine {
     }
 
     fn tasks(&self) -> Few<Task, 5> {
-        let Array { collection, scrub, media: Media { segments, devices, .. }, .. } = &self.array;
+        let Array { background: Background { collection, scrub }, media, .. } = &self.array;
+        let Media { segments, devices, .. } = media;
         let protects = collection.protection_task(segments, devices);
         let protects = protects.or_else(|| self.array.repair_task());
         let leaves = collection.evacuation_task(segments, devices);

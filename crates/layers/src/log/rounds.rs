@@ -67,10 +67,11 @@ impl Engine {
             cx.wake(); // Not before a round that lacks nothing.
             return false;
         }
-        if self.array.with_gc(|gc, with| gc.widen(with, cx)) {
+        let Array { media, mapping, background, .. } = &mut self.array;
+        if background.collection.widen(media, mapping, cx) {
             return false;
         }
-        self.array.collection.lend(&self.array.media.segments)
+        self.array.background.collection.lend(&self.array.media.segments)
             || self.blocks.refuse_block(&mut self.array, cx)
             || self.blocks.refuse_trim(&mut self.array, cx)
     }
@@ -80,12 +81,13 @@ impl Engine {
         if !cx.requests().is_empty() || !self.blocks.is_idle() {
             return false;
         }
-        if !self.array.scrub.is_idle() {
+        if !self.array.background.scrub.is_idle() {
             return false;
         }
-        if !self.array.collection.is_idle() {
+        if !self.array.background.collection.is_idle() {
             let stuck = self.array.all_back(cx) && self.array.media.devices.is_quiet();
-            return stuck && self.array.with_gc(|gc, with| gc.end(with, cx));
+            let Array { media, mapping, background, .. } = &mut self.array;
+            return stuck && background.collection.end(media, mapping, cx);
         }
         let opened = self.array.output.durability.opened();
         if !self.array.output.all_durable(opened) {

@@ -39,17 +39,6 @@ use crate::log::ops::{Cx, Op};
 use crate::log::output::Output;
 use crate::log::redundancy::metadata::Wanted;
 
-/// The parts that collection needs.
-#[derive(Debug)]
-pub struct Needs<'a> {
-    /// Victims are read there.
-    pub media: &'a mut Media,
-    /// Records go into rows.
-    pub output: &'a mut Output,
-    /// It says what is valid.
-    pub mapping: &'a mut Mapping,
-}
-
 /// See the module text.
 #[derive(Debug)]
 pub struct Collection {
@@ -129,54 +118,66 @@ impl Collection {
 
 impl Collection {
     /// The next step, unless records are moved.
-    pub fn pump(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
+    pub fn pump(
+        &mut self,
+        media: &mut Media,
+        output: &mut Output,
+        mapping: &mut Mapping,
+        cx: &mut Cx,
+    ) -> bool {
         if self.victim.is_none() {
-            return self.choose_victim(with, cx);
+            return self.choose_victim(media, output, mapping, cx);
         }
-        self.perhaps_pause(with, cx);
-        self.drop_heads(with, cx);
-        if self.end_before(with) {
+        self.perhaps_pause(media, cx);
+        self.drop_heads(media, mapping, cx);
+        if self.end_before(media, mapping) {
             return true;
         }
         let is_read = self.victim.as_ref().is_some_and(Victim::is_read);
         if is_read && self.lanes.are_idle() {
-            self.leave_victim(with, cx);
+            self.leave_victim(media, mapping, cx);
             return true;
         }
-        self.next_row(with, cx)
-            || self.read_head(with, cx)
-            || self.sift(with, cx)
-            || self.end_filled(with, cx)
-            || self.go_on_filling(with, cx)
-            || self.lanes.pump(with, cx)
+        self.next_row(media, mapping, cx)
+            || self.read_head(media, cx)
+            || self.sift(media, mapping, cx)
+            || self.end_filled(media, mapping, cx)
+            || self.go_on_filling(media, output, cx)
+            || self.lanes.pump(media, mapping, cx)
     }
 
     #[inline(never)]
-    fn choose_victim(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
+    fn choose_victim(
+        &mut self,
+        media: &mut Media,
+        output: &mut Output,
+        mapping: &mut Mapping,
+        cx: &mut Cx,
+    ) -> bool {
         if cx.life() == Life::Stopping {
             return false;
         }
-        if !with.media.devices.is_as_made() {
-            with.media.devices.take_spare();
-            self.choose_members(with, cx);
-            self.measure_protection(with);
+        if !media.devices.is_as_made() {
+            media.devices.take_spare();
+            self.choose_members(media, cx);
+            self.measure_protection(media);
         }
-        let victim = match self.wants_collection(&with.media.segments) {
-            true if self.gave_up(&with.media.segments) => None,
-            true if self.is_short(&with.media.segments) => with.media.segments.pick_emptiest(),
-            true => with.media.segments.pick(),
-            false if self.layout.zoned => self.hurt_victim(with),
+        let victim = match self.wants_collection(&media.segments) {
+            true if self.gave_up(&media.segments) => None,
+            true if self.is_short(&media.segments) => media.segments.pick_emptiest(),
+            true => media.segments.pick(),
+            false if self.layout.zoned => self.hurt_victim(media),
             false => None,
         };
         self.paced = victim.is_none();
-        if victim.is_none() && self.begin_fill(with, cx) {
+        if victim.is_none() && self.begin_fill(media, output, cx) {
             return true;
         }
-        let victim = victim.or_else(|| self.protect(with, cx));
-        let victim = victim.or_else(|| self.mend_flawed(with, cx));
+        let victim = victim.or_else(|| self.protect(media, output, mapping, cx));
+        let victim = victim.or_else(|| self.mend_flawed(media, output, mapping, cx));
         let Some(victim) = victim else { return false };
         assert!(self.lanes.are_idle(), "nothing of another victim is under way");
-        self.pace_victim(victim, &with.media.segments);
+        self.pace_victim(victim, &media.segments);
         cx.counters().gc_runs += 1;
         cx.tell(Event::GcStarted);
         self.victim = Some(Victim::new(victim, self.layout.slots));
@@ -184,31 +185,31 @@ impl Collection {
     }
 
     /// A segment with a zone that failed and with data to be moved elsewhere, if there is one.
-    fn hurt_victim(&mut self, with: &mut Needs) -> Option<u32> {
-        let segments = &mut with.media.segments;
-        let mut hurt = with.media.devices.zones_mut().hurt(|it| segments.is_empty_or_gone(it));
+    fn hurt_victim(&mut self, media: &mut Media) -> Option<u32> {
+        let segments = &mut media.segments;
+        let mut hurt = media.devices.zones_mut().hurt(|it| segments.is_empty_or_gone(it));
         hurt.find(|it| segments.pick_this(*it))
     }
 
     /// Reads the head of the next row into a lane, or one ahead of it.
-    fn read_head(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
+    fn read_head(&mut self, media: &mut Media, cx: &mut Cx) -> bool {
         let victim = self.victim.as_ref().expect("a row is one of a victim");
         let Some((lane, more)) = self.lanes.idle() else { return false };
         let Some(at) = victim.to_ask(more) else { return false };
-        if cx.command_room() == 0 || self.waits_for_host(with, cx) {
+        if cx.command_room() == 0 || self.waits_for_host(media, cx) {
             return false;
         }
         self.victim.as_mut().expect("a row is one of a victim").ask(at, lane);
-        self.row_begun(with, cx);
+        self.row_begun(media, cx);
         let ahead = self.passes.now().map(|(target, _)| target.place().1);
-        if ahead.is_some_and(|device| self.lanes.begin_ahead(lane, at, device, with)) {
+        if ahead.is_some_and(|device| self.lanes.begin_ahead(lane, at, device, media)) {
             return true;
         }
         let buf = self.lanes.begin(lane, at);
-        let (device, lba, pages) = self.head_place(at, &with.media.devices);
+        let (device, lba, pages) = self.head_place(at, &media.devices);
         let into = Target::Meta { buf, pages };
         let command = Command::Read { device, lba, into, cause: Cause::Gc };
-        with.media.devices.submit(Op::GcHead { lane }, command, cx);
+        media.devices.submit(Op::GcHead { lane }, command, cx);
         true
     }
 
@@ -224,32 +225,26 @@ impl Collection {
         lane: u8,
         command: Command,
         result: Ended,
-        with: &mut Needs,
+        media: &mut Media,
         cx: &mut Cx,
     ) {
         let (buf, place, lacks) = match command {
             Command::Read { into: Target::Meta { buf, pages }, device, lba, .. } => {
                 let segment = self.at(lane).segment;
-                let lacks = result.is_err() && with.media.devices.is_missing_on(segment, device);
+                let lacks = result.is_err() && media.devices.is_missing_on(segment, device);
                 (buf, (device, lba, pages), lacks)
             }
             Command::Peek { from, into, .. } => {
-                self.lane(lane).peeked(from, with);
+                self.lane(lane).peeked(from, media);
                 let made = self.lane(lane).has_made_head();
-                let lacks = made && self.head_of(lane, &into, &with.media.devices).is_none();
-                (into, self.head_place(self.at(lane), &with.media.devices), lacks)
+                let lacks = made && self.head_of(lane, &into, &media.devices).is_none();
+                (into, self.head_place(self.at(lane), &media.devices), lacks)
             }
             other => unreachable!("{other:?} gives no head"),
         };
         let victim = self.victim.as_ref().expect("a head is one of a victim");
         if victim.is_asked(lane) && lacks && self.layout.parity > 0 {
-            return with.media.salvage.ask(
-                Wanted::Victim(lane),
-                place,
-                buf,
-                &with.media.devices,
-                cx,
-            );
+            return media.salvage.ask(Wanted::Victim(lane), place, buf, &media.devices, cx);
         }
         self.head_came(lane, buf, result.is_ok(), cx);
     }
@@ -262,7 +257,7 @@ impl Collection {
 
     /// What was read ahead and does not count any more is let go, when all of it is here. There is
     /// nothing of that kind before the last row of a victim was found.
-    fn drop_heads(&mut self, with: &mut Needs, cx: &Cx) {
+    fn drop_heads(&mut self, media: &mut Media, mapping: &mut Mapping, cx: &Cx) {
         let victim = self.victim.as_ref().expect("a head is one of a victim");
         if !victim.is_read() && self.passes.ending().is_none() {
             return;
@@ -270,86 +265,92 @@ impl Collection {
         let stale = self.lanes.heads().filter(|lane| !victim.is_asked(*lane));
         let stale = stale.fold(Set::default(), Set::with);
         for lane in stale {
-            self.row_over(lane, with, cx);
+            self.row_over(lane, media, mapping, cx);
         }
     }
 
     /// Goes on with the next row when its head is here, or there is none any more: what of it is
     /// live? A head that is wrong, or not of this use of the segment, is made from the other chunks
     /// first.
-    fn next_row(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
+    fn next_row(&mut self, media: &mut Media, mapping: &mut Mapping, cx: &mut Cx) -> bool {
         let victim = self.victim.as_mut().expect("a row is one of a victim");
         let Some(lane) = victim.next_lane() else { return false };
         let Some((buf, well)) = self.lanes.head(lane) else { return false };
         let at = self.at(lane);
-        let head = self.head_of(lane, buf, &with.media.devices).filter(|_| well);
+        let head = self.head_of(lane, buf, &media.devices).filter(|_| well);
         if head.is_none() && self.layout.parity > 0 && !self.lane(lane).was_salvaged() {
             let buf = self.lane(lane).salvage_head();
-            let place = self.head_place(at, &with.media.devices);
-            with.media.salvage.ask(Wanted::Victim(lane), place, buf, &with.media.devices, cx);
+            let place = self.head_place(at, &media.devices);
+            media.salvage.ask(Wanted::Victim(lane), place, buf, &media.devices, cx);
             return true;
         }
         let next = head.and_then(|head| self.layout.after(at, head.first_sectors));
         let victim = self.victim.as_mut().expect("a row is one of a victim");
         victim.found(head.map(|head| head.seq), next);
         match head {
-            Some(head) if self.fill_row(lane, &head, with) => {}
-            Some(head) => self.lanes.sift_from(lane, &head, with.media.devices.stripe(at.segment)),
-            None => self.row_over(lane, with, cx),
+            Some(head) if self.fill_row(lane, &head, media) => {}
+            Some(head) => self.lanes.sift_from(lane, &head, media.devices.stripe(at.segment)),
+            None => self.row_over(lane, media, mapping, cx),
         }
         true
     }
 
     /// Finds out what of a row is live. Rows are gone through one after the other, for each asks
     /// for map pages ahead.
-    fn sift(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
+    fn sift(&mut self, media: &mut Media, mapping: &mut Mapping, cx: &mut Cx) -> bool {
         let Some(lane) = self.lanes.sifting() else { return false };
-        let moved = self.lanes.sift(lane, with, cx);
+        let moved = self.lanes.sift(lane, media, mapping, cx);
         if self.lane(lane).has_nothing() {
-            self.row_over(lane, with, cx);
+            self.row_over(lane, media, mapping, cx);
         }
         moved
     }
 
     /// No record of a row is left to be moved. Whether none has to be made from the others first.
-    pub fn end_row(&mut self, lane: u8, with: &mut Needs, cx: &mut Cx) -> bool {
+    pub fn end_row(
+        &mut self,
+        lane: u8,
+        media: &mut Media,
+        mapping: &mut Mapping,
+        cx: &mut Cx,
+    ) -> bool {
         let it = self.lane(lane);
         let over = !it.has_bad_chunk();
-        if over && !it.tell_row(with, cx) {
-            self.row_over(lane, with, cx);
+        if over && !it.tell_row(media, mapping, cx) {
+            self.row_over(lane, media, mapping, cx);
         }
         over
     }
 
     /// A row was gone through.
-    fn row_over(&mut self, lane: u8, with: &mut Needs, cx: &Cx) {
-        let moved = self.lanes.end(lane, with);
-        self.pace_on(moved, with, cx);
+    fn row_over(&mut self, lane: u8, media: &mut Media, mapping: &mut Mapping, cx: &Cx) {
+        let moved = self.lanes.end(lane, mapping);
+        self.pace_on(moved, media, cx);
     }
 
     /// The victim was gone through to its end.
     #[inline(never)]
-    fn leave_victim(&mut self, with: &mut Needs, cx: &mut Cx) {
+    fn leave_victim(&mut self, media: &mut Media, mapping: &mut Mapping, cx: &mut Cx) {
         let victim = self.victim.take().expect("a victim that is left had been chosen");
         self.lent = false;
-        if !self.leave_fill(victim.last(), with) {
-            with.media.segments.collected(victim.segment());
-            self.judge(&with.media.segments);
+        if !self.leave_fill(victim.last(), media, mapping) {
+            media.segments.collected(victim.segment());
+            self.judge(&media.segments);
         }
         cx.wake();
     }
 
     /// Nothing is under way any more: a stop does not wait for room that what was read of the
     /// victim can't get.
-    pub fn end(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
+    pub fn end(&mut self, media: &mut Media, mapping: &mut Mapping, cx: &mut Cx) -> bool {
         let mut waits = false;
         for lane in self.lanes.moving() {
-            self.row_over(lane, with, cx);
+            self.row_over(lane, media, mapping, cx);
             waits = true;
         }
         if let Some(victim) = self.victim.as_mut().filter(|_| waits) {
             victim.give_up();
-            self.drop_heads(with, cx);
+            self.drop_heads(media, mapping, cx);
         }
         waits
     }

@@ -12,9 +12,12 @@
 use hostftl_core::{Task, TaskKind};
 
 use crate::log::devices::Devices;
-use crate::log::gc::{Collection, Needs};
+use crate::log::gc::Collection;
 use crate::log::layout::Layout;
+use crate::log::mapping::Mapping;
+use crate::log::media::Media;
 use crate::log::ops::Cx;
+use crate::log::output::Output;
 use crate::log::segments::Segments;
 
 /// Checkpoints that may bring nothing on before nothing more is tried.
@@ -108,14 +111,14 @@ impl Protection {
 
 impl Collection {
     /// Chooses where segments are opened.
-    pub fn choose_members(&mut self, with: &mut Needs, cx: &mut Cx) {
-        let (layout, segments) = (&self.layout, &with.media.segments);
-        let leaving = with.media.devices.leaving();
-        let current = with.media.devices.membership().current().members();
+    pub fn choose_members(&mut self, media: &mut Media, cx: &mut Cx) {
+        let (layout, segments) = (&self.layout, &media.segments);
+        let leaving = media.devices.leaving();
+        let current = media.devices.membership().current().members();
         let fits = |set: u16| fits_on(set, leaving == 0, set == current, segments, layout);
-        if with.media.devices.choose(fits) {
-            let set = with.media.devices.membership().current().members();
-            with.media.segments.set_widths(|segment| layout.width_on(set, segment));
+        if media.devices.choose(fits) {
+            let set = media.devices.membership().current().members();
+            media.segments.set_widths(|segment| layout.width_on(set, segment));
             self.effort.begin_again();
             cx.wake();
         }
@@ -123,12 +126,12 @@ impl Collection {
 
     /// While devices are on their way into the volume nothing is refused: their room comes. Whether
     /// that is so.
-    pub fn widen(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
-        let waits = with.media.devices.is_widening();
+    pub fn widen(&mut self, media: &mut Media, mapping: &mut Mapping, cx: &mut Cx) -> bool {
+        let waits = media.devices.is_widening();
         if waits {
-            self.choose_members(with, cx);
-            if with.media.devices.is_entering() {
-                with.mapping.checkpoint.hurry();
+            self.choose_members(media, cx);
+            if media.devices.is_entering() {
+                mapping.checkpoint.hurry();
             }
             cx.wake();
         }
@@ -136,56 +139,60 @@ impl Collection {
     }
 
     /// Takes down how much there is to be done in all, when it begins.
-    pub(super) fn measure_protection(&mut self, with: &Needs) {
+    pub(super) fn measure_protection(&mut self, media: &Media) {
         let all = &mut self.protection.all;
-        *all = match (with.media.devices.to_move(), *all) {
+        *all = match (media.devices.to_move(), *all) {
             (0, _) => 0,
-            (_, 0) => live_exposed(&with.media.segments, &with.media.devices),
+            (_, 0) => live_exposed(&media.segments, &media.devices),
             (_, all) => all,
         };
         if self.protection.leaving == 0 {
-            self.protection.leaving = live_leaving(&with.media.segments, &with.media.devices);
+            self.protection.leaving = live_leaving(&media.segments, &media.devices);
         }
     }
 
     /// Chooses where segments are opened, and what moves next because it misses a chunk.
-    pub fn protect(&mut self, with: &mut Needs, cx: &mut Cx) -> Option<u32> {
-        if with.media.devices.is_as_made() {
+    pub fn protect(
+        &mut self,
+        media: &mut Media,
+        output: &mut Output,
+        mapping: &mut Mapping,
+        cx: &mut Cx,
+    ) -> Option<u32> {
+        if media.devices.is_as_made() {
             self.protection.leaving = 0;
             self.protection.rest();
             return None;
         }
-        let left = with.media.devices.to_move();
+        let left = media.devices.to_move();
         if left == 0 {
             self.protection.rest();
         }
-        let outdated =
-            with.media.devices.is_lack_outdated() || with.media.devices.is_replay_outdated();
-        let is_due =
-            outdated && with.media.devices.exposed() == 0 || with.media.devices.need_another_root();
-        if is_due && with.mapping.checkpoint.hurry() {
+        let outdated = media.devices.is_lack_outdated() || media.devices.is_replay_outdated();
+        let is_due = outdated && media.devices.exposed() == 0 || media.devices.need_another_root();
+        if is_due && mapping.checkpoint.hurry() {
             cx.wake();
         }
         if left == 0 || self.protection.gave_up(left) || cx.room() < ROOM {
             return None;
         }
-        if with.media.devices.untrusted() != 0 && with.mapping.checkpoint.is_due() {
+        if media.devices.untrusted() != 0 && mapping.checkpoint.is_due() {
             return None; // What a device that comes lacks is made there, soon.
         }
-        let segments = &with.media.segments;
+        let segments = &media.segments;
         let can_move = |it| segments.can_be_victim(it);
-        let victim = with.media.devices.next_exposed(can_move, |it| segments.can_be_filled(it));
-        if let Some(victim) = victim.filter(|it| with.media.segments.pick_this(*it)) {
+        let victim = media.devices.next_exposed(can_move, |it| segments.can_be_filled(it));
+        if let Some(victim) = victim.filter(|it| media.segments.pick_this(*it)) {
             return Some(victim);
         }
-        if with.output.rows.leave_exposed(with.media, &mut with.output.durability, cx) {
+        if output.rows.leave_exposed(media, &mut output.durability, cx) {
             cx.wake();
-        } else if with.media.devices.next_exposed(|_| true, |_| false).is_some()
-            && with.mapping.checkpoint.is_idle()
+        } else if media.devices.next_exposed(|_| true, |_| false).is_some()
+            && mapping.checkpoint.is_idle()
             && self.protection.tries_again(left)
         {
             // What is empty is free, and images of the map move, with the next root.
-            with.mapping.checkpoint.hurry();
+            mapping.checkpoint.hurry();
             cx.wake();
         }
         None
@@ -234,21 +241,27 @@ impl Collection {
     }
 
     /// Chooses what moves next because a scrub found something wrong in it.
-    pub fn mend_flawed(&mut self, with: &mut Needs, cx: &mut Cx) -> Option<u32> {
-        let left = with.media.segments.flawed();
-        if left == 0 || cx.room() < ROOM || self.is_short(&with.media.segments) {
+    pub fn mend_flawed(
+        &mut self,
+        media: &mut Media,
+        output: &mut Output,
+        mapping: &mut Mapping,
+        cx: &mut Cx,
+    ) -> Option<u32> {
+        let left = media.segments.flawed();
+        if left == 0 || cx.room() < ROOM || self.is_short(&media.segments) {
             return None;
         }
-        if let Some(victim) = with.media.segments.pick_flawed() {
+        if let Some(victim) = media.segments.pick_flawed() {
             return Some(victim);
         }
-        if with.output.rows.leave_flawed(with.media, &mut with.output.durability, cx) {
+        if output.rows.leave_flawed(media, &mut output.durability, cx) {
             cx.wake();
-        } else if with.mapping.checkpoint.is_idle() {
+        } else if mapping.checkpoint.is_idle() {
             // What can't be moved would be tried for ever.
             match self.mending.tries_again(left) {
-                true => drop(with.mapping.checkpoint.hurry()),
-                false => with.media.segments.forget_flaws(),
+                true => drop(mapping.checkpoint.hurry()),
+                false => media.segments.forget_flaws(),
             }
             cx.wake();
         }

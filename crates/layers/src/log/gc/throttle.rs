@@ -11,9 +11,10 @@
 use hostftl_format::log::GRAIN;
 
 use crate::kit::Life;
+use crate::log::gc::Collection;
 use crate::log::gc::victim::Victim;
-use crate::log::gc::{Collection, Needs};
 use crate::log::layout::Layout;
+use crate::log::media::Media;
 use crate::log::ops::Cx;
 use crate::log::segments::Segments;
 
@@ -101,13 +102,12 @@ impl Collection {
     }
 
     /// A row of the victim is over, of which so many bytes were moved.
-    pub(super) fn pace_on(&mut self, moved: u64, with: &mut Needs, cx: &Cx) {
+    pub(super) fn pace_on(&mut self, moved: u64, media: &mut Media, cx: &Cx) {
         match self.paced {
-            true => with.media.share.over(cx.now(), moved),
+            true => media.share.over(cx.now(), moved),
             false => self.effort.copied(moved),
         }
-        let (left, lead) =
-            (self.lead_left(&with.media.segments), with.media.segments.reserves().lead);
+        let (left, lead) = (self.lead_left(&media.segments), media.segments.reserves().lead);
         self.pace.pay(self.slots_over(), u64::from(512 * left.min(lead) / lead));
     }
 
@@ -119,10 +119,9 @@ impl Collection {
     }
 
     /// Whether the next row of a victim from which nobody wants room waits for the host's sake.
-    pub(super) fn waits_for_host(&self, with: &mut Needs, cx: &mut Cx) -> bool {
-        let is_paced =
-            self.paced && !self.wants_collection(&with.media.segments) && cx.is_running();
-        match is_paced.then(|| with.media.share.waits(cx.now())).flatten() {
+    pub(super) fn waits_for_host(&self, media: &mut Media, cx: &mut Cx) -> bool {
+        let is_paced = self.paced && !self.wants_collection(&media.segments) && cx.is_running();
+        match is_paced.then(|| media.share.waits(cx.now())).flatten() {
             Some(at) => {
                 cx.wake_at(at);
                 true
@@ -132,9 +131,9 @@ impl Collection {
     }
 
     /// A row is begun.
-    pub(super) fn row_begun(&self, with: &mut Needs, cx: &Cx) {
+    pub(super) fn row_begun(&self, media: &mut Media, cx: &Cx) {
         if self.paced {
-            with.media.share.begin(cx.now());
+            media.share.begin(cx.now());
         }
     }
 

@@ -430,7 +430,7 @@ impl Recovery {
         }
         if !array.layout().lengths.are_equal() {
             // What the root says may have too few free segments, life after life.
-            array.with_gc(|it, with| it.choose_members(with, cx));
+            array.background.collection.choose_members(&mut array.media, cx);
         }
         if array.output.journal.begin_restoring() {
             return self.go(Step::Restore);

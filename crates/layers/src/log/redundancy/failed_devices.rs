@@ -76,7 +76,7 @@ impl Array {
     /// The repair of known damage; a scrub has a task of its own.
     pub fn repair_task(&self) -> Option<Task> {
         let goes_on = self.media.devices.health().is_unrepaired() && self.layout().parity > 0;
-        let is_scrubbed = self.scrub.task(&self.media.segments).is_some();
+        let is_scrubbed = self.background.scrub.task(&self.media.segments).is_some();
         (goes_on && !is_scrubbed).then(|| Task {
             kind: TaskKind::Protect,
             is_paused: false,
@@ -94,7 +94,7 @@ impl Array {
         }
         // The root that a scrub makes at its end is enough for all of its repairs.
         self.media.devices.observe_health(&mut self.media.segments, cx)
-            && self.scrub.task(&self.media.segments).is_none()
+            && self.background.scrub.task(&self.media.segments).is_none()
             && self.mapping.checkpoint.hurry()
     }
 

@@ -101,7 +101,8 @@ impl Array {
     #[inline(never)]
     fn take_room_in_next(&mut self, to: To, len: u32, cx: &mut Cx) -> Option<(u8, u8, u32)> {
         let starting = cx.life() == Life::Starting;
-        let Array { media, output: Output { rows, durability, .. }, collection, .. } = self;
+        let Array { media, output: Output { rows, durability, .. }, background, .. } = self;
+        let collection = &background.collection;
         let slots = media.layout().slots;
         let floor = |rows: &Rows, durability: &Durability, segments: &Segments| {
             let kept = segments.reserves();
@@ -178,7 +179,7 @@ impl Array {
     /// Lists that `blocks` blocks hold nothing any more, and unmaps them. False when there is no
     /// room for that now.
     pub fn append_trim(&mut self, first: u64, blocks: u64, cx: &mut Cx) -> bool {
-        let gave_up = self.collection.gave_up(&self.media.segments);
+        let gave_up = self.background.collection.gave_up(&self.media.segments);
         let what = if gave_up { What::Relief } else { What::Write };
         let to = To { stream: self.media.segments.stream_of_new(), what };
         let Some((row, chunk, byte)) = self.take_room(to, 0, cx) else { return false };
@@ -218,12 +219,12 @@ impl Array {
         cx: &mut Cx,
     ) -> Option<(u8, u32)> {
         let gains = to.what == What::Copy;
-        if !gains && self.collection.is_paced(&self.media.segments, cx) {
+        if !gains && self.background.collection.is_paced(&self.media.segments, cx) {
             return None;
         }
         let (row, chunk, byte) = self.take_room(to, len, cx)?;
         if !gains {
-            self.collection.pace_taken(len, &self.media.segments);
+            self.background.collection.pace_taken(len, &self.media.segments);
         }
         let it = &mut self.output.rows[row];
         let place = it.spread.place((chunk, byte), len, generation);
@@ -239,28 +240,30 @@ impl Array {
 
     /// Moves the next records of a lane, as many as lie in one chunk and go to one.
     pub fn move_some(&mut self, lane: u8, cx: &mut Cx) -> bool {
-        if !self.collection.lane(lane).may_move() || cx.command_room() <= OWN_OPS / 2 {
+        if !self.background.collection.lane(lane).may_move() || cx.command_room() <= OWN_OPS / 2 {
             return false;
         }
         let Some(&Live { chunk, block, place, .. }) =
-            self.collection.lane(lane).next_live(&mut self.mapping.pages)
+            self.background.collection.lane(lane).next_live(&mut self.mapping.pages)
         else {
-            return self.with_gc(|gc, with| gc.end_row(lane, with, cx));
+            let Array { media, mapping, background, .. } = self;
+            return background.collection.end_row(lane, media, mapping, cx);
         };
         let to = self.to_copy(block, place);
         while self.take_along(lane, (chunk, to), cx) {}
-        let moves = self.collection.lane(lane).batch_row().is_some();
+        let moves = self.background.collection.lane(lane).batch_row().is_some();
         if moves {
-            self.with_gc(|gc, with| gc.lane(lane).send(chunk, with, cx));
+            let Array { media, output, background, .. } = self;
+            background.collection.lane(lane).send(chunk, media, output, cx);
         }
-        moves || self.with_gc(|gc, with| gc.lanes().others_let_go(lane, with))
+        moves || self.background.collection.lanes().others_let_go(lane, &mut self.mapping)
     }
 
     /// Adds the next record to the batch, and keeps its map page. False when that has to come
     /// first, or when there is no room, or not in the same chunk, or when it goes to another
     /// stream than `to`; and when there is no other record in `chunk`.
     fn take_along(&mut self, lane: u8, (chunk, to): (u8, To), cx: &mut Cx) -> bool {
-        let it = self.collection.lane(lane);
+        let it = self.background.collection.lane(lane);
         let row = it.batch_row();
         let Some(live) = it.next_live(&mut self.mapping.pages).filter(|live| live.chunk == chunk)
         else {
@@ -272,12 +275,13 @@ impl Array {
         let parts = self.media.segments.tells_blocks_apart();
         if row.is_some_and(|row| !self.output.rows[row].continues(len))
             || parts && self.to_copy(block, place).stream != to.stream
-            || parts && !self.collection.lane(lane).goes_up()
+            || parts && !self.background.collection.lane(lane).goes_up()
         {
             return false;
         }
-        let pinned = self.mapping.pages.map_mut().pin_here(block)
-            || self.with_gc(|gc, with| gc.lane(lane).pin_for_copy(with, cx));
+        let Array { media, mapping, background, .. } = self;
+        let pinned = mapping.pages.map_mut().pin_here(block)
+            || background.collection.lane(lane).pin_for_copy(media, mapping, cx);
         if !pinned {
             return false;
         }
@@ -287,18 +291,18 @@ impl Array {
             return false;
         };
         let into = self.output.rows[row].items[item as usize].byte;
-        self.collection.lane(lane).take((row, item), into);
+        self.background.collection.lane(lane).take((row, item), into);
         cx.touch(1);
         true
     }
 
     /// A batch of a lane is in its row.
     pub fn gc_move_done(&mut self, lane: u8, command: Command, ended: Ended, cx: &mut Cx) {
-        let it = self.collection.lane(lane);
+        let it = self.background.collection.lane(lane);
         let (row, right, records) = it.moved(command, ended, &mut self.media.buffers);
         for (index, &(record, item)) in records.iter().enumerate() {
             let Live { block, place, .. } =
-                self.collection.lane(lane).record(record, index < right);
+                self.background.collection.lane(lane).record(record, index < right);
             match index < right {
                 true => self.publish_copy(row, item, place, cx),
                 false => self.output.rows[row].items[item as usize].heir = DEAD,
@@ -307,6 +311,6 @@ impl Array {
             self.mapping.pages.map_mut().unpin(page);
         }
         self.output.rows.placed(row, records.len() as u32, cx);
-        self.collection.lane(lane).batch_over(right, records);
+        self.background.collection.lane(lane).batch_over(right, records);
     }
 }

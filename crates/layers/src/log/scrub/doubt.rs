@@ -4,19 +4,26 @@
 use hostftl_format::log::{self, Entry, Kind};
 
 use crate::kit::Life;
-use crate::log::gc::Needs;
 use crate::log::map::Where;
+use crate::log::mapping::Mapping;
+use crate::log::media::Media;
 use crate::log::ops::Cx;
 use crate::log::scrub::{Phase, Scrub};
 
 impl Scrub {
     /// Looks at the entries of the row from one on, as far as pages of the map are here.
-    pub(super) fn doubt(&mut self, from: u32, with: &mut Needs, cx: &mut Cx) -> bool {
+    pub(super) fn doubt(
+        &mut self,
+        from: u32,
+        media: &mut Media,
+        mapping: &mut Mapping,
+        cx: &mut Cx,
+    ) -> bool {
         let head = self.head.take().expect("the head's buffer is here");
         let (mut next, mut valid) = (from, Some(false));
         while next < self.entries && valid == Some(false) && cx.life() == Life::Running {
             let entry = log::entry(&head, next);
-            valid = entry.map_or(Some(false), |entry| self.is_valid(&entry, with, cx));
+            valid = entry.map_or(Some(false), |entry| self.is_valid(&entry, media, mapping, cx));
             next += u32::from(valid == Some(false));
         }
         cx.touch((next - from) as usize + 1);
@@ -26,58 +33,53 @@ impl Scrub {
             return next > from;
         }
         if valid == Some(true) {
-            self.note_faults(with, cx);
-            match with.media.segments.flaw(self.at.segment) {
+            self.note_faults(media, cx);
+            match media.segments.flaw(self.at.segment) {
                 true => self.repairs.found(self.at.segment),
                 false => self.lost += 1,
             }
         }
-        self.end_row(with, cx);
+        self.end_row(media, cx);
         true
     }
 
     /// Notes the chunks of the row that are wrong as faults of their devices.
-    fn note_faults(&self, with: &mut Needs, cx: &mut Cx) {
+    fn note_faults(&self, media: &mut Media, cx: &mut Cx) {
         if self.check.mismatched().next().is_none() {
-            with.media.devices.health_mut().note_somewhere();
+            media.devices.health_mut().note_somewhere();
         }
-        let (at, stripe) = (self.at, with.media.devices.stripe(self.at.segment));
+        let (at, stripe) = (self.at, media.devices.stripe(self.at.segment));
         for chunk in self.check.mismatched() {
             let device = self.layout.chunk_of(chunk.into()).device(stripe, (at.segment, at.slot));
-            with.media.devices.note_fault(device, self.layout.lba(at), cx);
+            media.devices.note_fault(device, self.layout.lba(at), cx);
         }
     }
 
     /// Whether an entry is what the volume has now; `None` until a page has come that says so.
-    fn is_valid(&self, entry: &Entry, with: &mut Needs, cx: &mut Cx) -> Option<bool> {
+    fn is_valid(
+        &self,
+        entry: &Entry,
+        media: &mut Media,
+        mapping: &mut Mapping,
+        cx: &mut Cx,
+    ) -> Option<bool> {
         match entry.kind {
             Kind::Trim => Some(false),
             Kind::Map => {
                 let page =
                     u32::try_from(entry.block).ok().filter(|page| *page < self.layout.tree.pages);
-                Some(
-                    page.is_some_and(|page| {
-                        with.mapping.pages.directory().place(page) == entry.place
-                    }),
-                )
+                Some(page.is_some_and(|page| mapping.pages.directory().place(page) == entry.place))
             }
             // There are few, and they are written again with the next root.
-            Kind::Directory | Kind::Counts => Some(with.mapping.checkpoint.has_top(entry.place)),
-            Kind::Data if entry.block >= with.mapping.pages.map().len() => Some(false),
+            Kind::Directory | Kind::Counts => Some(mapping.checkpoint.has_top(entry.place)),
+            Kind::Data if entry.block >= mapping.pages.map().len() => Some(false),
             Kind::Data => {
-                if let Some((place, _)) = with.mapping.pages.pair(entry.block) {
+                if let Some((place, _)) = mapping.pages.pair(entry.block) {
                     return Some(place == entry.place);
                 }
-                match with.mapping.fetch(
-                    with.mapping.pages.map().page_of(entry.block),
-                    with.media,
-                    cx,
-                ) {
+                match mapping.fetch(mapping.pages.map().page_of(entry.block), media, cx) {
                     Where::Here => Some(
-                        with.mapping
-                            .pages
-                            .pair(entry.block)
-                            .is_some_and(|(it, _)| it == entry.place),
+                        mapping.pages.pair(entry.block).is_some_and(|(it, _)| it == entry.place),
                     ),
                     Where::Bad => Some(true),
                     Where::Away | Where::Coming => None,

@@ -25,9 +25,11 @@ use crate::kit::Life;
 use crate::kit::shell::Ended;
 use crate::log::buffers::Buffer;
 use crate::log::devices::Devices;
-use crate::log::gc::Needs;
 use crate::log::layout::{At, Layout};
+use crate::log::mapping::Mapping;
+use crate::log::media::Media;
 use crate::log::ops::{Checking, Cx, OWN_OPS, Op};
+use crate::log::output::Output;
 use crate::log::redundancy::metadata::Wanted;
 use crate::log::segments::Segments;
 use repairs::Repairs;
@@ -206,28 +208,45 @@ impl Scrub {
 
 impl Scrub {
     /// The next step. A row is begun only when it `may` be: other work comes first.
-    pub fn pump(&mut self, with: &mut Needs, may: bool, cx: &mut Cx) -> bool {
+    pub fn pump(
+        &mut self,
+        may: bool,
+        media: &mut Media,
+        output: &mut Output,
+        mapping: &mut Mapping,
+        cx: &mut Cx,
+    ) -> bool {
         if self.phase == Phase::Off {
             return false;
         }
-        self.repairs.observe(&with.media.segments);
+        self.repairs.observe(&media.segments);
         match self.phase {
             Phase::Off | Phase::Head | Phase::Reading { asked: true } => false,
-            Phase::Next => self.next_row(with, may, cx),
-            Phase::Reading { asked: false } => self.read_chunks(with, cx),
-            Phase::Checking => self.check_on(with, cx),
-            Phase::Doubting(from) => self.doubt(from, with, cx),
-            Phase::Ending => self.end(with, cx),
+            Phase::Next => self.next_row(may, media, output, mapping, cx),
+            Phase::Reading { asked: false } => self.read_chunks(media, cx),
+            Phase::Checking => self.check_on(media, cx),
+            Phase::Doubting(from) => self.doubt(from, media, mapping, cx),
+            Phase::Ending => self.end(media, mapping, cx),
         }
     }
 
-    fn next_row(&mut self, with: &mut Needs, may: bool, cx: &mut Cx) -> bool {
+    fn next_row(
+        &mut self,
+        may: bool,
+        media: &mut Media,
+        output: &mut Output,
+        mapping: &mut Mapping,
+        cx: &mut Cx,
+    ) -> bool {
         let crowded = cx.room() < ROOM || cx.command_room() <= OWN_OPS / 2;
         if self.is_paused || cx.life() != Life::Running || crowded || !may && !self.is_stopped {
             return false;
         }
         let mut passed = 0;
-        while self.at.segment < self.layout.segments && !self.is_stopped && self.has_nothing(with) {
+        while self.at.segment < self.layout.segments
+            && !self.is_stopped
+            && self.has_nothing(media, output)
+        {
             if passed == PASS {
                 cx.wake();
                 return false;
@@ -240,34 +259,34 @@ impl Scrub {
             self.go(Phase::Ending);
             return true;
         }
-        if let Some(at) = with.media.share.waits(cx.now()) {
+        if let Some(at) = media.share.waits(cx.now()) {
             cx.wake_at(at);
             return false;
         }
         let behind = self.repairs.first().map_or(0, |first| self.at.segment.saturating_sub(first));
         if behind > self.layout.segments / PARTS && self.repairs.wait_for_root() {
-            with.mapping.checkpoint.hurry();
+            mapping.checkpoint.hurry();
         }
         let at = self.at;
         let pages = self.layout.head_pages(at.sector == 0);
         let buf = self.head.take().expect("the head's buffer is here");
         let command = Command::Read {
-            device: with.media.devices.stripe(at.segment).device(at.segment, at.slot, 0),
+            device: media.devices.stripe(at.segment).device(at.segment, at.slot, 0),
             lba: self.layout.lba(at),
             into: Target::Meta { buf, pages },
             cause: Cause::Gc,
         };
-        with.media.segments.pin(at.segment);
-        with.media.share.begin(cx.now());
+        media.segments.pin(at.segment);
+        media.share.begin(cx.now());
         self.go(Phase::Head);
-        with.media.devices.submit(Op::Scrub(Checking::Head), command, cx);
+        media.devices.submit(Op::Scrub(Checking::Head), command, cx);
         true
     }
 
     /// Whether no row is on the devices any more in the segment. Where one is still to be written
     /// lies one of an earlier use of the segment, which a power cut may have torn.
-    fn has_nothing(&self, with: &Needs) -> bool {
-        with.media.segments.live(self.at.segment) == 0 || with.output.rows.is_unwritten(self.at)
+    fn has_nothing(&self, media: &Media, output: &Output) -> bool {
+        media.segments.live(self.at.segment) == 0 || output.rows.is_unwritten(self.at)
     }
 
     /// The head of the row at `lba`, if that is what `buf` has.
@@ -283,13 +302,14 @@ impl Scrub {
         what: Checking,
         command: Command,
         ended: Ended,
-        with: &mut Needs,
+        media: &mut Media,
+        output: &mut Output,
         cx: &mut Cx,
     ) {
         match (what, command) {
-            (Checking::Head, command) => self.head_done(command, ended, with, cx),
+            (Checking::Head, command) => self.head_done(command, ended, media, output, cx),
             (Checking::Chunk(chunk), Command::Read { into: Target::Data(view), .. }) => {
-                with.media.buffers.at(Buffer::Scrub(chunk)).repay_mut(view);
+                media.buffers.at(Buffer::Scrub(chunk)).repay_mut(view);
                 // What is on a lost device is made anew by others.
                 let is_wrong = ended == Err(DeviceError::Media);
                 if self.check.was_read(chunk, ended.is_ok(), is_wrong) {
@@ -297,43 +317,57 @@ impl Scrub {
                 }
             }
             (Checking::Record(record), Command::Digest { from, .. }) => {
-                with.media.buffers.named(from.id()).repay(from);
+                media.buffers.named(from.id()).repay(from);
                 self.check.has_crc(record, ended.expect("memory does not fail").crc);
             }
             (Checking::Fold, Command::Fold { from, into, .. }) => {
-                from.into_iter().for_each(|view| with.media.buffers.named(view.id()).repay(view));
-                with.media.buffers.at(Buffer::ScrubSum).repay_mut(into);
+                from.into_iter().for_each(|view| media.buffers.named(view.id()).repay(view));
+                media.buffers.at(Buffer::ScrubSum).repay_mut(into);
                 self.check.was_folded();
             }
             (Checking::Sum(which), Command::Digest { from, .. }) => {
-                with.media.buffers.named(from.id()).repay(from);
+                media.buffers.named(from.id()).repay(from);
                 self.check.has_sum(which, ended.expect("memory does not fail").crc);
             }
             (what, command) => unreachable!("{command:?} is not how {what:?} is checked"),
         }
     }
 
-    fn head_done(&mut self, command: Command, ended: Ended, with: &mut Needs, cx: &mut Cx) {
+    fn head_done(
+        &mut self,
+        command: Command,
+        ended: Ended,
+        media: &mut Media,
+        output: &mut Output,
+        cx: &mut Cx,
+    ) {
         let Command::Read { into: Target::Meta { buf, pages }, device, lba, .. } = command else {
             unreachable!("a head comes back")
         };
-        let head = ended.ok().and_then(|_| self.head_of(&buf, lba, &with.media.devices));
+        let head = ended.ok().and_then(|_| self.head_of(&buf, lba, &media.devices));
         match head.is_none() && self.layout.parity > 0 {
             true => {
                 let place = (device, lba, pages);
-                with.media.salvage.ask(Wanted::Scrub, place, buf, &with.media.devices, cx);
+                media.salvage.ask(Wanted::Scrub, place, buf, &media.devices, cx);
             }
-            false => self.head_read(buf, head, false, with, cx),
+            false => self.head_read(buf, head, false, media, output, cx),
         }
     }
 
     /// The head of the row was made from the other chunks, or can't be.
-    pub fn head_salvaged(&mut self, buf: MetaBuf, well: bool, with: &mut Needs, cx: &mut Cx) {
+    pub fn head_salvaged(
+        &mut self,
+        buf: MetaBuf,
+        well: bool,
+        media: &mut Media,
+        output: &mut Output,
+        cx: &mut Cx,
+    ) {
         let at = self.at;
-        let head = self.head_of(&buf, self.layout.lba(at), &with.media.devices).filter(|_| well);
-        let device = with.media.devices.stripe(at.segment).device(at.segment, at.slot, 0);
-        let is_wrong = !with.media.devices.is_missing_on(at.segment, device);
-        self.head_read(buf, head, is_wrong, with, cx);
+        let head = self.head_of(&buf, self.layout.lba(at), &media.devices).filter(|_| well);
+        let device = media.devices.stripe(at.segment).device(at.segment, at.slot, 0);
+        let is_wrong = !media.devices.is_missing_on(at.segment, device);
+        self.head_read(buf, head, is_wrong, media, output, cx);
     }
 
     /// The head of the row is here, or there is none any more in this segment.
@@ -342,49 +376,50 @@ impl Scrub {
         buf: MetaBuf,
         head: Option<Head>,
         is_wrong: bool,
-        with: &mut Needs,
+        media: &mut Media,
+        output: &mut Output,
         cx: &mut Cx,
     ) {
         cx.wake();
         let at = self.at;
-        let Some(head) = head.filter(|head| head.seq <= with.output.durability.durable()) else {
+        let Some(head) = head.filter(|head| head.seq <= output.durability.durable()) else {
             self.head = Some(buf);
-            with.media.segments.unpin(at.segment);
-            with.media.share.over(cx.now(), 0);
+            media.segments.unpin(at.segment);
+            media.share.over(cx.now(), 0);
             self.begin_segment(at.segment + 1);
             return self.go(Phase::Next);
         };
         (self.seq, self.sectors, self.entries) = (head.seq, head.first_sectors, head.entries);
-        let stripe = with.media.devices.stripe(at.segment);
+        let stripe = media.devices.stripe(at.segment);
         self.check.begin((&head, &buf), (&self.layout, at, stripe), &self.uuid, is_wrong);
         cx.touch(head.entries as usize);
         self.head = Some(buf);
         self.go(Phase::Reading { asked: false });
     }
 
-    fn read_chunks(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
+    fn read_chunks(&mut self, media: &mut Media, cx: &mut Cx) -> bool {
         if cx.room() < ROOM || cx.command_room() < 17 {
             return false;
         }
         self.go(Phase::Reading { asked: true });
-        let (at, stripe) = (self.at, with.media.devices.stripe(self.at.segment));
+        let (at, stripe) = (self.at, media.devices.stripe(self.at.segment));
         for (chunk, sectors) in self.check.reads() {
             let which = self.layout.chunk_of(chunk.into());
             let device = which.device(stripe, (at.segment, at.slot));
-            let into = with.media.buffers.at(Buffer::Scrub(chunk)).view_mut_sectors(0, sectors);
+            let into = media.buffers.at(Buffer::Scrub(chunk)).view_mut_sectors(0, sectors);
             let (lba, into) = (self.layout.lba(at), Target::Data(into));
             let command = Command::Read { device, lba, into, cause: Cause::Gc };
             self.check.sent();
-            with.media.devices.submit(Op::Scrub(Checking::Chunk(chunk)), command, cx);
+            media.devices.submit(Op::Scrub(Checking::Chunk(chunk)), command, cx);
         }
         true
     }
 
     /// Computes what comes next of the row.
-    fn check_on(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
+    fn check_on(&mut self, media: &mut Media, cx: &mut Cx) -> bool {
         let mut moved = false;
         while cx.room() >= ROOM && cx.command_room() > OWN_OPS / 2 {
-            let (what, command) = match self.check.next(&mut with.media.buffers) {
+            let (what, command) = match self.check.next(&mut media.buffers) {
                 Next::Record(record, command) => (Checking::Record(record), command),
                 Next::Fold(command) => (Checking::Fold, command),
                 Next::Sum(which, command) => (Checking::Sum(which), command),
@@ -392,21 +427,21 @@ impl Scrub {
                 Next::Over => {
                     match self.check.is_wrong() {
                         true => self.go(Phase::Doubting(0)),
-                        false => self.end_row(with, cx),
+                        false => self.end_row(media, cx),
                     }
                     return true;
                 }
             };
-            with.media.devices.submit(Op::Scrub(what), command, cx);
+            media.devices.submit(Op::Scrub(what), command, cx);
             moved = true;
         }
         moved
     }
 
     /// The row was gone through: the next one, or the next segment.
-    fn end_row(&mut self, with: &mut Needs, cx: &mut Cx) {
-        with.media.share.over(cx.now(), self.check.bytes());
-        with.media.segments.unpin(self.at.segment);
+    fn end_row(&mut self, media: &mut Media, cx: &mut Cx) {
+        media.share.over(cx.now(), self.check.bytes());
+        media.segments.unpin(self.at.segment);
         match self.layout.after(self.at, self.sectors) {
             Some(at) => self.at = at,
             None => self.begin_segment(self.at.segment + 1),
@@ -417,21 +452,20 @@ impl Scrub {
 
     /// Ends when no flawed segment is left that can be moved, and the repairs are durable. A scrub
     /// that is stopped does not wait, and reports the repairs that are durable by then.
-    fn end(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
+    fn end(&mut self, media: &mut Media, mapping: &mut Mapping, cx: &mut Cx) -> bool {
         if cx.life() != Life::Running || cx.room() < ROOM {
             return false;
         }
         if !self.repairs.are_durable() && !self.is_stopped {
             // The event is a promise: a power cut right after it must not take a repair back.
-            return self.repairs.wait_for_root() && with.mapping.checkpoint.hurry();
+            return self.repairs.wait_for_root() && mapping.checkpoint.hurry();
         }
         self.go(Phase::Off);
         let end = if self.is_stopped { TaskEnd::Stopped } else { TaskEnd::Done };
-        let (task, (mended, unrepaired)) =
-            (TaskKind::Scrub, self.repairs.outcome(&with.media.segments));
-        let beyond = with.media.gauges.beyond_repair - self.beyond + self.lost;
+        let (task, (mended, unrepaired)) = (TaskKind::Scrub, self.repairs.outcome(&media.segments));
+        let beyond = media.gauges.beyond_repair - self.beyond + self.lost;
         if self.is_whole && end == TaskEnd::Done && unrepaired == 0 {
-            with.media.devices.health_mut().verified();
+            media.devices.health_mut().verified();
         }
         cx.tell(Event::Over { task, end, beyond, mended, unrepaired });
         true

@@ -8,20 +8,20 @@ use hostftl_core::{Cause, Command, SECTORS_PER_BLOCK, Target, View};
 
 use super::rebuild::{Mend, Sum};
 use crate::log::buffers::Buffer;
-use crate::log::gc::Needs;
 use crate::log::gc::lane::{Lane, Phase, ROOM};
 use crate::log::layout::At;
+use crate::log::media::Media;
 use crate::log::ops::{Cx, Op};
 use crate::log::redundancy::rebuild::{Chunk, Rebuild};
 
 impl Lane {
     /// How a device gets its chunk of the row at `at` without the head; none when the row does not
     /// begin a slot, or nothing gives the chunk.
-    pub(super) fn way_ahead(at: At, device: u8, with: &Needs) -> Option<Rebuild> {
+    pub(super) fn way_ahead(at: At, device: u8, media: &Media) -> Option<Rebuild> {
         let At { segment, slot, sector } = at;
-        let stripe = with.media.devices.stripe(segment);
+        let stripe = media.devices.stripe(segment);
         let chunk = Chunk::on(device, stripe, (segment, slot)).filter(|_| sector == 0)?;
-        let missing = with.media.devices.missing_of(segment);
+        let missing = media.devices.missing_of(segment);
         Rebuild::new(stripe, (segment, slot), chunk, stripe.width(), missing)
     }
 
@@ -36,7 +36,7 @@ impl Lane {
     pub(super) fn ask_head(
         &mut self,
         made: Option<Rebuild>,
-        with: &mut Needs,
+        media: &mut Media,
         cx: &mut Cx,
     ) -> bool {
         if cx.room() < ROOM || cx.command_room() == 0 {
@@ -50,24 +50,24 @@ impl Lane {
         let into = self.head.take().expect("the head's buffer is here");
         let command = match read.or(sum) {
             Some(buffer) => {
-                let from = with.media.buffers.at(buffer).view_sectors(0, sectors);
+                let from = media.buffers.at(buffer).view_sectors(0, sectors);
                 Command::Peek { from, into, pages }
             }
             None => {
                 let At { segment, slot, .. } = self.at;
-                let device = with.media.devices.stripe(segment).device(segment, slot, 0);
+                let device = media.devices.stripe(segment).device(segment, slot, 0);
                 let into = Target::Meta { buf: into, pages };
                 Command::Read { device, lba: self.layout.lba(self.at), into, cause: Cause::Gc }
             }
         };
         self.go(Phase::Head);
-        with.media.devices.submit(Op::GcHead { lane: self.number }, command, cx);
+        media.devices.submit(Op::GcHead { lane: self.number }, command, cx);
         true
     }
 
     /// The head was copied from one of the lane's chunks.
-    pub(in crate::log::gc) fn peeked(&self, from: View, with: &mut Needs) {
-        with.media.buffers.repay_gc(self.number, from);
+    pub(in crate::log::gc) fn peeked(&self, from: View, media: &mut Media) {
+        media.buffers.repay_gc(self.number, from);
     }
 
     /// Whether the chunk that was made is the first of the row, which has the head.

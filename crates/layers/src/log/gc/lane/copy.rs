@@ -12,11 +12,13 @@ use hostftl_format::log::seed;
 
 use crate::kit::shell::Ended;
 use crate::log::buffers::{Buffer, Buffers};
-use crate::log::gc::Needs;
 use crate::log::gc::lane::{Checked, Lane, Live};
 use crate::log::map::Where;
 use crate::log::map::pages::Pages;
+use crate::log::mapping::Mapping;
+use crate::log::media::Media;
 use crate::log::ops::{Cx, Op};
+use crate::log::output::Output;
 
 /// The records that one command moves.
 #[derive(Debug)]
@@ -72,15 +74,15 @@ impl Lane {
 
     /// Pins the map page of the next record, when it is not here or can't be pinned now. False when
     /// that has to come first.
-    pub fn pin_for_copy(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
+    pub fn pin_for_copy(&mut self, media: &mut Media, mapping: &mut Mapping, cx: &mut Cx) -> bool {
         let Live { block, place, .. } = self.live[self.cursor];
-        let page = with.mapping.pages.map().page_of(block);
-        if self.keep_page(page, with, cx) != Where::Here
-            || with.mapping.pages.map().place(block) != place
+        let page = mapping.pages.map().page_of(block);
+        if self.keep_page(page, media, mapping, cx) != Where::Here
+            || mapping.pages.map().place(block) != place
         {
             return false;
         }
-        with.mapping.pages.map_mut().pin_again(page);
+        mapping.pages.map_mut().pin_again(page);
         true
     }
 
@@ -104,26 +106,24 @@ impl Lane {
     }
 
     /// Sends the batch, which lies in a chunk of the victim's row.
-    pub fn send(&mut self, chunk: u8, with: &mut Needs, cx: &mut Cx) {
+    pub fn send(&mut self, chunk: u8, media: &mut Media, output: &mut Output, cx: &mut Cx) {
         let mut parts = core::mem::take(&mut self.batch.parts);
         let (first, last) = (parts[0], parts[parts.len() - 1]);
         for part in &mut parts {
             part.from -= first.from;
             part.into -= first.into;
         }
-        let from = with
-            .media
+        let from = media
             .buffers
             .at(self.source(chunk))
             .view(first.from, last.from + last.len - first.from);
         let Batch { row, ref records, .. } = self.batch;
-        let to = with.output.rows[row].items[records[0].1 as usize].chunk;
+        let to = output.rows[row].items[records[0].1 as usize].chunk;
         let buffer = Buffer::row(row, to.into());
-        let into =
-            with.media.buffers.at(buffer).view_mut(first.into, last.into + last.len - first.into);
+        let into = media.buffers.at(buffer).view_mut(first.into, last.into + last.len - first.into);
         self.outstanding += 1;
         let op = Op::GcMove { lane: self.number };
-        with.media.devices.submit(op, Command::Move { from, into, parts }, cx);
+        media.devices.submit(op, Command::Move { from, into, parts }, cx);
     }
 
     /// Where the records of a chunk lie that are not moved yet.

@@ -2,8 +2,9 @@
 
 use hostftl_core::Event;
 
-use crate::log::gc::Needs;
 use crate::log::gc::lane::{Checked, Lane, Live};
+use crate::log::mapping::Mapping;
+use crate::log::media::Media;
 use crate::log::ops::{Cx, tell_corrupt};
 
 /// With less room for outputs, telling waits.
@@ -11,7 +12,7 @@ const TELLS: usize = 12;
 
 impl Lane {
     /// Tells one thing of the row that was not told yet. False when there is none.
-    pub fn tell_row(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
+    pub fn tell_row(&mut self, media: &mut Media, mapping: &mut Mapping, cx: &mut Cx) -> bool {
         if !self.chunks.any_flawed() {
             return false;
         }
@@ -23,8 +24,8 @@ impl Lane {
         if let Some(at) = self.live.iter().position(gone) {
             let Live { block, place, .. } = self.live[at];
             self.live[at].state = Checked::Told;
-            if with.mapping.pages.pair(block).is_none_or(|(now, _)| now == place) {
-                with.media.gauges.beyond_repair += 1;
+            if mapping.pages.pair(block).is_none_or(|(now, _)| now == place) {
+                media.gauges.beyond_repair += 1;
                 tell_corrupt(block, 1, cx);
             }
             return true;
@@ -35,10 +36,10 @@ impl Lane {
             && !self.live.iter().any(told)
         {
             let at = self.at;
-            let stripe = with.media.devices.stripe(at.segment);
+            let stripe = media.devices.stripe(at.segment);
             let device = stripe.device(at.segment, at.slot, chunk.into());
             let lba = self.layout.lba(at) + u64::from(from);
-            with.media.devices.note_fault(device, lba, cx);
+            media.devices.note_fault(device, lba, cx);
             cx.tell(Event::Mended { device, lba, sectors });
         }
         true

@@ -11,9 +11,10 @@ use super::agree::Agree;
 use super::rebuild::{Mend, Sum};
 use crate::kit::shell::Ended;
 use crate::log::buffers::Buffer;
-use crate::log::gc::Needs;
 use crate::log::gc::lane::{Lane, Phase, ROOM};
 use crate::log::layout::At;
+use crate::log::mapping::Mapping;
+use crate::log::media::Media;
 use crate::log::ops::{Cx, OWN_OPS, Op, count_sent};
 use crate::log::redundancy::rebuild::{Chunk, Rebuild};
 use crate::log::row::records::Record;
@@ -82,17 +83,17 @@ impl Fill {
 
 impl Lane {
     /// The head of the row is here, and counts: a device gets its chunk.
-    pub(super) fn fill_from(&mut self, head: &Head, device: u8, with: &Needs) {
+    pub(super) fn fill_from(&mut self, head: &Head, device: u8, media: &Media) {
         assert!(self.head().is_some(), "a head that counts has come");
         let At { segment, slot, .. } = self.at;
-        let stripe = with.media.devices.stripe(segment);
+        let stripe = media.devices.stripe(segment);
         let chunks = u32::from(head.chunks).min(stripe.width());
         (self.seq, self.entries) = (head.seq, head.entries);
         self.chunks = self.chunks.of_row(chunks);
         let sectors = if chunks > 1 { self.layout.chunk } else { head.first_sectors };
         let has = |it: &Chunk| !matches!(it, Chunk::Data(chunk) if u32::from(*chunk) >= chunks);
         let chunk = Chunk::on(device, stripe, (segment, slot)).filter(has);
-        let missing = with.media.devices.missing_of(segment);
+        let missing = media.devices.missing_of(segment);
         let rebuild = |it| Rebuild::new(stripe, (segment, slot), it, chunks, missing);
         let made = match core::mem::take(&mut self.sum) {
             Sum::Made(made) if chunks == stripe.width() => Some(made),
@@ -120,7 +121,13 @@ impl Lane {
     }
 
     /// The next step once the chunk is made.
-    pub(super) fn pump_fill(&mut self, fill: Fill, with: &mut Needs, cx: &mut Cx) -> bool {
+    pub(super) fn pump_fill(
+        &mut self,
+        fill: Fill,
+        media: &mut Media,
+        mapping: &mut Mapping,
+        cx: &mut Cx,
+    ) -> bool {
         match fill.stage {
             Stage::Check { next, well } if next == self.entries => {
                 let over = self.outstanding == 0;
@@ -129,9 +136,9 @@ impl Lane {
                 }
                 over
             }
-            Stage::Check { next, well } => self.check_some(fill, (next, well), with, cx),
-            Stage::Agree(agree) => self.ask_other((fill, agree), with, cx),
-            Stage::Write { asked: false } => self.write_chunk(fill, with, cx),
+            Stage::Check { next, well } => self.check_some(fill, (next, well), media, mapping, cx),
+            Stage::Agree(agree) => self.ask_other((fill, agree), media, cx),
+            Stage::Write { asked: false } => self.write_chunk(fill, media, cx),
             Stage::Write { asked: true } | Stage::Over { .. } => false,
         }
     }
@@ -144,9 +151,9 @@ impl Lane {
         }
     }
 
-    fn record_to_check(&self, entry: &Entry, with: &Needs) -> Option<Record> {
-        let stripe = with.media.devices.stripe(self.at.segment);
-        let page_seed = with.mapping.checkpoint.page_seed();
+    fn record_to_check(&self, entry: &Entry, media: &Media, mapping: &Mapping) -> Option<Record> {
+        let stripe = media.devices.stripe(self.at.segment);
+        let page_seed = mapping.checkpoint.page_seed();
         let record = Record::of(entry, (&self.layout, self.at, stripe), page_seed)?;
         (u32::from(record.chunk()) < self.chunks.count()).then_some(record)
     }
@@ -155,7 +162,8 @@ impl Lane {
         &mut self,
         fill: Fill,
         (from, well): (u32, bool),
-        with: &mut Needs,
+        media: &mut Media,
+        mapping: &mut Mapping,
         cx: &mut Cx,
     ) -> bool {
         let head = self.head.take().expect("the head's buffer is here");
@@ -166,12 +174,14 @@ impl Lane {
             && cx.command_room() > OWN_OPS / 2
         {
             let entry = log::entry(&head, next);
-            if let Some(record) = entry.and_then(|entry| self.record_to_check(&entry, with)) {
+            if let Some(record) =
+                entry.and_then(|entry| self.record_to_check(&entry, media, mapping))
+            {
                 let buffer = self.buffer_of(record.chunk(), &fill);
-                let command = record.digest(with.media.buffers.at(buffer));
+                let command = record.digest(media.buffers.at(buffer));
                 let op = Op::GcCheck { lane: self.number, entry: next as u16 };
                 self.outstanding += 1;
-                with.media.devices.submit(op, command, cx);
+                media.devices.submit(op, command, cx);
             }
             next += 1;
         }
@@ -186,7 +196,7 @@ impl Lane {
         entry: u16,
         command: Command,
         result: Ended,
-        with: &mut Needs,
+        media: &mut Media,
     ) {
         let (Command::Digest { from, .. }, Phase::Filling(fill)) = (command, self.phase) else {
             unreachable!("records are checked of a row that is filled")
@@ -194,7 +204,7 @@ impl Lane {
         let Stage::Check { next, well } = fill.stage else {
             unreachable!("a record that was checked was to be: {fill:?}")
         };
-        with.media.buffers.repay_gc(self.number, from);
+        media.buffers.repay_gc(self.number, from);
         self.outstanding -= 1;
         let head = self.head.as_ref().expect("the head's buffer is here");
         let listed = log::entry(head, entry.into()).expect("it was read before").crc;
@@ -206,7 +216,7 @@ impl Lane {
     fn ask_other(
         &mut self,
         (fill, mut agree): (Fill, Agree),
-        with: &mut Needs,
+        media: &mut Media,
         cx: &mut Cx,
     ) -> bool {
         if let Some(well) = agree.verdict() {
@@ -218,13 +228,12 @@ impl Lane {
             return false;
         }
         let At { segment, slot, .. } = self.at;
-        let device =
-            with.media.devices.stripe(segment).parity_device(segment, slot, agree.parity());
+        let device = media.devices.stripe(segment).parity_device(segment, slot, agree.parity());
         let place = (device, self.layout.lba(self.at));
-        let Some(command) = agree.next(place, &mut with.media.buffers) else { return false };
+        let Some(command) = agree.next(place, &mut media.buffers) else { return false };
         self.outstanding += 1;
         self.go(fill.with(Stage::Agree(agree)));
-        with.media.devices.submit(Op::GcSecond { lane: self.number }, command, cx);
+        media.devices.submit(Op::GcSecond { lane: self.number }, command, cx);
         true
     }
 
@@ -234,17 +243,17 @@ impl Lane {
         fill: Fill,
         command: Command,
         result: Ended,
-        with: &mut Needs,
+        media: &mut Media,
     ) {
         let Stage::Agree(mut agree) = fill.stage else {
             unreachable!("nothing was asked: {fill:?}")
         };
-        agree.done(command, result, &mut with.media.buffers);
+        agree.done(command, result, &mut media.buffers);
         self.outstanding -= 1;
         self.go(fill.with(Stage::Agree(agree)));
     }
 
-    fn write_chunk(&mut self, fill: Fill, with: &mut Needs, cx: &mut Cx) -> bool {
+    fn write_chunk(&mut self, fill: Fill, media: &mut Media, cx: &mut Cx) -> bool {
         if cx.room() < ROOM || cx.command_room() == 0 {
             return false;
         }
@@ -252,30 +261,30 @@ impl Lane {
             self.go(fill.with(Stage::Over { well: true }));
             return true;
         }
-        let view = with.media.buffers.at(Buffer::GcSum(self.number)).view_sectors(0, fill.sectors);
+        let view = media.buffers.at(Buffer::GcSum(self.number)).view_sectors(0, fill.sectors);
         let gather = Gather::from_iter([Piece::Data(view)]);
         let chunk = fill.chunk.expect("there is something to be written");
         let cause = if matches!(chunk, Chunk::Parity(_)) { Cause::Parity } else { Cause::Gc };
         let tally = Tally::of(cause, fill.sectors);
         count_sent(&tally, cx);
         let At { segment, slot, .. } = self.at;
-        let device = chunk.device(with.media.devices.stripe(segment), (segment, slot));
+        let device = chunk.device(media.devices.stripe(segment), (segment, slot));
         let lba = self.layout.lba(self.at);
         let command = Command::Program { device, lba, gather, tally, placement: 0 };
         self.outstanding += 1;
         self.go(fill.with(Stage::Write { asked: true }));
-        with.media.devices.submit(Op::GcFill { lane: self.number }, command, cx);
+        media.devices.submit(Op::GcFill { lane: self.number }, command, cx);
         true
     }
 
     /// The chunk was written, or can't be; the command may be another one when it was given up.
-    pub(super) fn fill_done(&mut self, command: Command, result: Ended, with: &mut Needs) {
+    pub(super) fn fill_done(&mut self, command: Command, result: Ended, media: &mut Media) {
         let Phase::Filling(fill) = self.phase else { unreachable!("a chunk was written") };
         assert!(fill.stage == Stage::Write { asked: true }, "it was asked for: {fill:?}");
         if let Command::Program { gather, .. } = command {
             for piece in gather {
                 if let Piece::Data(view) = piece {
-                    with.media.buffers.at(Buffer::GcSum(self.number)).repay(view);
+                    media.buffers.at(Buffer::GcSum(self.number)).repay(view);
                 }
             }
         }

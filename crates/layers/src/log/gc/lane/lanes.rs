@@ -13,9 +13,10 @@ use hostftl_core::{Command, MetaBuf};
 use hostftl_format::log::Head;
 
 use crate::kit::shell::Ended;
-use crate::log::gc::Needs;
 use crate::log::gc::lane::{Kind, Lane, Phase};
 use crate::log::layout::{At, LANES, Layout};
+use crate::log::mapping::Mapping;
+use crate::log::media::Media;
 use crate::log::ops::Cx;
 use crate::log::stripe::Stripe;
 
@@ -202,9 +203,9 @@ impl Lanes {
         lane: u8,
         at: At,
         device: u8,
-        with: &Needs,
+        media: &Media,
     ) -> bool {
-        let Some(rebuild) = Lane::way_ahead(at, device, with) else { return false };
+        let Some(rebuild) = Lane::way_ahead(at, device, media) else { return false };
         self.change(lane, |it| it.begin_ahead(at, rebuild));
         true
     }
@@ -215,9 +216,9 @@ impl Lanes {
         lane: u8,
         head: &Head,
         device: u8,
-        with: &Needs,
+        media: &Media,
     ) {
-        self.change(lane, |it| it.fill_from(head, device, with));
+        self.change(lane, |it| it.fill_from(head, device, media));
     }
 
     /// Whether any has a row of a segment.
@@ -235,37 +236,54 @@ impl Lanes {
     }
 
     /// As [`Lane::sift`].
-    pub(in crate::log::gc) fn sift(&mut self, lane: u8, with: &mut Needs, cx: &mut Cx) -> bool {
-        self.change(lane, |it| it.sift(with, cx))
+    pub(in crate::log::gc) fn sift(
+        &mut self,
+        lane: u8,
+        media: &mut Media,
+        mapping: &mut Mapping,
+        cx: &mut Cx,
+    ) -> bool {
+        self.change(lane, |it| it.sift(media, mapping, cx))
     }
 
     /// Reads the chunks of a row that have anything live, or makes one from the others.
     #[inline]
-    pub(in crate::log::gc) fn pump(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
+    pub(in crate::log::gc) fn pump(
+        &mut self,
+        media: &mut Media,
+        mapping: &mut Mapping,
+        cx: &mut Cx,
+    ) -> bool {
         let to_read = self.are_in(Kind::ToRead);
         let made = self.are_in(Kind::Mending).0 | self.are_in(Kind::Filling).0;
         let left = Set(to_read.0 | made);
-        left != Set::default() && self.pump_some(left, with, cx)
+        left != Set::default() && self.pump_some(left, media, mapping, cx)
     }
 
-    fn pump_some(&mut self, mut left: Set, with: &mut Needs, cx: &mut Cx) -> bool {
-        left.any(|lane| self.change(lane, |it| it.pump(with, cx)))
+    fn pump_some(
+        &mut self,
+        mut left: Set,
+        media: &mut Media,
+        mapping: &mut Mapping,
+        cx: &mut Cx,
+    ) -> bool {
+        left.any(|lane| self.change(lane, |it| it.pump(media, mapping, cx)))
     }
 
     /// As [`Lane::end`].
-    pub(in crate::log::gc) fn end(&mut self, lane: u8, with: &mut Needs) -> u64 {
+    pub(in crate::log::gc) fn end(&mut self, lane: u8, mapping: &mut Mapping) -> u64 {
         self.leave_order(lane);
-        self.change(lane, |it| it.end(with))
+        self.change(lane, |it| it.end(mapping))
     }
 
     /// The map pages that the lanes behind the mover keep are let go when the mover can't go on: it
     /// may wait for a frame. The lane that is sifting goes on by itself. Whether there were any.
-    pub fn others_let_go(&mut self, mover: u8, with: &mut Needs) -> bool {
+    pub fn others_let_go(&mut self, mover: u8, mapping: &mut Mapping) -> bool {
         let sifting = self.are_in(Kind::Sifting).with(mover);
         let mut any = false;
         for lane in self.lanes.iter_mut().filter(|lane| !sifting.has(lane.number)) {
             any |= lane.held.is_some();
-            lane.end_keep(with);
+            lane.end_keep(mapping);
         }
         any
     }
@@ -281,8 +299,8 @@ impl Lanes {
     }
 
     /// As [`Lane::mend_next`].
-    pub fn mend_next(&mut self, lane: u8, with: &mut Needs) -> bool {
-        self.change(lane, |it| it.mend_next(with))
+    pub fn mend_next(&mut self, lane: u8, media: &mut Media) -> bool {
+        self.change(lane, |it| it.mend_next(media))
     }
 
     /// As [`Lane::read_done`].
@@ -291,11 +309,11 @@ impl Lanes {
         (lane, chunk): (u8, u8),
         command: Command,
         result: Ended,
-        with: &mut Needs,
+        media: &mut Media,
     ) {
         // Not by `change`: a closure would hold the command once more.
         let was = self.of(lane).phase.kind();
-        self.lane(lane).read_done(chunk, command, result, with);
+        self.lane(lane).read_done(chunk, command, result, media);
         self.changed(lane, was);
     }
 
@@ -305,24 +323,24 @@ impl Lanes {
         (lane, entry): (u8, u16),
         command: Command,
         result: Ended,
-        with: &mut Needs,
+        media: &mut Media,
     ) {
-        self.change(lane, |it| it.check_done(entry, command, result, with));
+        self.change(lane, |it| it.check_done(entry, command, result, media));
     }
 
     /// As [`Lane::fill_done`].
-    pub fn fill_done(&mut self, lane: u8, command: Command, result: Ended, with: &mut Needs) {
-        self.change(lane, |it| it.fill_done(command, result, with));
+    pub fn fill_done(&mut self, lane: u8, command: Command, result: Ended, media: &mut Media) {
+        self.change(lane, |it| it.fill_done(command, result, media));
     }
 
     /// As [`Lane::second_done`].
-    pub fn second_done(&mut self, lane: u8, command: Command, result: Ended, with: &mut Needs) {
-        self.change(lane, |it| it.second_done(command, result, with));
+    pub fn second_done(&mut self, lane: u8, command: Command, result: Ended, media: &mut Media) {
+        self.change(lane, |it| it.second_done(command, result, media));
     }
 
     /// As [`Lane::sum_done`].
-    pub fn sum_done(&mut self, lane: u8, command: Command, result: Ended, with: &mut Needs) {
-        self.change(lane, |it| it.sum_done(command, result, with));
+    pub fn sum_done(&mut self, lane: u8, command: Command, result: Ended, media: &mut Media) {
+        self.change(lane, |it| it.sum_done(command, result, media));
     }
 }
 

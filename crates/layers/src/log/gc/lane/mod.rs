@@ -22,8 +22,9 @@ use hostftl_format::log::{Head, Place};
 
 use crate::kit::shell::Ended;
 use crate::log::buffers::Buffer;
-use crate::log::gc::Needs;
 use crate::log::layout::{At, LANES, Layout};
+use crate::log::mapping::Mapping;
+use crate::log::media::Media;
 use crate::log::ops::{Cx, Op};
 use crate::log::redundancy::rebuild::Chunk;
 use crate::log::stripe::Stripe;
@@ -297,8 +298,8 @@ impl Lane {
 
     /// Nothing of the row is left to be moved: the bytes that were, or those of a row of which a
     /// device got its chunk.
-    fn end(&mut self, with: &mut Needs) -> u64 {
-        self.end_keep(with);
+    fn end(&mut self, mapping: &mut Mapping) -> u64 {
+        self.end_keep(mapping);
         let filled = match self.phase {
             Phase::Filling(fill) => u64::from(fill.sectors() * self.chunks.count()) * SECTOR as u64,
             _ => 0,
@@ -308,48 +309,48 @@ impl Lane {
     }
 
     /// The next step with the row's chunks, unless records are moved.
-    fn pump(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
+    fn pump(&mut self, media: &mut Media, mapping: &mut Mapping, cx: &mut Cx) -> bool {
         match self.phase {
-            Phase::Reading { asked: false } => self.read_chunks(with, cx),
-            Phase::Mending(mend) => self.pump_mend(mend, with, cx),
-            Phase::Filling(fill) => self.pump_fill(fill, with, cx),
+            Phase::Reading { asked: false } => self.read_chunks(media, cx),
+            Phase::Mending(mend) => self.pump_mend(mend, media, cx),
+            Phase::Filling(fill) => self.pump_fill(fill, media, mapping, cx),
             _ => false,
         }
     }
 
     /// Reads the chunks of the row that have anything live. When a chunk is known to be missing,
     /// what it is made from comes along, parity too.
-    fn read_chunks(&mut self, with: &mut Needs, cx: &mut Cx) -> bool {
+    fn read_chunks(&mut self, media: &mut Media, cx: &mut Cx) -> bool {
         if cx.room() < ROOM || cx.command_room() < COMMANDS {
             return false;
         }
         self.go(Phase::Reading { asked: true });
-        let stripe = with.media.devices.stripe(self.at.segment);
-        let missing = self.missing_range(stripe, with);
+        let stripe = media.devices.stripe(self.at.segment);
+        let missing = self.missing_range(stripe, media);
         for chunk in 0..stripe.width() as u8 {
             let all = missing.filter(|_| u32::from(chunk) < self.chunks.count());
             if let Some(range) = union(self.live_range(chunk), all) {
-                self.read_chunk(chunk, range, with, cx);
+                self.read_chunk(chunk, range, media, cx);
             }
         }
-        let gone = with.media.devices.missing_of(self.at.segment);
+        let gone = media.devices.missing_of(self.at.segment);
         let here = |which: &u8| {
             gone >> stripe.parity_device(self.at.segment, self.at.slot, *which) & 1 == 0
         };
         if let (Some(range), Some(which)) = (missing, (0..stripe.parity()).find(here)) {
-            self.read_parity((which, range), with, cx);
+            self.read_parity((which, range), media, cx);
         }
         true
     }
 
     /// The sectors with anything live of a chunk that is missing and can be made from the others.
-    fn missing_range(&self, stripe: Stripe, with: &Needs) -> Option<(u32, u32)> {
+    fn missing_range(&self, stripe: Stripe, media: &Media) -> Option<(u32, u32)> {
         let At { segment, slot, .. } = self.at;
-        if self.layout.parity == 0 || !with.media.devices.is_missing_a_chunk(segment) {
+        if self.layout.parity == 0 || !media.devices.is_missing_a_chunk(segment) {
             return None;
         }
         let device = |chunk: &u8| stripe.device(segment, slot, (*chunk).into());
-        let missing = |chunk: &u8| with.media.devices.is_missing_on(segment, device(chunk));
+        let missing = |chunk: &u8| media.devices.is_missing_on(segment, device(chunk));
         (0..self.chunks.count() as u8).find(missing).and_then(|chunk| self.live_range(chunk))
     }
 
@@ -358,18 +359,18 @@ impl Lane {
         &mut self,
         chunk: u8,
         (from, sectors): (u32, u32),
-        with: &mut Needs,
+        media: &mut Media,
         cx: &mut Cx,
     ) {
         let At { segment, slot, .. } = self.at;
-        let device = with.media.devices.stripe(segment).device(segment, slot, chunk.into());
+        let device = media.devices.stripe(segment).device(segment, slot, chunk.into());
         let buffer = Buffer::Gc(self.number, chunk);
-        let into = Target::Data(with.media.buffers.at(buffer).view_mut_sectors(from, sectors));
+        let into = Target::Data(media.buffers.at(buffer).view_mut_sectors(from, sectors));
         let lba = self.layout.lba(self.at) + u64::from(from);
         self.chunks.is_read(chunk, (from, sectors));
         self.outstanding += 1;
         let op = Op::GcRead { lane: self.number, chunk };
-        with.media.devices.submit(op, Command::Read { device, lba, into, cause: Cause::Gc }, cx);
+        media.devices.submit(op, Command::Read { device, lba, into, cause: Cause::Gc }, cx);
     }
 
     /// The sectors of a chunk of the row that have anything live: the first, and how many.
@@ -382,11 +383,11 @@ impl Lane {
     }
 
     /// A chunk was read.
-    fn read_done(&mut self, chunk: u8, command: Command, result: Ended, with: &mut Needs) {
+    fn read_done(&mut self, chunk: u8, command: Command, result: Ended, media: &mut Media) {
         let Command::Read { into: Target::Data(view), .. } = command else {
             unreachable!("a chunk comes back")
         };
-        with.media.buffers.at(Buffer::Gc(self.number, chunk)).repay_mut(view);
+        media.buffers.at(Buffer::Gc(self.number, chunk)).repay_mut(view);
         self.outstanding -= 1;
         if result.is_err() {
             self.chunks.is_not_here(chunk);

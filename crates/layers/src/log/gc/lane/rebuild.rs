@@ -9,9 +9,9 @@ use hostftl_core::{Cause, Command, Factors, Few, MAX_PIECES, Payload, Target, Vi
 
 use crate::kit::shell::Ended;
 use crate::log::buffers::Buffer;
-use crate::log::gc::Needs;
 use crate::log::gc::lane::{COMMANDS, Checked, Lane, Live, Phase, ROOM};
 use crate::log::layout::At;
+use crate::log::media::Media;
 use crate::log::ops::{Cx, Op};
 use crate::log::redundancy::rebuild::{Chunk, Rebuild};
 
@@ -85,15 +85,15 @@ impl Mend {
 
 impl Lane {
     /// Begins to make a bad chunk from the others when nothing else can be done with the row.
-    pub(super) fn mend_next(&mut self, with: &mut Needs) -> bool {
+    pub(super) fn mend_next(&mut self, media: &mut Media) -> bool {
         if self.outstanding > 0 || self.cursor < self.live.len() {
             return false;
         }
         let Some((chunk, way)) = self.chunks.begin_rebuild() else { return false };
         let range = self.live_range(chunk).expect("it has live records");
         let At { segment, slot, .. } = self.at;
-        let (stripe, chunks) = (with.media.devices.stripe(segment), self.chunks.count());
-        let missing = with.media.devices.missing_of(segment);
+        let (stripe, chunks) = (media.devices.stripe(segment), self.chunks.count());
+        let missing = media.devices.missing_of(segment);
         let wanted = Chunk::Data(chunk);
         let first = || Rebuild::new(stripe, (segment, slot), wanted, chunks, missing);
         match way.or_else(first) {
@@ -107,18 +107,18 @@ impl Lane {
     }
 
     /// The next step of making a chunk.
-    pub(super) fn pump_mend(&mut self, mend: Mend, with: &mut Needs, cx: &mut Cx) -> bool {
+    pub(super) fn pump_mend(&mut self, mend: Mend, media: &mut Media, cx: &mut Cx) -> bool {
         match mend.stage {
-            Stage::Read => self.read_others(mend, with, cx),
-            Stage::Fold { asked: false } => self.fold_others(mend, with, cx),
-            Stage::Head { made } => self.ask_head(made.then_some(mend.rebuild), with, cx),
+            Stage::Read => self.read_others(mend, media, cx),
+            Stage::Fold { asked: false } => self.fold_others(mend, media, cx),
+            Stage::Head { made } => self.ask_head(made.then_some(mend.rebuild), media, cx),
             Stage::Reading { .. } | Stage::Fold { asked: true } => false,
         }
     }
 
     /// Reads what the chunk is made from and is not here. The first parity of the sum goes where
     /// the sum will be, the others where they are anyway.
-    fn read_others(&mut self, mend: Mend, with: &mut Needs, cx: &mut Cx) -> bool {
+    fn read_others(&mut self, mend: Mend, media: &mut Media, cx: &mut Cx) -> bool {
         if cx.room() < ROOM || cx.command_room() < COMMANDS {
             return false;
         }
@@ -130,10 +130,10 @@ impl Lane {
                     if core::mem::take(&mut self.sum) == Sum::Parity(which, mend.range) => {}
                 Chunk::Parity(_) => {
                     let second = !rebuild.is_begin();
-                    self.send_parity(second, device, mend.range, with, cx);
+                    self.send_parity(second, device, mend.range, media, cx);
                 }
                 Chunk::Data(chunk) if !self.chunks.has(chunk, mend.range) => {
-                    self.read_chunk(chunk, mend.range, with, cx);
+                    self.read_chunk(chunk, mend.range, media, cx);
                 }
                 Chunk::Data(_) => {}
             }
@@ -151,13 +151,13 @@ impl Lane {
     pub(super) fn read_parity(
         &mut self,
         (which, range): (u8, (u32, u32)),
-        with: &mut Needs,
+        media: &mut Media,
         cx: &mut Cx,
     ) {
         let At { segment, slot, .. } = self.at;
-        let device = with.media.devices.stripe(segment).parity_device(segment, slot, which);
+        let device = media.devices.stripe(segment).parity_device(segment, slot, which);
         self.sum = Sum::Parity(which, range);
-        self.send_parity(false, device, range, with, cx);
+        self.send_parity(false, device, range, media, cx);
     }
 
     /// Reads the parity with which the sum begins, or the second one beside that.
@@ -166,7 +166,7 @@ impl Lane {
         second: bool,
         device: u8,
         (from, sectors): (u32, u32),
-        with: &mut Needs,
+        media: &mut Media,
         cx: &mut Cx,
     ) {
         let lane = self.number;
@@ -174,11 +174,11 @@ impl Lane {
             false => (Op::GcSum { lane }, Buffer::GcSum(lane)),
             true => (Op::GcSecond { lane }, Buffer::GcSecond(lane)),
         };
-        let into = Target::Data(with.media.buffers.at(buffer).view_mut_sectors(from, sectors));
+        let into = Target::Data(media.buffers.at(buffer).view_mut_sectors(from, sectors));
         let lba = self.layout.lba(self.at) + u64::from(from);
         let command = Command::Read { device, lba, into, cause: Cause::Gc };
         self.outstanding += 1;
-        with.media.devices.submit(op, command, cx);
+        media.devices.submit(op, command, cx);
     }
 
     /// Something that the chunk is made from was read, or a chunk that failed can't be.
@@ -208,7 +208,7 @@ impl Lane {
     }
 
     /// Folds the next chunks into the sum; when none is left, that is the chunk.
-    fn fold_others(&mut self, mut mend: Mend, with: &mut Needs, cx: &mut Cx) -> bool {
+    fn fold_others(&mut self, mut mend: Mend, media: &mut Media, cx: &mut Cx) -> bool {
         if cx.command_room() == 0 {
             return false;
         }
@@ -222,19 +222,19 @@ impl Lane {
             let (factor, old) = mend.rebuild.factors();
             factors.new[from.len()] = factor;
             factors.old = if from.is_empty() { old } else { factors.old };
-            from.push(with.media.buffers.at(buffer).view_sectors(first, sectors));
+            from.push(media.buffers.at(buffer).view_sectors(first, sectors));
             mend.rebuild = mend.rebuild.fold();
         }
         if from.is_empty() {
             self.mend_over(mend, true);
-            with.media.gauges.repaired += u64::from(matches!(mend.purpose, Purpose::Move(_)));
+            media.gauges.repaired += u64::from(matches!(mend.purpose, Purpose::Move(_)));
             return true;
         }
-        let into = self.sum(with).view_mut_sectors(first, sectors);
+        let into = self.sum(media).view_mut_sectors(first, sectors);
         self.outstanding += 1;
         self.go(Phase::Mending(Mend { stage: Stage::Fold { asked: true }, ..mend }));
         let op = Op::GcSum { lane: self.number };
-        with.media.devices.submit(op, Command::Fold { from, into, factors }, cx);
+        media.devices.submit(op, Command::Fold { from, into, factors }, cx);
         true
     }
 
@@ -255,29 +255,29 @@ impl Lane {
     }
 
     /// The second parity was read, or something was done with what has to agree.
-    pub(super) fn second_done(&mut self, command: Command, result: Ended, with: &mut Needs) {
+    pub(super) fn second_done(&mut self, command: Command, result: Ended, media: &mut Media) {
         match (command, self.phase) {
             (Command::Read { into: Target::Data(view), .. }, Phase::Mending(mend)) => {
                 self.outstanding -= 1;
-                with.media.buffers.at(Buffer::GcSecond(self.number)).repay_mut(view);
+                media.buffers.at(Buffer::GcSecond(self.number)).repay_mut(view);
                 self.mend_read(mend, result.is_err().then_some(Chunk::Parity(1)));
             }
-            (command, Phase::Filling(fill)) => self.other_done(fill, command, result, with),
+            (command, Phase::Filling(fill)) => self.other_done(fill, command, result, media),
             (other, phase) => unreachable!("{other:?} is nothing of {phase:?}"),
         }
     }
 
     /// The parity was read with which the sum begins, or more is in the sum.
-    pub(super) fn sum_done(&mut self, command: Command, result: Ended, with: &mut Needs) {
+    pub(super) fn sum_done(&mut self, command: Command, result: Ended, media: &mut Media) {
         self.outstanding -= 1;
         match (command, self.phase) {
             (Command::Read { into: Target::Data(view), .. }, Phase::Mending(mend)) => {
-                self.sum(with).repay_mut(view);
+                self.sum(media).repay_mut(view);
                 let first = mend.rebuild.next();
                 self.mend_read(mend, first.filter(|_| result.is_err()));
             }
             (Command::Read { into: Target::Data(view), .. }, Phase::Reading { asked: true }) => {
-                self.sum(with).repay_mut(view);
+                self.sum(media).repay_mut(view);
                 if result.is_err() {
                     self.sum = Sum::Nothing;
                 }
@@ -285,17 +285,17 @@ impl Lane {
             }
             (Command::Fold { from, into, .. }, Phase::Mending(mend)) => {
                 for view in from {
-                    with.media.buffers.repay_gc(self.number, view);
+                    media.buffers.repay_gc(self.number, view);
                 }
-                self.sum(with).repay_mut(into);
+                self.sum(media).repay_mut(into);
                 self.go(Phase::Mending(Mend { stage: Stage::Fold { asked: false }, ..mend }));
             }
             (other, phase) => unreachable!("{other:?} makes no chunk in {phase:?}"),
         }
     }
 
-    fn sum<'a>(&self, with: &'a mut Needs) -> &'a mut Payload {
-        with.media.buffers.at(Buffer::GcSum(self.number))
+    fn sum<'a>(&self, media: &'a mut Media) -> &'a mut Payload {
+        media.buffers.at(Buffer::GcSum(self.number))
     }
 
     /// A chunk was made from the others, or could not be: its records are checked again.

@@ -1,0 +1,34 @@
+//! The top floor of the array: work that goes on beside the host's requests.
+//!
+//! [`Collection`] moves valid data to make room and to restore redundancy; [`Scrub`] verifies all
+//! data. Both use the floors below, and neither needs the other.
+
+use crate::log::gc::Collection;
+use crate::log::mapping::Mapping;
+use crate::log::media::Media;
+use crate::log::ops::Cx;
+use crate::log::output::Output;
+use crate::log::scrub::Scrub;
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Background {
+    /// Garbage collection and rebuild.
+    pub collection: Collection,
+    /// The scrub, if one is under way.
+    pub scrub: Scrub,
+}
+
+impl Background {
+    /// Takes the next step of a scrub. It begins no row while lost redundancy is being restored.
+    pub fn pump_scrub(
+        &mut self,
+        media: &mut Media,
+        output: &mut Output,
+        mapping: &mut Mapping,
+        cx: &mut Cx,
+    ) -> bool {
+        let may = !self.collection.protects(&media.devices);
+        self.scrub.pump(may, media, output, mapping, cx)
+    }
+}
