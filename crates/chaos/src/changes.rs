@@ -7,31 +7,14 @@
 //! - A cut may come before the superblocks say so: then it is there again, as it was.
 
 use hostftl_core::{Answer, Layer, Verb};
-use hostftl_layers::{AnyLayer, LayerKind, Mode};
+use hostftl_layers::{AnyLayer, Mode};
 
-use crate::dice::Dice;
 use crate::disk::Disk;
+use crate::draw::changes::{Newcomer, newcomer};
+use crate::draw::fate::Fate;
+use crate::draw::members;
 use crate::events::Named;
-use crate::fate::Fate;
-use crate::swarm::Swarm;
-use crate::uneven;
 use crate::world::World;
-
-/// Sets the choices of a seed here apart from all others.
-const SALT: u64 = 0x6368_616e_6765;
-/// The same of those that are replaced while a volume is served.
-const LIVE: u64 = 0x6c69_7665_6e65_7773;
-/// A stack does not become wider than this.
-const WIDEST: u32 = 6;
-/// Larger devices are left as they are: each sector takes memory.
-pub const LARGEST: u64 = 1 << 15;
-
-/// Chooses whether devices come and leave in a seed.
-pub fn choose(seed: u64, layer: LayerKind, swarm: &mut Swarm) {
-    let can = layer.registration().promises.changes();
-    swarm.changes = can && Dice::new(seed, SALT).chance(500);
-    swarm.live_changes = can && Dice::new(seed, LIVE).chance(300);
-}
 
 impl World {
     /// Chooses which devices come or leave before a life that begins in `mode`.
@@ -114,20 +97,16 @@ impl World {
 
     fn add_device(&mut self) {
         // Behind a journal's device too.
-        let (count, mut info) = (self.infos.len() as u32, self.infos[0].clone());
-        if self.swarm.uneven && self.segments.is_none() {
-            uneven::lengthen(core::slice::from_mut(&mut info), &mut self.dice);
-        }
-        if count >= WIDEST || info.sectors > LARGEST {
-            return;
-        }
+        let count = self.infos.len() as u32;
+        let stack = (&self.infos[0], count);
+        let (has_parity, is_zoned) = (self.config.log.parity > 0, self.segments.is_some());
+        let drawn = newcomer(&mut self.dice, &self.swarm, stack, has_parity, is_zoned);
+        let Some(Newcomer { info, is_spare }) = drawn else { return };
         let mut config = self.config.clone();
         if config.members.born == 0 {
             config.members.born = count as u8;
         }
-        let spare =
-            config.log.parity > 0 && self.dice.chance(if self.swarm.spares { 800 } else { 400 });
-        if spare {
+        if is_spare {
             config.members.spare |= 1 << count;
         }
         config.exported = 0;
@@ -141,7 +120,7 @@ impl World {
         self.machine.disks.truncate(count as usize);
         self.machine.disks.push(disk);
         let old = self.plan.limits.exported;
-        config.exported = if spare { old } else { plan.limits.exported.max(old) };
+        config.exported = if is_spare { old } else { plan.limits.exported.max(old) };
         config.members.fresh |= 1 << count;
         let Ok(plan) = AnyLayer::plan(&config, &self.infos) else {
             self.infos.pop();
@@ -164,8 +143,8 @@ impl World {
             _ => self.buried,
         };
         let all = all & !(members.spare | self.journal_bit());
-        let may: Vec<u16> = (0..16).map(|at| 1 << at).filter(|it| all & it != 0).collect();
-        let leaves = may[self.dice.below(may.len() as u64) as usize];
+        let Some(leaves) = members::one_of(&mut self.dice, all) else { return };
+        let leaves = 1 << leaves;
         let left = all & !(lost | members.fresh | members.leaving | leaves);
         let parity = u32::from(self.config.log.parity);
         if left.count_ones() <= parity || members.fresh & leaves != 0 {

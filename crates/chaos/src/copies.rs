@@ -5,62 +5,11 @@
 //! that it is not. What a layer must notice stands in docs/SEMANTICS.md.
 
 use hostftl_core::Command;
-use hostftl_layers::{LayerConfig, LayerKind, Mode};
+use hostftl_layers::{LayerConfig, Mode};
 
-use crate::dice::Dice;
+use crate::draw::copies::{Copied, Exchange, exchange};
 use crate::events::Named;
-use crate::matrix::{Claim, Claims, Row};
-use crate::swarm::Swarm;
 use crate::world::World;
-
-/// What is known of the copy that was made last.
-///
-/// It lacks something that a layer must miss when it was made before the start of a life that was
-/// ready since, or, of a journal's device, lacks a record that was durable before a root was begun.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Copied {
-    /// There is none.
-    Not,
-    /// It lacks nothing that a layer must miss.
-    Early,
-    /// It lacks a record that is durable, since when so many roots were.
-    Lacking(u32),
-    /// It may come in the place of the device.
-    Known,
-    /// It is in the place of the device.
-    Here,
-}
-
-impl Copied {
-    /// A root is durable: the second one was begun after the first.
-    pub(crate) fn root_done(&mut self) {
-        *self = match *self {
-            Copied::Lacking(0) => Copied::Lacking(1),
-            Copied::Lacking(_) => Copied::Known,
-            other => other,
-        }
-    }
-
-    /// A life is ready.
-    pub(crate) fn life_begun(&mut self) {
-        if matches!(self, Copied::Early | Copied::Lacking(_)) {
-            *self = Copied::Known;
-        }
-    }
-}
-
-/// Chooses which device without parity comes back as an older copy. One device alone can't tell.
-pub fn choose(seed: u64, layer: LayerKind, swarm: &mut Swarm, claims: &Claims) {
-    let of_journal = swarm.mortal.is_some() && swarm.mortal == swarm.journal;
-    if of_journal || claims.get(Row::StaleDevice) != Claim::Detected {
-        return;
-    }
-    let mut dice = Dice::new(!seed, u64::MAX - layer as u64);
-    swarm.faults.stale = swarm.devices > 1 && (swarm.faults.stale || dice.chance(200));
-    if swarm.faults.stale {
-        swarm.older = Some(dice.below(swarm.devices.into()) as u8);
-    }
-}
 
 /// Whether one of so many devices, which is none of `these`, has roots that say what an older copy
 /// of one lacks: all others may have left, and of one that is to leave no superblock says when it
@@ -107,21 +56,21 @@ impl World {
         let (devices, these) = (self.swarm.devices, self.journal_bit() | 1 << device);
         let noticed = self.swarm.older.is_none() || others_tell(&self.config, devices, these);
         let disk = &mut self.machine.disks[usize::from(device)];
-        match self.copied {
-            Copied::Known if noticed && disk.differs() && self.dice.chance(400) => {
+        let noticed = self.copied == Copied::Known && noticed && disk.differs();
+        match exchange(&mut self.dice, self.copied, noticed) {
+            Exchange::None => {}
+            Exchange::Bring => {
                 disk.exchange();
                 self.copied = Copied::Here;
                 self.tallies.note(Named::Exchanged);
             }
-            Copied::Here => {}
-            Copied::Not => {
+            Exchange::Make => {
                 disk.remember();
                 // Of a journal's device that this life does not change, it is no older one.
                 let of_journal = self.swarm.older.is_none();
                 self.copied = if of_journal { Copied::Known } else { Copied::Early };
             }
-            _ if self.dice.chance(300) => self.copied = Copied::Not,
-            _ => {}
+            Exchange::Forget => self.copied = Copied::Not,
         }
     }
 
@@ -203,6 +152,8 @@ impl World {
 
 #[cfg(test)]
 mod tests {
+    use hostftl_layers::LayerKind;
+
     use super::*;
 
     #[test]

@@ -5,6 +5,7 @@ use hostftl_core::Command;
 use hostftl_layers::Mode;
 
 use crate::disk::Disk;
+use crate::draw::damage::{self, Rot};
 use crate::events::Named;
 use crate::exec::Detour;
 use crate::matrix::{Claim, Row};
@@ -25,9 +26,9 @@ impl World {
 
     fn damage_one(&mut self, device: usize) {
         let faults = self.swarm.faults;
-        if faults.read_error && self.dice.chance(150) {
-            let disk = &mut self.machine.disks[device];
-            disk.spoil(self.dice.below(disk.sectors()));
+        let disk = &mut self.machine.disks[device];
+        if let Some(sector) = damage::spoiled(&mut self.dice, &faults, disk) {
+            disk.spoil(sector);
             self.harm(Row::ReadError);
         }
         let start = self.dice.below(self.machine.disks[device].sectors());
@@ -52,24 +53,24 @@ impl World {
             (data_may_rot, &data_rot, Named::DataRot, Row::DataRot),
         ];
         for (wanted, find, named, row) in kinds {
-            if !wanted || self.damaged || !self.dice.chance(150) {
+            if !wanted || self.damaged {
                 continue;
             }
             let disk = &mut self.machine.disks[device];
-            if let Some(sector) = find(disk, start) {
-                if self.trace {
-                    eprintln!("{} device {device}, sector {sector}: {named:?}", self.steps);
-                }
-                disk.rot(sector, self.dice.below(4096));
-                self.tallies.note(named);
-                self.harm(row);
+            let drawn = damage::rot(&mut self.dice, || find(disk, start));
+            let Some(Rot { sector, bit }) = drawn else { continue };
+            if self.trace {
+                eprintln!("{} device {device}, sector {sector}: {named:?}", self.steps);
             }
+            disk.rot(sector, bit);
+            self.tallies.note(named);
+            self.harm(row);
         }
         if self.swarm.journal == Some(device as u8) || self.to_copy().is_some() {
             return;
         }
         let disk = &mut self.machine.disks[device];
-        if faults.stale && self.dice.chance(100) {
+        if damage::is_stale(&mut self.dice, &faults) {
             self.tallies.note_if(disk.go_stale(), Named::Stale);
             self.harm(Row::StaleDevice);
         } else if faults.stale {
@@ -87,26 +88,23 @@ impl World {
         of_it && (self.secure.victim || self.gone)
     }
 
-    /// Where a write really goes.
+    /// Draws where a write really goes.
     pub(crate) fn detour(&mut self, command: &Command) -> Detour {
-        let faults = self.swarm.faults;
         let Command::Program { device, tally, .. } = command else { return Detour::None };
-        // One that came is not the victim any more when its first root is durable: that is there.
-        let comes = self.config.members.fresh >> device & 1 == 1;
         if !self.may_fail(*device) {
             return Detour::None;
         }
-        let often = if self.swarm.busy { 6 } else { 2 };
-        let dice = &mut self.dice;
-        if faults.lost && dice.chance(often) && !comes {
-            self.tallies.note(Named::LostWrite);
-            return Detour::Lost;
+        // One that came is not the victim any more when its first root is durable: that is there.
+        let is_fresh = self.config.members.fresh >> device & 1 == 1;
+        let disk = &self.machine.disks[usize::from(*device)];
+        let size = self.segments.is_none().then(|| disk.sectors());
+        let sectors = tally.total().into();
+        let drawn = damage::detour(&mut self.dice, &self.swarm, sectors, size, is_fresh);
+        match drawn {
+            Detour::None => {}
+            Detour::Lost => self.tallies.note(Named::LostWrite),
+            Detour::To(_) => self.tallies.note(Named::MisdirectedWrite),
         }
-        if faults.misdirected && self.segments.is_none() && dice.chance(often) && !comes {
-            self.tallies.note(Named::MisdirectedWrite);
-            let size = self.machine.disks[*device as usize].sectors();
-            return Detour::To(dice.below(size - u64::from(tally.total()) + 1));
-        }
-        Detour::None
+        drawn
     }
 }

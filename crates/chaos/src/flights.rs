@@ -6,11 +6,10 @@
 
 use hostftl_core::{Command, Nanos, Token};
 
+use crate::dice::Dice;
 use crate::disk::Disk;
-use crate::events::Named;
+use crate::draw::swarm::Order;
 use crate::extent::{Extent, overlap};
-use crate::swarm::Order;
-use crate::world::World;
 
 /// A command under way.
 #[derive(Debug)]
@@ -100,11 +99,11 @@ impl Flights {
         &self,
         command: &Command,
         extent: Option<Extent>,
-        w: &World,
+        disks: &[Disk],
+        (now, deadline): (Nanos, Nanos),
     ) -> Result<(), String> {
-        let disks = &w.machine.disks;
         let Some(here) = place(extent, disks) else { return Ok(()) };
-        let hung = self.hung.iter().filter(|it| w.now < it.sent + w.config.deadline);
+        let hung = self.hung.iter().filter(|it| now < it.sent + deadline);
         let others = self.going.iter().filter(|it| !it.late).chain(hung);
         for other in others.filter(|other| place(other.extent, disks) == Some(here)) {
             let resets =
@@ -139,22 +138,24 @@ impl Flights {
         list.push(flight);
     }
 
-    /// The next command that is over, of those that are going.
-    pub fn take(&mut self, w: &mut World) -> Flight {
+    /// Draws the next command that is over, of those that are going.
+    pub fn take(
+        &mut self,
+        dice: &mut Dice,
+        (order, stubborn): (Order, u32),
+        disks: &[Disk],
+    ) -> Flight {
         let count = self.going.len() as u64;
-        let (order, stubborn) = w.swarm.order;
         let index = match order {
-            Order::Oldest if w.dice.chance(stubborn) => 0,
-            Order::Newest if w.dice.chance(stubborn) => count - 1,
-            _ => w.dice.below(count),
+            Order::Oldest if dice.chance(stubborn) => 0,
+            Order::Newest if dice.chance(stubborn) => count - 1,
+            _ => dice.below(count),
         };
-        let index = self.first_of_segment(index as usize, &w.machine.disks);
-        let flight = match order {
+        let index = self.first_of_segment(index as usize, disks);
+        match order {
             Order::Any => self.going.swap_remove(index),
             Order::Oldest | Order::Newest => self.going.remove(index),
-        };
-        w.tallies.note_if(flight.late, Named::LateDone);
-        flight
+        }
     }
 
     /// Instead of the command at `index`, the first that is to take place in its segment.
@@ -165,14 +166,12 @@ impl Flights {
         all.min_by_key(|&at| self.going[at].seq).unwrap_or(index)
     }
 
-    /// The layer has waited for `deadline`: what hangs so long may come back from now on, late.
-    /// With `all_hang` some come back later, or never.
-    pub fn release(&mut self, deadline: Nanos, all_hang: bool, w: &mut World) {
+    /// Lets commands that hang since `deadline` or longer come back from now on, late. With
+    /// `may_stay` some come back later, or never.
+    pub fn release(&mut self, dice: &mut Dice, (now, deadline): (Nanos, Nanos), may_stay: bool) {
         for index in (0..self.hung.len()).rev() {
-            // Zones keep their order.
-            let may_stay = all_hang && deadline > 0 && w.segments.is_none();
-            let stays = may_stay && w.dice.chance(500);
-            if self.hung[index].sent + deadline <= w.now && !stays {
+            let stays = may_stay && dice.chance(500);
+            if self.hung[index].sent + deadline <= now && !stays {
                 let flight = self.hung.swap_remove(index);
                 self.going.push(Flight { late: true, ..flight });
             }
@@ -213,26 +212,22 @@ fn place(extent: Option<Extent>, disks: &[Disk]) -> Option<(u8, u64)> {
 
 #[cfg(test)]
 mod tests {
-    use hostftl_layers::LayerKind;
-
     use super::*;
 
     #[test]
     fn what_hangs_comes_back_late_after_the_deadline() {
-        let mut w = World::new(0, LayerKind::Log, false).expect("a plan");
-        let mut flights = Flights::new();
+        let (mut dice, mut flights) = (Dice::new(1, 1), Flights::new());
+        let mut next = |flights: &mut Flights| flights.take(&mut dice, (Order::Any, 0), &[]);
         for (token, hangs) in [(Token(0), true), (Token(1), false)] {
             let begun = (token, Command::Flush { device: 0 }, 0);
             flights.begin(begun, None, 100, hangs);
         }
         assert!(flights.has(Token(0)) && flights.any_hung() && !flights.are_given_up());
-        assert_eq!(flights.take(&mut w).token, Token(1));
-        w.now = 149;
-        flights.release(50, false, &mut w);
+        assert_eq!(next(&mut flights).token, Token(1));
+        flights.release(&mut Dice::new(1, 1), (149, 50), false);
         assert!(flights.any_hung() && !flights.any_going(), "it is not late yet");
-        w.now = 150;
-        flights.release(50, false, &mut w);
+        flights.release(&mut Dice::new(1, 1), (150, 50), false);
         assert!(!flights.any_hung() && flights.are_given_up());
-        assert!(flights.take(&mut w).is_late() && !flights.has(Token(0)));
+        assert!(next(&mut flights).is_late() && !flights.has(Token(0)));
     }
 }

@@ -8,34 +8,21 @@
 
 use hostftl_core::{Command, DeviceError, HostError};
 
-use crate::dice::Dice;
 use crate::disk::Disk;
+use crate::draw::fate::Fate;
+use crate::draw::transient::{Rates, Written};
 use crate::errors::Errors;
 use crate::events::Named;
 use crate::exec::Detour;
-use crate::fate::Fate;
 use crate::flights::Flight;
-use crate::matrix::{Claim, Claims, Row};
-use crate::swarm::Swarm;
+use crate::matrix::Row;
 use crate::workload::Kind;
 use crate::world::World;
-
-/// Keeps this stream of chance apart from the seed's other ones.
-const SALT: u64 = 0x60;
-
-/// The same for devices of which reads fail repeatedly.
-const FAILING: u64 = 0x6661_696c;
 
 /// What fails in one life and works again, and what came of that.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Hiccups {
-    /// One in so many writes and trims fails, and one in so many flushes; 0 for none.
-    writes: u64,
-    flushes: u64,
-    /// One in so many reads fails; 0 for none.
-    reads: u64,
-    /// The commands to devices while which a device is full: from this one on, and up to that.
-    full: (u64, u64),
+    rates: Rates,
     /// Errors given to the layer for which the host may be given one, and those of them that say
     /// that the device is full.
     errors: u64,
@@ -52,31 +39,9 @@ impl Hiccups {
         self.any
     }
 
-    /// Chooses which of these faults this life has.
-    pub fn choose(&mut self, w: &mut World) {
-        let faults = w.swarm.faults;
-        let dice = &mut w.dice;
-        if faults.write_error && dice.chance(500) {
-            self.writes = dice.pick(&[20, 200, 2000]);
-        }
-        if faults.flush_error && dice.chance(500) {
-            self.flushes = dice.pick(&[2, 10, 50]);
-        }
-        if faults.failing && dice.chance(500) {
-            self.reads = dice.pick(&[1, 3, 20]);
-        }
-        if !faults.no_space {
-            return;
-        }
-        // Somebody makes room, sooner or later.
-        w.full &= !dice.chance(400);
-        if w.full {
-            self.full = (0, u64::MAX);
-        } else if dice.chance(400) {
-            let from = 1 + dice.below(if w.swarm.victim.is_some() { 3000 } else { 1000 });
-            let length = dice.pick(&[1, 10, 300, u64::MAX]);
-            self.full = (from, from.saturating_add(length));
-        }
+    /// Those of a life with these rates.
+    pub fn new(rates: Rates) -> Self {
+        Hiccups { rates, ..Hiccups::default() }
     }
 
     /// Whether a command fails now, and the next may work.
@@ -121,7 +86,7 @@ impl Hiccups {
     }
 
     fn read_fails(&self, errors: &mut Errors, w: &mut World) -> Option<DeviceError> {
-        if self.reads == 0 || w.dice.below(self.reads) != 0 {
+        if !self.rates.read_fails(&mut w.dice) {
             return None;
         }
         errors.add(Row::ReadError, &w.claims);
@@ -130,8 +95,7 @@ impl Hiccups {
     }
 
     fn flush_fails(&self, device: u8, stamp: u32, w: &mut World) -> Option<DeviceError> {
-        let per = self.flushes;
-        if per == 0 || w.dice.below(per) != 0 {
+        if !self.rates.flush_fails(&mut w.dice) {
             return None;
         }
         w.machine.disks[usize::from(device)].flush_fails(stamp, &mut w.dice);
@@ -147,29 +111,21 @@ impl Hiccups {
         errors: &mut Errors,
         w: &mut World,
     ) -> Option<DeviceError> {
-        let (from, to) = self.full;
-        let full = (from..to).contains(&fate.commands()) && w.dice.chance(900);
-        let per = self.writes;
-        // A segment whose program or reset fails is offline: that is another fault.
-        let zoned = w.segments.is_some();
-        let fails = per > 0 && !zoned && w.dice.below(per) == 0;
-        if !full && !fails {
-            return None;
-        }
-        if full {
-            w.full |= to == u64::MAX;
+        let is_zoned = w.segments.is_some();
+        let fault = self.rates.write_fails(&mut w.dice, fate.commands(), is_zoned)?;
+        w.full |= fault.remains;
+        if fault.is_full {
             errors.disorder();
         }
-        match w.dice.below(3) {
-            _ if zoned => {}
-            0 => {}
-            1 if !full => {
+        match fault.written {
+            Written::Nothing => {}
+            Written::Whole => {
                 let (command, stamp) = (&mut flight.command, flight.stamp);
                 let _ = w.machine.run(command, stamp, Detour::None, &mut w.dice);
             }
-            _ => w.machine.run_in_part(&flight.command, flight.stamp, &mut w.dice),
+            Written::Part => w.machine.run_in_part(&flight.command, flight.stamp, &mut w.dice),
         }
-        Some(if full { DeviceError::NoSpace } else { DeviceError::Media })
+        Some(if fault.is_full { DeviceError::NoSpace } else { DeviceError::Media })
     }
 
     /// Whether all that the host may be given errors for are faults that pass.
@@ -204,25 +160,6 @@ impl Hiccups {
             _ => None,
         }
     }
-}
-
-/// Faults after which a layer gives up a failing device.
-pub fn fault_limit(seed: u64) -> Option<u16> {
-    let mut dice = Dice::new(!seed, FAILING);
-    dice.chance(700).then(|| dice.pick(&[0, 1, 3, 6, 20]))
-}
-
-/// Chooses which of these faults a seed has.
-pub fn choose(seed: u64, claims: &Claims, swarm: &mut Swarm) {
-    let mut dice = Dice::new(seed, SALT);
-    let mut some = |row: Row, permille| dice.chance(permille) && claims.admits(row);
-    swarm.faults.write_error = some(Row::WriteError, 250);
-    swarm.faults.flush_error = some(Row::FlushError, 250);
-    swarm.faults.no_space = some(Row::NoSpace, 400);
-    let rot = some(Row::DataRot, 200) && claims.get(Row::DataRot) == Claim::Detected;
-    swarm.faults.data_rot |= rot;
-    let may_fail = swarm.victim.is_some() && claims.get(Row::ReadError) == Claim::Kept;
-    swarm.faults.failing = may_fail && Dice::new(seed, FAILING).chance(250);
 }
 
 impl World {

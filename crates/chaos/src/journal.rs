@@ -1,48 +1,11 @@
 //! The journal's device of a log, and lives without it.
 
-use hostftl_core::DeviceInfo;
-use hostftl_layers::{LayerKind, Mode};
+use hostftl_layers::Mode;
 
-use crate::copies::Copied;
 use crate::dice::Dice;
+use crate::draw::copies::Copied;
 use crate::events::Named;
-use crate::matrix::{Claims, Row};
-use crate::swarm::{Faults, Swarm};
 use crate::world::World;
-
-/// Chooses whether a log has a journal, on what device, and whether faults happen to it alone.
-///
-/// # Errors
-/// When SEMANTICS.md does not admit the run.
-pub fn choose(
-    seed: u64,
-    layer: LayerKind,
-    swarm: &mut Swarm,
-    claims: &mut Claims,
-) -> Result<Option<DeviceInfo>, String> {
-    let mut dice = Dice::new(!seed, layer as u64);
-    if !dice.chance(layer.registration().chaos.journal) {
-        return Ok(None);
-    }
-    let journal = swarm.devices as u8;
-    swarm.journal = Some(journal);
-    if swarm.parity == 0 && dice.chance(950) {
-        swarm.mortal = Some(journal);
-        *claims = Claims::of_journal(layer)?;
-        swarm.faults = Faults::of(claims, &mut dice);
-        swarm.faults.stale |= claims.admits(Row::StaleDevice) && dice.chance(400);
-        swarm.deadline = if swarm.faults.hang { 1 << 40 } else { 0 };
-    }
-    if dice.chance(600) {
-        swarm.mix[4] = dice.pick(&[5, 20, 60]);
-    }
-    let unit = dice.pick(&[1, 8, 8, 16]);
-    let slots = dice.pick(&[4, 5, 6, 8, 12, 30, 80, 80]);
-    let slot = u64::from((32 + swarm.superpage).next_multiple_of(unit));
-    let mut info = DeviceInfo::block(slots * slot + dice.below(slot), unit);
-    info.volatile_cache = swarm.volatile;
-    Ok(Some(info))
-}
 
 /// In so many of a thousand clean stops another device comes in the place of the journal's.
 const RENEWED: u32 = 80;

@@ -6,7 +6,6 @@
 #![forbid(unsafe_code)]
 
 mod arena;
-mod busy;
 mod campaign;
 mod changes;
 mod content;
@@ -14,11 +13,11 @@ mod copies;
 mod damage;
 mod dice;
 mod disk;
+mod draw;
 mod errors;
 mod events;
 mod exec;
 mod extent;
-mod fate;
 mod flights;
 mod heard;
 mod hiccup;
@@ -36,9 +35,7 @@ mod run;
 mod second;
 mod seed_list;
 pub mod still;
-mod swarm;
 mod trace;
-mod uneven;
 mod workload;
 mod world;
 mod zoned;

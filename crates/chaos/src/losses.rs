@@ -8,8 +8,9 @@ use hostftl_core::{BLOCK, Gauges, HostError, Layer, MetaBuf, SECTOR, Verb};
 use hostftl_layers::{AnyLayer, Mode};
 
 use crate::disk::Survival;
+use crate::draw::fate::Fate;
+use crate::draw::members::{self, Presence, Replacement};
 use crate::events::Named;
-use crate::fate::Fate;
 use crate::second::may_lose;
 use crate::workload::Kind;
 use crate::world::World;
@@ -18,30 +19,47 @@ use crate::world::World;
 const WRITES: u64 = 256;
 
 impl World {
+    /// Prepares a life that begins in `mode`: devices come, leave and are missing.
+    pub(crate) fn choose_missing(&mut self, mode: Mode) {
+        self.change_members(mode);
+        self.replace(mode);
+        self.config.members.missing = self.buried;
+        // What the superblocks do not know yet of one that stays is forgotten.
+        self.stays &= !self.config.members.leaving;
+        self.refused_for_now = false;
+        self.renew_journal(mode);
+        self.miss_journal(mode);
+        let Some(victim) = self.swarm.victim.filter(|_| mode == Mode::Open) else { return };
+        let (is_gone, is_secure) = (self.gone, self.secure.victim);
+        let drawn = members::presence(&mut self.dice, &self.swarm, is_gone, is_secure);
+        let Presence { is_missing, is_stale } = drawn;
+        if is_missing {
+            self.config.members.missing |= 1 << victim;
+            self.gone = true;
+            self.tallies.note(Named::Degraded);
+        }
+        self.tallies.note_if(is_stale, Named::Returned);
+        self.miss_second(mode);
+    }
+
     /// Chooses whether a device comes in the place of one that is lost, before a life that begins
     /// in `mode`. It stays fresh until the layer believes it.
     pub(crate) fn replace(&mut self, mode: Mode) {
         let can = mode == Mode::Open;
         let Some(victim) = self.swarm.victim.filter(|_| can) else { return };
-        let mut dead = self.buried | if self.gone { 1 << victim } else { 0 };
-        dead &= !self.config.members.gone;
-        while dead != 0 {
-            let device = dead.trailing_zeros();
-            dead &= dead - 1;
-            let is_victim = device == u32::from(victim);
-            if is_victim && self.config.members.fresh >> device & 1 == 0 && self.dice.chance(250) {
-                // It is the same device, with what it had when it was lost.
-                self.config.members.fresh |= 1 << device;
-                self.config.members.returning |= 1 << device;
-                self.gone = false;
-                self.secure.victim = false;
-                self.tallies.note(Named::CameBack);
+        let lost = self.buried | if self.gone { 1 << victim } else { 0 };
+        let (lost, fresh) = (lost & !self.config.members.gone, self.config.members.fresh);
+        for (device, how) in members::replacements(&mut self.dice, lost, fresh, victim) {
+            if how == Replacement::New {
+                self.put_new(device);
+                self.tallies.note(Named::Replaced);
                 continue;
             }
-            if self.config.members.fresh >> device & 1 == 0 && self.dice.chance(250) {
-                self.put_new(device as u8);
-                self.tallies.note(Named::Replaced);
-            }
+            self.config.members.fresh |= 1 << device;
+            self.config.members.returning |= 1 << device;
+            self.gone = false;
+            self.secure.victim = false;
+            self.tallies.note(Named::CameBack);
         }
     }
 
@@ -86,7 +104,7 @@ impl World {
         let verb = if comes_back { self.put_back(device) } else { self.put_new_live(device) };
         self.config.members.missing &= !(1 << device);
         if self.swarm.victim == Some(device) {
-            fate.choose_for_next_victim(&mut self.dice);
+            fate.draw_for_next_victim(&mut self.dice);
         }
         verb
     }
@@ -202,19 +220,14 @@ impl World {
     /// From now on faults happen to another device, which is not one of `spared`.
     pub(crate) fn choose_next_victim(&mut self, spared: u16, fate: &mut Fate) {
         let out = self.buried | spared | self.swarm.second.map_or(0, |second| 1 << second);
-        let left = (0..self.swarm.devices).map(|it| it as u8).filter(|it| out >> it & 1 == 0);
-        let left: Vec<_> = left.filter(|it| self.swarm.journal != Some(*it)).collect();
-        if left.is_empty() {
-            return;
-        }
-        let dice = &mut self.dice;
-        let next = left[dice.below(left.len() as u64) as usize];
+        let all = ((1_u32 << self.swarm.devices) - 1) as u16 & !self.journal_bit();
+        let Some(next) = members::one_of(&mut self.dice, all & !out) else { return };
         (self.swarm.victim, self.gone, self.secure.victim) = (Some(next), false, false);
         self.victims |= 1 << next;
         if self.trace {
             eprintln!("{} the next victim is device {next}", self.steps);
         }
-        fate.choose_for_next_victim(&mut self.dice);
+        fate.draw_for_next_victim(&mut self.dice);
     }
 
     /// Looks whether the layer can still do without the next victim: when what the host writes

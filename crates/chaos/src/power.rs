@@ -3,6 +3,7 @@
 use hostftl_core::{Cause, Command};
 
 use crate::disk::Survival;
+use crate::draw::power::{self, Cut};
 use crate::events::{Named, Tallies};
 use crate::exec::{Detour, has_meta};
 use crate::flights::Flights;
@@ -59,10 +60,9 @@ impl World {
         flights.all().for_each(|flight| causes.add(&flight.command));
         self.tallies.note(Named::Cut);
         causes.note(&mut self.tallies);
-        if self.dice.chance(100) {
-            self.kill(flights);
-        } else {
-            self.fail_power(flights);
+        match power::draw(&mut self.dice) {
+            Cut::Kill => self.kill(flights),
+            Cut::Power(survival) => self.fail_power(survival, flights),
         }
     }
 
@@ -81,16 +81,7 @@ impl World {
     }
 
     /// The devices lose some of their caches, and of what they had begun.
-    fn fail_power(&mut self, flights: &mut Flights) {
-        let survival = match self.dice.below(8) {
-            0 => Survival::Nothing,
-            1 => Survival::Everything,
-            2 => Survival::Newest,
-            3 => Survival::Oldest,
-            4 => Survival::Each(100),
-            5 => Survival::Each(900),
-            _ => Survival::Each(500),
-        };
+    fn fail_power(&mut self, survival: Survival, flights: &mut Flights) {
         if self.trace {
             eprintln!("{} power cut: {survival:?}", self.steps);
         }

@@ -142,8 +142,8 @@ fn live(world: &mut World) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::draw::swarm::Faults;
     use crate::matrix::{Claim, Claims};
-    use crate::swarm::Faults;
 
     /// Whether one of the first seeds shows that passthrough does not hold against `faults`.
     fn is_seen(faults: Faults) -> bool {

@@ -7,56 +7,12 @@
 //! - When the second one is lost, it is an earlier victim from then on.
 
 use hostftl_core::Layer;
-use hostftl_layers::{AnyLayer, LayerKind, Mode};
+use hostftl_layers::{AnyLayer, Mode};
 
-use crate::dice::Dice;
+use crate::draw::fate::Dying;
+use crate::draw::members;
 use crate::events::Named;
-use crate::swarm::Swarm;
 use crate::world::World;
-
-/// Sets the choices of a seed here apart from all others.
-const SALT: u64 = 0x7365_636f_6ef1;
-
-/// Which of the two die, or hang, when that is due.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dying {
-    /// The victim.
-    Victim,
-    /// The second one.
-    Second,
-    /// Both at once.
-    Both,
-}
-
-/// Of which devices the layer said last that it can do without them.
-#[derive(Clone, Copy, Debug)]
-pub struct Secure {
-    /// Without the victim.
-    pub victim: bool,
-    /// Without the second one.
-    pub second: bool,
-}
-
-impl Secure {
-    /// Without both.
-    pub const BOTH: Secure = Secure { victim: true, second: true };
-}
-
-/// How many chunks of parity a stack with parity has.
-pub fn parities(seed: u64, layer: LayerKind, devices: u32) -> u8 {
-    let (_, two) = layer.registration().chaos.parity;
-    1 + u8::from(devices > 2 && Dice::new(seed, SALT).chance(two))
-}
-
-/// Chooses whether two devices of a seed have faults at once.
-pub fn choose(seed: u64, swarm: &mut Swarm) {
-    let mut dice = Dice::new(!seed, SALT);
-    if swarm.parity > 1 && dice.chance(800) {
-        let others = (0..swarm.devices as u8).filter(|it| Some(*it) != swarm.victim);
-        let others: Vec<u8> = others.collect();
-        swarm.second = Some(others[dice.below(others.len() as u64) as usize]);
-    }
-}
 
 impl World {
     /// Whether this is the second one.
@@ -71,14 +27,6 @@ impl World {
             false => dying != Dying::Second,
         };
         fits && self.may_fail(device)
-    }
-
-    /// Chooses which of them die when that is due.
-    pub(crate) fn choose_dying(&mut self) -> Dying {
-        match self.swarm.second {
-            None => Dying::Victim,
-            Some(_) => self.dice.pick(&[Dying::Victim, Dying::Second, Dying::Both, Dying::Both]),
-        }
     }
 
     /// Devices of which commands may be late: of no other device any may be, while some hang.
@@ -133,10 +81,9 @@ impl World {
         let members = self.config.members;
         let out = self.buried | self.journal_bit() | members.fresh | members.spare;
         let out = out | members.gone | members.leaving;
-        let others = (0..self.swarm.devices as u8).filter(|it| out >> it & 1 == 0);
-        let others: Vec<u8> = others.filter(|it| Some(*it) != self.swarm.victim).collect();
-        if !others.is_empty() {
-            let second = others[self.dice.below(others.len() as u64) as usize];
+        let out = out | self.swarm.victim.map_or(0, |victim| 1 << victim);
+        let all = ((1_u32 << self.swarm.devices) - 1) as u16;
+        if let Some(second) = members::one_of(&mut self.dice, all & !out) {
             self.swarm.second = Some(second);
             self.victims |= 1 << second;
         }

@@ -13,10 +13,10 @@ use hostftl_layers::{AnyLayer, LayerConfig, Mode};
 
 use crate::dice::Dice;
 use crate::disk::Disk;
+use crate::draw::zones;
 use crate::exec::{Detour, Machine};
 use crate::extent::extent;
 use crate::trace;
-use crate::zoned;
 
 /// Sectors of the longest request.
 const LONGEST: u32 = 64;
@@ -71,7 +71,7 @@ impl Case {
             units,
         };
         loop {
-            let infos = vec![zoned::info(segments, false)];
+            let infos = vec![zones::info(segments, false)];
             match AnyLayer::plan(&config, &infos) {
                 Ok(_) => return Case { name, config, infos, segments: Some(segments) },
                 Err(why) => assert!(infos[0].sectors < MOST_SECTORS, "{name}: {why}"),

@@ -3,8 +3,6 @@
 use hostftl_core::{Command, HostOp, Input, Output, Piece, Target};
 use hostftl_format::page::crc32c;
 
-use crate::world::World;
-
 /// A command in few words.
 pub fn command(command: &Command) -> String {
     match command {
@@ -74,25 +72,9 @@ pub fn output(output: &Output) -> String {
     }
 }
 
-impl World {
-    /// Prints an input or output, when every step is printed, and adds it to the digest, if one is
-    /// wanted.
-    pub(crate) fn observe(&mut self, indent: &str, line: impl Fn() -> String) {
-        if self.trace {
-            match indent {
-                "" => eprintln!("{} {}", self.steps, line()),
-                _ => eprintln!("{indent}{}", line()),
-            }
-        }
-        if let Some(digest) = &mut self.digest {
-            weigh(digest, &line());
-        }
-    }
-}
-
 /// Adds a line to a digest, without what a layer may choose as it likes: tokens, and which of its
 /// buffers it uses.
-fn weigh(digest: &mut u32, line: &str) {
+pub fn weigh(digest: &mut u32, line: &str) {
     let mut words = line.split_whitespace();
     let first = words.next().unwrap_or_default();
     if matches!(first, "done" | "submit") {

@@ -1,7 +1,7 @@
 //! What the host does: seeded requests with hot spots, runs, odd lengths and barriers.
 
 use crate::dice::Dice;
-use crate::swarm::{Sizes, Swarm};
+use crate::draw::swarm::{Sizes, Swarm};
 
 /// The longest request, in sectors: 64 KiB.
 pub const LONGEST: u32 = 128;

@@ -1,27 +1,34 @@
 //! Everything of one seed that outlives a power cut.
 
-use hostftl_core::{BLOCK, DeviceInfo, Nanos, Payload, SECTOR, Segments};
-use hostftl_layers::{AnyLayer, Devices, LayerConfig, LayerKind, Mode, Plan, Promises};
+use hostftl_core::{DeviceInfo, Nanos, Payload, Segments};
+use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Plan, Promises};
 
-use crate::busy;
-use crate::copies::{self, Copied};
 use crate::dice::Dice;
 use crate::disk::Disk;
-use crate::events::{Named, Tallies};
+use crate::draw::copies::Copied;
+use crate::draw::swarm::{ROOMY, Swarm};
+use crate::draw::{self, Seed};
+use crate::events::Tallies;
 use crate::exec::Machine;
-use crate::hiccup;
-use crate::journal;
 use crate::matrix::{Claim, Claims, Row};
 use crate::model::Model;
 use crate::places::Places;
-use crate::second::{self, Secure};
-use crate::swarm::{Stack, Swarm};
-use crate::uneven;
+use crate::trace;
 use crate::workload::{LONGEST, Workload};
-use crate::zoned;
 
-/// Every layer must be able to work on so many sectors.
-pub const ROOMY: u64 = 1 << 17;
+/// Of which devices the layer said last that it can do without them.
+#[derive(Clone, Copy, Debug)]
+pub struct Secure {
+    /// Without the victim.
+    pub victim: bool,
+    /// Without the second one.
+    pub second: bool,
+}
+
+impl Secure {
+    /// Without both.
+    pub const BOTH: Secure = Secure { victim: true, second: true };
+}
 
 /// The world of one seed. It is kept from seed to seed for its memory only.
 #[derive(Debug)]
@@ -98,90 +105,22 @@ pub struct World {
     pub digest: Option<u32>,
 }
 
-/// What the options of a seed say of the layer, and what only this layer can be told.
-fn configured(layer: LayerKind, swarm: &Swarm, journal: bool, dice: &mut Dice) -> LayerConfig {
-    let mut config = LayerConfig::new(layer);
-    config.log.journal = journal;
-    config.superpage = swarm.superpage;
-    config.spare_permille = swarm.spare;
-    config.log.parity = swarm.parity;
-    config.log.compress = swarm.compress;
-    if layer.registration().devices == Devices::FastAndSlow {
-        config.tier.page = swarm.superpage;
-        (config.tier.policy, config.tier.free) = (swarm.tier, swarm.spare / 10);
-    }
-    config.deadline = swarm.deadline;
-    let choices = &layer.registration().chaos;
-    (choices.vary)(&mut config, dice);
-    if swarm.thin {
-        let all = swarm.sectors * SECTOR as u64 * u64::from(swarm.devices);
-        config.log.logical_size = Some(all.next_multiple_of(BLOCK as u64));
-    }
-    if let Some(large) = choices.large.filter(|_| swarm.also) {
-        (large.also.1)(&mut config);
-    }
-    config
-}
-
-/// The devices of a run.
-fn infos_of(
-    seed: u64,
-    config: &LayerConfig,
-    swarm: &Swarm,
-    segments: Option<Segments>,
-    journal: &Option<DeviceInfo>,
-) -> Vec<DeviceInfo> {
-    let mut info = DeviceInfo::block(swarm.sectors, swarm.map_unit);
-    info.volatile_cache = swarm.volatile;
-    info.discard = swarm.discard;
-    info.collection_hint = config.kind.needs_hint();
-    let info = segments.map_or(info, |it| zoned::info(it, swarm.volatile));
-    let mut infos = vec![info; swarm.devices as usize];
-    if config.kind.registration().devices == Devices::FastAndSlow {
-        infos[0].sectors = swarm.fast;
-    }
-    if swarm.uneven && segments.is_none() {
-        uneven::lengthen(&mut infos, &mut uneven::dice(seed));
-    }
-    infos.extend(journal.clone());
-    infos
-}
-
 impl World {
     /// The world of `seed`.
     ///
     /// # Errors
     /// When SEMANTICS.md or the layer's own plan does not admit the run.
     pub fn new(seed: u64, layer: LayerKind, trace: bool) -> Result<Self, String> {
-        let mut dice = Dice::new(seed, layer as u64);
-        let stack = Stack::of(seed, layer, &mut dice);
-        let mut claims = Claims::of(layer, stack.parity > 0)?;
-        let mut swarm = Swarm::of(layer, stack, &claims, &mut dice);
-        swarm.perhaps_large(seed, layer);
-        swarm.perhaps_operated(seed, layer);
-        let journal = journal::choose(seed, layer, &mut swarm, &mut claims)?;
-        copies::choose(seed, layer, &mut swarm, &claims);
-        hiccup::choose(seed, &claims, &mut swarm);
-        second::choose(seed, &mut swarm);
-        busy::choose(seed, layer, &claims, &mut swarm);
-        uneven::choose(seed, layer, &mut swarm);
-        let mut config = configured(layer, &swarm, journal.is_some(), &mut dice);
-        config.uuid[..8].copy_from_slice(&seed.to_le_bytes());
-        if let Some(limit) = hiccup::fault_limit(seed) {
-            config.log.fault_after = limit;
-        }
-        let mut segments = zoned::choose(seed, &config, &swarm, &mut claims);
+        let mut drawn = draw::seed(seed, layer)?;
         let (infos, plan) = loop {
-            let infos = infos_of(seed, &config, &swarm, segments, &journal);
-            match AnyLayer::plan(&config, &infos) {
+            let infos = drawn.infos();
+            match AnyLayer::plan(&drawn.config, &infos) {
                 Ok(plan) => break (infos, plan),
-                Err(why) if swarm.sectors >= ROOMY => return Err(format!("plan: {why}")),
-                Err(_) => {
-                    swarm.sectors *= 2;
-                    segments.iter_mut().for_each(|segments| segments.count *= 2);
-                }
+                Err(why) if drawn.swarm.sectors >= ROOMY => return Err(format!("plan: {why}")),
+                Err(_) => drawn.double(),
             }
         };
+        let Seed { mut dice, claims, swarm, config, segments, .. } = drawn;
         trace.then(|| eprintln!("{swarm:?}"));
         Ok(World {
             machine: Machine::default(),
@@ -254,33 +193,23 @@ impl World {
         }
         self.places.blank();
         self.workload.divide(self.places.hosts());
-        zoned::break_some(self);
+        self.break_some();
         let fixed = self.claims.get(Row::FixedAfterRecovery) == Claim::Kept;
         self.model.reset(self.plan.limits.exported, fixed);
     }
 
-    /// Chooses whether the victim is missing from a life that begins in `mode`.
-    pub fn choose_missing(&mut self, mode: Mode) {
-        self.change_members(mode);
-        self.replace(mode);
-        self.config.members.missing = self.buried;
-        // What the superblocks do not know yet of one that stays is forgotten.
-        self.stays &= !self.config.members.leaving;
-        self.refused_for_now = false;
-        self.renew_journal(mode);
-        self.miss_journal(mode);
-        let Some(victim) = self.swarm.victim.filter(|_| mode == Mode::Open) else { return };
-        let faults = self.swarm.faults;
-        // What missed writes comes back only where a layer claims to notice by itself.
-        let returns = self.gone && faults.stale && self.dice.chance(300);
-        let often = if self.swarm.busy && self.swarm.parity > 1 { 350 } else { 100 };
-        if self.gone && !returns || self.secure.victim && faults.dead && self.dice.chance(often) {
-            self.config.members.missing |= 1 << victim;
-            self.gone = true;
-            self.tallies.note(Named::Degraded);
+    /// Prints an input or output, when every step is printed, and adds it to the digest, if one is
+    /// wanted.
+    pub(crate) fn observe(&mut self, indent: &str, line: impl Fn() -> String) {
+        if self.trace {
+            match indent {
+                "" => eprintln!("{} {}", self.steps, line()),
+                _ => eprintln!("{indent}{}", line()),
+            }
         }
-        self.tallies.note_if(returns, Named::Returned);
-        self.miss_second(mode);
+        if let Some(digest) = &mut self.digest {
+            trace::weigh(digest, &line());
+        }
     }
 
     /// A fault of kind `row` harmed what is on a device: unless the layer claims to hold under it,

@@ -5,7 +5,7 @@ use hostftl_drives::zoned::rules::{Raw, obey};
 
 use super::{Disk, Kind, Survival};
 use crate::dice::Dice;
-use crate::zoned::info;
+use crate::draw::zones::info;
 
 struct Model {
     disk: Disk,

@@ -88,7 +88,8 @@ impl Life<'_> {
         self.w.ready_with_copy()?;
         self.w.life_begun();
         self.w.start_steps = self.steps;
-        self.fate.choose_when_ready(self.steps, self.w);
+        let cut_every = self.w.cut_every();
+        self.fate.draw_when_ready(&mut self.w.dice, self.steps, &self.w.swarm, cut_every);
         self.w.tallies.note_if(replayed > 0, Named::CutReplayed);
         self.w.tallies.note_if(dropped > 0, Named::CutDropped);
         self.check();

@@ -11,11 +11,12 @@ mod verbs;
 use hostftl_core::{Command, DeviceError, Done, Input, Layer, MAX_OUTPUTS, Out, Output, Token};
 use hostftl_layers::{AnyLayer, Mode};
 
+use crate::draw::fate::Fate;
+use crate::draw::transient::Rates;
 use crate::errors::Errors;
 use crate::events::Named;
 use crate::exec::{Detour, Outcome};
 use crate::extent::{Extent, extent};
-use crate::fate::Fate;
 use crate::flights::{Flight, Flights};
 use crate::heard::{self, Heard};
 use crate::hiccup::Hiccups;
@@ -87,8 +88,9 @@ impl<'w> Life<'w> {
         let mut errors = Errors::default();
         zoned::remember_broken(&mut errors, w);
         if !calm {
-            fate.choose(w);
-            hiccups.choose(w);
+            fate = Fate::draw(&mut w.dice, &w.swarm, w.cuts, w.start_steps);
+            let (rates, full) = Rates::draw(&mut w.dice, &w.swarm, w.full);
+            (hiccups, w.full) = (Hiccups::new(rates), full);
             w.damage(mode);
         }
         Ok(Life {
@@ -200,11 +202,11 @@ impl<'w> Life<'w> {
         let answers = !hung || self.fate.all_hang() && self.w.dice.chance(500);
         if self.phase == Phase::Ready && self.host.waiting() == 0 && answers {
             self.phase = Phase::Stopping(self.w.model.begin_flush());
-            self.fate.choose_for_stop(self.steps, &mut self.w.dice);
+            self.fate.draw_for_stop(&mut self.w.dice, self.steps);
             return Some(Input::Stop);
         }
         if timer.is_none() && self.host.waiting() == 0 && hung {
-            self.flights.release(0, self.fate.all_hang(), self.w);
+            self.flights.release(&mut self.w.dice, (self.w.now, 0), false);
             return Some(self.complete_one());
         }
         let timer = timer?;
@@ -214,7 +216,9 @@ impl<'w> Life<'w> {
 
     /// Completes one command in flight.
     fn complete_one(&mut self) -> Input {
-        let mut flight = self.flights.take(self.w);
+        let (order, disks) = (self.w.swarm.order, &self.w.machine.disks);
+        let mut flight = self.flights.take(&mut self.w.dice, order, disks);
+        self.w.tallies.note_if(flight.is_late(), Named::LateDone);
         let result = self.execute(&mut flight);
         if result.is_err() && flight.command.device().is_some() {
             self.w.places.strike(flight.token);
@@ -284,7 +288,10 @@ impl<'w> Life<'w> {
         }
         self.w.look_at_protection(&self.layer);
         if timer && self.flights.any_hung() {
-            self.flights.release(self.w.config.deadline, self.fate.all_hang(), self.w);
+            // Zones keep their order.
+            let (now, deadline) = (self.w.now, self.w.config.deadline);
+            let may_stay = self.fate.all_hang() && deadline > 0 && self.w.segments.is_none();
+            self.flights.release(&mut self.w.dice, (now, deadline), may_stay);
         }
         let idle = made == 0 && self.phase == Phase::Starting;
         let judged = self.host.look_at_stall(self.steps, idle);
@@ -333,11 +340,12 @@ impl<'w> Life<'w> {
             _ => 0,
         };
         if command.device().is_some() {
-            self.fate.begin_command(&command, self.steps, self.w);
+            self.fate.begin_command(&mut self.w.dice, &command, self.steps, &self.w.swarm);
             self.w.tallies.note_if(self.flights.overlaps(extent), Named::DeviceOverlap);
             self.w.tallies.note_if(self.fate.is_death_due().1, Named::DeadDevice);
         }
-        let in_order = self.flights.keeps_order(&command, extent, self.w);
+        let (disks, until) = (&self.w.machine.disks, (self.w.now, self.w.config.deadline));
+        let in_order = self.flights.keeps_order(&command, extent, disks, until);
         self.expect(in_order);
         let mut hangs = self.flights.is_behind_hung(extent, &self.w.machine.disks);
         if hangs {

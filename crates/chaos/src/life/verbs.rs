@@ -1,8 +1,9 @@
 //! What an operator wants of a layer that serves, and whether what comes of it is true.
 
-use hostftl_core::{Answer, Layer, Refusal, Scrub, Setting, TaskEnd, TaskKind, Verb};
+use hostftl_core::{Answer, Layer, Refusal, Scrub, TaskEnd, TaskKind, Verb};
 
 use super::Life;
+use crate::draw::operator;
 use crate::events::Named;
 
 impl Life<'_> {
@@ -10,21 +11,7 @@ impl Life<'_> {
     pub(super) fn operate(&mut self) {
         // Where devices are lost two at a time a scrub would hardly ever come to its end.
         let goes_on = self.w.swarm.busy && self.w.swarm.parity > 1;
-        let dice = &mut self.w.dice;
-        let verb = match dice.below(10) {
-            0..5 => Verb::Scrub(Scrub::Start(dice.pick(&[0, 0, 0, 0, 2]))),
-            5 => Verb::Scrub(Scrub::Pause),
-            6 => Verb::Scrub(Scrub::Resume),
-            7 => Verb::Set(Setting::RebuildShare(dice.between(1, 100) as u8)),
-            // The last of each sixteen is the youngest policy: nearly every seed draws the policy
-            // that it drew before there was that one.
-            8 => Verb::Set(Setting::Gc(match dice.below(64) as u16 {
-                side if side % 16 == 15 => 4,
-                side => side / 16,
-            })),
-            _ if goes_on && dice.chance(900) => Verb::Scrub(Scrub::Resume),
-            _ => Verb::Scrub(Scrub::Stop),
-        };
+        let verb = operator::draw(&mut self.w.dice, goes_on);
         self.w.observe("", || format!("{verb:?}"));
         self.w.tallies.note(Named::Verb);
         let had_none = self.layer.tasks().iter().all(|task| task.kind != TaskKind::Scrub);

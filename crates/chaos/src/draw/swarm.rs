@@ -6,13 +6,9 @@ use hostftl_layers::{Devices, LayerKind, TierPolicy};
 
 use crate::dice::Dice;
 use crate::matrix::{Claim, Claims, Row};
-use crate::second;
 
-/// What keeps the dice of [`Swarm::perhaps_large`] apart from others.
-const LARGE: u64 = 0x6c61_7267_6520_6f6e;
-
-/// And those of [`Swarm::perhaps_operated`].
-const VERBS: u64 = 0x776f_7264_7320_6f66;
+/// Every layer must be able to work on so many sectors.
+pub const ROOMY: u64 = 1 << 17;
 
 /// Which command in flight completes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,8 +58,8 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// The faults that a seed has, of those that are admitted.
-    pub fn of(claims: &Claims, dice: &mut Dice) -> Self {
+    /// Draws the faults that a seed has, of those that are admitted.
+    pub fn draw(dice: &mut Dice, claims: &Claims) -> Self {
         let mut some = |row: Row, permille| claims.admits(row) && dice.chance(permille);
         Faults {
             cut: some(Row::PowerCut, 900),
@@ -190,12 +186,13 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// The stack of a seed for `layer`.
-    pub fn of(seed: u64, layer: LayerKind, dice: &mut Dice) -> Self {
+    /// Draws the stack of a seed for `layer`. If it has parity, `with_two` tells whether a stack of
+    /// three devices or more has two of them.
+    pub fn draw(dice: &mut Dice, layer: LayerKind, with_two: bool) -> Self {
         let choices = &layer.registration().chaos;
         let devices = dice.pick_of_several(choices.devices);
         let has_parity = devices > 1 && dice.chance(choices.parity.0);
-        let parity = if has_parity { second::parities(seed, layer, devices) } else { 0 };
+        let parity = u8::from(has_parity) + u8::from(has_parity && devices > 2 && with_two);
         Stack { devices, parity }
     }
 }
@@ -231,14 +228,14 @@ fn mix(dice: &mut Dice) -> [u32; 5] {
 }
 
 impl Swarm {
-    /// The options of a seed for `layer`.
-    pub fn of(layer: LayerKind, stack: Stack, claims: &Claims, dice: &mut Dice) -> Self {
+    /// Draws the options of a seed for `layer`.
+    pub fn draw(dice: &mut Dice, claims: &Claims, layer: LayerKind, stack: Stack) -> Self {
         let choices = &layer.registration().chaos;
         let Stack { devices, parity } = stack;
         let superpage = dice.pick(choices.superpages);
         let megabytes = dice.pick(choices.megabytes);
         let (faults, (fast, tier, mortal)) =
-            (Faults::of(claims, dice), tiers(layer, dice, superpage));
+            (Faults::draw(dice, claims), tiers(layer, dice, superpage));
         let mut swarm = Swarm {
             devices,
             fast,
@@ -306,39 +303,5 @@ impl Swarm {
         if dice.chance(50) {
             (self.mix[4], self.fua, self.depth) = (0, 0, 1);
         }
-    }
-    /// How often an operator wants something. The dice are its own, so that seeds of layers without
-    /// verbs stay as they are.
-    pub fn perhaps_operated(&mut self, seed: u64, layer: LayerKind) {
-        let mut dice = Dice::new(seed.rotate_left(24) ^ VERBS, layer as u64);
-        if dice.chance(layer.registration().chaos.verbs) {
-            self.verbs = dice.pick(&[1, 1, 5, 20]);
-        }
-    }
-
-    /// One seed in 80 has a volume on which the queues and reserves of a layer fill that no small
-    /// one fills, with many small writes between the cuts. The dice are its own, so that all other
-    /// seeds stay as they are.
-    pub fn perhaps_large(&mut self, seed: u64, layer: LayerKind) {
-        crate::changes::choose(seed, layer, self);
-        let mut dice = Dice::new(seed.rotate_left(32) ^ LARGE, layer as u64);
-        let Some(large) = layer.registration().chaos.large else { return };
-        if !dice.chance(12) {
-            return;
-        }
-        self.sectors = dice.pick(&[16, 24, 48, 96]) * 2048 + dice.below(256) * 8;
-        if !large.superpages.is_empty() {
-            self.superpage = dice.pick(large.superpages);
-            self.map_unit = self.superpage;
-        }
-        self.sizes = dice.pick(&[Sizes::Tiny, Sizes::Tiny, Sizes::Small, Sizes::Block]);
-        (self.hot.0, self.grain) = (dice.pick(&[0, 0, 300]), 1);
-        self.sequential = dice.pick(&[0, 0, 100]);
-        self.fill = dice.chance(200);
-        self.also = dice.chance(large.also.0);
-        // A trim of the whole volume would empty what is to be filled.
-        self.mix = [2, 50, dice.pick(&[0, 0, 0, 1]), 0, dice.pick(&[0, 0, 1, 5])];
-        self.fua = dice.pick(&[0, 0, 20]);
-        (self.life, self.cut_every) = (20_000, dice.pick(&[10_000, 100_000, 300_000]));
     }
 }

@@ -2,9 +2,22 @@
 
 use hostftl_core::{Cause, Command};
 
+use super::swarm::Swarm;
 use crate::dice::Dice;
-use crate::second::Dying;
-use crate::world::World;
+
+/// Cuts after which a seed has no more early ones.
+const MOST_EARLY_CUTS: u64 = 200;
+
+/// Which of the two devices that have faults die, or hang, when that is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dying {
+    /// The victim.
+    Victim,
+    /// The second one.
+    Second,
+    /// Both at once.
+    Both,
+}
 
 /// See the module text. Steps and commands to devices are counted from the beginning of the life.
 #[derive(Debug)]
@@ -40,42 +53,46 @@ impl Fate {
         self.calm
     }
 
-    /// Chooses what fails in this life, and whether it is cut while it starts.
-    pub fn choose(&mut self, w: &mut World) {
-        let (dice, swarm) = (&mut w.dice, &w.swarm);
-        if swarm.faults.cut && w.cuts < 200 && dice.chance(swarm.cut_early) {
-            self.cut_at = 1 + dice.below(w.start_steps + 5);
+    /// Draws the faults of a life, and whether it is cut while it starts, after `cuts` cuts. The
+    /// last start took `start_steps` steps.
+    pub fn draw(dice: &mut Dice, swarm: &Swarm, cuts: u64, start_steps: u64) -> Self {
+        let mut fate = Fate::new(false);
+        if swarm.faults.cut && cuts < MOST_EARLY_CUTS && dice.chance(swarm.cut_early) {
+            fate.cut_at = 1 + dice.below(start_steps + 5);
         }
         if swarm.faults.hang && dice.chance(400) {
-            self.hang_at = 1 + dice.below(if swarm.victim.is_some() { 3000 } else { 300 });
-            self.all_hang = swarm.victim.is_some() && dice.chance(600);
+            fate.hang_at = 1 + dice.below(if swarm.victim.is_some() { 3000 } else { 300 });
+            fate.all_hang = swarm.victim.is_some() && dice.chance(600);
         }
         // A stack that goes on without a device has a long life before and after.
         let (often, within) = if swarm.victim.is_some() { (200, 3000) } else { (400, 300) };
         if swarm.faults.dead && dice.chance(often) {
-            self.dead_at = 1 + dice.below(within);
+            fate.dead_at = 1 + dice.below(within);
         }
-        self.dying = w.choose_dying();
+        if swarm.second.is_some() {
+            fate.dying = dice.pick(&[Dying::Victim, Dying::Second, Dying::Both, Dying::Both]);
+        }
+        fate
     }
 
-    /// Chooses when a life that is ready after so many steps is cut.
-    pub fn choose_when_ready(&mut self, steps: u64, w: &mut World) {
-        if w.swarm.faults.cut && !self.calm && self.cut_at == u64::MAX {
-            let within = 2 * w.cut_every();
-            self.cut_at = steps + 1 + w.dice.below(within);
+    /// Draws when a life that is ready after so many steps is cut, if its power may be cut: every
+    /// `cut_every` steps, typically.
+    pub fn draw_when_ready(&mut self, dice: &mut Dice, steps: u64, swarm: &Swarm, cut_every: u64) {
+        if swarm.faults.cut && !self.calm && self.cut_at == u64::MAX {
+            self.cut_at = steps + 1 + dice.below(2 * cut_every);
         }
     }
 
-    /// A stop is short: it often gets a cut of its own.
-    pub fn choose_for_stop(&mut self, steps: u64, dice: &mut Dice) {
+    /// Draws whether a stop gets a cut of its own: it is short.
+    pub fn draw_for_stop(&mut self, dice: &mut Dice, steps: u64) {
         if self.cut_at < u64::MAX && dice.chance(400) {
             let within = dice.pick(&[2, 2, 30]);
             self.cut_at = steps + 1 + dice.below(within);
         }
     }
 
-    /// Another device is the victim: when it fails.
-    pub fn choose_for_next_victim(&mut self, dice: &mut Dice) {
+    /// Draws when another victim fails.
+    pub fn draw_for_next_victim(&mut self, dice: &mut Dice) {
         let soon = self.commands + 1 + dice.below(3000);
         self.dead_at = if dice.chance(400) { soon } else { u64::MAX };
         self.hang_at = u64::MAX;
@@ -97,7 +114,7 @@ impl Fate {
 
     /// A command is sent to a device. Brings the cut forward when it is of a rare kind, to come
     /// while it is under way.
-    pub fn begin_command(&mut self, command: &Command, steps: u64, w: &mut World) {
+    pub fn begin_command(&mut self, dice: &mut Dice, command: &Command, steps: u64, swarm: &Swarm) {
         self.commands += 1;
         let rare = match command {
             Command::Flush { .. } | Command::Reset { .. } => true,
@@ -105,8 +122,8 @@ impl Fate {
             Command::Program { tally, .. } => tally.get(Cause::Host) < tally.total(),
             _ => false,
         };
-        if rare && self.cut_at < u64::MAX && w.dice.chance(w.swarm.aim) {
-            self.cut_at = self.cut_at.min(steps + 1 + w.dice.below(10));
+        if rare && self.cut_at < u64::MAX && dice.chance(swarm.aim) {
+            self.cut_at = self.cut_at.min(steps + 1 + dice.below(10));
         }
     }
 
@@ -155,15 +172,20 @@ mod tests {
     use hostftl_layers::LayerKind;
 
     use super::*;
+    use crate::draw;
+
+    fn swarm() -> Swarm {
+        draw::seed(0, LayerKind::Log).expect("it is admitted").swarm
+    }
 
     #[test]
     fn one_command_hangs_or_all_do() {
-        let mut w = World::new(0, LayerKind::Log, false).expect("a plan");
+        let (mut dice, swarm, flush) = (Dice::new(1, 1), swarm(), Command::Flush { device: 0 });
         for all_hang in [false, true] {
             let mut fate = Fate { hang_at: 2, all_hang, ..Fate::new(false) };
-            fate.begin_command(&Command::Flush { device: 0 }, 1, &mut w);
+            fate.begin_command(&mut dice, &flush, 1, &swarm);
             assert!(!fate.is_hang_due() && !fate.hung_once());
-            fate.begin_command(&Command::Flush { device: 0 }, 2, &mut w);
+            fate.begin_command(&mut dice, &flush, 2, &swarm);
             assert!(fate.is_hang_due());
             fate.hang();
             assert_eq!((fate.is_hang_due(), fate.hung_once()), (all_hang, true));
@@ -172,14 +194,24 @@ mod tests {
 
     #[test]
     fn a_calm_life_is_never_cut() {
-        let mut w = World::new(0, LayerKind::Log, false).expect("a plan");
-        w.swarm.faults.cut = true;
+        let (mut dice, mut swarm) = (Dice::new(1, 1), swarm());
+        swarm.faults.cut = true;
         let mut fate = Fate::new(true);
-        fate.choose_when_ready(10, &mut w);
-        fate.choose_for_stop(20, &mut w.dice);
+        fate.draw_when_ready(&mut dice, 10, &swarm, 30);
+        fate.draw_for_stop(&mut dice, 20);
         assert!(!fate.is_cut(u64::MAX - 1));
         let mut fate = Fate::new(false);
-        fate.choose_when_ready(10, &mut w);
+        fate.draw_when_ready(&mut dice, 10, &swarm, 30);
         assert!(!fate.is_cut(10) && fate.is_cut(u64::MAX - 1));
+    }
+
+    #[test]
+    fn a_life_without_faults_has_none() {
+        let (mut dice, mut swarm) = (Dice::new(1, 1), swarm());
+        swarm.faults = Default::default();
+        for _ in 0..1000 {
+            let fate = Fate::draw(&mut dice, &swarm, 0, 10);
+            assert_eq!((fate.cut_at, fate.hang_at, fate.dead_at), (u64::MAX, u64::MAX, u64::MAX));
+        }
     }
 }

@@ -1,0 +1,76 @@
+//! Devices that are missing, come back, or become the next victim.
+
+use super::swarm::Swarm;
+use crate::dice::Dice;
+
+/// Draws a device of a set; `None` if it is empty.
+pub fn one_of(dice: &mut Dice, set: u16) -> Option<u8> {
+    let all: Vec<u8> = (0..16).filter(|device| set >> device & 1 == 1).collect();
+    (!all.is_empty()).then(|| dice.pick(&all))
+}
+
+/// The victim when a life begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Presence {
+    /// Whether it is missing.
+    pub is_missing: bool,
+    /// Whether it lacks what was written without it, if it is there.
+    pub is_stale: bool,
+}
+
+/// Draws whether the victim is missing from a life. `is_gone` means that it missed writes: then it
+/// comes back only if a layer claims to notice by itself. With `is_secure` the layer can do without
+/// it.
+pub fn presence(dice: &mut Dice, swarm: &Swarm, is_gone: bool, is_secure: bool) -> Presence {
+    let faults = swarm.faults;
+    let is_stale = is_gone && faults.stale && dice.chance(300);
+    let often = if swarm.busy && swarm.parity > 1 { 350 } else { 100 };
+    let is_missing = is_gone && !is_stale || is_secure && faults.dead && dice.chance(often);
+    Presence { is_missing, is_stale }
+}
+
+/// A device that comes in the place of a lost one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replacement {
+    /// The same, with the content that it had when it was lost.
+    Same,
+    /// Another, which holds nothing.
+    New,
+}
+
+/// Draws the devices that come in the place of `lost` ones between two lives. Devices of `fresh`
+/// came before; only the victim comes back itself.
+pub fn replacements(dice: &mut Dice, lost: u16, fresh: u16, victim: u8) -> Vec<(u8, Replacement)> {
+    let mut drawn = Vec::new();
+    for device in (0..16).filter(|device| lost & !fresh & 1 << device != 0) {
+        if device == victim && dice.chance(250) {
+            drawn.push((device, Replacement::Same));
+        } else if dice.chance(250) {
+            drawn.push((device, Replacement::New));
+        }
+    }
+    drawn
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_is_drawn_from_its_set_only() {
+        let mut dice = Dice::new(1, 1);
+        assert_eq!(one_of(&mut dice, 0), None);
+        let drawn = (0..100).filter_map(|_| one_of(&mut dice, 0b1001_0010));
+        assert_eq!(drawn.fold(0, |set, it| set | 1 << it), 0b1001_0010);
+    }
+
+    #[test]
+    fn only_the_victim_comes_back_itself_and_no_device_comes_twice() {
+        let mut dice = Dice::new(1, 1);
+        let drawn: Vec<_> =
+            (0..200).flat_map(|_| replacements(&mut dice, 0b1011, 0b1000, 1)).collect();
+        assert!(drawn.iter().all(|(device, _)| [0, 1].contains(device)), "3 came before");
+        let same = drawn.iter().filter(|(_, how)| *how == Replacement::Same);
+        assert!(same.clone().count() > 0 && same.clone().all(|(device, _)| *device == 1));
+    }
+}

@@ -1,0 +1,225 @@
+//! The choices of a run: faults, members, requests of an operator.
+//!
+//! Each function draws one part from the dice and from a read-only view of what is claimed and of
+//! what was drawn before. None changes the world, which applies the parts, so each can be tested
+//! alone. The parts of a whole seed have dice of their own, kept apart by a salt: a part that draws
+//! more than it did leaves the others as they were.
+
+mod busy;
+pub mod changes;
+pub mod copies;
+pub mod damage;
+pub mod fate;
+mod journal;
+mod large;
+pub mod members;
+pub mod operator;
+pub mod power;
+mod second;
+pub mod swarm;
+pub mod transient;
+mod uneven;
+pub mod zones;
+
+use hostftl_core::{BLOCK, DeviceInfo, SECTOR, Segments};
+use hostftl_layers::{Devices, LayerConfig, LayerKind};
+
+use crate::dice::Dice;
+use crate::matrix::{Claims, Row};
+use journal::{Journal, Mortal};
+use swarm::{Stack, Swarm};
+
+/// The choices of a seed before its first life.
+#[derive(Clone, Debug)]
+pub struct Seed {
+    /// The number of the seed.
+    number: u64,
+    /// The dice of everything that follows.
+    pub dice: Dice,
+    /// The claims of the layer.
+    pub claims: Claims,
+    /// The options.
+    pub swarm: Swarm,
+    /// The configuration of the layer.
+    pub config: LayerConfig,
+    /// The segments of the devices, if they are zoned.
+    pub segments: Option<Segments>,
+    journal: Option<DeviceInfo>,
+}
+
+/// Draws the choices of a seed for `layer`.
+///
+/// # Errors
+/// When SEMANTICS.md does not admit the run.
+pub fn seed(number: u64, layer: LayerKind) -> Result<Seed, String> {
+    let mut dice = Dice::new(number, layer as u64);
+    let stack = Stack::draw(&mut dice, layer, second::with_two_parities(number, layer));
+    let mut claims = Claims::of(layer, stack.parity > 0)?;
+    let mut swarm = Swarm::draw(&mut dice, &claims, layer, stack);
+    (swarm.changes, swarm.live_changes) = changes::draw(number, layer);
+    if let Some(large) = large::draw(number, layer) {
+        swarm.enlarge(large);
+    }
+    swarm.verbs = operator::rate(number, layer);
+    let journal = journal::draw(number, layer, &swarm)?;
+    if let Some(Journal { mortal, flushes, .. }) = &journal {
+        swarm.add_journal(*mortal, *flushes);
+        claims = mortal.map_or(claims, |mortal| mortal.claims);
+    }
+    (swarm.faults.stale, swarm.older) = copies::draw(number, &claims, layer, &swarm);
+    swarm.faults = transient::draw(number, &claims, &swarm);
+    swarm.second = second::draw(number, &swarm);
+    if let Some(busy) = busy::draw(number, &claims, layer, &swarm) {
+        swarm.make_busy(busy);
+    }
+    swarm.uneven = uneven::draw(number, layer, swarm.devices);
+    let mut config = configure(&mut dice, layer, &swarm, journal.is_some());
+    config.uuid[..8].copy_from_slice(&number.to_le_bytes());
+    if let Some(limit) = transient::fault_limit(number) {
+        config.log.fault_after = limit;
+    }
+    let segments = zones::draw(number, &config, &swarm);
+    if segments.is_some() && claims.admits(Row::Hang) {
+        claims.on_zones();
+    }
+    let journal = journal.map(|it| it.info);
+    Ok(Seed { number, dice, claims, swarm, config, segments, journal })
+}
+
+/// Draws the configuration of the layer, options included that only this layer has.
+fn configure(dice: &mut Dice, layer: LayerKind, swarm: &Swarm, journal: bool) -> LayerConfig {
+    let mut config = LayerConfig::new(layer);
+    config.log.journal = journal;
+    config.superpage = swarm.superpage;
+    config.spare_permille = swarm.spare;
+    config.log.parity = swarm.parity;
+    config.log.compress = swarm.compress;
+    if layer.registration().devices == Devices::FastAndSlow {
+        config.tier.page = swarm.superpage;
+        (config.tier.policy, config.tier.free) = (swarm.tier, swarm.spare / 10);
+    }
+    config.deadline = swarm.deadline;
+    let choices = &layer.registration().chaos;
+    (choices.vary)(&mut config, dice);
+    if swarm.thin {
+        let all = swarm.sectors * SECTOR as u64 * u64::from(swarm.devices);
+        config.log.logical_size = Some(all.next_multiple_of(BLOCK as u64));
+    }
+    if let Some(large) = choices.large.filter(|_| swarm.also) {
+        (large.also.1)(&mut config);
+    }
+    config
+}
+
+impl Swarm {
+    /// Adds a journal's device behind the others.
+    fn add_journal(&mut self, mortal: Option<Mortal>, flushes: Option<u32>) {
+        self.journal = Some(self.devices as u8);
+        if let Some(Mortal { faults, deadline, .. }) = mortal {
+            self.mortal = self.journal;
+            (self.faults, self.deadline) = (faults, deadline);
+        }
+        self.mix[4] = flushes.unwrap_or(self.mix[4]);
+    }
+}
+
+impl Seed {
+    /// Returns the interfaces of the devices.
+    pub fn infos(&self) -> Vec<DeviceInfo> {
+        let (config, swarm) = (&self.config, &self.swarm);
+        let mut info = DeviceInfo::block(swarm.sectors, swarm.map_unit);
+        info.volatile_cache = swarm.volatile;
+        info.discard = swarm.discard;
+        info.collection_hint = config.kind.needs_hint();
+        let info = self.segments.map_or(info, |it| zones::info(it, swarm.volatile));
+        let mut infos = vec![info; swarm.devices as usize];
+        if config.kind.registration().devices == Devices::FastAndSlow {
+            infos[0].sectors = swarm.fast;
+        }
+        if swarm.uneven && self.segments.is_none() {
+            uneven::lengthen(&mut uneven::dice(self.number), &mut infos);
+        }
+        infos.extend(self.journal.clone());
+        infos
+    }
+
+    /// Makes the devices twice as long.
+    pub fn double(&mut self) {
+        self.swarm.sectors *= 2;
+        self.segments.iter_mut().for_each(|segments| segments.count *= 2);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every seed of every layer that has parity or a journal now and then, and of one that never
+    /// has.
+    fn seeds() -> impl Iterator<Item = Seed> {
+        let layers = [LayerKind::Log, LayerKind::Tier, LayerKind::Hard];
+        layers.into_iter().flat_map(|layer| {
+            (0..300).map(move |number| seed(number, layer).expect("it is admitted"))
+        })
+    }
+
+    #[test]
+    fn a_fault_is_drawn_only_where_the_layer_claims_something_of_it() {
+        for Seed { claims, swarm, .. } in seeds() {
+            let faults = swarm.faults;
+            for (drawn, row) in [
+                (faults.cut, Row::PowerCut),
+                (faults.hang, Row::Hang),
+                (faults.dead, Row::DeadDevice),
+                (faults.metadata_rot, Row::MetadataRot),
+                (faults.log_rot, Row::LogRot),
+                (faults.data_rot, Row::DataRot),
+                (faults.lost, Row::LostWrite),
+                (faults.misdirected, Row::MisdirectedWrite),
+                (faults.write_error, Row::WriteError),
+                (faults.flush_error, Row::FlushError),
+                (faults.no_space, Row::NoSpace),
+            ] {
+                assert!(!drawn || claims.admits(row), "{row:?}: {swarm:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn two_devices_with_faults_are_two_and_a_journal_is_neither() {
+        let mut count = (0, 0);
+        for Seed { swarm, .. } in seeds() {
+            if let Some(second) = swarm.second {
+                assert!(swarm.parity == 2 && swarm.victim.is_some_and(|it| it != second));
+                count.0 += 1;
+            }
+            if let Some(journal) = swarm.journal {
+                assert_eq!(u32::from(journal), swarm.devices, "it is behind the others");
+                assert!(swarm.second != Some(journal) && swarm.victim != Some(journal));
+                count.1 += 1;
+            }
+            assert!(swarm.older.is_none_or(|it| u32::from(it) < swarm.devices && it < 16));
+        }
+        assert!(count.0 > 10 && count.1 > 10, "{count:?}");
+    }
+
+    #[test]
+    fn busy_stacks_are_cut_and_lose_devices() {
+        let busy = seeds().filter(|it| it.swarm.busy);
+        let count = busy.map(|it| assert!(it.swarm.faults.cut && it.swarm.verbs > 0)).count();
+        assert!(count > 10, "{count}");
+    }
+
+    #[test]
+    fn a_seed_fixes_all_of_its_choices() {
+        for layer in [LayerKind::Log, LayerKind::Pblk] {
+            for number in 0..30 {
+                let text = || {
+                    let drawn = seed(number, layer).expect("it is admitted");
+                    format!("{drawn:?} {:?}", drawn.infos())
+                };
+                assert_eq!(text(), text());
+            }
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Requests of an operator.
+
+use hostftl_core::{Scrub, Setting, Verb};
+use hostftl_layers::LayerKind;
+
+use crate::dice::Dice;
+
+/// Keeps this stream of chance apart from the seed's others, so that seeds of layers without verbs
+/// stay as they are.
+const SALT: u64 = 0x776f_7264_7320_6f66;
+
+/// Draws how often an operator of a seed wants something, in thousandths of all choices; 0 for
+/// never.
+pub fn rate(seed: u64, layer: LayerKind) -> u32 {
+    let mut dice = Dice::new(seed.rotate_left(24) ^ SALT, layer as u64);
+    match dice.chance(layer.registration().chaos.verbs) {
+        true => dice.pick(&[1, 1, 5, 20]),
+        false => 0,
+    }
+}
+
+/// Draws a request. With `keeps_scrubbing` a scrub is rarely stopped.
+pub fn draw(dice: &mut Dice, keeps_scrubbing: bool) -> Verb {
+    match dice.below(10) {
+        0..5 => Verb::Scrub(Scrub::Start(dice.pick(&[0, 0, 0, 0, 2]))),
+        5 => Verb::Scrub(Scrub::Pause),
+        6 => Verb::Scrub(Scrub::Resume),
+        7 => Verb::Set(Setting::RebuildShare(dice.between(1, 100) as u8)),
+        // The last of each sixteen is the youngest policy: nearly every seed draws the policy that
+        // it drew before there was that one.
+        8 => Verb::Set(Setting::Gc(match dice.below(64) as u16 {
+            side if side % 16 == 15 => 4,
+            side => side / 16,
+        })),
+        _ if keeps_scrubbing && dice.chance(900) => Verb::Scrub(Scrub::Resume),
+        _ => Verb::Scrub(Scrub::Stop),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_request_is_drawn() {
+        let mut dice = Dice::new(1, 1);
+        let drawn: Vec<Verb> = (0..10_000).map(|_| draw(&mut dice, false)).collect();
+        for kind in [
+            Verb::Scrub(Scrub::Start(0)),
+            Verb::Scrub(Scrub::Pause),
+            Verb::Scrub(Scrub::Resume),
+            Verb::Scrub(Scrub::Stop),
+            Verb::Set(Setting::Gc(4)),
+            Verb::Set(Setting::RebuildShare(100)),
+        ] {
+            assert!(drawn.contains(&kind), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn a_scrub_that_is_kept_going_is_rarely_stopped() {
+        let stops = |keeps| {
+            let mut dice = Dice::new(1, 1);
+            let verbs = (0..1000).map(|_| draw(&mut dice, keeps));
+            verbs.filter(|verb| *verb == Verb::Scrub(Scrub::Stop)).count()
+        };
+        assert!(5 * stops(true) < stops(false));
+    }
+}

@@ -1,0 +1,167 @@
+//! Faults that pass: which of them a seed and a life have, and which command fails.
+
+use super::swarm::{Faults, Swarm};
+use crate::dice::Dice;
+use crate::matrix::{Claim, Claims, Row};
+
+/// Keeps this stream of chance apart from the seed's others.
+const SALT: u64 = 0x60;
+
+/// The same for devices of which reads fail repeatedly.
+const FAILING: u64 = 0x6661_696c;
+
+/// Draws the number of faults after which a layer gives up a failing device, if that is other than
+/// usual.
+pub fn fault_limit(seed: u64) -> Option<u16> {
+    let mut dice = Dice::new(!seed, FAILING);
+    dice.chance(700).then(|| dice.pick(&[0, 1, 3, 6, 20]))
+}
+
+/// Draws the transient faults of a seed and adds them to its other faults.
+pub fn draw(seed: u64, claims: &Claims, swarm: &Swarm) -> Faults {
+    let mut dice = Dice::new(seed, SALT);
+    let mut some = |row: Row, permille| dice.chance(permille) && claims.admits(row);
+    let mut faults = swarm.faults;
+    faults.write_error = some(Row::WriteError, 250);
+    faults.flush_error = some(Row::FlushError, 250);
+    faults.no_space = some(Row::NoSpace, 400);
+    let rot = some(Row::DataRot, 200) && claims.get(Row::DataRot) == Claim::Detected;
+    faults.data_rot |= rot;
+    let may_fail = swarm.victim.is_some() && claims.get(Row::ReadError) == Claim::Kept;
+    faults.failing = may_fail && Dice::new(seed, FAILING).chance(250);
+    faults
+}
+
+/// How often commands of one life fail, and when a device is full.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rates {
+    /// One in so many writes and trims fails, and one in so many flushes; 0 for none.
+    writes: u64,
+    flushes: u64,
+    /// One in so many reads fails; 0 for none.
+    reads: u64,
+    /// The commands to devices while which a device is full: from this one on, and up to that.
+    full: (u64, u64),
+}
+
+/// A write that fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WriteFault {
+    /// Whether the device is full, and whether it remains so in the lives to come.
+    pub is_full: bool,
+    /// See [`WriteFault::is_full`].
+    pub remains: bool,
+    /// The sectors that reach the device.
+    pub written: Written,
+}
+
+/// The sectors of a failed write that reach the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// None.
+    Nothing,
+    /// Some.
+    Part,
+    /// All.
+    Whole,
+}
+
+/// Draws whether an event of a rate happens: one in so many, 0 for never.
+fn one_in(dice: &mut Dice, rate: u64) -> bool {
+    rate > 0 && dice.below(rate) == 0
+}
+
+impl Rates {
+    /// Draws the rates of a life that begins with a full device or without one, and whether a
+    /// device stays full.
+    pub fn draw(dice: &mut Dice, swarm: &Swarm, full: bool) -> (Self, bool) {
+        let (mut rates, faults) = (Rates::default(), swarm.faults);
+        if faults.write_error && dice.chance(500) {
+            rates.writes = dice.pick(&[20, 200, 2000]);
+        }
+        if faults.flush_error && dice.chance(500) {
+            rates.flushes = dice.pick(&[2, 10, 50]);
+        }
+        if faults.failing && dice.chance(500) {
+            rates.reads = dice.pick(&[1, 3, 20]);
+        }
+        if !faults.no_space {
+            return (rates, full);
+        }
+        // Somebody makes room, sooner or later.
+        let stays = !dice.chance(400);
+        if full && stays {
+            rates.full = (0, u64::MAX);
+        } else if dice.chance(400) {
+            let from = 1 + dice.below(if swarm.victim.is_some() { 3000 } else { 1000 });
+            let length = dice.pick(&[1, 10, 300, u64::MAX]);
+            rates.full = (from, from.saturating_add(length));
+        }
+        (rates, full && stays)
+    }
+
+    /// Draws whether a read fails.
+    pub fn read_fails(&self, dice: &mut Dice) -> bool {
+        one_in(dice, self.reads)
+    }
+
+    /// Draws whether a flush fails.
+    pub fn flush_fails(&self, dice: &mut Dice) -> bool {
+        one_in(dice, self.flushes)
+    }
+
+    /// Draws whether a write or trim fails, after so many commands to devices. A segment whose
+    /// program or reset fails is offline: that is another fault, so a write to one only fails when
+    /// the device is full, and nothing of it is written.
+    pub fn write_fails(
+        &self,
+        dice: &mut Dice,
+        commands: u64,
+        is_zoned: bool,
+    ) -> Option<WriteFault> {
+        let (from, to) = self.full;
+        let is_full = (from..to).contains(&commands) && dice.chance(900);
+        let fails = !is_zoned && one_in(dice, self.writes);
+        if !is_full && !fails {
+            return None;
+        }
+        let written = match dice.below(3) {
+            _ if is_zoned => Written::Nothing,
+            0 => Written::Nothing,
+            1 if !is_full => Written::Whole,
+            _ => Written::Part,
+        };
+        Some(WriteFault { is_full, remains: is_full && to == u64::MAX, written })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_of_nothing_never_fails_and_costs_no_draw() {
+        let mut dice = Dice::new(1, 1);
+        let before = dice.clone().bits();
+        let rates = Rates::default();
+        assert!(!rates.read_fails(&mut dice) && !rates.flush_fails(&mut dice));
+        assert_eq!(rates.write_fails(&mut dice, 1, false), None);
+        assert_eq!(dice.bits(), before);
+    }
+
+    #[test]
+    fn a_full_device_never_takes_a_whole_write_and_a_zoned_one_nothing() {
+        let mut dice = Dice::new(1, 1);
+        let rates = Rates { full: (5, u64::MAX), ..Rates::default() };
+        assert_eq!(rates.write_fails(&mut dice, 4, false), None);
+        for is_zoned in [false, true] {
+            let faults = (0..1000).filter_map(|_| rates.write_fails(&mut dice, 5, is_zoned));
+            let faults: Vec<WriteFault> = faults.collect();
+            assert!(faults.len() > 800, "nine in ten");
+            assert!(faults.iter().all(|it| it.is_full && it.remains));
+            assert!(faults.iter().all(|it| it.written != Written::Whole));
+            let parts = faults.iter().any(|it| it.written == Written::Part);
+            assert_eq!(parts, !is_zoned);
+        }
+    }
+}
