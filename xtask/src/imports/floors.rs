@@ -9,25 +9,30 @@ use anyhow::{Context, bail};
 use super::circles::circles;
 use super::tree::{File, Tree};
 
-/// A crate that is built in floors.
+/// A crate whose circles are held, and whose imports lead downwards if it is built in floors.
 pub struct Crate {
     /// Its name in the table.
     pub name: &'static str,
     /// The folder of its sources.
     pub sources: &'static str,
-    /// Its floors, the top one first. `lib.rs` is above them all.
+    /// Its floors, the top one first. `lib.rs` is above them all. Without floors only its circles
+    /// are measured.
     pub floors: &'static [&'static str],
 }
 
 /// The crates that are measured.
-pub const CRATES: [Crate; 1] = [Crate {
-    name: "volume",
-    sources: "crates/volume/src",
-    floors: &["admin", "change", "running", "open", "metadata", "util"],
-}];
+pub const CRATES: [Crate; 3] = [
+    Crate {
+        name: "volume",
+        sources: "crates/volume/src",
+        floors: &["admin", "change", "running", "open", "metadata", "util"],
+    },
+    Crate { name: "drives", sources: "crates/drives/src", floors: &[] },
+    Crate { name: "chaos", sources: "crates/chaos/src", floors: &[] },
+];
 
 /// What is measured of a crate.
-#[derive(Debug)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct Floors {
     /// The imports that lead upwards, by file.
     pub upward: Vec<(String, String)>,
@@ -61,11 +66,15 @@ const HEAD: &str = "\
 # crate       upward circle level
 ";
 
-/// Measures a crate with these floors, the top one first.
+/// Measures a crate with these floors, the top one first; without any, its circles only.
 pub fn measure(tree: &Tree, floors: &[&str]) -> Floors {
     let height = |file: &File| floors.iter().rev().position(|floor| *floor == file.part());
     let edges: Vec<BTreeSet<usize>> =
         (0..tree.files.len()).map(|from| tree.leads_to(from)).collect();
+    let circle = circles(&edges).first().map_or(0, |circle| circle.len() as u32);
+    if floors.is_empty() {
+        return Floors { circle, ..Floors::default() };
+    }
     let mut upward = Vec::new();
     for (from, targets) in tree.files.iter().zip(&edges).filter(|(from, _)| is_below(from)) {
         let targets = targets.iter().map(|to| &tree.files[*to]);
@@ -83,7 +92,7 @@ pub fn measure(tree: &Tree, floors: &[&str]) -> Floors {
     Floors {
         upward,
         outside: outside.map(|file| file.name.clone()).collect(),
-        circle: circles(&edges).first().map_or(0, |circle| circle.len() as u32),
+        circle,
         level: fullest.map_or_else(Default::default, |(name, all)| (all.len() as u32, name)),
     }
 }

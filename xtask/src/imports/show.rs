@@ -57,6 +57,9 @@ pub fn table(measured: &Measured) -> String {
 /// One line on the floors of a crate.
 pub fn floors(name: &str, floors: &Floors) -> String {
     let (upward, circle, (level, folder)) = (floors.upward.len(), floors.circle, &floors.level);
+    if folder.is_empty() && *level == 0 {
+        return format!("{name}: the largest circle has {circle}");
+    }
     format!(
         "{name}: {upward} imports lead upwards, the largest circle has {circle}, the fullest \
          level {level} modules (`{folder}`)"

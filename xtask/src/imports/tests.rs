@@ -203,6 +203,19 @@ fn an_import_from_a_floor_above_is_found() {
 }
 
 #[test]
+fn of_a_crate_without_floors_only_the_circle_is_measured() {
+    let texts = [
+        ("lib.rs", "mod a;\nmod b;\n"),
+        ("a.rs", "use crate::b::B;\npub struct A(B);\n"),
+        ("b.rs", "use crate::a::A;\npub struct B(Box<A>);\n"),
+    ];
+    let files = texts.map(|(name, text)| (name.into(), text.into()));
+    let found = floors::measure(&Tree::new(files.into()), &[]);
+    assert_eq!(found, Floors { circle: 2, ..Floors::default() });
+    assert_eq!(show::floors("x", &found), "x: the largest circle has 2");
+}
+
+#[test]
 fn modules_on_a_level_are_counted_and_each_is_on_a_floor() {
     let found = floors_of(&[
         ("lib.rs", "mod low;\nmod stray;\nmod top;\n"),
