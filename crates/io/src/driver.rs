@@ -373,11 +373,10 @@ impl<L: Layer> Driver<L> {
         let (stats, counters) = (self.world.stats.clone(), self.layer.counters());
         let (map_bytes, gauges) = (self.layer.map_bytes(), self.layer.gauges());
         let facts = self.layer.facts().into_iter().collect();
-        let (lost, failed) = (self.layer.members().lost(), self.layer.has_failed());
-        let (gone, spare) = (self.layer.members().removed(), self.layer.members().spares());
+        let (members, failed) = (self.layer.members(), self.layer.has_failed());
         let mut shown = self.shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         // They are looked for once: a layer that lost something writes nothing more.
-        let lost_ranges = match shown.lost == lost {
+        let lost_ranges = match shown.members.lost() == members.lost() {
             true => shown.lost_ranges.clone(),
             false => self.layer.lost_ranges().into(),
         };
@@ -389,9 +388,7 @@ impl<L: Layer> Driver<L> {
             gauges,
             facts,
             tasks,
-            lost,
-            gone,
-            spare,
+            members,
             failed,
             lost_ranges,
         };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hostftl_core::{CAUSES, Cause, Command, Counters, Gauges, Tally, Task};
+use hostftl_core::{CAUSES, Cause, Command, Counters, Gauges, Members, Tally, Task};
 
 /// Totals since the driver started. Lengths are in sectors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -84,12 +84,8 @@ pub struct Snapshot {
     pub facts: Vec<(&'static str, u64)>,
     /// What goes on in the background: see `Layer::tasks`.
     pub tasks: Vec<Task>,
-    /// The devices that the layer does without, as a set of bits by index.
-    pub lost: u16,
-    /// The devices that were removed: see `Members::removed`.
-    pub gone: u16,
-    /// The devices that wait to take the place of a lost one: see `Members::spares`.
-    pub spare: u16,
+    /// How the devices stand.
+    pub members: Members,
     /// Whether the layer writes nothing any more: see `Layer::has_failed`.
     pub failed: bool,
     /// The ranges, first sector and length, that can't be read because of lost devices.

@@ -1,5 +1,7 @@
 //! Who belongs to a volume this time: sets of devices as sets of bits, by index in the stack.
 
+use hostftl_core::{MAX_MEMBERS, Member, MemberRole, MemberState};
+
 /// See the module text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Members {
@@ -21,4 +23,72 @@ pub struct Members {
     pub spare: u16,
     /// Devices among the `missing` that an operator left out: no spare takes their place.
     pub planned: u16,
+}
+
+impl Members {
+    /// The state and the role of each device before recovery. Nothing lies on those of `rebuilt`
+    /// that are missing.
+    pub fn states(&self, rebuilt: u16) -> hostftl_core::Members {
+        let states = (0..MAX_MEMBERS as u8).map(|device| (device, self.state(device, rebuilt)));
+        states.fold(hostftl_core::Members::default(), |all, (device, it)| all.with(device, it))
+    }
+
+    fn state(&self, device: u8, rebuilt: u16) -> Member {
+        let is = |set: u16| set >> device & 1 == 1;
+        let state = if is(self.gone) {
+            MemberState::Removed
+        } else if is(self.missing) {
+            if is(rebuilt) { MemberState::Rebuilt } else { MemberState::Missing }
+        } else if is(self.fresh) {
+            if is(self.returning) { MemberState::Returning } else { MemberState::Joining }
+        } else {
+            MemberState::Active
+        };
+        let role = if is(self.gone) {
+            MemberRole::Data
+        } else if is(self.leaving) {
+            MemberRole::Leaving
+        } else if is(self.spare) {
+            MemberRole::Spare
+        } else {
+            MemberRole::Data
+        };
+        let recorded = state == MemberState::Active;
+        Member { state, role, recorded, planned: is(self.planned) && !recorded }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_device_has_one_state_and_one_role() {
+        let members = Members {
+            missing: 0b0_0111,
+            fresh: 0b1_1000,
+            returning: 0b1_0001,
+            gone: 0b0_0001,
+            leaving: 0b10_0001,
+            spare: 0b0_1000,
+            planned: 0b10_0010,
+            ..Members::default()
+        };
+        let states = members.states(0b10_0100);
+        let state = |device| states.get(device).state;
+        assert_eq!(
+            [0, 1, 2, 3, 4, 5].map(state),
+            [
+                MemberState::Removed,
+                MemberState::Missing,
+                MemberState::Rebuilt,
+                MemberState::Joining,
+                MemberState::Returning,
+                MemberState::Active
+            ]
+        );
+        assert_eq!((states.leaving(), states.spares()), (0b10_0000, 0b1000));
+        assert_eq!(states.set(|member| member.planned), 0b0010, "what is used was not left out");
+        assert_eq!(states.set(|member| !member.recorded), 0b1_1111);
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hostftl_core::Layer;
+use hostftl_core::{Layer, MemberState};
 
 use super::Driver;
 use crate::copy::Uncopied;
@@ -17,8 +17,9 @@ impl<L: Layer> Driver<L> {
     /// # Errors
     /// When a command is under way, or the system gives no threads; nothing was changed then.
     pub fn replace(&mut self, index: u8, device: Device) -> Result<Device, IoError> {
-        let lost = self.layer.members().lost() | self.layer.members().removed();
-        assert!(lost >> index & 1 == 1, "the layer does without the device before");
+        let state = self.layer.members().get(index).state;
+        let is_free = state.is_lost() || state == MemberState::Removed;
+        assert!(is_free, "the layer does without the device before");
         self.world.replace(index.into(), device)
     }
 

@@ -124,15 +124,21 @@ impl Log {
         let layout = Layout::new(config, devices)?;
         let members = config.members;
         let journal = Journal::new(&layout, members.missing);
-        let fresh = members.fresh & !members.missing & !journal.bit();
-        let gone = members.gone | layout.hole();
-        let missing = (members.missing | fresh) & !journal.bit() | layout.hole();
+        let members = crate::Members {
+            missing: members.missing & !journal.bit() | layout.hole(),
+            fresh: members.fresh & !journal.bit(),
+            gone: members.gone | layout.hole(),
+            // What is in zones can't be gone on with: what comes is erased.
+            returning: if layout.zoned { 0 } else { members.returning },
+            ..members
+        }
+        .states(0);
         // How many lost devices parity need not make up for, only the root knows.
         let most = match mode {
             Mode::Format => config.tolerates(),
             Mode::Open => u32::from(layout.devices) - 1,
         };
-        if missing.count_ones() > most {
+        if members.inactive().count_ones() > most {
             buffers.into_iter().for_each(|buffer| {
                 buffer.void();
             });
@@ -141,10 +147,7 @@ impl Log {
         let plan = layout.plan(&config.log, Buffers::needed(&layout));
         let media = Media {
             segments: Segments::new(&layout, &config.log),
-            devices: Devices::new(layout, (missing, fresh), config.tolerates(), devices)
-                .without(gone, members.leaving, members.spare)
-                .without_planned(members.planned)
-                .with_old(members.returning)
+            devices: Devices::new(layout, members, config.tolerates(), devices)
                 .with_fault_limit(config.log.fault_after),
             buffers: Buffers::new(buffers, &layout),
             salvage: Salvage::new(&layout),

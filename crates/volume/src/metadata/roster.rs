@@ -102,11 +102,16 @@ impl Roster {
 
 /// What a layer says of the members, of which those of `fresh` came in the place of others.
 pub(crate) fn standing(layer: &impl Layer, fresh: u16) -> Standing {
-    let lost = layer.members().lost();
-    let joined = fresh & !layer.members().coming() & !lost;
-    let (gone, leaving) = (layer.members().removed(), Some(layer.members().leaving()));
-    let spare = Some(layer.members().spares());
-    Standing { lost, out: Some(layer.members().rebuilt()), joined, gone, leaving, spare }
+    let members = layer.members();
+    let lost = members.lost();
+    Standing {
+        lost,
+        out: Some(members.rebuilt()),
+        joined: fresh & !members.coming() & !lost,
+        gone: members.removed(),
+        leaving: Some(members.leaving()),
+        spare: Some(members.spares()),
+    }
 }
 
 /// What a write of one copy is on its device: the sector, and the page.

@@ -29,7 +29,7 @@ use crate::running::front::queue::{Inbox, Taken};
 use crate::running::status::latency::{Kind, Latencies};
 use crate::running::superblock_writer::{Coming, Keeper, Promise};
 
-use self::device_states::Known;
+use self::device_states::Reported;
 use self::extents::extents;
 
 /// See the module text.
@@ -56,7 +56,7 @@ pub struct Jobs {
     parked: Option<Job>,
     retries: bool,
     held: Vec<Held>,
-    devices: Known,
+    devices: Reported,
     /// Whether nothing is written to the devices.
     reads: bool,
     /// Answers that were errors.
@@ -99,7 +99,7 @@ impl Jobs {
         let (waiting, free, told) = (Vec::new(), Vec::new(), Vec::new());
         let (asked, keeper, held, through) = (None, None, Vec::new(), false);
         let (stash, parked, retries) = (None, None, false);
-        let (devices, reads, errors) = (Known::default(), false, 0);
+        let (devices, reads, errors) = (Reported::default(), false, 0);
         Jobs {
             inbox,
             waiting,
@@ -143,7 +143,7 @@ impl Jobs {
     /// Sets the states of the devices before recovery; all that has changed since is reported.
     /// Nothing lies on those of `out`; a volume that only `reads` can't fail.
     pub fn set_standing(&mut self, members: &Members, out: u16, reads: bool) {
-        (self.devices, self.reads) = (Known::of(members, out), reads);
+        (self.devices, self.reads) = (Reported::new(members.states(out), members.fresh), reads);
         let mut news = self.news.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         news.gone = members.gone;
     }
@@ -157,13 +157,14 @@ impl Jobs {
     /// holds back no longer. For how long to wait at most before the next call, while anything is
     /// held.
     pub fn keep(&mut self, layer: &impl Layer) -> Option<Duration> {
-        let (standing, failed) = (self.devices.look(layer), layer.has_failed() && !self.reads);
-        if self.devices.is_news(standing, failed) {
+        let (members, failed) = (layer.members(), layer.has_failed() && !self.reads);
+        if self.devices.is_news(&members, failed) {
             let said = self.said();
             let mut news = self.news.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            self.devices.hear(standing, said.as_ref(), failed, &mut news);
+            self.devices.hear(&members, said.as_ref(), failed, &mut news);
         }
         self.devices.end_start();
+        let standing = self.devices.look(layer);
         let keeper = self.keeper.as_mut()?;
         keeper.look(standing);
         if self.held.is_empty() {
@@ -215,7 +216,7 @@ impl Jobs {
 
     /// Devices that have left, as all superblocks say, and are open still.
     pub fn left(&self) -> u16 {
-        match self.devices.open_of_gone() {
+        match self.devices.open_of_removed() {
             0 => 0,
             open => open & self.said().map_or(0, |said| said.gone),
         }

@@ -13,7 +13,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use hostftl_core::SECTOR;
+use hostftl_core::{MemberRole, SECTOR};
 use hostftl_io::{Driver, Snapshot};
 use hostftl_layers::{AnyLayer, LayerConfig, Plan};
 use serde::{Deserialize, Serialize};
@@ -321,7 +321,7 @@ impl Status {
     pub(crate) fn with(&self, snapshot: &Snapshot, news: &Quiet, latencies: &Latencies) -> Self {
         let mut status = self.clone();
         status.notes.extend(news.events.notes());
-        status.notes.extend(self.of_lost(snapshot.lost));
+        status.notes.extend(self.of_lost(snapshot.members.lost()));
         snapshot.gauges.iter().for_each(|it| say_what_it_means(&mut status.notes, it));
         status.set_lost(&snapshot.lost_ranges);
         let devices = status.devices.iter_mut().zip(&snapshot.stats.devices);
@@ -332,14 +332,15 @@ impl Status {
             device.read_bytes = stats.read * SECTOR as u64;
             let is_in = |set: u16| set >> index & 1 == 1;
             let failing = snapshot.gauges.map_or(0, |gauges| gauges.failing);
-            let word = match (is_in(snapshot.lost), errors) {
+            let member = snapshot.members.get(index as u8);
+            let word = match (member.state.is_lost(), errors) {
                 (true, _) if is_in(news.faulted) => FAULTED,
                 (true, _) => LOST,
                 (false, _) if is_in(failing) => FAILING,
                 (false, 0) => "good",
                 (false, _) => "errors",
             };
-            if snapshot.spare >> index & 1 == 0 && device.role == SPARE {
+            if member.role != MemberRole::Spare && device.role == SPARE {
                 device.role.clear();
             }
             let stays = [MISSING, REMOVED].contains(&device.health.as_str());

@@ -334,7 +334,7 @@ mod tests {
     #[test]
     fn a_row_that_is_open_is_where_the_map_begins() {
         let mut images = Images::new(&Layout::example(1));
-        let devices = Devices::new(Layout::example(1), (0, 0), 0, &[]);
+        let devices = Devices::new(Layout::example(1), hostftl_core::Members::default(), 0, &[]);
         assert!(images.begins(&devices).is_none(), "no row is open");
         images.at = Some(At { segment: 7, slot: 3, sector: 16 });
         images.ahead = 9;

@@ -13,39 +13,10 @@ use crate::log::stripe::bits;
 use crate::planted::{Bug, planted};
 
 impl Devices {
-    /// These places are of devices that were removed, those of `leaving` are to be, and nothing is
-    /// to lie on those of `spare` before another is lost.
-    pub fn without(mut self, gone: u16, leaving: u16, spare: u16) -> Self {
-        assert_eq!(gone & !self.lost(), 0, "what is gone is not there");
-        let roles = [(spare, MemberRole::Spare), (leaving, MemberRole::Leaving)];
-        for (devices, role) in roles {
-            bits(devices & !gone).for_each(|device| self.members.assign(device as u8, role));
-        }
-        bits(gone).for_each(|device| self.members.change(device as u8, MemberState::Removed));
-        self
-    }
-
-    /// An operator left these devices out.
-    pub fn without_planned(mut self, planned: u16) -> Self {
-        bits(planned & self.lost()).for_each(|device| self.members.plan(device as u8, true));
-        self
-    }
-
     /// Leaves a device out because an operator wants that.
     pub fn leave_out(&mut self, device: u8) {
         self.lose(1 << device);
         self.members.plan(device, true);
-    }
-
-    /// Of the devices that came, those of `returning` were there before.
-    pub fn with_old(mut self, returning: u16) -> Self {
-        // What is in zones can't be gone on with: what comes is erased.
-        let returning = if self.layout.zoned { 0 } else { returning };
-        for device in bits(returning & self.untrusted()).map(|device| device as u8) {
-            let member = Member { state: MemberState::Returning, ..self.members.get(device) };
-            self.members = self.members.with(device, member);
-        }
-        self
     }
 
     /// Whether a device came that was there before, and nothing is known of what it has.
@@ -220,7 +191,8 @@ mod tests {
     fn four(fresh: u16, leaving: u16) -> Devices {
         let layout = Layout { parity: 1, ..Layout::example(4) };
         let infos = core::array::from_fn::<_, 4, _>(|_| DeviceInfo::block(1 << 16, 8));
-        Devices::new(layout, (fresh, fresh), 1, &infos).without(0, leaving, 0)
+        let members = crate::Members { fresh, leaving, ..crate::Members::default() };
+        Devices::new(layout, members.states(0), 1, &infos)
     }
 
     fn root(lost: u16, out: u16, known: u16) -> Root {
@@ -250,7 +222,8 @@ mod tests {
     #[test]
     fn a_spare_takes_the_place_of_a_lost_device_once() {
         let layout = Layout { parity: 1, members: 0b0111, stay: 0b0111, ..Layout::example(4) };
-        let mut it = Devices::new(layout, (0, 0), 1, &[]).without(0, 0, 0b1000);
+        let members = crate::Members { spare: 0b1000, ..crate::Members::default() };
+        let mut it = Devices::new(layout, members.states(0), 1, &[]);
         it.found(&root(0, 0b1000, 0b1111));
         it.found_all();
         it.take_spare();
@@ -274,7 +247,8 @@ mod tests {
     #[test]
     fn rows_lie_on_lost_devices_that_have_something_and_on_no_others() {
         let layout = Layout { parity: 2, ..Layout::example(4) };
-        let mut it = Devices::new(layout, (0b0111, 0), 2, &[]);
+        let members = crate::Members { missing: 0b0111, ..crate::Members::default() };
+        let mut it = Devices::new(layout, members.states(0), 2, &[]);
         it.found(&root(0b0111, 0, 0b1111));
         it.membership_mut().claim(3, 0b1110, 0);
         it.found_all();

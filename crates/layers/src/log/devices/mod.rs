@@ -19,7 +19,7 @@ mod roots;
 
 use alloc::collections::VecDeque;
 
-use hostftl_core::{Command, DeviceError, DeviceInfo, Event, Member, MemberState, Members, SECTOR};
+use hostftl_core::{Command, DeviceError, DeviceInfo, Event, MemberState, Members, SECTOR};
 #[cfg(test)]
 use hostftl_format::log::Root;
 
@@ -86,27 +86,12 @@ pub struct Devices {
 }
 
 impl Devices {
-    /// Begins without the devices of `lost`, of which those of `fresh` are there but hold nothing;
-    /// `most` may be lost in all.
-    pub fn new(
-        layout: Layout,
-        (lost, fresh): (u16, u16),
-        most: u32,
-        devices: &[DeviceInfo],
-    ) -> Self {
-        assert_eq!(fresh & !lost, 0, "a device comes in the place of one that is lost");
+    /// Begins with devices that stand so; `most` may be lost in all.
+    pub fn new(layout: Layout, members: Members, most: u32, devices: &[DeviceInfo]) -> Self {
         let zones = Pointers::new(&layout);
         let unsent = VecDeque::with_capacity(OPS.into());
         let reclaim = Reclaim::new(&layout, devices);
         let membership = Membership::new(&layout);
-        let missing = |device: usize| match fresh >> device & 1 {
-            1 => MemberState::Joining,
-            _ => MemberState::Missing,
-        };
-        let members = bits(lost).fold(Members::default(), |it, device| {
-            let member = Member { state: missing(device), recorded: false, ..Member::ACTIVE };
-            it.with(device as u8, member)
-        });
         Devices {
             layout,
             membership,
@@ -459,7 +444,7 @@ mod tests {
 
     #[test]
     fn no_more_are_lost_than_parity_makes_up_for() {
-        let mut devices = Devices::new(Layout::example(3), (0, 0), 1, &[]);
+        let mut devices = Devices::new(Layout::example(3), Members::default(), 1, &[]);
         assert!(devices.can_do_without(0b011), "no root says what is needed");
         devices.format();
         assert!(devices.can_do_without(0b100) && !devices.can_do_without(0b101));
@@ -473,7 +458,8 @@ mod tests {
     #[test]
     #[should_panic(expected = "no more are lost")]
     fn one_too_many_is_not_lost() {
-        let mut devices = Devices::new(Layout::example(2), (0b01, 0), 1, &[]);
+        let missing = crate::Members { missing: 0b01, ..crate::Members::default() };
+        let mut devices = Devices::new(Layout::example(2), missing.states(0), 1, &[]);
         devices.format();
         devices.lose(0b10);
     }

@@ -301,7 +301,7 @@ mod tests {
     use hostftl_core::{DeviceError, Verdict};
 
     fn devices() -> Devices {
-        Devices::new(Layout::example(3), (0, 0), 1, &[])
+        Devices::new(Layout::example(3), hostftl_core::Members::default(), 1, &[])
     }
 
     /// A rebuild of one page of the second of three devices, whose chunks hold 1, 2 and their sum.

@@ -7,75 +7,69 @@
 //! Invariant: a change that frees a device, or makes another loss survivable, is reported only when
 //! all superblocks say so: a start after a power cut knows nothing else.
 
-use hostftl_core::Layer;
+use hostftl_core::{Layer, MAX_MEMBERS, Member, MemberRole, MemberState, Members};
 use hostftl_format::roster::Standing;
 use hostftl_format::superblock::Superblock;
-use hostftl_layers::Members;
 
 use crate::metadata::roster::standing;
 use crate::open::event_host::Quiet;
 use crate::util::events::Level;
 
-/// Which devices are known to be what, a bit for each.
+/// See the module text.
 #[derive(Debug, Default)]
-pub struct Known {
-    /// Those that are known to be lost, those of them that are not needed any more, those that came
-    /// in the place of others, and those of them that hold what they should.
-    lost: u16,
-    out: u16,
-    fresh: u16,
-    joined: u16,
-    /// Those that were removed, and those of them that are not open any more.
-    gone: u16,
+pub struct Reported {
+    members: Members,
+    /// Devices that came during this run, as a set of bits.
+    came: u16,
+    /// Devices that were removed and are not open any more, as a set of bits.
     closed: u16,
-    /// Those that are to be removed, and those that are kept to take the place of a lost one.
-    leaving: u16,
-    spare: u16,
-    /// Those that are left out because an operator wants that.
-    ordered: u16,
     /// Whether the layer has failed.
     has_failed: bool,
     /// Whether nothing was reported yet: recovery has found the first changes.
     at_start: bool,
 }
 
-impl Known {
-    /// The states before recovery, as the superblocks say: `out` are the lost devices on which
-    /// nothing lies.
-    pub fn of(members: &Members, out: u16) -> Self {
-        let Members { missing, fresh, gone, leaving, spare, .. } = *members;
-        let (lost, closed) = (missing & !gone, gone);
-        let (out, at_start) = (out & lost, true);
-        Known { lost, out, fresh, gone, closed, leaving, spare, at_start, ..Known::default() }
+impl Reported {
+    /// The states before recovery, as the superblocks say; those of `came` came since the last run.
+    pub fn new(members: Members, came: u16) -> Self {
+        let closed = members.removed();
+        Reported { members, came, closed, at_start: true, ..Reported::default() }
     }
 
-    /// The layer was opened again, with devices that came, those of `fresh`.
-    pub fn reopened(&mut self, fresh: u16) {
-        (self.fresh, self.joined, self.closed) = (fresh, self.joined & !fresh, self.gone);
+    /// The layer was opened again, with devices that came.
+    pub fn reopened(&mut self, came: u16) {
+        (self.came, self.closed) = (came, self.members.removed());
+        devices(came).for_each(|device| self.set_joining(device));
     }
 
-    /// The states by `layer`.
+    /// What the superblocks are to say of the states of `layer`.
     pub fn look(&self, layer: &impl Layer) -> Standing {
-        standing(layer, self.fresh)
+        standing(layer, self.came)
     }
 
-    /// Whether `now`, or that the layer has failed, may be news.
-    pub fn is_news(&self, now: Standing, has_failed: bool) -> bool {
-        let Standing { lost, out, joined, gone, leaving, spare } = now;
-        let sets = (lost, out.unwrap_or(0), joined, gone);
-        let more = (leaving.unwrap_or(0), spare.unwrap_or(0), has_failed);
-        sets != (self.lost, self.out, self.joined, self.gone)
-            || more != (self.leaving, self.spare, self.has_failed)
+    /// Whether the states of `now`, or that the layer has failed, may be news.
+    pub fn is_news(&self, now: &Members, has_failed: bool) -> bool {
+        let is_same = |device| {
+            let (was, is) = (self.members.get(device), now.get(device));
+            (was.state, was.role) == (is.state, is.role)
+        };
+        has_failed != self.has_failed || !(0..MAX_MEMBERS as u8).all(is_same)
     }
 
     /// A device came in place `index`.
     pub fn came(&mut self, index: u8) {
-        (self.fresh, self.joined) = (self.fresh | 1 << index, self.joined & !(1 << index));
+        self.came |= 1 << index;
+        self.set_joining(index);
     }
 
-    /// Those that were removed and are open still.
-    pub fn open_of_gone(&self) -> u16 {
-        self.gone & !self.closed
+    fn set_joining(&mut self, device: u8) {
+        let member = Member { state: MemberState::Joining, ..self.members.get(device) };
+        self.members = self.members.with(device, member);
+    }
+
+    /// Those that were removed, as all superblocks say, and are open still.
+    pub fn open_of_removed(&self) -> u16 {
+        self.members.removed() & !self.closed
     }
 
     /// One that was removed is not open any more.
@@ -85,8 +79,7 @@ impl Known {
 
     /// An operator wants device `index` left out, or did before it came to that.
     pub fn order(&mut self, index: u8, is_wanted: bool) {
-        let bit = 1 << index;
-        self.ordered = if is_wanted { self.ordered | bit } else { self.ordered & !bit };
+        self.members.plan(index, is_wanted);
     }
 
     /// Losses are no longer those that recovery found.
@@ -94,65 +87,93 @@ impl Known {
         self.at_start = false;
     }
 
-    /// Reports what has changed, of which `said` are the superblocks; none where they never change.
+    /// Reports how `now` differs from what was reported, as far as the superblocks, which are
+    /// `said`, say so already; they never change where there are none.
     pub fn hear(
         &mut self,
-        now: Standing,
+        now: &Members,
         said: Option<&Superblock>,
-        failed: bool,
+        has_failed: bool,
         news: &mut Quiet,
     ) {
-        let is_said = |set: u16, of: fn(&Superblock) -> u16| said.map_or(set, |it| set & of(it));
-        let out = is_said(now.out.unwrap_or(0), |said| said.out);
-        let gone = is_said(now.gone, |said| said.gone);
-        let joined = is_said(now.joined, |said| !said.fresh);
-        let (leaving, spare) = (now.leaving.unwrap_or(0), now.spare.unwrap_or(0));
-        news.faulted &= now.lost;
-        (news.unsaid, news.gone) = (now.out.unwrap_or(0) & !out, gone);
-        // One that leaves is lost for the layer before the superblocks say that it is gone.
-        let removed = gone & !self.gone;
-        self.report_losses(now.lost & !self.lost, news);
-        let changes: [(u16, Level, &'static str, &str); 6] = [
-            (out & !self.out, Level::Info, "protected", REBUILT),
-            (joined & !self.joined, Level::Info, "device-joined", JOINED),
-            (leaving & !self.leaving, Level::Info, "device-leaving", LEAVES),
-            (self.leaving & !(leaving | now.gone), Level::Info, "device-stays", STAYS),
-            (self.spare & !(spare | now.gone), Level::Warning, "spare-used", SPARE),
-            (removed, Level::Info, "device-removed", REMOVED),
-        ];
-        for (set, level, kind, text) in changes {
-            for device in devices(set) {
-                let name = news.name(device);
-                let text = format!("device {device} ({name}) {text}");
-                news.events.tell_of(device, level, kind, text);
-            }
+        for device in 0..MAX_MEMBERS as u8 {
+            let was = self.members.get(device);
+            let is = as_said(device, (was, now.get(device)), said);
+            self.report(device, (was, is), news);
+            self.members = self.members.with(device, Member { planned: was.planned, ..is });
         }
-        if failed && !self.has_failed {
+        news.faulted &= now.lost();
+        news.unsaid = now.rebuilt() & !self.members.rebuilt();
+        news.gone = self.members.removed();
+        if has_failed && !self.has_failed {
             let text = "the layer failed: writes and flushes end with errors";
             news.events.tell(Level::Error, "failed", text);
         }
-        (self.lost, self.out, self.joined, self.gone) = (now.lost, out, joined, gone);
-        (self.leaving, self.spare) = (leaving, spare);
-        self.has_failed = failed;
+        self.has_failed = has_failed;
     }
 
-    fn report_losses(&self, new: u16, news: &Quiet) {
-        for device in devices(new) {
-            let name = news.name(device);
-            let (level, kind, how) = match (self.ordered >> device & 1 == 1, self.at_start) {
-                (true, _) => (Level::Warning, "degraded", "was taken offline by command"),
-                (false, true) => (
-                    Level::Error,
-                    "device-lost",
-                    "is not usable: recovery found it \
-                     damaged or out of date",
-                ),
-                (false, false) => (Level::Error, "device-lost", "was lost"),
-            };
-            let text =
-                format!("DEGRADED: device {device} ({name}) {how}; the volume goes on without it");
+    /// Reports the change of a device.
+    fn report(&self, device: u8, (was, is): (Member, Member), news: &Quiet) {
+        let tell = |level, kind, text: &str| {
+            let text = format!("device {device} ({}) {text}", news.name(device));
             news.events.tell_of(device, level, kind, text);
+        };
+        if is.state.is_lost() && !was.state.is_lost() {
+            self.report_loss(device, was.planned, news);
         }
+        if is.state == MemberState::Rebuilt && was.state != MemberState::Rebuilt {
+            tell(Level::Info, "protected", REBUILT);
+        }
+        if is.state == MemberState::Active && was.state != MemberState::Active {
+            tell(Level::Info, "device-joined", JOINED);
+        }
+        let (leaving, spare) = (MemberRole::Leaving, MemberRole::Spare);
+        let removed = is.state == MemberState::Removed;
+        if is.role == leaving && was.role != leaving {
+            tell(Level::Info, "device-leaving", LEAVES);
+        }
+        if was.role == leaving && is.role != leaving && !removed {
+            tell(Level::Info, "device-stays", STAYS);
+        }
+        if was.role == spare && is.role != spare && !removed {
+            tell(Level::Warning, "spare-used", SPARE);
+        }
+        if removed && was.state != MemberState::Removed {
+            tell(Level::Info, "device-removed", REMOVED);
+        }
+    }
+
+    fn report_loss(&self, device: u8, is_planned: bool, news: &Quiet) {
+        let (level, kind, how) = match (is_planned, self.at_start) {
+            (true, _) => (Level::Warning, "degraded", "was taken offline by command"),
+            (false, true) => (
+                Level::Error,
+                "device-lost",
+                "is not usable: recovery found it damaged or out of date",
+            ),
+            (false, false) => (Level::Error, "device-lost", "was lost"),
+        };
+        let name = news.name(device);
+        let text =
+            format!("DEGRADED: device {device} ({name}) {how}; the volume goes on without it");
+        news.events.tell_of(device, level, kind, text);
+    }
+}
+
+/// What may be reported of a device that was reported as `was` and is `now`.
+fn as_said(device: u8, (was, now): (Member, Member), said: Option<&Superblock>) -> Member {
+    let Some(said) = said else { return now };
+    let is = |set: u16| set >> device & 1 == 1;
+    match now.state {
+        MemberState::Rebuilt if !is(said.out) => match was.state.is_lost() {
+            true => Member { state: was.state, ..now },
+            false => Member { state: MemberState::Lost, ..now },
+        },
+        MemberState::Active if was.state.is_coming() && is(said.fresh) => {
+            Member { state: was.state, ..now }
+        }
+        MemberState::Removed if !is(said.gone) => was,
+        _ => now,
     }
 }
 
