@@ -65,7 +65,8 @@ phase "membership" "$bin/hostftl-chaos" --membership --seeds 0..300000
 phase "chaos" "$bin/hostftl-chaos" --list crates/chaos/seeds.txt
 phase_beside "kernel" eval "HOSTFTL=$bin/hostftl KILLS=5 tests/kernel/run.sh nbd ublk-kill &&
     nice -n 19 ${planted[*]} --no-run"
-phase "real clients" env HOSTFTL="$bin/hostftl" tests/e2e/run.sh
+# By hand the scripts kill the server ten times each.
+phase "real clients" env HOSTFTL="$bin/hostftl" ROUNDS=5 tests/e2e/run.sh
 joined
 phase_beside "flushes left out" $cargo test --config scripts/quick.toml --release --workspace --features hostftl-io/planted,hostftl-cli/planted --test flushes --quiet -- --nocapture
 phase "python" scripts/wheel.sh test
