@@ -7,13 +7,27 @@
 
 use hostftl_core::{BLOCK, Command, HostError, SECTOR};
 
-use crate::log::Array;
+use crate::log::background::Background;
 use crate::log::layout::{At, Layout};
 use crate::log::mapping::Mapping;
+use crate::log::media::Media;
 use crate::log::ops::{Checking, Cx, Op, has_room};
 use crate::log::output::Output;
 #[cfg(doc)]
 use crate::log::redundancy::timed_out::Hung;
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Array {
+    /// Devices, segments and buffers.
+    pub media: Media,
+    /// From an open row to a durable one.
+    pub output: Output,
+    /// Where each block is.
+    pub mapping: Mapping,
+    /// Collection and scrub.
+    pub background: Background,
+}
 
 impl Array {
     /// Returns the geometry of the volume.

@@ -4,6 +4,8 @@ use hostftl_core::{Command, DeviceError, Event, MetaBuf, SECTORS_PER_BLOCK, Targ
 
 use crate::kit::Life;
 use crate::kit::shell::Ended;
+use crate::log::Engine;
+use crate::log::array::Array;
 use crate::log::journal::Done;
 use crate::log::map::pages::Image;
 use crate::log::mapping::Mapping;
@@ -12,7 +14,6 @@ use crate::log::ops::{Cx, Op, Part, give_up, tell_corrupt, works};
 use crate::log::recovery::Recovery;
 use crate::log::recovery::replay::Replay;
 use crate::log::redundancy::metadata::{Step, Wanted};
-use crate::log::{Array, Engine};
 
 impl Engine {
     /// A command is over: what its error means comes first.

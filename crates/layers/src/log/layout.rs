@@ -36,6 +36,8 @@ pub const ROWS: usize = 32;
 /// Rows of the victim that collection has under way at once. Their buffers are half of those of
 /// rows.
 pub const LANES: usize = 16;
+/// Images of the map that are read at once.
+pub const LOADS: usize = 32;
 /// Zones for roots at the beginning of each device: two are used, the others are for those that
 /// fail.
 pub const ROOT_ZONES: u32 = 4;

@@ -63,6 +63,7 @@ use crate::config::{LayerConfig, Mode, Plan, PlanError};
 use crate::kit::shell::Ended;
 use crate::kit::{Core, Life, Shell};
 use crate::policy::GcPolicy;
+use array::Array;
 use background::Background;
 use buffers::Buffers;
 use checkpoint::Checkpoint;
@@ -96,15 +97,6 @@ pub struct Engine {
     blocks: Blocks,
     array: Array,
     recovery: Option<Recovery>,
-}
-
-/// See [`array`].
-#[derive(Debug)]
-pub struct Array {
-    media: Media,
-    output: Output,
-    mapping: Mapping,
-    background: Background,
 }
 
 impl Log {

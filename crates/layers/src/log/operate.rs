@@ -3,7 +3,7 @@
 
 use hostftl_core::{Answer, Refusal, Setting, Verb};
 
-use crate::log::Array;
+use crate::log::array::Array;
 use crate::log::devices::Devices;
 use crate::log::layout::{Layout, Reserves};
 use crate::log::segments::Segments;

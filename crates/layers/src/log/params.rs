@@ -4,11 +4,12 @@ use alloc::collections::VecDeque;
 
 use hostftl_core::Codec;
 
-use crate::log::share::USUAL;
 use crate::policy::{GcPolicy, Separation};
 
 /// The usual number of faults after which a device is given up.
 pub const FAULT_AFTER: u16 = 50;
+/// The usual share of the best rate at which background work goes on beside a host, in percent.
+pub const USUAL_SHARE: u8 = 30;
 
 /// What only `log` can be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +55,7 @@ impl Default for Params {
             journal: false,
             map_memory: None,
             reclaim_unit: None,
-            rebuild_share: USUAL,
+            rebuild_share: USUAL_SHARE,
             fault_after: FAULT_AFTER,
             chooses_spare: false,
             logical_size: None,

@@ -16,9 +16,8 @@ use crate::registration::{Devices, Promises, Registered, Registration};
 use crate::roots::Roots;
 
 use crate::log::Log;
-use crate::log::params::FAULT_AFTER;
+use crate::log::params::{FAULT_AFTER, USUAL_SHARE};
 use crate::log::recovery::last_on::{last_on, roots_at};
-use crate::log::share::USUAL;
 
 impl Registered for Log {}
 
@@ -130,7 +129,7 @@ const PARAMETERS: &[Parameter] = &[
         },
         get: |config| {
             let share = config.log.rebuild_share;
-            (share != USUAL).then(|| share.to_string())
+            (share != USUAL_SHARE).then(|| share.to_string())
         },
     },
     Parameter {

@@ -3,8 +3,9 @@
 use hostftl_core::DeviceError;
 
 use crate::kit::Life;
+use crate::log::Engine;
+use crate::log::array::Array;
 use crate::log::ops::{Cx, Op, has_room};
-use crate::log::{Array, Engine};
 
 /// With room for so many, nothing is left undone for want of room: what is sent to all devices at
 /// once waits until there is more than for a round.

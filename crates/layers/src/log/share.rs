@@ -17,8 +17,6 @@ use crate::log::layout::LANES;
 
 /// So long after its last request the host is gone, and the work goes as fast as it can.
 const QUIET: Nanos = 50_000_000;
-/// The share that is usual, in percent.
-pub const USUAL: u8 = 30;
 /// Units in whose time the rate is taken, when several are under way at once.
 const SPAN: u32 = LANES as u32;
 /// Units that are not held back so that the rate is known: while the first of them are done it is

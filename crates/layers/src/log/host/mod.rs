@@ -21,7 +21,7 @@ use alloc::vec::Vec;
 use hostftl_core::{BLOCK, Codec, HostError, SECTOR, SECTORS_PER_BLOCK};
 use hostftl_format::log::Place;
 
-use crate::log::Array;
+use crate::log::array::Array;
 use crate::log::host::bound::Bound;
 use crate::log::layout::BLOCK_OPS;
 use crate::log::map::Where;
@@ -149,13 +149,13 @@ pub struct Blocks {
     writing: Vec<u64>,
     waiting: VecDeque<u8>,
     /// Those whose pages are to come.
-    mapping: Mapping,
+    page_waiters: PageWaiters,
     bound: Bound,
 }
 
 /// Operations that wait for the page that says where their record is.
 #[derive(Debug)]
-pub struct Mapping {
+pub struct PageWaiters {
     waiting: VecDeque<u8>,
     /// Loads that were over when these were last looked at.
     seen: u64,
@@ -163,9 +163,9 @@ pub struct Mapping {
     refused: bool,
 }
 
-impl Mapping {
+impl PageWaiters {
     pub fn new() -> Self {
-        Mapping { waiting: VecDeque::with_capacity(BLOCK_OPS), seen: 0, refused: false }
+        PageWaiters { waiting: VecDeque::with_capacity(BLOCK_OPS), seen: 0, refused: false }
     }
 
     /// Whether an operation waits for its page.
@@ -184,7 +184,7 @@ impl Blocks {
             free: (0..BLOCK_OPS as u8).rev().collect(),
             writing: Vec::with_capacity(BLOCK_OPS),
             waiting: VecDeque::with_capacity(BLOCK_OPS),
-            mapping: Mapping::new(),
+            page_waiters: PageWaiters::new(),
             bound: Bound::default(),
         }
     }
@@ -331,38 +331,38 @@ impl Blocks {
         let page = array.mapping.pages.map().page_of(block);
         let state = array.mapping.fetch(page, &mut array.media, cx);
         self.op(index).step = Step::Mapping;
-        self.mapping.refused |= state != Where::Coming;
-        self.mapping.waiting.push_back(index);
+        self.page_waiters.refused |= state != Where::Coming;
+        self.page_waiters.waiting.push_back(index);
     }
 
     /// Goes on with the operations whose pages have come.
     #[inline]
     pub fn pump_mapping(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
-        self.mapping.any() && self.map_some(array, cx)
+        self.page_waiters.any() && self.map_some(array, cx)
     }
 
     fn map_some(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
-        let mapping = &mut self.mapping;
-        let seen = core::mem::replace(&mut mapping.seen, array.mapping.pages.loads().arrivals());
-        if seen == mapping.seen && !mapping.refused {
+        let waiters = &mut self.page_waiters;
+        let seen = core::mem::replace(&mut waiters.seen, array.mapping.pages.loads().arrivals());
+        if seen == waiters.seen && !waiters.refused {
             return false;
         }
-        mapping.refused = false;
-        let count = mapping.waiting.len();
+        waiters.refused = false;
+        let count = waiters.waiting.len();
         for _ in 0..count {
-            let index = self.mapping.waiting.pop_front().expect("it was counted");
+            let index = self.page_waiters.waiting.pop_front().expect("it was counted");
             let block = self.op(index).block;
             let page = array.mapping.pages.map().page_of(block);
             if cx.room() <= 12 {
-                self.mapping.refused = true;
-                self.mapping.waiting.push_back(index);
+                self.page_waiters.refused = true;
+                self.page_waiters.waiting.push_back(index);
             } else if array.mapping.pages.map().state(page) == Where::Bad {
                 self.end_block(index, Some(HostError::Io), array, cx);
             } else {
                 self.look_up(index, array, cx);
             }
         }
-        self.mapping.waiting.len() < count
+        self.page_waiters.waiting.len() < count
     }
 
     /// The operation that has waited longest gets no room.
@@ -431,6 +431,6 @@ impl Blocks {
     /// Whether an operation waits for its page or for room in a row.
     #[inline]
     pub fn any_waits(&self) -> bool {
-        !self.waiting.is_empty() || self.mapping.any()
+        !self.waiting.is_empty() || self.page_waiters.any()
     }
 }

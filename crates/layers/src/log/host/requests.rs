@@ -9,7 +9,7 @@ use hostftl_core::{HostError, HostOp, Request, SECTORS_PER_BLOCK};
 
 use crate::kit::Health;
 use crate::kit::requests::{Active, Kind};
-use crate::log::Array;
+use crate::log::array::Array;
 use crate::log::host::Blocks;
 use crate::log::host::room::Room;
 use crate::log::map::Where;

@@ -8,7 +8,7 @@
 use hostftl_core::{Command, DeviceError, Event, Few, HostError, SECTOR, Verdict};
 use hostftl_format::log::seed;
 
-use crate::log::Array;
+use crate::log::array::Array;
 use crate::log::host::{Blocks, Origin, PLAIN, Rescue, Step};
 use crate::log::ops::{Cx, tell_corrupt};
 use crate::log::redundancy::rebuild::Rebuild;

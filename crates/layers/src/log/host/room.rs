@@ -9,7 +9,7 @@
 
 use hostftl_format::log::GRAIN;
 
-use crate::log::Array;
+use crate::log::array::Array;
 use crate::log::host::Blocks;
 use crate::log::layout::BLOCK_OPS;
 

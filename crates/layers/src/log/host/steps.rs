@@ -9,7 +9,7 @@ use hostftl_format::log::seed;
 
 use crate::kit::Health;
 use crate::kit::shell::Ended;
-use crate::log::Array;
+use crate::log::array::Array;
 use crate::log::buffers::Buffer;
 use crate::log::host::{BlockOp, Blocks, MOST_PACKED, NOBODY, PACKED, PLAIN, Step};
 use crate::log::ops::{Cx, Op};

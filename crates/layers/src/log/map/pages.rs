@@ -10,16 +10,13 @@ use hostftl_core::{Cause, Command, MetaBuf, Page, SECTOR, Target};
 use hostftl_format::log::{self, COUNTS, Counted, Kind, PAIRS, Place};
 
 use crate::log::devices::Devices;
-use crate::log::layout::Layout;
+use crate::log::layout::{LOADS, Layout};
 use crate::log::map::directory::Directory;
 use crate::log::map::{Map, Where};
 use crate::log::media::Media;
 use crate::log::ops::{Cx, Op};
 use crate::log::segments::Segments;
 use crate::log::volume::Generation;
-
-/// Images that are read at once.
-pub const LOADS: usize = 32;
 
 /// What an image is wanted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,11 +3,11 @@
 
 use hostftl_format::log::{self, Entry, Kind, Place};
 
-use crate::log::Array;
+use crate::log::array::Array;
 use crate::log::journal::Turn;
 use crate::log::map::Where;
 use crate::log::ops::{Cx, give_up};
-use crate::log::recovery::replay::Found;
+use crate::log::recovery::found::Found;
 
 /// Entries of a row whose map pages are asked for at once.
 const AHEAD: u32 = 64;

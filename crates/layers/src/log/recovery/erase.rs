@@ -3,7 +3,7 @@
 
 use hostftl_core::Command;
 
-use crate::log::Array;
+use crate::log::array::Array;
 use crate::log::layout::{At, ROOT_ZONES};
 use crate::log::ops::Cx;
 use crate::log::recovery::{Recovery, Step};

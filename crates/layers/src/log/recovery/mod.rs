@@ -12,6 +12,7 @@
 
 mod apply;
 mod erase;
+mod found;
 pub(in crate::log) mod last_on;
 mod records;
 pub(in crate::log) mod replay;
@@ -27,7 +28,7 @@ use hostftl_format::log::{self, Kind, Place, Root};
 use crate::config::Mode;
 use crate::planted::{Bug, planted};
 
-use crate::log::Array;
+use crate::log::array::Array;
 use crate::log::layout::Layout;
 use crate::log::map::pages::Purpose;
 use crate::log::ops::{Cx, fail, give_up};

@@ -4,7 +4,7 @@
 
 use hostftl_format::log::{Entry, Kind, Place};
 
-use crate::log::Array;
+use crate::log::array::Array;
 use crate::log::journal::Turn;
 use crate::log::ops::Cx;
 use crate::log::output::Output;

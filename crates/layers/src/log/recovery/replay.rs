@@ -14,13 +14,14 @@ use hostftl_format::log::{self, Begin, Head, Root, STREAMS};
 use crate::planted::{Bug, planted};
 
 use crate::kit::shell::Ended;
-use crate::log::Array;
+use crate::log::array::Array;
 use crate::log::durability::WINDOW;
 use crate::log::layout::{At, Layout};
 use crate::log::ops::{Cx, fail, give_up, works};
-use crate::log::recovery::UnderWay;
 use crate::log::recovery::apply::{Applied, apply, ask_for_pages, play_journal};
-use crate::log::recovery::verify::{Verify, With};
+use crate::log::recovery::found::Found;
+use crate::log::recovery::under_way::UnderWay;
+use crate::log::recovery::verify::Verify;
 use crate::log::redundancy::metadata::Wanted;
 use crate::log::row::streams::MAP;
 use crate::log::stripe::Stripe;
@@ -40,16 +41,6 @@ impl Progress {
     fn when(moved: bool) -> Self {
         if moved { Progress::Moved } else { Progress::Waits }
     }
-}
-
-/// A row that was found.
-#[derive(Debug)]
-pub struct Found {
-    pub head: Head,
-    pub at: At,
-    pub buf: MetaBuf,
-    /// Whether its head is not on its device, and was made from the other chunks.
-    pub was_made: bool,
 }
 
 /// The rows of one stream.
@@ -194,7 +185,7 @@ impl Replay {
             false => {
                 let Replay { verify, queue, sent, .. } = self;
                 let found = queue.front().expect("a row to verify");
-                let moved = verify.pump(&mut With { found, sent, array }, cx);
+                let moved = verify.pump(found, sent, &mut array.media, cx);
                 moved.unwrap_or_else(|| self.end_here())
             }
         }
@@ -215,8 +206,11 @@ impl Replay {
         }
         let Replay { verify, queue, sent, .. } = self;
         let found = queue.front().expect("a row to verify");
-        if !verify.done(index, command, ended, &mut With { found, sent, array }, cx) {
+        let is_made = matches!(command, Command::Fold { .. });
+        if !verify.done(index, command, ended, found, &mut array.media) {
             self.end_here();
+        } else if is_made {
+            verify.write_made(index, found, sent, &mut array.media, cx);
         }
     }
 

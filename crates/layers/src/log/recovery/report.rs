@@ -5,7 +5,7 @@ use hostftl_format::report::{self, SEGMENT_BYTES};
 
 use crate::config::Mode;
 
-use crate::log::Array;
+use crate::log::array::Array;
 use crate::log::layout::ROOT_ZONES;
 use crate::log::ops::{Cx, give_up, works};
 use crate::log::recovery::{Recovery, Step};

@@ -3,7 +3,7 @@
 use hostftl_core::{BLOCK, Command, MetaBuf};
 
 use crate::config::Mode;
-use crate::log::Array;
+use crate::log::array::Array;
 use crate::log::layout::ROOT_ZONES;
 use crate::log::ops::Cx;
 use crate::log::recovery::{Recovery, Step};
@@ -16,7 +16,7 @@ pub struct Search {
     /// Whether the copy behind it is damaged.
     damaged_behind: bool,
     /// Devices with a damaged root behind the newest sound one of a zone.
-    pub doubtful: u16,
+    doubtful: u16,
     /// Devices of a new volume whose zones are erased.
     erased: u8,
 }

@@ -4,7 +4,7 @@ use hostftl_core::{Command, DeviceError, SECTOR, Task, TaskKind};
 use hostftl_format::log::Root;
 
 use crate::kit::Life;
-use crate::log::Array;
+use crate::log::array::Array;
 use crate::log::ops::{Checking, Cx, Op, fail};
 use crate::planted::{Bug, planted};
 

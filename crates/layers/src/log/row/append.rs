@@ -9,7 +9,7 @@ use hostftl_format::log::{Kind, Place};
 
 use crate::kit::Life;
 use crate::kit::shell::Ended;
-use crate::log::Array;
+use crate::log::array::Array;
 use crate::log::durability::Durability;
 use crate::log::gc::lane::Live;
 use crate::log::journal::ring::segments_for;

@@ -12,7 +12,7 @@ mod copy;
 mod faults;
 mod fill;
 mod find_valid;
-mod lanes;
+pub(super) mod lanes;
 mod rebuild;
 
 use alloc::vec::Vec;
@@ -31,7 +31,6 @@ use crate::log::stripe::Stripe;
 use chunks::Chunks;
 use copy::Batch;
 use fill::Fill;
-pub use lanes::{Lanes, Set};
 use rebuild::{Mend, Sum};
 
 /// With less room for outputs, chunks are not read.

@@ -1,0 +1,111 @@
+//! A row that replay has found, and where its chunks are.
+
+use hostftl_core::MetaBuf;
+use hostftl_format::log::Head;
+
+use crate::log::layout::{At, Layout};
+use crate::log::media::Media;
+use crate::log::redundancy::rebuild::{Chunk, Rebuild};
+
+/// See the module text. Chunks have the numbers of [`Layout::number_of`]; sets of them are bits.
+#[derive(Debug)]
+pub struct Found {
+    /// Its head.
+    pub head: Head,
+    /// Where it begins.
+    pub at: At,
+    /// The buffer of the head, with the entries.
+    pub buf: MetaBuf,
+    /// Whether its head is not on its device, and was made from the other chunks.
+    pub was_made: bool,
+}
+
+impl Found {
+    /// Returns the device of a chunk.
+    pub fn device_of(&self, number: u32, media: &Media) -> u8 {
+        let At { segment, slot, .. } = self.at;
+        let stripe = media.devices.stripe(segment);
+        media.layout().chunk_of(number).device(stripe, (segment, slot))
+    }
+
+    /// Returns how a chunk is made from the others; `None` when it cannot be.
+    pub fn rebuild(&self, wanted: Chunk, media: &Media) -> Option<Rebuild> {
+        let At { segment, slot, .. } = self.at;
+        let (stripe, chunks) = (media.devices.stripe(segment), self.head.chunks);
+        Rebuild::new(stripe, (segment, slot), wanted, chunks.into(), 0)
+    }
+
+    /// Returns the sectors of a chunk.
+    pub fn sectors_of(&self, chunk: u32) -> u32 {
+        let head = self.head;
+        let last = chunk + 1 == head.chunks.into();
+        if last { head.last_sectors } else { head.first_sectors }
+    }
+
+    /// Returns the first sector of a chunk that is not in its zone, and the end of the chunk.
+    pub fn lacking(&self, chunk: u32, media: &Media) -> Option<(u64, u64)> {
+        let (at, devices, layout) = (self.at, &media.devices, media.layout());
+        let (device, first) = (self.device_of(chunk, media), layout.lba(at));
+        let end = first + u64::from(self.sectors_of(chunk));
+        let begin = layout.lba(At { slot: 0, sector: 0, ..at });
+        let usable = layout.zoned
+            && !devices.has_lost(device)
+            && !devices.lacks(device, first)
+            && !devices.zones().has_failed(at.segment, device);
+        let sent = usable.then(|| begin + u64::from(devices.zones().sent(at.segment, device)))?;
+        (sent < end).then_some((sent.max(first), end))
+    }
+
+    /// Returns whether a chunk may come into its zone: that is open, or can be opened. A device
+    /// that was lost for a while, and no root came to say so, may have others open: then it lacks
+    /// its chunk.
+    pub fn may_open_for(&self, chunk: u32, media: &mut Media) -> bool {
+        let (segment, device) = (self.at.segment, self.device_of(chunk, media));
+        let zones = media.devices.zones();
+        let may = zones.sent(segment, device) > 0 || zones.has_room(device);
+        if !may {
+            media.devices.membership_mut().claim_lack(segment, 1 << device);
+        }
+        may
+    }
+
+    /// Returns the set of all chunks of the row.
+    pub fn chunks(&self, layout: &Layout) -> u32 {
+        ((1 << self.head.chunks) - 1) | parities(layout)
+    }
+
+    /// Returns whether any of these chunks is not in its zone and could still come there.
+    fn lacks_any(&self, chunks: u32, media: &Media) -> bool {
+        numbers(chunks).any(|chunk| self.lacking(chunk, media).is_some())
+    }
+
+    /// Returns whether so many of these chunks are not in their zones that the row was never
+    /// promised: no flush covers one that could still come, and of others a row may lack as many
+    /// as parity makes up for.
+    pub fn never_came(&self, chunks: u32, media: &Media) -> bool {
+        let layout = media.layout();
+        let mut absent = 0;
+        for chunk in numbers(chunks) {
+            let (device, sectors) = (self.device_of(chunk, media), self.sectors_of(chunk));
+            let lba = layout.lba(self.at);
+            let unwritten = media.devices.is_unwritten(device, lba, sectors);
+            absent += u32::from(unwritten || !media.devices.has_chunk(device, lba));
+        }
+        layout.zoned && (absent > u32::from(layout.parity) || self.lacks_any(chunks, media))
+    }
+}
+
+/// Returns the set of the parities.
+pub fn parities(layout: &Layout) -> u32 {
+    layout.parities().fold(0, |set, it| set | 1 << layout.number_of(it))
+}
+
+/// Returns the numbers in a set.
+pub fn numbers(set: u32) -> impl Iterator<Item = u32> {
+    let mut left = set;
+    core::iter::from_fn(move || {
+        let number = left.trailing_zeros();
+        left &= left.checked_sub(1)?;
+        Some(number)
+    })
+}
