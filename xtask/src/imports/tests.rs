@@ -179,7 +179,7 @@ fn json_and_the_drawing_name_each_import() {
 
 fn floors_of(files: &[(&str, &str)]) -> Floors {
     let files = files.iter().map(|(name, text)| ((*name).into(), (*text).into()));
-    floors::measure(&Tree::new(files.collect()), &["top", "low"])
+    floors::measure(&Tree::new(files.collect()), "", &["top", "low"])
 }
 
 #[test]
@@ -203,6 +203,22 @@ fn an_import_from_a_floor_above_is_found() {
 }
 
 #[test]
+fn of_a_folder_the_longest_name_of_a_module_is_its_floor() {
+    let texts = [
+        ("lib.rs", "mod log;\nmod logs;\nuse log::top::B;\n"),
+        ("logs.rs", "use crate::log::top::B;\n"),
+        ("log/mod.rs", "mod low;\nmod top;\n"),
+        ("log/top/mod.rs", "mod base;\nuse crate::log::low::A;\npub struct B(A);\n"),
+        ("log/top/base.rs", "use crate::logs;\npub struct C;\n"),
+        ("log/low.rs", "use crate::log::top::base::C;\nuse crate::log::top::B;\npub struct A;\n"),
+    ];
+    let files = texts.map(|(name, text)| (name.into(), text.into()));
+    let found = floors::measure(&Tree::new(files.into()), "log", &["top", "low", "top/base"]);
+    assert_eq!(found.upward, [("log/low.rs".into(), "log/top/mod.rs".into())]);
+    assert_eq!((found.outside, found.circle, found.level), (vec![], 2, (2, "log".into())));
+}
+
+#[test]
 fn of_a_crate_without_floors_only_the_circle_is_measured() {
     let texts = [
         ("lib.rs", "mod a;\nmod b;\n"),
@@ -210,7 +226,7 @@ fn of_a_crate_without_floors_only_the_circle_is_measured() {
         ("b.rs", "use crate::a::A;\npub struct B(Box<A>);\n"),
     ];
     let files = texts.map(|(name, text)| (name.into(), text.into()));
-    let found = floors::measure(&Tree::new(files.into()), &[]);
+    let found = floors::measure(&Tree::new(files.into()), "", &[]);
     assert_eq!(found, Floors { circle: 2, ..Floors::default() });
     assert_eq!(show::floors("x", &found), "x: the largest circle has 2");
 }
