@@ -12,10 +12,11 @@ mod version;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use clap::Parser;
 use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser, Subcommand};
 use hostftl_ask::{nearest, units};
 
+use crate::commands::Command;
 use crate::console::Console;
 use crate::failure::{Failure, code};
 
@@ -40,39 +41,6 @@ Exit codes: 0 done · 1 could not be done · 2 wrong command line · 3 integrity
 violated · 4 the volume needs attention, as status and check say · 101 a fault of HostFTL itself ·
 130 ended by Ctrl-C · 141 nobody reads the output";
 
-#[derive(Subcommand)]
-enum Command {
-    Compare(commands::compare::Args),
-    Sweep(commands::sweep::Args),
-    Advise(commands::advise::Args),
-    Paper(commands::paper::Args),
-    Targets(commands::targets::Args),
-    Probe(commands::probe::Args),
-    Layers(commands::layers::Args),
-    Drives(commands::drives::Args),
-    Memory(commands::memory::Args),
-    Create(Box<commands::create::Args>),
-    Serve(Box<commands::serve::Args>),
-    Status(commands::status::Args),
-    Device(commands::device::Args),
-    Drive(commands::drive::Args),
-    Check(commands::check::Args),
-    Events(commands::events::Args),
-    Clear(commands::clear::Args),
-    Scrub(commands::scrub::Args),
-    Wait(commands::wait::Args),
-    Set(commands::set::Args),
-    Import(commands::import::Args),
-    Dump(commands::dump::Args),
-    Delete(commands::delete::Args),
-    Replay(commands::replay::Args),
-    Trace(commands::trace::Args),
-    Ublk(commands::ublk::Args),
-    Completions(commands::completions::Args),
-    #[command(hide = true)]
-    Man(commands::man::Args),
-}
-
 /// The path of standard input where a trace on it has options, as in `-:format=msr`: clap takes the
 /// hyphen for that of an option.
 fn stdin_path(word: OsString) -> OsString {
@@ -92,38 +60,7 @@ fn main() -> ExitCode {
         Err(error) => return usage(&error),
     };
     let mut console = Console::new(cli.json);
-    let result = interrupt::install().and_then(|()| match cli.command {
-        Command::Advise(args) => commands::advise::run(&args, &mut console),
-        Command::Compare(args) => commands::compare::run(&args, &mut console),
-        Command::Sweep(args) => commands::sweep::run(&args, &mut console),
-        Command::Paper(args) => commands::paper::run(&args, &mut console),
-        Command::Targets(args) => commands::targets::run(&args, &mut console),
-        Command::Probe(args) => commands::probe::run(&args, &mut console),
-        Command::Layers(args) => commands::layers::run(&args, &mut console),
-        Command::Drives(args) => commands::drives::run(&args, &mut console),
-        Command::Memory(args) => commands::memory::run(&args, &mut console),
-        Command::Create(args) => commands::create::run(*args, &mut console),
-        Command::Serve(args) => commands::serve::run(*args, &mut console),
-        Command::Status(args) => commands::status::run(&args, &mut console),
-        Command::Device(args) => commands::device::run(&args, &mut console),
-        Command::Drive(args) => commands::drive::run(&args, &mut console),
-        Command::Check(args) => commands::check::run(&args, &mut console),
-        Command::Events(args) => commands::events::run(&args, &mut console),
-        Command::Clear(args) => commands::clear::run(&args, &mut console),
-        Command::Scrub(args) => commands::scrub::run(&args, &mut console),
-        Command::Wait(args) => commands::wait::run(&args, &mut console),
-        Command::Set(args) => commands::set::run(&args, &mut console),
-        Command::Import(args) => commands::import::run(&args, &mut console),
-        Command::Dump(args) => commands::dump::run(&args, &mut console),
-        Command::Delete(args) => commands::delete::run(&args, &mut console),
-        Command::Replay(args) => commands::replay::run(&args, &mut console),
-        Command::Trace(args) => commands::trace::run(&args, &mut console),
-        Command::Ublk(args) => commands::ublk::run(&args, &mut console),
-        Command::Completions(args) => {
-            commands::completions::run(&args, Cli::command(), &mut console)
-        }
-        Command::Man(args) => commands::man::run(&args, Cli::command(), &mut console),
-    });
+    let result = interrupt::install().and_then(|()| cli.command.run(&mut console));
     match result.and_then(|()| console.flush()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => console.fail(&interrupt::explain(failure)),
@@ -160,6 +97,8 @@ fn one_line(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::*;
 
     #[test]

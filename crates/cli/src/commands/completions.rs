@@ -1,8 +1,9 @@
 //! `hostftl completions`: the words of the command line, for a shell.
 
-use clap::Command;
+use clap::CommandFactory;
 use clap_complete::Shell;
 
+use crate::Cli;
 use crate::console::Console;
 use crate::failure::Failure;
 
@@ -18,8 +19,8 @@ pub struct Args {
 ///
 /// # Errors
 /// When the output can't be written.
-pub fn run(args: &Args, mut command: Command, console: &mut Console) -> Result<(), Failure> {
+pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let mut text = Vec::new();
-    clap_complete::generate(args.shell, &mut command, "hostftl", &mut text);
+    clap_complete::generate(args.shell, &mut Cli::command(), "hostftl", &mut text);
     console.lines(String::from_utf8_lossy(&text).trim_end())
 }

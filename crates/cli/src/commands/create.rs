@@ -236,10 +236,10 @@ fn parts(args: &Args) -> Result<Parts, Failure> {
 ///
 /// # Errors
 /// When a device or the volume's file stands in the way.
-pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
+pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     // Files that were made are removed again.
     interrupt::undo();
-    let Parts { mut layer, mut devices, journal, map_unit } = parts(&args)?;
+    let Parts { mut layer, mut devices, journal, map_unit } = parts(args)?;
     if let Some(Superpage::Of(sectors)) = args.superpage {
         layer.superpage = sectors;
     }
@@ -252,15 +252,15 @@ pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
     }
     let sampled =
         args.sample.as_deref().map(|trace| suit(&mut layer, map_unit, trace)).transpose()?;
-    let log = Log { journal, ..args.log };
+    let log = Log { journal, ..args.log.clone() };
     log.apply(&mut layer, &mut devices, args.drive.is_some()).map_err(Failure::usage)?;
     let mut spec = CreateSpec {
-        path: args.volume,
+        path: args.volume.clone(),
         devices,
         size: args.size,
         allocate: !args.sparse,
         layer,
-        label: args.label,
+        label: args.label.clone(),
         force: args.force,
     };
     let probed = match args.superpage {

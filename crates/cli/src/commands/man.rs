@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::Command;
+use clap::{Command, CommandFactory};
 use clap_mangen::Man;
 
+use crate::Cli;
 use crate::console::Console;
 use crate::failure::Failure;
 
@@ -20,8 +21,8 @@ pub struct Args {
 ///
 /// # Errors
 /// When a page can't be written.
-pub fn run(args: &Args, command: Command, console: &mut Console) -> Result<(), Failure> {
-    let mut command = command.disable_help_subcommand(true);
+pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    let mut command = Cli::command().disable_help_subcommand(true);
     command.build();
     let mut made = 0;
     page(args, &command, "hostftl", &mut made)?;

@@ -1,35 +1,35 @@
 //! One file per command: its arguments, and what it does with them.
 
-pub mod advise;
-pub mod check;
-pub mod clear;
-pub mod compare;
-pub mod completions;
+mod advise;
+mod check;
+mod clear;
+mod compare;
+mod completions;
 mod copying;
-pub mod create;
-pub mod delete;
-pub mod device;
-pub mod drive;
-pub mod drives;
-pub mod dump;
-pub mod events;
-pub mod import;
-pub mod layers;
-pub mod man;
-pub mod memory;
+mod create;
+mod delete;
+mod device;
+mod drive;
+mod drives;
+mod dump;
+mod events;
+mod import;
+mod layers;
+mod man;
+mod memory;
 mod output;
-pub mod paper;
-pub mod probe;
-pub mod replay;
-pub mod scrub;
-pub mod serve;
-pub mod set;
-pub mod status;
-pub mod sweep;
-pub mod targets;
-pub mod trace;
-pub mod ublk;
-pub mod wait;
+mod paper;
+mod probe;
+mod replay;
+mod scrub;
+mod serve;
+mod set;
+mod status;
+mod sweep;
+mod targets;
+mod trace;
+mod ublk;
+mod wait;
 mod witness;
 
 use hostftl_ask::Wrong;
@@ -38,8 +38,64 @@ use hostftl_layers::LayerConfig;
 use hostftl_trace::TraceError;
 use hostftl_volume::{Error, Memory};
 
+use crate::console::Console;
 use crate::failure::Failure;
 use crate::units::bytes;
+
+/// Declares [`Command`]: each variant has the arguments of a module, whose `run` runs it.
+macro_rules! commands {
+    ($($(#[$attribute:meta])* $name:ident => $module:ident,)*) => {
+        /// A command with its arguments, in the order of `hostftl --help`.
+        #[derive(clap::Subcommand)]
+        pub enum Command {
+            $($(#[$attribute])* $name(Box<$module::Args>),)*
+        }
+
+        impl Command {
+            /// Runs the command.
+            ///
+            /// # Errors
+            /// As the command.
+            pub fn run(&self, console: &mut Console) -> Result<(), Failure> {
+                match self {
+                    $(Command::$name(args) => $module::run(args, console),)*
+                }
+            }
+        }
+    };
+}
+
+commands! {
+    Compare => compare,
+    Sweep => sweep,
+    Advise => advise,
+    Paper => paper,
+    Targets => targets,
+    Probe => probe,
+    Layers => layers,
+    Drives => drives,
+    Memory => memory,
+    Create => create,
+    Serve => serve,
+    Status => status,
+    Device => device,
+    Drive => drive,
+    Check => check,
+    Events => events,
+    Clear => clear,
+    Scrub => scrub,
+    Wait => wait,
+    Set => set,
+    Import => import,
+    Dump => dump,
+    Delete => delete,
+    Replay => replay,
+    Trace => trace,
+    Ublk => ublk,
+    Completions => completions,
+    #[command(hide = true)]
+    Man => man,
+}
 
 /// Reads a layer with its parameters, for clap.
 fn layer_config(text: &str) -> Result<LayerConfig, String> {

@@ -143,7 +143,7 @@ enum OnFailure {
 ///
 /// # Errors
 /// When the volumes or the socket can't be used, or a device fails beyond repair.
-pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
+pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let files = volumes::files(&args.volumes)?;
     let owner = args.owner()?;
     args.check_for(files.len())?;
@@ -151,14 +151,14 @@ pub fn run(args: Args, console: &mut Console) -> Result<(), Failure> {
     interrupt::serve();
     hostftl_io::return_freed_memory();
     interrupt::then(ending::before_ready);
-    let live = volumes::start(&files, &args)?;
+    let live = volumes::start(&files, args)?;
     // A signal from now on is seen as soon as the server runs, and ends it clean.
     interrupt::then(|| {});
     let lines = Log::to(io::stderr()).map_err(Failure::failed)?;
-    let served = bind(&args, owner, &live).and_then(|(server, metrics)| {
+    let served = bind(args, owner, &live).and_then(|(server, metrics)| {
         live.iter().for_each(|one| one.follow(&lines));
         reload_at_hangup(server.as_ref().and_then(Server::secure), live[0].events());
-        let disks = doors::attach(&args, &live)?;
+        let disks = doors::attach(args, &live)?;
         let served = doors::serve(server, disks, &live, args.on_failure, console);
         drop(metrics);
         served
