@@ -92,6 +92,9 @@ pub enum Refusal {
     Because(&'static str),
     /// So many bytes of what lives have no room without the device.
     Full(u64),
+    /// Known damage of these devices, a set of bits, is not repaired yet, and the device is needed
+    /// for that. Empty where it is not known which one is damaged.
+    Damaged(u16),
 }
 
 /// Work that goes on in the background, in the order in which it is done.

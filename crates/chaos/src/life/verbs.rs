@@ -37,7 +37,7 @@ impl Life<'_> {
         let Some(device) = self.w.choose_to_replace(&self.layer, is_busy) else { return false };
         match self.layer.operate(Verb::MayReplace(device)) {
             Ok(Answer::Begun) => {}
-            Ok(Answer::WasSo) | Err(Refusal::Because(_)) => return false,
+            Ok(Answer::WasSo) | Err(Refusal::Because(_) | Refusal::Damaged(_)) => return false,
             answer => {
                 self.expect(Err(format!("device {device} may be replaced: {answer:?}")));
                 return false;

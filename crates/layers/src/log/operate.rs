@@ -9,11 +9,6 @@ use crate::log::layout::{Layout, Reserves};
 use crate::log::segments::Segments;
 use crate::planted::{Bug, planted};
 
-/// Why a device may not go while another one has known damage.
-const DAMAGED: &str = "reads of another device failed or did not match their checksums, and this \
-                       device is needed to rebuild its data: wait for the repairs, or replace that \
-                       device first";
-
 impl Array {
     /// As [`hostftl_core::Layer::operate`].
     pub(in crate::log) fn do_verb(&mut self, verb: Verb) -> Result<Answer, Refusal> {
@@ -76,7 +71,7 @@ impl Array {
         } else if left.count_ones() <= u32::from(devices.layout().parity) {
             "too few devices would be left"
         } else if devices.is_needed_for_repairs(bit) {
-            DAMAGED
+            return Err(devices.damage_of_others(bit));
         } else {
             ""
         };
@@ -101,7 +96,7 @@ impl Array {
         let refused = if is_journal || devices.membership().all() & bit == 0 {
             "no data of the volume lies on it"
         } else if devices.is_needed_for_repairs(bit) {
-            DAMAGED
+            return Err(devices.damage_of_others(bit));
         } else if devices.may_lose_beside(bit) == 0 {
             "something misses a chunk already, or has no parity: it would be lost with the device"
         } else {
@@ -126,7 +121,7 @@ impl Array {
         } else if devices.untrusted() != 0 {
             "a device has just come: wait until it belongs"
         } else if devices.lost() & bit == 0 && devices.is_needed_for_repairs(bit) {
-            DAMAGED
+            return Err(devices.damage_of_others(bit));
         } else if devices.lost() & bit == 0 && devices.may_lose_beside(bit) == 0 {
             "something misses a chunk already, or has no parity: it would be lost with the device"
         } else {

@@ -48,14 +48,15 @@ fn a_device_that_fails_counts_as_missing_and_the_others_are_needed() {
     assert!(status.needs_hand.iter().any(|it| it.contains("is failing")), "{status:?}");
     let path = place.path("v.toml");
     let refused = |wish| operate(&path, &wish).unwrap_err().to_string();
-    assert!(refused(Wish::Offline("1".into())).contains("is needed to rebuild its data"));
-    assert!(refused(Wish::Remove("1".into())).contains("is needed to rebuild its data"));
+    let damaged = format!("device 2 ({}) has damaged data, and this device", place.name("d2"));
+    assert!(refused(Wish::Offline("1".into())).contains(&damaged));
+    assert!(refused(Wish::Remove("1".into())).contains(&damaged));
     let put = |old: &str| {
         let (path, old, new) = (path.clone(), old.into(), place.name("n"));
         let spec = ReplaceSpec { path, old, new, force: false, rehearse: false };
         replace(&spec, &mut |_, _| {})
     };
-    assert!(put("1").unwrap_err().to_string().contains("is needed to rebuild its data"));
+    assert!(put("1").unwrap_err().to_string().contains(&damaged));
     put("2").unwrap();
     until(&running, |it| may_lose(it) == 1 && it.status().space.unwrap().exposed_bytes == 0);
     assert_eq!(running.status().devices[2].health, "good");

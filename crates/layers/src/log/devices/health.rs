@@ -13,7 +13,7 @@
 
 use alloc::vec::Vec;
 
-use hostftl_core::{Event, Nanos};
+use hostftl_core::{Event, Nanos, Refusal};
 
 use super::Devices;
 use crate::kit::Life;
@@ -209,6 +209,11 @@ impl Devices {
         }
         let somewhere = self.health.unrepaired_sets() & SOMEWHERE != 0;
         (self.health.damaged(), u32::from(somewhere))
+    }
+
+    /// Why the devices `set` may not go: the others have known damage.
+    pub fn damage_of_others(&self, set: u16) -> Refusal {
+        Refusal::Damaged(self.damaged().0 & !(set | self.lost()))
     }
 
     /// Records which repairs are durable, and gives up a device with too many faults if all data

@@ -193,7 +193,23 @@ impl Seats {
                 "{bytes} bytes of what is live would have no room without it: trim as much, or add \
                  a device first"
             )),
+            Err(Refusal::Damaged(damaged)) => Err(self.needed_for(damaged)),
         }
+    }
+
+    /// Why a device may not go while those of `damaged` are not repaired.
+    fn needed_for(&self, damaged: u16) -> String {
+        let all = (0..16).filter(|device| damaged >> device & 1 == 1);
+        let named = all.map(|device| format!("device {device} ({})", self.id(device).path));
+        let named = match named.collect::<Vec<_>>().join(", ") {
+            none if none.is_empty() => "a stripe".into(),
+            named => named,
+        };
+        format!(
+            "{named} has damaged data, and this device is needed to rebuild it: wait for the \
+             repairs (`hostftl wait {}`), or replace the damaged device first",
+            self.path.display()
+        )
     }
 
     /// Before a device goes: what is written is made known from the start on, so that the device
