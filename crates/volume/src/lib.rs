@@ -46,7 +46,7 @@ pub use running::status::tasks::{TaskStatus, tasks_of};
 pub use running::status::traffic::{Sent, Traffic, WafStep};
 pub use running::status::{DeviceStatus, Status, VolumeFile};
 pub use util::busy::user_of;
-pub use util::error::Error;
+pub use util::error::{AdminError, AdminErrorKind, Error};
 pub use util::events::{Event, Events, KINDS, Level, Sink};
 pub use util::guests::{Guest, Guests};
 pub use util::start_progress::{Beginning, Recovering};

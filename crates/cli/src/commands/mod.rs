@@ -33,10 +33,9 @@ mod wait;
 mod witness;
 
 use hostftl_ask::Wrong;
-use hostftl_io::IoError;
 use hostftl_layers::LayerConfig;
 use hostftl_trace::TraceError;
-use hostftl_volume::{Error, Memory};
+use hostftl_volume::{AdminErrorKind, Error, Memory};
 
 use crate::console::Console;
 use crate::failure::Failure;
@@ -103,15 +102,18 @@ fn layer_config(text: &str) -> Result<LayerConfig, String> {
     LayerConfig::parse(text)
 }
 
-/// A volume that can't be recovered is a broken promise; a name or a value that makes no sense is a
-/// wrong command line; everything else is work left undone.
+/// The exit code follows the kind of the error, whether the request was carried out here or by the
+/// process that serves the volume.
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        match error {
-            Error::Io(IoError::Unrecoverable(_) | IoError::Stalled(_)) => Failure::violation(error),
-            Error::Io(IoError::Interrupted { .. }) => Failure::interrupted(error),
-            Error::Asked(_) | Error::Io(IoError::Name { .. }) => Failure::usage(error),
-            _ => Failure::failed(error),
+        match error.kind() {
+            AdminErrorKind::Usage => Failure::usage(error),
+            AdminErrorKind::Violation => Failure::violation(error),
+            AdminErrorKind::NeedsHand => Failure::needs_hand(error),
+            AdminErrorKind::Interrupted => Failure::interrupted(error),
+            AdminErrorKind::Refused | AdminErrorKind::Failed | AdminErrorKind::Unknown => {
+                Failure::failed(error)
+            }
         }
     }
 }

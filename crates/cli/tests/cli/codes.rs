@@ -6,7 +6,7 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-use crate::volume::run;
+use crate::volume::{Server, run};
 
 /// A workload that is soon over.
 const WORK: &str = "synth:uniform:count=10";
@@ -127,4 +127,21 @@ fn a_wrong_value_is_a_wrong_command_line_wherever_it_stands() {
     let ours =
         ["cells", "drive.toml", "good.csv", "m.toml", "plan.toml", "stack.toml", "wrong.toml"];
     assert_eq!(left, ours, "nothing was left behind");
+}
+
+#[test]
+fn a_code_is_the_same_whether_the_volume_is_served_or_not() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let dir = folder.path();
+    ends(dir, "create v.toml --device d --journal j --size 96M --layer log", 0);
+    fs::rename(dir.join("j"), dir.join("away")).expect("it is there");
+    let codes = || {
+        ends(dir, "set v.toml superpage=64k", 2);
+        ends(dir, "device offline v.toml 9", 1);
+        ends(dir, "device add v.toml n", 4);
+    };
+    codes();
+    let mut server = Server::start(dir, "v.toml", "s.sock", &[]);
+    codes();
+    assert_eq!(server.end("-TERM").0, Some(0));
 }

@@ -27,7 +27,7 @@ pub fn add(spec: &AddSpec) -> Result<Added, Error> {
     // The process that serves it may have another working directory.
     let full = spec.new.iter().map(|name| modelled::full_name(name)).collect::<Result<_, _>>()?;
     if let Some(done) = client::add(config.uuid, &AddSpec { new: full, ..spec.clone() }) {
-        return done.map_err(|why| Error::Refused { path: spec.path.clone(), why });
+        return done.map_err(|error| error.at(&spec.path));
     }
     let _lock = lock(&spec.path)?;
     let _sole = Sole::take(config.uuid, &spec.path)?;
@@ -46,7 +46,7 @@ pub fn replace(spec: &ReplaceSpec, tell: &mut dyn FnMut(u64, u64)) -> Result<Rep
     let (old, new) = (complete(&spec.old, &config)?, modelled::full_name(&spec.new)?);
     let full = ReplaceSpec { old, new, ..spec.clone() };
     if let Some(done) = client::replace(config.uuid, &full) {
-        return done.map_err(|why| Error::Refused { path: spec.path.clone(), why });
+        return done.map_err(|error| error.at(&spec.path));
     }
     let opened = lock(&spec.path)?;
     let _sole = Sole::take(config.uuid, &spec.path)?;
@@ -69,7 +69,7 @@ pub fn online(path: &Path, wanted: &str) -> Result<Back, Error> {
             served: true,
             notes: done.notes,
         };
-        return done.map(back).map_err(|why| Error::Refused { path: path.into(), why });
+        return done.map(back).map_err(|error| error.at(path));
     }
     let _lock = lock(path)?;
     let _sole = Sole::take(config.uuid, path)?;

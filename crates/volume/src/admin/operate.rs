@@ -12,7 +12,7 @@ use crate::open::gather::OpenOptions;
 use crate::open::names::{Names, complete};
 use crate::open::options::StartOptions;
 use crate::open::volume::{lock, open_with};
-use crate::util::error::Error;
+use crate::util::error::{AdminError, AdminErrorKind, Error};
 use crate::util::events::Events;
 use crate::util::volume_lock::Sole;
 
@@ -23,8 +23,8 @@ use crate::util::volume_lock::Sole;
 pub fn operate(path: &Path, wish: &Wish) -> Result<Option<Outcome>, Error> {
     let config = Config::load(path)?;
     client::refuse_elsewhere(path, config.uuid)?;
-    let refused = |why| Error::Refused { path: path.into(), why };
-    client::wish(config.uuid, &wish.completed(&config)?).transpose().map_err(refused)
+    let done = client::wish(config.uuid, &wish.completed(&config)?);
+    done.transpose().map_err(|error| error.at(path))
 }
 
 /// Opens a volume that nobody serves, without clients, and does what somebody wants. What goes on
@@ -39,9 +39,9 @@ pub fn operate_here(path: &Path, wish: &Wish) -> Result<(Running, Outcome), Erro
     let done = running.operator().act(&wish);
     match done {
         Ok(outcome) => Ok((running, outcome)),
-        Err(why) => {
+        Err(error) => {
             running.stop()?;
-            Err(Error::Refused { path: path.into(), why })
+            Err(error.at(path))
         }
     }
 }
@@ -53,8 +53,7 @@ pub fn operate_here(path: &Path, wish: &Wish) -> Result<(Running, Outcome), Erro
 /// When there is no such volume or parameter, or it can't be changed.
 pub fn set(path: &Path, key: &str, value: &str) -> Result<Outcome, Error> {
     let config = Config::load(path)?;
-    let wrong = |why| Error::Asked(format!("{}: {why}", path.display()));
-    verb(&config, key, value).map_err(wrong)?;
+    verb(&config, key, value).map_err(|error| error.at(path))?;
     let wish = Wish::Set { key: key.into(), value: value.into() };
     if let Some(outcome) = operate(path, &wish)? {
         return Ok(outcome);
@@ -71,7 +70,6 @@ pub fn set(path: &Path, key: &str, value: &str) -> Result<Outcome, Error> {
 /// # Errors
 /// When there is no such volume or device, or the file of events can't be written.
 pub fn clear(path: &Path, device: Option<&str>) -> Result<(), Error> {
-    let refused = |why| Error::Refused { path: path.into(), why };
     let config = Config::load(path)?;
     if operate(path, &Wish::Clear(device.map(String::from)))?.is_some() {
         return Ok(());
@@ -80,9 +78,11 @@ pub fn clear(path: &Path, device: Option<&str>) -> Result<(), Error> {
     let _lock = lock(path)?;
     let _sole = Sole::take(config.uuid, path)?;
     let names = Names::read(&config);
-    let found = wanted.map(|name| names.resolve(&name, 0)).transpose().map_err(refused)?;
+    let found = wanted.map(|name| names.resolve(&name, 0)).transpose();
+    let found = found.map_err(|error| error.at(path))?;
+    let failed = |text| AdminError::new(AdminErrorKind::Failed, text).at(path);
     let events = Events::kept(path, config.uuid)
-        .map_err(|error| refused(format!("cannot write its events: {error}")))?;
+        .map_err(|error| failed(format!("cannot write its events: {error}")))?;
     let name = found.map_or(String::new(), |index| names.id(index).path);
-    events.clear(found, &name).map_err(refused)
+    events.clear(found, &name).map_err(failed)
 }

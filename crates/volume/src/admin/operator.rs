@@ -15,7 +15,7 @@ use crate::change::served::Seats;
 use crate::metadata::config::Config;
 use crate::metadata::settings::change;
 use crate::open::names::{DeviceId, complete};
-use crate::util::error::Error;
+use crate::util::error::{AdminError, AdminErrorKind, Error};
 
 /// A command of an operator. A device is named by a path to it, its member number or its UUID.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,7 +103,7 @@ impl Operator {
     ///
     /// # Errors
     /// Why the new device is not in the place of the old one, in words.
-    pub fn replace(&self, spec: &ReplaceSpec) -> Result<Replaced, String> {
+    pub fn replace(&self, spec: &ReplaceSpec) -> Result<Replaced, AdminError> {
         self.seats.replace(&ReplaceSpec { path: self.seats.path().into(), ..spec.clone() })
     }
 
@@ -111,7 +111,7 @@ impl Operator {
     ///
     /// # Errors
     /// Why the devices did not come, in words.
-    pub fn add(&self, spec: &AddSpec) -> Result<Added, String> {
+    pub fn add(&self, spec: &AddSpec) -> Result<Added, AdminError> {
         self.seats.add(&AddSpec { path: self.seats.path().into(), ..spec.clone() })
     }
 
@@ -124,7 +124,7 @@ impl Operator {
     ///
     /// # Errors
     /// Why nothing was changed, in words.
-    pub fn act(&self, wish: &Wish) -> Result<Outcome, String> {
+    pub fn act(&self, wish: &Wish) -> Result<Outcome, AdminError> {
         let verb = match wish {
             Wish::Offline(name) => {
                 self.seats.refuse_while_copying()?;
@@ -143,7 +143,7 @@ impl Operator {
                 }
                 let is_new = self.seats.online(index)?;
                 let noted = self.seats.note_offline(index, false);
-                let notes = noted.err().into_iter().collect();
+                let notes = noted.err().into_iter().map(|error| error.text).collect();
                 return Ok(self.of_device(index, is_new, notes));
             }
             Wish::Remove(name) => return self.set_leaving(name, true),
@@ -165,7 +165,7 @@ impl Operator {
             Wish::Set { key, value } => {
                 self.seats.ask(verb(&self.seats.config(), key, value)?)?;
                 // The lock stays on the file that was replaced; that of the volume's UUID holds.
-                let kept = keep(self.seats.path(), key, value).map_err(|error| error.to_string());
+                let kept = keep(self.seats.path(), key, value).map_err(AdminError::from);
                 return kept.map(Outcome::of_volume);
             }
         };
@@ -174,7 +174,7 @@ impl Operator {
     }
 
     /// The device that is named is to leave, or stays after all.
-    fn set_leaving(&self, name: &str, leaves: bool) -> Result<Outcome, String> {
+    fn set_leaving(&self, name: &str, leaves: bool) -> Result<Outcome, AdminError> {
         let index = self.seats.find(name)?;
         if leaves {
             self.seats.refuse_while_copying()?;
@@ -211,9 +211,10 @@ impl Operator {
 ///
 /// # Errors
 /// In words, when it can't be.
-pub(crate) fn verb(config: &Config, key: &str, value: &str) -> Result<Verb, String> {
-    let mut layer = config.layer_config()?;
-    change(&mut layer, key, value)?;
+pub(crate) fn verb(config: &Config, key: &str, value: &str) -> Result<Verb, AdminError> {
+    let wrong = |text| AdminError::new(AdminErrorKind::Usage, text);
+    let mut layer = config.layer_config().map_err(wrong)?;
+    change(&mut layer, key, value).map_err(wrong)?;
     Ok(Verb::Set(match key {
         "gc" => Setting::Gc(layer.log.gc.to_number()),
         "fault-after" => Setting::FaultAfter(layer.log.fault_after),

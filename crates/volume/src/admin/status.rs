@@ -20,8 +20,7 @@ use crate::util::events::{Event, Events, file_of};
 /// it and does not serve it.
 pub fn status(path: &Path) -> Result<Status, Error> {
     let config = Config::load(path)?;
-    let silent = |why| Error::Refused { path: path.into(), why };
-    let told = client::ask(config.uuid).map_err(silent)?.map(|told| told.status);
+    let told = client::ask(config.uuid).map_err(|error| error.at(path))?.map(|told| told.status);
     let (here, there) = (VolumeFile::of(path), told.as_ref().and_then(|it| it.file.clone()));
     let is_same = here.zip(there.as_ref()).is_some_and(|(here, there)| here.is(there));
     if let Some(status) = told.filter(|_| is_same) {
@@ -83,8 +82,7 @@ impl EventList {
 /// does not answer.
 pub fn events(path: &Path) -> Result<EventList, Error> {
     let config = Config::load(path)?;
-    let silent = |why| Error::Refused { path: path.into(), why };
-    if let Some(told) = client::ask(config.uuid).map_err(silent)? {
+    if let Some(told) = client::ask(config.uuid).map_err(|error| error.at(path))? {
         return Ok(EventList { served: true, events: told.events });
     }
     let kept = file_of(path);

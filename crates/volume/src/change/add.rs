@@ -35,7 +35,7 @@ use crate::open::stack::Assembly;
 use crate::open::take::Taken;
 use crate::open::take::peer_geometry::Beside;
 use crate::open::volume::seat;
-use crate::util::error::{Error, device};
+use crate::util::error::{AdminError, AdminErrorKind, Error, device};
 
 /// What has to be typed to go on without others.
 const FIRST: &str = "hostftl serve --degraded";
@@ -84,7 +84,7 @@ pub(crate) fn add(spec: &AddSpec, mut config: Config) -> Result<Added, Error> {
     if !came.is_empty() && came.iter().map(|it| &it.path).eq(&new) {
         return finished(spec, &config, &layer, came);
     }
-    may_grow(&config, &layer, spec).map_err(wrong)?;
+    may_grow(&config, &layer, spec).map_err(|error| error.at(&spec.path))?;
     let found = members(spec, &config, &layer, &config.devices)?;
     refuse_known(spec, (&new, &config.devices), found.superblock.gone)?;
     refuse_without_journal(spec, &layer, &found)?;
@@ -116,8 +116,7 @@ pub(crate) fn add(spec: &AddSpec, mut config: Config) -> Result<Added, Error> {
     if spec.rehearse {
         return Ok(added);
     }
-    let refused = |why| Error::Refused { path: spec.path.clone(), why };
-    config.announce(&spec.path, &new).map_err(refused)?;
+    config.announce(&spec.path, &new).map_err(|error| error.at(&spec.path))?;
     let cleared = fresh.iter().try_for_each(clear);
     if let Err(error) = cleared.and_then(|()| Ok(write(fresh, &superblocks)?)) {
         config.publish_again(&spec.path).ok();
@@ -158,19 +157,25 @@ pub(crate) fn record(superblock: &Superblock) -> Record {
 }
 
 /// Whether a volume may get the devices that are wanted.
-pub(crate) fn may_grow(config: &Config, layer: &LayerConfig, spec: &AddSpec) -> Result<(), String> {
+pub(crate) fn may_grow(
+    config: &Config,
+    layer: &LayerConfig,
+    spec: &AddSpec,
+) -> Result<(), AdminError> {
     if spec.spare && layer.tolerates() == 0 {
         return Err("a spare is of use only where a loss is survived: with parity".into());
     }
     if config.is_memory() || !layer.kind.registration().promises.changes() {
-        return Err(format!(
+        return Err(AdminError::refused(format!(
             "layer {} of this volume keeps the devices that it was made with; only log takes more",
             layer.kind
-        ));
+        )));
     }
     let (all, most) = (config.devices.len() + spec.new.len(), MAX_DEVICES);
     if all > usize::from(most) {
-        return Err(format!("a volume has up to {most} devices, and this one would have {all}"));
+        return Err(AdminError::refused(format!(
+            "a volume has up to {most} devices, and this one would have {all}"
+        )));
     }
     Ok(())
 }
@@ -232,10 +237,13 @@ fn refuse_without_journal(
     if away == 0 {
         return Ok(());
     }
-    let (path, index) = (spec.path.clone(), away.trailing_zeros());
+    let (path, index) = (&spec.path, away.trailing_zeros());
     let another = format!("hostftl device replace {} {index} NEW", path.display());
-    let why = "is without its journal: bring that back, or put another device in its place";
-    Err(Error::Refused { path, why: format!("{why} (`{another}`), and type the same again") })
+    let text = format!(
+        "cannot add devices while the journal is missing: bring it back, or replace it \
+         (`{another}`), and run the same command again"
+    );
+    Err(AdminError::new(AdminErrorKind::NeedsHand, text).at(path))
 }
 
 /// Names the new devices after the others; one that had left has its name in the new place alone.

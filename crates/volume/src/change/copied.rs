@@ -82,8 +82,7 @@ pub(crate) fn copy(
     let superblock =
         superblocks::copy(&found.superblock, index as u8, taken.bytes() / SECTOR as u64);
     let (mut roster, mut devices) = seat(found);
-    let refused = |why| Error::Refused { path: spec.path.clone(), why };
-    config.announce_at(index as u8, &spec.path, new).map_err(refused)?;
+    config.announce_at(index as u8, &spec.path, new).map_err(|error| error.at(&spec.path))?;
     let from = std::mem::replace(&mut devices[index], taken);
     let copied = (|| {
         if plan(&layer, &infos(&devices))?.limits.exported != superblock.exported {

@@ -54,7 +54,7 @@ pub(crate) fn online(path: &Path, mut config: Config, wanted: &str) -> Result<Ba
     }
     interrupted::finish(path, &mut config, &layer, false)?;
     let names = Names::read(&config);
-    let index = usize::from(names.resolve(wanted, 0).map_err(wrong)?);
+    let index = usize::from(names.resolve(wanted, 0).map_err(|error| error.at(path))?);
     let back =
         |is_new| Back { device: names.id(index as u8), is_new, served: false, notes: Vec::new() };
     let redundancy = Redundancy { devices: layer.tolerates(), journal: layer.log.journal };

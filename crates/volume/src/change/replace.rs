@@ -108,7 +108,7 @@ pub(crate) fn replace(
     }
     let spec = &ReplaceSpec { force, ..spec.clone() };
     let names = Names::read(&config);
-    let index = usize::from(names.resolve(&full.old, 0).map_err(wrong)?);
+    let index = usize::from(names.resolve(&full.old, 0).map_err(|error| error.at(&spec.path))?);
     let new = new_name(&config, index, &spec.new)?;
     let old = names.id(index as u8);
     let of = (&config, &layer, index);
@@ -190,8 +190,7 @@ fn put_in_place(
     if planned.limits.exported != superblock.exported {
         return Err(device(new, "is not one on which the volume would be laid out as it is"));
     }
-    let refused = |why| Error::Refused { path: path.into(), why };
-    config.announce_at(number, path, new).map_err(refused)?;
+    config.announce_at(number, path, new).map_err(|error| error.at(path))?;
     let cleared = clear(&devices[index]);
     if let Err(error) = cleared.and_then(|()| Ok(describe(&devices[index], &superblock)?)) {
         config.publish_again(path).ok();

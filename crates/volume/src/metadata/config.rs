@@ -20,7 +20,7 @@ use uuid::Uuid;
 use crate::metadata::config_edit::with_values;
 use crate::metadata::modelled;
 use crate::metadata::{settings, storage};
-use crate::util::error::{Error, file};
+use crate::util::error::{AdminError, AdminErrorKind, Error, file};
 use crate::util::private::{new_private, rename_new, sync_folder, target};
 
 /// What a volume file has in the place of a device that is known to be lost.
@@ -226,8 +226,8 @@ impl Config {
     /// pending. No device is written to before.
     ///
     /// # Errors
-    /// In words, when the system refuses; nothing was changed then.
-    pub(crate) fn announce(&self, path: &Path, new: &[String]) -> Result<(), String> {
+    /// When the system refuses; nothing was changed then.
+    pub(crate) fn announce(&self, path: &Path, new: &[String]) -> Result<(), AdminError> {
         let mut file = self.clone();
         // The name of a device that has left leads to the new one.
         let left = file.devices.iter_mut().filter(|name| new.contains(name));
@@ -238,10 +238,11 @@ impl Config {
                 Error::File { what, source, .. } => format!("cannot {what}: {source}"),
                 other => other.to_string(),
             };
-            format!(
+            let text = format!(
                 "{why}; no device was changed: make the file writable, and run the same command \
                  again"
-            )
+            );
+            AdminError::new(AdminErrorKind::Failed, text)
         })
     }
 
@@ -250,7 +251,12 @@ impl Config {
     ///
     /// # Errors
     /// As there.
-    pub(crate) fn announce_at(&self, index: u8, path: &Path, new: &String) -> Result<(), String> {
+    pub(crate) fn announce_at(
+        &self,
+        index: u8,
+        path: &Path,
+        new: &String,
+    ) -> Result<(), AdminError> {
         let is_listed = self.devices[usize::from(index)] == *new;
         self.announce(path, if is_listed { &[] } else { slice::from_ref(new) })
     }

@@ -24,7 +24,7 @@ use crate::metadata::config::MISSING;
 use crate::metadata::modelled;
 use crate::metadata::storage::is_same;
 use crate::open::stack::{Assembly, copies};
-use crate::util::error::{Error, device};
+use crate::util::error::{AdminError, Error, device};
 
 /// A member of a volume, as replies show it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -249,8 +249,8 @@ impl Names {
     ///
     /// # Errors
     /// In words, when there is none, or it is not certain.
-    pub fn resolve(&self, wanted: &str, open: u16) -> Result<u8, String> {
-        let found = match Wanted::parse(wanted).map_err(|error| error.to_string())? {
+    pub fn resolve(&self, wanted: &str, open: u16) -> Result<u8, AdminError> {
+        let found = match Wanted::parse(wanted)? {
             Wanted::Number(number) => (number < self.entries.len()).then_some(number),
             Wanted::Uuid(uuid) => {
                 self.entries.iter().position(|entry| entry.uuid == uuid.into_bytes())
@@ -260,7 +260,7 @@ impl Names {
         found.map(|at| at as u8).ok_or_else(|| self.unknown(wanted))
     }
 
-    fn resolve_path(&self, path: &str, open: u16) -> Result<u8, String> {
+    fn resolve_path(&self, path: &str, open: u16) -> Result<u8, AdminError> {
         let named = self.entries.iter().enumerate();
         let named = named.filter(|(_, entry)| entry.name != MISSING && is_same(&entry.name, path));
         let named: Vec<u8> = named.map(|(index, _)| index as u8).collect();
@@ -272,47 +272,50 @@ impl Names {
             let uuid = Uuid::from_bytes(it.device);
             let is_member = self.entries.get(usize::from(it.index));
             if is_member.is_none_or(|entry| entry.uuid != it.device) {
-                return Err(format!(
+                return Err(AdminError::refused(format!(
                     "{path} holds a former device of the volume ({uuid}), which is no member any \
                      more; {by_number}"
-                ));
+                )));
             }
             return match named.contains(&it.index) {
                 true => Ok(it.index),
-                false if named.is_empty() => Err(format!(
+                false if named.is_empty() => Err(AdminError::refused(format!(
                     "{path} holds {}, which the volume file has at another path; {by_number}",
                     self.id(it.index)
-                )),
-                false => Err(format!(
+                ))),
+                false => Err(AdminError::refused(format!(
                     "{path} holds device {} of the volume now, and held device {} before; \
                      {by_number}",
                     it.index, named[0]
-                )),
+                ))),
             };
         }
         let [index] = named[..] else {
             return Err(match named.is_empty() {
                 true => self.unknown(path),
-                false => format!("{path} is listed more than once; {by_number}"),
+                false => {
+                    AdminError::refused(format!("{path} is listed more than once; {by_number}"))
+                }
             });
         };
         let is_known = self.entries[usize::from(index)].is_known;
         match found {
             _ if is_known && open >> index & 1 == 1 => Ok(index),
             Found::Absent if is_known => Ok(index),
-            Found::Absent => {
-                Err(format!("{path} can't be read, and {}; {by_number}", self.without_path()))
-            }
+            Found::Absent => Err(AdminError::refused(format!(
+                "{path} can't be read, and {}; {by_number}",
+                self.without_path()
+            ))),
             Found::Superblock(it) => {
                 let (theirs, left) = (Uuid::from_bytes(it.volume), self.without_path());
-                Err(format!(
+                Err(AdminError::refused(format!(
                     "{path} holds a device of another volume ({theirs}), and {left}; {by_number}"
-                ))
+                )))
             }
-            Found::Other => Err(format!(
+            Found::Other => Err(AdminError::refused(format!(
                 "{path} has no superblock of this volume, and {}; {by_number}",
                 self.without_path()
-            )),
+            ))),
         }
     }
 
@@ -327,9 +330,9 @@ impl Names {
         }
     }
 
-    fn unknown(&self, wanted: &str) -> String {
+    fn unknown(&self, wanted: &str) -> AdminError {
         let list: Vec<String> = self.all().iter().map(ToString::to_string).collect();
-        format!("{wanted} is none of its devices: {}", list.join(", "))
+        AdminError::refused(format!("{wanted} is none of its devices: {}", list.join(", ")))
     }
 }
 

@@ -24,7 +24,7 @@ use hostftl_layers::AnyLayer;
 use crate::running::front::queue::Queue;
 use crate::running::jobs::Jobs;
 use crate::running::removed_devices;
-use crate::util::error::Error;
+use crate::util::error::{AdminError, Error};
 
 /// Turns of the driver before answers go out.
 const TURNS: u32 = 16;
@@ -238,7 +238,7 @@ impl Engine {
     pub fn renew<T>(
         &self,
         act: impl FnOnce(Driver<AnyLayer>, &mut Jobs) -> Result<(Driver<AnyLayer>, T), Error>,
-    ) -> Option<Result<T, String>> {
+    ) -> Option<Result<T, AdminError>> {
         let _alarm = Alarm(self);
         let mut core = self.core.lock().ok()?;
         let is_over = core.end.is_some();
@@ -252,9 +252,9 @@ impl Engine {
             core.parts = Some((driver, jobs));
             done
         });
-        let done = done.map_err(|error| error.to_string());
+        let done = done.map_err(AdminError::from);
         if let Err(why) = &done {
-            core.end = Some(Err(IoError::Changed(why.clone())));
+            core.end = Some(Err(IoError::Changed(why.text.clone())));
         }
         self.renews.store(false, SeqCst);
         self.pulls.store(true, SeqCst);

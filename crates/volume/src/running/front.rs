@@ -15,7 +15,7 @@ use hostftl_layers::AnyLayer;
 
 use crate::running::engine::Engine;
 use crate::running::jobs::Jobs;
-use crate::util::error::Error;
+use crate::util::error::{AdminError, Error};
 
 use self::queue::Queue;
 
@@ -137,7 +137,7 @@ impl Port {
     pub(crate) fn renew<T>(
         &self,
         act: impl FnOnce(Driver<AnyLayer>, &mut Jobs) -> Result<(Driver<AnyLayer>, T), Error>,
-    ) -> Option<Result<T, String>> {
+    ) -> Option<Result<T, AdminError>> {
         self.engine()?.renew(act)
     }
 

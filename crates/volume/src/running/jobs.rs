@@ -28,6 +28,7 @@ use crate::running::front::job::{Answer, Answers, Buffer, Job, JobOp};
 use crate::running::front::queue::{Inbox, Taken};
 use crate::running::status::latency::{Kind, Latencies};
 use crate::running::superblock_writer::{Coming, Keeper, Promise};
+use crate::util::error::AdminError;
 
 use self::device_states::Reported;
 use self::extents::extents;
@@ -191,7 +192,7 @@ impl Jobs {
     }
 
     /// See [`Keeper::begin_seat`]; none where members never change.
-    pub fn begin_seat(&mut self, coming: Coming) -> Option<Receiver<Result<(), String>>> {
+    pub fn begin_seat(&mut self, coming: Coming) -> Option<Receiver<Result<(), AdminError>>> {
         Some(self.keeper.as_mut()?.begin_seat(coming))
     }
 

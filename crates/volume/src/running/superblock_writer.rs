@@ -22,6 +22,7 @@ use crate::metadata::roster::{Roster, page_of, standing};
 use crate::metadata::superblocks;
 use crate::open::event_host::Quiet;
 use crate::running::superblock_writer::seating::Seating;
+use crate::util::error::{AdminError, AdminErrorKind};
 use crate::util::events::Level;
 
 /// How often a write is tried before the hosts hear of it, and the pause before it is tried again.
@@ -34,7 +35,7 @@ enum Order {
     /// How the members stand.
     Say(Standing),
     /// Another device comes in the place of one: who hears when all superblocks say so.
-    Seat(Box<Coming>, Sender<Result<(), String>>),
+    Seat(Box<Coming>, Sender<Result<(), AdminError>>),
     /// A lost device is to be closed: this is in its place. Who hears when it is.
     Close(u8, Reserve, Sender<()>),
 }
@@ -136,7 +137,7 @@ struct Clerk {
     /// What is to be said of the members.
     all: Standing,
     /// Who waits for the device that came last.
-    asks: Option<Sender<Result<(), String>>>,
+    asks: Option<Sender<Result<(), AdminError>>>,
 }
 
 impl Keeper {
@@ -221,7 +222,7 @@ impl Keeper {
 
     /// Another device is about to come in the place of a lost one: its superblock is written, then
     /// those of the others. Who waits hears when all say so, or why they do not.
-    pub fn begin_seat(&mut self, coming: Coming) -> Receiver<Result<(), String>> {
+    pub fn begin_seat(&mut self, coming: Coming) -> Receiver<Result<(), AdminError>> {
         // The loss of a device that is copied is recorded as ever.
         if !matches!(coming.has, Has::Everything(..)) {
             let bit = 1 << coming.index;
@@ -343,7 +344,7 @@ impl Clerk {
     }
 
     /// Writes the superblock of a device that comes. Nothing else is on its way then.
-    fn seat(&mut self, coming: Coming) -> Result<(), String> {
+    fn seat(&mut self, coming: Coming) -> Result<(), AdminError> {
         self.settle(self.all).map_err(|(_, error)| error.to_string())?;
         let newest = self.roster.target().ok_or("there are no superblocks")?;
         let Coming { index, has, reserve } = coming;
@@ -357,7 +358,7 @@ impl Clerk {
         }
         let superblock = has.superblock(&newest, index);
         for (copy, at) in places(superblock.device_sectors).into_iter().enumerate() {
-            reserve.write(copy, &superblock.emit(at)).map_err(|error| error.to_string())?;
+            reserve.write(copy, &superblock.emit(at))?;
             cuts::step();
         }
         self.roster.replace(index, Record { superblock, sound: [true; 2] });
@@ -399,7 +400,8 @@ impl Clerk {
     }
 
     fn fail(&mut self, why: String) {
-        self.asks.take().into_iter().for_each(|asks| drop(asks.send(Err(why.clone()))));
+        let error = AdminError::new(AdminErrorKind::Failed, why.as_str());
+        self.asks.take().into_iter().for_each(|asks| drop(asks.send(Err(error.clone()))));
         self.tell(format!(
             "flushes are answered with errors, because not every device can be told \
                            that another is lost: {why}"

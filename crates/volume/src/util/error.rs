@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use hostftl_io::IoError;
+use serde::{Deserialize, Serialize};
 
 /// See the module text.
 #[derive(Debug, thiserror::Error)]
@@ -72,6 +73,15 @@ pub enum Error {
         /// Why.
         why: String,
     },
+    /// A request to a volume, served or not, ended with an error of another kind than
+    /// [`AdminErrorKind::Refused`].
+    #[error("{}: {error}", path.display())]
+    Admin {
+        /// The volume file.
+        path: PathBuf,
+        /// Why, and of which kind.
+        error: AdminError,
+    },
     /// What was asked makes no sense, whatever the devices are.
     #[error("{0}")]
     Asked(String),
@@ -132,6 +142,119 @@ pub enum Error {
         /// What is wrong, and how many records are good.
         why: String,
     },
+}
+
+impl Error {
+    /// Returns the kind of the error, which decides the exit code of a command.
+    pub fn kind(&self) -> AdminErrorKind {
+        match self {
+            Error::Admin { error, .. } => error.kind,
+            Error::Asked(_) | Error::Io(IoError::Name { .. }) => AdminErrorKind::Usage,
+            Error::Io(IoError::Unrecoverable(_) | IoError::Stalled(_)) => AdminErrorKind::Violation,
+            Error::Io(IoError::Interrupted { .. }) => AdminErrorKind::Interrupted,
+            Error::Io(_)
+            | Error::Failed(_)
+            | Error::Recovery { .. }
+            | Error::File { .. }
+            | Error::Formatting { .. } => AdminErrorKind::Failed,
+            Error::Config { .. }
+            | Error::Busy { .. }
+            | Error::Served { .. }
+            | Error::Refused { .. }
+            | Error::Exists { .. }
+            | Error::Device { .. }
+            | Error::Format { .. }
+            | Error::Layer { .. }
+            | Error::Stack(_)
+            | Error::Backup { .. }
+            | Error::Recording { .. } => AdminErrorKind::Refused,
+        }
+    }
+}
+
+/// The kind of an error. It is the same whether a request was carried out here or by the process
+/// that serves the volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AdminErrorKind {
+    /// The request makes no sense, whatever the volume is.
+    Usage,
+    /// The volume or a device does not allow the request.
+    Refused,
+    /// The system, a device or the layer failed.
+    Failed,
+    /// Part of the request may have been carried out, or may not be durable.
+    Unknown,
+    /// The volume can't be recovered, or the layer stalled.
+    Violation,
+    /// The volume needs attention before the request can be carried out.
+    NeedsHand,
+    /// A signal ended the work early.
+    Interrupted,
+}
+
+/// An error of a request to a volume, as it crosses the control socket.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{text}")]
+pub struct AdminError {
+    /// Its kind.
+    pub kind: AdminErrorKind,
+    /// The cause and the remedy, without the name of the volume file.
+    pub text: String,
+}
+
+impl AdminError {
+    /// An error of this kind.
+    pub(crate) fn new(kind: AdminErrorKind, text: impl Into<String>) -> Self {
+        AdminError { kind, text: text.into() }
+    }
+
+    /// An error of a request that the volume or a device does not allow.
+    pub(crate) fn refused(text: impl Into<String>) -> Self {
+        AdminError::new(AdminErrorKind::Refused, text)
+    }
+
+    /// Returns the error of the same kind with the text that `words` makes of its text.
+    pub(crate) fn reword(self, words: impl FnOnce(&str) -> String) -> Self {
+        AdminError { text: words(&self.text), ..self }
+    }
+
+    /// Returns the error of the volume whose file is `path`.
+    pub(crate) fn at(self, path: &Path) -> Error {
+        match self.kind {
+            AdminErrorKind::Refused => Error::Refused { path: path.into(), why: self.text },
+            _ => Error::Admin { path: path.into(), error: self },
+        }
+    }
+}
+
+/// A request that the volume or a device does not allow.
+impl From<String> for AdminError {
+    fn from(text: String) -> Self {
+        AdminError::refused(text)
+    }
+}
+
+/// The same.
+impl From<&str> for AdminError {
+    fn from(text: &str) -> Self {
+        AdminError::refused(text)
+    }
+}
+
+impl From<Error> for AdminError {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Admin { error, .. } => error,
+            other => AdminError::new(other.kind(), other.to_string()),
+        }
+    }
+}
+
+impl From<IoError> for AdminError {
+    fn from(error: IoError) -> Self {
+        Error::from(error).into()
+    }
 }
 
 /// An [`Error::File`] from what the system said.

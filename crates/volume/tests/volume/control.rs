@@ -6,9 +6,13 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
-use hostftl_volume::{StartOptions, Wish, events, open, operate, status};
+use hostftl_layers::{LayerConfig, LayerKind};
+use hostftl_volume::{
+    AddSpec, AdminErrorKind, CreateSpec, Error, StartOptions, Wish, add, create, events, open,
+    operate, operate_here, set, status,
+};
 
-use crate::common::Place;
+use crate::common::{MIB, Place};
 use crate::sole::socket_of;
 
 const SET: &str = r#"{"wish":{"set":{"key":"gc","value":"greedy"}}}"#;
@@ -40,6 +44,7 @@ fn a_request_is_carried_out_only_before_its_deadline_and_for_a_client_that_waits
     let mut answer = String::new();
     late.read_to_string(&mut answer).unwrap();
     assert!(answer.contains("too late, and nothing was changed"), "{answer}");
+    assert!(answer.contains(r#"{"kind":"refused","text":"#), "{answer}");
     assert!(!is_set());
 
     let (_, mut waits) = request(&socket, u64::MAX);
@@ -87,6 +92,79 @@ fn a_server_that_does_not_answer_is_named_and_gets_no_go() {
     let (mut stream, mut text) = (still.accept().unwrap().0, String::new());
     stream.read_to_string(&mut text).unwrap();
     assert!(!text.contains("go\n"), "{text}");
+    fs::remove_file(&socket).unwrap();
+    running.stop().unwrap();
+}
+
+#[test]
+fn an_error_is_of_the_same_kind_from_the_process_that_serves_the_volume_as_from_this_one() {
+    let place = Place::new();
+    let mut layer = LayerConfig::new(LayerKind::Log);
+    layer.log.journal = true;
+    let devices = vec![place.name("d0"), place.name("journal")];
+    let size = Some(96 * MIB);
+    create(&CreateSpec { devices, layer, size, ..place.spec(LayerKind::Log) }).unwrap();
+    let path = place.path("v.toml");
+    fs::rename(place.path("journal"), place.path("away")).unwrap();
+    let spec = AddSpec {
+        path: path.clone(),
+        new: vec![place.name("new")],
+        force: false,
+        spare: false,
+        rehearse: true,
+    };
+    let wish = |key: &str, value: &str| Wish::Set { key: key.into(), value: value.into() };
+    let nobody = Wish::Offline("9".into());
+    // This process carries the requests out.
+    let here = [
+        set(&path, "superpage", "64k").unwrap_err(),
+        operate_here(&path, &nobody).unwrap_err(),
+        add(&spec).unwrap_err(),
+    ];
+    let (running, _) = open(&path).unwrap().start(&StartOptions::default()).unwrap();
+    let served = [
+        operate(&path, &wish("superpage", "64k")).unwrap_err(),
+        operate(&path, &nobody).unwrap_err(),
+        add(&spec).unwrap_err(),
+    ];
+    running.stop().unwrap();
+    let kinds = [AdminErrorKind::Usage, AdminErrorKind::Refused, AdminErrorKind::NeedsHand];
+    for ((here, served), kind) in here.iter().zip(&served).zip(kinds) {
+        assert_eq!((here.kind(), served.kind()), (kind, kind), "{here}; {served}");
+        let named = format!("{}: ", path.display());
+        assert!(served.to_string().starts_with(&named), "{served}");
+    }
+    assert!(served[0].to_string().contains("superpage stays as the volume was made"));
+    assert!(matches!(&served[1], Error::Refused { .. }), "{}", served[1]);
+    assert!(served[2].to_string().contains("while the journal is missing"), "{}", served[2]);
+}
+
+#[test]
+fn the_outcome_is_unknown_when_the_server_ends_after_it_took_a_request() {
+    let place = Place::with_volume("log", 1, 64);
+    let path = place.path("v.toml");
+    let (running, _) = open(&path).unwrap().start(&StartOptions::default()).unwrap();
+    let socket = socket_of(&running.status().uuid);
+    fs::remove_file(&socket).unwrap();
+    let listener = UnixListener::bind(&socket).unwrap();
+    let error = std::thread::scope(|scope| {
+        let client = scope.spawn(|| operate(&path, &Wish::Scrub).unwrap_err());
+        let mut said = String::new();
+        // The client asks for the status first, to know whether this is the volume that it means.
+        let mut status = BufReader::new(listener.accept().unwrap().0);
+        status.read_line(&mut said).unwrap();
+        let report = serde_json::json!({ "status": running.status(), "events": [] });
+        status.get_mut().write_all(report.to_string().as_bytes()).unwrap();
+        drop(status);
+        let mut stream = BufReader::new(listener.accept().unwrap().0);
+        stream.read_line(&mut said).unwrap();
+        stream.get_mut().write_all(b"ready\n").unwrap();
+        stream.read_line(&mut said).unwrap();
+        assert!(said.ends_with("go\n"), "{said}");
+        drop(stream);
+        client.join().unwrap()
+    });
+    assert_eq!(error.kind(), AdminErrorKind::Unknown, "{error}");
     fs::remove_file(&socket).unwrap();
     running.stop().unwrap();
 }

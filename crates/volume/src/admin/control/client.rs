@@ -16,7 +16,7 @@ use crate::admin::operator::{Outcome, Wish};
 use crate::change::add::{AddSpec, Added};
 use crate::change::replace::{ReplaceSpec, Replaced};
 use crate::running::status::{Status, VolumeFile};
-use crate::util::error::Error;
+use crate::util::error::{AdminError, AdminErrorKind, Error};
 use crate::util::runtime_dir;
 
 /// How long a client waits for such a report.
@@ -27,7 +27,7 @@ const SILENCE: Duration = Duration::from_secs(10);
 ///
 /// # Errors
 /// In words, when a process has the control socket and does not answer.
-pub fn ask(volume: Uuid) -> Result<Option<Report>, String> {
+pub fn ask(volume: Uuid) -> Result<Option<Report>, AdminError> {
     let Some(server) = Server::connect(volume)? else { return Ok(None) };
     server.ask().map(Some).map_err(|error| server.silent(&error))
 }
@@ -38,7 +38,7 @@ pub fn ask(volume: Uuid) -> Result<Option<Report>, String> {
 /// # Errors
 /// When it would.
 pub fn refuse_elsewhere(path: &Path, volume: Uuid) -> Result<(), Error> {
-    let told = ask(volume).map_err(|why| Error::Refused { path: path.into(), why })?;
+    let told = ask(volume).map_err(|error| error.at(path))?;
     let Some(there) = told.and_then(|told| served_elsewhere(path, &told.status)) else {
         return Ok(());
     };
@@ -48,26 +48,26 @@ pub fn refuse_elsewhere(path: &Path, volume: Uuid) -> Result<(), Error> {
 
 /// The outcome of a request to the process that serves a volume with this UUID, or why there is
 /// none; `None` when no process serves it.
-pub fn wish(volume: Uuid, wish: &Wish) -> Option<Result<Outcome, String>> {
+pub fn wish(volume: Uuid, wish: &Wish) -> Option<Result<Outcome, AdminError>> {
     put(volume, Question::Wish(wish.clone()))
 }
 
 /// The same of a device that is to take the place of another.
-pub fn replace(volume: Uuid, spec: &ReplaceSpec) -> Option<Result<Replaced, String>> {
+pub fn replace(volume: Uuid, spec: &ReplaceSpec) -> Option<Result<Replaced, AdminError>> {
     put(volume, Question::Replace(spec.clone()))
 }
 
 /// The same of devices that are to be added.
-pub fn add(volume: Uuid, spec: &AddSpec) -> Option<Result<Added, String>> {
+pub fn add(volume: Uuid, spec: &AddSpec) -> Option<Result<Added, AdminError>> {
     put(volume, Question::Add(spec.clone()))
 }
 
 /// The same of a device that comes back.
-pub fn online(volume: Uuid, device: &str) -> Option<Result<Outcome, String>> {
+pub fn online(volume: Uuid, device: &str) -> Option<Result<Outcome, AdminError>> {
     put(volume, Question::Wish(Wish::Online(device.into())))
 }
 
-fn put<A: DeserializeOwned>(volume: Uuid, question: Question) -> Option<Result<A, String>> {
+fn put<A: DeserializeOwned>(volume: Uuid, question: Question) -> Option<Result<A, AdminError>> {
     match Server::connect(volume) {
         Ok(server) => server.map(|server| server.put(question)),
         Err(why) => Some(Err(why)),
@@ -83,15 +83,17 @@ struct Server {
 
 impl Server {
     /// Connects; `None` when no process listens.
-    fn connect(volume: Uuid) -> Result<Option<Self>, String> {
+    fn connect(volume: Uuid) -> Result<Option<Self>, AdminError> {
         let deadline_ns = now_ns() + PATIENCE.as_nanos() as u64;
         let deadline = Deadline::after(PATIENCE);
         match connect_unix(&runtime_dir::of(volume, "sock"), &deadline) {
             Ok(stream) => Ok(Some(Server { stream, deadline, deadline_ns })),
             // Its queue is full.
-            Err(error) if error.kind() == io::ErrorKind::TimedOut => Err(format!(
-                "the process that serves it does not answer ({error}); nothing was changed"
-            )),
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                Err(AdminError::refused(format!(
+                    "the process that serves it does not answer ({error}); nothing was changed"
+                )))
+            }
             Err(_) => Ok(None),
         }
     }
@@ -114,22 +116,25 @@ impl Server {
         Timed::new(&self.stream, &self.deadline).write_all(&text)
     }
 
-    fn put<A: DeserializeOwned>(&self, question: Question) -> Result<A, String> {
+    fn put<A: DeserializeOwned>(&self, question: Question) -> Result<A, AdminError> {
         let mut talk = Talk::new(&self.stream, &self.deadline);
         let ready = self.begin(&question).and_then(|()| talk.line());
         match ready.map_err(|error| self.silent(&error))?.as_str() {
             READY => {}
-            other => return Err(format!("{} answered {other:?}", self.name())),
+            other => {
+                return Err(AdminError::refused(format!("{} answered {other:?}", self.name())));
+            }
         }
         // From here on the request may have been carried out.
         let sent = talk.send(format!("{GO}\n").as_bytes());
         let text = sent.and_then(|()| self.hear_out());
         let unknown = |why: String| {
             let name = self.name();
-            format!(
+            let text = format!(
                 "{name} took the request and did not finish it ({why}): whether it was or will be \
                  carried out is unknown; see `hostftl status` and `hostftl events`"
-            )
+            );
+            AdminError::new(AdminErrorKind::Unknown, text)
         };
         let text = text.map_err(|error| unknown(error.to_string()))?;
         serde_json::from_slice(&text).unwrap_or_else(|error| Err(unknown(error.to_string())))
@@ -146,8 +151,11 @@ impl Server {
         }
     }
 
-    fn silent(&self, error: &io::Error) -> String {
-        format!("{} serves it and does not answer ({error}); nothing was changed", self.name())
+    fn silent(&self, error: &io::Error) -> AdminError {
+        let name = self.name();
+        AdminError::refused(format!(
+            "{name} serves it and does not answer ({error}); nothing was changed"
+        ))
     }
 
     /// The server as its process.

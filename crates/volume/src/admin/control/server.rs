@@ -19,7 +19,7 @@ use uuid::Uuid;
 use super::{GO, Message, PATIENCE, Question, READY, Report, Talk, now_ns};
 use crate::admin::operator::{Operator, Wish};
 use crate::running::live::Live;
-use crate::util::error::{Error, file};
+use crate::util::error::{AdminError, Error, file};
 use crate::util::guests::Guests;
 use crate::util::runtime_dir;
 
@@ -166,7 +166,7 @@ impl Served {
         };
         if now_ns() > deadline_ns {
             let late = "the request came too late, and nothing was changed: run the command again";
-            return serde_json::to_vec(&Err::<(), _>(late));
+            return serde_json::to_vec(&Err::<(), _>(AdminError::refused(late)));
         }
         let answer = match question {
             Question::Status => unreachable!("it changes nothing"),

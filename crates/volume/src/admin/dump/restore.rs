@@ -102,7 +102,7 @@ pub fn restore(spec: &RestoreSpec) -> Result<Restored, Error> {
     let volume = Uuid::from_bytes(saved.values().next().expect("there is one").volume);
     let (of, config) = file(spec, volume)?;
     let refused = |why| Error::Refused { path: of.clone(), why };
-    let told = client::ask(volume).map_err(refused)?;
+    let told = client::ask(volume).map_err(|error| error.at(&of))?;
     if let Some(process) = told.and_then(|told| told.status.served_by) {
         return Err(refused(format!("process {process} serves this volume: stop it first")));
     }

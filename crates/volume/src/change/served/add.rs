@@ -29,7 +29,7 @@ use crate::open::take::peer_geometry::Beside;
 use crate::running::jobs::Jobs;
 use crate::running::reopen::{self, Opened, Rest};
 use crate::running::status::Status;
-use crate::util::error::Error;
+use crate::util::error::{AdminError, AdminErrorKind, Error};
 use crate::util::events::Level;
 
 impl Seats {
@@ -37,15 +37,14 @@ impl Seats {
     ///
     /// # Errors
     /// Why they did not come, in words.
-    pub fn add(&self, spec: &AddSpec) -> Result<Added, String> {
-        let words = |error: Error| error.to_string();
+    pub fn add(&self, spec: &AddSpec) -> Result<Added, AdminError> {
         let _changes = self.begin()?;
         let mut file = self.file()?;
         let layer = file
             .layer_config()
-            .map_err(|why| words(Error::Config { path: spec.path.clone(), why }))?;
+            .map_err(|why| AdminError::from(Error::Config { path: spec.path.clone(), why }))?;
         may_grow(&file, &self.layer(), spec)?;
-        let new = names(spec).map_err(words)?;
+        let new = names(spec)?;
         let force = spec.force || new.iter().all(|name| file.pending.contains(name));
         self.has_its_journal()?;
         let (mut beside, gone) = self.may_be_closed()?;
@@ -53,12 +52,12 @@ impl Seats {
             let said = self.port.between(|_, jobs| jobs.said()).ok_or(CLOSED)?.ok_or(UNSAID)?;
             beside = beside.with_room(spare_sectors(&self.layer(), &said) + 2 * RESERVE);
         }
-        refuse_known(spec, (&new, &file.devices), gone).map_err(words)?;
+        refuse_known(spec, (&new, &file.devices), gone)?;
         self.are_closed(&new)?;
         let take = |(asked, name): (&String, &String)| take_whole((asked, name), &beside, force);
         let taken = spec.new.iter().zip(&new).map(take).collect::<Result<Vec<_>, _>>();
         let (mut come, mut undo, mut notes) = (Vec::new(), Vec::new(), Vec::new());
-        for Taken { device, undo: one, held } in taken.map_err(words)? {
+        for Taken { device, undo: one, held } in taken? {
             notes.extend(held.map(|held| format!("{} held {held}", device.name())));
             come.push(device);
             undo.push(one);
@@ -73,7 +72,7 @@ impl Seats {
         file.announce(&spec.path, &new)?;
         let withdraw = |error: Error| {
             before.publish_again(&spec.path).ok();
-            words(error)
+            AdminError::from(error)
         };
         let come = come.into_iter().map(cleared).collect::<Result<_, _>>().map_err(withdraw)?;
         come_in(&mut file.devices, &new);
@@ -95,18 +94,22 @@ impl Seats {
     }
 
     /// Whether the journal's device is there, if there is one.
-    fn has_its_journal(&self) -> Result<(), String> {
+    fn has_its_journal(&self) -> Result<(), AdminError> {
         let journal = journal::bit(&self.layer(), self.config().devices.len());
         let look = |driver: &mut Driver<AnyLayer>, _: &mut Jobs| driver.layer().members().lost();
         match self.port.between(look).ok_or(CLOSED)? & journal {
             0 => Ok(()),
-            _ => Err("it is without its journal: put another one in its place first".into()),
+            _ => {
+                let text = "cannot add devices while the journal is missing: bring it back, or \
+                            replace it, and run the same command again";
+                Err(AdminError::new(AdminErrorKind::NeedsHand, text))
+            }
         }
     }
 
     /// Whether the layer may be closed and opened again; what is known of its devices, and which of
     /// them have left.
-    pub(super) fn may_be_closed(&self) -> Result<(Beside, u16), String> {
+    pub(super) fn may_be_closed(&self) -> Result<(Beside, u16), AdminError> {
         let layer = self.layer();
         let look = |driver: &mut Driver<AnyLayer>, jobs: &mut Jobs| {
             let said = jobs.said().ok_or(UNSAID)?;
@@ -126,11 +129,11 @@ impl Seats {
             // The superblocks may not say so yet: they do when it is closed.
             Ok((Beside::of(there), driver.layer().members().removed()))
         };
-        self.port.between(look).ok_or(CLOSED)?.map_err(str::to_owned)
+        self.port.between(look).ok_or(CLOSED)?.map_err(AdminError::from)
     }
 
     /// Waits until devices that have left, and are to come again under these names, are closed.
-    fn are_closed(&self, new: &[String]) -> Result<(), String> {
+    fn are_closed(&self, new: &[String]) -> Result<(), AdminError> {
         let known = self.config().devices;
         let begun = Instant::now();
         let is_open = |driver: &mut Driver<AnyLayer>, _: &mut Jobs| {
@@ -147,13 +150,13 @@ impl Seats {
     }
 
     /// What clients see before and after, in sectors, if the volume can be laid out so.
-    fn would_export(&self, spec: &AddSpec, come: &[Device]) -> Result<(u64, u64), String> {
+    fn would_export(&self, spec: &AddSpec, come: &[Device]) -> Result<(u64, u64), AdminError> {
         let look = self.port.between(|driver, jobs| (infos(driver.devices()), jobs.said()));
         let (others, said) = look.ok_or(CLOSED)?;
         let said = said.ok_or(CLOSED)?;
         let layer = as_members(self.layer(), said.missing, &said);
         let superblocks = superblocks(&layer, &said, (others, come), spec.spare);
-        let after = superblocks.map_err(|error| error.to_string())?[0].exported;
+        let after = superblocks?[0].exported;
         Ok((said.exported, after))
     }
 

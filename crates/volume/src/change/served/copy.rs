@@ -23,6 +23,7 @@ use crate::open::take::made::Undo;
 use crate::running::copying::Copying;
 use crate::running::superblock_writer::Has;
 use crate::running::superblock_writer::seating::Seating;
+use crate::util::error::AdminError;
 use crate::util::events::Level;
 
 /// The most that the last round may copy, in bytes, while commands to the old device wait.
@@ -58,7 +59,7 @@ pub(super) struct Copy {
 impl Seats {
     /// Whether the device that `look` is about is replaced by a copy of it: it answers, its data is
     /// trusted, and both devices are plain block devices or files.
-    pub(super) fn can_copy(&self, look: &Look, new: &Device) -> Result<bool, String> {
+    pub(super) fn can_copy(&self, look: &Look, new: &Device) -> Result<bool, AdminError> {
         let is_good = self.port.between(|driver, _| {
             let old = &driver.devices()[usize::from(look.index)];
             let is_plain = |one: &Device| {
@@ -77,17 +78,17 @@ impl Seats {
     ///
     /// # Errors
     /// In words, when one is.
-    pub fn refuse_while_copying(&self) -> Result<(), String> {
+    pub fn refuse_while_copying(&self) -> Result<(), AdminError> {
         match &*lock(&self.live.copy) {
             None => Ok(()),
-            Some(copy) => Err(format!(
+            Some(copy) => Err(AdminError::refused(format!(
                 "device {} is being copied to {}: wait for that (`hostftl wait`), or cancel it \
                  (`hostftl device online {} {}`)",
                 copy.index,
                 copy.new,
                 self.path.display(),
                 copy.index
-            )),
+            ))),
         }
     }
 
@@ -96,14 +97,17 @@ impl Seats {
     ///
     /// # Errors
     /// In words, when the new device takes the old one's place already.
-    pub fn cancel_copy(&self, index: u8) -> Result<Option<String>, String> {
+    pub fn cancel_copy(&self, index: u8) -> Result<Option<String>, AdminError> {
         let copy = lock(&self.live.copy).clone().filter(|copy| copy.index == index);
         let Some(copy) = copy else { return Ok(None) };
         let is_cancelled = copy.cancel();
         copy.wait(CANCELS);
         match is_cancelled {
             true => Ok(Some(copy.new.clone())),
-            false => Err(format!("device {index} can't be kept: {} takes its place", copy.new)),
+            false => Err(AdminError::refused(format!(
+                "device {index} can't be kept: {} takes its place",
+                copy.new
+            ))),
         }
     }
 
@@ -124,13 +128,13 @@ impl Seats {
         self: &Arc<Self>,
         look: &Look,
         (device, undo): (Device, Undo),
-    ) -> Result<(), String> {
+    ) -> Result<(), AdminError> {
         let (index, old, new) = (look.index, self.id(look.index), device.name().to_owned());
         let ways = self.port.between(|driver, _| {
             let source = driver.devices()[usize::from(index)].source()?;
             Ok::<_, IoError>((source, driver.begin_copy(index)))
         });
-        let (source, uncopied) = ways.ok_or(CLOSED)?.map_err(|error| error.to_string())?;
+        let (source, uncopied) = ways.ok_or(CLOSED)??;
         let copying = Arc::new(Copying::new(index, old, new, uncopied));
         *lock(&self.live.copy) = Some(copying.clone());
         let (seats, copy) = (self.clone(), Copy { copying, device, source, undo });
@@ -140,7 +144,7 @@ impl Seats {
             Err(error) => {
                 self.port.between(|driver, _| driver.end_copy());
                 *lock(&self.live.copy) = None;
-                Err(format!("cannot start a thread: {error}"))
+                Err(AdminError::refused(format!("cannot start a thread: {error}")))
             }
         }
     }
@@ -182,7 +186,7 @@ impl Seats {
         (copying, device): (&Copying, Device),
         source: Source,
         undo: &mut Option<Undo>,
-    ) -> Result<&'static str, String> {
+    ) -> Result<&'static str, AdminError> {
         let device = cleared(device).map_err(|error| {
             self.forget_pending(&copying.new);
             error.to_string()
@@ -200,7 +204,7 @@ impl Seats {
         match copied {
             Failure::Stays(why) => {
                 self.withdraw(&device);
-                Err(why)
+                Err(why.into())
             }
             Failure::Unreadable(why) => self.rebuild((copying, device), why, undo),
         }
@@ -286,7 +290,7 @@ impl Seats {
         if let Err(why) = self.make_member(index, device) {
             // One of its superblocks may be durable. It must go before the old device changes.
             self.withdraw(device);
-            return Err(Failure::Stays(why));
+            return Err(Failure::Stays(why.text));
         }
         undo.take().into_iter().for_each(Undo::keep);
         Ok(held)
@@ -298,7 +302,7 @@ impl Seats {
 
     /// Writes the superblock of a complete copy, then those of the others. From when its own is
     /// durable the new device is the member, also when another can't be written.
-    fn make_member(&self, index: u8, device: &Device) -> Result<(), String> {
+    fn make_member(&self, index: u8, device: &Device) -> Result<(), AdminError> {
         let seating = Arc::new(Seating::default());
         let has = Has::Everything(device.bytes() / SECTOR as u64, seating.clone());
         let hears = self.order_seat(index, device, has)?;
@@ -345,11 +349,11 @@ impl Seats {
         (copying, device): (&Copying, Device),
         why: String,
         undo: &mut Option<Undo>,
-    ) -> Result<&'static str, String> {
+    ) -> Result<&'static str, AdminError> {
         let (index, new) = (copying.index, &copying.new);
-        let look = self
-            .look(index)
-            .map_err(|no| format!("it can't be copied ({why}), nor rebuilt from the others: {no}"));
+        let look = self.look(index).map_err(|no| {
+            no.reword(|no| format!("it can't be copied ({why}), nor rebuilt from the others: {no}"))
+        });
         let look = look.and_then(|look| match copying.take_over() {
             true => Ok(look),
             false => Err(copying.is_cancelled().unwrap_or("it ended").into()),
@@ -360,12 +364,12 @@ impl Seats {
              from the others"
         );
         self.live.watched.events.tell_of(index, Level::Warning, "replace-rebuilds", text);
-        let cleared = cleared(device).map_err(|error| error.to_string());
+        let cleared = cleared(device).map_err(AdminError::from);
         let cleared = cleared.and_then(|device| self.leave_out(&look).map(|()| device));
         let device = cleared.inspect_err(|_| self.forget_pending(new))?;
         undo.take().into_iter().for_each(Undo::keep);
         let seated = self.seat(&look, device).map(drop);
-        seated.map_err(|why| format!("{why}; device {index} is left out now"))?;
+        seated.map_err(|why| why.reword(|why| format!("{why}; device {index} is left out now")))?;
         Ok("its missing data is rebuilt from the others")
     }
 
@@ -384,7 +388,7 @@ impl Seats {
     fn forget_pending(&self, name: &str) {
         let forgotten = self.file().and_then(|mut file| {
             file.pending.retain(|pending| pending != name);
-            file.publish_again(&self.path).map_err(|error| error.to_string())
+            file.publish_again(&self.path).map_err(AdminError::from)
         });
         if let Err(why) = forgotten {
             let text =

@@ -40,6 +40,7 @@ use crate::running::front::Port;
 use crate::running::jobs::Jobs;
 use crate::running::live::Live;
 use crate::running::superblock_writer::{Coming, Has};
+use crate::util::error::{AdminError, AdminErrorKind};
 use crate::util::events::Level;
 
 /// How long the old device, and those that have to know that it is left out, may take.
@@ -118,7 +119,7 @@ impl Seats {
     ///
     /// # Errors
     /// In words, when there is none, or it is not certain.
-    pub fn find(&self, wanted: &str) -> Result<u8, String> {
+    pub fn find(&self, wanted: &str) -> Result<u8, AdminError> {
         let open = |driver: &mut Driver<AnyLayer>, _: &mut Jobs| {
             let devices = driver.devices().iter().enumerate();
             let open = devices.filter(|(_, device)| device.backing() != Backing::Absent);
@@ -144,13 +145,13 @@ impl Seats {
     ///
     /// # Errors
     /// In words, when it can't be read, has other devices, or is of another volume.
-    fn file(&self) -> Result<Config, String> {
-        let file = Config::load(&self.path).map_err(|error| error.to_string())?;
+    fn file(&self) -> Result<Config, AdminError> {
+        let file = Config::load(&self.path)?;
         let devices = self.list_of(&file, &self.path)?;
         Ok(Config { devices, ..file })
     }
 
-    fn list_of(&self, file: &Config, path: &Path) -> Result<Vec<String>, String> {
+    fn list_of(&self, file: &Config, path: &Path) -> Result<Vec<String>, AdminError> {
         let look = |driver: &mut Driver<AnyLayer>, _: &mut Jobs| {
             driver.layer().members().lost() | driver.layer().members().removed()
         };
@@ -163,11 +164,11 @@ impl Seats {
             false => in_order_of(&file.devices, &served.devices, away),
         };
         list.filter(|_| file.uuid == served.uuid).ok_or_else(|| {
-            format!(
+            AdminError::refused(format!(
                 "{} names other devices, or another volume, than what is served: put it right, or \
                  remove it and write it again with `hostftl import`",
                 path.display()
-            )
+            ))
         })
     }
 
@@ -180,36 +181,38 @@ impl Seats {
     ///
     /// # Errors
     /// Why nothing was changed, in words.
-    pub fn ask(&self, verb: Verb) -> Result<Answer, String> {
+    pub fn ask(&self, verb: Verb) -> Result<Answer, AdminError> {
         match self.port.operate(verb) {
             Ok(answer) => {
                 // What is promised goes on after a crash.
                 self.live.watched.look();
                 Ok(answer)
             }
-            Err(Refusal::Unable) => Err(format!("layer {} can't do that", self.layer().kind)),
+            Err(Refusal::Unable) => {
+                Err(AdminError::refused(format!("layer {} can't do that", self.layer().kind)))
+            }
             Err(Refusal::Because(why)) => Err(why.into()),
-            Err(Refusal::Full(bytes)) => Err(format!(
+            Err(Refusal::Full(bytes)) => Err(AdminError::refused(format!(
                 "{bytes} bytes of what is live would have no room without it: trim as much, or add \
                  a device first"
-            )),
+            ))),
             Err(Refusal::Damaged(damaged)) => Err(self.needed_for(damaged)),
         }
     }
 
     /// Why a device may not go while those of `damaged` are not repaired.
-    fn needed_for(&self, damaged: u16) -> String {
+    fn needed_for(&self, damaged: u16) -> AdminError {
         let all = (0..16).filter(|device| damaged >> device & 1 == 1);
         let named = all.map(|device| format!("device {device} ({})", self.id(device).path));
         let named = match named.collect::<Vec<_>>().join(", ") {
             none if none.is_empty() => "a stripe".into(),
             named => named,
         };
-        format!(
+        AdminError::refused(format!(
             "{named} has damaged data, and this device is needed to rebuild it: wait for the \
              repairs (`hostftl wait {}`), or replace the damaged device first",
             self.path.display()
-        )
+        ))
     }
 
     /// Before a device goes: what is written is made known from the start on, so that the device
@@ -231,7 +234,7 @@ impl Seats {
     ///
     /// # Errors
     /// Why it stays, in words.
-    pub fn offline(&self, index: u8) -> Result<bool, String> {
+    pub fn offline(&self, index: u8) -> Result<bool, AdminError> {
         self.port.between(|_, jobs| jobs.order(index, true));
         let done = self.ask(Verb::Offline(index));
         if done != Ok(Answer::Begun) {
@@ -246,7 +249,7 @@ impl Seats {
     ///
     /// # Errors
     /// Why nothing was changed, or why it is not durable, in words.
-    pub fn set_leaving(&self, index: u8, leaves: bool) -> Result<bool, String> {
+    pub fn set_leaving(&self, index: u8, leaves: bool) -> Result<bool, AdminError> {
         let verb = if leaves { Verb::Remove(index) } else { Verb::Cancel(index) };
         let is_new = self.ask(verb)? == Answer::Begun;
         let said = |said: &Superblock| (said.leaving | said.gone) >> index & 1 == 1;
@@ -257,7 +260,11 @@ impl Seats {
 
     /// Waits until all superblocks say so that a device is as the `word` says: before, a power cut
     /// would take it back.
-    fn until_said(&self, word: &str, is_so: impl Fn(&Superblock) -> bool) -> Result<(), String> {
+    fn until_said(
+        &self,
+        word: &str,
+        is_so: impl Fn(&Superblock) -> bool,
+    ) -> Result<(), AdminError> {
         let begun = Instant::now();
         while begun.elapsed() < DURABLE {
             let said = self.port.between(|_, jobs| jobs.said()).ok_or(CLOSED)?;
@@ -266,17 +273,18 @@ impl Seats {
             }
             std::thread::sleep(PAUSE);
         }
-        Err(format!(
+        let text = format!(
             "the device is {word}, but not all superblocks could be written yet: a restart before \
              may take that back"
-        ))
+        );
+        Err(AdminError::new(AdminErrorKind::Unknown, text))
     }
 
     /// Acknowledges the events so far, or those of one device, durably.
     ///
     /// # Errors
     /// Why that is not durable, in words.
-    pub fn clear(&self, device: Option<u8>) -> Result<(), String> {
+    pub fn clear(&self, device: Option<u8>) -> Result<(), AdminError> {
         let failing = lock(&self.live.watched.shown).gauges.map_or(0, |gauges| gauges.failing);
         for it in (0..16).filter(|it| failing >> it & 1 == 1) {
             if device.is_none_or(|device| device == it) {
@@ -292,7 +300,8 @@ impl Seats {
         }
         let name = device.map_or(String::new(), |device| news.name(device).to_owned());
         drop(news);
-        self.live.watched.events.clear(device, &name)
+        let cleared = self.live.watched.events.clear(device, &name);
+        cleared.map_err(|why| AdminError::new(AdminErrorKind::Failed, why))
     }
 
     /// Notes in the volume's file that an operator left a device out, or no longer does, so that
@@ -300,7 +309,7 @@ impl Seats {
     ///
     /// # Errors
     /// In words, when the file can't be written.
-    pub fn note_offline(&self, index: u8, is_out: bool) -> Result<(), String> {
+    pub fn note_offline(&self, index: u8, is_out: bool) -> Result<(), AdminError> {
         let said = self.port.between(|_, jobs| jobs.said()).ok_or(CLOSED)?.ok_or(UNSAID)?;
         let device = Uuid::from_bytes(said.members[usize::from(index)]);
         let mut config = lock(&self.config);
@@ -309,7 +318,7 @@ impl Seats {
             false => config.offline.remove(&device),
         };
         drop(config);
-        Config::set_offline(&self.path, device, is_out).map_err(|error| error.to_string())
+        Config::set_offline(&self.path, device, is_out).map_err(AdminError::from)
     }
 
     /// The spares that are ready, as replies show them.
@@ -329,7 +338,7 @@ impl Seats {
     }
 
     /// A device is about to come, and no other.
-    fn begin(&self) -> Result<MutexGuard<'_, ()>, String> {
+    fn begin(&self) -> Result<MutexGuard<'_, ()>, AdminError> {
         self.refuse_while_copying()?;
         match self.changes.try_lock() {
             Ok(changes) => Ok(changes),
@@ -341,7 +350,7 @@ impl Seats {
     }
 
     /// It has come, or will not: then what the layer says of its place counts again.
-    fn end(&self, index: u8, done: Result<(), String>) -> Result<(), String> {
+    fn end(&self, index: u8, done: Result<(), AdminError>) -> Result<(), AdminError> {
         if done.is_err() {
             self.port.between(|_, jobs| jobs.end_seat(index, false));
         }
@@ -356,7 +365,7 @@ impl Seats {
     }
 
     /// Whether a device may come in place `index`, and what is known of the others.
-    fn look(&self, index: u8) -> Result<Look, String> {
+    fn look(&self, index: u8) -> Result<Look, AdminError> {
         if self.layer().tolerates() == 0 {
             let why = "what can't be made anew never comes back beside clients, and is copied by \
                        `hostftl device replace`: stop the volume for that, and serve it again";
@@ -372,7 +381,7 @@ impl Seats {
     }
 
     /// What is known before a device comes in place `index`.
-    fn seen(&self, index: u8) -> Result<Look, String> {
+    fn seen(&self, index: u8) -> Result<Look, AdminError> {
         let look = self.port.between(|driver, jobs| {
             let (devices, lost) = (driver.devices(), driver.layer().members().lost());
             let there = |at: &usize| devices[*at].backing() != Backing::Absent;
@@ -386,7 +395,7 @@ impl Seats {
     }
 
     /// The layer does without the old device, the others know, and no command to it is under way.
-    fn leave_out(&self, look: &Look) -> Result<(), String> {
+    fn leave_out(&self, look: &Look) -> Result<(), AdminError> {
         if !look.was_lost {
             self.offline(look.index)?;
         }
@@ -408,14 +417,17 @@ impl Seats {
                     true => "commands of it never ended",
                     false => "not all others know yet that it is left out",
                 };
-                return Err(format!("device {} can't be replaced now: {what}", look.index));
+                return Err(AdminError::refused(format!(
+                    "device {} can't be replaced now: {what}",
+                    look.index
+                )));
             }
             std::thread::sleep(PAUSE);
         }
     }
 
     /// The layer works with the device from now on.
-    fn exchange(&self, index: u8, device: Device, verb: Verb) -> Result<(), String> {
+    fn exchange(&self, index: u8, device: Device, verb: Verb) -> Result<(), AdminError> {
         device.set_deadline(Duration::from_nanos(self.layer().deadline));
         let said = self.port.between(|_, jobs| jobs.said()).ok_or(CLOSED)?.ok_or(UNSAID)?;
         let uuid = said.members[usize::from(index)];
@@ -425,7 +437,7 @@ impl Seats {
             let answer = driver.operate(verb, jobs);
             answer.map_err(|why| format!("the layer does not take it: {why:?}"))?;
             jobs.end_seat(index, true);
-            Ok::<_, String>(old)
+            Ok::<_, AdminError>(old)
         });
         // The old device is closed here, and not while the layer waits.
         old.ok_or(CLOSED)?.map(drop)
@@ -438,31 +450,34 @@ impl Seats {
         index: u8,
         device: &Device,
         has: Has,
-    ) -> Result<Receiver<Result<(), String>>, String> {
+    ) -> Result<Receiver<Result<(), AdminError>>, AdminError> {
         // How a run ends is known also when all devices were replaced in it.
         let mark = |session: &Session| session.serving(slice::from_ref(device), 0);
-        self.session.iter().try_for_each(mark).map_err(|error| error.to_string())?;
+        self.session.iter().try_for_each(mark)?;
         let places = places(has.sectors());
-        let reserve = device.reserve(places).map_err(|error| error.to_string())?;
+        let reserve = device.reserve(places)?;
         let coming = Coming { index, has, reserve };
         let hears = self.port.between(|_, jobs| jobs.begin_seat(coming)).ok_or(CLOSED)?;
         hears.ok_or_else(|| "the volume's devices never change".into())
     }
 
     /// All superblocks say that the device, which has what is said, is in its place.
-    fn write_down(&self, index: u8, device: &Device, has: Has) -> Result<(), String> {
+    fn write_down(&self, index: u8, device: &Device, has: Has) -> Result<(), AdminError> {
         let hears = self.order_seat(index, device, has)?;
-        hears.recv_timeout(PATIENCE).map_err(|_| "the superblocks can't be written".to_owned())?
+        let late = || AdminError::new(AdminErrorKind::Failed, "the superblocks can't be written");
+        hears.recv_timeout(PATIENCE).map_err(|_| late())?
     }
 }
 
 /// Puts a device in the place of one that the layer does without still: what lay on it may have
 /// moved to a spare meanwhile, and then nothing comes in its place.
-fn put(driver: &mut Driver<AnyLayer>, index: u8, device: Device) -> Result<Device, String> {
+fn put(driver: &mut Driver<AnyLayer>, index: u8, device: Device) -> Result<Device, AdminError> {
     if driver.layer().members().lost() >> index & 1 == 0 {
-        return Err(format!("device {index} was removed meanwhile: add another device instead"));
+        return Err(AdminError::refused(format!(
+            "device {index} was removed meanwhile: add another device instead"
+        )));
     }
-    driver.replace(index, device).map_err(|error| error.to_string())
+    driver.replace(index, device).map_err(AdminError::from)
 }
 
 /// The list of a volume's file in the order of the devices that are `served`: those that are `away`

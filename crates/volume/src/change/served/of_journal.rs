@@ -27,7 +27,7 @@ use crate::open::stack::{Member, open_member};
 use crate::open::take::Taken;
 use crate::running::jobs::Jobs;
 use crate::running::reopen::{self, Rest};
-use crate::util::error::Error;
+use crate::util::error::{AdminError, Error};
 use crate::util::events::Level;
 
 /// A device that is about to come.
@@ -55,18 +55,17 @@ impl Seats {
         &self,
         spec: &ReplaceSpec,
         (index, new): (u8, String),
-    ) -> Result<Replaced, String> {
-        let words = |error: Error| error.to_string();
+    ) -> Result<Replaced, AdminError> {
         let mut file = self.file()?;
         let before = file.clone();
         let force = spec.force || file.pending.contains(&new);
         let layer = file
             .layer_config()
-            .map_err(|why| words(Error::Config { path: spec.path.clone(), why }))?;
+            .map_err(|why| AdminError::from(Error::Config { path: spec.path.clone(), why }))?;
         self.may_be_closed()?;
         let look = self.seen(index)?;
         let taken = take_with_room((&spec.new, &new), &look.beside, look.length(), force);
-        let Taken { device, undo, held } = taken.map_err(words)?;
+        let Taken { device, undo, held } = taken?;
         self.would_fit(&look, &device)?;
         let was = std::mem::replace(&mut file.devices[usize::from(index)], new.clone());
         file.deadlines.remove(&was);
@@ -80,11 +79,11 @@ impl Seats {
             return Ok(replaced);
         }
         before.announce_at(index, &spec.path, &replaced.new.path)?;
-        let withdraw = |why: String| {
+        let withdraw = |error: AdminError| {
             before.publish_again(&spec.path).ok();
-            why
+            error
         };
-        let device = cleared(device).map_err(words).map_err(withdraw)?;
+        let device = cleared(device).map_err(AdminError::from).map_err(withdraw)?;
         file.pending.retain(|name| *name != replaced.new.path);
         let change = Change { index, device, own: None, file, layer };
         let (seated, waited) = self.seat_journal(change);
@@ -108,8 +107,7 @@ impl Seats {
     ///
     /// # Errors
     /// Why it is not there, in words.
-    pub(super) fn journal_online(&self, index: u8) -> Result<bool, String> {
-        let words = |error: Error| error.to_string();
+    pub(super) fn journal_online(&self, index: u8) -> Result<bool, AdminError> {
         let look = self.seen(index)?;
         if !look.was_lost {
             return Ok(false);
@@ -119,7 +117,7 @@ impl Seats {
         self.may_be_closed()?;
         // What is open still may be what is gone.
         self.close(&look, &name)?;
-        let Member { device, superblock, .. } = open_member(&name, Access::Full).map_err(words)?;
+        let Member { device, superblock, .. } = open_member(&name, Access::Full)?;
         refuse_stranger(&look, &name, &superblock)?;
         let change = Change { index, device, own: Some(superblock), file, layer };
         let (seated, waited) = self.seat_journal(change);
@@ -137,11 +135,11 @@ impl Seats {
     fn seat_journal(
         &self,
         change: Change,
-    ) -> (Result<Result<Option<String>, String>, String>, u128) {
+    ) -> (Result<Result<Option<String>, AdminError>, AdminError>, u128) {
         let begun = Instant::now();
         let renewed = self.port.renew(|driver, jobs| self.reopen_with(change, driver, jobs));
         let seated = renewed.unwrap_or_else(|| Err(CLOSED.into()));
-        let seated = seated.map(|seated| seated.map_err(|error| error.to_string()));
+        let seated = seated.map(|seated| seated.map_err(AdminError::from));
         (seated, begun.elapsed().as_millis())
     }
 
@@ -205,13 +203,13 @@ impl Seats {
 }
 
 /// Refuses a device that is not the journal's of this volume.
-fn refuse_stranger(look: &Look, name: &str, own: &Superblock) -> Result<(), String> {
+fn refuse_stranger(look: &Look, name: &str, own: &Superblock) -> Result<(), AdminError> {
     let wanted = look.newest.members[usize::from(look.index)];
     match own.volume == look.newest.volume && own.device == wanted {
         true => Ok(()),
-        false => Err(format!(
+        false => Err(AdminError::refused(format!(
             "{name} is not the journal's device of this volume; `hostftl device replace` takes \
              another one in its place"
-        )),
+        ))),
     }
 }

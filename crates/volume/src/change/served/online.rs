@@ -9,6 +9,7 @@ use crate::change::online::verify;
 use crate::change::replace::cleared;
 use crate::open::stack::{Member, open_member};
 use crate::running::superblock_writer::Has;
+use crate::util::error::AdminError;
 
 impl Seats {
     /// Takes a device back that the volume does without. Whether it was out; else it belongs
@@ -16,7 +17,7 @@ impl Seats {
     ///
     /// # Errors
     /// Why it is not there, in words.
-    pub fn online(&self, index: u8) -> Result<bool, String> {
+    pub fn online(&self, index: u8) -> Result<bool, AdminError> {
         let _changes = self.begin()?;
         if self.is_journal(index) {
             return self.journal_online(index);
@@ -33,12 +34,12 @@ impl Seats {
         let look = self.look(index)?;
         // What is open still may be what is gone; it is opened again when it is there.
         self.close(&look, &name)?;
-        let member = open_member(&name, Access::Full).map_err(|error| error.to_string())?;
-        let own = verify(&member, &look.newest, index.into()).map_err(|error| error.to_string())?;
+        let member = open_member(&name, Access::Full)?;
+        let own = verify(&member, &look.newest, index.into())?;
         let Member { device, .. } = member;
         if device.is_zoned() {
             // What is in zones can't be gone on with: all of it is made anew.
-            let device = cleared(device).map_err(|error| error.to_string())?;
+            let device = cleared(device)?;
             return self.seat(&look, device).map(|_| true);
         }
         let has = self.last_on(&look, &device, &own)?;
@@ -50,25 +51,25 @@ impl Seats {
     }
 
     /// Refuses to make a device with zones anew that may have the only copy of something.
-    fn refuse_to_erase(&self, name: &str) -> Result<(), String> {
+    fn refuse_to_erase(&self, name: &str) -> Result<(), AdminError> {
         let gauges = self.port.between(|driver, _| driver.layer().gauges()).ok_or(CLOSED)?;
         match gauges.map_or(0, |gauges| gauges.unreadable) {
             0 => Ok(()),
-            bytes => Err(format!(
+            bytes => Err(AdminError::refused(format!(
                 "{name} has zones, which are erased when it comes back, and {bytes} bytes can't be \
                  read from the others: it may have the only copy. `hostftl device replace` takes \
                  another device instead, and leaves {name} as it is"
-            )),
+            ))),
         }
     }
 
     /// Closes a device that the layer does without: both ways to it.
-    pub(super) fn close(&self, look: &Look, name: &str) -> Result<(), String> {
+    pub(super) fn close(&self, look: &Look, name: &str) -> Result<(), AdminError> {
         let (index, absent) = (look.index, Device::absent(name, look.length()));
-        let nothing = absent.reserve([0, 0]).map_err(|error| error.to_string())?;
+        let nothing = absent.reserve([0, 0])?;
         let closed = self.port.between(|driver, jobs| {
             let old = put(driver, index, absent)?;
-            Ok::<_, String>((old, jobs.close_device(index, nothing)))
+            Ok::<_, AdminError>((old, jobs.close_device(index, nothing)))
         });
         let (old, hears) = closed.ok_or(CLOSED)??;
         drop(old);
@@ -76,7 +77,7 @@ impl Seats {
     }
 
     /// The last of what the layer wrote that the device has for sure.
-    fn last_on(&self, look: &Look, device: &Device, own: &Superblock) -> Result<u64, String> {
+    fn last_on(&self, look: &Look, device: &Device, own: &Superblock) -> Result<u64, AdminError> {
         let layer = self.layer_now(look);
         let roots = layer.kind.registration().promises.roots;
         let last_on = roots.ok_or("a device never comes back to such a layer")?.last_on;
@@ -87,6 +88,7 @@ impl Seats {
                 .zip((from..).step_by(SECTORS_PER_BLOCK as usize))
                 .all(|(page, at)| device.read_page(at).map(|read| *page = read).is_ok())
         };
-        last_on(&layer, &look.infos, look.index, &mut read).map_err(|why| why.to_string())
+        last_on(&layer, &look.infos, look.index, &mut read)
+            .map_err(|why| AdminError::refused(why.to_string()))
     }
 }

@@ -13,7 +13,7 @@ use crate::open::machine::plan;
 use crate::open::names::DeviceId;
 use crate::open::take::Taken;
 use crate::running::superblock_writer::Has;
-use crate::util::error::Error;
+use crate::util::error::AdminError;
 use crate::util::events::Level;
 
 impl Seats {
@@ -21,11 +21,11 @@ impl Seats {
     ///
     /// # Errors
     /// Why it is not there, in words.
-    pub fn replace(self: &Arc<Self>, spec: &ReplaceSpec) -> Result<Replaced, String> {
+    pub fn replace(self: &Arc<Self>, spec: &ReplaceSpec) -> Result<Replaced, AdminError> {
         let _changes = self.begin()?;
         let config = self.config();
         let index = usize::from(self.find(&spec.old)?);
-        let new = new_name(&config, index, &spec.new).map_err(|error| error.to_string())?;
+        let new = new_name(&config, index, &spec.new)?;
         if self.is_journal(index as u8) {
             return self.replace_journal(spec, (index as u8, new));
         }
@@ -33,9 +33,8 @@ impl Seats {
         let file = self.file()?;
         let force = spec.force || file.pending.contains(&new);
         let taken = take_with_room((&spec.new, &new), &look.beside, look.length(), force);
-        let Taken { device, undo, held } = taken.map_err(|error| error.to_string())?;
+        let Taken { device, undo, held } = taken?;
         self.would_fit(&look, &device)?;
-        let words = |error: Error| error.to_string();
         let (old, was_lost) = (self.id(look.index), look.was_lost);
         let mut notes = self.notes_on(look.index);
         notes.extend(held.map(|held| format!("{new} held {held}")));
@@ -52,7 +51,7 @@ impl Seats {
             begun.inspect_err(|_| drop(file.publish_again(&spec.path)))?;
             return Ok(replaced);
         }
-        let cleared = cleared(device).map_err(words);
+        let cleared = cleared(device).map_err(AdminError::from);
         let cleared = cleared.and_then(|device| self.leave_out(&look).map(|()| device));
         if cleared.is_err() {
             file.publish_again(&spec.path).ok();
@@ -63,7 +62,9 @@ impl Seats {
         match cleared.and_then(|device| self.seat(&look, device)) {
             Ok(warning) => replaced.notes.extend(warning),
             Err(why) if was_lost => return Err(why),
-            Err(why) => return Err(format!("{why}; device {index} is left out now")),
+            Err(why) => {
+                return Err(why.reword(|why| format!("{why}; device {index} is left out now")));
+            }
         }
         replaced.new = self.id(index);
         let Replaced { new, old, .. } = &replaced;
@@ -76,26 +77,26 @@ impl Seats {
     }
 
     /// Whether the volume would be laid out with the new device as it is.
-    pub(super) fn would_fit(&self, look: &Look, device: &Device) -> Result<(), String> {
+    pub(super) fn would_fit(&self, look: &Look, device: &Device) -> Result<(), AdminError> {
         let (bit, mut infos) = (1 << look.index, look.infos.clone());
         infos[usize::from(look.index)] = device.info();
         let mut layer = self.layer_now(look);
         layer.members.missing &= !bit;
-        let planned = plan(&layer, &infos).map_err(|error| error.to_string())?;
+        let planned = plan(&layer, &infos)?;
         match planned.limits.exported == look.newest.exported {
             true => Ok(()),
-            false => Err(format!(
+            false => Err(AdminError::refused(format!(
                 "{} is not one on which the volume would be laid out as it is",
                 device.name()
-            )),
+            ))),
         }
     }
 
     /// Writes down that the device is in its place, and puts it there. Returns a warning if the
     /// volume's file could not be written.
-    pub(super) fn seat(&self, look: &Look, device: Device) -> Result<Option<String>, String> {
+    pub(super) fn seat(&self, look: &Look, device: Device) -> Result<Option<String>, AdminError> {
         let (index, name) = (look.index, device.name().to_owned());
-        claims::make(&device, &look.newest).map_err(|error| error.to_string())?;
+        claims::make(&device, &look.newest)?;
         let (sectors, discard) = (device.bytes() / SECTOR as u64, device.info().discard);
         let was = Uuid::from_bytes(look.newest.members[usize::from(index)]);
         let written = self.write_down(index, &device, Has::Nothing(sectors));
