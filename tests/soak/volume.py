@@ -49,10 +49,16 @@ class Volume:
 
     def run(self, *words, ok=None):
         """Runs a command and returns its exit code and output; `ok` are the codes that must come."""
-        done = subprocess.run(
-            [self.program, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            timeout=PATIENCE, check=False,
-        )
+        try:
+            done = subprocess.run(
+                [self.program, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                timeout=PATIENCE, check=False,
+            )
+        except subprocess.TimeoutExpired as late:
+            if words[0] == "status":
+                raise
+            state = self.run("status", self.file, "--json")[1]
+            raise Wrong(f"{' '.join(words)}: no end after {PATIENCE} s: {state}") from late
         if ok is not None and done.returncode not in ok or done.returncode in (3, 101):
             raise Wrong(f"{' '.join(words)}: exit code {done.returncode}: {done.stdout[-2000:]}")
         return done.returncode, done.stdout.strip()

@@ -65,3 +65,21 @@ fn no_device_leaves_a_volume_of_which_nothing_would_be_left() {
     assert_eq!(why, Err(Refusal::Because(refused)));
     world.stop();
 }
+
+#[test]
+fn a_lost_device_on_which_nothing_lies_leaves_without_further_writes() {
+    let mut world = World::start_array(&config(), vec![0; 4 * DEVICE * SECTOR], 4, Mode::Format, 1);
+    let id = world.write(0, data(0, PART, 1), true);
+    world.wait(id).unwrap();
+    world.operate(Verb::Offline(2)).expect("the volume can lose a device");
+    while world.layer.members().rebuilt() == 0 {
+        world.settle();
+        world.wait_for_timer();
+    }
+    world.settle();
+    world.operate(Verb::Remove(2)).expect("nothing lies on it");
+    world.settle();
+    assert_eq!(world.layer.members().removed(), 0b0100);
+    assert_eq!(evacuation(&world), None);
+    world.stop();
+}

@@ -112,6 +112,13 @@ impl Devices {
         self.told.out == self.out()
     }
 
+    /// Whether a device leaves with the next root: nothing lies on it already, as one that was lost
+    /// and rebuilt before its removal.
+    pub fn is_parting(&self) -> bool {
+        let parts = self.leaving() & self.told.out;
+        self.membership.is_complete() && parts & !self.untrusted() != 0
+    }
+
     /// Whether a root has to be made before a device can leave: replay may need something there.
     pub fn is_replay_outdated(&self) -> bool {
         let out = bits(self.leaving() & self.told.replayed);

@@ -169,7 +169,9 @@ impl Collection {
             self.protection.rest();
         }
         let outdated = media.devices.is_lack_outdated() || media.devices.is_replay_outdated();
-        let is_due = outdated && media.devices.exposed() == 0 || media.devices.need_another_root();
+        let is_due = outdated && media.devices.exposed() == 0
+            || media.devices.need_another_root()
+            || media.devices.is_parting();
         if is_due && mapping.checkpoint.hurry() {
             cx.wake();
         }
