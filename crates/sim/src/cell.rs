@@ -1,4 +1,4 @@
-//! One row of a study: one workload through one layer on one drive.
+//! A combination that can be made: its plan, its memory, and its aged world.
 
 use hostftl_drives::Device;
 use hostftl_layers::{AnyLayer, Mode, Plan};
@@ -6,19 +6,17 @@ use hostftl_layers::{AnyLayer, Mode, Plan};
 use crate::conserve;
 use crate::costs::HostCosts;
 use crate::error::{StudyError, Violation};
-use crate::front::{Front, Totals};
+use crate::front::Totals;
 use crate::media::Media;
 use crate::place::Place;
-use crate::player::{End, Pace, PlayError, Player};
-use crate::row::{Row, Run};
+use crate::player::PlayError;
 use crate::snapshot;
 use crate::study::Watch;
 use crate::warm::{Ageing, Records, Warmed, warm};
-use crate::work::Work;
 use crate::world::World;
 
 /// A world with what it was aged with.
-type Aged = (World<AnyLayer, Device>, Warmed);
+pub type Aged = (World<AnyLayer, Device>, Warmed);
 
 /// Bytes that every row takes besides drive and map: queues, histograms, the series.
 const OWN_MEMORY: u64 = 8 << 20;
@@ -71,12 +69,13 @@ impl Cell<'_> {
         StudyError::Memory { layer, drive, needed, limit }
     }
 
-    /// `violation` with the names that the user knows.
-    fn broken(&self, violation: Violation) -> StudyError {
+    /// Adds the names of the layer and the drive to a broken law.
+    pub fn broken(&self, violation: Violation) -> StudyError {
         PlayError::from(violation).named(&self.layer.name, &self.stack.name)
     }
 
-    fn failed(&self, error: PlayError) -> StudyError {
+    /// Adds the names of the layer and the drive to a failed play.
+    pub fn failed(&self, error: PlayError) -> StudyError {
         error.named(&self.layer.name, &self.stack.name)
     }
 
@@ -88,8 +87,8 @@ impl Cell<'_> {
         })
     }
 
-    /// The aged world; nothing when it was to stop before that.
-    fn world(
+    /// Returns the aged world, from the cache if possible; `None` when `stop` asked to stop first.
+    pub fn world(
         &self,
         watch: &dyn Watch,
         stop: &dyn Fn() -> bool,
@@ -157,53 +156,8 @@ impl Cell<'_> {
         )
     }
 
-    fn check(&self, world: &World<AnyLayer, Device>, asked: &Totals) -> Result<(), StudyError> {
+    /// Checks that the run kept the conservation laws.
+    pub fn check(&self, world: &World<AnyLayer, Device>, asked: &Totals) -> Result<(), StudyError> {
         conserve::check(world, asked).map_err(|violation| self.broken(violation))
     }
-}
-
-/// Makes the row; nothing when it was to stop before its workload began.
-///
-/// # Errors
-/// A trace that can't be read again, or a broken law.
-pub fn run(
-    cell: &Cell,
-    watch: &dyn Watch,
-    stop: &dyn Fn() -> bool,
-) -> Result<Option<Row>, StudyError> {
-    let (study, index, total) = (cell.study, cell.index, cell.load.records);
-    let broken = |violation| cell.broken(violation);
-    let Some((mut world, warmed)) = cell.world(watch, stop)? else { return Ok(None) };
-    world.drain().map_err(broken)?;
-    let (before, start) = (Work::of(&world), world.now());
-    let mut front = Front::new(&world);
-    let pace = study.closed_loop.map_or(Pace::Trace, Pace::Closed);
-    let mut player = Player::new(cell.load.open()?, pace, start);
-    let end = player.play(&mut world, &mut front, |done| {
-        watch.progress(index, done, total);
-        stop()
-    });
-    let (end, was_held_back) = (end.map_err(|error| cell.failed(error))?, player.was_held_back);
-    world.drain().map_err(broken)?;
-    front.finish(&world);
-    let work = Work::of(&world).since(&before);
-    if study.closed_loop.is_some() {
-        front.little().check().map_err(broken)?;
-    }
-    let run = Run {
-        cell,
-        front: &front,
-        work: &work,
-        warmed,
-        start,
-        was_held_back,
-        partial: end == End::Cancelled,
-    };
-    let row = Row::new(&run, &world).map_err(broken)?;
-    world.stop().map_err(broken)?;
-    let mut asked = warmed.asked;
-    asked += front.totals();
-    cell.check(&world, &asked)?;
-    watch.progress(index, total, total);
-    Ok(Some(row))
 }

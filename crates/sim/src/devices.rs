@@ -7,7 +7,7 @@ use hostftl_drives::DeviceSpec;
 use serde::Serialize;
 
 use crate::choice::LayerChoice;
-use crate::row::ratio;
+use crate::ratio::ratio;
 use crate::wear::{Erases, Life};
 use crate::work::Work;
 

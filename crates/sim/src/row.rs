@@ -1,51 +1,13 @@
 //! A row of a comparison: what one layer cost on one workload.
 
-use hostftl_core::{Cause, Layer, Nanos, SECTOR, SECTORS_PER_BLOCK};
-use hostftl_drives::Model;
 use serde::Serialize;
 
-use crate::cell::Cell;
-use crate::devices::{self, DeviceRow};
+use crate::devices::DeviceRow;
 use crate::error::Violation;
-use crate::front::Front;
 use crate::latency::LatencyNs;
 use crate::series::Interval;
-use crate::warm::Warmed;
 use crate::wear::{ByCause, Energy, Erases, Life};
-use crate::work::Work;
-use crate::world::World;
-
-/// How long the drive was busy, in ns, by what it was for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Busy {
-    /// Reading for the host.
-    pub read: Nanos,
-    /// Writing what the host asked for.
-    pub request: Nanos,
-    /// The drive's read-modify-write and its own collection.
-    pub copyback: Nanos,
-    /// The layer's collection.
-    pub vgc: Nanos,
-    /// The layer's map log and checkpoints.
-    pub map: Nanos,
-    /// The layer's padding.
-    pub padding: Nanos,
-    /// The layer's parity.
-    pub parity: Nanos,
-    /// The layer's journal.
-    pub journal: Nanos,
-    /// The drive's own collection, which is a part of `copyback`.
-    #[serde(skip)]
-    pub drive_gc: Nanos,
-}
-
-impl Busy {
-    /// All of it.
-    pub fn total(&self) -> Nanos {
-        let layer = self.vgc + self.map + self.padding + self.parity + self.journal;
-        self.read + self.request + self.copyback + layer
-    }
-}
+use crate::work::Busy;
 
 /// One layer's result. Ratios are `None` when there is nothing to divide by.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -163,109 +125,7 @@ pub struct Row {
     pub digest: String,
 }
 
-/// What a reader of the row should know of its workload and its devices, a sentence each.
-fn remarks(cell: &Cell) -> Vec<String> {
-    let mut texts = cell.load.remarks();
-    for device in &cell.stack.devices {
-        let about = device.left().iter().map(|text| format!("{}: {text}", device.name()));
-        let fresh: Vec<String> = about.filter(|text| !texts.contains(text)).collect();
-        texts.extend(fresh);
-    }
-    texts
-}
-
-/// Whether a trace of so many ns took so much longer that its rate was missed: a burst at the end
-/// is not that.
-fn is_missed(length: u64, took: u64) -> bool {
-    length > 0 && took > length + length / 20
-}
-
-/// What a row is made from, besides the world itself.
-pub struct Run<'a> {
-    pub cell: &'a Cell<'a>,
-    pub front: &'a Front,
-    pub work: &'a Work,
-    pub warmed: Warmed,
-    pub start: Nanos,
-    /// Whether a request came later than the trace says.
-    pub was_held_back: bool,
-    pub partial: bool,
-}
-
 impl Row {
-    /// The row of a run that kept the laws.
-    ///
-    /// # Errors
-    /// A figure that is not a number.
-    pub fn new<L: Layer, D: Model>(run: &Run, world: &World<L, D>) -> Result<Self, Violation> {
-        let (work, host, cell) = (run.work, run.front.totals(), run.cell);
-        let bytes = |sectors: u64| sectors * SECTOR as u64;
-        let sent = work.sent_in_all();
-        let simulated = run.front.last_answer.saturating_sub(run.start);
-        let map = [Cause::Map, Cause::Checkpoint, Cause::List].map(|cause| work.sent(cause));
-        let map = map.iter().sum::<u64>();
-        // Busy time, wear and energy are those of the stack, a journal's apart.
-        let (specs, data) = (cell.layer.devices(cell.stack), cell.stack.devices.len());
-        let main = work.part(0..data);
-        let busy = main.busy();
-        let (erases, life) = devices::wear(&specs[..data], &main, host.written_sectors);
-        let row = Row {
-            layer: cell.layer.name.clone(),
-            ack: world.layer().limits().ack.name(),
-            drive: cell.stack.name.clone(),
-            workload: cell.workload.name.clone(),
-            seed: cell.study.seed,
-            parameters: cell.place.parameters(),
-            grain: cell.place.load.grain.sectors(),
-            command: cell.place.command(),
-            partial: run.partial,
-            warm: run.warmed.name(),
-            warm_overwrites: run.warmed.overwrites,
-            warm_rounds: run.warmed.rounds,
-            requests: host.issued,
-            widened: cell.load.notes.widened,
-            exported_bytes: bytes(cell.exported),
-            host_write_bytes: bytes(host.written_sectors),
-            host_read_bytes: bytes(host.read_sectors),
-            waf_layer: ratio(sent, host.written_sectors),
-            waf_drive: ratio(work.programmed(), sent),
-            waf_total: ratio(work.programmed(), host.written_sectors),
-            gc_runs: work.counters.gc_runs,
-            pages_copied: work.sent(Cause::Gc) / u64::from(SECTORS_PER_BLOCK),
-            padding_bytes: bytes(work.sent(Cause::Pad)),
-            parity_bytes: bytes(work.sent(Cause::Parity)),
-            map_bytes_written: bytes(map),
-            journal_bytes: bytes(work.sent(Cause::Journal)),
-            flushes: host.flushes,
-            busy_ns: busy,
-            drive_gc_ns: busy.drive_gc,
-            busy_ratio: None,
-            base: None,
-            latency_ns: run.front.latencies.figures(),
-            iops: ratio(host.transfers, simulated).map(|per_ns| per_ns * 1e9),
-            facts: world.layer().facts().into_iter().collect(),
-            map_bytes: cell.plan.map_bytes,
-            meta_bytes: cell.plan.meta_bytes,
-            model_bytes: cell.memory(),
-            rmw_units: work.drives.iter().map(|drive| drive.rmw).sum(),
-            page_operations: main.page_operations(&specs[..data]),
-            programmed_bytes: work.programmed_bytes(),
-            devices: devices::rows(&specs, (cell.layer, data), work, host.written_sectors),
-            life,
-            energy: main.energy(&specs[..data], bytes(host.written_sectors + host.read_sectors)),
-            series: run.front.series.intervals(run.front.last_answer, cell.dies()),
-            erases,
-            conserved: true,
-            saturated: run.was_held_back && is_missed(cell.load.duration(), simulated),
-            workload_ns: cell.load.duration(),
-            simulated_ns: simulated,
-            steps: world.steps(),
-            remarks: remarks(cell),
-            digest: format!("{:016x}", world.digest()),
-        };
-        row.numbers()
-    }
-
     /// One of the layer's facts.
     pub fn fact(&self, name: &str) -> Option<u64> {
         self.facts.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
@@ -276,7 +136,11 @@ impl Row {
         self.map_bytes + self.meta_bytes
     }
 
-    fn numbers(self) -> Result<Self, Violation> {
+    /// Refuses a row with a figure that is not a number.
+    ///
+    /// # Errors
+    /// The name of that figure.
+    pub(crate) fn numbers(self) -> Result<Self, Violation> {
         let figures = [
             ("waf_layer", self.waf_layer),
             ("waf_drive", self.waf_drive),
@@ -291,9 +155,4 @@ impl Row {
             None => Ok(self),
         }
     }
-}
-
-/// `one / other`, if there is something to divide by.
-pub fn ratio(one: u64, other: u64) -> Option<f64> {
-    (other > 0).then(|| one as f64 / other as f64)
 }

@@ -9,6 +9,7 @@ use hostftl_core::Nanos;
 use serde::Serialize;
 
 use crate::coarse::{self, BUCKETS};
+use crate::ratio::ratio;
 
 /// Intervals at most.
 const MOST: usize = 256;
@@ -142,7 +143,7 @@ impl Series {
             Interval {
                 at_ns,
                 iops: slot.transfers as f64 / whole * 1e9,
-                waf: crate::row::ratio(slot.work.programmed, slot.written),
+                waf: ratio(slot.work.programmed, slot.written),
                 p99_ns: slot.no_longer(990),
                 p999_ns: slot.no_longer(999),
                 busy: slot.work.busy as f64 / whole / f64::from(dies.max(1)),

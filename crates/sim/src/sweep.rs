@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use hostftl_trace::Source;
 
-use crate::cell;
+use crate::cell::Cell;
 use crate::error::StudyError;
 use crate::export::Export;
 use crate::load::Loaded;
@@ -18,6 +18,7 @@ use crate::outcome::{Hole, Why};
 use crate::place::{self, Place};
 use crate::player::MOST_UNDER_WAY;
 use crate::row::Row;
+use crate::run;
 use crate::schedule;
 use crate::study::{LOADS_SHARE, Study, Watch, tell_of_devices};
 
@@ -194,8 +195,7 @@ impl Sweep {
                 Err(why) => failed(index, why),
             }
         }
-        let job =
-            |(_, cell): &(usize, cell::Cell)| schedule::Job { cost: cell.memory(), first: false };
+        let job = |(_, cell): &(usize, Cell)| schedule::Job { cost: cell.memory(), first: false };
         let jobs: Vec<schedule::Job> = cells.iter().map(job).collect();
         let stop = || watch.cancelled();
         schedule::run(&jobs, left, study.threads, |number| {
@@ -203,7 +203,7 @@ impl Sweep {
             if stop() {
                 return;
             }
-            match catch_unwind(AssertUnwindSafe(|| cell::run(cell, watch, &stop))) {
+            match catch_unwind(AssertUnwindSafe(|| run::run(cell, watch, &stop))) {
                 Ok(Ok(Some(row))) if !row.partial => done(*index, Ok(row)),
                 Ok(Ok(_)) => {}
                 Ok(Err(why)) => failed(*index, why),

@@ -3,12 +3,44 @@
 use std::array::from_fn;
 use std::ops::Range;
 
-use hostftl_core::{CAUSES, Cause, Counters, Layer, SECTOR};
+use hostftl_core::{CAUSES, Cause, Counters, Layer, Nanos, SECTOR};
 use hostftl_drives::{DeviceSpec, DriveWork, Model};
+use serde::Serialize;
 
-use crate::row::Busy;
 use crate::wear::{ByCause, Energy, Erases};
 use crate::world::World;
+
+/// How long the drive was busy, in ns, by what it was for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Busy {
+    /// Reading for the host.
+    pub read: Nanos,
+    /// Writing what the host asked for.
+    pub request: Nanos,
+    /// The drive's read-modify-write and its own collection.
+    pub copyback: Nanos,
+    /// The layer's collection.
+    pub vgc: Nanos,
+    /// The layer's map log and checkpoints.
+    pub map: Nanos,
+    /// The layer's padding.
+    pub padding: Nanos,
+    /// The layer's parity.
+    pub parity: Nanos,
+    /// The layer's journal.
+    pub journal: Nanos,
+    /// The drive's own collection, which is a part of `copyback`.
+    #[serde(skip)]
+    pub drive_gc: Nanos,
+}
+
+impl Busy {
+    /// All of it.
+    pub fn total(&self) -> Nanos {
+        let layer = self.vgc + self.map + self.padding + self.parity + self.journal;
+        self.read + self.request + self.copyback + layer
+    }
+}
 
 /// All that was counted.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use super::tree::{File, Tree};
 
 /// A crate, or a folder in one, whose circles are held, and whose imports lead downwards if it is
 /// built in floors.
-pub struct Crate {
+pub(super) struct Crate {
     /// Its name in the table.
     pub name: &'static str,
     /// The folder of its sources.
@@ -25,7 +25,7 @@ pub struct Crate {
 }
 
 /// The crates that are measured.
-pub const CRATES: [Crate; 4] = [
+pub(super) const CRATES: [Crate; 5] = [
     Crate {
         name: "volume",
         sources: "crates/volume/src",
@@ -50,11 +50,12 @@ pub const CRATES: [Crate; 4] = [
     },
     Crate { name: "drives", sources: "crates/drives/src", within: "", floors: &[] },
     Crate { name: "chaos", sources: "crates/chaos/src", within: "", floors: &[] },
+    Crate { name: "sim", sources: "crates/sim/src", within: "", floors: &[] },
 ];
 
 /// What is measured of a crate.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Floors {
+pub(super) struct Floors {
     /// The imports that lead upwards, by file.
     pub upward: Vec<(String, String)>,
     /// The files that are on no floor.
@@ -67,7 +68,7 @@ pub struct Floors {
 
 /// The figures that may not become worse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Allowed {
+pub(super) struct Allowed {
     /// Most imports that lead upwards.
     pub upward: u32,
     /// Most files of a circle.
@@ -89,7 +90,7 @@ const HEAD: &str = "\
 
 /// Measures the folder `within` of a crate with these floors, the top one first; without any, its
 /// circles only.
-pub fn measure(tree: &Tree, within: &str, floors: &[&str]) -> Floors {
+pub(super) fn measure(tree: &Tree, within: &str, floors: &[&str]) -> Floors {
     let is_below = |file: &File| below(file, within).is_some_and(|module| !module.is_empty());
     let height = |file: &File| height(&below(file, within)?, floors);
     let is_inside = |file: &usize| below(&tree.files[*file], within).is_some();
@@ -163,13 +164,13 @@ impl Allowed {
 }
 
 /// The table by crate.
-pub type Table = BTreeMap<String, Allowed>;
+pub(super) type Table = BTreeMap<String, Allowed>;
 
 /// Reads the table. Of a crate that is in it twice the stricter figures count.
 ///
 /// # Errors
 /// At a line that is no row.
-pub fn read(text: &str) -> anyhow::Result<Table> {
+pub(super) fn read(text: &str) -> anyhow::Result<Table> {
     let mut table = Table::new();
     for line in text.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty()) {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -186,7 +187,7 @@ pub fn read(text: &str) -> anyhow::Result<Table> {
 }
 
 /// The table as [`read`] reads it, with the figures that became better since `table`.
-pub fn record(table: &Table, measured: &[(&str, Floors)]) -> String {
+pub(super) fn record(table: &Table, measured: &[(&str, Floors)]) -> String {
     let mut text = HEAD.to_owned();
     for (name, floors) in measured {
         let now = Allowed::of(floors);
@@ -199,7 +200,7 @@ pub fn record(table: &Table, measured: &[(&str, Floors)]) -> String {
 }
 
 /// Lists the figures of a crate that are worse than the table allows.
-pub fn worse(table: &Table, name: &str, floors: &Floors) -> Vec<String> {
+pub(super) fn worse(table: &Table, name: &str, floors: &Floors) -> Vec<String> {
     let most = table.get(name).copied().unwrap_or(GOAL);
     let now = Allowed::of(floors);
     let outside = floors.outside.iter();

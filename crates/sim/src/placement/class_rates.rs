@@ -2,7 +2,7 @@
 
 use hostftl_layers::policy::{CLASSES, Separation, Separator};
 
-use super::{NEVER, Placement};
+use super::rule::{NEVER, Placement};
 
 /// See the module text.
 #[derive(Clone, Debug)]

@@ -1,7 +1,7 @@
 //! Blocks by how often they are written ([`Frequency`]), where the age of each is known exactly.
 
 use super::rate::{Frequency, Known, dither};
-use super::{NEVER, Placement};
+use super::rule::{NEVER, Placement};
 
 /// As many as SepBIT has.
 const CLASSES: u8 = 6;

@@ -17,7 +17,7 @@
 use hostftl_layers::policy::Dice;
 
 use super::rate::dither;
-use super::{NEVER, Placement};
+use super::rule::{NEVER, Placement};
 
 const CLASSES: u8 = 10;
 /// A class is an octave of intervals; the first one begins at this power of two times the blocks,

@@ -1,7 +1,7 @@
 //! What placement could do with knowledge that nobody has: how often each block is written, and
 //! when it is written next. For studies beside rules that guess.
 
-use super::Placement;
+use super::rule::Placement;
 
 /// Classes, each of twice the interval of the one before.
 const CLASSES: u8 = 12;

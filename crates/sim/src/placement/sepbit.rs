@@ -1,7 +1,7 @@
 //! SepBIT (Wang et al., FAST 2022, algorithm 1): a write of the host is taken to live as long as
 //! the version that it replaces lived, a copy as long as it has lived already.
 
-use super::{NEVER, Placement};
+use super::rule::{NEVER, Placement};
 
 /// Segments of class 0 whose lifespans make one mean.
 const SAMPLE: u32 = 16;

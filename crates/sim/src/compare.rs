@@ -1,0 +1,104 @@
+//! A comparison: workloads × drives × states of the drive × layers, a row for each.
+//!
+//! Invariants
+//! - Rows are in the order of workloads, then drives, then states, then layers, whatever the number
+//!   of threads, and no row depends on another but for `busy_ratio`.
+//! - All layers on one drive export the same, which does not depend on the layers.
+//! - A combination that can't be is a hole with its reason, and the others are made all the same.
+
+use crate::cell::Cell;
+use crate::choice::LayerChoice;
+use crate::error::StudyError;
+use crate::load::Loaded;
+use crate::outcome::{Outcome, Why};
+use crate::place::{self, Place};
+use crate::player::MOST_UNDER_WAY;
+use crate::ratio::ratio;
+use crate::row::Row;
+use crate::run;
+use crate::schedule;
+use crate::study::{LOADS_SHARE, Study, Watch, tell_of_devices};
+
+/// Runs a study. When it is cancelled, what is not made by then is a hole, and rows that were under
+/// way are marked `partial`.
+///
+/// # Errors
+/// A workload that can't be read, or a loop that is not possible. What is wrong with one
+/// combination is in its hole.
+pub fn compare(study: &Study, watch: &dyn Watch) -> Result<Outcome, StudyError> {
+    if let Some(depth) = study.closed_loop
+        && !(1..=MOST_UNDER_WAY).contains(&depth)
+    {
+        return Err(StudyError::QueueDepth(depth));
+    }
+    let loads = load(study, watch)?;
+    let places = place::all(study, &loads.iter().collect::<Vec<_>>());
+    if loads.iter().any(|load| load.cancelled) {
+        let holes = places.iter().enumerate().map(|(at, it)| it.hole(0, at, Why::Interrupted));
+        return Ok(Outcome { rows: Vec::new(), holes: holes.collect() });
+    }
+    let left = study.memory - loads.iter().map(Loaded::bytes).sum::<u64>();
+    let mut results: Vec<_> = places.iter().enumerate().map(|(at, it)| it.cell(at, left)).collect();
+    // The baseline first: all others are told relative to it.
+    let ready = results.iter().flatten();
+    let jobs = ready.map(|cell| schedule::Job { cost: cell.memory(), first: cell.is_baseline() });
+    let jobs = jobs.collect::<Vec<_>>();
+    let cells: Vec<&Cell> = results.iter().flatten().collect();
+    let stop = || watch.cancelled();
+    let made = schedule::run(&jobs, left, study.threads, |index| match stop() {
+        true => Ok(None),
+        false => run::run(cells[index], watch, &stop),
+    });
+    let mut made = made.into_iter();
+    let results = results.drain(..).map(|cell| match cell {
+        Ok(_) => made.next().expect("a result for each cell").map_err(Why::Failed),
+        Err(why) => Err(Why::Failed(why)),
+    });
+    let results = results.map(|it| it.and_then(|row| row.ok_or(Why::Interrupted))).collect();
+    Ok(gathered(&places, related(results, &study.layers)))
+}
+
+/// Rows and holes, each in their order.
+fn gathered(places: &[Place], results: Vec<Result<Row, Why>>) -> Outcome {
+    let (mut rows, mut holes) = (Vec::with_capacity(results.len()), Vec::new());
+    for (index, (place, result)) in places.iter().zip(results).enumerate() {
+        match result {
+            Ok(row) => rows.push(row),
+            Err(why) => holes.push(place.hole(rows.len(), index, why)),
+        }
+    }
+    Outcome { rows, holes }
+}
+
+/// Reads the workloads, each once.
+fn load(study: &Study, watch: &dyn Watch) -> Result<Vec<Loaded>, StudyError> {
+    let most = study.memory / LOADS_SHARE / study.workloads.len().max(1) as u64;
+    let free = vec![schedule::Job::default(); study.workloads.len()];
+    let loads = schedule::run(&free, 0, study.threads, |index| {
+        let load = &study.workloads[index];
+        Loaded::new(load, study.seed, study.compact, most, || watch.cancelled())
+    });
+    let loads = loads.into_iter().collect::<Result<Vec<_>, _>>()?;
+    for (workload, load) in study.workloads.iter().zip(&loads) {
+        watch.noticed(&workload.name, &load.notes);
+    }
+    tell_of_devices(study, watch);
+    Ok(loads)
+}
+
+/// The rows that there are, with busy times relative to those of passthrough in each group of
+/// `layers`, or of RAID 5 where passthrough can't be.
+fn related(mut rows: Vec<Result<Row, Why>>, layers: &[LayerChoice]) -> Vec<Result<Row, Why>> {
+    for group in rows.chunks_mut(layers.len().max(1)) {
+        let bases = group.iter().zip(layers).filter_map(|(row, layer)| {
+            let row = row.as_ref().ok().filter(|row| !row.partial)?;
+            Some((layer.base()?, row.busy_ns.total(), row.layer.clone()))
+        });
+        let Some((_, busy, name)) = bases.min_by_key(|(rank, ..)| *rank) else { continue };
+        for row in group.iter_mut().flatten().filter(|row| !row.partial) {
+            row.busy_ratio = ratio(row.busy_ns.total(), busy);
+            row.base = row.busy_ratio.map(|_| name.clone());
+        }
+    }
+    rows
+}

@@ -1,0 +1,164 @@
+//! One row of a study: one workload through one layer on one drive.
+
+use hostftl_core::{Cause, Layer, Nanos, SECTOR, SECTORS_PER_BLOCK};
+use hostftl_drives::Model;
+
+use crate::cell::Cell;
+use crate::devices;
+use crate::error::{StudyError, Violation};
+use crate::front::Front;
+use crate::player::{End, Pace, Player};
+use crate::ratio::ratio;
+use crate::row::Row;
+use crate::study::Watch;
+use crate::warm::Warmed;
+use crate::work::Work;
+use crate::world::World;
+
+/// Makes the row; returns `None` when `stop` asked to stop before its workload began.
+///
+/// # Errors
+/// A trace that can't be read again, or a broken law.
+pub fn run(
+    cell: &Cell,
+    watch: &dyn Watch,
+    stop: &dyn Fn() -> bool,
+) -> Result<Option<Row>, StudyError> {
+    let (study, index, total) = (cell.study, cell.index, cell.load.records);
+    let broken = |violation| cell.broken(violation);
+    let Some((mut world, warmed)) = cell.world(watch, stop)? else { return Ok(None) };
+    world.drain().map_err(broken)?;
+    let (before, start) = (Work::of(&world), world.now());
+    let mut front = Front::new(&world);
+    let pace = study.closed_loop.map_or(Pace::Trace, Pace::Closed);
+    let mut player = Player::new(cell.load.open()?, pace, start);
+    let end = player.play(&mut world, &mut front, |done| {
+        watch.progress(index, done, total);
+        stop()
+    });
+    let (end, was_held_back) = (end.map_err(|error| cell.failed(error))?, player.was_held_back);
+    world.drain().map_err(broken)?;
+    front.finish(&world);
+    let work = Work::of(&world).since(&before);
+    if study.closed_loop.is_some() {
+        front.little().check().map_err(broken)?;
+    }
+    let run = Run {
+        cell,
+        front: &front,
+        work: &work,
+        warmed,
+        start,
+        was_held_back,
+        partial: end == End::Cancelled,
+    };
+    let row = row(&run, &world).map_err(broken)?;
+    world.stop().map_err(broken)?;
+    let mut asked = warmed.asked;
+    asked += front.totals();
+    cell.check(&world, &asked)?;
+    watch.progress(index, total, total);
+    Ok(Some(row))
+}
+
+/// Returns remarks on the workload and the devices, one sentence each.
+fn remarks(cell: &Cell) -> Vec<String> {
+    let mut texts = cell.load.remarks();
+    for device in &cell.stack.devices {
+        let about = device.left().iter().map(|text| format!("{}: {text}", device.name()));
+        let fresh: Vec<String> = about.filter(|text| !texts.contains(text)).collect();
+        texts.extend(fresh);
+    }
+    texts
+}
+
+/// Returns whether a trace of `length` ns took so much longer, in ns, that its rate was missed. A
+/// burst at the end does not count.
+fn is_missed(length: u64, took: u64) -> bool {
+    length > 0 && took > length + length / 20
+}
+
+/// A finished run, without its world.
+struct Run<'a> {
+    cell: &'a Cell<'a>,
+    front: &'a Front,
+    work: &'a Work,
+    warmed: Warmed,
+    start: Nanos,
+    /// Whether a request came later than the trace says.
+    was_held_back: bool,
+    partial: bool,
+}
+
+/// Builds the row of a finished run.
+///
+/// # Errors
+/// When a figure is not a number.
+fn row<L: Layer, D: Model>(run: &Run, world: &World<L, D>) -> Result<Row, Violation> {
+    let (work, host, cell) = (run.work, run.front.totals(), run.cell);
+    let bytes = |sectors: u64| sectors * SECTOR as u64;
+    let sent = work.sent_in_all();
+    let simulated = run.front.last_answer.saturating_sub(run.start);
+    let map = [Cause::Map, Cause::Checkpoint, Cause::List].map(|cause| work.sent(cause));
+    let map = map.iter().sum::<u64>();
+    // Busy time, wear and energy are those of the stack, a journal's apart.
+    let (specs, data) = (cell.layer.devices(cell.stack), cell.stack.devices.len());
+    let main = work.part(0..data);
+    let busy = main.busy();
+    let (erases, life) = devices::wear(&specs[..data], &main, host.written_sectors);
+    let row = Row {
+        layer: cell.layer.name.clone(),
+        ack: world.layer().limits().ack.name(),
+        drive: cell.stack.name.clone(),
+        workload: cell.workload.name.clone(),
+        seed: cell.study.seed,
+        parameters: cell.place.parameters(),
+        grain: cell.place.load.grain.sectors(),
+        command: cell.place.command(),
+        partial: run.partial,
+        warm: run.warmed.name(),
+        warm_overwrites: run.warmed.overwrites,
+        warm_rounds: run.warmed.rounds,
+        requests: host.issued,
+        widened: cell.load.notes.widened,
+        exported_bytes: bytes(cell.exported),
+        host_write_bytes: bytes(host.written_sectors),
+        host_read_bytes: bytes(host.read_sectors),
+        waf_layer: ratio(sent, host.written_sectors),
+        waf_drive: ratio(work.programmed(), sent),
+        waf_total: ratio(work.programmed(), host.written_sectors),
+        gc_runs: work.counters.gc_runs,
+        pages_copied: work.sent(Cause::Gc) / u64::from(SECTORS_PER_BLOCK),
+        padding_bytes: bytes(work.sent(Cause::Pad)),
+        parity_bytes: bytes(work.sent(Cause::Parity)),
+        map_bytes_written: bytes(map),
+        journal_bytes: bytes(work.sent(Cause::Journal)),
+        flushes: host.flushes,
+        busy_ns: busy,
+        drive_gc_ns: busy.drive_gc,
+        busy_ratio: None,
+        base: None,
+        latency_ns: run.front.latencies.figures(),
+        iops: ratio(host.transfers, simulated).map(|per_ns| per_ns * 1e9),
+        facts: world.layer().facts().into_iter().collect(),
+        map_bytes: cell.plan.map_bytes,
+        meta_bytes: cell.plan.meta_bytes,
+        model_bytes: cell.memory(),
+        rmw_units: work.drives.iter().map(|drive| drive.rmw).sum(),
+        page_operations: main.page_operations(&specs[..data]),
+        programmed_bytes: work.programmed_bytes(),
+        devices: devices::rows(&specs, (cell.layer, data), work, host.written_sectors),
+        life,
+        energy: main.energy(&specs[..data], bytes(host.written_sectors + host.read_sectors)),
+        series: run.front.series.intervals(run.front.last_answer, cell.dies()),
+        erases,
+        conserved: true,
+        saturated: run.was_held_back && is_missed(cell.load.duration(), simulated),
+        workload_ns: cell.load.duration(),
+        simulated_ns: simulated,
+        steps: world.steps(),
+        remarks: remarks(cell),
+        digest: format!("{:016x}", world.digest()),
+    };
+    row.numbers()
+}
