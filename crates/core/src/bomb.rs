@@ -2,7 +2,7 @@
 
 /// What a bomb guards; one byte, because every view has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Guarded {
+pub(crate) enum Guarded {
     /// A buffer.
     Payload,
     /// A lent range of a buffer.
@@ -13,20 +13,20 @@ pub enum Guarded {
 
 /// A field that panics when its owner is dropped before [`Bomb::defuse`].
 #[derive(Debug)]
-pub struct Bomb {
+pub(crate) struct Bomb {
     guarded: Guarded,
     armed: bool,
 }
 
 impl Bomb {
     /// An armed bomb.
-    pub const fn new(guarded: Guarded) -> Self {
+    pub(crate) const fn new(guarded: Guarded) -> Self {
         Bomb { guarded, armed: true }
     }
 
     /// Lets the owner be dropped.
     #[inline]
-    pub fn defuse(&mut self) {
+    pub(crate) fn defuse(&mut self) {
         self.armed = false;
     }
 }

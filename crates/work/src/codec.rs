@@ -7,7 +7,13 @@ use crate::tools::Tools;
 
 /// Compresses `from` into `into`. A verdict of 0 bytes says that it did not fit; the checksum is
 /// that of `from` then.
-pub fn pack(codec: Codec, seed: u64, from: &[u8], into: &mut [u8], tools: &mut Tools) -> Verdict {
+pub(crate) fn pack(
+    codec: Codec,
+    seed: u64,
+    from: &[u8],
+    into: &mut [u8],
+    tools: &mut Tools,
+) -> Verdict {
     if is_zero(from) {
         return Verdict { bytes: ALL_ZEROS, crc: 0 };
     }
@@ -27,7 +33,7 @@ pub fn pack(codec: Codec, seed: u64, from: &[u8], into: &mut [u8], tools: &mut T
 }
 
 /// Checks `from` against `crc` and expands it into `into`.
-pub fn unpack(
+pub(crate) fn unpack(
     codec: Codec,
     seed: u64,
     crc: u32,

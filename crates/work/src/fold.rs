@@ -15,7 +15,7 @@ const LINE: usize = 64;
 ///
 /// # Panics
 /// When a source is shorter or longer than `into`.
-pub fn fold(from: &Sources<'_>, into: &mut [u8], factors: Factors) {
+pub(crate) fn fold(from: &Sources<'_>, into: &mut [u8], factors: Factors) {
     let same = from.iter().all(|other| other.len() == into.len());
     assert!(same, "only ranges of one length can be folded");
     let plain = factors.old <= 1 && factors.new[..from.len()].iter().all(|factor| *factor == 1);

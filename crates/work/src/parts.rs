@@ -7,7 +7,7 @@ use hostftl_format::page::crc32c;
 ///
 /// # Panics
 /// When a part lies beyond `from` or `into`.
-pub fn copy(parts: &[Part], from: &[u8], into: &mut [u8]) -> Verdict {
+pub(crate) fn copy(parts: &[Part], from: &[u8], into: &mut [u8]) -> Verdict {
     let right = parts.iter().take_while(|part| {
         let bytes = &from[part.from as usize..][..part.len as usize];
         let target = &mut into[part.into as usize..][..bytes.len()];
