@@ -11,7 +11,7 @@ const LONGEST: usize = 60;
 
 /// A value and the line where it stands.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct At<T> {
+pub(crate) struct At<T> {
     pub line: usize,
     pub value: T,
 }
@@ -26,7 +26,7 @@ struct Entry<'a> {
 }
 
 /// The keys of an element; those that hold sections of their own are left out.
-pub struct Keys<'a> {
+pub(crate) struct Keys<'a> {
     name: &'a str,
     line: usize,
     entries: Vec<Entry<'a>>,
@@ -37,7 +37,7 @@ impl<'a> Keys<'a> {
     ///
     /// # Errors
     /// When a key is there twice, or holds more than a text.
-    pub fn of(node: Node<'a, 'a>, within: &[&str]) -> Result<Self, Fault> {
+    pub(crate) fn of(node: Node<'a, 'a>, within: &[&str]) -> Result<Self, Fault> {
         let mut entries: Vec<Entry> = Vec::new();
         for child in node.children().filter(Node::is_element) {
             let (key, line) = (child.tag_name().name(), line(&child));
@@ -61,12 +61,12 @@ impl<'a> Keys<'a> {
     }
 
     /// Where the section begins.
-    pub fn line(&self) -> usize {
+    pub(crate) fn line(&self) -> usize {
         self.line
     }
 
     /// The words behind a key.
-    pub fn word(&mut self, key: &str) -> Option<At<&'a str>> {
+    pub(crate) fn word(&mut self, key: &str) -> Option<At<&'a str>> {
         let entry = self.entries.iter_mut().find(|it| it.key == key)?;
         entry.used = true;
         Some(At { line: entry.line, value: entry.value })
@@ -76,7 +76,7 @@ impl<'a> Keys<'a> {
     ///
     /// # Errors
     /// When it is none.
-    pub fn number<T: FromStr>(&mut self, key: &str) -> Result<Option<At<T>>, Fault> {
+    pub(crate) fn number<T: FromStr>(&mut self, key: &str) -> Result<Option<At<T>>, Fault> {
         let Some(At { line, value }) = self.word(key) else { return Ok(None) };
         match value.parse() {
             Ok(value) => Ok(Some(At { line, value })),
@@ -90,13 +90,13 @@ impl<'a> Keys<'a> {
     ///
     /// # Errors
     /// When it is not there, or is none.
-    pub fn needed<T: FromStr>(&mut self, key: &str) -> Result<At<T>, Fault> {
+    pub(crate) fn needed<T: FromStr>(&mut self, key: &str) -> Result<At<T>, Fault> {
         let missing = Fault { line: self.line, why: format!("{} has no {key}", self.name) };
         self.number(key)?.ok_or(missing)
     }
 
     /// Whether a key says `true`; as in MQSim all that is not `false` does.
-    pub fn flag(&mut self, key: &str) -> Option<At<bool>> {
+    pub(crate) fn flag(&mut self, key: &str) -> Option<At<bool>> {
         let At { line, value } = self.word(key)?;
         Some(At { line, value: !value.eq_ignore_ascii_case("false") })
     }
@@ -105,7 +105,7 @@ impl<'a> Keys<'a> {
     ///
     /// # Errors
     /// When it stands for nothing, with the words that do.
-    pub fn one_of<T: Copy>(
+    pub(crate) fn one_of<T: Copy>(
         &mut self,
         key: &str,
         known: &[(&str, T)],
@@ -119,7 +119,7 @@ impl<'a> Keys<'a> {
     }
 
     /// A sentence that names those of `keys` that are there, and why they are left.
-    pub fn leave(&mut self, keys: &[&str], why: &str) -> Option<String> {
+    pub(crate) fn leave(&mut self, keys: &[&str], why: &str) -> Option<String> {
         let there = self.entries.iter_mut().filter(|it| keys.contains(&it.key));
         let names: Vec<String> = there
             .map(|entry| {
@@ -131,7 +131,7 @@ impl<'a> Keys<'a> {
     }
 
     /// A sentence on the keys that nobody read.
-    pub fn others(&mut self) -> Option<String> {
+    pub(crate) fn others(&mut self) -> Option<String> {
         let left: Vec<String> = (self.entries.iter().filter(|it| !it.used))
             .map(|entry| format!("{} (line {})", short(entry.key), entry.line))
             .collect();

@@ -9,7 +9,7 @@ use crate::unit::Unit;
 
 /// A column of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Column {
+pub(crate) enum Column {
     /// When the request arrived.
     Time(Unit),
     /// The operation, in words such as `R`, `write` or `1`.

@@ -100,7 +100,7 @@ impl Serialize for Compressibility {
 
 /// Says of each write what compressing it saves.
 #[derive(Clone, Debug)]
-pub struct Draws {
+pub(crate) struct Draws {
     choice: Compressibility,
     seed: u64,
     writes: u64,
@@ -108,13 +108,13 @@ pub struct Draws {
 
 impl Draws {
     /// The draws of `choice` for `seed`.
-    pub fn new(choice: Compressibility, seed: u64) -> Self {
+    pub(crate) fn new(choice: Compressibility, seed: u64) -> Self {
         Draws { choice, seed, writes: 0 }
     }
 
     /// Says it of `record`, if it writes.
     #[inline]
-    pub fn apply(&mut self, record: &mut Record) {
+    pub(crate) fn apply(&mut self, record: &mut Record) {
         if record.op == Op::Write {
             self.writes += 1;
             record.saved = Some(self.choice.draw(self.seed, record.lba, self.writes));

@@ -7,7 +7,7 @@ use crate::unit::Unit;
 use crate::window::Window;
 
 /// The file's bytes, and how much of them was read.
-pub struct Cursor {
+pub(crate) struct Cursor {
     /// The bytes from here on.
     pub window: Window,
     /// The unit of the file's times.
@@ -20,13 +20,13 @@ pub struct Cursor {
 
 impl Cursor {
     /// The beginning of a file's bytes.
-    pub fn new(window: Window, unit: Unit) -> Self {
+    pub(crate) fn new(window: Window, unit: Unit) -> Self {
         Cursor { window, unit, line: 0, left: LeftOut::default() }
     }
 
     /// Goes on to the next line or record.
     #[inline]
-    pub fn step(&mut self) {
+    pub(crate) fn step(&mut self) {
         self.line += 1;
         self.left.line = self.line;
     }
@@ -34,7 +34,7 @@ impl Cursor {
 
 /// Why there is no request here.
 #[derive(Debug)]
-pub enum Trouble {
+pub(crate) enum Trouble {
     /// The file can't be read on.
     Read(io::Error),
     /// What stands here is none.
@@ -43,7 +43,7 @@ pub enum Trouble {
 
 /// What stands where a request should be.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Bad {
+pub(crate) struct Bad {
     /// The column in bytes, from 1; 0 for a whole record.
     pub column: usize,
     /// What should stand there.

@@ -61,7 +61,7 @@ const TAR_BLOCK: usize = 512;
 const TAR_SUM: std::ops::Range<usize> = 148..156;
 
 /// The name of a file that begins with `head`, and the next step; nothing when it may be a trace.
-pub fn name(head: &[u8]) -> Option<(&'static str, &'static str)> {
+pub(crate) fn name(head: &[u8]) -> Option<(&'static str, &'static str)> {
     if ZIP.iter().any(|magic| head.starts_with(magic)) {
         let has =
             |name: &[u8]| head[..head.len().min(4096)].windows(name.len()).any(|it| it == name);

@@ -35,7 +35,7 @@ pub struct Left {
 
 /// Everything that was left out so far.
 #[derive(Clone, Debug, Default)]
-pub struct LeftOut {
+pub(crate) struct LeftOut {
     entries: Vec<Left>,
     /// Events that the recorder reports as lost, and the line of the first such message.
     lost: (u64, u64),
@@ -45,22 +45,22 @@ pub struct LeftOut {
 
 impl LeftOut {
     /// Counts a request or command that has no counterpart here.
-    pub fn dropped(&mut self, what: impl Into<Cow<'static, str>>) {
+    pub(crate) fn dropped(&mut self, what: impl Into<Cow<'static, str>>) {
         self.add(what.into(), Class::Dropped);
     }
 
     /// Counts a line or record of the format that is no request.
-    pub fn event(&mut self, what: impl Into<Cow<'static, str>>) {
+    pub(crate) fn event(&mut self, what: impl Into<Cow<'static, str>>) {
         self.add(what.into(), Class::Event);
     }
 
     /// Counts a line that is not a part of the format.
-    pub fn foreign(&mut self, what: &'static str) {
+    pub(crate) fn foreign(&mut self, what: &'static str) {
         self.add(what.into(), Class::Foreign);
     }
 
     /// Counts `events` that the recorder reports as lost.
-    pub fn lost(&mut self, events: u64) {
+    pub(crate) fn lost(&mut self, events: u64) {
         if events > 0 && self.lost.0 == 0 {
             self.lost.1 = self.line;
         }
@@ -79,18 +79,18 @@ impl LeftOut {
     }
 
     /// Lines or records that belong to the format without being requests.
-    pub fn recognised(&self) -> u64 {
+    pub(crate) fn recognised(&self) -> u64 {
         let known = self.entries.iter().filter(|entry| entry.class != Class::Foreign);
         known.map(|entry| entry.count).sum()
     }
 
     /// All entries, in the order of their first occurrence.
-    pub fn entries(&self) -> &[Left] {
+    pub(crate) fn entries(&self) -> &[Left] {
         &self.entries
     }
 
     /// Events that the recorder reports as lost, and the line of the first such message.
-    pub fn lost_events(&self) -> (u64, u64) {
+    pub(crate) fn lost_events(&self) -> (u64, u64) {
         self.lost
     }
 }

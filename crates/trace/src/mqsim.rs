@@ -35,7 +35,7 @@ struct Options {
 ///
 /// # Errors
 /// When the file can't be read, is not what it should be, or the options make no sense.
-pub fn source(text: &str) -> Result<Option<Source>, TraceError> {
+pub(crate) fn source(text: &str) -> Result<Option<Source>, TraceError> {
     let Some((path, options)) = parted(text) else { return Ok(None) };
     let wrong = |why: String| TraceError::Options { text: text.to_owned(), why };
     let options = Options::parse(options).map_err(wrong)?;

@@ -6,7 +6,7 @@ use std::io::{self, Read};
 const CHUNK: usize = 1 << 18;
 
 /// The part of a file that is being looked at.
-pub struct Window {
+pub(crate) struct Window {
     input: Box<dyn Read + Send>,
     buffer: Vec<u8>,
     at: usize,
@@ -20,7 +20,7 @@ impl Window {
     ///
     /// # Errors
     /// When it can't be read.
-    pub fn new(input: Box<dyn Read + Send>) -> io::Result<Self> {
+    pub(crate) fn new(input: Box<dyn Read + Send>) -> io::Result<Self> {
         let buffer = vec![0; CHUNK];
         let mut window = Window { input, buffer, at: 0, end: 0, over: false };
         window.refill()?;
@@ -29,13 +29,13 @@ impl Window {
 
     /// What is not yet consumed and lies in the buffer.
     #[inline]
-    pub fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.buffer[self.at..self.end]
     }
 
     /// Steps over `bytes` of the bytes.
     #[inline]
-    pub fn consume(&mut self, bytes: usize) {
+    pub(crate) fn consume(&mut self, bytes: usize) {
         self.at += bytes;
         assert!(self.at <= self.end);
     }
@@ -46,7 +46,7 @@ impl Window {
     /// # Errors
     /// When the file can't be read on.
     #[inline]
-    pub fn has(&mut self, bytes: usize) -> io::Result<bool> {
+    pub(crate) fn has(&mut self, bytes: usize) -> io::Result<bool> {
         if self.end - self.at < bytes && !self.over {
             self.refill()?;
         }

@@ -19,7 +19,7 @@ use crate::text::events::device_name;
 use crate::text::fields::Found;
 
 /// The bytes of a record without those that follow it.
-pub const SIZE: usize = 48;
+pub(crate) const SIZE: usize = 48;
 /// The magic number, without the version in its lowest byte.
 const MAGIC: u32 = 0x6561_7400;
 /// The version that is read.
@@ -54,7 +54,7 @@ struct Event {
 
 /// A reader of the format.
 #[derive(Default)]
-pub struct Blktrace {
+pub(crate) struct Blktrace {
     /// The kind of action that counts.
     kind: u16,
     pending: Option<Found>,
@@ -75,7 +75,7 @@ pub struct Blktrace {
 
 impl Blktrace {
     /// Whether `head` begins with a record, and of which version.
-    pub fn version(head: &[u8]) -> Option<u32> {
+    pub(crate) fn version(head: &[u8]) -> Option<u32> {
         let magic: [u8; 4] = head.get(..4)?.try_into().ok()?;
         [u32::from_le_bytes(magic), u32::from_be_bytes(magic)]
             .into_iter()
@@ -83,12 +83,12 @@ impl Blktrace {
     }
 
     /// Whether this version is read.
-    pub fn reads(version: u32) -> bool {
+    pub(crate) fn reads(version: u32) -> bool {
         version == VERSION
     }
 
     /// A reader of a file that begins with `head`; only the requests to `dev` matter if given.
-    pub fn new(mut head: &[u8], dev: Option<u32>) -> Self {
+    pub(crate) fn new(mut head: &[u8], dev: Option<u32>) -> Self {
         let (mut issued, mut queued) = (false, false);
         while let Some(event) = Event::parse(head) {
             let is_of = dev.is_none_or(|dev| dev == event.dev) && event.bits & NOTIFY == 0;
@@ -101,7 +101,7 @@ impl Blktrace {
     }
 
     /// The next request; the cursor stays at a bad record.
-    pub fn next(&mut self, cursor: &mut Cursor) -> Result<Option<Found>, Trouble> {
+    pub(crate) fn next(&mut self, cursor: &mut Cursor) -> Result<Option<Found>, Trouble> {
         if let Some(found) = self.pending.take() {
             return Ok(Some(found));
         }
@@ -138,7 +138,7 @@ impl Blktrace {
     }
 
     /// Steps over the record at the cursor, to the next that begins as one.
-    pub fn skip(&mut self, cursor: &mut Cursor) {
+    pub(crate) fn skip(&mut self, cursor: &mut Cursor) {
         let rest = cursor.window.bytes();
         let next = (1..rest.len()).find(|at| Blktrace::version(&rest[*at..]) == Some(VERSION));
         let length = next.unwrap_or(rest.len());
@@ -197,12 +197,12 @@ impl Blktrace {
     }
 
     /// Events that the kernel had no room for, and the record behind the first gap.
-    pub fn lost(&self) -> (u64, u64) {
+    pub(crate) fn lost(&self) -> (u64, u64) {
         (self.gaps[0].min(self.gaps[1]), self.first_gap)
     }
 
     /// Warnings for readers of the results, a sentence each.
-    pub fn remarks(&self) -> Vec<String> {
+    pub(crate) fn remarks(&self) -> Vec<String> {
         if self.kind == ISSUE || self.issued == 0 {
             return Vec::new();
         }
@@ -214,7 +214,7 @@ impl Blktrace {
     }
 
     /// Why there is no request, when other events explain it.
-    pub fn reason(&self) -> Option<String> {
+    pub(crate) fn reason(&self) -> Option<String> {
         let others: u64 = self.seen.iter().sum();
         (others > 0).then(|| {
             let devices: Vec<_> = self.last.keys().map(|(dev, _)| device_name(*dev)).collect();
@@ -255,6 +255,6 @@ impl Event {
 }
 
 /// The time of the record that `bytes` begin with, and its length; nothing if it is none.
-pub fn measure(bytes: &[u8]) -> Option<(u64, usize)> {
+pub(crate) fn measure(bytes: &[u8]) -> Option<(u64, usize)> {
     Event::parse(bytes).map(|event| (event.t_ns, event.size))
 }

@@ -33,7 +33,7 @@ pub enum Ids {
 
 /// Records of one format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fixed {
+pub(crate) enum Fixed {
     /// vscsi version 1.
     Vscsi1,
     /// vscsi version 2.
@@ -50,7 +50,7 @@ pub enum Fixed {
 impl Fixed {
     /// The bytes of a record.
     #[inline]
-    pub fn size(self) -> usize {
+    pub(crate) fn size(self) -> usize {
         match self {
             Fixed::Vscsi1 => 32,
             Fixed::Vscsi2 => 40,
@@ -59,7 +59,7 @@ impl Fixed {
     }
 
     /// The unit of time.
-    pub fn unit(self) -> Unit {
+    pub(crate) fn unit(self) -> Unit {
         match self {
             Fixed::Vscsi1 | Fixed::Vscsi2 => Unit::Micros,
             Fixed::Oracle { .. } => Unit::Seconds,
@@ -67,7 +67,7 @@ impl Fixed {
     }
 
     /// The version of vscsi that `head` is, if it is.
-    pub fn vscsi(head: &[u8]) -> Option<Self> {
+    pub(crate) fn vscsi(head: &[u8]) -> Option<Self> {
         [Fixed::Vscsi2, Fixed::Vscsi1].into_iter().find(|format| {
             let (at, version) = if *format == Fixed::Vscsi1 { (14, 1) } else { (2, 2) };
             let mut records = head.chunks_exact(format.size()).take(SAMPLE).peekable();
@@ -77,7 +77,7 @@ impl Fixed {
 
     /// Whether `head` may be oracleGeneral: sorted times, sizes, and each next access later; and a
     /// short file is whole.
-    pub fn is_oracle(head: &[u8]) -> bool {
+    pub(crate) fn is_oracle(head: &[u8]) -> bool {
         if head.len() < 24 * SAMPLE && !head.len().is_multiple_of(24) {
             return false;
         }
@@ -95,7 +95,7 @@ impl Fixed {
 
     /// The request of a record of [`Fixed::size`] bytes, if it has one.
     #[inline]
-    pub fn record(
+    pub(crate) fn record(
         self,
         bytes: &[u8],
         unit: Unit,
@@ -163,7 +163,7 @@ fn bad(expected: &'static str, found: u64) -> Bad {
 
 /// The operation of a SCSI command, or for one without a counterpart here its name in the plural.
 #[inline]
-pub fn scsi(command: u16) -> Result<Op, &'static str> {
+pub(crate) fn scsi(command: u16) -> Result<Op, &'static str> {
     match command {
         0x08 | 0x28 | 0x88 | 0xa8 => Ok(Op::Read),
         0x0a | 0x2a | 0x8a | 0xaa => Ok(Op::Write),

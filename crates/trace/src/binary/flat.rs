@@ -11,10 +11,10 @@ use crate::record::{Op, Record};
 use crate::text::fields::Found;
 
 /// The bytes of the name and the version.
-pub const HEADER: usize = NAME.len() + 1;
+pub(crate) const HEADER: usize = NAME.len() + 1;
 /// The bytes of a record, three numbers: when; the first sector (54 bits), the code (7 bits) and
 /// the device's highest 3 bits; the length less one (35 bits) and the other bits of the device.
-pub const SIZE: usize = 24;
+pub(crate) const SIZE: usize = 24;
 /// The second number of the last record, which no request has.
 const LAST: u64 = u64::MAX;
 const LBA_BITS: u32 = 54;
@@ -32,7 +32,7 @@ const WRITES: u8 = 3;
 const WRITE: u8 = WRITES + 101;
 
 /// What a file begins with whose writes say how well they compress, or do not.
-pub fn header(has_saved: bool) -> [u8; HEADER] {
+pub(crate) fn header(has_saved: bool) -> [u8; HEADER] {
     let mut header = [3 + u8::from(has_saved); HEADER];
     header[..NAME.len()].copy_from_slice(&NAME);
     header
@@ -40,7 +40,7 @@ pub fn header(has_saved: bool) -> [u8; HEADER] {
 
 /// Whether the writes of a file that begins with `head` say how well they compress; nothing when it
 /// is no such file.
-pub fn has_saved(head: &[u8]) -> Option<bool> {
+pub(crate) fn has_saved(head: &[u8]) -> Option<bool> {
     match head.strip_prefix(&NAME)?.first()? {
         3 => Some(false),
         4 => Some(true),
@@ -49,7 +49,7 @@ pub fn has_saved(head: &[u8]) -> Option<bool> {
 }
 
 /// A record's bytes.
-pub fn pack(record: &Record) -> [u8; SIZE] {
+pub(crate) fn pack(record: &Record) -> [u8; SIZE] {
     let code = match record.op {
         Op::Read => READ,
         Op::Write => record.saved.map_or(WRITE, |percent| WRITES + percent),
@@ -63,19 +63,19 @@ pub fn pack(record: &Record) -> [u8; SIZE] {
 }
 
 /// The last record of a file with so many records and this checksum.
-pub fn last(records: u64, crc: u32) -> [u8; SIZE] {
+pub(crate) fn last(records: u64, crc: u32) -> [u8; SIZE] {
     bytes([records, LAST, crc.into()])
 }
 
 /// The count and the checksum that these bytes of a record say, if it is the last.
-pub fn end(bytes: &[u8; SIZE]) -> Option<(u64, u32)> {
+pub(crate) fn end(bytes: &[u8; SIZE]) -> Option<(u64, u32)> {
     let [records, what, crc] = words(bytes);
     (what == LAST).then_some((records, crc as u32))
 }
 
 /// The request of a record; nothing when there is none.
 #[inline]
-pub fn unpack(bytes: &[u8; SIZE]) -> Option<Record> {
+pub(crate) fn unpack(bytes: &[u8; SIZE]) -> Option<Record> {
     let [t_ns, what, length] = words(bytes);
     let (op, saved) = match (what >> LBA_BITS) as u8 & ((1 << CODE_BITS) - 1) {
         READ => (Op::Read, None),
@@ -93,7 +93,7 @@ pub fn unpack(bytes: &[u8; SIZE]) -> Option<Record> {
 }
 
 /// The checksum of no records yet.
-pub fn digest() -> Digest {
+pub(crate) fn digest() -> Digest {
     Digest::new(CrcAlgorithm::Crc32Iscsi)
 }
 
@@ -112,7 +112,7 @@ fn words(bytes: &[u8; SIZE]) -> [u64; 3] {
 }
 
 /// Walks through the records of a file.
-pub struct Flat {
+pub(crate) struct Flat {
     has_saved: bool,
     digest: Digest,
     /// Bytes at the cursor that the checksum has already.
@@ -122,18 +122,18 @@ pub struct Flat {
 
 impl Flat {
     /// Those of a file whose writes say how well they compress, or do not.
-    pub fn new(has_saved: bool) -> Self {
+    pub(crate) fn new(has_saved: bool) -> Self {
         Flat { has_saved, digest: digest(), summed: 0, over: false }
     }
 
     /// Whether writes say how well they compress.
-    pub fn has_saved(&self) -> bool {
+    pub(crate) fn has_saved(&self) -> bool {
         self.has_saved
     }
 
     /// The next request; the cursor stays at what is bad.
     #[inline]
-    pub fn next(&mut self, cursor: &mut Cursor) -> Result<Option<Found>, Trouble> {
+    pub(crate) fn next(&mut self, cursor: &mut Cursor) -> Result<Option<Found>, Trouble> {
         if self.over {
             return Ok(None);
         }
@@ -191,7 +191,7 @@ impl Flat {
     }
 
     /// Steps over the record at the cursor.
-    pub fn skip(&mut self, cursor: &mut Cursor) {
+    pub(crate) fn skip(&mut self, cursor: &mut Cursor) {
         if cursor.window.bytes().len() >= SIZE {
             self.step(cursor);
         }

@@ -5,7 +5,7 @@ use crate::cursor::{Bad, Cursor, Trouble};
 use crate::text::fields::Found;
 
 /// The frame that is being read.
-pub struct Frames {
+pub(crate) struct Frames {
     /// Whether writes say how well they compress.
     has_saved: bool,
     base: Base,
@@ -19,18 +19,18 @@ pub struct Frames {
 
 impl Frames {
     /// The frames of a file whose writes say how well they compress, or do not.
-    pub fn new(has_saved: bool) -> Self {
+    pub(crate) fn new(has_saved: bool) -> Self {
         Frames { has_saved, base: Base::new(has_saved), records: 0, bytes: 0, over: false }
     }
 
     /// Whether writes say how well they compress.
-    pub fn has_saved(&self) -> bool {
+    pub(crate) fn has_saved(&self) -> bool {
         self.has_saved
     }
 
     /// The next request; the cursor stays at what is bad.
     #[inline]
-    pub fn next(&mut self, cursor: &mut Cursor) -> Result<Option<Found>, Trouble> {
+    pub(crate) fn next(&mut self, cursor: &mut Cursor) -> Result<Option<Found>, Trouble> {
         while self.records == 0 {
             if self.over {
                 return Ok(None);
@@ -83,7 +83,7 @@ impl Frames {
 
     /// Steps over the frame at the cursor, or what is left of it; to the file's end when it has
     /// no intact head.
-    pub fn skip(&mut self, cursor: &mut Cursor) {
+    pub(crate) fn skip(&mut self, cursor: &mut Cursor) {
         let mut length = self.bytes;
         cursor.line += u64::from(self.records);
         if length == 0 {

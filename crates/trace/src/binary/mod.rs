@@ -1,8 +1,8 @@
 //! Formats with records of bytes.
 
-pub mod blktrace;
-pub mod fixed;
-pub mod flat;
-pub mod frames;
-pub mod packed;
-pub mod records;
+pub(crate) mod blktrace;
+pub(crate) mod fixed;
+pub(crate) mod flat;
+pub(crate) mod frames;
+pub(crate) mod packed;
+pub(crate) mod records;

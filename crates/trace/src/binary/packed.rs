@@ -11,15 +11,15 @@ use crc_fast::{CrcAlgorithm, Digest};
 use crate::record::{Op, Record};
 
 /// What a file begins with; the version follows.
-pub const NAME: [u8; 7] = *b"HFTLTR\x00";
+pub(crate) const NAME: [u8; 7] = *b"HFTLTR\x00";
 /// The bytes of the name and the version.
-pub const HEADER: usize = NAME.len() + 1;
+pub(crate) const HEADER: usize = NAME.len() + 1;
 /// The percentage of a write of which nothing is known.
 const UNKNOWN: u8 = 255;
 /// The bytes of a frame's head.
-pub const HEAD: usize = 12;
+pub(crate) const HEAD: usize = 12;
 /// The most bytes of a payload.
-pub const MAX_PAYLOAD: usize = 1 << 16;
+pub(crate) const MAX_PAYLOAD: usize = 1 << 16;
 /// The most bytes of a record: a tag, a percentage and four numbers of at most ten bytes.
 const MAX_RECORD: usize = 42;
 
@@ -29,7 +29,7 @@ const HAS_DEV: u8 = 1 << 2;
 const GRAIN: u64 = 8;
 
 /// What a file begins with whose writes say how well they compress, or do not.
-pub fn header(has_saved: bool) -> [u8; HEADER] {
+pub(crate) fn header(has_saved: bool) -> [u8; HEADER] {
     let mut header = [1 + u8::from(has_saved); HEADER];
     header[..NAME.len()].copy_from_slice(&NAME);
     header
@@ -37,7 +37,7 @@ pub fn header(has_saved: bool) -> [u8; HEADER] {
 
 /// Whether the writes of a file that begins with `head` say how well they compress; nothing when it
 /// is no such file.
-pub fn has_saved(head: &[u8]) -> Option<bool> {
+pub(crate) fn has_saved(head: &[u8]) -> Option<bool> {
     match head.strip_prefix(&NAME)?.first()? {
         1 => Some(false),
         2 => Some(true),
@@ -47,7 +47,7 @@ pub fn has_saved(head: &[u8]) -> Option<bool> {
 
 /// The head of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Frame {
+pub(crate) struct Frame {
     /// Bytes of the payload.
     pub payload: usize,
     /// Records in it; 0 ends the file.
@@ -57,7 +57,7 @@ pub struct Frame {
 
 impl Frame {
     /// What a head of [`HEAD`] bytes says; nothing when no frame is that long.
-    pub fn parse(head: &[u8]) -> Option<Self> {
+    pub(crate) fn parse(head: &[u8]) -> Option<Self> {
         let word = |at| u32::from_le_bytes(head[at..at + 4].try_into().expect("four bytes"));
         let (payload, records, crc) = (word(0) as usize, word(4), word(8));
         (payload <= MAX_PAYLOAD && records as usize <= payload).then_some(Frame {
@@ -68,13 +68,13 @@ impl Frame {
     }
 
     /// Whether `payload` is what was written.
-    pub fn is_intact(&self, payload: &[u8]) -> bool {
+    pub(crate) fn is_intact(&self, payload: &[u8]) -> bool {
         checksum(self.records, payload) == self.crc
     }
 }
 
 /// The bytes of a frame's head before `payload`.
-pub fn head(records: u32, payload: &[u8]) -> [u8; HEAD] {
+pub(crate) fn head(records: u32, payload: &[u8]) -> [u8; HEAD] {
     let mut head = [0; HEAD];
     head[..4].copy_from_slice(&(payload.len() as u32).to_le_bytes());
     head[4..8].copy_from_slice(&records.to_le_bytes());
@@ -92,7 +92,7 @@ fn checksum(records: u32, payload: &[u8]) -> u32 {
 
 /// What the next record is a difference to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Base {
+pub(crate) struct Base {
     t_ns: u64,
     dev: u32,
     /// Behind the last record that had a range.
@@ -103,12 +103,12 @@ pub struct Base {
 
 impl Base {
     /// The beginning of a frame.
-    pub fn new(has_saved: bool) -> Self {
+    pub(crate) fn new(has_saved: bool) -> Self {
         Base { has_saved, ..Base::default() }
     }
 
     /// Appends `record` to `payload`.
-    pub fn write(&mut self, record: &Record, payload: &mut Vec<u8>) {
+    pub(crate) fn write(&mut self, record: &Record, payload: &mut Vec<u8>) {
         let tag_at = payload.len();
         let mut tag = match record.op {
             Op::Read => 0,
@@ -140,7 +140,7 @@ impl Base {
 
     /// The record at the front of `payload`, and its length; nothing when there is none.
     #[inline]
-    pub fn read(&mut self, payload: &[u8]) -> Option<(Record, usize)> {
+    pub(crate) fn read(&mut self, payload: &[u8]) -> Option<(Record, usize)> {
         let mut at = 1;
         let tag = *payload.first()?;
         let mut saved = None;
@@ -177,7 +177,7 @@ impl Base {
     }
 
     /// Whether a payload of `bytes` bytes has room for one more record.
-    pub fn fits(bytes: usize) -> bool {
+    pub(crate) fn fits(bytes: usize) -> bool {
         bytes + MAX_RECORD <= MAX_PAYLOAD
     }
 }

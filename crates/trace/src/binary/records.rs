@@ -5,12 +5,12 @@ use crate::cursor::{Bad, Cursor, Trouble};
 use crate::text::fields::Found;
 
 /// The records of one format.
-pub struct Records(pub Fixed);
+pub(crate) struct Records(pub Fixed);
 
 impl Records {
     /// The next request; the cursor stays at a bad record.
     #[inline]
-    pub fn next(&mut self, cursor: &mut Cursor) -> Result<Option<Found>, Trouble> {
+    pub(crate) fn next(&mut self, cursor: &mut Cursor) -> Result<Option<Found>, Trouble> {
         let size = self.0.size();
         loop {
             let is_whole = cursor.window.has(size)?;
@@ -32,7 +32,7 @@ impl Records {
     }
 
     /// Steps over the record at the cursor.
-    pub fn skip(&mut self, cursor: &mut Cursor) {
+    pub(crate) fn skip(&mut self, cursor: &mut Cursor) {
         let length = self.0.size().min(cursor.window.bytes().len());
         cursor.window.consume(length);
     }

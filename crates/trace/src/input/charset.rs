@@ -9,7 +9,7 @@ const CHUNK: usize = 1 << 15;
 
 /// An encoding other than the usual one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Charset {
+pub(super) enum Charset {
     /// UTF-16, little-endian.
     Utf16Le,
     /// UTF-16, big-endian.
@@ -20,7 +20,7 @@ pub enum Charset {
 
 impl Charset {
     /// The encoding of a text that begins with `head`; nothing for the usual one, or no text.
-    pub fn detect(head: &[u8]) -> Option<Self> {
+    pub(super) fn detect(head: &[u8]) -> Option<Self> {
         if head.starts_with(b"\xff\xfe\0\0") {
             return None;
         }
@@ -43,7 +43,7 @@ impl Charset {
     }
 
     /// A warning for readers of the results.
-    pub fn remark(self) -> Option<&'static str> {
+    pub(super) fn remark(self) -> Option<&'static str> {
         match self {
             Charset::Utf16Le | Charset::Utf16Be => Some("the text is UTF-16, and is read as such"),
             Charset::Returns => None,
@@ -52,7 +52,7 @@ impl Charset {
 }
 
 /// The bytes of a text as UTF-8 with newlines.
-pub struct Decoder {
+pub(super) struct Decoder {
     inner: Stream,
     charset: Charset,
     /// Decoded bytes, and how many of them were read.
@@ -64,7 +64,7 @@ pub struct Decoder {
 
 impl Decoder {
     /// Decodes `inner`.
-    pub fn new(inner: Stream, charset: Charset) -> Self {
+    pub(super) fn new(inner: Stream, charset: Charset) -> Self {
         Decoder { inner, charset, ready: Vec::new(), at: 0, odd: Vec::new() }
     }
 

@@ -15,7 +15,7 @@ const MOST: usize = 16;
 
 /// A way to compress.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Codec {
+pub(super) enum Codec {
     /// Zstandard.
     Zstd,
     /// gzip.
@@ -30,7 +30,7 @@ pub enum Codec {
 
 impl Codec {
     /// How bytes that begin with `head` are compressed; nothing if they are not.
-    pub fn detect(head: &[u8]) -> Option<Self> {
+    pub(super) fn detect(head: &[u8]) -> Option<Self> {
         let has = |magic: &[u8]| head.starts_with(magic);
         let is_lzma = || has(&[0x5d, 0, 0]) && head.len() >= 13 && head[12] == head[5];
         let is_skipped =
@@ -105,7 +105,7 @@ impl Part for lz4_flex::frame::FrameDecoder<Stream> {
 }
 
 /// The bytes of all parts, one after the other.
-pub struct Members {
+pub(super) struct Members {
     part: Option<Box<dyn Part>>,
     codec: Codec,
     trailing: Arc<AtomicU64>,
@@ -113,7 +113,7 @@ pub struct Members {
 
 impl Members {
     /// The bytes that `stream` holds. Other bytes behind the last part are counted in `trailing`.
-    pub fn new(stream: Stream, codec: Codec, trailing: &Arc<AtomicU64>) -> io::Result<Self> {
+    pub(super) fn new(stream: Stream, codec: Codec, trailing: &Arc<AtomicU64>) -> io::Result<Self> {
         let part = Some(codec.open(stream)?);
         Ok(Members { part, codec, trailing: Arc::clone(trailing) })
     }

@@ -13,7 +13,7 @@ const INFIX: &str = ".blktrace.";
 const MOST_BYTES: usize = blktrace::SIZE + u16::MAX as usize;
 
 /// The files of all CPUs whose base name is `path`, with or without `.blktrace`.
-pub fn parts(path: &Path) -> Vec<PathBuf> {
+pub(super) fn parts(path: &Path) -> Vec<PathBuf> {
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return Vec::new() };
     let base = name.strip_suffix(".blktrace").unwrap_or(name);
     let folder = match path.parent() {
@@ -33,7 +33,7 @@ pub fn parts(path: &Path) -> Vec<PathBuf> {
 }
 
 /// The base name of a file that is one of several parts, and the number of the others.
-pub fn siblings(path: &Path) -> Option<(PathBuf, usize)> {
+pub(super) fn siblings(path: &Path) -> Option<(PathBuf, usize)> {
     let base = path.with_file_name(split(path)?.0);
     let others = parts(&base).len().saturating_sub(1);
     (others > 0).then_some((base, others))
@@ -46,7 +46,7 @@ fn split(path: &Path) -> Option<(String, u32)> {
 }
 
 /// The records of all files, in the order of their times.
-pub struct Merge {
+pub(super) struct Merge {
     parts: Vec<Stream>,
     /// The part whose record is being read, and the bytes of it that are left.
     current: Option<(usize, usize)>,
@@ -54,7 +54,7 @@ pub struct Merge {
 
 impl Merge {
     /// Merges the files at `paths`, which may be compressed.
-    pub fn new(paths: &[PathBuf]) -> io::Result<Self> {
+    pub(super) fn new(paths: &[PathBuf]) -> io::Result<Self> {
         let open = |path: &PathBuf| {
             let mut stream = Stream::new(Box::new(File::open(path)?));
             for _ in 0..MOST_LAYERS {

@@ -24,7 +24,7 @@ const HEAD: usize = 4096;
 const MOST_LAYERS: usize = 4;
 
 /// The bytes of a trace.
-pub struct Input {
+pub(crate) struct Input {
     /// The bytes, expanded and as UTF-8.
     pub bytes: Box<dyn Read + Send>,
     /// Whether they are in the order of the file.
@@ -35,7 +35,7 @@ pub struct Input {
 
 /// Properties of an input that a reader of the results has to know.
 #[derive(Clone, Default)]
-pub struct About {
+pub(crate) struct About {
     /// Bytes behind the end of the compressed data.
     trailing: Arc<AtomicU64>,
     /// A sentence for each other property.
@@ -44,7 +44,7 @@ pub struct About {
 
 impl About {
     /// Everything that is known so far, a sentence each.
-    pub fn remarks(&self) -> Vec<String> {
+    pub(crate) fn remarks(&self) -> Vec<String> {
         let mut texts = self.texts.clone();
         if let bytes @ 1.. = self.trailing.load(Ordering::Relaxed) {
             texts.push(format!(
@@ -58,7 +58,7 @@ impl About {
 
 /// The bytes of a trace, from its `raw` bytes. Their content, not the name of the file, decides
 /// whether they are compressed.
-pub fn expand((raw, mut about): Raw) -> io::Result<Input> {
+pub(crate) fn expand((raw, mut about): Raw) -> io::Result<Input> {
     let mut stream = Stream::new(raw);
     let mut is_plain = true;
     for _ in 0..MOST_LAYERS {
@@ -78,10 +78,10 @@ pub fn expand((raw, mut about): Raw) -> io::Result<Input> {
 }
 
 /// The bytes as they are in a file, and their properties.
-pub type Raw = (Box<dyn Read + Send>, About);
+pub(crate) type Raw = (Box<dyn Read + Send>, About);
 
 /// Opens the file, the pipe, or blktrace's files.
-pub fn open(file: &TraceFile) -> io::Result<Raw> {
+pub(crate) fn open(file: &TraceFile) -> io::Result<Raw> {
     let mut about = About::default();
     let path = &file.path;
     if pipe::is_stdin(path) {
@@ -115,7 +115,7 @@ pub fn open(file: &TraceFile) -> io::Result<Raw> {
 }
 
 /// Bytes through a buffer, whose beginning can be seen before it is read.
-pub struct Stream {
+pub(crate) struct Stream {
     inner: Box<dyn Read + Send>,
     buffer: Vec<u8>,
     at: usize,

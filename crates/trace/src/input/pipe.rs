@@ -41,7 +41,7 @@ struct Reader {
 }
 
 /// Whether `path` is standard input.
-pub fn is_stdin(path: &Path) -> bool {
+pub(super) fn is_stdin(path: &Path) -> bool {
     STDIN.iter().any(|name| path == Path::new(name))
 }
 

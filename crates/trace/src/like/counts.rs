@@ -10,7 +10,7 @@ const POINTS: u32 = 20_000;
 
 /// How often the page at a share of all pages, counted from the one written least, is written.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Counts {
+pub(super) struct Counts {
     /// p50, p90, p95 and the most.
     points: [f64; 4],
     /// The exponent of the shape below p95, and above.
@@ -21,7 +21,7 @@ pub struct Counts {
 impl Counts {
     /// Through `points` with mean `mean` over all pages but the share `top` that is written most;
     /// as near as the points allow.
-    pub fn fit(points: [f64; 4], mean: f64, top: f64) -> Self {
+    pub(super) fn fit(points: [f64; 4], mean: f64, top: f64) -> Self {
         let points = points.map(|point| point.round().max(1.0));
         let mut counts = Counts { points, body: 1.0, tail: STEEPEST };
         if counts.mean(top) > mean {
@@ -33,7 +33,7 @@ impl Counts {
     }
 
     /// The writes of the page at `share`, below 1.
-    pub fn at(&self, share: f64) -> u64 {
+    pub(super) fn at(&self, share: f64) -> u64 {
         let [p50, p90, p95, most] = self.points;
         let bounds = [(0.0, 1.0), (PLATEAUS[0].1, p50), (PLATEAUS[1].1, p90), (PLATEAUS[2].1, p95)];
         let ends = [(PLATEAUS[0].0, p50), (PLATEAUS[1].0, p90), (PLATEAUS[2].0, p95), (1.0, most)];

@@ -32,7 +32,7 @@ pub struct Like {
 ///
 /// # Errors
 /// What is wrong and what is right.
-pub fn parse(options: &str) -> Result<Like, String> {
+pub(crate) fn parse(options: &str) -> Result<Like, String> {
     let mut like = Like { volume: &Volume::all()[0], scale: 1.0, flush: 0, compress: None };
     let mut named = false;
     for option in options.split(',').filter(|option| !option.is_empty()) {

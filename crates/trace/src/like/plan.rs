@@ -13,13 +13,13 @@ use super::{Like, Volume};
 
 /// Bytes of a page, and its sectors.
 const PAGE_BYTES: f64 = 4096.0;
-pub const PAGE: u64 = 8;
+pub(super) const PAGE: u64 = 8;
 /// Slots that are laid out alike, again and again.
-pub const GROUP: usize = 64;
+pub(super) const GROUP: usize = 64;
 
 /// A range that is written as a whole, from a page's beginning on.
 #[derive(Clone, Copy, Debug)]
-pub struct Extent {
+pub(super) struct Extent {
     /// Its first page.
     pub page: u64,
     /// Its length in sectors.
@@ -30,7 +30,7 @@ pub struct Extent {
 
 /// Ranges that are read in turn.
 #[derive(Clone, Debug)]
-pub struct Slots {
+pub(super) struct Slots {
     /// The first page of all.
     pub first: u64,
     /// The first page, from that of the group, and the sectors of each slot of a group.
@@ -43,7 +43,7 @@ pub struct Slots {
 
 /// What is written and read.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub(super) struct Plan {
     /// What is written.
     pub extents: Vec<Extent>,
     /// How many writes.
@@ -56,7 +56,7 @@ pub struct Plan {
 
 impl Plan {
     /// The plan for `like`.
-    pub fn new(like: &Like, rng: &mut Xoshiro256PlusPlus) -> Self {
+    pub(super) fn new(like: &Like, rng: &mut Xoshiro256PlusPlus) -> Self {
         let (volume, scale) = (like.volume, like.scale);
         let mut extents = extents(volume, scale);
         extents.shuffle(rng);

@@ -4,7 +4,7 @@ use hostftl_core::SECTOR;
 
 /// Lengths from the shortest to the longest, each with its share of the requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Sizes(pub [(u64, f64); 5]);
+pub(super) struct Sizes(pub [(u64, f64); 5]);
 
 /// The shares of the five lengths: the median is the second, the 90th percentile the fourth.
 const SHARES: [f64; 5] = [0.45, 0.10, 0.33, 0.04, 0.08];
@@ -14,7 +14,7 @@ impl Sizes {
     ///
     /// The 45 % below the median are as long as it, unless the mean asks for less; those between it
     /// and the 90th percentile are between, and the longest as long as the mean asks for.
-    pub fn fit(median: f64, p90: f64, mean: f64) -> Self {
+    pub(super) fn fit(median: f64, p90: f64, mean: f64) -> Self {
         let sector = SECTOR as f64;
         let middle = (median * p90).sqrt();
         let of = |low: f64, middle: f64, high: f64| [low, median, middle, p90, high];
@@ -39,7 +39,7 @@ impl Sizes {
     }
 
     /// The mean of `of` a length in sectors.
-    pub fn mean(&self, of: impl Fn(u64) -> f64) -> f64 {
+    pub(super) fn mean(&self, of: impl Fn(u64) -> f64) -> f64 {
         self.0.iter().map(|(sectors, share)| of(*sectors) * share).sum()
     }
 }

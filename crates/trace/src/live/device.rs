@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// A whole block device.
 #[derive(Debug)]
-pub struct Device {
+pub(super) struct Device {
     /// Its number as the kernel's events have it: major × 2^20 + minor.
     pub number: u32,
 }
@@ -16,7 +16,7 @@ impl Device {
     ///
     /// # Errors
     /// What it is instead, and what to do.
-    pub fn find(path: &Path) -> Result<Self, String> {
+    pub(super) fn find(path: &Path) -> Result<Self, String> {
         let metadata = fs::metadata(path).map_err(|error| format!("no such device: {error}"))?;
         if !metadata.file_type().is_block_device() {
             return Err("this is no block device; name one such as /dev/nvme0n1".to_owned());

@@ -13,7 +13,7 @@ const EVENT: &str = "events/block/block_rq_issue";
 const BUFFER_KIB: &str = "4096";
 
 /// An instance, removed when it is dropped.
-pub struct Instance {
+pub(super) struct Instance {
     folder: PathBuf,
 }
 
@@ -22,7 +22,7 @@ impl Instance {
     ///
     /// # Errors
     /// Why the kernel refuses, and what to do.
-    pub fn new(device: u32) -> Result<Self, String> {
+    pub(super) fn new(device: u32) -> Result<Self, String> {
         let root = PLACES.map(Path::new).into_iter().find(|place| place.join("instances").exists());
         let root = root.ok_or_else(|| match fs::read_dir(PLACES[0]).map_err(|it| it.kind()) {
             Err(io::ErrorKind::PermissionDenied) => {
@@ -47,7 +47,7 @@ impl Instance {
     ///
     /// # Errors
     /// As [`Instance::new`].
-    pub fn switch(&self, on: bool) -> Result<(), String> {
+    pub(super) fn switch(&self, on: bool) -> Result<(), String> {
         self.set(&format!("{EVENT}/enable"), if on { "1" } else { "0" })
     }
 
@@ -55,14 +55,14 @@ impl Instance {
     ///
     /// # Errors
     /// As [`Instance::new`].
-    pub fn open_pipe(&self) -> Result<File, String> {
+    pub(super) fn open_pipe(&self) -> Result<File, String> {
         let mut options = OpenOptions::new();
         options.read(true).custom_flags(libc::O_NONBLOCK);
         options.open(self.folder.join("trace_pipe")).map_err(|error| refused(&error))
     }
 
     /// How many events found no room in the buffers.
-    pub fn lost(&self) -> u64 {
+    pub(super) fn lost(&self) -> u64 {
         let processors = fs::read_dir(self.folder.join("per_cpu")).into_iter().flatten().flatten();
         let texts = processors.map(|it| fs::read_to_string(it.path().join("stats")));
         texts.map(|text| lost(&text.unwrap_or_default())).sum()

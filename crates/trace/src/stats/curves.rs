@@ -41,7 +41,7 @@ impl Default for Traffic {
 
 impl Traffic {
     /// Counts a transfer at `t_ns`; one before the first request counts as if it came with it.
-    pub fn count(&mut self, t_ns: u64, read: u64, written: u64) {
+    pub(super) fn count(&mut self, t_ns: u64, read: u64, written: u64) {
         let since = t_ns.saturating_sub(*self.first_ns.get_or_insert(t_ns));
         while since / self.length_ns >= MOST_INTERVALS as u64 {
             self.join();

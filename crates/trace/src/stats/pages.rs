@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use crate::record::{Op, Record};
 
 /// Sectors of a page of 4 KiB.
-pub const PAGE: u64 = 8;
+pub(super) const PAGE: u64 = 8;
 /// Pages whose counters lie together.
 const CHUNK: u64 = 64;
 /// The counter's bit for a page that was read; the others count writes.
@@ -15,7 +15,7 @@ const READ: u32 = 1 << 31;
 
 /// Counters of pages.
 #[derive(Debug, Default)]
-pub struct Pages {
+pub(super) struct Pages {
     index: HashMap<(u32, u64), usize>,
     chunks: Vec<[u32; CHUNK as usize]>,
     /// The chunk that was touched last: the next request often touches it too.
@@ -24,7 +24,7 @@ pub struct Pages {
 
 /// Pages by how they were touched.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Touched {
+pub(super) struct Touched {
     /// Read or written.
     pub all: u64,
     /// Read.
@@ -37,7 +37,7 @@ pub struct Touched {
 
 impl Pages {
     /// Counts what `record` reads or writes.
-    pub fn count(&mut self, record: &Record) {
+    pub(super) fn count(&mut self, record: &Record) {
         if record.sectors == 0 || !matches!(record.op, Op::Read | Op::Write) {
             return;
         }
@@ -74,7 +74,7 @@ impl Pages {
     }
 
     /// Sums up.
-    pub fn touched(&self) -> Touched {
+    pub(super) fn touched(&self) -> Touched {
         let mut touched = Touched::default();
         for counter in self.chunks.iter().flatten().filter(|counter| **counter > 0) {
             let writes = u64::from(counter & !READ);

@@ -26,7 +26,7 @@ const MOST_DEVICES: usize = 256;
 
 /// A reader of block events.
 #[derive(Default)]
-pub struct Events {
+pub(crate) struct Events {
     /// The write whose flush was handed out.
     pub pending: Option<Found>,
     /// The device whose requests count, when others do not.
@@ -46,7 +46,7 @@ pub struct Events {
 impl Events {
     /// Looks at the beginning of the file for the actions that blkparse printed; those of `dev`
     /// when only its requests count.
-    pub fn new(head: &[u8], dev: Option<u32>) -> Self {
+    pub(crate) fn new(head: &[u8], dev: Option<u32>) -> Self {
         let has =
             |action: u8| head.split(|&byte| byte == b'\n').any(|line| is_action(line, action, dev));
         let action = if !has(b'D') && has(b'Q') { b'Q' } else { b'D' };
@@ -54,7 +54,7 @@ impl Events {
     }
 
     /// A line such as `8,0 3 1 0.000000000 697 D W 223490 + 8 [kjournald]`.
-    pub fn blkparse(
+    pub(crate) fn blkparse(
         &mut self,
         line: &mut Fields<'_>,
         unit: Unit,
@@ -144,7 +144,7 @@ impl Events {
     }
 
     /// A line such as `fio-1 [000] ..... 12.345678: block_rq_issue: 8,0 WS 4096 () 2056 + 8 [fio]`.
-    pub fn kernel(
+    pub(crate) fn kernel(
         &mut self,
         line: &mut Fields<'_>,
         unit: Unit,
@@ -224,7 +224,7 @@ impl Events {
     }
 
     /// Warnings for readers of the results, a sentence each.
-    pub fn remarks(&self) -> Vec<String> {
+    pub(crate) fn remarks(&self) -> Vec<String> {
         let mut texts = Vec::new();
         if let (joined @ 1.., first) = self.joined {
             texts.push(format!(
@@ -251,7 +251,7 @@ impl Events {
     }
 
     /// Why there is no request, when other events explain it; `is_blkparse` for that format.
-    pub fn reason(&self, is_blkparse: bool) -> Option<String> {
+    pub(crate) fn reason(&self, is_blkparse: bool) -> Option<String> {
         if self.seen.is_empty() {
             return None;
         }
@@ -344,7 +344,7 @@ fn range(line: &mut Fields<'_>) -> Parsed<Option<(u64, u64)>> {
 }
 
 /// `major,minor`.
-pub fn device(line: &mut Fields<'_>) -> Parsed<u32> {
+pub(crate) fn device(line: &mut Fields<'_>) -> Parsed<u32> {
     let at = line.at;
     let major = line.small("a device such as 8,0")?;
     line.comma()?;
@@ -359,13 +359,13 @@ pub fn device(line: &mut Fields<'_>) -> Parsed<u32> {
 }
 
 /// The number of a kernel device, when there is such a device.
-pub fn device_number(major: u32, minor: u32) -> Option<u32> {
+pub(crate) fn device_number(major: u32, minor: u32) -> Option<u32> {
     let is_sound = major < 1 << (32 - MINOR_BITS) && minor < 1 << MINOR_BITS;
     is_sound.then_some(major << MINOR_BITS | minor)
 }
 
 /// A kernel device as `major:minor`.
-pub fn device_name(dev: u32) -> String {
+pub(crate) fn device_name(dev: u32) -> String {
     format!("{}:{}", dev >> MINOR_BITS, dev & ((1 << MINOR_BITS) - 1))
 }
 

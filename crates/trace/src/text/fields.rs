@@ -6,7 +6,7 @@ use crate::record::{Op, Record};
 use crate::unit::Unit;
 
 /// The longest line in bytes; what a reader looks at may run past the line's end, but not further.
-pub const MAX_LINE: usize = 1024;
+pub(crate) const MAX_LINE: usize = 1024;
 /// Digits that always fit 64 bits.
 const MAX_DIGITS: usize = 19;
 /// Digits behind a point that count; so many, times a second in nanoseconds, still fit 64 bits.
@@ -14,7 +14,7 @@ const MAX_FRACTION: usize = 9;
 
 /// What a line should have had, and in which column, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fault {
+pub(crate) struct Fault {
     /// The column.
     pub at: usize,
     /// What should stand there.
@@ -22,11 +22,11 @@ pub struct Fault {
 }
 
 /// A part of a line, or what is wrong with it.
-pub type Parsed<T> = Result<T, Fault>;
+pub(crate) type Parsed<T> = Result<T, Fault>;
 
 /// A request as a line has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found {
+pub(crate) struct Found {
     /// The request in whole sectors.
     pub record: Record,
     /// Whether it had to be widened to whole sectors.
@@ -35,13 +35,13 @@ pub struct Found {
 
 impl Found {
     /// A flush.
-    pub fn flush(t_ns: u64, dev: u32) -> Self {
+    pub(crate) fn flush(t_ns: u64, dev: u32) -> Self {
         Found { record: Record::flush(t_ns, dev), widened: false }
     }
 
     /// A request of `bytes` bytes, above 0, from byte `offset` on; both have up to 19 digits.
     #[inline]
-    pub fn bytes(t_ns: u64, op: Op, dev: u32, offset: u64, bytes: u64) -> Self {
+    pub(crate) fn bytes(t_ns: u64, op: Op, dev: u32, offset: u64, bytes: u64) -> Self {
         let sector = SECTOR as u64;
         let (lba, before) = (offset / sector, offset % sector);
         let sectors = (before + bytes).div_ceil(sector);
@@ -51,7 +51,7 @@ impl Found {
 }
 
 /// Where the parser stands in a line.
-pub struct Fields<'a> {
+pub(crate) struct Fields<'a> {
     bytes: &'a [u8],
     /// The column of what comes next, from 0.
     pub at: usize,
@@ -59,35 +59,35 @@ pub struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     /// The line that `bytes` begin with.
-    pub fn new(bytes: &'a [u8]) -> Self {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Fields { bytes: &bytes[..bytes.len().min(MAX_LINE)], at: 0 }
     }
 
     /// The next byte.
     #[inline]
-    pub fn peek(&self) -> Option<u8> {
+    pub(crate) fn peek(&self) -> Option<u8> {
         self.bytes.get(self.at).copied()
     }
 
     /// What is wrong here.
-    pub fn fault<T>(&self, expected: &'static str) -> Parsed<T> {
+    pub(crate) fn fault<T>(&self, expected: &'static str) -> Parsed<T> {
         Err(Fault { at: self.at, expected })
     }
 
     /// Whether the line ends here.
-    pub fn is_end(&self) -> bool {
+    pub(crate) fn is_end(&self) -> bool {
         matches!(self.peek(), None | Some(b'\n' | b'\r'))
     }
 
     /// What the line still has, without its end.
-    pub fn rest(&self) -> &'a [u8] {
+    pub(crate) fn rest(&self) -> &'a [u8] {
         let rest = &self.bytes[self.at..];
         let end = rest.iter().position(|byte| b"\r\n".contains(byte)).unwrap_or(rest.len());
         &rest[..end]
     }
 
     /// The text of the line that was read from column `from` on.
-    pub fn rest_from(&self, from: usize) -> &'a [u8] {
+    pub(crate) fn rest_from(&self, from: usize) -> &'a [u8] {
         &self.bytes[from..self.at]
     }
 
@@ -110,7 +110,7 @@ impl<'a> Fields<'a> {
 
     /// A whole number of at most 19 digits.
     #[inline]
-    pub fn number(&mut self, expected: &'static str) -> Parsed<u64> {
+    pub(crate) fn number(&mut self, expected: &'static str) -> Parsed<u64> {
         let from = self.at;
         let (value, count) = self.digits(MAX_DIGITS);
         match count {
@@ -124,7 +124,7 @@ impl<'a> Fields<'a> {
 
     /// A number below 2^32.
     #[inline]
-    pub fn small(&mut self, expected: &'static str) -> Parsed<u32> {
+    pub(crate) fn small(&mut self, expected: &'static str) -> Parsed<u32> {
         let at = self.at;
         u32::try_from(self.number(expected)?)
             .map_err(|_| Fault { at, expected: "a number below 2^32" })
@@ -132,7 +132,7 @@ impl<'a> Fields<'a> {
 
     /// A time in `unit`, perhaps with a fraction, as nanoseconds.
     #[inline]
-    pub fn time(&mut self, unit: Unit) -> Parsed<u64> {
+    pub(crate) fn time(&mut self, unit: Unit) -> Parsed<u64> {
         let from = self.at;
         let whole = self.number(unit.expected())?;
         let too_late =
@@ -163,7 +163,7 @@ impl<'a> Fields<'a> {
 
     /// Steps over a comma.
     #[inline]
-    pub fn comma(&mut self) -> Parsed<()> {
+    pub(crate) fn comma(&mut self) -> Parsed<()> {
         match self.peek() {
             Some(b',') => self.at += 1,
             _ => return self.fault("a comma"),
@@ -173,14 +173,14 @@ impl<'a> Fields<'a> {
 
     /// Steps over spaces and tabs, if there are any.
     #[inline]
-    pub fn spaces(&mut self) {
+    pub(crate) fn spaces(&mut self) {
         while let Some(b' ' | b'\t') = self.peek() {
             self.at += 1;
         }
     }
 
     /// Steps over at least one space.
-    pub fn gap(&mut self) -> Parsed<()> {
+    pub(crate) fn gap(&mut self) -> Parsed<()> {
         let from = self.at;
         self.spaces();
         if self.at == from { self.fault("a space") } else { Ok(()) }
@@ -188,7 +188,7 @@ impl<'a> Fields<'a> {
 
     /// What stands before the next space, comma or end; at least one byte.
     #[inline]
-    pub fn word(&mut self, expected: &'static str) -> Parsed<&'a [u8]> {
+    pub(crate) fn word(&mut self, expected: &'static str) -> Parsed<&'a [u8]> {
         let from = self.at;
         while !matches!(self.peek(), None | Some(b' ' | b'\t' | b',' | b'\r' | b'\n')) {
             self.at += 1;
@@ -199,7 +199,7 @@ impl<'a> Fields<'a> {
 
     /// Steps over the end of the line; a file's last line may lack it.
     #[inline]
-    pub fn line_end(&mut self) -> Parsed<()> {
+    pub(crate) fn line_end(&mut self) -> Parsed<()> {
         if self.peek() == Some(b'\r') {
             self.at += 1;
         }
@@ -213,7 +213,7 @@ impl<'a> Fields<'a> {
 
     /// Steps over the rest of the line, whatever it is.
     #[inline]
-    pub fn skip_line(&mut self) -> Parsed<()> {
+    pub(crate) fn skip_line(&mut self) -> Parsed<()> {
         let rest = &self.bytes[self.at..];
         match rest.iter().position(|&byte| byte == b'\n') {
             Some(end) => self.at += end + 1,

@@ -9,17 +9,17 @@ use crate::record::Op;
 use crate::unit::Unit;
 
 /// The first line of version 2.
-pub const HEADER_2: &[u8] = b"fio version 2 iolog";
+pub(crate) const HEADER_2: &[u8] = b"fio version 2 iolog";
 /// The first line of version 3.
-pub const HEADER_3: &[u8] = b"fio version 3 iolog";
+pub(crate) const HEADER_3: &[u8] = b"fio version 3 iolog";
 
 /// Whether `line` is the first line of such a log.
-pub fn is_header(line: &[u8]) -> bool {
+pub(crate) fn is_header(line: &[u8]) -> bool {
     [HEADER_2, HEADER_3].contains(&line)
 }
 
 /// What was read so far.
-pub struct Fio {
+pub(crate) struct Fio {
     has_times: bool,
     files: Vec<Vec<u8>>,
     /// The sum of the waits, in ns.
@@ -28,13 +28,13 @@ pub struct Fio {
 
 impl Fio {
     /// Looks at the first line of `head` for the version.
-    pub fn new(head: &[u8]) -> Self {
+    pub(crate) fn new(head: &[u8]) -> Self {
         let has_times = Fields::new(head).rest() != HEADER_2;
         Fio { has_times, files: Vec::new(), now: 0 }
     }
 
     /// The request of one line.
-    pub fn record(
+    pub(crate) fn record(
         &mut self,
         line: &mut Fields<'_>,
         unit: Unit,

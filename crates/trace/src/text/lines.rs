@@ -7,15 +7,15 @@ use super::{Text, lost};
 use crate::cursor::{Bad, Cursor, Trouble};
 
 /// Bytes that some editors put before a text.
-pub const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// The lines of one format.
-pub struct Lines(pub Text);
+pub(crate) struct Lines(pub Text);
 
 impl Lines {
     /// The next request; the cursor stays at a bad line.
     #[inline]
-    pub fn next(&mut self, cursor: &mut Cursor) -> Result<Option<Found>, Trouble> {
+    pub(crate) fn next(&mut self, cursor: &mut Cursor) -> Result<Option<Found>, Trouble> {
         if let Some(found) = self.0.pending() {
             return Ok(Some(found));
         }
@@ -55,7 +55,7 @@ impl Lines {
     }
 
     /// Steps over the line at the cursor.
-    pub fn skip(&mut self, cursor: &mut Cursor) -> io::Result<()> {
+    pub(crate) fn skip(&mut self, cursor: &mut Cursor) -> io::Result<()> {
         loop {
             cursor.window.has(MAX_LINE)?;
             let bytes = cursor.window.bytes();

@@ -22,7 +22,7 @@ const ENTRIES: &str = "entries-in-buffer/entries-written:";
 const HINTS: [&[u8]; 6] = [b"lost", b"dropped", b"overw", b"overrun", b"skip", b"entries-in"];
 
 /// The number of lost events that `line` reports; nothing when it is no such message.
-pub fn events(line: &[u8]) -> Option<u64> {
+pub(super) fn events(line: &[u8]) -> Option<u64> {
     // A trace of other events has millions of lines that are no such message.
     let is_hint = |rest: &[u8], hint: &[u8]| {
         rest.len() >= hint.len() && rest[..hint.len()].eq_ignore_ascii_case(hint)

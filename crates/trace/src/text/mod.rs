@@ -1,16 +1,16 @@
 //! Formats with a request a line.
 
-pub mod events;
-pub mod fields;
-pub mod fio;
-pub mod lines;
+pub(crate) mod events;
+pub(crate) mod fields;
+pub(crate) mod fio;
+pub(crate) mod lines;
 mod lost;
-pub mod own;
+pub(crate) mod own;
 mod published;
 mod rwbs;
 mod table;
-pub mod tables;
-pub mod xperf;
+pub(crate) mod tables;
+pub(crate) mod xperf;
 
 use crate::binary::fixed::Ids;
 use crate::file::TraceFile;
@@ -26,7 +26,7 @@ use table::Table;
 use xperf::Xperf;
 
 /// Reads lines of one format.
-pub enum Text {
+pub(crate) enum Text {
     /// This project's.
     Own(Own),
     /// MSR Cambridge.
@@ -53,7 +53,7 @@ pub enum Text {
 
 impl Text {
     /// The formats that are recognised by their lines, those that are read most often first.
-    pub const FORMATS: [Format; 14] = [
+    pub(crate) const FORMATS: [Format; 14] = [
         Format::Own,
         Format::Msr,
         Format::Spc,
@@ -72,7 +72,7 @@ impl Text {
 
     /// A reader of `format` for `file`, which begins with `head`; nothing for a binary format, or
     /// when the file can't be that.
-    pub fn new(file: &TraceFile, format: Format, head: &[u8]) -> Option<Self> {
+    pub(crate) fn new(file: &TraceFile, format: Format, head: &[u8]) -> Option<Self> {
         let addresses = file.addresses.unwrap_or_default();
         let table = |table: Table| Text::Table(Box::new(table));
         Some(match format {
@@ -105,7 +105,7 @@ impl Text {
     }
 
     /// The unit of its times, in a file that begins with `head`.
-    pub fn unit(&self, head: &[u8]) -> Unit {
+    pub(crate) fn unit(&self, head: &[u8]) -> Unit {
         match self {
             Text::Msr(_) => Unit::Ticks,
             Text::Spc(_) | Text::Tencent(_) | Text::Blkparse(_) | Text::Kernel(_) => Unit::Seconds,
@@ -117,7 +117,7 @@ impl Text {
 
     /// The request of one line, if it has one; steps over the line.
     #[inline]
-    pub fn record(
+    pub(crate) fn record(
         &mut self,
         line: &mut Fields<'_>,
         unit: Unit,
@@ -142,7 +142,7 @@ impl Text {
 
     /// What the last line also asked for.
     #[inline]
-    pub fn pending(&mut self) -> Option<Found> {
+    pub(crate) fn pending(&mut self) -> Option<Found> {
         match self {
             Text::Blkparse(events) | Text::Kernel(events) => events.pending.take(),
             Text::Table(table) => table.pending.take(),
@@ -151,7 +151,7 @@ impl Text {
     }
 
     /// Warnings for readers of the results, a sentence each.
-    pub fn remarks(&self) -> Vec<String> {
+    pub(crate) fn remarks(&self) -> Vec<String> {
         match self {
             Text::Blkparse(events) | Text::Kernel(events) => events.remarks(),
             Text::Table(table) => table.remarks(),
@@ -160,7 +160,7 @@ impl Text {
     }
 
     /// Why there is no request, where the records read so far explain it.
-    pub fn reason(&self) -> Option<String> {
+    pub(crate) fn reason(&self) -> Option<String> {
         match self {
             Text::Blkparse(events) => events.reason(true),
             Text::Kernel(events) => events.reason(false),

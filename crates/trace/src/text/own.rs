@@ -10,17 +10,17 @@ use crate::record::Op;
 use crate::unit::Unit;
 
 /// The header without devices.
-pub const HEADER: &str = "t_us,op,byte_off,byte_len";
+pub(crate) const HEADER: &str = "t_us,op,byte_off,byte_len";
 /// The header with devices.
-pub const HEADER_DEV: &str = "t_us,dev,op,byte_off,byte_len";
+pub(crate) const HEADER_DEV: &str = "t_us,dev,op,byte_off,byte_len";
 
 /// The header with devices and what compression saves.
-pub const HEADER_SAVED: &str = "t_us,dev,op,byte_off,byte_len,saved";
+pub(crate) const HEADER_SAVED: &str = "t_us,dev,op,byte_off,byte_len,saved";
 /// What stands there after a wrong number.
 const SAVED: &str = "per cent that compression saves, 0 to 100";
 
 /// What the first line tells.
-pub struct Own {
+pub(crate) struct Own {
     has_dev: bool,
     /// Whether any line may say how well its data compresses.
     has_saved: bool,
@@ -30,7 +30,7 @@ pub struct Own {
 
 impl Own {
     /// Looks at the first line of `head`.
-    pub fn new(head: &[u8]) -> Self {
+    pub(crate) fn new(head: &[u8]) -> Self {
         let first = Fields::new(head).rest();
         let commas = first.iter().filter(|&&byte| byte == b',').count();
         let has_saved = commas == 5;
@@ -38,13 +38,13 @@ impl Own {
     }
 
     /// Whether there is a column for what compression saves.
-    pub fn has_saved(&self) -> bool {
+    pub(crate) fn has_saved(&self) -> bool {
         self.has_saved
     }
 
     /// The request of one line.
     #[inline]
-    pub fn record(
+    pub(crate) fn record(
         &mut self,
         line: &mut Fields<'_>,
         unit: Unit,
@@ -95,7 +95,7 @@ impl Own {
 }
 
 /// Whether `line` names the columns.
-pub fn is_header(line: &[u8]) -> bool {
+pub(crate) fn is_header(line: &[u8]) -> bool {
     [HEADER, HEADER_DEV, HEADER_SAVED].iter().any(|header| line == header.as_bytes())
 }
 

@@ -19,14 +19,14 @@ const DISKS_PER_HOST: u32 = 256;
 
 /// The hosts of an MSR trace in the order of their appearance.
 #[derive(Default)]
-pub struct Msr {
+pub(crate) struct Msr {
     hosts: Vec<Vec<u8>>,
 }
 
 impl Msr {
     /// The request of one line. The device is the disk's number, and 256 more for every host that
     /// came before this one.
-    pub fn record(
+    pub(crate) fn record(
         &mut self,
         line: &mut Fields<'_>,
         unit: Unit,
@@ -87,7 +87,7 @@ fn some(left: &mut LeftOut, length: u64, found: impl FnOnce() -> Found) -> Optio
 }
 
 /// A line of SPC, whose addresses are in sectors, or in bytes.
-pub fn spc(
+pub(super) fn spc(
     line: &mut Fields<'_>,
     unit: Unit,
     addresses: Ids,
@@ -143,7 +143,7 @@ fn placed(addresses: Ids, t_ns: u64, op: Op, dev: u32, address: u64, length: u64
 }
 
 /// A line of DiskSim or MQSim. When `is_whole`, times have no fraction.
-pub fn disksim(
+pub(super) fn disksim(
     line: &mut Fields<'_>,
     unit: Unit,
     is_whole: bool,
@@ -173,7 +173,7 @@ pub fn disksim(
 
 /// The unit of DiskSim's times: MQSim's nanoseconds when all times of `head` are whole numbers,
 /// DiskSim's milliseconds when any has a fraction.
-pub fn disksim_unit(head: &[u8]) -> Unit {
+pub(super) fn disksim_unit(head: &[u8]) -> Unit {
     let has_point = |line: &[u8]| {
         let mut line = Fields::new(line);
         line.spaces();
@@ -184,7 +184,11 @@ pub fn disksim_unit(head: &[u8]) -> Unit {
 }
 
 /// A line of Alibaba's.
-pub fn alibaba(line: &mut Fields<'_>, unit: Unit, left: &mut LeftOut) -> Parsed<Option<Found>> {
+pub(super) fn alibaba(
+    line: &mut Fields<'_>,
+    unit: Unit,
+    left: &mut LeftOut,
+) -> Parsed<Option<Found>> {
     if skip_header(line, b"device_id")? {
         return Ok(None);
     }
@@ -207,7 +211,7 @@ pub fn alibaba(line: &mut Fields<'_>, unit: Unit, left: &mut LeftOut) -> Parsed<
 }
 
 /// A line of Tencent's.
-pub fn tencent(
+pub(super) fn tencent(
     line: &mut Fields<'_>,
     unit: Unit,
     addresses: Ids,

@@ -4,7 +4,7 @@ use crate::record::Op;
 
 /// An operation of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rwbs {
+pub(super) struct Rwbs {
     /// Whether the device flushes its cache first.
     pub flushes: bool,
     /// The action that follows.
@@ -13,7 +13,7 @@ pub struct Rwbs {
 
 /// The effect of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
+pub(super) enum Action {
     /// It has a counterpart here.
     Op(Op),
     /// Nothing but a flush, if there was one.
@@ -27,7 +27,7 @@ impl Rwbs {
     ///
     /// A leading F is a flush before the request (or the whole request), F, A, S, M and others
     /// behind the operation are flags.
-    pub fn parse(word: &[u8]) -> Option<Self> {
+    pub(super) fn parse(word: &[u8]) -> Option<Self> {
         if word.is_empty() || !word.iter().all(u8::is_ascii_uppercase) {
             return None;
         }

@@ -29,7 +29,7 @@ const MOST_NAMES: usize = 8;
 type Span = (usize, usize);
 
 /// A reader of tables.
-pub struct Table {
+pub(crate) struct Table {
     columns: Vec<Column>,
     /// The byte between two fields; a space stands for white space of any length.
     delimiter: u8,
@@ -65,7 +65,7 @@ struct Row {
 
 impl Table {
     /// A table with these columns, between which `delimiter` stands.
-    pub fn new(columns: Vec<Column>, delimiter: u8) -> Self {
+    pub(crate) fn new(columns: Vec<Column>, delimiter: u8) -> Self {
         Table {
             columns,
             delimiter,
@@ -83,7 +83,7 @@ impl Table {
     }
 
     /// The table that a user describes, in a file that begins with `head`.
-    pub fn described(columns: &Columns, ops: &OpWords, op: Option<Op>, head: &[u8]) -> Self {
+    pub(crate) fn described(columns: &Columns, ops: &OpWords, op: Option<Op>, head: &[u8]) -> Self {
         let columns = columns.0.clone();
         let few = columns.len();
         let mut table = Table::new(columns, b' ');
@@ -95,12 +95,17 @@ impl Table {
 
     /// The same, with lines that a tool prints around the table, `header`, and an operation for
     /// every request where no column has it.
-    pub fn with(self, header: &[u8], prose: &'static [&'static str], op: Option<Op>) -> Self {
+    pub(crate) fn with(
+        self,
+        header: &[u8],
+        prose: &'static [&'static str],
+        op: Option<Op>,
+    ) -> Self {
         Table { header: header.to_vec(), prose, op, ..self }
     }
 
     /// The unit of its times.
-    pub fn unit(&self) -> Unit {
+    pub(crate) fn unit(&self) -> Unit {
         let time = self.columns.iter().find_map(|column| match column {
             Column::Time(unit) => Some(*unit),
             _ => None,
@@ -132,7 +137,7 @@ impl Table {
     }
 
     /// The request of one line.
-    pub fn record(
+    pub(crate) fn record(
         &mut self,
         line: &mut Fields<'_>,
         unit: Unit,
@@ -292,7 +297,7 @@ impl Table {
     }
 
     /// Warnings for readers of the results, a sentence each.
-    pub fn remarks(&self) -> Vec<String> {
+    pub(crate) fn remarks(&self) -> Vec<String> {
         let mut texts = Vec::new();
         if self.has_digits {
             texts.push(

@@ -22,7 +22,7 @@ const SECTORS: u64 = SECTOR as u64;
 const PROSE: &[&str] = &["Tracing ", "Ending ", "Detaching"];
 
 /// A table of SYSTOR '17.
-pub fn systor(head: &[u8]) -> Table {
+pub(crate) fn systor(head: &[u8]) -> Table {
     let columns = vec![
         Column::Time(Unit::Seconds),
         Column::Skip,
@@ -36,7 +36,7 @@ pub fn systor(head: &[u8]) -> Table {
 }
 
 /// A table of FIU's.
-pub fn fiu(head: &[u8]) -> Table {
+pub(crate) fn fiu(head: &[u8]) -> Table {
     let mut columns = vec![
         Column::Time(Unit::Nanos),
         Column::Skip,
@@ -56,13 +56,13 @@ pub fn fiu(head: &[u8]) -> Table {
 }
 
 /// A table of biosnoop's; its header names the columns.
-pub fn biosnoop(head: &[u8]) -> Table {
+pub(crate) fn biosnoop(head: &[u8]) -> Table {
     let usual = b"TIME(s) COMM PID DISK T SECTOR BYTES LAT(ms)";
     snoop(head, b"SECTOR", usual)
 }
 
 /// A table of iosnoop's; its header names the columns.
-pub fn iosnoop(head: &[u8]) -> Table {
+pub(crate) fn iosnoop(head: &[u8]) -> Table {
     snoop(head, b"BLOCK", b"COMM PID TYPE DEV BLOCK BYTES LATms")
 }
 
@@ -92,7 +92,7 @@ fn snoop(head: &[u8], address: &[u8], usual: &[u8]) -> Table {
 
 /// A table of libCacheSim's; nothing if `head` has no header that names an object, its size and a
 /// time.
-pub fn cache(head: &[u8], ids: Ids, op: Option<Op>) -> Option<Table> {
+pub(crate) fn cache(head: &[u8], ids: Ids, op: Option<Op>) -> Option<Table> {
     let header = lines(head).next()?;
     let names = header.trim_ascii_start().strip_prefix(b"#").unwrap_or(header);
     let scale = if ids == Ids::Bytes { 1 } else { SECTORS };
@@ -138,7 +138,7 @@ fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// Whether `head` is one of these tables with a header of its own.
-pub fn has_header(head: &[u8]) -> Option<crate::format::Format> {
+pub(crate) fn has_header(head: &[u8]) -> Option<crate::format::Format> {
     use crate::format::Format;
     let starts = |line: &[u8], names: &[&[u8]]| {
         let mut words = words(line);

@@ -11,7 +11,7 @@ use crate::record::Op;
 use crate::unit::Unit;
 
 /// The first line.
-pub const BEGIN: &[u8] = b"BeginHeader";
+pub(crate) const BEGIN: &[u8] = b"BeginHeader";
 const END: &[u8] = b"EndHeader";
 /// The events that count.
 const EVENTS: [(&[u8], Op); 3] =
@@ -29,7 +29,7 @@ struct Places {
 }
 
 /// A reader of dumps.
-pub struct Xperf {
+pub(crate) struct Xperf {
     in_header: bool,
     /// The places of each event's fields.
     places: [Places; 3],
@@ -45,7 +45,7 @@ impl Default for Xperf {
 
 impl Xperf {
     /// The request of one line.
-    pub fn record(
+    pub(crate) fn record(
         &mut self,
         line: &mut Fields<'_>,
         unit: Unit,

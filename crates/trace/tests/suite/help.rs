@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use hostftl_trace::{Format, Notes, Op, Reader, Record, TraceFile};
 
 /// Everything that a trace has.
-pub struct Seen {
+pub(crate) struct Seen {
     pub format: Format,
     pub records: Vec<Record>,
     pub notes: Notes,
@@ -13,39 +13,39 @@ pub struct Seen {
 
 impl Seen {
     /// Reads, writes, flushes and discards.
-    pub fn mix(&self) -> [usize; 4] {
+    pub(crate) fn mix(&self) -> [usize; 4] {
         [Op::Read, Op::Write, Op::Flush, Op::Discard]
             .map(|op| self.records.iter().filter(|record| record.op == op).count())
     }
 
     /// From the first request to the last, in µs.
-    pub fn span_us(&self) -> u64 {
+    pub(crate) fn span_us(&self) -> u64 {
         let times = self.records.iter().map(|record| record.t_ns);
         (times.clone().max().unwrap_or(0) - times.min().unwrap_or(0)) / 1_000
     }
 
     /// All warnings as one text.
-    pub fn warnings(&self) -> String {
+    pub(crate) fn warnings(&self) -> String {
         self.notes.warnings().join("\n")
     }
 }
 
 /// A file in the test's own folder.
-pub fn file(name: &str, bytes: &[u8]) -> PathBuf {
+pub(crate) fn file(name: &str, bytes: &[u8]) -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("field-{name}"));
     std::fs::write(&path, bytes).expect("the test's folder is writable");
     path
 }
 
 /// Reads the trace with the `options` behind its name; the error names it FILE.
-pub fn seen(name: &str, bytes: impl AsRef<[u8]>, options: &str) -> Result<Seen, String> {
+pub(crate) fn seen(name: &str, bytes: impl AsRef<[u8]>, options: &str) -> Result<Seen, String> {
     let path = file(name, bytes.as_ref());
     open(&format!("{}{options}", path.display()))
         .map_err(|error| error.replace(&path.display().to_string(), "FILE"))
 }
 
 /// Reads the trace that `text` names.
-pub fn open(text: &str) -> Result<Seen, String> {
+pub(crate) fn open(text: &str) -> Result<Seen, String> {
     let file: TraceFile = text.parse().map_err(|error| format!("{error}"))?;
     let mut reader = Reader::open(&file).map_err(|error| error.to_string())?;
     let records = reader.by_ref().collect::<Result<Vec<_>, _>>().map_err(|it| it.to_string())?;
@@ -53,7 +53,7 @@ pub fn open(text: &str) -> Result<Seen, String> {
 }
 
 /// The error of a trace that can't be read.
-pub fn error(name: &str, bytes: impl AsRef<[u8]>, options: &str) -> String {
+pub(crate) fn error(name: &str, bytes: impl AsRef<[u8]>, options: &str) -> String {
     match seen(name, bytes, options) {
         Ok(seen) => panic!("{name}{options} has {} requests", seen.records.len()),
         Err(error) => error,
@@ -61,6 +61,6 @@ pub fn error(name: &str, bytes: impl AsRef<[u8]>, options: &str) -> String {
 }
 
 /// `count` lines that `line` makes.
-pub fn lines(count: u64, line: impl Fn(u64) -> String) -> String {
+pub(crate) fn lines(count: u64, line: impl Fn(u64) -> String) -> String {
     (0..count).map(|number| line(number) + "\n").collect()
 }
