@@ -7,7 +7,10 @@ use crate::work::{DriveWork, FlashBusy, FlashWork};
 
 /// The first sector and the length of a read or program; else what a device of so many `sectors`
 /// answers at once. Nothing of it is lost at a power cut, and nothing is collected.
-pub fn range(command: &Command, sectors: u64) -> Result<(u64, u32), Result<(), DeviceError>> {
+pub(crate) fn range(
+    command: &Command,
+    sectors: u64,
+) -> Result<(u64, u32), Result<(), DeviceError>> {
     let (lba, length) = match command {
         Command::Read { lba, into, .. } => (*lba, into.sectors()),
         Command::Program { lba, tally, .. } => (*lba, tally.total()),
@@ -22,7 +25,7 @@ pub fn range(command: &Command, sectors: u64) -> Result<(u64, u32), Result<(), D
 
 /// Sectors read and written by cause, and the time that took.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Counts {
+pub(crate) struct Counts {
     pub reads: [u64; CAUSES],
     pub sectors: [u64; CAUSES],
     pub busy: FlashBusy,
@@ -30,7 +33,7 @@ pub struct Counts {
 
 impl Counts {
     /// Counts a read or program.
-    pub fn note(&mut self, command: &Command) {
+    pub(crate) fn note(&mut self, command: &Command) {
         match command {
             Command::Read { cause, into, .. } => {
                 self.reads[*cause as usize] += u64::from(into.sectors());
@@ -45,12 +48,12 @@ impl Counts {
     }
 
     /// Sectors written.
-    pub fn written(&self) -> u64 {
+    pub(crate) fn written(&self) -> u64 {
         self.sectors.iter().sum()
     }
 
     /// The same, as all drives tell it.
-    pub fn work(&self) -> DriveWork {
+    pub(crate) fn work(&self) -> DriveWork {
         let Counts { reads, sectors, busy } = *self;
         let flash = FlashWork { reads, programs: self.written(), erases: 0, busy };
         DriveWork { flash, sectors, ..DriveWork::default() }

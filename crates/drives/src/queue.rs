@@ -23,20 +23,20 @@ struct Due {
 
 /// See the module text.
 #[derive(Debug, Default)]
-pub struct Queue {
+pub(crate) struct Queue {
     heap: BinaryHeap<Reverse<Due>>,
     number: u64,
 }
 
 impl Queue {
     /// Adds a command that ends at `at`, after it waited and was served for so long.
-    pub fn push(&mut self, at: Nanos, slot: u32, waited: Nanos, served: Nanos) {
+    pub(crate) fn push(&mut self, at: Nanos, slot: u32, waited: Nanos, served: Nanos) {
         self.number += 1;
         self.heap.push(Reverse(Due { at, number: self.number, slot, waited, served }));
     }
 
     /// When the next command ends.
-    pub fn next_at(&self) -> Option<Nanos> {
+    pub(crate) fn next_at(&self) -> Option<Nanos> {
         self.heap.peek().map(|Reverse(due)| due.at)
     }
 
@@ -44,7 +44,7 @@ impl Queue {
     ///
     /// # Panics
     /// When there is none.
-    pub fn advance(&mut self, ended: &mut VecDeque<Ended>) -> Nanos {
+    pub(crate) fn advance(&mut self, ended: &mut VecDeque<Ended>) -> Nanos {
         let Reverse(due) = self.heap.pop().expect("there is something to wait for");
         let spent = Spent { queue: due.waited, die: due.served, ..Spent::default() };
         ended.push_back(Ended { slot: due.slot, result: Ok(()), spent });
@@ -52,7 +52,7 @@ impl Queue {
     }
 
     /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.heap.is_empty()
     }
 }

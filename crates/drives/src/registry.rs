@@ -28,7 +28,7 @@ fn kind_of(text: &Text) -> &'static Registration {
 }
 
 /// Returns the keys that the file of a device of that kind may have.
-pub fn keys(registration: &'static Registration) -> impl Iterator<Item = Key> {
+pub(crate) fn keys(registration: &'static Registration) -> impl Iterator<Item = Key> {
     let (values, default) = match registration.is_flash {
         true => (KIND_VALUES.as_str(), KINDS[0].kind),
         false => (registration.kind, ""),
@@ -46,7 +46,7 @@ fn built_in(is_flash: bool) -> impl Iterator<Item = &'static str> {
 }
 
 /// Returns the names of all built-in devices, flash first.
-pub fn names() -> impl Iterator<Item = &'static str> {
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     built_in(true).chain(built_in(false))
 }
 
@@ -54,7 +54,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 ///
 /// # Errors
 /// When there is neither.
-pub fn text(asked: &str) -> Result<Text, DriveError> {
+pub(crate) fn text(asked: &str) -> Result<Text, DriveError> {
     let (origin, options) = split(asked);
     let text = match KINDS.iter().flat_map(|it| it.built_in).find(|(name, _)| *name == origin) {
         Some((_, text)) => (*text).to_owned(),
@@ -81,7 +81,7 @@ fn read(origin: &str) -> Result<String, DriveError> {
 ///
 /// # Errors
 /// When there is no such device or file, or the device is impossible.
-pub fn find(asked: &str) -> Result<Arc<dyn Description>, DriveError> {
+pub(crate) fn find(asked: &str) -> Result<Arc<dyn Description>, DriveError> {
     let text = text(asked)?;
     (kind_of(&text).read)(&text)
 }

@@ -68,7 +68,7 @@ pub(crate) struct Scale {
 
 impl Scale {
     /// From `low` to `high`, widened to ticks at least 60 units apart.
-    pub fn linear(kind: Kind, low: f64, high: f64, room: f64) -> Self {
+    pub(crate) fn linear(kind: Kind, low: f64, high: f64, room: f64) -> Self {
         let span = if high > low { high - low } else { 1.0 };
         let rough = span / (room / 60.0).max(2.0) * 0.999;
         let power = 10.0_f64.powf(rough.log10().floor());
@@ -83,7 +83,7 @@ impl Scale {
     }
 
     /// Whole powers of ten around `low` and `high`, both above 0.
-    pub fn log(low: f64, high: f64, room: f64) -> Self {
+    pub(crate) fn log(low: f64, high: f64, room: f64) -> Self {
         let first = (low.log10() + 1e-9).floor();
         let last = (high.log10() - 1e-9).ceil().max(first + 1.0);
         let stride = ((last - first) / (room / 44.0).max(1.0)).ceil().max(1.0);
@@ -93,7 +93,7 @@ impl Scale {
     }
 
     /// Ends at `high` instead of at the tick behind it, unless that is near.
-    pub fn ending_at(mut self, high: f64) -> Self {
+    pub(crate) fn ending_at(mut self, high: f64) -> Self {
         if !self.is_log && high > self.from && high < self.to * 0.99 {
             self.to = high;
             self.ticks.retain(|tick| *tick <= high);
@@ -102,7 +102,7 @@ impl Scale {
     }
 
     /// Where `value` lies, from 0 to 1.
-    pub fn at(&self, value: f64) -> f64 {
+    pub(crate) fn at(&self, value: f64) -> f64 {
         let part = match self.is_log {
             true => (value / self.from).log10() / (self.to / self.from).log10(),
             false => (value - self.from) / (self.to - self.from),

@@ -3,14 +3,14 @@
 use std::fmt::{Display, Write};
 
 /// Width of every chart in its own units; text of 12 is readable on a phone at this width.
-pub const WIDTH: f64 = 440.0;
+pub(crate) const WIDTH: f64 = 440.0;
 /// Colours that differ; more series than this begin again.
-pub const COLOURS: usize = 8;
+pub(crate) const COLOURS: usize = 8;
 /// Width of a character of a label: of a digit in the widest of the usual fonts.
-pub const CHARACTER: f64 = 7.65;
+pub(crate) const CHARACTER: f64 = 7.65;
 
 /// `text` as HTML has it.
-pub fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {
@@ -26,7 +26,7 @@ pub fn escape(text: &str) -> String {
 
 /// Labels below an axis, from left to right: each stays within the drawing, and one that would
 /// touch the one before is left out.
-pub struct Ticks {
+pub(crate) struct Ticks {
     height: f64,
     /// Where the last label ended.
     free: f64,
@@ -34,12 +34,12 @@ pub struct Ticks {
 
 impl Ticks {
     /// Labels at that height, none of them drawn yet.
-    pub fn new(height: f64) -> Self {
+    pub(crate) fn new(height: f64) -> Self {
         Ticks { height, free: f64::NEG_INFINITY }
     }
 
     /// The label of the place `x`.
-    pub fn label(&mut self, svg: &mut Svg, x: f64, text: &str) {
+    pub(crate) fn label(&mut self, svg: &mut Svg, x: f64, text: &str) {
         let half = width(text) / 2.0;
         let middle = x.min(WIDTH - half).max(half);
         if middle - half >= self.free {
@@ -51,7 +51,7 @@ impl Ticks {
 
 /// Where a label is anchored.
 #[derive(Clone, Copy)]
-pub enum Anchor {
+pub(crate) enum Anchor {
     Start,
     Middle,
     End,
@@ -59,11 +59,11 @@ pub enum Anchor {
 
 /// A drawing in the making.
 #[derive(Default)]
-pub struct Svg(String);
+pub(crate) struct Svg(String);
 
 impl Svg {
     /// The whole drawing of this height, called `title` for those who hear it.
-    pub fn finish(self, height: f64, title: &str) -> String {
+    pub(crate) fn finish(self, height: f64, title: &str) -> String {
         let (title, body) = (escape(title), self.0);
         format!(
             "<svg viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{title}\">\n\
@@ -76,7 +76,7 @@ impl Svg {
     }
 
     /// A line of class `class`.
-    pub fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
+    pub(crate) fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
         let ((x1, y1), (x2, y2)) = (from, to);
         self.push(format_args!(
             "<line class=\"{class}\" x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\"/>"
@@ -84,7 +84,7 @@ impl Svg {
     }
 
     /// A bar in the colour of series `index`, that says `hint` to who points at it.
-    pub fn bar(&mut self, index: usize, at: (f64, f64), size: (f64, f64), hint: &str) {
+    pub(crate) fn bar(&mut self, index: usize, at: (f64, f64), size: (f64, f64), hint: &str) {
         let (colour, hint) = (index % COLOURS, escape(hint));
         let ((x, y), (width, height)) = (at, (size.0.max(0.0), size.1.max(0.0)));
         self.push(format_args!(
@@ -94,7 +94,7 @@ impl Svg {
     }
 
     /// A line through `points` in the colour and with the dashes of series `index`.
-    pub fn path(&mut self, index: usize, points: &[(f64, f64)]) {
+    pub(crate) fn path(&mut self, index: usize, points: &[(f64, f64)]) {
         let colour = index % COLOURS;
         let mut path = String::new();
         for (at, (x, y)) in points.iter().enumerate() {
@@ -105,7 +105,7 @@ impl Svg {
     }
 
     /// A label.
-    pub fn text(&mut self, at: (f64, f64), anchor: Anchor, text: &str) {
+    pub(crate) fn text(&mut self, at: (f64, f64), anchor: Anchor, text: &str) {
         let anchor = match anchor {
             Anchor::Start => "start",
             Anchor::Middle => "middle",
@@ -119,13 +119,13 @@ impl Svg {
 }
 
 /// How wide a label is, about.
-pub fn width(text: &str) -> f64 {
+pub(crate) fn width(text: &str) -> f64 {
     text.chars().count() as f64 * CHARACTER
 }
 
 /// `text` in lines of at most that width: broken at blanks, at `:`, `,` and `+`, or anywhere where
 /// there are none of these.
-pub fn wrapped(text: &str, most: f64) -> Vec<String> {
+pub(crate) fn wrapped(text: &str, most: f64) -> Vec<String> {
     let mut lines = vec![String::new()];
     for piece in text.split_inclusive([' ', ':', ',', '+']) {
         let line = lines.last_mut().expect("there is one");

@@ -29,7 +29,7 @@ const VARIANTS: [(&str, &[&str]); 5] = [
 ];
 
 /// The variants to ask after `outcome`, which was made with defaults.
-pub fn after(outcome: &Outcome) -> Vec<LayerChoice> {
+pub(super) fn after(outcome: &Outcome) -> Vec<LayerChoice> {
     let waf = |row: &Row| row.waf_total.unwrap_or(1.0);
     let best = outcome.rows.iter().map(waf).fold(f64::INFINITY, f64::min);
     let near = outcome.rows.iter().filter(|row| waf(row) <= NEAR * best).map(|row| &row.layer);
@@ -39,7 +39,7 @@ pub fn after(outcome: &Outcome) -> Vec<LayerChoice> {
 }
 
 /// Whether a combination has no row because it can't be, and not because something failed.
-pub fn can_not_be(hole: &Hole) -> bool {
+pub(super) fn can_not_be(hole: &Hole) -> bool {
     matches!(hole.why, Why::Failed(_)) && !hole.is_violation() && !hole.is_of_machine()
 }
 

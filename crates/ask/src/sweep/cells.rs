@@ -22,7 +22,7 @@ pub struct Cells {
 }
 
 /// The name of the cell that is made from what `about` says by this program: 128 bits of XXH3.
-pub fn name(about: &str) -> String {
+pub(super) fn name(about: &str) -> String {
     let text = format!("{}\n{about}", program::name());
     let half = |seed| XxHash3_64::oneshot_with_seed(seed, text.as_bytes());
     format!("{:016x}{:016x}.parquet", half(0), half(1))

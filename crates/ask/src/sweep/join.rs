@@ -91,7 +91,7 @@ impl Summary {
 
 /// Sheets of the same figures below each other; what only some have is a parameter, and empty in
 /// the others.
-pub fn join(sheets: Vec<Sheet>) -> Result<Sheet, Wrong> {
+pub(super) fn join(sheets: Vec<Sheet>) -> Result<Sheet, Wrong> {
     let wrong = |name: &str| Wrong::failed(format!("cells of two versions: column {name} differs"));
     let Some(first) = sheets.first() else { return Ok(Sheet::new()) };
     let figures: Vec<String> = first.columns().map(|(name, _)| name.to_owned()).collect();
@@ -127,7 +127,10 @@ pub fn join(sheets: Vec<Sheet>) -> Result<Sheet, Wrong> {
 }
 
 /// Fills in what is told relative to the row without a layer, and says what the seeds come to.
-pub fn related(mut sheet: Sheet, about: &[CellAbout]) -> Result<(Sheet, Vec<Summary>), Wrong> {
+pub(super) fn related(
+    mut sheet: Sheet,
+    about: &[CellAbout],
+) -> Result<(Sheet, Vec<Summary>), Wrong> {
     let names = texts(&sheet, "layer")?;
     if !names.iter().map(String::as_str).eq(about.iter().map(|it| it.layer.as_str())) {
         return Err(Wrong::failed("the cells are of another plan: their layers differ"));

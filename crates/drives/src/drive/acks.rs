@@ -12,7 +12,7 @@ use hostftl_core::Nanos;
 
 /// A command that waits.
 #[derive(Clone, Copy, Debug)]
-pub struct Waiting {
+pub(super) struct Waiting {
     pub slot: u32,
     pub since: Nanos,
     /// Sectors that were issued before it, or the epoch that it ends.
@@ -21,7 +21,7 @@ pub struct Waiting {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Acks {
+pub(super) struct Acks {
     /// Sectors of the buffer that programs may hold.
     limit: u64,
     issued: u64,
@@ -34,7 +34,7 @@ pub struct Acks {
 }
 
 impl Acks {
-    pub fn new(limit: u64) -> Self {
+    pub(super) fn new(limit: u64) -> Self {
         let mut epochs = VecDeque::with_capacity(256);
         epochs.push_back(0);
         Acks {
@@ -50,7 +50,7 @@ impl Acks {
 
     /// A program that holds so many sectors begins; gives its epoch.
     #[inline]
-    pub fn issue(&mut self, held: u32) -> u32 {
+    pub(super) fn issue(&mut self, held: u32) -> u32 {
         self.issued += u64::from(held);
         *self.epochs.back_mut().expect("there is an epoch") += 1;
         self.oldest as u32 + self.epochs.len() as u32 - 1
@@ -58,7 +58,7 @@ impl Acks {
 
     /// A program is over.
     #[inline]
-    pub fn release(&mut self, held: u32, epoch: u32) {
+    pub(super) fn release(&mut self, held: u32, epoch: u32) {
         self.released += u64::from(held);
         let at = epoch.wrapping_sub(self.oldest as u32);
         self.epochs[at as usize] -= 1;
@@ -69,7 +69,7 @@ impl Acks {
     }
 
     /// Whether a write can be answered at once; if not, it waits.
-    pub fn write(&mut self, slot: u32, since: Nanos) -> bool {
+    pub(super) fn write(&mut self, slot: u32, since: Nanos) -> bool {
         let until = self.issued;
         if self.writes.is_empty() && until - self.released <= self.limit {
             return true;
@@ -79,7 +79,7 @@ impl Acks {
     }
 
     /// Whether a flush can be answered at once; if not, it waits.
-    pub fn flush(&mut self, slot: u32, since: Nanos) -> bool {
+    pub(super) fn flush(&mut self, slot: u32, since: Nanos) -> bool {
         if self.epochs.iter().all(|&programs| programs == 0) {
             return true;
         }
@@ -90,7 +90,7 @@ impl Acks {
     }
 
     /// A command that need not wait any longer.
-    pub fn next(&mut self) -> Option<Waiting> {
+    pub(super) fn next(&mut self) -> Option<Waiting> {
         if let Some(&write) = self.writes.front()
             && write.until.saturating_sub(self.released) <= self.limit
         {
@@ -100,7 +100,7 @@ impl Acks {
     }
 
     /// Whether nothing waits and nothing is held.
-    pub fn idle(&self) -> bool {
+    pub(super) fn idle(&self) -> bool {
         self.writes.is_empty() && self.flushes.is_empty() && self.issued == self.released
     }
 }

@@ -14,11 +14,11 @@ use crate::spec::{DriveSpec, Pooling};
 use crate::work::DriveWork;
 
 /// The owner of programs whose writes were answered from the buffer.
-pub const BUFFER: u32 = NONE - 1;
+pub(super) const BUFFER: u32 = NONE - 1;
 
 /// For whom something is done.
 #[derive(Clone, Copy, Debug)]
-pub struct Errand {
+pub(super) struct Errand {
     pub now: Nanos,
     /// The command's slot, [`BUFFER`], or nobody.
     pub owner: u32,
@@ -38,7 +38,7 @@ pub(super) struct Open {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Back {
+pub(super) struct Back {
     pub flash: Flash,
     pub timed: bool,
     pub work: DriveWork,
@@ -59,7 +59,7 @@ pub struct Back {
 }
 
 impl Back {
-    pub fn new(spec: &DriveSpec) -> Self {
+    pub(super) fn new(spec: &DriveSpec) -> Self {
         Back {
             flash: Flash::new(spec),
             timed: true,
@@ -96,7 +96,7 @@ impl Back {
 
     /// What a pool does in time for a write of the host.
     #[inline]
-    pub fn take(&mut self, pool: u32, op: FlashOp, errand: &Errand) {
+    pub(super) fn take(&mut self, pool: u32, op: FlashOp, errand: &Errand) {
         match op {
             FlashOp::Program { page } => self.program(pool, page, Cause::Host, errand),
             FlashOp::Copy { from, to } => self.copy(pool, from, to, errand.now),
@@ -170,13 +170,13 @@ impl Back {
     }
 
     /// Whether a page is in a row that is not on flash yet.
-    pub fn is_open(&self, pool: u32, page: u32) -> bool {
+    pub(super) fn is_open(&self, pool: u32, page: u32) -> bool {
         self.units_per_row > 1
             && self.open[pool as usize].iter().any(|open| open.row == page / self.units_per_row)
     }
 
     /// Writes all open rows aside, as a flush of a drive without protection must.
-    pub fn write_aside(&mut self, now: Nanos) {
+    pub(super) fn write_aside(&mut self, now: Nanos) {
         for pool in 0..self.open.len() {
             for at in 0..self.open[pool].len() {
                 let Open { row, units, .. } = self.open[pool][at];
@@ -219,7 +219,7 @@ impl Back {
 
     /// Reads rows of a unit; the operation, if it takes time.
     #[allow(clippy::too_many_arguments, reason = "an operation has so many sides")]
-    pub fn read(
+    pub(super) fn read(
         &mut self,
         pool: u32,
         page: u32,
@@ -250,7 +250,7 @@ impl Back {
     }
 
     /// Changes the clock while nothing is under way.
-    pub fn set_timed(&mut self, timed: bool) {
+    pub(super) fn set_timed(&mut self, timed: bool) {
         self.timed = timed;
         for open in self.open.iter_mut().flatten() {
             if open.op != NONE {
@@ -261,7 +261,7 @@ impl Back {
     }
 
     /// The rows that are not full: pool, row, units, and sectors that the buffer holds of them.
-    pub fn rows(&self) -> impl Iterator<Item = [u32; 4]> + '_ {
+    pub(super) fn rows(&self) -> impl Iterator<Item = [u32; 4]> + '_ {
         let lists = (0..).zip(&self.open);
         lists.flat_map(|(pool, list)| {
             list.iter().map(move |open| [pool, open.row, open.units, open.held])
@@ -269,7 +269,7 @@ impl Back {
     }
 
     /// Opens a row again, of which `units` units are there; they count as the host's.
-    pub fn reopen(&mut self, pool: u32, row: u32, units: u32, held: u32) {
+    pub(super) fn reopen(&mut self, pool: u32, row: u32, units: u32, held: u32) {
         let sectors = u64::from(units) * u64::from(self.unit);
         self.work.open += sectors;
         self.work.sectors[Cause::Host as usize] += sectors;
@@ -277,12 +277,12 @@ impl Back {
     }
 
     /// Operations that are prepared for open rows.
-    pub fn prepared(&self) -> usize {
+    pub(super) fn prepared(&self) -> usize {
         self.open.iter().flatten().filter(|open| open.op != NONE).count()
     }
 
     /// Sectors in open rows.
-    pub fn open_sectors(&self) -> u64 {
+    pub(super) fn open_sectors(&self) -> u64 {
         let units: u64 = self.open.iter().flatten().map(|open| u64::from(open.units)).sum();
         units * u64::from(self.unit)
     }

@@ -7,7 +7,7 @@ use crate::flash::{Kind, NONE};
 use crate::pool::{FlashOp, Sink, bits};
 
 /// What the flash does for a pool, counted.
-pub struct Counted<'a> {
+pub(super) struct Counted<'a> {
     pub back: &'a mut Back,
     pub pool: u32,
     /// Sectors of the write buffer that the host's unit holds until its row is programmed.
@@ -33,7 +33,7 @@ impl Sink for Counted<'_> {
 impl Back {
     /// Counts units that are programmed one after the other, of which each holds so many sectors.
     #[inline]
-    pub fn count_programs(&mut self, pool: u32, page: u32, units: u32, held: u32) {
+    pub(super) fn count_programs(&mut self, pool: u32, page: u32, units: u32, held: u32) {
         if self.units_per_row == 1 {
             return self.flash.count(Kind::Program, Cause::Host, units * self.rows_per_unit);
         }

@@ -15,7 +15,7 @@ use crate::text::{DriveError, Text};
 use crate::work::DriveWork;
 
 /// Flash with a translation of its own.
-pub const BLOCK: Registration = Registration {
+pub(crate) const BLOCK: Registration = Registration {
     kind: "block",
     about: ABOUT,
     is_flash: true,
@@ -36,7 +36,7 @@ pub const BLOCK: Registration = Registration {
 };
 
 /// Flash whose translation is left to the layer.
-pub const ZONED: Registration = Registration {
+pub(crate) const ZONED: Registration = Registration {
     kind: "zoned",
     about: ABOUT,
     is_flash: true,

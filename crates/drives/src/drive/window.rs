@@ -13,7 +13,7 @@ const NONE: u32 = u32::MAX;
 
 /// New sectors of a unit.
 #[derive(Clone, Copy, Debug)]
-pub struct Data {
+pub(super) struct Data {
     pub unit: u32,
     /// Which sectors they are; all of them, or bits for no more than 128.
     pub mask: u128,
@@ -32,7 +32,7 @@ struct Entry {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Window {
+pub(super) struct Window {
     capacity: usize,
     entries: Vec<Entry>,
     free: Vec<u32>,
@@ -46,14 +46,14 @@ pub struct Window {
 }
 
 /// The bits of `sectors` sectors from `offset`.
-pub fn mask(offset: u32, sectors: u32) -> u128 {
+pub(super) fn mask(offset: u32, sectors: u32) -> u128 {
     let ones = if sectors == u128::BITS { u128::MAX } else { (1 << sectors) - 1 };
     ones << offset
 }
 
 impl Window {
     /// Room for parts of so many units.
-    pub fn new(capacity: usize) -> Self {
+    pub(super) fn new(capacity: usize) -> Self {
         Window {
             capacity,
             entries: Vec::with_capacity(capacity + 1),
@@ -80,13 +80,13 @@ impl Window {
     }
 
     /// Whether all of these sectors of a unit are here.
-    pub fn covers(&self, unit: u32, mask: u128) -> bool {
+    pub(super) fn covers(&self, unit: u32, mask: u128) -> bool {
         let at = self.find(unit);
         at != NONE && mask & !self.entries[at as usize].data.mask == 0
     }
 
     /// Adds sectors of a unit, of which `whole` has all; what must go because of it is given back.
-    pub fn add(&mut self, data: Data, whole: u128) -> Option<Data> {
+    pub(super) fn add(&mut self, data: Data, whole: u128) -> Option<Data> {
         let mut at = self.find(data.unit);
         if at == NONE {
             at = self.insert(Data { mask: 0, tally: Tally::default(), ..data });
@@ -107,7 +107,7 @@ impl Window {
     }
 
     /// A unit is overwritten or trimmed as a whole: what is here of it is of no use.
-    pub fn forget(&mut self, unit: u32) {
+    pub(super) fn forget(&mut self, unit: u32) {
         let at = self.find(unit);
         if at != NONE {
             self.absorb(at, self.entries[at as usize].data.mask.count_ones());
@@ -116,14 +116,14 @@ impl Window {
     }
 
     /// What waits, in the order in which it came.
-    pub fn iter(&self) -> impl Iterator<Item = &Data> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Data> {
         let entry = |at: u32| self.entries.get(at as usize);
         let all = std::iter::successors(entry(self.first), move |it| entry(it.next));
         all.map(|entry| &entry.data)
     }
 
     /// Takes the entry that came first.
-    pub fn pop(&mut self) -> Option<Data> {
+    pub(super) fn pop(&mut self) -> Option<Data> {
         (self.first != NONE).then(|| self.remove(self.first))
     }
 

@@ -20,7 +20,7 @@ struct Least {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Agenda {
+pub(super) struct Agenda {
     /// The least of each pair below it, two by two; the root is at 1, the moments are the second
     /// half.
     nodes: Vec<[Least; 2]>,
@@ -29,7 +29,7 @@ pub struct Agenda {
 
 impl Agenda {
     /// So many things that can be under way, none of which is.
-    pub fn new(count: u32) -> Self {
+    pub(super) fn new(count: u32) -> Self {
         let leaves = (count as usize).next_power_of_two();
         let mut agenda = Agenda { nodes: vec![[Least { at: NEVER, index: 0 }; 2]; leaves], leaves };
         (0..leaves as u32).rev().for_each(|index| agenda.clear(index));
@@ -43,13 +43,13 @@ impl Agenda {
 
     /// The earliest moment.
     #[inline]
-    pub fn next_at(&self) -> Option<Nanos> {
+    pub(super) fn next_at(&self) -> Option<Nanos> {
         Some(self.node(1).at).filter(|&at| at != NEVER)
     }
 
     /// `index` is done at `at`.
     #[inline]
-    pub fn set(&mut self, index: u32, at: Nanos) {
+    pub(super) fn set(&mut self, index: u32, at: Nanos) {
         let mut node = self.leaves + index as usize;
         let mut here = Least { at, index: index.into() };
         loop {
@@ -69,19 +69,19 @@ impl Agenda {
 
     /// When `index` is done.
     #[inline]
-    pub fn get(&self, index: u32) -> Nanos {
+    pub(super) fn get(&self, index: u32) -> Nanos {
         self.node(self.leaves + index as usize).at
     }
 
     /// `index` has nothing under way any more.
     #[inline]
-    pub fn clear(&mut self, index: u32) {
+    pub(super) fn clear(&mut self, index: u32) {
         self.set(index, NEVER);
     }
 
     /// What is done first, and when; something must be under way.
     #[inline]
-    pub fn first(&self) -> (Nanos, u32) {
+    pub(super) fn first(&self) -> (Nanos, u32) {
         let Least { at, index } = self.node(1);
         assert!(at != NEVER, "nothing is under way");
         (at, index as u32)

@@ -16,7 +16,7 @@ const MOST_INTERRUPTS: u8 = 4;
 
 /// What a die is at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub(super) enum Phase {
     Idle,
     /// At work; a read's arrays are not done.
     Busy,
@@ -67,7 +67,7 @@ impl Set {
 
 /// A die, or several that work as one.
 #[derive(Clone, Copy, Debug)]
-pub struct Die {
+pub(super) struct Die {
     pub phase: Phase,
     /// The channel whose bus it uses.
     channel: u32,
@@ -83,14 +83,14 @@ pub struct Die {
 
 impl Die {
     /// One that uses the bus of this channel.
-    pub fn idle(channel: u32) -> Self {
+    pub(super) fn idle(channel: u32) -> Self {
         let (phase, set) = (Phase::Idle, Set::EMPTY);
         Die { phase, channel, waiting: [0; 2], set, parked: None, collected: 0 }
     }
 
     /// How long it has collected until `now`.
     #[inline]
-    pub fn collected(&self, now: Nanos) -> Nanos {
+    pub(super) fn collected(&self, now: Nanos) -> Nanos {
         let under_way = (self.phase != Phase::Idle) & self.set.collects;
         self.collected + select_unpredictable(under_way, now - self.set.began, 0)
     }

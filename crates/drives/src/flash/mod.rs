@@ -22,14 +22,14 @@ use crate::work::{FlashBusy, FlashWork, Spent};
 use agenda::Agenda;
 use die::{Die, Phase};
 use op::{KINDS, Ops, Queue};
-pub use op::{Kind, Lane, NONE, Op};
+pub(crate) use op::{Kind, Lane, NONE, Op};
 
 /// Operations for which memory is kept from the start.
 const ROOM: usize = 1 << 12;
 
 /// An operation that somebody wanted to know of is over.
 #[derive(Clone, Copy, Debug)]
-pub struct Over {
+pub(crate) struct Over {
     pub owner: u32,
     pub held: u32,
     pub epoch: u32,
@@ -59,7 +59,7 @@ struct Tables {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Flash {
+pub(crate) struct Flash {
     shape: Shape,
     times: Times,
     multiplane: bool,
@@ -83,7 +83,7 @@ pub struct Flash {
 
 impl Flash {
     /// Idle flash.
-    pub fn new(spec: &DriveSpec) -> Self {
+    pub(crate) fn new(spec: &DriveSpec) -> Self {
         let shape = spec.shape;
         let DriveSpec { read, program, erase, bus, suspend, .. } = *spec;
         let place = |lane: u32| ((lane % shape.dies) as u16, (lane / shape.dies) as u8);
@@ -108,24 +108,24 @@ impl Flash {
 
     /// Keeps an operation, which is not queued yet, and names it.
     #[inline]
-    pub fn prepare(&mut self, op: Op) -> u32 {
+    pub(crate) fn prepare(&mut self, op: Op) -> u32 {
         self.ops.keep(op)
     }
 
     /// An operation that is being prepared.
     #[inline]
-    pub fn op(&mut self, index: u32) -> &mut Op {
+    pub(crate) fn op(&mut self, index: u32) -> &mut Op {
         self.ops.get_mut(index)
     }
 
     /// Drops an operation that is being prepared.
-    pub fn forget(&mut self, index: u32) {
+    pub(crate) fn forget(&mut self, index: u32) {
         self.ops.give(index);
     }
 
     /// `then` does not begin before `first`, which was queued before, is over.
     #[inline]
-    pub fn after(&mut self, first: u32, then: u32) {
+    pub(crate) fn after(&mut self, first: u32, then: u32) {
         let first = self.ops.get_mut(first);
         assert!(first.then == NONE, "one operation waits for it already");
         first.then = then;
@@ -133,7 +133,7 @@ impl Flash {
     }
 
     /// Queues a prepared operation.
-    pub fn queue(&mut self, now: Nanos, index: u32) {
+    pub(crate) fn queue(&mut self, now: Nanos, index: u32) {
         self.seq = self.seq.wrapping_add(1);
         let op = self.ops.get_mut(index);
         op.seq = self.seq;
@@ -167,7 +167,7 @@ impl Flash {
 
     /// Where a lane's operations work; `block` is asked for when blocks count their programs.
     #[inline]
-    pub fn lane(&self, lane: u32, block: impl FnOnce() -> u32) -> Lane {
+    pub(crate) fn lane(&self, lane: u32, block: impl FnOnce() -> u32) -> Lane {
         let (die, within) = self.places[lane as usize];
         let block = match self.times.suspend {
             Some(_) => lane * self.shape.blocks + block(),
@@ -178,12 +178,12 @@ impl Flash {
 
     /// When something ends next.
     #[inline]
-    pub fn next_at(&self) -> Option<Nanos> {
+    pub(crate) fn next_at(&self) -> Option<Nanos> {
         self.agenda.next_at()
     }
 
     /// Lets the next thing end, of which there is one, and says when that is.
-    pub fn advance(&mut self) -> Nanos {
+    pub(crate) fn advance(&mut self) -> Nanos {
         let (now, die) = self.agenda.first();
         self.done(now, die);
         // Most dies go on at once, and then the agenda knows already until when.
@@ -195,13 +195,13 @@ impl Flash {
 
     /// Shows what is over, in order, and forgets it.
     #[inline]
-    pub fn each_over(&mut self, take: impl FnMut(&Over)) {
+    pub(crate) fn each_over(&mut self, take: impl FnMut(&Over)) {
         self.over.iter().for_each(take);
         self.over.clear();
     }
 
     /// What it did so far.
-    pub fn work(&self) -> FlashWork {
+    pub(crate) fn work(&self) -> FlashWork {
         let Tables { rows, busy, bus } = &self.tables;
         let of = |table: &[[u64; CAUSES]; KINDS], kind: Kind| table[kind as usize].iter().sum();
         let busy = FlashBusy {
@@ -216,7 +216,7 @@ impl Flash {
 
     /// Counts work that takes no time; of an erase, `rows` are blocks.
     #[inline]
-    pub fn count(&mut self, kind: Kind, cause: Cause, rows: u32) {
+    pub(crate) fn count(&mut self, kind: Kind, cause: Cause, rows: u32) {
         self.book(kind, cause, rows, 0);
     }
 
@@ -235,12 +235,12 @@ impl Flash {
     }
 
     /// Whether nothing is under way or queued. What is only prepared does not count.
-    pub fn idle(&self) -> bool {
+    pub(crate) fn idle(&self) -> bool {
         self.dies.iter().all(|die| die.phase == Phase::Idle && die.waiting == [0, 0])
     }
 
     /// Operations that are prepared, queued or under way.
-    pub fn in_use(&self) -> usize {
+    pub(crate) fn in_use(&self) -> usize {
         self.ops.in_use()
     }
 }

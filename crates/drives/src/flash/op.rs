@@ -8,11 +8,11 @@
 use hostftl_core::{Cause, Nanos};
 
 /// No operation, nobody.
-pub const NONE: u32 = u32::MAX;
+pub(crate) const NONE: u32 = u32::MAX;
 
 /// What is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// Rows are read and moved over the bus.
     Read,
     /// Rows are moved over the bus and programmed.
@@ -24,11 +24,11 @@ pub enum Kind {
 }
 
 /// How many kinds there are.
-pub const KINDS: usize = 4;
+pub(super) const KINDS: usize = 4;
 
 /// An operation on one lane.
 #[derive(Clone, Copy, Debug)]
-pub struct Op {
+pub(crate) struct Op {
     pub kind: Kind,
     /// Why, by number; of a program, why its first sector is written.
     cause: u8,
@@ -66,7 +66,7 @@ pub struct Op {
 impl Op {
     /// An operation on a lane, asked for at `since`, for nobody, that waits for nothing.
     #[inline]
-    pub fn new(kind: Kind, cause: Cause, lane: Lane, rows: u32, since: Nanos) -> Self {
+    pub(crate) fn new(kind: Kind, cause: Cause, lane: Lane, rows: u32, since: Nanos) -> Self {
         Op {
             kind,
             cause: cause as u8,
@@ -90,25 +90,25 @@ impl Op {
 
     /// Why.
     #[inline]
-    pub fn cause(&self) -> Cause {
+    pub(crate) fn cause(&self) -> Cause {
         Cause::ALL[self.cause as usize]
     }
 
     /// Whether the drive's collection wants it.
     #[inline]
-    pub fn collects(&self) -> bool {
+    pub(crate) fn collects(&self) -> bool {
         self.cause == Cause::DriveGc as u8
     }
 
     /// Says why.
-    pub fn set_cause(&mut self, cause: Cause) {
+    pub(crate) fn set_cause(&mut self, cause: Cause) {
         self.cause = cause as u8;
     }
 }
 
 /// Where an operation works.
 #[derive(Clone, Copy, Debug)]
-pub struct Lane {
+pub(crate) struct Lane {
     pub die: u16,
     pub within: u8,
     /// Its block, when blocks count their programs.
@@ -117,31 +117,31 @@ pub struct Lane {
 
 /// First in, first out.
 #[derive(Clone, Copy, Debug)]
-pub struct Queue {
+pub(super) struct Queue {
     pub head: u32,
     pub tail: u32,
 }
 
 impl Queue {
-    pub const EMPTY: Queue = Queue { head: NONE, tail: NONE };
+    pub(super) const EMPTY: Queue = Queue { head: NONE, tail: NONE };
 }
 
 /// All operations, of which some are free.
 #[derive(Debug)]
-pub struct Ops {
+pub(super) struct Ops {
     list: Vec<Op>,
     free: Vec<u32>,
 }
 
 impl Ops {
     /// Room for `count` at once before memory is asked for.
-    pub fn new(count: usize) -> Self {
+    pub(super) fn new(count: usize) -> Self {
         Ops { list: Vec::with_capacity(count), free: Vec::with_capacity(count) }
     }
 
     /// Keeps an operation and names it.
     #[inline]
-    pub fn keep(&mut self, op: Op) -> u32 {
+    pub(super) fn keep(&mut self, op: Op) -> u32 {
         match self.free.pop() {
             Some(index) => {
                 self.list[index as usize] = op;
@@ -156,23 +156,23 @@ impl Ops {
 
     /// An operation is over.
     #[inline]
-    pub fn give(&mut self, index: u32) {
+    pub(super) fn give(&mut self, index: u32) {
         self.free.push(index);
     }
 
     #[inline]
-    pub fn get(&self, index: u32) -> &Op {
+    pub(super) fn get(&self, index: u32) -> &Op {
         &self.list[index as usize]
     }
 
     #[inline]
-    pub fn get_mut(&mut self, index: u32) -> &mut Op {
+    pub(super) fn get_mut(&mut self, index: u32) -> &mut Op {
         &mut self.list[index as usize]
     }
 
     /// Appends an operation to a queue.
     #[inline]
-    pub fn push(&mut self, queue: &mut Queue, index: u32) {
+    pub(super) fn push(&mut self, queue: &mut Queue, index: u32) {
         self.list[index as usize].next = NONE;
         match queue.tail {
             NONE => queue.head = index,
@@ -183,7 +183,7 @@ impl Ops {
 
     /// Takes the first operation of a queue that has one.
     #[inline]
-    pub fn pop(&mut self, queue: &mut Queue) -> u32 {
+    pub(super) fn pop(&mut self, queue: &mut Queue) -> u32 {
         let index = queue.head;
         queue.head = self.list[index as usize].next;
         if queue.head == NONE {
@@ -193,7 +193,7 @@ impl Ops {
     }
 
     /// How many are not free.
-    pub fn in_use(&self) -> usize {
+    pub(super) fn in_use(&self) -> usize {
         self.list.len() - self.free.len()
     }
 }

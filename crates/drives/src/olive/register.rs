@@ -13,7 +13,7 @@ use crate::registration::{Description, Registration, SavedModel};
 use crate::text::{DriveError, Fault, Key, Text, capacity, key, optional};
 
 /// Chips that translate by themselves, behind an FPGA. Of their flash nothing is known.
-pub const REGISTRATION: Registration = Registration {
+pub(crate) const REGISTRATION: Registration = Registration {
     kind: "emmc",
     about: "chips that translate by themselves, behind an FPGA",
     is_flash: false,

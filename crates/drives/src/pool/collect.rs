@@ -36,7 +36,7 @@ pub(super) struct Victim {
 
 impl Victim {
     /// No victim.
-    pub const NO: Victim = Victim::new(NONE, 0, 1);
+    pub(super) const NO: Victim = Victim::new(NONE, 0, 1);
 
     const fn new(segment: u32, copies: u32, writes: u32) -> Self {
         Victim { segment, word: 0, copies, writes, due: 0, moved: 0 }

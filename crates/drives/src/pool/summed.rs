@@ -5,30 +5,30 @@ use std::io::{self, Read, Write};
 use crc_fast::{CrcAlgorithm, Digest};
 
 /// A stream with the checksum so far; its owner buffers it.
-pub struct Summed<T> {
+pub(super) struct Summed<T> {
     inner: T,
     crc: Digest,
 }
 
 impl<T> Summed<T> {
     /// `inner` from here on.
-    pub fn new(inner: T) -> Self {
+    pub(super) fn new(inner: T) -> Self {
         Summed { inner, crc: Digest::new(CrcAlgorithm::Crc64Nvme) }
     }
 }
 
 impl<W: Write> Summed<W> {
-    pub fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
+    pub(super) fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.crc.update(bytes);
         self.inner.write_all(bytes)
     }
 
-    pub fn put_u32(&mut self, number: u32) -> io::Result<()> {
+    pub(super) fn put_u32(&mut self, number: u32) -> io::Result<()> {
         self.put(&number.to_le_bytes())
     }
 
     /// Writes a table in pieces of 4 KiB, which is faster than number by number.
-    pub fn put_table(&mut self, table: &[u32]) -> io::Result<()> {
+    pub(super) fn put_table(&mut self, table: &[u32]) -> io::Result<()> {
         let mut bytes = [0; 4096];
         for piece in table.chunks(1024) {
             for (place, number) in bytes.chunks_exact_mut(4).zip(piece) {
@@ -39,12 +39,12 @@ impl<W: Write> Summed<W> {
         Ok(())
     }
 
-    pub fn put_u64(&mut self, number: u64) -> io::Result<()> {
+    pub(super) fn put_u64(&mut self, number: u64) -> io::Result<()> {
         self.put(&number.to_le_bytes())
     }
 
     /// Writes the checksum.
-    pub fn finish(mut self) -> io::Result<()> {
+    pub(super) fn finish(mut self) -> io::Result<()> {
         let sum = self.crc.finalize();
         self.inner.write_all(&sum.to_le_bytes())?;
         self.inner.flush()
@@ -52,24 +52,24 @@ impl<W: Write> Summed<W> {
 }
 
 impl<R: Read> Summed<R> {
-    pub fn fill(&mut self, bytes: &mut [u8]) -> io::Result<()> {
+    pub(super) fn fill(&mut self, bytes: &mut [u8]) -> io::Result<()> {
         self.inner.read_exact(bytes)?;
         self.crc.update(bytes);
         Ok(())
     }
 
-    pub fn take<const N: usize>(&mut self) -> io::Result<[u8; N]> {
+    pub(super) fn take<const N: usize>(&mut self) -> io::Result<[u8; N]> {
         let mut bytes = [0; N];
         self.fill(&mut bytes)?;
         Ok(bytes)
     }
 
-    pub fn take_u32(&mut self) -> io::Result<u32> {
+    pub(super) fn take_u32(&mut self) -> io::Result<u32> {
         self.take().map(u32::from_le_bytes)
     }
 
     /// Reads what [`Summed::put_table`] wrote.
-    pub fn take_table(&mut self, table: &mut [u32]) -> io::Result<()> {
+    pub(super) fn take_table(&mut self, table: &mut [u32]) -> io::Result<()> {
         let mut bytes = [0; 4096];
         for piece in table.chunks_mut(1024) {
             let bytes = &mut bytes[..piece.len() * 4];
@@ -81,12 +81,12 @@ impl<R: Read> Summed<R> {
         Ok(())
     }
 
-    pub fn take_u64(&mut self) -> io::Result<u64> {
+    pub(super) fn take_u64(&mut self) -> io::Result<u64> {
         self.take().map(u64::from_le_bytes)
     }
 
     /// Whether the checksum that follows is that of what was read; a missing one is not.
-    pub fn ends_whole(mut self) -> io::Result<bool> {
+    pub(super) fn ends_whole(mut self) -> io::Result<bool> {
         let mut sum = [0; 8];
         match self.inner.read_exact(&mut sum) {
             Ok(()) => Ok(u64::from_le_bytes(sum) == self.crc.finalize()),

@@ -46,7 +46,7 @@ impl<F: FnMut(FlashOp)> Sink for F {
 
 /// The numbers of the bits that are set, the lowest first.
 #[inline]
-pub fn bits(mut word: u64) -> impl Iterator<Item = u32> {
+pub(crate) fn bits(mut word: u64) -> impl Iterator<Item = u32> {
     std::iter::from_fn(move || {
         let bit = word.trailing_zeros();
         word &= word.wrapping_sub(1);

@@ -12,7 +12,7 @@ use super::{ScmSpec, Wear};
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Level {
+pub(super) struct Level {
     page: u32,
     interval: u32,
     /// The physical page of each logical one.
@@ -30,7 +30,7 @@ pub struct Level {
 
 impl Level {
     /// No sector was written yet.
-    pub fn new(spec: &ScmSpec) -> Self {
+    pub(super) fn new(spec: &ScmSpec) -> Self {
         let all = spec.pages + spec.spare;
         Level {
             page: spec.page,
@@ -47,7 +47,7 @@ impl Level {
 
     /// Writes a range; says how many sectors were copied first. What does not overwrite wears, but
     /// moves no page and brings none nearer to its move.
-    pub fn write(&mut self, lba: u64, sectors: u32, overwrites: bool) -> u64 {
+    pub(super) fn write(&mut self, lba: u64, sectors: u32, overwrites: bool) -> u64 {
         let wide = u64::from(self.page);
         let (mut at, end, before) = (lba, lba + u64::from(sectors), self.copied);
         while at < end {
@@ -92,13 +92,13 @@ impl Level {
     }
 
     /// Writes of each physical sector.
-    pub fn counts(&self) -> &[u32] {
+    pub(super) fn counts(&self) -> &[u32] {
         &self.counts
     }
 
     /// All that it keeps, as words: the map, the free pages, then of each physical page the
     /// threshold, then the writes of each sector.
-    pub fn words(&self) -> impl Iterator<Item = u32> {
+    pub(super) fn words(&self) -> impl Iterator<Item = u32> {
         let pages = self.map.iter().chain(&self.free).chain(&self.thresholds);
         pages.chain(&self.counts).copied()
     }
@@ -107,7 +107,7 @@ impl Level {
     ///
     /// # Errors
     /// When the words are no state that can be.
-    pub fn of_words(spec: &ScmSpec, words: &[u32]) -> Result<Self, &'static str> {
+    pub(super) fn of_words(spec: &ScmSpec, words: &[u32]) -> Result<Self, &'static str> {
         let mut level = Level::new(spec);
         let (all, wide) = (level.most.len(), spec.page as usize);
         if words.len() != all * (2 + wide) {
@@ -130,7 +130,7 @@ impl Level {
     }
 
     /// How worn it all is.
-    pub fn wear(&self) -> Wear {
+    pub(super) fn wear(&self) -> Wear {
         Wear {
             most: self.most.iter().copied().max().unwrap_or(0),
             total: self.counts.iter().map(|&count| u64::from(count)).sum(),
@@ -143,7 +143,7 @@ impl Level {
     ///
     /// # Errors
     /// The first one that does not hold.
-    pub fn check(&self) -> Result<(), &'static str> {
+    pub(super) fn check(&self) -> Result<(), &'static str> {
         let Wear { total, .. } = self.wear();
         if total != self.host + self.copied {
             return Err("scm: a write was not counted");

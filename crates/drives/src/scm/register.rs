@@ -13,7 +13,7 @@ use crate::registration::{Description, Registration, SavedModel};
 use crate::text::{DriveError, Fault, Key, Text, capacity, key, optional, within};
 
 /// Memory that is written in place.
-pub const REGISTRATION: Registration = Registration {
+pub(crate) const REGISTRATION: Registration = Registration {
     kind: "scm",
     about: "memory that is written in place",
     is_flash: false,

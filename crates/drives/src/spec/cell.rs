@@ -16,12 +16,12 @@
 use serde::Deserialize;
 
 /// Power of an operation under way, in mW.
-pub const POWER_MW: f64 = 82.5;
+pub(super) const POWER_MW: f64 = 82.5;
 
 /// How many bits a cell holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Cell {
+pub(super) enum Cell {
     /// One.
     Slc,
     /// Two.
@@ -34,7 +34,7 @@ pub enum Cell {
 
 /// Times in µs, transfers in MT/s over eight lines, erases that a block survives.
 #[derive(Clone, Copy, Debug)]
-pub struct CellDefaults {
+pub(super) struct CellDefaults {
     pub read_us: f64,
     pub program_us: f64,
     pub erase_us: f64,
@@ -44,7 +44,7 @@ pub struct CellDefaults {
 
 impl Cell {
     /// What holds for the cell when the drive does not say otherwise.
-    pub fn defaults(self) -> CellDefaults {
+    pub(super) fn defaults(self) -> CellDefaults {
         let (read_us, program_us, erase_us, bus_mts, cycles) = match self {
             Cell::Slc => (25.0, 200.0, 1500.0, 200.0, 100_000),
             Cell::Mlc => (75.0, 750.0, 3800.0, 333.0, 3_000),

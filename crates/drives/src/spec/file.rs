@@ -78,7 +78,7 @@ pub(super) struct File {
 ///
 /// # Errors
 /// The line or the option that is wrong, and why.
-pub fn spec(text: &Text) -> Result<DriveSpec, DriveError> {
+pub(crate) fn spec(text: &Text) -> Result<DriveSpec, DriveError> {
     let file: File = text.parse()?;
     let sliced = text.options.iter().any(|(_, option)| option.starts_with("capacity="));
     let mut spec = file.spec(&text.name, sliced).map_err(|(at, why)| text.fault(at, why))?;

@@ -3,7 +3,7 @@
 use crate::text::{Key, key};
 
 /// Keys of every flash drive.
-pub const FLASH: [Key; 29] = [
+pub(crate) const FLASH: [Key; 29] = [
     key("cell", "slc|mlc|tlc|qlc", "", "times, energy and life of what is not given"),
     key("channels", "1..=64", "", "buses"),
     key("ways", "1..=64", "", "chips of a bus"),
@@ -41,11 +41,11 @@ pub const FLASH: [Key; 29] = [
 ];
 
 /// Keys of every flash drive that are listed last.
-pub const LIFE: [Key; 1] =
+pub(crate) const LIFE: [Key; 1] =
     [key("cycles", "1..=4294967295", "of the cell", "erases that a block survives")];
 
 /// Keys of a drive that translates.
-pub const BLOCK: [Key; 6] = [
+pub(crate) const BLOCK: [Key; 6] = [
     key("over_provisioning_percent", "0..=90", "", "1 - exported/physical"),
     key(
         "map_unit_kib",
@@ -65,7 +65,7 @@ pub const BLOCK: [Key; 6] = [
 ];
 
 /// Keys of a raw drive.
-pub const ZONED: [Key; 9] = [
+pub(crate) const ZONED: [Key; 9] = [
     key("write_pages", "1..=pages", "1", "every write is a multiple of so many rows (ws_min)"),
     key("write_best_pages", "1..=pages", "write_pages", "the best multiple (ws_opt)"),
     key("unreadable_pages", "0..=pages", "0", "rows before the pointer that can't be read"),

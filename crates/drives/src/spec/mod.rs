@@ -1,8 +1,8 @@
 //! The description of a flash drive, from its TOML file or MQSim's.
 
 mod cell;
-pub mod file;
-pub mod keys;
+pub(crate) mod file;
+pub(crate) mod keys;
 mod memory;
 mod raw;
 mod shape;

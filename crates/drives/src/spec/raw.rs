@@ -14,7 +14,7 @@ fn at<T>(value: &Option<Spanned<T>>) -> Option<usize> {
 
 impl File {
     /// Whether the layer translates.
-    pub fn is_raw(&self) -> Result<bool, Fault> {
+    pub(super) fn is_raw(&self) -> Result<bool, Fault> {
         let kind = self.kind.as_ref().map(|kind| (kind.span().start, kind.get_ref().as_str()));
         let raw = match kind {
             None | Some((_, "block")) => false,
@@ -50,7 +50,7 @@ impl File {
     }
 
     /// Gives `spec` the segments of a raw device.
-    pub fn make_raw(&self, spec: &mut DriveSpec) -> Result<(), Fault> {
+    pub(super) fn make_raw(&self, spec: &mut DriveSpec) -> Result<(), Fault> {
         let shape = spec.shape;
         spec.pools = Pooling::Plane;
         spec.exported = shape.sectors();

@@ -27,7 +27,7 @@ pub struct Shape {
 
 /// What a drive's file says of its flash.
 #[derive(Clone, Copy, Debug)]
-pub struct Planes {
+pub(super) struct Planes {
     pub channels: u32,
     pub ways: u32,
     pub dies: u32,
@@ -40,12 +40,12 @@ pub struct Planes {
 
 impl Planes {
     /// All planes.
-    pub fn total(&self) -> u32 {
+    pub(super) fn total(&self) -> u32 {
         self.channels * self.ways * self.dies * self.planes
     }
 
     /// The shape, if the stripe parts the flash evenly.
-    pub fn shape(&self) -> Option<Shape> {
+    pub(super) fn shape(&self) -> Option<Shape> {
         let Planes { channels, stripe, planes, .. } = *self;
         let all_dies = self.total() / planes;
         let (channels, dies, lanes_per_die, pages_per_bus) = if planes.is_multiple_of(stripe) {

@@ -14,7 +14,7 @@ pub struct Key {
 }
 
 /// A row of a table of keys.
-pub const fn key(
+pub(crate) const fn key(
     key: &'static str,
     values: &'static str,
     default: &'static str,

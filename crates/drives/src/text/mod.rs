@@ -8,11 +8,12 @@ use hostftl_mqsim::Drive;
 use serde::de::DeserializeOwned;
 
 pub use error::DriveError;
-pub use key::{Key, key};
-pub use values::{Fault, capacity, optional, within};
+pub use key::Key;
+pub(crate) use key::key;
+pub(crate) use values::{Fault, capacity, optional, within};
 
 /// A drive's text with what was changed in it.
-pub struct Text {
+pub(crate) struct Text {
     /// What the user asked for, options included.
     pub name: String,
     /// The file, or the built-in name.
@@ -33,7 +34,7 @@ const USE_WHEN: &str = "Use when ";
 
 /// Separates a name from its options. A word without `=` belongs to the value before it, as in
 /// `gc=d-choices:10`.
-pub fn split(asked: &str) -> (&str, Vec<String>) {
+pub(crate) fn split(asked: &str) -> (&str, Vec<String>) {
     let is_option = |word: &str| word.contains('=') && !word.contains('/');
     let mut end = asked.len();
     let mut from = 0;
@@ -62,7 +63,7 @@ impl Text {
     ///
     /// # Errors
     /// The line of XML that is wrong, and why.
-    pub fn new(name: &str, origin: &str, text: String) -> Result<Self, DriveError> {
+    pub(crate) fn new(name: &str, origin: &str, text: String) -> Result<Self, DriveError> {
         let (name, origin) = (name.to_owned(), origin.to_owned());
         let (options, made_of, left) = (Vec::new(), Vec::new(), Vec::new());
         // TOML never begins like this.
@@ -80,7 +81,7 @@ impl Text {
     }
 
     /// The kind of device that it describes: `block` unless it says otherwise.
-    pub fn kind(&self) -> String {
+    pub(crate) fn kind(&self) -> String {
         let table: Option<toml::Table> = self.text.parse().ok();
         let kind = table.and_then(|table| Some(table.get("kind")?.as_str()?.to_owned()));
         kind.unwrap_or_else(|| "block".to_owned())
@@ -90,7 +91,7 @@ impl Text {
     ///
     /// # Errors
     /// The line or the option that is wrong, and why.
-    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, DriveError> {
+    pub(crate) fn parse<T: DeserializeOwned>(&self) -> Result<T, DriveError> {
         toml::from_str(&self.text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
             self.fault(at, error.message().replace('\n', " "))
@@ -98,7 +99,7 @@ impl Text {
     }
 
     /// Returns the keys that are set, each with its value as a word.
-    pub fn settings(&self) -> Vec<(String, String)> {
+    pub(crate) fn settings(&self) -> Vec<(String, String)> {
         let word = |value: toml::Value| match value {
             toml::Value::String(word) => word,
             other => other.to_string(),
@@ -108,7 +109,7 @@ impl Text {
     }
 
     /// Returns the comment at the head as one line, and the text behind [`USE_WHEN`] in it.
-    pub fn head(&self) -> (String, String) {
+    pub(crate) fn head(&self) -> (String, String) {
         let head = self.text.lines().map_while(|line| line.strip_prefix('#')).map(str::trim);
         let lines: Vec<&str> = head.collect();
         let end = lines.iter().position(|line| line.starts_with(USE_WHEN)).unwrap_or(lines.len());
@@ -118,7 +119,7 @@ impl Text {
     }
 
     /// Sets a key. A capacity takes the place of a number of blocks.
-    pub fn set(&mut self, option: &str) {
+    pub(crate) fn set(&mut self, option: &str) {
         let (key, value) = option.split_once('=').unwrap_or((option, ""));
         let (key, value) = (key.trim(), value.trim());
         let plain = value.parse::<f64>().is_ok() || matches!(value, "true" | "false");
@@ -146,7 +147,7 @@ impl Text {
     }
 
     /// The error of what is wrong at a byte of the text.
-    pub fn fault(&self, at: usize, why: String) -> DriveError {
+    pub(crate) fn fault(&self, at: usize, why: String) -> DriveError {
         let line = 1 + self.text.bytes().take(at).filter(|&byte| byte == b'\n').count();
         match self.options.iter().rfind(|(changed, _)| *changed == line) {
             Some((_, option)) => {

@@ -6,13 +6,13 @@ use hostftl_core::Size;
 use toml::Spanned;
 
 /// Where in the file, and what is wrong there.
-pub type Fault = (usize, String);
+pub(crate) type Fault = (usize, String);
 
 /// Parses the capacity of a device in whole units of `unit` bytes, below 2^`below`.
 ///
 /// # Errors
 /// In words.
-pub fn capacity(text: &str, (unit, named): (u64, &str), below: u32) -> Result<u64, String> {
+pub(crate) fn capacity(text: &str, (unit, named): (u64, &str), below: u32) -> Result<u64, String> {
     let most = 1 << (below - 40);
     let wrong = || format!("capacity must be a size such as \"512m\" or \"1.92TB\", below {most}t");
     let size = Size::parse(text).filter(|size| size.bytes() >> below == 0).ok_or_else(wrong)?;
@@ -23,7 +23,7 @@ pub fn capacity(text: &str, (unit, named): (u64, &str), below: u32) -> Result<u6
 ///
 /// # Errors
 /// In words.
-pub fn within<T>(key: &str, value: &Spanned<T>, least: T, most: T) -> Result<T, Fault>
+pub(crate) fn within<T>(key: &str, value: &Spanned<T>, least: T, most: T) -> Result<T, Fault>
 where
     T: Copy + PartialOrd + Display,
 {
@@ -38,7 +38,7 @@ where
 ///
 /// # Errors
 /// In words.
-pub fn optional<T>(
+pub(crate) fn optional<T>(
     key: &str,
     value: &Option<Spanned<T>>,
     least: T,

@@ -8,7 +8,7 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// See the module text.
-pub struct Rig {
+pub(crate) struct Rig {
     pub drive: Drive,
     pub now: Nanos,
     /// When each command so far was submitted and ended, and where its time went.
@@ -19,7 +19,7 @@ pub struct Rig {
 }
 
 impl Rig {
-    pub fn new(spec: &DriveSpec) -> Self {
+    pub(crate) fn new(spec: &DriveSpec) -> Self {
         Rig {
             drive: Drive::new(spec).expect("a drive that fits"),
             now: 0,
@@ -40,13 +40,13 @@ impl Rig {
         slot
     }
 
-    pub fn write(&mut self, lba: u64, sectors: u32) -> usize {
+    pub(crate) fn write(&mut self, lba: u64, sectors: u32) -> usize {
         let tally = Tally::of(Cause::Host, sectors);
         let gather = Gather::from_iter([Piece::zero_sectors(sectors)]);
         self.submit(Command::Program { device: 0, lba, gather, tally, placement: 0 })
     }
 
-    pub fn read(&mut self, lba: u64, sectors: u32) -> usize {
+    pub(crate) fn read(&mut self, lba: u64, sectors: u32) -> usize {
         let mut payload = Payload::issue(0, sectors);
         let into = Target::Data(payload.view_mut_sectors(0, sectors));
         let slot = self.submit(Command::Read { device: 0, lba, into, cause: Cause::Host });
@@ -54,16 +54,16 @@ impl Rig {
         slot
     }
 
-    pub fn trim(&mut self, lba: u64, sectors: u64) {
+    pub(crate) fn trim(&mut self, lba: u64, sectors: u64) {
         self.submit(Command::Reset { device: 0, lba, sectors });
     }
 
-    pub fn flush(&mut self) -> usize {
+    pub(crate) fn flush(&mut self) -> usize {
         self.submit(Command::Flush { device: 0 })
     }
 
     /// Lets the next command end; false when the flash is idle.
-    pub fn advance(&mut self) -> bool {
+    pub(crate) fn advance(&mut self) -> bool {
         if self.drive.next_at().is_none() {
             return false;
         }
@@ -80,19 +80,19 @@ impl Rig {
     }
 
     /// Lets everything end.
-    pub fn drain(&mut self) {
+    pub(crate) fn drain(&mut self) {
         while self.advance() {}
         assert_eq!(self.under_way, 0, "a command was not answered");
     }
 
     /// How long a command took, in µs; it has ended.
-    pub fn took(&self, slot: usize) -> f64 {
+    pub(crate) fn took(&self, slot: usize) -> f64 {
         let (since, until, _) = self.log[slot];
         (until.expect("it ended") - since) as f64 / 1000.0
     }
 
     /// Writes every map unit once, in order.
-    pub fn fill(&mut self) {
+    pub(crate) fn fill(&mut self) {
         let unit = self.drive.spec().map_unit;
         for index in 0..self.drive.spec().exported / u64::from(unit) {
             self.write(index * u64::from(unit), unit);
@@ -102,7 +102,7 @@ impl Rig {
     }
 
     /// Writes `count` times `sectors` sectors, aligned, each place as likely as any other.
-    pub fn overwrite(&mut self, count: u64, sectors: u32) {
+    pub(crate) fn overwrite(&mut self, count: u64, sectors: u32) {
         for _ in 0..count {
             let places = self.drive.spec().exported / u64::from(sectors);
             let place = self.dice.random_range(0..places);
