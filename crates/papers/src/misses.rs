@@ -71,7 +71,7 @@ impl Miss {
 
 /// Compares the claims of `paper` with the list: a claim that is listed for this size has to miss,
 /// and each other one has to hold. With another seed than the list's a listed claim may also hold.
-pub fn judge(paper: &str, options: &Options, findings: &mut Findings) {
+pub(crate) fn judge(paper: &str, options: &Options, findings: &mut Findings) {
     judge_by(MISSES, paper, options, findings);
 }
 

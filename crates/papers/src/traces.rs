@@ -5,19 +5,21 @@ use std::path::{Path, PathBuf};
 use crate::{Findings, Sheet};
 
 /// Said by a paper whose workloads need no trace.
-pub const NEEDS_NONE: &str = "The paper's own workloads are generated (fio), and so are these: no \
-                              trace belongs to it, and --traces changes nothing.";
+pub(crate) const NEEDS_NONE: &str = "\
+    The paper's own workloads are generated (fio), and so are these: no trace belongs to it, and \
+    --traces changes nothing.";
 
 /// The trace that is shipped: what is known to hold is known of it.
-pub const SHIPPED: &str = "mariadb-oltp-head";
+pub(crate) const SHIPPED: &str = "mariadb-oltp-head";
 
 /// Said by a paper that plays traces which nobody here knows.
-pub const TOLD: &str = "What is known to hold is known of the stand-ins and of the shipped trace: \
-                        a claim on another trace that does not hold is told, and ends nothing.";
+pub(crate) const TOLD: &str = "\
+    What is known to hold is known of the stand-ins and of the shipped trace: a claim on another \
+    trace that does not hold is told, and ends nothing.";
 
 /// Where a workload comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub(crate) enum Origin {
     /// The trace that the paper names.
     Real,
     /// A recorded trace, but another.
@@ -31,7 +33,7 @@ pub enum Origin {
 impl Origin {
     /// That of the trace `name`, where it is another than the paper's if it is our database's, or
     /// the volume of a cloud.
-    pub fn of(name: &str) -> Self {
+    pub(crate) fn of(name: &str) -> Self {
         match name.starts_with("mariadb-") || name.starts_with("cloudphysics-") {
             true => Origin::Another,
             false => Origin::Real,
@@ -39,7 +41,7 @@ impl Origin {
     }
 
     /// Whether it was recorded.
-    pub fn is_recorded(self) -> bool {
+    pub(crate) fn is_recorded(self) -> bool {
         matches!(self, Origin::Real | Origin::Another)
     }
 
@@ -55,7 +57,10 @@ impl Origin {
 }
 
 /// Adds the table of workloads: the name in the other tables, where it comes from, and what it is.
-pub fn tell(findings: &mut Findings, rows: impl IntoIterator<Item = (String, Origin, String)>) {
+pub(crate) fn tell(
+    findings: &mut Findings,
+    rows: impl IntoIterator<Item = (String, Origin, String)>,
+) {
     let title = "Workloads: which rows are real, and which stand-ins";
     let mut sheet = Sheet::new(title).words(["workload", "is", "what it is"]);
     for (name, origin, what) in rows {
@@ -66,7 +71,7 @@ pub fn tell(findings: &mut Findings, rows: impl IntoIterator<Item = (String, Ori
 
 /// The file of the trace `name` in `folder`: called so, whatever follows after a point and however
 /// its letters are written. Of several the first by name.
-pub fn find(folder: &Path, name: &str) -> Option<PathBuf> {
+pub(crate) fn find(folder: &Path, name: &str) -> Option<PathBuf> {
     let begin = format!("{}.", name.to_lowercase());
     let files = std::fs::read_dir(folder).ok()?.filter_map(Result::ok).map(|entry| entry.path());
     let called = |path: &PathBuf| {
@@ -77,7 +82,7 @@ pub fn find(folder: &Path, name: &str) -> Option<PathBuf> {
 }
 
 /// A trace's file and its size, so that another of the same name is seen to be another.
-pub fn file(path: &Path) -> String {
+pub(crate) fn file(path: &Path) -> String {
     match std::fs::metadata(path) {
         Ok(meta) => format!("{} ({} bytes)", path.display(), meta.len()),
         Err(_) => path.display().to_string(),

@@ -16,13 +16,13 @@ use crate::warm::{Ageing, Records, Warmed, warm};
 use crate::world::World;
 
 /// A world with what it was aged with.
-pub type Aged = (World<AnyLayer, Device>, Warmed);
+pub(crate) type Aged = (World<AnyLayer, Device>, Warmed);
 
 /// Bytes that every row takes besides drive and map: queues, histograms, the series.
 const OWN_MEMORY: u64 = 8 << 20;
 
 /// What a row is about.
-pub struct Cell<'a> {
+pub(crate) struct Cell<'a> {
     pub place: Place<'a>,
     pub index: usize,
     pub plan: Plan,
@@ -40,7 +40,7 @@ impl<'a> std::ops::Deref for Cell<'a> {
 
 impl Cell<'_> {
     /// Bytes of memory that the row takes, at most.
-    pub fn memory(&self) -> u64 {
+    pub(crate) fn memory(&self) -> u64 {
         // A world that is saved or loaded keeps the metadata: the map, and its log and roots. So
         // does one whose layer finds in its segments what they hold.
         let kept = match self.study.cache {
@@ -53,29 +53,29 @@ impl Cell<'_> {
     }
 
     /// Whether the others are told relative to it.
-    pub fn is_baseline(&self) -> bool {
+    pub(crate) fn is_baseline(&self) -> bool {
         self.layer.base().is_some()
     }
 
     /// Dies of all drives.
-    pub fn dies(&self) -> u32 {
+    pub(crate) fn dies(&self) -> u32 {
         self.layer.devices(self.stack).iter().map(|it| it.dies()).sum()
     }
 
     /// That the row takes `needed` bytes where there are `limit`.
-    pub fn too_large(&self, needed: u64, limit: u64) -> StudyError {
+    pub(crate) fn too_large(&self, needed: u64, limit: u64) -> StudyError {
         let (layer, drive) = (self.layer.name.clone(), self.stack.name.clone());
         let (needed, limit) = (needed.div_ceil(1 << 20), limit >> 20);
         StudyError::Memory { layer, drive, needed, limit }
     }
 
     /// Adds the names of the layer and the drive to a broken law.
-    pub fn broken(&self, violation: Violation) -> StudyError {
+    pub(crate) fn broken(&self, violation: Violation) -> StudyError {
         PlayError::from(violation).named(&self.layer.name, &self.stack.name)
     }
 
     /// Adds the names of the layer and the drive to a failed play.
-    pub fn failed(&self, error: PlayError) -> StudyError {
+    pub(crate) fn failed(&self, error: PlayError) -> StudyError {
         error.named(&self.layer.name, &self.stack.name)
     }
 
@@ -88,7 +88,7 @@ impl Cell<'_> {
     }
 
     /// Returns the aged world, from the cache if possible; `None` when `stop` asked to stop first.
-    pub fn world(
+    pub(crate) fn world(
         &self,
         watch: &dyn Watch,
         stop: &dyn Fn() -> bool,
@@ -157,7 +157,11 @@ impl Cell<'_> {
     }
 
     /// Checks that the run kept the conservation laws.
-    pub fn check(&self, world: &World<AnyLayer, Device>, asked: &Totals) -> Result<(), StudyError> {
+    pub(crate) fn check(
+        &self,
+        world: &World<AnyLayer, Device>,
+        asked: &Totals,
+    ) -> Result<(), StudyError> {
         conserve::check(world, asked).map_err(|violation| self.broken(violation))
     }
 }

@@ -3,11 +3,11 @@
 /// Bits of a value that choose a bucket below its highest bit.
 const BITS: u32 = 4;
 /// How many buckets there are.
-pub const BUCKETS: usize = (64 - BITS as usize + 1) << BITS;
+pub(crate) const BUCKETS: usize = (64 - BITS as usize + 1) << BITS;
 
 /// The bucket of `value`.
 #[inline]
-pub fn bucket(value: u64) -> usize {
+pub(crate) fn bucket(value: u64) -> usize {
     let octave = u64::BITS - (value >> BITS).leading_zeros();
     match octave {
         0 => value as usize,
@@ -19,7 +19,7 @@ pub fn bucket(value: u64) -> usize {
 }
 
 /// The greatest value of a bucket.
-pub fn top(bucket: usize) -> u64 {
+pub(crate) fn top(bucket: usize) -> u64 {
     let (octave, below) = (bucket >> BITS, (bucket & ((1 << BITS) - 1)) as u64);
     match octave {
         0 => below,

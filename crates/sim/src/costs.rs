@@ -56,7 +56,7 @@ const SAVED: u32 = 24;
 
 /// The name of a host's payload: there are no bytes, but this much is known of them. `number` keeps
 /// those under way apart.
-pub fn payload_name(number: u64, saved: Option<u8>) -> u32 {
+pub(crate) fn payload_name(number: u64, saved: Option<u8>) -> u32 {
     let number = number as u32 & ((1 << SAVED) - 1);
     OF_HOST | u32::from(saved.unwrap_or(0).min(100)) << SAVED | number
 }

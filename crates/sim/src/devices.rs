@@ -41,7 +41,7 @@ pub struct DeviceRow {
 
 /// A row for each device of `specs`, of which the first `data` are the stack's own; the host wrote
 /// so many sectors.
-pub fn rows(
+pub(crate) fn rows(
     specs: &[DeviceSpec],
     (layer, data): (&LayerChoice, usize),
     work: &Work,
@@ -71,7 +71,7 @@ pub fn rows(
 
 /// The wear of the stack's own devices, of flash where there is any: of all their segments. And the
 /// life of the device that is worn out first.
-pub fn wear(specs: &[DeviceSpec], work: &Work, written: u64) -> (Erases, Life) {
+pub(crate) fn wear(specs: &[DeviceSpec], work: &Work, written: u64) -> (Erases, Life) {
     let flash = specs.iter().any(DeviceSpec::is_flash);
     let counted = zip(specs, &work.worn).filter(|(spec, _)| spec.is_flash() == flash);
     let all = Erases::of(counted.flat_map(|(_, worn)| worn.iter().copied()).collect());

@@ -8,7 +8,7 @@ use hostftl_core::Nanos;
 
 /// Something that will happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
+pub(crate) enum Event {
     /// A command of the host's own is over.
     Host(u32),
     /// The layer wanted to be woken.
@@ -37,25 +37,25 @@ impl PartialOrd for Entry {
 
 /// The events to come.
 #[derive(Debug, Default)]
-pub struct Events {
+pub(crate) struct Events {
     heap: BinaryHeap<Entry>,
     seq: u64,
 }
 
 impl Events {
     /// Adds an event.
-    pub fn push(&mut self, at: Nanos, event: Event) {
+    pub(crate) fn push(&mut self, at: Nanos, event: Event) {
         self.seq += 1;
         self.heap.push(Entry { at, seq: self.seq, event });
     }
 
     /// When the next one happens.
-    pub fn next_at(&self) -> Option<Nanos> {
+    pub(crate) fn next_at(&self) -> Option<Nanos> {
         self.heap.peek().map(|entry| entry.at)
     }
 
     /// Takes the next one.
-    pub fn pop(&mut self) -> Option<(Nanos, Event)> {
+    pub(crate) fn pop(&mut self) -> Option<(Nanos, Event)> {
         self.heap.pop().map(|entry| (entry.at, entry.event))
     }
 }

@@ -216,7 +216,7 @@ fn next_part(pending: &Pending, limits: &Limits) -> (u64, u64) {
 
 /// A request whose ticket is `slot`; its payload, of which `payload` is the name, is only a length.
 #[inline]
-pub fn request(slot: u32, payload: u32, op: Op, lba: u64, sectors: u64) -> Request {
+pub(crate) fn request(slot: u32, payload: u32, op: Op, lba: u64, sectors: u64) -> Request {
     let ticket = Ticket::issue(slot.into());
     let data = || Payload::issue(payload, sectors as u32);
     let (op, tally) = match op {

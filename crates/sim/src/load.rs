@@ -105,7 +105,7 @@ impl List {
 
 /// A workload that was read once.
 #[derive(Debug)]
-pub struct Loaded {
+pub(crate) struct Loaded {
     source: Source,
     seed: u64,
     compact: bool,
@@ -138,7 +138,7 @@ impl Loaded {
     ///
     /// # Errors
     /// The first thing that is wrong with it; a file also must have a request.
-    pub fn new(
+    pub(crate) fn new(
         load: &Load,
         seed: u64,
         compact: bool,
@@ -202,32 +202,32 @@ impl Loaded {
     }
 
     /// One number for what its requests do, in their order.
-    pub fn digest(&self) -> u64 {
+    pub(crate) fn digest(&self) -> u64 {
         self.digest
     }
 
     /// One number for what its requests do and when.
-    pub fn digest_with_times(&self) -> u64 {
+    pub(crate) fn digest_with_times(&self) -> u64 {
         (self.digest ^ self.clock.rotate_left(32)).wrapping_mul(DIGEST)
     }
 
     /// From its first request to its last, by its own clock, in ns; 0 when it has none.
-    pub fn duration(&self) -> u64 {
+    pub(crate) fn duration(&self) -> u64 {
         self.times.map_or(0, |(first, last)| last - first)
     }
 
     /// How well the written data compresses, as the user said.
-    pub fn compressibility(&self) -> Option<Compressibility> {
+    pub(crate) fn compressibility(&self) -> Option<Compressibility> {
         self.source.compressibility()
     }
 
     /// Bytes of memory that it takes.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.list.as_ref().map_or(0, List::bytes)
     }
 
     /// What a reader of the results should know, a sentence each.
-    pub fn remarks(&self) -> Vec<String> {
+    pub(crate) fn remarks(&self) -> Vec<String> {
         let mut texts = self.notes.warnings();
         if self.again {
             texts.push("too long to be kept in memory: read again for each row".to_owned());
@@ -239,7 +239,9 @@ impl Loaded {
     ///
     /// # Errors
     /// When a file that was not kept can't be opened again.
-    pub fn open(&self) -> Result<impl Iterator<Item = Result<Record, TraceError>>, TraceError> {
+    pub(crate) fn open(
+        &self,
+    ) -> Result<impl Iterator<Item = Result<Record, TraceError>>, TraceError> {
         Ok(match &self.list {
             Some(list) => Requests::Kept(list, 0),
             None => Requests::Read(Box::new(self.source.open(self.seed, self.compact)?)),

@@ -14,7 +14,7 @@ const PAGE: u64 = SECTORS_PER_BLOCK as u64;
 /// The pages of all devices, by device and first sector, each without the zeros at its end: the
 /// head of a short row has a few entries.
 #[derive(Debug, Default)]
-pub struct Media {
+pub(crate) struct Media {
     pages: BTreeMap<(u8, u64), Box<[u8]>>,
 }
 
@@ -33,7 +33,7 @@ fn whole(kept: &[u8]) -> Page {
 
 impl Media {
     /// A program is over.
-    pub fn program(&mut self, device: u8, lba: u64, gather: &Gather) {
+    pub(crate) fn program(&mut self, device: u8, lba: u64, gather: &Gather) {
         let mut at = lba * SECTOR as u64;
         for piece in gather.iter() {
             let first = at / SECTOR as u64;
@@ -49,7 +49,7 @@ impl Media {
     }
 
     /// The sectors `from..to` no longer hold what they held.
-    pub fn forget(&mut self, device: u8, from: u64, to: u64) {
+    pub(crate) fn forget(&mut self, device: u8, from: u64, to: u64) {
         let first = from.saturating_sub(PAGE - 1);
         while let Some((&key, _)) = self.pages.range((device, first)..(device, to)).next() {
             self.pages.remove(&key);
@@ -60,7 +60,7 @@ impl Media {
     ///
     /// # Errors
     /// When `out` can't be written.
-    pub fn save(&self, out: &mut impl Write) -> io::Result<()> {
+    pub(crate) fn save(&self, out: &mut impl Write) -> io::Result<()> {
         out.write_all(&(self.pages.len() as u64).to_le_bytes())?;
         for (&(device, lba), page) in &self.pages {
             out.write_all(&[device])?;
@@ -74,7 +74,7 @@ impl Media {
     ///
     /// # Errors
     /// When `from` can't be read, or ends early.
-    pub fn load(from: &mut impl Read) -> io::Result<Self> {
+    pub(crate) fn load(from: &mut impl Read) -> io::Result<Self> {
         let mut word = [0; 8];
         from.read_exact(&mut word)?;
         let mut media = Media::default();
@@ -89,7 +89,7 @@ impl Media {
     }
 
     /// Reads whole pages.
-    pub fn read(&self, device: u8, lba: u64, buf: &mut MetaBuf, pages: u32) {
+    pub(crate) fn read(&self, device: u8, lba: u64, buf: &mut MetaBuf, pages: u32) {
         for (index, page) in buf.pages_mut()[..pages as usize].iter_mut().enumerate() {
             let found = self.pages.get(&(device, lba + index as u64 * PAGE));
             *page = found.map_or_else(Page::default, |page| whole(page));
@@ -98,7 +98,7 @@ impl Media {
 }
 
 /// Moves the metadata of a command that is over; false when it reads what is not kept.
-pub fn transfer(media: &mut Option<Media>, command: &mut Command) -> bool {
+pub(crate) fn transfer(media: &mut Option<Media>, command: &mut Command) -> bool {
     match (command, media) {
         (Command::Read { device, lba, into: Target::Meta { buf, pages }, .. }, Some(media)) => {
             media.read(*device, *lba, buf, *pages);

@@ -27,7 +27,7 @@ const DEPTH: u32 = 32;
 ///
 /// # Errors
 /// A workload that can't be read again, what the layer broke, or a request that failed.
-pub fn repeat<L: Layer, D: Model>(
+pub(crate) fn repeat<L: Layer, D: Model>(
     world: &mut World<L, D>,
     ageing: &Ageing,
     warmed: &mut Warmed,

@@ -19,7 +19,7 @@ use crate::study::Study;
 
 /// A combination.
 #[derive(Clone, Copy)]
-pub struct Place<'a> {
+pub(crate) struct Place<'a> {
     pub study: &'a Study,
     pub workload: &'a Load,
     pub load: &'a Loaded,
@@ -29,7 +29,7 @@ pub struct Place<'a> {
 }
 
 /// All combinations of `study`, whose workloads were read as `loads`, in their order.
-pub fn all<'a>(study: &'a Study, loads: &[&'a Loaded]) -> Vec<Place<'a>> {
+pub(crate) fn all<'a>(study: &'a Study, loads: &[&'a Loaded]) -> Vec<Place<'a>> {
     let mut places = Vec::with_capacity(study.rows());
     for (workload, load) in study.workloads.iter().zip(loads.iter().copied()) {
         for stack in &study.drives {
@@ -51,7 +51,7 @@ pub fn all<'a>(study: &'a Study, loads: &[&'a Loaded]) -> Vec<Place<'a>> {
 
 impl<'a> Place<'a> {
     /// The row to make, number `index`, if it can be made with `memory` bytes.
-    pub fn cell(&self, index: usize, memory: u64) -> Result<Cell<'a>, StudyError> {
+    pub(crate) fn cell(&self, index: usize, memory: u64) -> Result<Cell<'a>, StudyError> {
         let Place { study, stack, layer, .. } = *self;
         let plan = plan(&self.suited(), stack)?;
         let exported = study.export.sectors(stack, plan.limits.exported);
@@ -73,7 +73,7 @@ impl<'a> Place<'a> {
     }
 
     /// The layer as it is for this workload.
-    pub fn suited(&self) -> LayerChoice {
+    pub(crate) fn suited(&self) -> LayerChoice {
         let Place { study, stack, .. } = *self;
         let exported = match study.export {
             Export::Most => None,
@@ -102,7 +102,7 @@ impl<'a> Place<'a> {
     }
 
     /// Nothing but a reason, behind `after` rows.
-    pub fn hole(&self, after: usize, index: usize, why: Why) -> Hole {
+    pub(crate) fn hole(&self, after: usize, index: usize, why: Why) -> Hole {
         Hole {
             index,
             after,
@@ -119,7 +119,7 @@ impl<'a> Place<'a> {
 
     /// All that decides about the row, as text: who has the same text and the same program has the
     /// same row.
-    pub fn about(&self) -> String {
+    pub(crate) fn about(&self) -> String {
         let Place { study, load, stack, warm, layer, .. } = *self;
         let suited = self.suited();
         let names = (&self.workload.name, &stack.name, &layer.name);
@@ -134,7 +134,7 @@ impl<'a> Place<'a> {
     }
 
     /// The command that makes the row alone again, for a shell.
-    pub fn command(&self) -> String {
+    pub(crate) fn command(&self) -> String {
         let Place { study, stack, warm, layer, .. } = *self;
         let words = ["hostftl", "compare", &self.workload.name, "--drive", &stack.name].map(quoted);
         let mut text = words.join(" ");
@@ -165,7 +165,7 @@ impl<'a> Place<'a> {
 
     /// Everything that can be chosen, with the word that stands for it: `workload_…`, `drive_…`,
     /// `layer_…` and `study_…`, by name. Of devices that differ the words are joined by `+`.
-    pub fn parameters(&self) -> Vec<(String, String)> {
+    pub(crate) fn parameters(&self) -> Vec<(String, String)> {
         let mut all = Vec::new();
         let mut add = |of: &str, key: &str, value: String| {
             all.push((format!("{of}_{}", key.replace('-', "_")), value));

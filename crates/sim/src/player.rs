@@ -12,7 +12,7 @@ use crate::front::Front;
 use crate::world::World;
 
 /// Requests under way at most, whatever the trace's clock says.
-pub const MOST_UNDER_WAY: u32 = 256;
+pub(crate) const MOST_UNDER_WAY: u32 = 256;
 /// Records between two looks at whether somebody wants to stop.
 const GLANCE: u64 = 4096;
 /// Records that are read together. What they will change is looked at when they are read, and once

@@ -19,7 +19,7 @@ use crate::world::World;
 ///
 /// # Errors
 /// A trace that can't be read again, or a broken law.
-pub fn run(
+pub(crate) fn run(
     cell: &Cell,
     watch: &dyn Watch,
     stop: &dyn Fn() -> bool,

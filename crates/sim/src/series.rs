@@ -18,7 +18,7 @@ const FIRST_WIDTH: Nanos = 100_000;
 
 /// Sums since the run began, at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sample {
+pub(crate) struct Sample {
     /// Sectors programmed.
     pub programmed: u64,
     /// How long dies worked, in ns.
@@ -63,7 +63,7 @@ impl Slot {
 
 /// The intervals so far.
 #[derive(Clone, Debug)]
-pub struct Series {
+pub(crate) struct Series {
     start: Nanos,
     width: Nanos,
     slots: Vec<Slot>,
@@ -89,18 +89,18 @@ pub struct Interval {
 
 impl Series {
     /// An empty series that begins at `start`, when the drives had done `done`.
-    pub fn new(start: Nanos, done: Sample) -> Self {
+    pub(crate) fn new(start: Nanos, done: Sample) -> Self {
         Series { start, width: FIRST_WIDTH, slots: vec![Slot::new()], last: done }
     }
 
     /// Whether `now` is behind the open interval, so that [`Series::sample`] is due.
     #[inline]
-    pub fn is_due(&self, now: Nanos) -> bool {
+    pub(crate) fn is_due(&self, now: Nanos) -> bool {
         now >= self.start + self.width * self.slots.len() as u64
     }
 
     /// The drives have done `done`, and it is `now`.
-    pub fn sample(&mut self, now: Nanos, done: Sample) {
+    pub(crate) fn sample(&mut self, now: Nanos, done: Sample) {
         let open = self.slots.last_mut().expect("there is always one");
         open.work.programmed += done.programmed - self.last.programmed;
         open.work.busy += done.busy - self.last.busy;
@@ -126,7 +126,7 @@ impl Series {
 
     /// A request that took `took` was answered; `written` sectors of it were written.
     #[inline]
-    pub fn answer(&mut self, took: Nanos, transfer: bool, written: u64) {
+    pub(crate) fn answer(&mut self, took: Nanos, transfer: bool, written: u64) {
         let open = self.slots.last_mut().expect("there is always one");
         open.written += written;
         if transfer {
@@ -136,7 +136,7 @@ impl Series {
     }
 
     /// The intervals of a run that ended at `end` on drives with `dies` dies in all.
-    pub fn intervals(&self, end: Nanos, dies: u32) -> Vec<Interval> {
+    pub(crate) fn intervals(&self, end: Nanos, dies: u32) -> Vec<Interval> {
         let of = |(index, slot): (usize, &Slot)| {
             let at_ns = index as u64 * self.width;
             let whole = end.saturating_sub(self.start + at_ns).min(self.width).max(1) as f64;

@@ -26,7 +26,7 @@ const VERSION: u32 = 2;
 const SUM: usize = 8;
 
 /// The file's name for a drive and a layer that are what `about` says.
-pub fn name(drive: &str, layer: &str, about: &str) -> String {
+pub(crate) fn name(drive: &str, layer: &str, about: &str) -> String {
     let sum = twox_hash::XxHash3_64::oneshot(about.as_bytes());
     let plain = |c: char| if c.is_ascii_alphanumeric() || "-._=+".contains(c) { c } else { '_' };
     format!("{drive}+{layer}+{sum:016x}.warm").chars().map(plain).collect()
@@ -40,7 +40,7 @@ fn wrong(path: &Path, why: impl ToString) -> StudyError {
 ///
 /// # Errors
 /// When the file can't be written.
-pub fn save<L: Layer>(
+pub(crate) fn save<L: Layer>(
     world: &World<L, Device>,
     warmed: &Warmed,
     about: &str,
@@ -82,7 +82,7 @@ fn encoded<L: Layer>(
 ///
 /// # Errors
 /// When the file can't be read, is damaged, or was made from another stack than `about` says.
-pub fn load(
+pub(crate) fn load(
     specs: &[DeviceSpec],
     about: &str,
     warm: Warm,

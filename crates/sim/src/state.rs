@@ -10,7 +10,7 @@ const ALL: u16 = 1000;
 
 /// What is done to a drive before a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
+pub(crate) enum How {
     /// A share of what is exported is written once, in order.
     Fill,
     /// Then that share is overwritten at random until write amplification is steady. The grain is a

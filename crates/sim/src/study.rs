@@ -11,7 +11,7 @@ use crate::stack::Stack;
 use crate::state::Warm;
 
 /// The part of the memory limit that the workloads may take together: one in so many.
-pub const LOADS_SHARE: u64 = 4;
+pub(crate) const LOADS_SHARE: u64 = 4;
 
 /// What to compare.
 #[derive(Clone, Debug)]
@@ -66,7 +66,7 @@ pub trait Watch: Sync {
 }
 
 /// Tells `watch` of each device whose file says more than its model knows, once.
-pub fn tell_of_devices(study: &Study, watch: &dyn Watch) {
+pub(crate) fn tell_of_devices(study: &Study, watch: &dyn Watch) {
     let devices = study.drives.iter().flat_map(|stack| &stack.devices);
     let mut told: Vec<&str> = Vec::new();
     for device in devices.filter(|device| !device.left().is_empty()) {

@@ -1,7 +1,7 @@
 //! Random numbers of the examples, by xorshift: the same in each, so that their figures can be
 //! compared.
 
-pub struct Dice(pub u64);
+pub(crate) struct Dice(pub u64);
 
 impl Dice {
     fn next(&mut self) -> u64 {
@@ -11,13 +11,13 @@ impl Dice {
         self.0
     }
 
-    pub fn below<T: Into<u64> + TryFrom<u64>>(&mut self, end: T) -> T {
+    pub(crate) fn below<T: Into<u64> + TryFrom<u64>>(&mut self, end: T) -> T {
         let below = (u128::from(self.next()) * u128::from(end.into())) >> 64;
         T::try_from(below as u64).ok().expect("it is below the end")
     }
 
     /// From 0 to less than 1.
-    pub fn share(&mut self) -> f64 {
+    pub(crate) fn share(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 }

@@ -11,13 +11,13 @@ use crate::{Error, Options, Watch};
 const PARTS: u64 = 100;
 
 /// Layers with their names; the first is none.
-pub type Layers = [(&'static str, &'static str)];
+pub(super) type Layers = [(&'static str, &'static str)];
 
 /// The rows of a workload, one for each layer.
-pub type Rows = Vec<Row>;
+pub(super) type Rows = Vec<Row>;
 
 /// Workloads that meet the same layers on the same drive, which is new.
-pub struct Group {
+pub(super) struct Group {
     /// The drive.
     pub drive: &'static str,
     /// The layers.
@@ -62,7 +62,7 @@ impl hostftl_sim::Watch for Progress<'_> {
 ///
 /// # Errors
 /// When a trace can't be read, a law is broken, or nobody waits.
-pub fn make(
+pub(super) fn make(
     groups: &[Group],
     options: &Options,
     watch: &dyn Watch,

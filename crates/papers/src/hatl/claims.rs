@@ -20,7 +20,7 @@ const HARD: f64 = 800.0 / (16.0 * 860.0);
 const SHATL: f64 = 0.151;
 
 /// Adds all claims, and the lead.
-pub fn add(findings: &mut Findings, made: &Made, open: &[Open]) {
+pub(super) fn add(findings: &mut Findings, made: &Made, open: &[Open]) {
     let checks = &mut findings.checks;
     if !made.scaled {
         memory(checks, made.uniform());
@@ -132,7 +132,7 @@ fn sentences(checks: &mut Vec<Check>, real: &[(String, Rows)]) {
 }
 
 /// Whether there is a trace of which nothing is known to hold.
-pub fn are_given(real: &[(String, Rows)]) -> bool {
+pub(super) fn are_given(real: &[(String, Rows)]) -> bool {
     real.iter().any(|(name, _)| name != SHIPPED)
 }
 
@@ -177,7 +177,7 @@ fn growth(checks: &mut Vec<Check>, made: &Made) {
 }
 
 /// Busy time of `hatl-auto` relative to the better of mHATL and sHATL, in the reference's setting.
-pub fn beside_best(rows: &[Row]) -> f64 {
+pub(super) fn beside_best(rows: &[Row]) -> f64 {
     busy(&rows[5]) / busy(&rows[2]).min(busy(&rows[3]))
 }
 

@@ -28,7 +28,7 @@ const TRACES: [&str; 10] = [
 
 /// A workload with the busy times of HARD, mHATL and sHATL in the reference model.
 #[derive(Clone, Copy, Debug)]
-pub struct Reference {
+pub(super) struct Reference {
     /// What it is.
     pub name: &'static str,
     /// Pattern and span; nothing for the mixture, which is made here.
@@ -41,7 +41,7 @@ pub struct Reference {
 
 /// The reference shape: an independent model of the description, on a drive of 2 GiB, with a cap of
 /// 8192 leaves and 8 MiB of hidden area.
-pub const REFERENCE: [Reference; 4] = [
+pub(super) const REFERENCE: [Reference; 4] = [
     Reference {
         name: "uniform over 64 MiB",
         synth: Some("uniform:size=4k,span=64m"),
@@ -72,7 +72,7 @@ pub const REFERENCE: [Reference; 4] = [
 ///
 /// # Errors
 /// When its options make no sense.
-pub fn parse(name: &str, text: &str) -> Result<Load, Error> {
+pub(super) fn parse(name: &str, text: &str) -> Result<Load, Error> {
     let load = Load::parse(text).map_err(|why| Error::Failed(why.to_string()))?;
     Ok(Load { name: name.into(), ..load })
 }
@@ -81,7 +81,7 @@ pub fn parse(name: &str, text: &str) -> Result<Load, Error> {
 ///
 /// # Errors
 /// As for [`parse`].
-pub fn traces(folder: Option<&Path>) -> Result<(Vec<Load>, Vec<String>), Error> {
+pub(super) fn traces(folder: Option<&Path>) -> Result<(Vec<Load>, Vec<String>), Error> {
     let files = TRACES.iter().filter_map(|name| {
         let path = crate::traces::find(folder?, name)?;
         let load = parse(name, &path.display().to_string());
@@ -91,7 +91,7 @@ pub fn traces(folder: Option<&Path>) -> Result<(Vec<Load>, Vec<String>), Error> 
 }
 
 /// Uniform writes over so many MiB.
-pub fn footprint(mib: u64, writes: u64) -> Result<Load, Error> {
+pub(super) fn footprint(mib: u64, writes: u64) -> Result<Load, Error> {
     let text = format!("synth:uniform:size=4k,span={mib}m,count={writes}");
     parse(&format!("uniform over {mib} MiB"), &text)
 }
@@ -114,7 +114,7 @@ pub fn drawn(seed: u64, count: usize, writes: u64) -> Vec<String> {
 
 /// A trace of the mixture, in a file that goes away.
 #[derive(Debug)]
-pub struct Scratch(PathBuf);
+pub(super) struct Scratch(PathBuf);
 
 impl Scratch {
     /// Writes it: of each hundred requests five go on in order, in 256 KiB, through the second 256
@@ -122,7 +122,7 @@ impl Scratch {
     ///
     /// # Errors
     /// When the file can't be written.
-    pub fn new(writes: u64, seed: u64) -> Result<Self, Error> {
+    pub(super) fn new(writes: u64, seed: u64) -> Result<Self, Error> {
         let name = format!("hostftl-paper-{}-{seed}.csv", std::process::id());
         let scratch = Scratch(std::env::temp_dir().join(name));
         scratch
@@ -155,7 +155,7 @@ impl Scratch {
     ///
     /// # Errors
     /// When it can't be read.
-    pub fn load(&self, case: &Reference, writes: u64) -> Result<Load, Error> {
+    pub(super) fn load(&self, case: &Reference, writes: u64) -> Result<Load, Error> {
         match case.synth {
             Some(synth) => parse(case.name, &format!("synth:{synth},count={writes}")),
             None => parse(case.name, &self.0.display().to_string()),

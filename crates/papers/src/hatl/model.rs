@@ -10,16 +10,16 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// Blocks of a superpage.
-pub const SLOTS: u32 = 16;
+pub(super) const SLOTS: u32 = 16;
 const READ: f64 = 60.0;
 const WRITE: f64 = 800.0;
 /// Writing a superpage, in ns.
-pub const WRITE_NS: u64 = 800_000;
+pub(super) const WRITE_NS: u64 = 800_000;
 const NOWHERE: u32 = u32::MAX;
 
 /// A stream of writes.
 #[derive(Clone, Copy, Debug)]
-pub struct Stream {
+pub(super) struct Stream {
     /// Blocks that are written, one at a time.
     pub blocks: u32,
     /// The first so many get `share` of each hundred requests.
@@ -32,7 +32,7 @@ pub struct Stream {
 
 impl Stream {
     /// Busy time of so many requests under `layer`, relative to none.
-    pub fn busy(&self, layer: &mut impl Layer, requests: u64) -> f64 {
+    pub(super) fn busy(&self, layer: &mut impl Layer, requests: u64) -> f64 {
         let mut dice = Xoshiro256PlusPlus::seed_from_u64(1);
         let (mut next, mut busy, mut plain) = (0, 0.0, 0.0);
         for _ in 0..requests {
@@ -57,7 +57,7 @@ impl Stream {
 }
 
 /// A layer of the model.
-pub trait Layer {
+pub(super) trait Layer {
     /// Writes a block; the busy time.
     fn write(&mut self, block: u32) -> f64;
     /// Writes a whole superpage.
@@ -113,7 +113,7 @@ impl Area {
 
 /// sHATL.
 #[derive(Debug)]
-pub struct Shatl {
+pub(super) struct Shatl {
     area: Area,
     /// When each superpage was opened; those on media only.
     full: BTreeSet<(u64, u32)>,
@@ -126,7 +126,7 @@ pub struct Shatl {
 
 impl Shatl {
     /// With a hidden area of so many superpages, of which `kept` are never used.
-    pub fn new(hidden: u32, kept: u32, blocks: u32) -> Self {
+    pub(super) fn new(hidden: u32, kept: u32, blocks: u32) -> Self {
         let area = Area::new(hidden, blocks);
         Shatl { area, full: BTreeSet::new(), opened: 0, kept: kept as usize, reads: false }
     }
@@ -134,7 +134,7 @@ impl Shatl {
     /// The same, where hidden copies have to be read: the victim once, and for each LSP the other
     /// superpages that hold something of it.
     #[must_use]
-    pub fn reading(self) -> Self {
+    pub(super) fn reading(self) -> Self {
         Shatl { reads: true, ..self }
     }
 
@@ -196,7 +196,7 @@ impl Layer for Shatl {
 
 /// mHATL, on a drive that has room for every superpage it opens.
 #[derive(Debug)]
-pub struct Mhatl {
+pub(super) struct Mhatl {
     area: Area,
     leaves: u32,
     cap: u32,
@@ -214,7 +214,7 @@ pub struct Mhatl {
 
 impl Mhatl {
     /// With a cap of leaves on a drive of so many superpages.
-    pub fn new(superpages: u32, cap: u32, zeros: bool, blocks: u32) -> Self {
+    pub(super) fn new(superpages: u32, cap: u32, zeros: bool, blocks: u32) -> Self {
         Mhatl {
             area: Area::new(superpages, blocks),
             leaves: 0,
@@ -230,7 +230,7 @@ impl Mhatl {
 
     /// The same, with the first so many blocks mapped, each superpage as one leaf.
     #[must_use]
-    pub fn mapped(mut self, blocks: u32) -> Self {
+    pub(super) fn mapped(mut self, blocks: u32) -> Self {
         (0..blocks / SLOTS).for_each(|lsp| {
             self.write_lsp(lsp);
         });
@@ -354,7 +354,7 @@ impl Mhatl {
 
 /// What the model says of mHATL where its description leaves it open.
 #[derive(Clone, Copy, Debug)]
-pub struct Open {
+pub(super) struct Open {
     /// Busy time when nothing was mapped before, as described; when gathering writes zeros where
     /// nothing is mapped; and when all that is written was mapped before.
     pub busy: [f64; 3],
@@ -364,7 +364,7 @@ pub struct Open {
 
 impl Open {
     /// With a cap of 8192 leaves on a drive that has room for all.
-    pub fn new(stream: &Stream, requests: u64) -> Self {
+    pub(super) fn new(stream: &Stream, requests: u64) -> Self {
         let new = |zeros| Mhatl::new(30_000, 8192, zeros, 2 * stream.blocks);
         let busy = |requests| {
             let layers = [new(false), new(true), new(false).mapped(stream.blocks)];

@@ -10,8 +10,8 @@ use crate::traces::{self, Origin};
 use crate::{Cell, Findings, Sheet};
 
 /// Superpages of the hidden area, and how many of them our collection keeps free or in limbo.
-pub const HIDDEN: u32 = 128;
-pub const FREE: u32 = 16;
+pub(super) const HIDDEN: u32 = 128;
+pub(super) const FREE: u32 = 16;
 const ZEROS: &str = "gathering writes zeros where nothing is mapped";
 const MAPPED: &str = "all that is written was mapped before";
 
@@ -25,7 +25,7 @@ fn names(layers: &Layers) -> impl Iterator<Item = &'static str> + '_ {
 }
 
 /// Busy times at the seed's size.
-pub fn seed(made: &Made) -> Sheet {
+pub(super) fn seed(made: &Made) -> Sheet {
     let title = "The seed's configuration: busy time relative to no layer, ours";
     let sheet = Sheet::new(title).words(["workload"]).ours(names(&SEED));
     let mut sheet = sheet.input(["requests", "GiB written"]);
@@ -41,7 +41,7 @@ pub fn seed(made: &Made) -> Sheet {
 }
 
 /// Busy times beside those of the reference model.
-pub fn reference(rows: &[(&Reference, Vec<Row>)]) -> Sheet {
+pub(super) fn reference(rows: &[(&Reference, Vec<Row>)]) -> Sheet {
     let title =
         "A small drive (2 GiB, 8192 leaves, 8 MiB hidden): an independent model beside ours";
     let sheet = Sheet::new(title).words(["workload", "layer"]).computed(["computed"]);
@@ -63,7 +63,7 @@ pub fn reference(rows: &[(&Reference, Vec<Row>)]) -> Sheet {
 }
 
 /// The reference model made again, with one difference of ours at a time.
-pub fn model(rows: &[(&Reference, Vec<Row>)], open: &[model::Open]) -> Sheet {
+pub(super) fn model(rows: &[(&Reference, Vec<Row>)], open: &[model::Open]) -> Sheet {
     let title = "What the difference is: that model made again, and changed in one thing";
     let mut sheet = Sheet::new(title)
         .words(["workload", "layer"])
@@ -106,7 +106,7 @@ fn kept(case: &Reference, row: &Row) -> u32 {
 }
 
 /// Busy times by footprint.
-pub fn sweep(sweep: &[(u64, Vec<Row>)]) -> Sheet {
+pub(super) fn sweep(sweep: &[(u64, Vec<Row>)]) -> Sheet {
     let title =
         "Footprint sweep at a sixteenth of the seed's drive and memory, uniform 4 KiB writes";
     let mut sheet = Sheet::new(title)
@@ -135,7 +135,7 @@ fn guard_cells(row: &Row) -> [Cell; 3] {
 }
 
 /// Busy times under workloads drawn from a seed, and those of `hatl-auto` beside the others.
-pub fn drawn(drawn: &[(String, Vec<Row>)], seed: u64) -> Sheet {
+pub(super) fn drawn(drawn: &[(String, Vec<Row>)], seed: u64) -> Sheet {
     let title = format!("Workloads drawn from seed {seed}: busy time relative to no layer");
     let more = ["auto / better of mHATL, sHATL", "auto / HARD"];
     let mut sheet = Sheet::new(title).words(["workload"]).ours(names(&LAYERS)).ours(more);
@@ -149,7 +149,7 @@ pub fn drawn(drawn: &[(String, Vec<Row>)], seed: u64) -> Sheet {
 }
 
 /// Where the busy time of each layer went, relative to all of that without one.
-pub fn split(name: &str, rows: &[Row]) -> Sheet {
+pub(super) fn split(name: &str, rows: &[Row]) -> Sheet {
     let title = format!("{name}: where the busy time goes, relative to all of it without a layer");
     let ours = [
         "real_request",
@@ -183,7 +183,7 @@ pub fn split(name: &str, rows: &[Row]) -> Sheet {
 }
 
 /// Busy times at the seed's size.
-pub fn bars(made: &[(String, Vec<Row>)]) -> Figure {
+pub(super) fn bars(made: &[(String, Vec<Row>)]) -> Figure {
     let names: Vec<&str> = made.iter().map(|(name, _)| name.as_str()).collect();
     let mut bars = Bars::new("Busy time relative to no layer", &names, |it| format!("{it:.2}"));
     for (index, (layer, _)) in SEED.iter().enumerate().skip(1) {
@@ -194,7 +194,7 @@ pub fn bars(made: &[(String, Vec<Row>)]) -> Figure {
 }
 
 /// Busy times by footprint.
-pub fn lines(sweep: &[(u64, Vec<Row>)]) -> Figure {
+pub(super) fn lines(sweep: &[(u64, Vec<Row>)]) -> Figure {
     let x = Axis::log("footprint, MiB", |it| format!("{it:.0}"));
     let y = Axis::linear("busy time relative to no layer", |it| format!("{it:.2}"));
     let mut lines = Lines::new("Footprint sweep on 2 GiB", x, y);
@@ -206,7 +206,7 @@ pub fn lines(sweep: &[(u64, Vec<Row>)]) -> Figure {
 }
 
 /// Which workloads at the seed's size are recorded.
-pub fn origins(findings: &mut Findings, made: &Made) {
+pub(super) fn origins(findings: &mut Findings, made: &Made) {
     let real = made.real().iter().zip(&made.files).map(|((name, rows), file)| {
         let requests = rows[0].requests;
         let what = format!("{requests} requests of {file}, its own times, addresses packed");
@@ -219,7 +219,7 @@ pub fn origins(findings: &mut Findings, made: &Made) {
 }
 
 /// How it was made, and what to know.
-pub fn settings(findings: &mut Findings, extent: &Extent, made: &Made) {
+pub(super) fn settings(findings: &mut Findings, extent: &Extent, made: &Made) {
     let of = |layers: &Layers| layers.iter().map(|(_, text)| *text).collect::<Vec<_>>().join(",");
     let setting = &mut findings.setting;
     setting.push(match made.scaled {

@@ -23,7 +23,7 @@ const MOST_PAGES: u32 = 1 << 29;
 
 /// One of the paper's workloads, as far as it is published.
 #[derive(Clone, Copy, Debug)]
-pub struct Published {
+pub(super) struct Published {
     /// Its name.
     pub name: &'static str,
     /// How the paper calls it.
@@ -45,7 +45,7 @@ pub struct Published {
 }
 
 /// The paper's four workloads.
-pub const PUBLISHED: [Published; 4] = [
+pub(super) const PUBLISHED: [Published; 4] = [
     Published {
         name: "prxy_0",
         kind: "write-hot",
@@ -90,7 +90,7 @@ pub const PUBLISHED: [Published; 4] = [
 
 /// A workload that can be played.
 #[derive(Clone, Debug)]
-pub struct Load {
+pub(super) struct Load {
     /// Its name.
     pub name: String,
     /// Where it comes from.
@@ -111,7 +111,7 @@ impl Load {
     ///
     /// # Errors
     /// When a trace is there and can't be read.
-    pub fn all(options: &Options) -> Result<Vec<Self>, Error> {
+    pub(super) fn all(options: &Options) -> Result<Vec<Self>, Error> {
         let folder = options.traces.as_deref();
         let load = |of: &Published| match folder.and_then(|it| crate::traces::find(it, of.name)) {
             Some(path) => {
@@ -156,13 +156,13 @@ impl Load {
 
     /// What stands in for a published workload, at the published size if `full`: with as many
     /// accesses of a page.
-    pub fn synthetic(of: &Published, full: bool) -> Self {
+    pub(super) fn synthetic(of: &Published, full: bool) -> Self {
         let mib = if full { of.full_mib } else { of.mib };
         Self::made(of, mib, of.count * u64::from(mib) / u64::from(of.mib))
     }
 
     /// What stands in for prxy_0, as large and as long as the trace.
-    pub fn whole_prxy_0() -> Self {
+    pub(super) fn whole_prxy_0() -> Self {
         Self::made(&PUBLISHED[0], PUBLISHED[0].full_mib, PRXY_0)
     }
 
@@ -176,12 +176,12 @@ impl Load {
     }
 
     /// Whether it is a recorded trace.
-    pub fn is_real(&self) -> bool {
+    pub(super) fn is_real(&self) -> bool {
         self.origin.is_recorded()
     }
 
     /// The same, of which only the first part is played.
-    pub fn shorter(&self, by: u64) -> Self {
+    pub(super) fn shorter(&self, by: u64) -> Self {
         Load { count: self.count / by, ..self.clone() }
     }
 
@@ -189,7 +189,7 @@ impl Load {
     ///
     /// # Errors
     /// When it is there and can't be read.
-    pub fn database(folder: &Path) -> Result<Option<Self>, Error> {
+    pub(super) fn database(folder: &Path) -> Result<Option<Self>, Error> {
         let names = ["mariadb-oltp-head.csv.zst", "mariadb-oltp.csv.zst"];
         let path = names.map(|name| folder.join(name)).into_iter().find(|path| path.exists());
         let Some(path) = path else { return Ok(None) };
@@ -200,7 +200,7 @@ impl Load {
     ///
     /// # Errors
     /// When a file can't be opened.
-    pub fn open(
+    pub(super) fn open(
         &self,
         seed: u64,
     ) -> Result<impl Iterator<Item = Result<Record, TraceError>> + use<>, Error> {

@@ -24,7 +24,7 @@ const CASES: usize = 4;
 ///
 /// # Errors
 /// When a trace can't be read, or nobody waits.
-pub fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Error> {
+pub(crate) fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Error> {
     let mut all = Load::all(options)?;
     if let Some(folder) = &options.traces {
         all.extend(Load::database(folder)?);

@@ -28,7 +28,7 @@ const WHOLE_PAGES: &str = "mariadb-oltp writes whole pages. One that is not in M
 ///
 /// # Errors
 /// When nobody waits.
-pub fn add(
+pub(super) fn add(
     findings: &mut Findings,
     rows: &[(&Load, &[Outcome])],
     computed: &[&[Figures]],

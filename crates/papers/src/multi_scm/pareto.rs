@@ -22,7 +22,7 @@ const POLICIES: [(TierPolicy, &str); 4] = [
 ///
 /// # Errors
 /// When nobody waits.
-pub fn sweep(
+pub(super) fn sweep(
     findings: &mut Findings,
     all: &[Load],
     options: &Options,

@@ -202,7 +202,7 @@ impl Ssd {
 ///
 /// # Errors
 /// When the workload can't be read.
-pub fn play(
+pub(super) fn play(
     setup: &Setup,
     load: &Load,
     seed: u64,

@@ -11,7 +11,7 @@ use crate::Error;
 
 /// What may differ from SSD to SSD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Setup {
+pub(super) struct Setup {
     /// Writes between two moves of a page, in M and in S; 0 = no levelling.
     pub intervals: [u32; 2],
     /// M's share of all memory, in thousandths.
@@ -22,7 +22,7 @@ pub struct Setup {
 
 impl Setup {
     /// The paper's, as one of its cases 1 to 4.
-    pub fn case(number: usize) -> Self {
+    pub(super) fn case(number: usize) -> Self {
         let (in_m, in_s) = [(5, 5), (5, 0), (0, 5), (0, 0)][number - 1];
         Setup { intervals: [in_m, in_s], share: 50, policy: TierPolicy::Lru }
     }
@@ -30,7 +30,7 @@ impl Setup {
 
 /// What a run found.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub(super) struct Outcome {
     /// Reads and writes in a second.
     pub iops: f64,
     /// The same if nothing went on beside anything else: what both memories worked, one after the
@@ -48,7 +48,7 @@ pub struct Outcome {
 
 /// What a choice among the cases goes by.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Figures {
+pub(super) struct Figures {
     /// Requests in a second.
     pub iops: f64,
     /// Writes of the most-written sector of M and of S.
@@ -60,7 +60,7 @@ impl Figures {
     /// accesses of a page. S keeps its own: it wears evenly, or as often as a page is fetched and
     /// written back. So does M where it is levelled; else its hottest sector keeps its share of all
     /// writes.
-    pub fn most_at(&self, times: u32, levelled: bool) -> [f64; 2] {
+    pub(super) fn most_at(&self, times: u32, levelled: bool) -> [f64; 2] {
         let [m, s] = self.most.map(|most| f64::from(most.max(1)));
         [if levelled { m } else { m * f64::from(times) }, s]
     }
@@ -68,19 +68,19 @@ impl Figures {
 
 impl Outcome {
     /// What a choice goes by.
-    pub fn figures(&self) -> Figures {
+    pub(super) fn figures(&self) -> Figures {
         Figures { iops: self.iops, most: self.wear.map(|wear| wear.most) }
     }
 
     /// Writes of the host, in sectors, until a sector of one memory is worn out.
-    pub fn life(&self) -> f64 {
+    pub(super) fn life(&self) -> f64 {
         let [m, s] = self.wear.map(|wear| f64::from(wear.most.max(1)));
         (1e9 / m).min(1e5 / s) * self.written as f64
     }
 
     /// Writes of M's most-written sector when one of S has reached its endurance, if wear goes on
     /// as it did.
-    pub fn m_at_the_end_of_s(&self) -> f64 {
+    pub(super) fn m_at_the_end_of_s(&self) -> f64 {
         let [m, s] = self.wear.map(|wear| f64::from(wear.most));
         m * 1e5 / s.max(1.0)
     }
@@ -108,7 +108,7 @@ fn memories(setup: &Setup, user: u32) -> [ScmSpec; 2] {
 ///
 /// # Errors
 /// What could not be made or read.
-pub fn play(
+pub(super) fn play(
     setup: &Setup,
     load: &Load,
     seed: u64,

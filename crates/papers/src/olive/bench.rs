@@ -16,11 +16,11 @@ const REQUESTS: u64 = 20_000;
 /// Sectors that are read: so many are written before.
 const READ: u64 = 1 << 21;
 /// Requests under way wherever the paper does not speak of their number, which is everywhere.
-pub const DEPTH: u32 = 8;
+pub(super) const DEPTH: u32 = 8;
 
 /// What drives the array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Driver {
+pub(super) enum Driver {
     /// The block driver: what is written lies where its address says.
     Block,
     /// LightNVM: a media manager over raw chips.
@@ -29,7 +29,7 @@ pub enum Driver {
 
 /// Where requests go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Walk {
+pub(super) enum Walk {
     /// One after the other.
     Sequential,
     /// One after the other over the stripes of one chip: what a stream sees of a wide interleave.
@@ -42,7 +42,7 @@ pub enum Walk {
 
 /// One run of fio.
 #[derive(Clone, Debug)]
-pub struct Bench {
+pub(super) struct Bench {
     /// The array.
     pub spec: OliveSpec,
     /// Reads or writes.
@@ -59,7 +59,7 @@ pub struct Bench {
 
 /// What a run found.
 #[derive(Clone, Copy, Debug)]
-pub struct Found {
+pub(super) struct Found {
     /// Requests in a second.
     pub iops: f64,
     /// 10^6 bytes in a second.
@@ -73,7 +73,7 @@ impl Bench {
     ///
     /// # Errors
     /// When the world breaks a law.
-    pub fn run(&self, seed: u64) -> Result<Found, Error> {
+    pub(super) fn run(&self, seed: u64) -> Result<Found, Error> {
         let mut world = self.world()?;
         if self.op == Op::Read && self.driver != Driver::Block {
             world.set_clock(Clock::Counts);

@@ -65,7 +65,7 @@ fn bench(driver: Driver, op: Op, random: bool, kib: u32) -> Bench {
 ///
 /// # Errors
 /// When the world breaks a law.
-pub fn add(findings: &mut Findings, seed: u64) -> Result<(), Error> {
+pub(super) fn add(findings: &mut Findings, seed: u64) -> Result<(), Error> {
     let mut sheet = Sheet::new("Block driver against LightNVM (Tables 3 and 4)")
         .words(["cell"])
         .input(["size (KiB)"])

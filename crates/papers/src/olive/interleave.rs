@@ -47,7 +47,7 @@ fn is_best(speeds: &[f64], width: u32) -> bool {
 ///
 /// # Errors
 /// When the world breaks a law.
-pub fn add(findings: &mut Findings, seed: u64) -> Result<(), Error> {
+pub(super) fn add(findings: &mut Findings, seed: u64) -> Result<(), Error> {
     let (mut met, mut alone) = (0, 0);
     for (op, name) in [(Op::Read, "read"), (Op::Write, "write")] {
         let depth = if op == Op::Read { 1 } else { DEPTH };

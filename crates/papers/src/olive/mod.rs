@@ -18,7 +18,7 @@ const SIZES: [u32; 3] = [4, 64, 128];
 ///
 /// # Errors
 /// When nobody waits, or the world breaks a law.
-pub fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Error> {
+pub(crate) fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Error> {
     let mut findings = Findings::new("Olive: eMMC chips under a block driver and under LightNVM");
     findings.lead =
         "A wide interleave leaves a stream one chip; rrpc writes to all in turns, and turns \

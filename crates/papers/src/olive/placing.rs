@@ -23,12 +23,12 @@ const MEGABYTE: f64 = 1e6 / 512.0;
 const DEPTHS: [u32; 6] = [2, 3, 4, 6, 8, 16];
 
 /// How many per cent a gain may be off the published.
-pub const NEAR: f64 = 15.0;
+pub(super) const NEAR: f64 = 15.0;
 
 /// How fast the array reads as the block driver lays data: in 10^6 bytes a second in order, from
 /// one chip, and in thousands of requests a second at random, from all; what takes longest there
 /// sets the pace.
-pub fn reads(random: bool, kib: u32) -> f64 {
+pub(super) fn reads(random: bool, kib: u32) -> f64 {
     let (spec, sectors) = (OliveSpec::default(), kib * 2);
     let [host, chip] = [spec.host_time(sectors, false), spec.chip_time(sectors, false)];
     let chips = if random { spec.chips as f64 } else { 1.0 };
@@ -39,7 +39,7 @@ pub fn reads(random: bool, kib: u32) -> f64 {
 /// What writing in strips gains over the block driver when all chips are always busy. Of the block
 /// driver's random writes so many chips are busy as of a closed network of equal chips with
 /// exponential times; a stream keeps one.
-pub fn strips(random: bool, kib: u32) -> f64 {
+pub(super) fn strips(random: bool, kib: u32) -> f64 {
     let (spec, sectors) = (OliveSpec::default(), kib * 2);
     let (chips, depth) = (spec.chips as f64, f64::from(DEPTH));
     let speed = |sectors: u32, took: u64| f64::from(sectors) / took as f64;
@@ -58,7 +58,7 @@ pub fn strips(random: bool, kib: u32) -> f64 {
 ///
 /// # Errors
 /// When the world breaks a law.
-pub fn add(findings: &mut Findings, rows: &[Gains; 2], seed: u64) -> Result<(), Error> {
+pub(super) fn add(findings: &mut Findings, rows: &[Gains; 2], seed: u64) -> Result<(), Error> {
     let mut sheet = Sheet::new("Gains of writes under LightNVM, by where they go")
         .words(["writes"])
         .input(["KiB"])
@@ -145,7 +145,7 @@ fn by_depth(findings: &mut Findings, rows: &[Gains; 2], seed: u64) -> Result<(),
 
 /// What LightNVM gains over the block driver, at 4, 64 and 128 KiB.
 #[derive(Clone, Copy, Debug)]
-pub struct Gains {
+pub(super) struct Gains {
     /// Which writes.
     pub name: &'static str,
     /// Whether at random.

@@ -12,7 +12,7 @@ use crate::{Band, Cell, Check, Error, Findings, Known, Sheet};
 ///
 /// # Errors
 /// When the world breaks a law.
-pub fn add(findings: &mut Findings, seed: u64) -> Result<(), Error> {
+pub(super) fn add(findings: &mut Findings, seed: u64) -> Result<(), Error> {
     let mut sheet = Sheet::new("Ports, interleave 128 KiB")
         .words([""])
         .input(["size (KiB)"])
@@ -56,7 +56,7 @@ pub fn add(findings: &mut Findings, seed: u64) -> Result<(), Error> {
 ///
 /// # Errors
 /// When the world breaks a law.
-pub fn add_conflicts(findings: &mut Findings, seed: u64) -> Result<(), Error> {
+pub(super) fn add_conflicts(findings: &mut Findings, seed: u64) -> Result<(), Error> {
     let ours = [
         "MB/s",
         "pieces that wait (%)",

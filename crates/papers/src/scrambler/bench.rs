@@ -16,7 +16,7 @@ const CHUNK: u64 = 2048;
 ///
 /// # Errors
 /// When there is no such drive.
-pub fn drive(nand_blocks: u32, exported_percent: f64) -> Result<DriveSpec, Error> {
+pub(super) fn drive(nand_blocks: u32, exported_percent: f64) -> Result<DriveSpec, Error> {
     let spare = 100.0 - exported_percent;
     let text = format!(
         "cell = \"mlc\"\nchannels = 1\nways = 1\npage_kib = 16\npages = 256\n\
@@ -28,7 +28,7 @@ pub fn drive(nand_blocks: u32, exported_percent: f64) -> Result<DriveSpec, Error
 
 /// What was measured.
 #[derive(Clone, Debug, Default)]
-pub struct Measured {
+pub(crate) struct Measured {
     /// Requests.
     pub requests: u64,
     /// How long they took, in ns.
@@ -55,13 +55,13 @@ pub struct Measured {
 
 impl Measured {
     /// Microseconds for each request.
-    pub fn us(&self) -> f64 {
+    pub(crate) fn us(&self) -> f64 {
         self.took as f64 / self.requests.max(1) as f64 / 1e3
     }
 }
 
 /// A stack that is aged and then timed.
-pub struct Bench {
+pub(super) struct Bench {
     world: World<AnyLayer>,
     table_bytes: u64,
     spec: DriveSpec,
@@ -77,7 +77,7 @@ impl Bench {
     ///
     /// # Errors
     /// When the layer can't work there.
-    pub fn new(spec: &DriveSpec, layer: &LayerConfig) -> Result<Self, Error> {
+    pub(super) fn new(spec: &DriveSpec, layer: &LayerConfig) -> Result<Self, Error> {
         let devices = [spec.device_info()];
         let plan = AnyLayer::plan(layer, &devices).map_err(failed)?;
         let buffers = (0..plan.buffers).map(|id| Payload::issue(id, plan.buffer_sectors)).collect();
@@ -108,7 +108,7 @@ impl Bench {
     ///
     /// # Errors
     /// A broken law.
-    pub fn age(
+    pub(super) fn age(
         &mut self,
         sectors: u64,
         records: impl Iterator<Item = Record>,
@@ -127,7 +127,10 @@ impl Bench {
     ///
     /// # Errors
     /// A broken law.
-    pub fn measure(&mut self, records: impl Iterator<Item = Record>) -> Result<Measured, Error> {
+    pub(super) fn measure(
+        &mut self,
+        records: impl Iterator<Item = Record>,
+    ) -> Result<Measured, Error> {
         let (before, start, rules) = (Work::of(&self.world), self.world.now(), self.rules());
         let front = self.play(records)?;
         let work = Work::of(&self.world).since(&before);
@@ -159,7 +162,7 @@ impl Bench {
     ///
     /// # Errors
     /// The first law that is broken.
-    pub fn finish(mut self) -> Result<(), Error> {
+    pub(super) fn finish(mut self) -> Result<(), Error> {
         self.world.stop().map_err(failed)?;
         check_laws(&self.world, &self.asked).map_err(failed)
     }

@@ -13,11 +13,11 @@ const PAGE: u32 = 32;
 /// Sectors of a MiB.
 const MIB: u64 = 2048;
 /// The least data: the drive needs blocks to collect.
-pub const LEAST: u64 = 256 * MIB;
+pub(super) const LEAST: u64 = 256 * MIB;
 
 /// Writes at random places of 512 MiB, with the figures of the reference model.
 #[derive(Clone, Copy, Debug)]
-pub struct Reference {
+pub(crate) struct Reference {
     /// What it is.
     pub name: &'static str,
     /// Free capacity in per cent.
@@ -43,7 +43,7 @@ pub struct Reference {
 }
 
 /// The scrambler with its default slot, 4 KiB.
-pub const PLAIN: &str = "scrambler:spare=0";
+pub(super) const PLAIN: &str = "scrambler:spare=0";
 /// The scrambler whose slot is chosen by the first writes.
 const AUTO: &str = "scrambler:spare=0:slot=auto";
 
@@ -64,7 +64,7 @@ const fn case(name: &'static str, free: u32, size: u64, times: [f64; 2], gain: f
 }
 
 /// The reference table, in its order, and the row with fewer addresses.
-pub const REFERENCE: [Reference; 9] = [
+pub(super) const REFERENCE: [Reference; 9] = [
     Reference {
         changes: Some([-72.0, -47.0]),
         ..case("20 % free, 4 KiB", 20, 8, [4946.0, 2635.0], 1.88)
@@ -108,12 +108,12 @@ pub const REFERENCE: [Reference; 9] = [
 
 impl Reference {
     /// The data in sectors.
-    pub fn data(options: &Options) -> u64 {
+    pub(crate) fn data(options: &Options) -> u64 {
         options.size.pick(LEAST, 512 * MIB, 512 * MIB)
     }
 
     /// Endless writes.
-    pub fn writes(&self, data: u64, seed: u64) -> impl Iterator<Item = Record> + use<> {
+    pub(crate) fn writes(&self, data: u64, seed: u64) -> impl Iterator<Item = Record> + use<> {
         let mut dice = Xoshiro256PlusPlus::seed_from_u64(seed);
         let (size, grain, skew) = (self.size, self.grain, self.skew);
         let (offset, units) = (self.offset, (data - size - self.offset) / grain + 1);
@@ -131,7 +131,7 @@ impl Reference {
 
 impl Reference {
     /// Sectors of the slot that is chosen by the first writes.
-    pub fn chosen_slot(&self, data: u64, seed: u64) -> u32 {
+    pub(crate) fn chosen_slot(&self, data: u64, seed: u64) -> u32 {
         let mut grain = Grain::default();
         for write in self.writes(data, seed) {
             grain.see(&write);
@@ -147,10 +147,10 @@ impl Reference {
 
 /// Sectors by which the partitions of servers were misaligned when the traces were taken: the first
 /// began behind 63 sectors. That src1_0's server was one of these is our inference.
-pub const MISALIGNED: u64 = 63;
+pub(super) const MISALIGNED: u64 = 63;
 
 /// Writes of 8 to 64 KiB in units of their own size, aligned and not, by slots of one LBA.
-pub fn sizes() -> Vec<Reference> {
+pub(super) fn sizes() -> Vec<Reference> {
     let names = ["8 KiB", "16 KiB", "32 KiB", "64 KiB"];
     let sizes = names.into_iter().zip([16, 32, 64, 128]);
     let both = sizes.flat_map(|(name, size)| [0, MISALIGNED].map(|offset| (name, size, offset)));

@@ -12,7 +12,7 @@ use crate::{Band, Check, Findings, Known};
 const MODEL: &str = "independent model of the description";
 
 /// Adds the claims of the model, and the lead; `blind` is the first case without rule 2.
-pub fn add(findings: &mut Findings, reference: &[Pair], blind: &Measured) {
+pub(super) fn add(findings: &mut Findings, reference: &[Pair], blind: &Measured) {
     for (case, pair) in REFERENCE.iter().zip(reference) {
         let claim = format!("gain, {}", case.name);
         let check = Check::near_computed(claim, Known::new(case.gain, MODEL), pair.gain(), 25.0);
@@ -49,7 +49,12 @@ pub fn add(findings: &mut Findings, reference: &[Pair], blind: &Measured) {
 }
 
 /// Adds the claims of the paper's workloads, and of writes by size and alignment.
-pub fn paper(checks: &mut Vec<Check>, loads: &[Workload], paper: &[Pair], by_slot: &[BySlot]) {
+pub(super) fn paper(
+    checks: &mut Vec<Check>,
+    loads: &[Workload],
+    paper: &[Pair],
+    by_slot: &[BySlot],
+) {
     checks.push(headline(loads, paper));
     by_size(checks, by_slot);
     extremes(checks, loads, paper);

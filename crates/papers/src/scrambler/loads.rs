@@ -13,7 +13,7 @@ const TIMED: u64 = 400_000;
 
 /// One of the paper's workloads.
 #[derive(Clone, Debug)]
-pub struct Workload {
+pub(super) struct Workload {
     /// Its name.
     pub name: &'static str,
     /// Where it comes from.
@@ -32,7 +32,7 @@ pub struct Workload {
 }
 
 /// The workload of the headline figure.
-pub const HEADLINE: &str = "src1_0";
+pub(super) const HEADLINE: &str = "src1_0";
 
 /// Name, data in GB, and what stands in: the write share and the mean size are published of the
 /// trace, the skew is ours.
@@ -49,7 +49,7 @@ const PAPER: [(&str, f64, &str); 5] = [
 ///
 /// # Errors
 /// When a trace can't be read.
-pub fn workloads(options: &Options) -> Result<Vec<Workload>, Error> {
+pub(super) fn workloads(options: &Options) -> Result<Vec<Workload>, Error> {
     let all = PAPER.iter().skip(options.size.pick(2, 0, 0)).step_by(options.size.pick(2, 1, 1));
     let mut loads = Vec::new();
     for &(name, gb, synth) in all {
@@ -123,7 +123,10 @@ impl Workload {
     ///
     /// # Errors
     /// When a trace can't be opened.
-    pub fn requests(&self, seed: u64) -> Result<impl Iterator<Item = Record> + use<>, Error> {
+    pub(super) fn requests(
+        &self,
+        seed: u64,
+    ) -> Result<impl Iterator<Item = Record> + use<>, Error> {
         let source = self.source.clone();
         let mut stream = source.open(seed, true).map_err(failed)?;
         let mut round = 0;

@@ -45,7 +45,7 @@ const THRESHOLDS: [(&str, &str); 6] = [
 
 /// Without and with the scrambler.
 #[derive(Clone, Debug, Default)]
-pub struct Pair {
+pub(crate) struct Pair {
     /// The drive alone.
     pub none: Measured,
     /// Under the scrambler.
@@ -54,22 +54,22 @@ pub struct Pair {
 
 impl Pair {
     /// How many times as fast requests are.
-    pub fn gain(&self) -> f64 {
+    pub(crate) fn gain(&self) -> f64 {
         self.none.us() / self.scrambled.us()
     }
 
     /// How many times as fast writes are.
-    pub fn write_gain(&self) -> f64 {
+    pub(crate) fn write_gain(&self) -> f64 {
         ratio(self.none.write_us, self.scrambled.write_us)
     }
 
     /// How many times as long reads take.
-    pub fn read_penalty(&self) -> f64 {
+    pub(crate) fn read_penalty(&self) -> f64 {
         ratio(self.scrambled.read_us, self.none.read_us)
     }
 
     /// The change of a figure in per cent, per request; nothing where there is next to none of it.
-    pub fn change(&self, of: impl Fn(&Measured) -> f64) -> Option<f64> {
+    pub(crate) fn change(&self, of: impl Fn(&Measured) -> f64) -> Option<f64> {
         let each = |it: &Measured| of(it) / it.requests.max(1) as f64;
         let (before, after) = (each(&self.none), each(&self.scrambled));
         (before > 1e-3).then(|| (after / before - 1.0) * 100.0)
@@ -84,7 +84,7 @@ fn ratio(one: Option<f64>, other: Option<f64>) -> f64 {
 }
 
 /// Writes of one size through slots of two lengths.
-pub struct BySlot<'a> {
+pub(crate) struct BySlot<'a> {
     /// The writes.
     pub case: &'a Reference,
     /// Through slots of 512 B.
@@ -113,7 +113,7 @@ impl<'a> BySlot<'a> {
     }
 
     /// Through the slots that are chosen, which are among those that were measured.
-    pub fn by_chosen(&self) -> &Pair {
+    pub(crate) fn by_chosen(&self) -> &Pair {
         match self.chosen {
             1 => self.lba,
             8 => &self.block,
@@ -186,7 +186,7 @@ impl Job<'_> {
 ///
 /// # Errors
 /// When a trace can't be read, a law is broken, or nobody waits.
-pub fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Error> {
+pub(crate) fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Error> {
     let loads = workloads(options)?;
     let blind = "scrambler:spare=0:refresh=0";
     let mut jobs = vec![Job::Case(&REFERENCE[0], blind)];

@@ -25,7 +25,7 @@ fn erases(it: &Measured) -> f64 {
 }
 
 /// Ours beside the reference model.
-pub fn reference(pairs: &[Pair]) -> Sheet {
+pub(super) fn reference(pairs: &[Pair]) -> Sheet {
     let title = "An independent model (512 MiB of data) beside ours: time for each request";
     let mut sheet = Sheet::new(title)
         .words(["case"])
@@ -61,7 +61,7 @@ pub fn reference(pairs: &[Pair]) -> Sheet {
 }
 
 /// How full a page may get before another is taken.
-pub fn utilisation(less_full: &[Measured], whole: &Pair) -> Sheet {
+pub(super) fn utilisation(less_full: &[Measured], whole: &Pair) -> Sheet {
     let title = "How full a page may get, at 20 % free and 4 KiB (not in the reference model)";
     let shares = UTIL.iter().map(|(share, _)| format!("{share:.2}")).chain(["1.00".to_owned()]);
     let all = less_full.iter().chain([&whole.scrambled]);
@@ -69,7 +69,7 @@ pub fn utilisation(less_full: &[Measured], whole: &Pair) -> Sheet {
 }
 
 /// What rules 1 and 2 do with other thresholds.
-pub fn thresholds(measured: &[Measured], whole: &Pair) -> Sheet {
+pub(super) fn thresholds(measured: &[Measured], whole: &Pair) -> Sheet {
     let title = "Sufficient (rule 1) and enough (rule 2), at 20 % free and 4 KiB";
     let names = THRESHOLDS.iter().map(|(name, _)| (*name).to_owned());
     let all = names.zip(measured).chain([("both 0".to_owned(), &whole.scrambled)]);
@@ -107,7 +107,7 @@ fn rows<'a>(
 }
 
 /// The paper's grid: what the scrambler changes.
-pub fn paper(loads: &[Workload], pairs: &[Pair]) -> Sheet {
+pub(super) fn paper(loads: &[Workload], pairs: &[Pair]) -> Sheet {
     let ours = ["ours, write gain", "gc runs", "copied pages", "energy", "endurance", "read time"];
     let title = "The paper's workloads: what the scrambler changes, slots of 512 B";
     let sheet = Sheet::new(title).words(["workload, free"]).published(["published, write gain"]);
@@ -128,7 +128,7 @@ pub fn paper(loads: &[Workload], pairs: &[Pair]) -> Sheet {
 }
 
 /// Writes by size, aligned and not.
-pub fn sizes(by_slot: &[BySlot]) -> Sheet {
+pub(super) fn sizes(by_slot: &[BySlot]) -> Sheet {
     let title = "src1_0's question: writes at random, 20 % free, by alignment and slot";
     let ours = [
         "ours, write gain, 512 B",
@@ -155,7 +155,7 @@ pub fn sizes(by_slot: &[BySlot]) -> Sheet {
 }
 
 /// Figures of the scrambler itself.
-pub fn inside(loads: &[Workload], pairs: &[Pair]) -> Sheet {
+pub(super) fn inside(loads: &[Workload], pairs: &[Pair]) -> Sheet {
     let mut sheet = Sheet::new("Inside: shares of the rules, tables, throughput")
         .words(["workload, free"])
         .ours(["fresh", "preferred", "least used", "tables KiB", "write MB/s"]);
@@ -181,7 +181,7 @@ fn percent_of(share: f64) -> Cell {
 }
 
 /// Write gains.
-pub fn chart(loads: &[Workload], pairs: &[Pair]) -> Figure {
+pub(super) fn chart(loads: &[Workload], pairs: &[Pair]) -> Figure {
     let names: Vec<&str> = loads.iter().map(|load| load.name).collect();
     let mut bars =
         Bars::new("Write performance relative to no layer", &names, |it| format!("{it:.2}"));
@@ -194,7 +194,7 @@ pub fn chart(loads: &[Workload], pairs: &[Pair]) -> Figure {
 }
 
 /// How it was made, and what to know.
-pub fn settings(findings: &mut Findings, loads: &[Workload], options: &Options) {
+pub(super) fn settings(findings: &mut Findings, loads: &[Workload], options: &Options) {
     let setting = &mut findings.setting;
     setting.push(
         "The layer `scrambler`, the code that also serves volumes, map log included, over a drive \

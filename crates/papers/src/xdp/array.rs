@@ -28,7 +28,7 @@ const MD_ROWS: u16 = 256;
 
 /// What is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lab {
+pub(super) enum Lab {
     One,
     /// RAID 5 with a place in its stripe cache for each request under way.
     Raid5,
@@ -39,9 +39,9 @@ pub enum Lab {
 
 impl Lab {
     /// All of them, in the order of the report.
-    pub const ALL: [Lab; 4] = [Lab::One, Lab::Raid5, Lab::Md, Lab::Log];
+    pub(super) const ALL: [Lab; 4] = [Lab::One, Lab::Raid5, Lab::Md, Lab::Log];
 
-    pub const fn name(self) -> &'static str {
+    pub(super) const fn name(self) -> &'static str {
         match self {
             Lab::One => "one drive",
             Lab::Raid5 => "RAID 5, 3 + 1, md's rules, its cache grown",
@@ -62,7 +62,7 @@ impl Lab {
 
 /// What a run found.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub(super) struct Outcome {
     pub kind: Lab,
     pub requests: u64,
     pub iops: f64,
@@ -78,7 +78,7 @@ pub struct Outcome {
 }
 
 /// The name of the drive.
-pub fn drive_name(options: &Options) -> &'static str {
+pub(super) fn drive_name(options: &Options) -> &'static str {
     options.size.pick(NAMES[1], NAMES[0], NAMES[0])
 }
 
@@ -92,7 +92,7 @@ fn drive(options: &Options) -> Result<DriveSpec, Error> {
 ///
 /// # Errors
 /// What could not be made, or that nobody waits.
-pub fn measure(kind: Lab, options: &Options, watch: &dyn Watch) -> Result<Outcome, Error> {
+pub(super) fn measure(kind: Lab, options: &Options, watch: &dyn Watch) -> Result<Outcome, Error> {
     let failed = |why: String| Error::Failed(format!("{}: {why}", kind.name()));
     let drive = drive(options)?;
     let count = if kind == Lab::One { 1 } else { 4 };

@@ -14,7 +14,7 @@ use super::{BLOCK, RANDOM, ROUNDS};
 use crate::{Error, Options, Watch};
 
 /// Requests under way.
-pub const DEPTH: u64 = 256;
+pub(super) const DEPTH: u64 = 256;
 /// Devices, one of which is worth of parity.
 const DEVICES: u64 = 4;
 /// Bytes of each file.
@@ -25,7 +25,7 @@ const GLANCE: u64 = 4096;
 
 /// What the random writes came to, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Real {
+pub(super) struct Real {
     pub exported: u64,
     pub host: u64,
     pub data: u64,
@@ -38,18 +38,18 @@ pub struct Real {
 
 impl Real {
     /// What the host wrote over what of it was stored.
-    pub fn ratio(&self) -> f64 {
+    pub(super) fn ratio(&self) -> f64 {
         self.host as f64 / self.data as f64
     }
 
     /// Bytes sent for each byte of the host.
-    pub fn sent_per_byte(&self) -> f64 {
+    pub(super) fn sent_per_byte(&self) -> f64 {
         self.sent as f64 / self.host as f64
     }
 
     /// The same by the accounting identity: compression, parity and collection, and on top what
     /// padding and metadata cost.
-    pub fn predicted(&self) -> f64 {
+    pub(super) fn predicted(&self) -> f64 {
         let (devices, host) = (DEVICES as f64, self.host as f64);
         let collection = (self.data + self.collection) as f64 / self.data as f64;
         let rest = (self.padding + self.metadata) as f64 / host;
@@ -57,7 +57,7 @@ impl Real {
     }
 
     /// The way from the host to the drives.
-    pub fn steps(&self) -> [(&'static str, u64); 7] {
+    pub(super) fn steps(&self) -> [(&'static str, u64); 7] {
         [
             ("host", self.host),
             ("data, compressed", self.data),
@@ -93,7 +93,7 @@ impl Real {
 ///
 /// # Errors
 /// When the volume can't be made or fails, or nobody waits.
-pub fn measure(options: &Options, watch: &dyn Watch) -> Result<Real, Error> {
+pub(super) fn measure(options: &Options, watch: &dyn Watch) -> Result<Real, Error> {
     let failed = |why: &dyn std::fmt::Display| Error::Failed(format!("the volume on files: {why}"));
     let folder = tempfile::tempdir().map_err(|why| failed(&why))?;
     let name = |index| folder.path().join(format!("d{index}")).display().to_string();

@@ -32,7 +32,7 @@ const PARTS: usize = 5;
 ///
 /// # Errors
 /// When the files can't be made or written, or nobody waits.
-pub fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Error> {
+pub(crate) fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Error> {
     let mut findings = Findings::new("XDP: a log array with compression and RAID 5");
     watch.progress("fio's job on files", 0, PARTS);
     let real = files::measure(options, watch)?;

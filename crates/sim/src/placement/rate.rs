@@ -28,7 +28,7 @@ const LOOK: (f64, f64) = (0.02, 64.0);
 
 /// What is known of a block before it is written.
 #[derive(Clone, Copy, Debug)]
-pub struct Known {
+pub(super) struct Known {
     class: u8,
     age: f64,
     fresh: bool,
@@ -37,7 +37,7 @@ pub struct Known {
 impl Known {
     /// It lies in a segment of a class, the host wrote so many blocks since it was written, and it
     /// lies where the host wrote it, or was copied.
-    pub fn new(class: u8, age: f64, fresh: bool) -> Self {
+    pub(super) fn new(class: u8, age: f64, fresh: bool) -> Self {
         assert!(age >= 0.0, "a block was written before it is written again");
         Known { class, age, fresh }
     }
@@ -45,7 +45,7 @@ impl Known {
 
 /// See the module text.
 #[derive(Clone, Copy, Debug)]
-pub struct Frequency {
+pub(super) struct Frequency {
     blocks: f64,
     classes: u8,
     /// Whether what is hot has changed.
@@ -57,13 +57,13 @@ pub struct Frequency {
 
 impl Frequency {
     /// For a volume of so many blocks, with so many classes, at least 4.
-    pub fn new(blocks: u64, classes: u8) -> Self {
+    pub(super) fn new(blocks: u64, classes: u8) -> Self {
         assert!(classes >= 4, "two classes tell no rates apart");
         Frequency { blocks: blocks as f64, classes, moves: false, placed: 0.0, died: 0.0 }
     }
 
     /// The class in which cold blocks are apart while what is hot changes.
-    pub fn apart(&self) -> u8 {
+    pub(super) fn apart(&self) -> u8 {
         self.classes - 1
     }
 
@@ -83,7 +83,7 @@ impl Frequency {
     }
 
     /// The class of a write; `dither` is from 0 to less than 1.
-    pub fn of_write(&self, old: Option<Known>, dither: f64) -> u8 {
+    pub(super) fn of_write(&self, old: Option<Known>, dither: f64) -> u8 {
         assert!((0.0..1.0).contains(&dither), "a class between two is one of them");
         let level = match old {
             None => f64::from(self.coldest()),
@@ -100,14 +100,14 @@ impl Frequency {
     }
 
     /// The class of a copy from a segment of class `from`.
-    pub fn of_copy(&self, from: u8, age: f64, dither: f64) -> u8 {
+    pub(super) fn of_copy(&self, from: u8, age: f64, dither: f64) -> u8 {
         let was = if from == self.apart() { self.cold() } else { from.min(self.coldest()) };
         let level = self.level(age).max(f64::from(was));
         ((level + dither) as u8).min(self.coldest())
     }
 
     /// A block of which that was known was written to `class`.
-    pub fn wrote(&mut self, class: u8, old: Option<Known>) {
+    pub(super) fn wrote(&mut self, class: u8, old: Option<Known>) {
         assert!(class < self.classes, "class {class} is not used");
         let young = |old: Known| {
             let cold = (self.cold()..self.classes).contains(&old.class);
@@ -128,7 +128,7 @@ impl Frequency {
 }
 
 /// From 0 to less than 1, by the block and the time.
-pub fn dither(block: u64, now: u64) -> f64 {
+pub(super) fn dither(block: u64, now: u64) -> f64 {
     f64::from(Dice::new(block ^ now.rotate_left(32)).below(1 << 24)) / f64::from(1 << 24)
 }
 
