@@ -29,7 +29,7 @@ pub enum Access {
 
 /// How much of a device is one's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hold {
+pub(crate) enum Hold {
     /// All of it.
     Whole,
     /// A part, which [`take`] locks; others may have other parts.
@@ -42,7 +42,12 @@ pub enum Hold {
 ///
 /// # Errors
 /// When it can't be opened, or somebody has it.
-pub fn open(name: &str, is_block: bool, access: Access, hold: Hold) -> Result<File, IoError> {
+pub(crate) fn open(
+    name: &str,
+    is_block: bool,
+    access: Access,
+    hold: Hold,
+) -> Result<File, IoError> {
     let exclusive = if is_block && access != Access::Look { libc::O_EXCL } else { 0 };
     match hold {
         Hold::Whole => open_with(name, exclusive, access, hold),
@@ -110,7 +115,12 @@ fn is_named(file: &File, name: &str) -> bool {
 ///
 /// # Errors
 /// When somebody has one of them, who is named with the zones.
-pub fn take(file: &File, name: &str, zones: &Range<u32>, access: Access) -> Result<(), IoError> {
+pub(crate) fn take(
+    file: &File,
+    name: &str,
+    zones: &Range<u32>,
+    access: Access,
+) -> Result<(), IoError> {
     if access == Access::Look {
         return Ok(());
     }

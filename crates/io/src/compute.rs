@@ -13,7 +13,7 @@ use hostftl_work::{Job, Tools};
 use crate::memory::Memory;
 
 /// Work longer than this goes to another thread, in bytes.
-pub const INLINE: u32 = 128 << 10;
+pub(crate) const INLINE: u32 = 128 << 10;
 
 /// So many bytes somewhere.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +32,7 @@ thread_local! {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Compute {
+pub(crate) struct Compute {
     /// A list of parts in it lies in the command, which the driver keeps.
     job: Job<'static>,
     from: Few<Range, MAX_PIECES>,
@@ -47,7 +47,7 @@ impl Compute {
     ///
     /// # Panics
     /// When it goes to one.
-    pub fn new(command: &mut Command, memory: &Memory) -> Self {
+    pub(crate) fn new(command: &mut Command, memory: &Memory) -> Self {
         let pages = match command {
             Command::Peek { into, pages, .. } => {
                 let pages = &mut into.pages_mut()[..*pages as usize];
@@ -81,13 +81,13 @@ impl Compute {
     }
 
     /// How much there is to do, in bytes.
-    pub fn bytes(&self) -> u32 {
+    pub(crate) fn bytes(&self) -> u32 {
         let from: usize = self.from.iter().map(|range| range.len).sum();
         from.max(self.into.len) as u32
     }
 
     /// Does it.
-    pub fn run(&self) -> Result<Verdict, DeviceError> {
+    pub(crate) fn run(&self) -> Result<Verdict, DeviceError> {
         // SAFETY: valid, initialised and ours, and apart from the sources as `new` checked.
         let into = unsafe { std::slice::from_raw_parts_mut(self.into.start, self.into.len) };
         // SAFETY: valid and initialised, and nobody writes it while the command has it borrowed.

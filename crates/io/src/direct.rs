@@ -29,7 +29,7 @@ impl Direct {
 }
 
 /// Switches `file` to direct transfers if it can do them in units of a sector.
-pub fn turn_on(file: &File, block_device: bool) -> Direct {
+pub(crate) fn turn_on(file: &File, block_device: bool) -> Direct {
     if planted::cached() {
         return Direct::No("a test asks for it");
     }
@@ -56,7 +56,7 @@ pub fn turn_on(file: &File, block_device: bool) -> Direct {
 ///
 /// # Errors
 /// What the system says, or that the units are longer.
-pub fn insist(file: &File, most: usize) -> io::Result<usize> {
+pub(crate) fn insist(file: &File, most: usize) -> io::Result<usize> {
     let unit = unit_from_statx(file).or_else(|| logical_block(file)).unwrap_or(u32::MAX) as usize;
     if unit == 0 || unit > most {
         return Err(io::Error::other("it has no direct I/O in units of what is written at once"));

@@ -52,7 +52,7 @@ pub fn is_own_lock(file: &File) -> bool {
 /// The living process with a descriptor that has locked the range (first, last) of what `file` was
 /// opened to try; `None` when none is known. `/proc/locks` does not tell whose such a lock is, but
 /// everybody who has one also has the shared lock of all of the file.
-pub fn holder_of_range(file: &File, (first, last): (u64, u64)) -> Option<Holder> {
+pub(crate) fn holder_of_range(file: &File, (first, last): (u64, u64)) -> Option<Holder> {
     let id = id(&file.metadata().ok()?);
     let locks = fs::read_to_string("/proc/locks").ok()?;
     let users = locks.lines().filter_map(|line| pid_in(line, &id));

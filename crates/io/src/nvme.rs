@@ -128,7 +128,7 @@ impl Carrier for &NvmeDrive {
 
 /// Whether `file` is on an NVMe drive that says that zeros free nothing: to make a range read zeros
 /// is a write there, although the kernel states a command for it.
-pub fn writes_zeros(file: &File) -> bool {
+pub(crate) fn writes_zeros(file: &File) -> bool {
     let drive = file.try_clone().and_then(NvmeDrive::of);
     let told = drive.ok().and_then(|drive| Namespace::ask(&mut &drive, drive.namespace));
     told.is_some_and(|namespace| !namespace.zeroing_frees)

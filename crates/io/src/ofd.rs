@@ -9,7 +9,7 @@ use std::os::fd::RawFd;
 
 /// What a lock is on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum What {
+pub(crate) enum What {
     /// Zones of a device, by their numbers.
     Zones(Range<u32>),
     /// A page of the table of a zoned file.
@@ -61,7 +61,7 @@ fn call(
 ///
 /// # Errors
 /// What the system says.
-pub fn try_lock(fd: RawFd, what: &What, writes: bool) -> io::Result<Option<(u64, u64)>> {
+pub(crate) fn try_lock(fd: RawFd, what: &What, writes: bool) -> io::Result<Option<(u64, u64)>> {
     let kind = if writes { libc::F_WRLCK } else { libc::F_RDLCK };
     loop {
         match call(fd, libc::F_OFD_SETLK, kind, what) {
@@ -78,13 +78,13 @@ pub fn try_lock(fd: RawFd, what: &What, writes: bool) -> io::Result<Option<(u64,
 }
 
 /// The zones of a range in the kernel's numbers.
-pub fn zones((first, last): (u64, u64)) -> (u64, u64) {
+pub(crate) fn zones((first, last): (u64, u64)) -> (u64, u64) {
     (first - ZONES as u64, last - ZONES as u64)
 }
 
 /// A lock that is held until it is dropped.
 #[derive(Debug)]
-pub struct Held {
+pub(crate) struct Held {
     fd: RawFd,
     what: What,
 }
@@ -95,7 +95,7 @@ impl Held {
     ///
     /// # Errors
     /// What the system says.
-    pub fn wait(fd: RawFd, what: What, writes: bool) -> io::Result<Self> {
+    pub(crate) fn wait(fd: RawFd, what: What, writes: bool) -> io::Result<Self> {
         let kind = if writes { libc::F_WRLCK } else { libc::F_RDLCK };
         call(fd, libc::F_OFD_SETLKW, kind, &what)?;
         Ok(Held { fd, what })

@@ -19,7 +19,7 @@ const OF_RANGE: usize = 48;
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Overlay {
+pub(crate) struct Overlay {
     /// By the number of the sector on the whole device.
     written: BTreeMap<u64, Box<[u8; SECTOR]>>,
     /// Ranges that read zeros where nothing was written since, the end of each by its begin; none
@@ -39,12 +39,12 @@ impl Default for Overlay {
 
 impl Overlay {
     /// Whether something that would have been written had no room.
-    pub fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.is_full
     }
 
     /// Whether the device alone knows what a transfer reads.
-    pub fn leaves(&self, transfer: &Transfer) -> bool {
+    pub(crate) fn leaves(&self, transfer: &Transfer) -> bool {
         let range = sectors(transfer);
         let zeroed = self.zeros.range(..range.end).next_back();
         transfer.call() == Call::Read
@@ -56,7 +56,7 @@ impl Overlay {
     ///
     /// # Errors
     /// What the device says to a read, and no space when there is no more memory for it.
-    pub fn run(&mut self, transfer: &Transfer, device: &Device) -> Result<(), DeviceError> {
+    pub(crate) fn run(&mut self, transfer: &Transfer, device: &Device) -> Result<(), DeviceError> {
         let range = sectors(transfer);
         let new = match transfer.call() {
             Call::Write => (range.end - range.start) as usize * OF_SECTOR,

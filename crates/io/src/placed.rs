@@ -53,7 +53,7 @@ struct Passthru {
 
 /// A drive that takes placements.
 #[derive(Debug)]
-pub struct Placed {
+pub(crate) struct Placed {
     file: File,
     namespace: u32,
     block: u64,
@@ -65,7 +65,7 @@ pub struct Placed {
 
 impl Placed {
     /// The way to a device that takes placements and is written past the page cache.
-    pub fn of(device: &Device) -> Option<Arc<Self>> {
+    pub(crate) fn of(device: &Device) -> Option<Arc<Self>> {
         if std::env::var_os(SWITCH).is_none_or(|word| word != "on") || !device.direct().is_on() {
             return None;
         }
@@ -86,12 +86,12 @@ impl Placed {
     }
 
     /// How many placements the drive tells apart.
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.identifiers.len()
     }
 
     /// Whether a transfer can name its placement.
-    pub fn takes(&self, transfer: &Transfer) -> bool {
+    pub(crate) fn takes(&self, transfer: &Transfer) -> bool {
         let (offset, bytes) = transfer.range();
         let is_whole = |piece: &libc::iovec| (piece.iov_len as u64).is_multiple_of(self.block);
         transfer.call() == Call::Write
@@ -103,7 +103,7 @@ impl Placed {
     ///
     /// # Errors
     /// What the drive or the kernel says, as a device's error.
-    pub fn run(&self, transfer: &mut Transfer, placement: u8) -> Result<(), DeviceError> {
+    pub(crate) fn run(&self, transfer: &mut Transfer, placement: u8) -> Result<(), DeviceError> {
         loop {
             if let Some(result) = transfer.absorb(self.write_once(transfer, placement)) {
                 return result;

@@ -22,11 +22,11 @@ use crate::zoned::{Settling, Zoned};
 /// Pieces of short work that are begun together.
 const HANDFUL: usize = 8;
 /// So many are worth waking a worker.
-pub const WORTH_WAKING: usize = 64;
+pub(crate) const WORTH_WAKING: usize = 64;
 
 /// What a worker does.
 #[derive(Debug)]
-pub enum Task {
+pub(crate) enum Task {
     /// The calls of a transfer.
     Transfer(Transfer),
     /// A write to a drive that takes placements, and its placement.
@@ -41,7 +41,7 @@ pub enum Task {
 
 /// What came of a task.
 #[derive(Debug)]
-pub struct Finished {
+pub(crate) struct Finished {
     /// The driver's slot.
     pub slot: u32,
     /// The result for the layer.
@@ -76,7 +76,7 @@ impl Task {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Pool {
+pub(crate) struct Pool {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -107,7 +107,7 @@ impl Pool {
     ///
     /// # Errors
     /// When the system gives no thread.
-    pub fn new(threads: usize, waker: Arc<Waker>) -> io::Result<Self> {
+    pub(crate) fn new(threads: usize, waker: Arc<Waker>) -> io::Result<Self> {
         let (tasks, finished) = (Mutex::default(), Mutex::default());
         let (more, has_finished) = (Condvar::new(), AtomicBool::new(false));
         let shared = Arc::new(Shared { tasks, more, finished, has_finished, waker });
@@ -121,12 +121,12 @@ impl Pool {
     }
 
     /// Whether it has no threads, and so does nothing.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.threads.is_empty()
     }
 
     /// Hands a task over.
-    pub fn put(&self, task: Task) {
+    pub(crate) fn put(&self, task: Task) {
         let mut tasks = lock(&self.shared.tasks);
         tasks.queue.push_back(task);
         self.shared.wake(tasks);
@@ -134,7 +134,7 @@ impl Pool {
 
     /// Lends all of `work`, which the driver would do itself if it had nothing else to do. Keeps it
     /// when all workers sleep and it is not worth waking one.
-    pub fn lend(&self, work: &mut VecDeque<(u32, Compute)>) {
+    pub(crate) fn lend(&self, work: &mut VecDeque<(u32, Compute)>) {
         let mut tasks = lock(&self.shared.tasks);
         let worth = tasks.lent.len() + work.len() >= WORTH_WAKING;
         if worth || (tasks.idle as usize) < self.threads.len() {
@@ -147,7 +147,7 @@ impl Pool {
 
     /// Takes some back of what was lent last, or else the long work that is next, if no worker has
     /// begun that.
-    pub fn take_back(&self, work: &mut VecDeque<(u32, Compute)>) {
+    pub(crate) fn take_back(&self, work: &mut VecDeque<(u32, Compute)>) {
         let mut tasks = lock(&self.shared.tasks);
         let from = tasks.lent.len().saturating_sub(HANDFUL);
         work.extend(tasks.lent.drain(from..));
@@ -158,7 +158,7 @@ impl Pool {
     }
 
     /// Moves what is finished to the end of `list`.
-    pub fn collect(&self, list: &mut VecDeque<Finished>) {
+    pub(crate) fn collect(&self, list: &mut VecDeque<Finished>) {
         if self.has_finished() {
             let mut finished = lock(&self.shared.finished);
             list.extend(finished.drain(..));
@@ -167,7 +167,7 @@ impl Pool {
     }
 
     /// Whether something is finished.
-    pub fn has_finished(&self) -> bool {
+    pub(crate) fn has_finished(&self) -> bool {
         self.shared.has_finished.load(SeqCst)
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// Whether the block device with number `rdev` gains when it is told what holds nothing: a flash
 /// drive, or something like it, that frees a range and makes it read zeros without writing any.
-pub fn gains_from_discard(rdev: u64) -> bool {
+pub(crate) fn gains_from_discard(rdev: u64) -> bool {
     let name = format!("/sys/dev/block/{}:{}", libc::major(rdev), libc::minor(rdev));
     gains(&queue_of(Path::new(&name)))
 }

@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 
 /// Zeroed memory, mapped for as long as the value lives.
 #[derive(Debug)]
-pub struct Region {
+pub(crate) struct Region {
     start: NonNull<u8>,
     len: usize,
 }
@@ -21,7 +21,7 @@ impl Region {
     ///
     /// # Errors
     /// What the kernel says when it has no room.
-    pub fn new(len: usize) -> io::Result<Self> {
+    pub(crate) fn new(len: usize) -> io::Result<Self> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let lazily = if cfg!(miri) { 0 } else { libc::MAP_NORESERVE };
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | lazily;
@@ -36,7 +36,7 @@ impl Region {
     }
 
     /// Its length in bytes.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len
     }
 
@@ -44,7 +44,7 @@ impl Region {
     ///
     /// # Panics
     /// When they do not.
-    pub fn at(&self, offset: usize, len: usize) -> *mut u8 {
+    pub(crate) fn at(&self, offset: usize, len: usize) -> *mut u8 {
         assert!(offset + len <= self.len, "{offset}+{len} in a region of {} bytes", self.len);
         // SAFETY: the sum is within the mapping, as just checked.
         unsafe { self.start.as_ptr().add(offset) }
@@ -57,7 +57,7 @@ const DONTNEED_LOCKED: libc::c_int = 24;
 
 impl Region {
     /// Gets all pages from the kernel now, where it can do that ahead.
-    pub fn populate(&self) {
+    pub(crate) fn populate(&self) {
         if cfg!(miri) {
             return;
         }
@@ -66,7 +66,7 @@ impl Region {
     }
 
     /// Makes the `len` bytes at `offset` zeros, and gives whole pages back to the kernel.
-    pub fn clear(&self, offset: usize, len: usize) {
+    pub(crate) fn clear(&self, offset: usize, len: usize) {
         const PAGE: usize = 4096;
         let end = offset + len;
         let (from, to) = (offset.next_multiple_of(PAGE), end / PAGE * PAGE);

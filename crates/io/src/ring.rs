@@ -32,7 +32,7 @@ const MAX_CANCELLED: u32 = 64;
 const WAKE: u64 = u64::MAX;
 
 /// See the module text.
-pub struct Ring {
+pub(crate) struct Ring {
     ring: IoUring,
     transfers: Vec<Option<Transfer>>,
     flying: usize,
@@ -48,7 +48,7 @@ impl Ring {
     ///
     /// # Errors
     /// When the kernel refuses io_uring.
-    pub fn new(memory: &Memory) -> io::Result<Self> {
+    pub(crate) fn new(memory: &Memory) -> io::Result<Self> {
         let ring = build(true).or_else(|_| build(false))?;
         if !ring.params().is_feature_ext_arg() || !ring.params().is_feature_nodrop() {
             return Err(io::Error::from_raw_os_error(libc::ENOSYS));
@@ -65,17 +65,17 @@ impl Ring {
     }
 
     /// What is readable when something has completed.
-    pub fn fd(&self) -> RawFd {
+    pub(crate) fn fd(&self) -> RawFd {
         self.ring.as_raw_fd()
     }
 
     /// Whether the memory is registered.
-    pub fn is_registered(&self) -> bool {
+    pub(crate) fn is_registered(&self) -> bool {
         self.fixed.is_some()
     }
 
     /// Begins a transfer.
-    pub fn start(&mut self, transfer: Transfer) {
+    pub(crate) fn start(&mut self, transfer: Transfer) {
         let slot = transfer.slot as usize;
         if self.transfers.len() <= slot {
             self.transfers.resize_with(slot + 1, || None);
@@ -138,7 +138,7 @@ impl Ring {
     }
 
     /// Hands what is queued to the kernel.
-    pub fn flush(&mut self) {
+    pub(crate) fn flush(&mut self) {
         if self.has_work_for_kernel() {
             self.submit(0, None);
         }
@@ -151,7 +151,7 @@ impl Ring {
     }
 
     /// As [`Ring::flush`], and sleeps until something completes, `waker` wakes, or `most` is over.
-    pub fn sleep(&mut self, waker: &Waker, most: Option<Duration>) {
+    pub(crate) fn sleep(&mut self, waker: &Waker, most: Option<Duration>) {
         if !self.polling {
             let poll = opcode::PollAdd::new(Fd(waker.fd()), libc::POLLIN as u32).build();
             self.push(poll.user_data(WAKE));
@@ -176,7 +176,7 @@ impl Ring {
     }
 
     /// Moves what is finished to the end of `list`, and goes on with what was short.
-    pub fn collect(&mut self, list: &mut VecDeque<Finished>) {
+    pub(crate) fn collect(&mut self, list: &mut VecDeque<Finished>) {
         while let Some(entry) = self.next_completion() {
             if entry.user_data() == WAKE {
                 self.polling = false;

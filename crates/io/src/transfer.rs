@@ -17,7 +17,7 @@ use crate::region::Region;
 
 /// What the next system call is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Call {
+pub(crate) enum Call {
     /// `preadv`.
     Read,
     /// `pwritev`.
@@ -40,11 +40,11 @@ const ZERO_LEN: usize = 1 << 20;
 const ZERO_PIECES: usize = 64;
 
 /// Stands for the descriptor of a device that is no file.
-pub const NO_FILE: RawFd = -1;
+pub(crate) const NO_FILE: RawFd = -1;
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Transfer {
+pub(crate) struct Transfer {
     pub slot: u32,
     pub fd: RawFd,
     call: Call,
@@ -67,29 +67,29 @@ unsafe impl Send for Transfer {}
 
 impl Transfer {
     /// A transfer of `len` bytes at byte `offset` of `fd`; `slot` is the driver's name for it.
-    pub fn new(slot: u32, fd: RawFd, call: Call, offset: u64, len: u64) -> Self {
+    pub(crate) fn new(slot: u32, fd: RawFd, call: Call, offset: u64, len: u64) -> Self {
         let (iov, home) = (Vec::new(), Vec::new());
         let (done, first, bounce, lead) = (0, 0, None, 0);
         Transfer { slot, fd, call, offset, len, done, iov, first, bounce, home, lead }
     }
 
     /// One that makes a range read zeros.
-    pub fn reset(slot: u32, fd: RawFd, offset: u64, len: u64) -> Self {
+    pub(crate) fn reset(slot: u32, fd: RawFd, offset: u64, len: u64) -> Self {
         Self::new(slot, fd, Call::Allocate(PUNCH), offset, len)
     }
 
     /// One that makes durable what was completed.
-    pub fn sync(slot: u32, fd: RawFd) -> Self {
+    pub(crate) fn sync(slot: u32, fd: RawFd) -> Self {
         Self::new(slot, fd, Call::Sync, 0, 0)
     }
 
     /// Appends memory to read into or write from.
-    pub fn push(&mut self, start: *mut u8, len: usize) {
+    pub(crate) fn push(&mut self, start: *mut u8, len: usize) {
         self.iov.push(libc::iovec { iov_base: start.cast(), iov_len: len });
     }
 
     /// Appends zeros to write.
-    pub fn push_zeros(&mut self, mut len: usize) {
+    pub(crate) fn push_zeros(&mut self, mut len: usize) {
         while len > 0 {
             let part = len.min(ZERO_LEN);
             self.push(ZEROS.at(0, part), part);
@@ -102,7 +102,7 @@ impl Transfer {
     ///
     /// # Panics
     /// When a write is not of whole units.
-    pub fn align(&mut self, unit: usize) {
+    pub(crate) fn align(&mut self, unit: usize) {
         let odd = |piece: &libc::iovec| {
             let start = piece.iov_base as usize;
             !start.is_multiple_of(SECTOR) || !piece.iov_len.is_multiple_of(unit)
@@ -145,22 +145,22 @@ impl Transfer {
     }
 
     /// What to call now.
-    pub fn call(&self) -> Call {
+    pub(crate) fn call(&self) -> Call {
         self.call
     }
 
     /// Where on the file the next call begins, and how many bytes are left, pieces or not.
-    pub fn range(&self) -> (u64, u64) {
+    pub(crate) fn range(&self) -> (u64, u64) {
         (self.offset + self.done, self.len - self.done)
     }
 
     /// The memory of the next call.
-    pub fn pieces(&self) -> &[libc::iovec] {
+    pub(crate) fn pieces(&self) -> &[libc::iovec] {
         &self.iov[self.first..]
     }
 
     /// Takes the outcome of a call, a length or a negative errno. `None` = call again.
-    pub fn absorb(&mut self, outcome: i32) -> Option<Result<(), DeviceError>> {
+    pub(crate) fn absorb(&mut self, outcome: i32) -> Option<Result<(), DeviceError>> {
         if outcome < 0 {
             return self.absorb_error(-outcome);
         }
@@ -198,14 +198,14 @@ impl Transfer {
     }
 
     /// A reset has `bytes` bytes less to do: whether it is over.
-    pub fn zeroed(&mut self, bytes: u64) -> bool {
+    pub(crate) fn zeroed(&mut self, bytes: u64) -> bool {
         self.done += bytes;
         assert!(self.done <= self.len, "a reset went too far");
         self.done == self.len
     }
 
     /// Makes the rest of a reset a write of zeros.
-    pub fn write_zeros(&mut self) {
+    pub(crate) fn write_zeros(&mut self) {
         self.call = Call::Write;
         self.refill();
     }
@@ -248,7 +248,7 @@ fn device_error(errno: i32) -> DeviceError {
 }
 
 /// Does a transfer whose file is plain memory. Only one thread at a time uses that memory.
-pub fn copy(transfer: &Transfer, memory: &Region) -> Result<(), DeviceError> {
+pub(crate) fn copy(transfer: &Transfer, memory: &Region) -> Result<(), DeviceError> {
     let (offset, len) = transfer.range();
     match transfer.call() {
         Call::Sync => return Ok(()),
@@ -270,7 +270,7 @@ pub fn copy(transfer: &Transfer, memory: &Region) -> Result<(), DeviceError> {
 
 impl Transfer {
     /// Copies what a write that has not begun has into `bytes`, which are as long.
-    pub fn copy_out(&self, bytes: &mut [u8]) {
+    pub(crate) fn copy_out(&self, bytes: &mut [u8]) {
         let mut at = 0;
         for piece in self.pieces() {
             let to = &mut bytes[at..at + piece.iov_len];
@@ -284,7 +284,7 @@ impl Transfer {
     }
 
     /// Copies `bytes` to where a read that has not begun wants them.
-    pub fn copy_in(&self, bytes: &[u8]) {
+    pub(crate) fn copy_in(&self, bytes: &[u8]) {
         let home = if self.bounce.is_some() { &self.home } else { &self.iov };
         let mut at = self.lead;
         for piece in home {
@@ -301,13 +301,13 @@ impl Transfer {
 
 /// Gives the room of a range back to the file system where it can, which changes nothing for those
 /// who know that the range holds nothing.
-pub fn free(fd: RawFd, offset: u64, len: u64) {
+pub(crate) fn free(fd: RawFd, offset: u64, len: u64) {
     // SAFETY: no memory is involved; a descriptor that is none is refused.
     unsafe { libc::fallocate(fd, PUNCH, offset as libc::off_t, len as libc::off_t) };
 }
 
 /// Makes the calls of a transfer in this thread, until it is over.
-pub fn run(transfer: &mut Transfer) -> Result<(), DeviceError> {
+pub(crate) fn run(transfer: &mut Transfer) -> Result<(), DeviceError> {
     loop {
         if let Some(result) = transfer.absorb(call_once(transfer)) {
             return result;

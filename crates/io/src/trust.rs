@@ -24,19 +24,19 @@ const BLKFLSBUF: libc::Ioctl = 0x1261;
 
 /// See the module text. Shared by all who flush one open device.
 #[derive(Debug, Default)]
-pub struct Trust {
+pub(crate) struct Trust {
     cached: bool,
     lost: AtomicBool,
 }
 
 impl Trust {
     /// For a device whose transfers go through the page cache, or do not.
-    pub fn new(cached: bool) -> Arc<Self> {
+    pub(crate) fn new(cached: bool) -> Arc<Self> {
         Arc::new(Trust { cached, lost: AtomicBool::new(false) })
     }
 
     /// Whether no flush is to be believed any more.
-    pub fn is_lost(&self) -> bool {
+    pub(crate) fn is_lost(&self) -> bool {
         self.lost.load(Ordering::Acquire)
     }
 
@@ -45,7 +45,7 @@ impl Trust {
     ///
     /// # Errors
     /// That of the flush, and [`DeviceError::Media`] after another one.
-    pub fn heard<T>(&self, result: Result<T, DeviceError>) -> Result<T, DeviceError> {
+    pub(crate) fn heard<T>(&self, result: Result<T, DeviceError>) -> Result<T, DeviceError> {
         if self.cached && result.is_err() && !planted(Bug::NextFlushBelieved) {
             self.lost.store(true, Ordering::Release);
         }
@@ -56,7 +56,7 @@ impl Trust {
     ///
     /// # Errors
     /// What `flush` says, or that an earlier one failed.
-    pub fn flush(&self, flush: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    pub(crate) fn flush(&self, flush: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         let lost = || Err(io::Error::other(LOST));
         if self.is_lost() {
             return lost();
@@ -71,7 +71,7 @@ impl Trust {
 ///
 /// # Errors
 /// What the system says; then what it had may be gone.
-pub fn renew(file: &File, block_device: bool) -> io::Result<()> {
+pub(crate) fn renew(file: &File, block_device: bool) -> io::Result<()> {
     if planted(Bug::CacheBelieved) {
         return Ok(());
     }

@@ -46,7 +46,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const WORTH_LENDING: usize = 8;
 
 /// See the module text.
-pub struct World {
+pub(crate) struct World {
     // The engines come first: they stop using the memory of the rest when they are dropped.
     ring: Option<Ring>,
     /// Why there is no ring although one was wanted.
@@ -78,7 +78,7 @@ pub struct World {
 }
 
 impl World {
-    pub fn new(
+    pub(crate) fn new(
         devices: Vec<Device>,
         memory: Memory,
         waker: Arc<Waker>,
@@ -132,12 +132,12 @@ impl World {
     }
 
     /// The devices, in the order of the stack.
-    pub fn devices(&self) -> &[Device] {
+    pub(crate) fn devices(&self) -> &[Device] {
         &self.devices
     }
 
     /// The devices, when nothing is under way any more.
-    pub fn take_devices(&mut self) -> Vec<Device> {
+    pub(crate) fn take_devices(&mut self) -> Vec<Device> {
         assert_eq!(self.flying(), 0, "commands of devices are under way");
         self.lanes.clear();
         self.placed.clear();
@@ -145,7 +145,7 @@ impl World {
     }
 
     /// The engine's name and what is to be said of it.
-    pub fn engine(&self) -> (&'static str, Option<String>) {
+    pub(crate) fn engine(&self) -> (&'static str, Option<String>) {
         let placed = self.devices.iter().zip(&self.placed).find_map(|(device, placed)| {
             let count = placed.as_ref()?.count();
             Some(format!("{}: writes name one of {count} placements (FDP)", device.name()))
@@ -163,17 +163,17 @@ impl World {
     }
 
     /// What is readable when a command is over, beside the waker's own.
-    pub fn ring_fd(&self) -> Option<RawFd> {
+    pub(crate) fn ring_fd(&self) -> Option<RawFd> {
         self.ring.as_ref().map(Ring::fd)
     }
 
     /// Commands in flight.
-    pub fn flying(&self) -> usize {
+    pub(crate) fn flying(&self) -> usize {
         self.flights.len() - self.free.len()
     }
 
     /// Begins a command.
-    pub fn submit(&mut self, token: Token, mut command: Command) {
+    pub(crate) fn submit(&mut self, token: Token, mut command: Command) {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.flights.push(None);
             self.flights.len() as u32 - 1
@@ -237,7 +237,7 @@ impl World {
     }
 
     /// From now on nothing is written to any device: what would be stays in memory.
-    pub fn look_only(&mut self, past: bool) {
+    pub(crate) fn look_only(&mut self, past: bool) {
         self.looks_past = past;
         self.overlays = self.devices.iter().map(|_| Overlay::default()).collect();
         for zoned in self.devices.iter_mut().filter_map(Device::as_zoned) {
@@ -246,7 +246,7 @@ impl World {
     }
 
     /// Whether what a look would write had more than the memory that there is for it.
-    pub fn is_look_full(&self) -> bool {
+    pub(crate) fn is_look_full(&self) -> bool {
         self.overlays.iter().any(Overlay::is_full)
     }
 
@@ -288,7 +288,7 @@ impl World {
     }
 
     /// Hands what was begun to the kernel and looks for what is finished.
-    pub fn poll(&mut self) {
+    pub(crate) fn poll(&mut self) {
         if let Some(ring) = &mut self.ring {
             ring.flush();
             ring.collect(&mut self.finished);
@@ -310,7 +310,7 @@ impl World {
     }
 
     /// A command that is over, if need be because it is done now.
-    pub fn take_done(&mut self) -> Option<Done> {
+    pub(crate) fn take_done(&mut self) -> Option<Done> {
         if self.finished.is_empty() {
             self.pool.collect(&mut self.finished);
         }
@@ -338,7 +338,7 @@ impl World {
     }
 
     /// Sleeps until something may have finished, the waker wakes, or `most` is over.
-    pub fn sleep(&mut self, most: Option<Duration>, has_work: impl FnOnce() -> bool) {
+    pub(crate) fn sleep(&mut self, most: Option<Duration>, has_work: impl FnOnce() -> bool) {
         let (pool, lanes, devices) = (&self.pool, &self.lanes, &self.devices);
         let has_finished = || {
             let of_remote = |device: &Device| device.as_remote().is_some_and(Remote::has_finished);
@@ -360,7 +360,7 @@ impl World {
 
     /// The power is off: waits for the engine and forgets every command. False when some did not
     /// end in good time; what they use must then never be freed.
-    pub fn power_off(&mut self) -> bool {
+    pub(crate) fn power_off(&mut self) -> bool {
         // Unlike a kernel, a server that never answers keeps no memory of ours.
         self.remotes().for_each(Remote::close);
         self.drop_held();

@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Claim {
+pub(super) struct Claim {
     _listener: UnixListener,
 }
 
@@ -32,7 +32,7 @@ impl Claim {
     ///
     /// # Errors
     /// When it is claimed already.
-    pub fn new(
+    pub(super) fn new(
         name: &str,
         uri: &Uri,
         (at, canonical): (Option<SocketAddr>, Option<&str>),

@@ -42,7 +42,7 @@ enum State {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Client {
+pub(super) struct Client {
     uri: Uri,
     shared: Arc<Shared>,
     /// What the export was like at first.
@@ -54,14 +54,14 @@ pub struct Client {
 }
 
 impl Client {
-    pub fn new(uri: Uri, shared: Arc<Shared>, lines: Vec<Line>, export: Negotiated) -> Self {
+    pub(super) fn new(uri: Uri, shared: Arc<Shared>, lines: Vec<Line>, export: Negotiated) -> Self {
         let flow = Flow::new(&export, uri.timeout);
         let looked = Instant::now();
         Client { uri, shared, export, flow, lines, state: State::Up, looked }
     }
 
     /// Works until the device is closed.
-    pub fn run(mut self) {
+    pub(super) fn run(mut self) {
         while let Some(orders) = self.shared.take_orders() {
             self.flow.set_timeout(self.shared.patience().unwrap_or(self.uri.timeout));
             orders.into_iter().for_each(|(transfer, origin)| self.flow.put(transfer, origin));
@@ -229,7 +229,7 @@ impl Client {
 }
 
 /// What the thread is told to do: a transfer, and who waits for it.
-pub type Order = (Transfer, Origin);
+pub(super) type Order = (Transfer, Origin);
 
 /// What became of an order.
-pub type Outcome = (Item, Result<(), DeviceError>);
+pub(super) type Outcome = (Item, Result<(), DeviceError>);

@@ -27,16 +27,16 @@ use crate::deadline::Deadline;
 /// Connections to a server that takes several.
 const LINES: usize = 4;
 /// How long a server may take at most from the first connection to the first block.
-pub const HANDSHAKE: Duration = Duration::from_secs(10);
+pub(super) const HANDSHAKE: Duration = Duration::from_secs(10);
 /// How often a caller that waits for a dial checks whether it is to end early.
 const STEP: Duration = Duration::from_millis(50);
 
 /// The connections, the export, its first block, and the server's address if it has one.
-pub type Dialed = (Vec<Line>, Negotiated, Page, Option<SocketAddr>);
+pub(super) type Dialed = (Vec<Line>, Negotiated, Page, Option<SocketAddr>);
 
 /// A dial under way.
 #[derive(Debug)]
-pub struct Dialing {
+pub(super) struct Dialing {
     stop: Arc<AtomicBool>,
     end: Receiver<io::Result<Dialed>>,
     most: Duration,
@@ -47,7 +47,7 @@ impl Dialing {
     ///
     /// # Errors
     /// When the system has no thread for it.
-    pub fn begin(
+    pub(super) fn begin(
         uri: Uri,
         most: Duration,
         tell: impl FnOnce() + Send + 'static,
@@ -65,7 +65,7 @@ impl Dialing {
     }
 
     /// The connections or why there are none, once that is known.
-    pub fn end(&mut self) -> Option<io::Result<Dialed>> {
+    pub(super) fn end(&mut self) -> Option<io::Result<Dialed>> {
         match self.end.try_recv() {
             Ok(result) => Some(result),
             Err(TryRecvError::Empty) => None,
@@ -77,7 +77,7 @@ impl Dialing {
     ///
     /// # Errors
     /// When the server can't be used, or this process is to end.
-    pub fn wait(mut self) -> io::Result<Dialed> {
+    pub(super) fn wait(mut self) -> io::Result<Dialed> {
         let deadline = Deadline::after(self.most + STEP);
         loop {
             match self.end.recv_timeout(STEP) {

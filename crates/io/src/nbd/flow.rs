@@ -29,7 +29,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Flow {
+pub(super) struct Flow {
     waiting: VecDeque<Item>,
     pub flying: Vec<Option<Item>>,
     free: Vec<u32>,
@@ -53,7 +53,7 @@ pub struct Flow {
 
 /// The server does not keep its promises, so the connection is of no use any more.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub(super) enum Trouble {
     /// It is going down: call it again.
     Leaving,
     /// It refuses to take again what it had taken once.
@@ -61,7 +61,7 @@ pub enum Trouble {
 }
 
 impl Flow {
-    pub fn new(export: &Negotiated, timeout: Duration) -> Self {
+    pub(super) fn new(export: &Negotiated, timeout: Duration) -> Self {
         let mut flow = Flow {
             waiting: VecDeque::new(),
             flying: Vec::new(),
@@ -83,7 +83,7 @@ impl Flow {
     }
 
     /// There is a connection, and the server takes this.
-    pub fn learn(&mut self, export: &Negotiated) {
+    pub(super) fn learn(&mut self, export: &Negotiated) {
         let said = export.block.map_or(MAX_PAYLOAD, |block| block.max);
         // A server that says nonsense still has to take a page.
         self.longest = (said.clamp(4096, MAX_PAYLOAD)) / 4096 * 4096;
@@ -92,23 +92,23 @@ impl Flow {
     }
 
     /// From now on a command may take so long.
-    pub fn set_timeout(&mut self, timeout: Duration) {
+    pub(super) fn set_timeout(&mut self, timeout: Duration) {
         self.timeout = timeout;
     }
 
     /// A command that came just now.
-    pub fn put(&mut self, transfer: Transfer, origin: Origin) {
+    pub(super) fn put(&mut self, transfer: Transfer, origin: Origin) {
         let deadline = Instant::now() + self.timeout;
         self.waiting.push_back(Item::new(transfer, origin, deadline));
     }
 
     /// Whether anything waits or flies, or time changes something.
-    pub fn is_busy(&self) -> bool {
+    pub(super) fn is_busy(&self) -> bool {
         !self.ghosts.is_empty() || !self.waiting.is_empty() || self.free.len() < self.flying.len()
     }
 
     /// Begins what may begin, spread over the lines.
-    pub fn start(&mut self, lines: &mut [Line]) {
+    pub(super) fn start(&mut self, lines: &mut [Line]) {
         if self.kept.cost() > FLUSH_AT && !self.flushing && self.flush_from <= Instant::now() {
             self.flushing = true;
             let (flush, deadline) = (Transfer::sync(0, NO_FILE), Instant::now() + self.timeout);
@@ -170,7 +170,7 @@ impl Flow {
     ///
     /// # Errors
     /// When the connection is of no use any more.
-    pub fn answer(
+    pub(super) fn answer(
         &mut self,
         cookie: u64,
         said: Result<(), Errno>,
@@ -241,7 +241,7 @@ impl Flow {
 
     /// The connection is gone: what flew waits again, and what was kept is to be sent again first.
     /// The lines that had it are gone too.
-    pub fn land(&mut self) {
+    pub(super) fn land(&mut self) {
         let mut back: Vec<Item> = self.flying.drain(..).flatten().collect();
         self.free.clear();
         for item in &mut back {
@@ -269,13 +269,13 @@ impl Flow {
     }
 
     /// Whether something flies that should have been answered by now.
-    pub fn is_late(&self, now: Instant) -> bool {
+    pub(super) fn is_late(&self, now: Instant) -> bool {
         self.flying.iter().flatten().any(|item| item.deadline <= now)
     }
 
     /// Ends what waits and is late, or all that waits, with an error. What is to be sent again
     /// stays, because nobody else has it.
-    pub fn fail_waiting(&mut self, late: Option<Instant>, error: DeviceError) {
+    pub(super) fn fail_waiting(&mut self, late: Option<Instant>, error: DeviceError) {
         let fails = |item: &Item| !item.is_again() && late.is_none_or(|now| item.deadline <= now);
         let (failed, stay): (Vec<_>, _) = self.waiting.drain(..).partition(fails);
         self.waiting = stay.into_iter().collect();

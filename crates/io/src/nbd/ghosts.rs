@@ -26,7 +26,7 @@ struct Newer {
 
 /// See the module text.
 #[derive(Debug, Default)]
-pub struct Ghosts {
+pub(super) struct Ghosts {
     list: Vec<Ghost>,
     newer: BTreeMap<u64, Newer>,
     cost: u64,
@@ -37,12 +37,12 @@ pub struct Ghosts {
 
 impl Ghosts {
     /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
     /// A write of this range had no answer.
-    pub fn add(&mut self, offset: u64, len: u64) {
+    pub(super) fn add(&mut self, offset: u64, len: u64) {
         match self.list.iter_mut().find(|ghost| (ghost.offset, ghost.len) == (offset, len)) {
             Some(known) => known.until = None,
             None => self.list.push(Ghost { offset, len, until: None }),
@@ -50,23 +50,23 @@ impl Ghosts {
     }
 
     /// The connection ended: what was compared before may be different now.
-    pub fn doubt(&mut self) {
+    pub(super) fn doubt(&mut self) {
         self.changes += 1;
     }
 
     /// There is a connection again, so the ghosts without an end have this one.
-    pub fn end_at(&mut self, until: Instant) {
+    pub(super) fn end_at(&mut self, until: Instant) {
         self.list.iter_mut().for_each(|ghost| ghost.until = ghost.until.or(Some(until)));
     }
 
     /// Whether what is written to this range has to wait for room.
-    pub fn is_full(&self, offset: u64, len: u64) -> bool {
+    pub(super) fn is_full(&self, offset: u64, len: u64) -> bool {
         let meets = |ghost: &Ghost| meet((ghost.offset, ghost.len), (offset, len)).is_some();
         self.cost >= FULL_AT && self.list.iter().any(meets)
     }
 
     /// This was completed just now.
-    pub fn note(&mut self, kept: &Kept) {
+    pub(super) fn note(&mut self, kept: &Kept) {
         let (offset, len) = match kept {
             Kept::Bytes { offset, bytes } => (*offset, bytes.len() as u64),
             Kept::Zeros { offset, len } => (*offset, *len),
@@ -115,7 +115,7 @@ impl Ghosts {
     }
 
     /// Puts what is known over bytes that the server has at `offset`.
-    pub fn lay_over(&self, offset: u64, bytes: &mut [u8]) {
+    pub(super) fn lay_over(&self, offset: u64, bytes: &mut [u8]) {
         for (start, newer) in self.within(offset, bytes.len() as u64) {
             let range = meet((start, newer.len), (offset, bytes.len() as u64));
             let (from, len) = range.expect("it is within");
@@ -128,36 +128,36 @@ impl Ghosts {
     }
 
     /// The first range to compare from `from` on, of at most `most` bytes.
-    pub fn next(&self, from: u64, most: u64) -> Option<(u64, u64)> {
+    pub(super) fn next(&self, from: u64, most: u64) -> Option<(u64, u64)> {
         let (offset, newer) = self.within(from, u64::MAX - from).next()?;
         let start = from.max(offset);
         Some((start, (offset + newer.len - start).min(most)))
     }
 
     /// What to write to `offset`, where the server has these bytes, if they are not right.
-    pub fn mend(&self, offset: u64, bytes: &[u8]) -> Option<Kept> {
+    pub(super) fn mend(&self, offset: u64, bytes: &[u8]) -> Option<Kept> {
         let mut right: Box<[u8]> = bytes.into();
         self.lay_over(offset, &mut right);
         (*right != *bytes).then_some(Kept::Bytes { offset, bytes: right })
     }
 
     /// Whether there is something that was not compared.
-    pub fn is_unchecked(&self) -> bool {
+    pub(super) fn is_unchecked(&self) -> bool {
         self.changes != self.checked && !self.newer.is_empty()
     }
 
     /// The number of the last change.
-    pub fn changes(&self) -> u64 {
+    pub(super) fn changes(&self) -> u64 {
         self.changes
     }
 
     /// Whether the time of a ghost is over.
-    pub fn has_ended(&self, now: Instant) -> bool {
+    pub(super) fn has_ended(&self, now: Instant) -> bool {
         self.list.iter().any(|ghost| ghost.until.is_some_and(|until| until <= now))
     }
 
     /// All was compared that had changed when `changes` was the last; that began at `begun`.
-    pub fn compared(&mut self, changes: u64, begun: Instant) {
+    pub(super) fn compared(&mut self, changes: u64, begun: Instant) {
         self.checked = changes;
         self.list.retain(|ghost| ghost.until.is_none_or(|until| until > begun));
         let Ghosts { list, newer, .. } = self;

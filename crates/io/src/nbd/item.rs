@@ -10,7 +10,7 @@ use crate::transfer::{Call, Transfer};
 
 /// Who waits for a command.
 #[derive(Debug)]
-pub enum Origin {
+pub(crate) enum Origin {
     /// The driver, which knows it by its slot.
     Driver,
     /// Somebody who waits at the other end.
@@ -30,7 +30,7 @@ pub enum Origin {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Item {
+pub(crate) struct Item {
     pub transfer: Transfer,
     pub origin: Origin,
     /// When it fails at the latest.
@@ -46,27 +46,27 @@ pub struct Item {
 }
 
 impl Item {
-    pub fn new(transfer: Transfer, origin: Origin, deadline: Instant) -> Self {
+    pub(crate) fn new(transfer: Transfer, origin: Origin, deadline: Instant) -> Self {
         Item { transfer, origin, deadline, covers: 0, part: 0, awaits: None, flew: false }
     }
 
     /// Whether it sends what was sent before.
-    pub fn is_again(&self) -> bool {
+    pub(crate) fn is_again(&self) -> bool {
         matches!(self.origin, Origin::Again(_))
     }
 
     /// Whether it changes the range.
-    pub fn writes(&self) -> bool {
+    pub(crate) fn writes(&self) -> bool {
         matches!(self.transfer.call(), Call::Write | Call::Allocate(_))
     }
 
     /// Whether it compares what the server has, or mends that.
-    pub fn is_of_check(&self) -> bool {
+    pub(crate) fn is_of_check(&self) -> bool {
         matches!(self.origin, Origin::Check(_) | Origin::Mend(_) | Origin::Seal)
     }
 
     /// Whether their ranges meet and one of them writes there, beside a write or a check.
-    pub fn collides(&self, other: &Item) -> bool {
+    pub(crate) fn collides(&self, other: &Item) -> bool {
         let ((from, len), (other_from, other_len)) =
             (self.transfer.range(), other.transfer.range());
         let meet = from < other_from + other_len && other_from < from + len;

@@ -10,15 +10,15 @@ use std::collections::VecDeque;
 use crate::transfer::{Call, NO_FILE, Transfer};
 
 /// From here on the client flushes by itself, in bytes.
-pub const FLUSH_AT: u64 = 32 << 20;
+pub(super) const FLUSH_AT: u64 = 32 << 20;
 /// From here on writes wait for that flush, in bytes.
-pub const FULL_AT: u64 = 64 << 20;
+pub(super) const FULL_AT: u64 = 64 << 20;
 /// What an entry costs beside its data, in bytes.
-pub const ENTRY: u64 = 128;
+pub(super) const ENTRY: u64 = 128;
 
 /// What was written.
 #[derive(Debug)]
-pub enum Kept {
+pub(crate) enum Kept {
     /// These bytes.
     Bytes { offset: u64, bytes: Box<[u8]> },
     /// Zeros.
@@ -27,7 +27,7 @@ pub enum Kept {
 
 impl Kept {
     /// What sends it again. The entry stays where it is on the heap meanwhile.
-    pub fn transfer(&self) -> Transfer {
+    pub(crate) fn transfer(&self) -> Transfer {
         match self {
             Kept::Zeros { offset, len } => Transfer::reset(0, NO_FILE, *offset, *len),
             Kept::Bytes { offset, bytes } => {
@@ -50,7 +50,7 @@ impl Kept {
 
 /// See the module text.
 #[derive(Debug, Default)]
-pub struct Unflushed {
+pub(super) struct Unflushed {
     list: VecDeque<Kept>,
     /// The number of the first entry.
     first: u64,
@@ -59,18 +59,18 @@ pub struct Unflushed {
 
 impl Unflushed {
     /// Takes in what was completed just now.
-    pub fn push(&mut self, kept: Kept) {
+    pub(super) fn push(&mut self, kept: Kept) {
         self.cost += kept.cost();
         self.list.push_back(kept);
     }
 
     /// The number of the next entry.
-    pub fn next(&self) -> u64 {
+    pub(super) fn next(&self) -> u64 {
         self.first + self.list.len() as u64
     }
 
     /// A flush is over that was sent when the next entry had the number `covers`.
-    pub fn flushed(&mut self, covers: u64) {
+    pub(super) fn flushed(&mut self, covers: u64) {
         while self.first < covers {
             let gone = self.list.pop_front().expect("a flush covers what there was");
             self.cost -= gone.cost();
@@ -79,12 +79,12 @@ impl Unflushed {
     }
 
     /// Memory that it takes, in bytes.
-    pub fn cost(&self) -> u64 {
+    pub(super) fn cost(&self) -> u64 {
         self.cost
     }
 
     /// All entries in order; the list is empty then.
-    pub fn take(&mut self) -> VecDeque<Kept> {
+    pub(super) fn take(&mut self) -> VecDeque<Kept> {
         self.first = self.next();
         self.cost = 0;
         std::mem::take(&mut self.list)

@@ -32,7 +32,7 @@ enum Bit {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Line {
+pub(super) struct Line {
     number: usize,
     stream: Stream,
     out: VecDeque<Bit>,
@@ -48,31 +48,31 @@ pub struct Line {
 unsafe impl Send for Line {}
 
 /// What the server said of a request.
-pub type Said = (u64, Result<(), Errno>);
+pub(super) type Said = (u64, Result<(), Errno>);
 
 impl Line {
-    pub fn new(number: usize, stream: Stream) -> Self {
+    pub(super) fn new(number: usize, stream: Stream) -> Self {
         let (out, fill, ahead) = (VecDeque::new(), VecDeque::new(), vec![0; AHEAD].into());
         Line { number, stream, out, ahead, from: 0, to: 0, filling: None, fill }
     }
 
     /// The socket.
-    pub fn fd(&self) -> RawFd {
+    pub(super) fn fd(&self) -> RawFd {
         self.stream.as_fd().as_raw_fd()
     }
 
     /// Whether something waits to go out.
-    pub fn has_more(&self) -> bool {
+    pub(super) fn has_more(&self) -> bool {
         !self.out.is_empty() || self.stream.has_more()
     }
 
     /// Tells the server that this was all.
-    pub fn end(&mut self) {
+    pub(super) fn end(&mut self) {
         self.stream.end();
     }
 
     /// Queues a request, with the first bytes of the item's memory if it is a write.
-    pub fn push(&mut self, request: &Request, item: &Item) {
+    pub(super) fn push(&mut self, request: &Request, item: &Item) {
         self.out.push_back(Bit::Head(request.emit(), 0));
         if item.transfer.call() == Call::Write {
             self.out.extend(front(item).map(Bit::Data));
@@ -80,7 +80,7 @@ impl Line {
     }
 
     /// Queues a request that gets no answer.
-    pub fn bid(&mut self, request: &Request) {
+    pub(super) fn bid(&mut self, request: &Request) {
         self.out.push_back(Bit::Head(request.emit(), 0));
     }
 
@@ -88,7 +88,7 @@ impl Line {
     ///
     /// # Errors
     /// When the connection is broken.
-    pub fn send(&mut self) -> io::Result<()> {
+    pub(super) fn send(&mut self) -> io::Result<()> {
         while !self.out.is_empty() {
             let mut slices = [IoSlice::new(&[]); PIECES];
             let mut used = 0;
@@ -137,7 +137,11 @@ impl Line {
     ///
     /// # Errors
     /// When the connection is broken, or the server breaks the protocol.
-    pub fn receive(&mut self, items: &mut [Option<Item>], said: &mut Vec<Said>) -> io::Result<()> {
+    pub(super) fn receive(
+        &mut self,
+        items: &mut [Option<Item>],
+        said: &mut Vec<Said>,
+    ) -> io::Result<()> {
         loop {
             self.understand(items, said)?;
             // What is left ahead is less than a reply, and only when nothing is being filled.
@@ -240,7 +244,7 @@ fn take(piece: &mut libc::iovec, bytes: usize) -> (usize, bool) {
 }
 
 /// The memory of the part of an item that the server was asked for.
-pub fn front(item: &Item) -> impl Iterator<Item = libc::iovec> {
+pub(super) fn front(item: &Item) -> impl Iterator<Item = libc::iovec> {
     let mut left = item.part as usize;
     item.transfer.pieces().iter().map_while(move |piece| {
         let len = left.min(piece.iov_len);

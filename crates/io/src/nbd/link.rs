@@ -23,7 +23,7 @@ const DEAD_AFTER: Duration = Duration::from_secs(15);
 
 /// A connected socket.
 #[derive(Debug)]
-pub enum Socket {
+pub(super) enum Socket {
     Unix(UnixStream),
     Tcp(TcpStream),
 }
@@ -86,24 +86,24 @@ impl Write for Socket {
 
 /// A connection, with TLS or without.
 #[derive(Debug)]
-pub struct Stream {
+pub(super) struct Stream {
     socket: Socket,
     session: Option<Session>,
 }
 
 impl Stream {
     /// Without TLS.
-    pub fn plain(socket: Socket) -> Self {
+    pub(super) fn plain(socket: Socket) -> Self {
         Stream { socket, session: None }
     }
 
     /// Whether something that was taken waits to go out.
-    pub fn has_more(&self) -> bool {
+    pub(super) fn has_more(&self) -> bool {
         self.session.as_ref().is_some_and(Session::has_more)
     }
 
     /// Tells the server that this was all.
-    pub fn end(&mut self) {
+    pub(super) fn end(&mut self) {
         if let Some(session) = &mut self.session {
             session.end(&mut self.socket);
         }
@@ -176,7 +176,7 @@ fn notice_death(stream: &TcpStream) -> io::Result<()> {
 /// # Errors
 /// When the system or the server refuses, the server is late, or the export can't be the device of
 /// a volume.
-pub fn call(uri: &Uri, deadline: &Deadline) -> io::Result<(Stream, Negotiated, Page)> {
+pub(super) fn call(uri: &Uri, deadline: &Deadline) -> io::Result<(Stream, Negotiated, Page)> {
     let mut stream = Stream::plain(Socket::connect(&uri.place, deadline)?);
     let export = negotiate(&mut stream, uri, deadline)?;
     let why = if export.flags & READ_ONLY != 0 {

@@ -17,5 +17,6 @@ mod remote;
 mod tls;
 mod uri;
 
-pub use remote::{Link, LinkWatch, Remote, Shared};
-pub use uri::Uri;
+pub use remote::{Link, LinkWatch};
+pub(crate) use remote::{Remote, Shared};
+pub(crate) use uri::Uri;

@@ -29,7 +29,7 @@ use crate::waker::Waker;
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Remote {
+pub(crate) struct Remote {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
     bytes: u64,
@@ -38,7 +38,7 @@ pub struct Remote {
 
 /// What the thread and the others share.
 #[derive(Debug)]
-pub struct Shared {
+pub(crate) struct Shared {
     orders: Mutex<Orders>,
     waker: Waker,
     finished: Mutex<Vec<Finished>>,
@@ -100,7 +100,7 @@ impl Remote {
     /// # Errors
     /// When the server can't be reached or its export can't be used, or a volume on this machine
     /// has it.
-    pub fn open(name: &str, uri: Uri) -> Result<Self, IoError> {
+    pub(crate) fn open(name: &str, uri: Uri) -> Result<Self, IoError> {
         let system = |what| {
             let name = name.to_owned();
             move |source| IoError::System { name, what, source }
@@ -129,28 +129,28 @@ impl Remote {
     }
 
     /// The length of the export in bytes.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// From now on `driver` is woken when a transfer that was put in is over.
-    pub fn listen(&self, driver: Arc<Waker>) {
+    pub(crate) fn listen(&self, driver: Arc<Waker>) {
         let first = self.shared.driver.get_or_init(|| driver.clone());
         assert!(Arc::ptr_eq(first, &driver), "the same waker wakes all drivers of a device");
     }
 
     /// Begins a transfer for the driver.
-    pub fn put(&self, transfer: Transfer) {
+    pub(crate) fn put(&self, transfer: Transfer) {
         self.shared.order(transfer, Origin::Driver);
     }
 
     /// Moves what is over to the end of `list`.
-    pub fn collect(&self, list: &mut VecDeque<Finished>) {
+    pub(crate) fn collect(&self, list: &mut VecDeque<Finished>) {
         list.extend(lock(&self.shared.finished).drain(..));
     }
 
     /// Whether something is over.
-    pub fn has_finished(&self) -> bool {
+    pub(crate) fn has_finished(&self) -> bool {
         !lock(&self.shared.finished).is_empty()
     }
 
@@ -158,32 +158,32 @@ impl Remote {
     ///
     /// # Errors
     /// What the server says, or what is wrong with the connection.
-    pub fn run(&self, transfer: Transfer) -> io::Result<()> {
+    pub(crate) fn run(&self, transfer: Transfer) -> io::Result<()> {
         self.shared.run(transfer)
     }
 
     /// The first block of the export is this now.
-    pub fn set_head(&self, page: &Page) {
+    pub(crate) fn set_head(&self, page: &Page) {
         self.shared.set_head(page);
     }
 
     /// From now on a command may take so long.
-    pub fn set_deadline(&self, most: Duration) {
+    pub(crate) fn set_deadline(&self, most: Duration) {
         self.shared.patience.store(most.as_millis() as u64, Relaxed);
     }
 
     /// What other threads may use, also when the remote is gone.
-    pub fn share(&self) -> Arc<Shared> {
+    pub(crate) fn share(&self) -> Arc<Shared> {
         self.shared.clone()
     }
 
     /// Tells how the connection is.
-    pub fn watch(&self) -> LinkWatch {
+    pub(crate) fn watch(&self) -> LinkWatch {
         LinkWatch(self.shared.clone())
     }
 
     /// Hangs up: what is under way ends with an error.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         lock(&self.shared.orders).closed = true;
         self.shared.waker.wake();
     }
@@ -203,7 +203,7 @@ impl Shared {
     ///
     /// # Errors
     /// What the server says, or what is wrong with the connection.
-    pub fn run(&self, transfer: Transfer) -> io::Result<()> {
+    pub(crate) fn run(&self, transfer: Transfer) -> io::Result<()> {
         let (sender, answer) = channel();
         self.order(transfer, Origin::Caller(sender));
         let result = answer.recv().expect("every order is answered");
@@ -214,7 +214,7 @@ impl Shared {
     }
 
     /// The first block of the export is this now.
-    pub fn set_head(&self, page: &Page) {
+    pub(crate) fn set_head(&self, page: &Page) {
         *lock(&self.head) = page.clone();
     }
 
@@ -233,13 +233,13 @@ impl Shared {
     }
 
     /// The orders that came since the last call; `None` when the device is closed.
-    pub fn take_orders(&self) -> Option<Vec<Order>> {
+    pub(crate) fn take_orders(&self) -> Option<Vec<Order>> {
         let mut orders = lock(&self.orders);
         (!orders.closed).then(|| std::mem::take(&mut orders.list))
     }
 
     /// The orders that nobody took before the device was closed.
-    pub fn take_last_orders(&self) -> Vec<Order> {
+    pub(crate) fn take_last_orders(&self) -> Vec<Order> {
         std::mem::take(&mut lock(&self.orders).list)
     }
 
@@ -249,7 +249,7 @@ impl Shared {
     }
 
     /// Tells those who wait what came of their orders.
-    pub fn deliver(&self, over: &mut Vec<Outcome>) {
+    pub(crate) fn deliver(&self, over: &mut Vec<Outcome>) {
         if over.is_empty() {
             return;
         }
@@ -262,7 +262,7 @@ impl Shared {
     }
 
     /// Wakes the client's thread, or its next sleep ends at once.
-    pub fn ring(&self) {
+    pub(crate) fn ring(&self) {
         self.waker.ring();
     }
 
@@ -273,7 +273,7 @@ impl Shared {
     }
 
     /// How long a command may take, if not as long as the URI says.
-    pub fn patience(&self) -> Option<Duration> {
+    pub(crate) fn patience(&self) -> Option<Duration> {
         match self.patience.load(Relaxed) {
             0 => None,
             millis => Some(Duration::from_millis(millis)),
@@ -281,17 +281,17 @@ impl Shared {
     }
 
     /// The first block of the export, as it should be.
-    pub fn head(&self) -> Page {
+    pub(crate) fn head(&self) -> Page {
         lock(&self.head).clone()
     }
 
     /// What is wrong now.
-    pub fn tell(&self, trouble: String) {
+    pub(crate) fn tell(&self, trouble: String) {
         lock(&self.link).trouble = Some(trouble);
     }
 
     /// The server is there again, after so long a time.
-    pub fn found_again(&self, away: Duration) {
+    pub(crate) fn found_again(&self, away: Duration) {
         let mut link = lock(&self.link);
         link.reconnects += 1;
         link.trouble = None;
@@ -303,7 +303,7 @@ impl Shared {
 
     /// Sleeps until orders come, a socket has something or can take more, or `most` is over. The
     /// places of sockets with something go to `ready`.
-    pub fn sleep(&self, most: Duration, sockets: &[(RawFd, bool)], ready: &mut Vec<usize>) {
+    pub(crate) fn sleep(&self, most: Duration, sockets: &[(RawFd, bool)], ready: &mut Vec<usize>) {
         let poll = |fd, more: bool| {
             let events = libc::POLLIN | if more { libc::POLLOUT } else { 0 };
             libc::pollfd { fd, events, revents: 0 }

@@ -16,14 +16,14 @@ use crate::secret::read_secret;
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Session(Box<ClientConnection>);
+pub(super) struct Session(Box<ClientConnection>);
 
 impl Session {
     /// Agrees with the server over a socket that waits.
     ///
     /// # Errors
     /// When a certificate can't be used, or client and server can't agree.
-    pub fn begin<S: Read + Write>(security: &Security, socket: &mut S) -> io::Result<Self> {
+    pub(super) fn begin<S: Read + Write>(security: &Security, socket: &mut S) -> io::Result<Self> {
         let name = ServerName::try_from(security.name.clone());
         let name = name.map_err(|why| bad(&security.name)(why.to_string()))?;
         let session = ClientConnection::new(config(&security.folder)?, name);
@@ -39,7 +39,7 @@ impl Session {
     ///
     /// # Errors
     /// When nothing is there, the connection is broken, or a record is not what the server sent.
-    pub fn read<S: Read + Write>(
+    pub(super) fn read<S: Read + Write>(
         &mut self,
         socket: &mut S,
         into: &mut [IoSliceMut<'_>],
@@ -75,7 +75,11 @@ impl Session {
     ///
     /// # Errors
     /// When the socket takes nothing, or the connection is broken.
-    pub fn write<S: Write>(&mut self, socket: &mut S, from: &[IoSlice<'_>]) -> io::Result<usize> {
+    pub(super) fn write<S: Write>(
+        &mut self,
+        socket: &mut S,
+        from: &[IoSlice<'_>],
+    ) -> io::Result<usize> {
         self.flush(socket)?;
         if self.has_more() {
             return Err(ErrorKind::WouldBlock.into());
@@ -86,7 +90,7 @@ impl Session {
     }
 
     /// Whether something waits to go out.
-    pub fn has_more(&self) -> bool {
+    pub(super) fn has_more(&self) -> bool {
         self.0.wants_write()
     }
 
@@ -94,7 +98,7 @@ impl Session {
     ///
     /// # Errors
     /// When the connection is broken.
-    pub fn flush<S: Write>(&mut self, socket: &mut S) -> io::Result<()> {
+    pub(super) fn flush<S: Write>(&mut self, socket: &mut S) -> io::Result<()> {
         while self.0.wants_write() {
             match self.0.write_tls(socket) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
@@ -108,7 +112,7 @@ impl Session {
     }
 
     /// Tells the server that this was all.
-    pub fn end<S: Write>(&mut self, socket: &mut S) {
+    pub(super) fn end<S: Write>(&mut self, socket: &mut S) {
         self.0.send_close_notify();
         // A server that is gone already needs no goodbye.
         self.flush(socket).ok();

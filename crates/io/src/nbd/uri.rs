@@ -15,7 +15,7 @@ const LOCAL: &str = "localhost";
 
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub(crate) enum Place {
     /// A unix socket.
     Unix(PathBuf),
     /// A TCP port.
@@ -24,7 +24,7 @@ pub enum Place {
 
 /// What TLS to a server needs. The names of the parameters are those of libnbd.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Security {
+pub(crate) struct Security {
     /// The folder with `ca-cert.pem`, which signed the server's certificate, and perhaps
     /// `client-cert.pem` and `client-key.pem`.
     pub folder: PathBuf,
@@ -34,7 +34,7 @@ pub struct Security {
 
 /// See the module text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Uri {
+pub(crate) struct Uri {
     pub place: Place,
     /// Without it nothing is encrypted.
     pub security: Option<Security>,
@@ -46,7 +46,7 @@ pub struct Uri {
 
 impl Uri {
     /// Whether `name` is meant to be one.
-    pub fn is_meant(name: &str) -> bool {
+    pub(crate) fn is_meant(name: &str) -> bool {
         ["nbd:", "nbd+", "nbds:", "nbds+"].iter().any(|scheme| name.starts_with(scheme))
     }
 
@@ -54,7 +54,7 @@ impl Uri {
     ///
     /// # Errors
     /// In words, with what to write instead.
-    pub fn parse(name: &str) -> Result<Self, String> {
+    pub(crate) fn parse(name: &str) -> Result<Self, String> {
         let forms = "write nbd://HOST:PORT/EXPORT or nbd+unix:///EXPORT?socket=PATH";
         let (scheme, rest) = name.split_once("://").ok_or(forms)?;
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));

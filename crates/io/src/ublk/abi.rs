@@ -5,18 +5,18 @@ use std::fmt;
 
 /// What is done to devices: `_IOR` and `_IOWR` of `struct ublksrv_ctrl_cmd` with `u`.
 pub(super) mod order {
-    pub const ADD_DEV: u32 = super::exchanged(0x04, 32);
-    pub const DEL_DEV: u32 = super::exchanged(0x05, 32);
-    pub const START_DEV: u32 = super::exchanged(0x06, 32);
-    pub const STOP_DEV: u32 = super::exchanged(0x07, 32);
-    pub const SET_PARAMS: u32 = super::exchanged(0x08, 32);
-    pub const GET_PARAMS: u32 = super::read(0x09, 32);
-    pub const GET_DEV_INFO: u32 = super::read(0x02, 32);
-    pub const START_USER_RECOVERY: u32 = super::exchanged(0x10, 32);
-    pub const END_USER_RECOVERY: u32 = super::exchanged(0x11, 32);
-    pub const GET_FEATURES: u32 = super::read(0x13, 32);
-    pub const DEL_DEV_ASYNC: u32 = super::read(0x14, 32);
-    pub const UPDATE_SIZE: u32 = super::exchanged(0x15, 32);
+    pub(crate) const ADD_DEV: u32 = super::exchanged(0x04, 32);
+    pub(crate) const DEL_DEV: u32 = super::exchanged(0x05, 32);
+    pub(crate) const START_DEV: u32 = super::exchanged(0x06, 32);
+    pub(crate) const STOP_DEV: u32 = super::exchanged(0x07, 32);
+    pub(crate) const SET_PARAMS: u32 = super::exchanged(0x08, 32);
+    pub(crate) const GET_PARAMS: u32 = super::read(0x09, 32);
+    pub(crate) const GET_DEV_INFO: u32 = super::read(0x02, 32);
+    pub(crate) const START_USER_RECOVERY: u32 = super::exchanged(0x10, 32);
+    pub(crate) const END_USER_RECOVERY: u32 = super::exchanged(0x11, 32);
+    pub(crate) const GET_FEATURES: u32 = super::read(0x13, 32);
+    pub(crate) const DEL_DEV_ASYNC: u32 = super::read(0x14, 32);
+    pub(crate) const UPDATE_SIZE: u32 = super::exchanged(0x15, 32);
 }
 
 /// What is done with requests: `_IOWR` of `struct ublksrv_io_cmd`.

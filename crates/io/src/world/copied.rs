@@ -12,14 +12,14 @@ use crate::pool::Finished;
 
 /// Commands to a device that have not begun, because the device is about to change.
 #[derive(Debug)]
-pub struct Held {
+pub(super) struct Held {
     pub device: usize,
     pub slots: Vec<u32>,
 }
 
 impl World {
     /// Records from now on the chunks of a device that change.
-    pub fn begin_copy(&mut self, device: usize) -> Arc<Uncopied> {
+    pub(crate) fn begin_copy(&mut self, device: usize) -> Arc<Uncopied> {
         let window = self.devices[device].window();
         let uncopied = Arc::new(Uncopied::all(window.end - window.start));
         self.copied = Some((device, uncopied.clone()));
@@ -27,12 +27,12 @@ impl World {
     }
 
     /// Records no changes any more.
-    pub fn end_copy(&mut self) {
+    pub(crate) fn end_copy(&mut self) {
         self.copied = None;
     }
 
     /// Records the change that an ended command made.
-    pub fn note_change(&self, command: &Command) {
+    pub(crate) fn note_change(&self, command: &Command) {
         let Some((copied, uncopied)) = &self.copied else { return };
         if command.device().map(usize::from) != Some(*copied) {
             return;
@@ -47,13 +47,13 @@ impl World {
     }
 
     /// Holds back new commands to a device.
-    pub fn hold(&mut self, device: usize) {
+    pub(crate) fn hold(&mut self, device: usize) {
         assert!(self.held.is_none(), "one device is held at a time");
         self.held = Some(Held { device, slots: Vec::new() });
     }
 
     /// Begins the commands that were held back.
-    pub fn release(&mut self) {
+    pub(crate) fn release(&mut self) {
         for slot in self.held.take().into_iter().flat_map(|held| held.slots) {
             let flight = self.flights[slot as usize].take();
             let (token, mut command) = flight.expect("a held command stays in its flight");
@@ -63,7 +63,7 @@ impl World {
     }
 
     /// Ends the commands that were held back without having begun them.
-    pub fn drop_held(&mut self) {
+    pub(crate) fn drop_held(&mut self) {
         let slots = self.held.as_mut().map(|held| mem::take(&mut held.slots)).unwrap_or_default();
         let gone = |slot| Finished { slot, result: Err(DeviceError::Gone) };
         self.finished.extend(slots.into_iter().map(gone));

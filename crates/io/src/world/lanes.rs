@@ -21,12 +21,12 @@ const THREADS_OF_DEVICE: usize = 8;
 ///
 /// # Errors
 /// When the system gives none.
-pub fn threads(count: usize, waker: &Arc<Waker>) -> Result<Pool, IoError> {
+pub(super) fn threads(count: usize, waker: &Arc<Waker>) -> Result<Pool, IoError> {
     Pool::new(count, waker.clone()).map_err(IoError::Start)
 }
 
 /// How many threads make calls to a device.
-pub fn threads_for(device: &Device, is_placed: bool, has_ring: bool) -> usize {
+pub(super) fn threads_for(device: &Device, is_placed: bool, has_ring: bool) -> usize {
     let calls = is_placed || !has_ring && device.fd() != transfer::NO_FILE;
     if calls { THREADS_OF_DEVICE } else { 0 }
 }
@@ -36,7 +36,7 @@ impl World {
     ///
     /// # Errors
     /// When one is, or the system gives no threads; nothing was changed then.
-    pub fn replace(&mut self, index: usize, device: Device) -> Result<Device, IoError> {
+    pub(crate) fn replace(&mut self, index: usize, device: Device) -> Result<Device, IoError> {
         let under_way = self.under_way(index);
         if under_way > 0 {
             let (name, old) = (device.name(), self.devices[index].name());
@@ -52,7 +52,7 @@ impl World {
     }
 
     /// Commands to a device that have begun and not ended.
-    pub fn under_way(&self, device: usize) -> usize {
+    pub(crate) fn under_way(&self, device: usize) -> usize {
         let to = |flight: &&(Token, Command)| flight.1.device().map(usize::from) == Some(device);
         let held = self.held.iter().filter(|held| held.device == device);
         let held: usize = held.map(|held| held.slots.len()).sum();
@@ -60,7 +60,7 @@ impl World {
     }
 
     /// The devices that still have commands, each with how many.
-    pub fn unanswered(&self) -> Vec<(&str, usize)> {
+    pub(crate) fn unanswered(&self) -> Vec<(&str, usize)> {
         let names = self.devices.iter().map(Device::name).enumerate();
         names
             .map(|(index, name)| (name, self.under_way(index)))

@@ -24,7 +24,7 @@ impl Zoned {
     ///
     /// # Errors
     /// What the system says.
-    pub fn taken(&self, file: &File) -> io::Result<Vec<Taken>> {
+    pub(crate) fn taken(&self, file: &File) -> io::Result<Vec<Taken>> {
         let mut found = match self.keeper {
             Keeper::Memory => Vec::new(),
             Keeper::Table(_) => self.taken_in_file(file)?,

@@ -15,7 +15,7 @@ use crate::transfer::Transfer;
 
 /// One segment; lengths are in sectors.
 #[derive(Debug, Default)]
-pub struct Segment {
+pub(crate) struct Segment {
     /// How much of it can be written.
     pub len: u32,
     pub pointer: u32,
@@ -31,7 +31,7 @@ pub struct Segment {
 
 impl Segment {
     /// One whose pointer stands at `pointer`.
-    pub fn new(len: u32, pointer: u32, erased: u32, offline: bool) -> Self {
+    pub(crate) fn new(len: u32, pointer: u32, erased: u32, offline: bool) -> Self {
         Segment { len, pointer, ahead: pointer, erased, offline, ..Segment::default() }
     }
 
@@ -42,7 +42,7 @@ impl Segment {
 
 /// What is to be done with a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub(crate) enum Turn {
     /// It begins now.
     Now,
     /// It waits in this segment.
@@ -51,7 +51,7 @@ pub enum Turn {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Gate {
+pub(crate) struct Gate {
     pub shape: Segments,
     pub list: Vec<Segment>,
     open: u32,
@@ -59,7 +59,7 @@ pub struct Gate {
 
 impl Gate {
     /// Of segments as they were found.
-    pub fn new(shape: Segments, list: Vec<Segment>) -> Self {
+    pub(crate) fn new(shape: Segments, list: Vec<Segment>) -> Self {
         assert_eq!(list.len(), shape.count as usize, "every segment is known");
         let open = list.iter().filter(|segment| segment.is_open()).count() as u32;
         Gate { shape, list, open }
@@ -80,7 +80,7 @@ impl Gate {
     ///
     /// # Errors
     /// `Media` beyond what is written and readable.
-    pub fn may_read(&self, lba: u64, sectors: u64) -> Result<(), DeviceError> {
+    pub(crate) fn may_read(&self, lba: u64, sectors: u64) -> Result<(), DeviceError> {
         let (index, at) = self.place(lba, sectors)?;
         let segment = &self.list[index];
         let readable = match segment.offline || segment.pointer == segment.len {
@@ -94,7 +94,12 @@ impl Gate {
     ///
     /// # Errors
     /// When it is against the rules, or the segment is offline.
-    pub fn program(&mut self, slot: u32, lba: u64, sectors: u64) -> Result<Turn, DeviceError> {
+    pub(crate) fn program(
+        &mut self,
+        slot: u32,
+        lba: u64,
+        sectors: u64,
+    ) -> Result<Turn, DeviceError> {
         let (index, at) = self.place(lba, sectors)?;
         let (unit, most) = (u64::from(self.shape.write_unit), self.shape.max_open);
         let segment = &mut self.list[index];
@@ -118,13 +123,13 @@ impl Gate {
     }
 
     /// A program waits until those before it in its segment are over.
-    pub fn park(&mut self, segment: usize, transfer: Transfer) {
+    pub(crate) fn park(&mut self, segment: usize, transfer: Transfer) {
         self.list[segment].waiting.push_back(transfer);
     }
 
     /// The program of the flight `slot` is over: gives the one that begins now. When it failed,
     /// those behind it fail too, and their slots are put into `failed`.
-    pub fn programmed(
+    pub(crate) fn programmed(
         &mut self,
         slot: u32,
         lba: u64,
@@ -156,7 +161,7 @@ impl Gate {
     ///
     /// # Errors
     /// When it is not one whole segment that nothing else is done with, or that is offline.
-    pub fn reset(&mut self, slot: u32, lba: u64, sectors: u64) -> Result<bool, DeviceError> {
+    pub(crate) fn reset(&mut self, slot: u32, lba: u64, sectors: u64) -> Result<bool, DeviceError> {
         let index = (lba / u64::from(self.shape.size)) as usize;
         let whole = lba.is_multiple_of(self.shape.size.into()) && index < self.list.len();
         if !whole || sectors != u64::from(self.shape.size) {
@@ -183,7 +188,7 @@ impl Gate {
     ///
     /// # Errors
     /// When no segment begins at `lba`, or something is done with it.
-    pub fn mark(&mut self, lba: u64, bad: bool) -> Result<bool, DeviceError> {
+    pub(crate) fn mark(&mut self, lba: u64, bad: bool) -> Result<bool, DeviceError> {
         let index = (lba / u64::from(self.shape.size)) as usize;
         let segment = self.list.get_mut(index).filter(|segment| {
             let idle = segment.busy.is_none() && segment.resetting.is_none();
@@ -203,7 +208,7 @@ impl Gate {
     }
 
     /// The reset of the flight `slot` is over, if it had begun.
-    pub fn was_reset(&mut self, slot: u32, lba: u64, failed: bool) {
+    pub(crate) fn was_reset(&mut self, slot: u32, lba: u64, failed: bool) {
         let segment = self.list.get_mut((lba / u64::from(self.shape.size)) as usize);
         if let Some(segment) = segment.filter(|segment| segment.resetting == Some(slot)) {
             segment.resetting = None;
@@ -215,7 +220,7 @@ impl Gate {
     ///
     /// # Errors
     /// `Unsupported` for other questions.
-    pub fn report(&self, about: About, into: &mut MetaBuf) -> Result<Verdict, DeviceError> {
+    pub(crate) fn report(&self, about: About, into: &mut MetaBuf) -> Result<Verdict, DeviceError> {
         let About::Segments(from) = about else { return Err(DeviceError::Unsupported) };
         let (size, mut count) = (u64::from(self.shape.size), 0);
         for (index, segment) in self.list.iter().enumerate().skip(from as usize) {

@@ -36,7 +36,7 @@ const fn ioctl(direction: u64, number: u64, size: u64) -> libc::c_ulong {
 
 /// A zone as the kernel tells, in sectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Zone {
+pub(super) struct Zone {
     pub start: u64,
     pub len: u64,
     pub capacity: u64,
@@ -71,7 +71,7 @@ fn parse(report: &[u8]) -> Vec<Zone> {
 }
 
 /// How many zones a block device has; 0 for one that is not zoned.
-pub fn count(file: &File) -> u32 {
+pub(super) fn count(file: &File) -> u32 {
     number(file.as_raw_fd(), BLKGETNRZONES).unwrap_or(0)
 }
 
@@ -107,7 +107,7 @@ fn zones(file: &File, count: u32) -> io::Result<Vec<Zone>> {
 
 /// What a zoned block device is.
 #[derive(Debug)]
-pub struct Found {
+pub(super) struct Found {
     /// Its segments: what can be written of each zone.
     pub gate: Gate,
     /// The sector of the first, before which all can be written anywhere.
@@ -131,7 +131,7 @@ const KEPT: u32 = 2;
 ///
 /// # Errors
 /// What the kernel says.
-pub fn all(file: &File) -> io::Result<(Segments, u32)> {
+pub(super) fn all(file: &File) -> io::Result<(Segments, u32)> {
     let zones = zones(file, there(file)?)?;
     let size = zones.iter().find(|zone| !zone.conventional).map_or(0, |zone| zone.capacity);
     let (write_unit, max_open) = limits(file)?;
@@ -174,7 +174,7 @@ fn limits(file: &File) -> io::Result<(u32, u32)> {
 ///
 /// # Errors
 /// What the kernel says.
-pub fn pages(file: &File) -> io::Result<Vec<BTreeMap<u64, Box<Page>>>> {
+pub(super) fn pages(file: &File) -> io::Result<Vec<BTreeMap<u64, Box<Page>>>> {
     let (write_unit, _) = limits(file)?;
     let mut found = Vec::new();
     for zone in zones(file, there(file)?)? {
@@ -191,7 +191,7 @@ pub fn pages(file: &File) -> io::Result<Vec<BTreeMap<u64, Box<Page>>>> {
 ///
 /// # Errors
 /// What the kernel says, or what HostFTL can't use.
-pub fn open(file: &File, part: Option<&Part>) -> io::Result<Found> {
+pub(super) fn open(file: &File, part: Option<&Part>) -> io::Result<Found> {
     let zones = zones(file, there(file)?)?;
     let stride = u64::from(number(file.as_raw_fd(), BLKGETZONESZ)?);
     let (write_unit, most) = limits(file)?;
@@ -282,7 +282,7 @@ fn with_room(max_open: u32) -> io::Result<u32> {
 ///
 /// # Errors
 /// When the kernel refuses.
-pub fn reset(fd: RawFd, offset: u64, len: u64) -> Result<Verdict, DeviceError> {
+pub(super) fn reset(fd: RawFd, offset: u64, len: u64) -> Result<Verdict, DeviceError> {
     let range = [offset / SECTOR as u64, len / SECTOR as u64];
     // SAFETY: the request reads a range of two u64.
     let result = unsafe { libc::ioctl(fd, BLKRESETZONE as _, range.as_ptr()) };

@@ -31,18 +31,18 @@ use hostftl_format::zonefile;
 
 use crate::error::IoError;
 pub use claims::Taken;
-pub use gate::{Gate, Turn};
-pub use name::{PREFIX, ZonedName};
+pub(crate) use gate::{Gate, Turn};
+pub(crate) use name::{PREFIX, ZonedName};
 use pages::Pages;
-pub use part::{Part, split as split_part};
-pub use table::{Settling, Table, Wait};
+pub(crate) use part::{Part, split as split_part};
+pub(crate) use table::{Settling, Table, Wait};
 
 /// Bytes of a reserve.
 const RESERVE_BYTES: u64 = RESERVE * SECTOR as u64;
 
 /// Where the pointers are kept.
 #[derive(Debug)]
-pub enum Keeper {
+pub(crate) enum Keeper {
     /// Nowhere.
     Memory,
     /// In the file's head.
@@ -62,7 +62,7 @@ enum Home {
 
 /// Where a page of a reserve is.
 #[derive(Debug)]
-pub enum Spot {
+pub(crate) enum Spot {
     /// At this byte.
     Fixed(u64),
     /// Among the pages of zones, under this sector.
@@ -71,7 +71,7 @@ pub enum Spot {
 
 /// The zoned side of a device. Places are in bytes on the file.
 #[derive(Debug)]
-pub struct Zoned {
+pub(crate) struct Zoned {
     pub gate: Gate,
     pub keeper: Keeper,
     home: Home,
@@ -87,7 +87,7 @@ impl Zoned {
     ///
     /// # Errors
     /// When they do not fit.
-    pub fn memory(name: &ZonedName, bytes: u64) -> Result<Self, String> {
+    pub(crate) fn memory(name: &ZonedName, bytes: u64) -> Result<Self, String> {
         let shape = name.fit(bytes, false)?;
         let segment = |_| gate::Segment::new(shape.size, 0, 0, false);
         let gate = Gate::new(shape, (0..shape.count).map(segment).collect());
@@ -98,7 +98,7 @@ impl Zoned {
     ///
     /// # Errors
     /// When it is not zoned.
-    pub fn all(file: &File, is_block: bool) -> io::Result<(Segments, u32)> {
+    pub(crate) fn all(file: &File, is_block: bool) -> io::Result<(Segments, u32)> {
         if is_block {
             return kernel::all(file);
         }
@@ -110,7 +110,7 @@ impl Zoned {
     ///
     /// # Errors
     /// When it has none, or a damaged one.
-    pub fn file(file: &File, part: Option<Part>) -> io::Result<Self> {
+    pub(crate) fn file(file: &File, part: Option<Part>) -> io::Result<Self> {
         let all = Table::shape(file)?;
         let part = part.unwrap_or_else(|| Part::whole(&all));
         let (table, gate) = Table::load(file, &all, &part)?;
@@ -123,7 +123,7 @@ impl Zoned {
     ///
     /// # Errors
     /// When it is not zoned, or its zones can't be used.
-    pub fn block(file: &File, part: Option<Part>) -> io::Result<Self> {
+    pub(crate) fn block(file: &File, part: Option<Part>) -> io::Result<Self> {
         let kernel::Found { gate, start, stride, kept } = kernel::open(file, part.as_ref())?;
         let part = part.map(|part| Part { shape: gate.shape, ..part });
         let first = if part.is_some() { 0 } else { start * SECTOR as u64 };
@@ -148,7 +148,7 @@ impl Zoned {
     ///
     /// # Errors
     /// What the system says.
-    pub fn load(&self, file: &File) -> io::Result<()> {
+    pub(crate) fn load(&self, file: &File) -> io::Result<()> {
         match &self.home {
             Home::Fixed(_) => Ok(()),
             Home::Zones(pages) => pages.load(file),
@@ -168,34 +168,34 @@ impl Zoned {
     }
 
     /// The zones that are its own, when others may have others.
-    pub fn own_zones(&self) -> Option<Range<u32>> {
+    pub(crate) fn own_zones(&self) -> Option<Range<u32>> {
         (!self.part.is_whole()).then(|| self.part.zones.clone())
     }
 
     /// The length that the device shows, in bytes: both reserves and the segments.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         2 * RESERVE_BYTES + self.sectors() * SECTOR as u64
     }
 
     /// Sectors of all segments.
-    pub fn sectors(&self) -> u64 {
+    pub(crate) fn sectors(&self) -> u64 {
         u64::from(self.gate.shape.size) * u64::from(self.gate.shape.count)
     }
 
     /// Where sector `lba` of the segments is.
-    pub fn place(&self, lba: u64) -> u64 {
+    pub(crate) fn place(&self, lba: u64) -> u64 {
         let size = u64::from(self.gate.shape.size);
         let zone = self.part.zone((lba / size) as u32);
         self.first + u64::from(zone) * self.stride + lba % size * SECTOR as u64
     }
 
     /// The bytes from one segment to the next.
-    pub fn stride(&self) -> u64 {
+    pub(crate) fn stride(&self) -> u64 {
         self.stride
     }
 
     /// Where byte `at` of what the device shows is, if it can be written at any time.
-    pub fn reserve(&self, at: u64) -> Option<Spot> {
+    pub(crate) fn reserve(&self, at: u64) -> Option<Spot> {
         let tail = self.bytes() - RESERVE_BYTES;
         if (RESERVE_BYTES..tail).contains(&at) {
             return None;
@@ -209,7 +209,7 @@ impl Zoned {
 
     /// Lays segments of a device in memory further apart, fewer of them, as if zones were longer.
     #[cfg(test)]
-    pub fn spread(&mut self) {
+    pub(crate) fn spread(&mut self) {
         let shape = self.gate.shape;
         let count = shape.count / 2 / shape.units * shape.units;
         let segment = |_| gate::Segment::new(shape.size, 0, 0, false);
@@ -223,7 +223,7 @@ impl Zoned {
     ///
     /// # Errors
     /// What the system says.
-    pub fn free_reserves(&self, file: &File) -> io::Result<()> {
+    pub(crate) fn free_reserves(&self, file: &File) -> io::Result<()> {
         match &self.home {
             Home::Fixed(_) => Ok(()),
             Home::Zones(pages) => pages.free(file),
@@ -234,7 +234,7 @@ impl Zoned {
     ///
     /// # Errors
     /// What the system says.
-    pub fn clear(&self, file: &File) -> io::Result<()> {
+    pub(crate) fn clear(&self, file: &File) -> io::Result<()> {
         let shape = self.gate.shape;
         match &self.keeper {
             Keeper::Memory => Ok(()),
@@ -252,7 +252,11 @@ impl Zoned {
     ///
     /// # Errors
     /// When it refuses.
-    pub fn reset_by_kernel(fd: RawFd, offset: u64, len: u64) -> Result<Verdict, DeviceError> {
+    pub(crate) fn reset_by_kernel(
+        fd: RawFd,
+        offset: u64,
+        len: u64,
+    ) -> Result<Verdict, DeviceError> {
         kernel::reset(fd, offset, len)
     }
 }
@@ -298,7 +302,7 @@ pub fn path_of(name: &str) -> Option<Result<String, IoError>> {
 ///
 /// # Errors
 /// When the path is not UTF-8, or an option makes no sense.
-pub fn full_name(name: &str) -> Result<String, IoError> {
+pub(crate) fn full_name(name: &str) -> Result<String, IoError> {
     let Some(path) = path_of(name) else { return Ok(name.into()) };
     let path = path?;
     let part = ZonedName::parse(name).and_then(Result::ok).and_then(|zoned| zoned.part);

@@ -9,14 +9,14 @@ use super::part::{self, PartName};
 use crate::size::parse_bytes;
 
 /// How the name of a zoned device begins.
-pub const PREFIX: &str = "zoned:";
+pub(crate) const PREFIX: &str = "zoned:";
 /// The segments of a file or of memory when nothing is said, in sectors.
 const SIZE: u32 = 8192;
 const WRITE: u32 = 8;
 
 /// A name in its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ZonedName {
+pub(crate) struct ZonedName {
     /// The path, or `mem:SIZE`.
     pub medium: String,
     /// What was said of the segments, `None` for nothing; how many there are follows from the size.
@@ -31,7 +31,7 @@ impl ZonedName {
     ///
     /// # Errors
     /// In words, when an option is unknown or the segments can't be.
-    pub fn parse(name: &str) -> Option<Result<Self, String>> {
+    pub(crate) fn parse(name: &str) -> Option<Result<Self, String>> {
         Some(Self::read(name.strip_prefix(PREFIX)?))
     }
 
@@ -56,7 +56,7 @@ impl ZonedName {
     ///
     /// # Errors
     /// When it is no size.
-    pub fn memory(&self) -> Option<Result<u64, String>> {
+    pub(crate) fn memory(&self) -> Option<Result<u64, String>> {
         self.medium.strip_prefix("mem:").map(parse_bytes)
     }
 
@@ -64,7 +64,7 @@ impl ZonedName {
     ///
     /// # Errors
     /// When none fits.
-    pub fn fit(&self, bytes: u64, headed: bool) -> Result<Segments, String> {
+    pub(crate) fn fit(&self, bytes: u64, headed: bool) -> Result<Segments, String> {
         let shape = self.shape.unwrap_or_else(default_shape);
         let all = bytes / SECTOR as u64;
         let step = count_step(&shape);

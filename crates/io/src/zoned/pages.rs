@@ -25,7 +25,7 @@ const MOST: u64 = 512;
 
 /// A zone of a pair; in sectors.
 #[derive(Clone, Copy, Debug)]
-pub struct Zone {
+pub(crate) struct Zone {
     /// Where it begins on the medium.
     pub start: u64,
     /// What is written of it.
@@ -33,7 +33,7 @@ pub struct Zone {
 }
 
 /// What the pairs lie on. Places are in sectors, pages are aligned.
-pub trait Medium {
+pub(crate) trait Medium {
     /// Fills `pages` from what lies at `at`.
     fn read(&self, at: u64, pages: &mut [Page]) -> io::Result<()>;
     /// Writes `pages` at `at`, the write pointer of a zone.
@@ -75,7 +75,7 @@ impl Medium for File {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Pages {
+pub(crate) struct Pages {
     pairs: [Mutex<Pair>; 2],
     /// The first sector of the second reserve, as the device shows itself.
     tail: u64,
@@ -84,7 +84,11 @@ pub struct Pages {
 impl Pages {
     /// Two pairs of zones of `len` sectors, of which `capacity` can be written in multiples of
     /// `unit`; `tail` is the first sector of what the second pair stands for.
-    pub fn new(zones: [[Zone; 2]; 2], (len, capacity, unit): (u64, u64, u64), tail: u64) -> Self {
+    pub(crate) fn new(
+        zones: [[Zone; 2]; 2],
+        (len, capacity, unit): (u64, u64, u64),
+        tail: u64,
+    ) -> Self {
         let record = (2 * u64::from(SECTORS_PER_BLOCK)).next_multiple_of(unit);
         let pairs = zones.map(|zones| {
             let (pages, used) = (BTreeMap::new(), None);
@@ -97,7 +101,7 @@ impl Pages {
     ///
     /// # Errors
     /// What the system says.
-    pub fn load(&self, medium: &impl Medium) -> io::Result<()> {
+    pub(crate) fn load(&self, medium: &impl Medium) -> io::Result<()> {
         self.pairs.iter().try_for_each(|pair| lock(pair).load(medium))
     }
 
@@ -105,7 +109,7 @@ impl Pages {
     ///
     /// # Errors
     /// What the system says, of a zone that holds something else.
-    pub fn read(&self, sector: u64, medium: &impl Medium) -> io::Result<Page> {
+    pub(crate) fn read(&self, sector: u64, medium: &impl Medium) -> io::Result<Page> {
         lock(&self.pairs[self.pair_of(sector)]).read(sector, sector % RESERVE, medium)
     }
 
@@ -113,7 +117,7 @@ impl Pages {
     ///
     /// # Errors
     /// What the system says; the page is then what it was, or the new one.
-    pub fn write(&self, sector: u64, page: &Page, medium: &impl Medium) -> io::Result<()> {
+    pub(crate) fn write(&self, sector: u64, page: &Page, medium: &impl Medium) -> io::Result<()> {
         lock(&self.pairs[self.pair_of(sector)]).write(sector, page, medium)
     }
 
@@ -121,7 +125,7 @@ impl Pages {
     ///
     /// # Errors
     /// What the system says.
-    pub fn free(&self, medium: &impl Medium) -> io::Result<()> {
+    pub(crate) fn free(&self, medium: &impl Medium) -> io::Result<()> {
         for pair in &self.pairs {
             let mut pair = lock(pair);
             (pair.used, pair.foreign) = (None, None);
@@ -141,7 +145,7 @@ impl Pages {
 ///
 /// # Errors
 /// What the system says.
-pub fn pages_in(
+pub(super) fn pages_in(
     zone: Zone,
     (len, capacity, unit): (u64, u64, u64),
     medium: &impl Medium,

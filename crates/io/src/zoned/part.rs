@@ -15,7 +15,7 @@ use hostftl_format::superblock::RESERVE;
 
 /// How a name says a part: `#zones=FIRST-LAST`, or `#units=FIRST-LAST` by parallel units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PartName {
+pub(crate) struct PartName {
     by: By,
     first: u32,
     last: u32,
@@ -38,7 +38,7 @@ impl fmt::Display for PartName {
 }
 
 /// The two pieces of a name before and behind the `#` of a part, if it has one.
-pub fn split(name: &str) -> Option<(&str, &str)> {
+pub(crate) fn split(name: &str) -> Option<(&str, &str)> {
     name.rsplit_once('#').filter(|(_, part)| part.contains('='))
 }
 
@@ -47,7 +47,7 @@ impl PartName {
     ///
     /// # Errors
     /// In words, when it is no part.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let wrong = || format!("\"#{text}\" is no part: write #zones=0-63, or #units=0-3");
         let (key, range) = text.split_once('=').ok_or_else(wrong)?;
         let by = match key {
@@ -70,7 +70,7 @@ impl PartName {
 
 /// Which zones are a device's own, and which of them its segments. Without a name all are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub(crate) struct Part {
     /// All of its zones.
     pub zones: Range<u32>,
     /// The segments: what a layer sees.
@@ -81,7 +81,7 @@ pub struct Part {
 
 impl Part {
     /// All of a device.
-    pub fn whole(shape: &Segments) -> Self {
+    pub(crate) fn whole(shape: &Segments) -> Self {
         Part { zones: 0..shape.count, shape: *shape, kept: 0 }
     }
 
@@ -90,7 +90,7 @@ impl Part {
     ///
     /// # Errors
     /// In words, when the device has no such part, or nothing fits on it.
-    pub fn of(name: &PartName, all: &Segments, kept: u32) -> Result<Self, String> {
+    pub(crate) fn of(name: &PartName, all: &Segments, kept: u32) -> Result<Self, String> {
         let (zones, units) = find(name, all)?;
         let (count, each) = (zones.len() as u32, zones.len() as u32 / units);
         if each <= 2 * kept {
@@ -118,12 +118,12 @@ impl Part {
     }
 
     /// Whether it is all of the device.
-    pub fn is_whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         self.kept == 0
     }
 
     /// The zone of a segment.
-    pub fn zone(&self, segment: u32) -> u32 {
+    pub(crate) fn zone(&self, segment: u32) -> u32 {
         let Segments { count, units, .. } = self.shape;
         let (own, all) = (count / units, self.zones.len() as u32 / units);
         self.zones.start + segment / own * all + self.kept + segment % own

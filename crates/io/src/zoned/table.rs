@@ -35,7 +35,7 @@ struct Kept {
 
 /// A flush or reset that waits until what is to be kept is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wait {
+pub(crate) struct Wait {
     pub slot: u32,
     /// The bytes that a reset frees.
     pub frees: Option<(u64, u64)>,
@@ -43,7 +43,7 @@ pub struct Wait {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Table {
+pub(crate) struct Table {
     pages: Vec<Kept>,
     part: Part,
     /// The slot of what is being settled, and the pages that it writes.
@@ -56,7 +56,7 @@ impl Table {
     ///
     /// # Errors
     /// What the system says.
-    pub fn make(file: &File, shape: &Segments) -> io::Result<()> {
+    pub(crate) fn make(file: &File, shape: &Segments) -> io::Result<()> {
         let place = |at: u64| at * SECTOR as u64;
         for index in 0..zonefile::table_pages(shape.count) {
             for at in zonefile::table_places(index) {
@@ -74,7 +74,7 @@ impl Table {
     ///
     /// # Errors
     /// What is wrong with it, in words.
-    pub fn shape(file: &File) -> io::Result<Segments> {
+    pub(crate) fn shape(file: &File) -> io::Result<Segments> {
         let mut shape = None;
         for at in zonefile::SHAPE_PLACES {
             let mut page = Page::default();
@@ -88,7 +88,7 @@ impl Table {
     ///
     /// # Errors
     /// What is wrong with it, in words.
-    pub fn load(file: &File, all: &Segments, part: &Part) -> io::Result<(Self, Gate)> {
+    pub(crate) fn load(file: &File, all: &Segments, part: &Part) -> io::Result<(Self, Gate)> {
         let mut pages = Vec::new();
         for index in 0..zonefile::table_pages(all.count) {
             let lock = || Held::wait(file.as_raw_fd(), What::TablePage(index), false);
@@ -135,7 +135,7 @@ impl Table {
 
     /// Begins to keep what is so now, for `wait`; nothing when that comes later, or is over because
     /// all is kept: then `finished` gets its slot.
-    pub fn settle(
+    pub(crate) fn settle(
         &mut self,
         gate: &Gate,
         fd: RawFd,
@@ -166,7 +166,7 @@ impl Table {
     ///
     /// # Errors
     /// What the system says.
-    pub fn free(&self, file: &File) -> io::Result<()> {
+    pub(crate) fn free(&self, file: &File) -> io::Result<()> {
         let free = |segment| Entry { pointer: 0, ..self.entry(segment) };
         let changes = self.changes(free);
         let flush = || file.sync_all().map_err(|_| DeviceError::Media);
@@ -174,7 +174,7 @@ impl Table {
     }
 
     /// The command of `slot` is over; perhaps it was what was being settled.
-    pub fn settled(&mut self, slot: u32, done: bool) {
+    pub(crate) fn settled(&mut self, slot: u32, done: bool) {
         let settled = self.settling.take_if(|(settling, _)| *settling == slot);
         if let Some((_, changed)) = settled.filter(|_| done) {
             changed.into_iter().for_each(|(index, kept)| self.pages[index] = kept);
@@ -182,7 +182,7 @@ impl Table {
     }
 
     /// What is to be settled next, when nothing is.
-    pub fn next(&mut self) -> Option<Wait> {
+    pub(crate) fn next(&mut self) -> Option<Wait> {
         if self.settling.is_some() { None } else { self.queue.pop_front() }
     }
 }
@@ -262,7 +262,7 @@ fn write(
 
 /// Makes data durable, then the table, then frees what was reset.
 #[derive(Debug)]
-pub struct Settling {
+pub(crate) struct Settling {
     pub slot: u32,
     fd: RawFd,
     trust: Arc<Trust>,
@@ -275,7 +275,7 @@ impl Settling {
     ///
     /// # Errors
     /// What failed first; then the table is as it was.
-    pub fn run(self) -> Result<Verdict, DeviceError> {
+    pub(crate) fn run(self) -> Result<Verdict, DeviceError> {
         self.flush()?;
         write(&self.changes, self.fd, || self.flush())?;
         if let Some((offset, len)) = self.frees {

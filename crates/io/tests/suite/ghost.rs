@@ -61,7 +61,7 @@ impl State {
     }
 }
 
-pub fn take<const N: usize>(stream: &mut UnixStream) -> io::Result<[u8; N]> {
+pub(crate) fn take<const N: usize>(stream: &mut UnixStream) -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
     stream.read_exact(&mut bytes)?;
     Ok(bytes)
@@ -71,7 +71,7 @@ fn word(bytes: &[u8]) -> usize {
     bytes.iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte))
 }
 
-pub fn greet(stream: &mut UnixStream) -> io::Result<()> {
+pub(crate) fn greet(stream: &mut UnixStream) -> io::Result<()> {
     stream.write_all(b"NBDMAGICIHAVEOPT\0\x03")?;
     take::<4>(stream)?;
     loop {

@@ -5,7 +5,7 @@ use hostftl_core::SECTOR;
 
 /// What a sector was found to hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub(crate) enum Found {
     /// Only zeros.
     Zeros,
     /// This version of this sector, every byte of it.
@@ -15,7 +15,7 @@ pub enum Found {
 }
 
 /// Writes version `version` of `sector` into `out`.
-pub fn fill(sector: u64, version: u64, out: &mut [u8]) {
+pub(crate) fn fill(sector: u64, version: u64, out: &mut [u8]) {
     assert!(version > 0 && out.len() == SECTOR, "a version counts from 1, in whole sectors");
     let mut word = sector ^ version.rotate_left(32);
     for (index, chunk) in out.chunks_exact_mut(8).enumerate() {
@@ -31,7 +31,7 @@ pub fn fill(sector: u64, version: u64, out: &mut [u8]) {
 }
 
 /// Understands the bytes of `sector`.
-pub fn look(sector: u64, bytes: &[u8]) -> Found {
+pub(crate) fn look(sector: u64, bytes: &[u8]) -> Found {
     if bytes.iter().all(|byte| *byte == 0) {
         return Found::Zeros;
     }

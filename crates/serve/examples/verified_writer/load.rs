@@ -30,7 +30,7 @@ struct Flying {
 }
 
 /// The load of one run.
-pub struct Load<'a> {
+pub(crate) struct Load<'a> {
     pub client: Client,
     pub state: &'a mut State,
     pub rng: Xoshiro256PlusPlus,
@@ -43,7 +43,12 @@ pub struct Load<'a> {
 }
 
 impl<'a> Load<'a> {
-    pub fn new(client: Client, state: &'a mut State, rng: Xoshiro256PlusPlus, kept: bool) -> Self {
+    pub(crate) fn new(
+        client: Client,
+        state: &'a mut State,
+        rng: Xoshiro256PlusPlus,
+        kept: bool,
+    ) -> Self {
         let (flying, busy) = (BTreeMap::new(), vec![false; SECTORS]);
         Load { client, state, rng, kept, flying, busy, answered: Vec::new(), flushing: false }
     }
@@ -52,7 +57,7 @@ impl<'a> Load<'a> {
     ///
     /// # Errors
     /// How the connection broke, or (see [`wrong`]) what the server did wrong before.
-    pub fn run(&mut self) -> io::Result<()> {
+    pub(crate) fn run(&mut self) -> io::Result<()> {
         loop {
             while self.flying.len() < DEPTH {
                 if let Some(flying) = self.choose() {

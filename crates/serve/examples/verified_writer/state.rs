@@ -11,11 +11,11 @@ use std::path::Path;
 use crate::content::Found;
 
 /// Sectors that the writer uses: 32 MiB.
-pub const SECTORS: usize = 65536;
+pub(crate) const SECTORS: usize = 65536;
 
 /// Versions of one sector; 0 is the untouched one.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Sector {
+pub(crate) struct Sector {
     /// The latest that must have survived.
     pub durable: u64,
     /// The latest that was sent.
@@ -25,7 +25,7 @@ pub struct Sector {
 }
 
 /// See the module text.
-pub struct State {
+pub(crate) struct State {
     /// The version that the next request gets.
     pub next: u64,
     /// The first version since the last check.
@@ -42,7 +42,7 @@ pub struct State {
 
 impl State {
     /// The state in `path`, or that of an untouched volume when there is no such file.
-    pub fn load(path: &Path) -> io::Result<Self> {
+    pub(crate) fn load(path: &Path) -> io::Result<Self> {
         let bytes = match fs::read(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => vec![0; (5 + 3 * SECTORS) * 8],
             other => other?,
@@ -59,7 +59,7 @@ impl State {
     }
 
     /// Writes the state to `path`.
-    pub fn save(&self, path: &Path) -> io::Result<()> {
+    pub(crate) fn save(&self, path: &Path) -> io::Result<()> {
         let totals = [self.next, self.epoch, self.answered, self.flushes, self.lost];
         let sectors = self.sectors.iter().flat_map(|s| [s.durable, s.issued, s.zeroed]);
         let bytes: Vec<u8> = totals.into_iter().chain(sectors).flat_map(u64::to_le_bytes).collect();
@@ -67,7 +67,7 @@ impl State {
     }
 
     /// What a sector without a request in flight must hold while nothing was killed.
-    pub fn current(&self, sector: usize) -> Found {
+    pub(crate) fn current(&self, sector: usize) -> Found {
         let Sector { issued, zeroed, .. } = self.sectors[sector];
         if issued == zeroed { Found::Zeros } else { Found::Version(issued) }
     }
@@ -76,7 +76,7 @@ impl State {
     ///
     /// # Errors
     /// When no promise allows it.
-    pub fn survived(&mut self, sector: usize, found: Found) -> Result<(), String> {
+    pub(crate) fn survived(&mut self, sector: usize, found: Found) -> Result<(), String> {
         let epoch = self.epoch;
         let known = &mut self.sectors[sector];
         let Sector { durable, issued, zeroed } = *known;

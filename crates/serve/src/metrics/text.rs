@@ -22,7 +22,7 @@ type Figure = fn(&DriveStatus) -> Option<f64>;
 type Told = (&'static str, &'static str, Figure);
 
 /// The text that a scraper gets: each metric once, with the samples of all volumes.
-pub fn emit(all: &[Status]) -> String {
+pub(super) fn emit(all: &[Status]) -> String {
     let texts: Vec<_> = all.iter().map(emit_one).collect();
     let mut metrics: Vec<Metric<'_>> = Vec::new();
     for text in &texts {

@@ -10,19 +10,19 @@ use hostftl_nbd_proto::{
 };
 
 /// A connection in the transmission phase.
-pub struct Client {
+pub(crate) struct Client {
     pub stream: UnixStream,
     pub export: Negotiated,
 }
 
 impl Client {
     /// Negotiates the export `name`.
-    pub fn connect(path: &Path, name: &str) -> io::Result<Self> {
+    pub(crate) fn connect(path: &Path, name: &str) -> io::Result<Self> {
         Self::negotiate(path, ClientHandshake::new(name))
     }
 
     /// Negotiates as `handshake` wants.
-    pub fn negotiate(path: &Path, mut handshake: ClientHandshake) -> io::Result<Self> {
+    pub(crate) fn negotiate(path: &Path, mut handshake: ClientHandshake) -> io::Result<Self> {
         let mut stream = UnixStream::connect(path)?;
         stream.set_read_timeout(Some(Duration::from_secs(300)))?;
         let (mut input, mut out) = (Vec::new(), Vec::new());
@@ -47,7 +47,7 @@ impl Client {
     }
 
     /// The next reply; `payload` says how long the payload of a successful request is.
-    pub fn reply(
+    pub(crate) fn reply(
         &mut self,
         payload: impl Fn(u64) -> usize,
     ) -> io::Result<(u64, Result<Vec<u8>, Errno>)> {
@@ -64,7 +64,7 @@ impl Client {
 }
 
 /// Sends a request and its payload.
-pub fn send(mut stream: &UnixStream, request: Request, data: &[u8]) -> io::Result<()> {
+pub(crate) fn send(mut stream: &UnixStream, request: Request, data: &[u8]) -> io::Result<()> {
     stream.write_all(&request.emit())?;
     stream.write_all(data)
 }

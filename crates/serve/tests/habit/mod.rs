@@ -17,7 +17,7 @@ const DEPTH: usize = 16;
 
 /// What the host does after it has filled the volume.
 #[derive(Clone, Copy, Debug)]
-pub struct Habit {
+pub(crate) struct Habit {
     /// Lengths of writes, in sectors; one after the other.
     sizes: &'static [u64],
     /// Per cent of the writes that go on where the one before ended.
@@ -29,7 +29,7 @@ pub struct Habit {
 }
 
 /// Random, sequential, and mixed.
-pub const ALL: [Habit; 3] = [
+pub(crate) const ALL: [Habit; 3] = [
     Habit { sizes: &[8], sequential: 0, flush: 0, trim: 0, read: 0 },
     Habit { sizes: &[128], sequential: 100, flush: 0, trim: 0, read: 0 },
     Habit { sizes: &[8, 1, 64, 3, 200, 8], sequential: 30, flush: 100, trim: 20, read: 10 },
@@ -44,7 +44,7 @@ struct Sent {
 }
 
 /// An export, and the version of each of its sectors; 0 = zeros.
-pub struct Disk {
+pub(crate) struct Disk {
     client: Client,
     layer: String,
     versions: Vec<u32>,
@@ -65,7 +65,7 @@ fn stamp(sector: &mut [u8], lba: u64, version: u32) {
 
 impl Disk {
     /// Connects to the export `v`; an answer is waited for 20 s.
-    pub fn connect(sock: &Path, layer: &str) -> Self {
+    pub(crate) fn connect(sock: &Path, layer: &str) -> Self {
         let client = Client::connect(sock, "v").expect("a server");
         client.stream.set_write_timeout(Some(Duration::from_secs(300))).expect("a socket");
         let sectors = client.export.bytes / SECTOR;
@@ -82,29 +82,29 @@ impl Disk {
     }
 
     /// Bytes of the export.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.sectors() * SECTOR
     }
 
     /// Bytes that were written.
-    pub fn wrote(&self) -> u64 {
+    pub(crate) fn wrote(&self) -> u64 {
         self.wrote
     }
 
     /// Takes what an earlier host knew for what the disk holds.
-    pub fn believe(&mut self, versions: Vec<u32>) {
+    pub(crate) fn believe(&mut self, versions: Vec<u32>) {
         assert_eq!(versions.len(), self.versions.len(), "{}: another size", self.layer);
         self.versions = versions;
     }
 
     /// Hangs up; gives back what the disk must hold.
-    pub fn end(mut self) -> Vec<u32> {
+    pub(crate) fn end(mut self) -> Vec<u32> {
         self.wait(0);
         self.versions
     }
 
     /// Writes all of the volume once.
-    pub fn fill(&mut self) {
+    pub(crate) fn fill(&mut self) {
         for first in (0..self.sectors()).step_by(MOST as usize) {
             self.put(first, MOST.min(self.sectors() - first));
         }
@@ -112,7 +112,7 @@ impl Disk {
     }
 
     /// Writes so many bytes.
-    pub fn write(&mut self, habit: Habit, bytes: u64) {
+    pub(crate) fn write(&mut self, habit: Habit, bytes: u64) {
         let end = self.wrote + bytes;
         let (mut next, mut count) = (0, 0);
         while self.wrote < end {
@@ -140,7 +140,7 @@ impl Disk {
     }
 
     /// Reads all of the volume and compares it.
-    pub fn compare(&mut self) {
+    pub(crate) fn compare(&mut self) {
         for first in (0..self.sectors()).step_by(MOST as usize) {
             self.look(first, MOST.min(self.sectors() - first));
         }

@@ -19,7 +19,7 @@ const MOST: u32 = 8;
 
 /// The check that is under way, and the flushes that wait for one.
 #[derive(Debug, Default)]
-pub struct Check {
+pub(super) struct Check {
     round: Option<Round>,
     /// Flushes that are over with this check.
     held: Vec<Item>,
@@ -43,18 +43,18 @@ struct Round {
 
 impl Check {
     /// The server has flushed; the flush is over when the check that begins next is.
-    pub fn hold(&mut self, flush: Item) {
+    pub(super) fn hold(&mut self, flush: Item) {
         self.next.push(flush);
     }
 
     /// The connection is gone: the flushes that have to be made again.
-    pub fn stop(&mut self) -> impl Iterator<Item = Item> {
+    pub(super) fn stop(&mut self) -> impl Iterator<Item = Item> {
         self.round = None;
         std::mem::take(&mut self.held).into_iter().chain(std::mem::take(&mut self.next))
     }
 
     /// The flushes that are late, or all of them.
-    pub fn give_up(&mut self, late: Option<Instant>) -> impl Iterator<Item = Item> {
+    pub(super) fn give_up(&mut self, late: Option<Instant>) -> impl Iterator<Item = Item> {
         let mut gone = Vec::new();
         for list in [&mut self.held, &mut self.next] {
             gone.extend(list.extract_if(.., |item| late.is_none_or(|now| item.deadline <= now)));

@@ -12,7 +12,7 @@ use hostftl_io::{
 use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Mode, Plan};
 
 /// What a test asks; lengths and places in bytes.
-pub enum Ask {
+pub(crate) enum Ask {
     Read { at: u64, len: u32 },
     Write { at: u64, data: Vec<u8>, fua: bool },
     Trim { at: u64, len: u64 },
@@ -20,10 +20,10 @@ pub enum Ask {
     Flush,
 }
 
-pub type Answers = BTreeMap<u64, Result<Vec<u8>, HostError>>;
+pub(crate) type Answers = BTreeMap<u64, Result<Vec<u8>, HostError>>;
 
 /// Asks everything as fast as the layer takes it, and keeps the answers.
-pub struct Script {
+pub(crate) struct Script {
     pub asks: VecDeque<Ask>,
     pub arena: Arc<Arena>,
     pub answers: Answers,
@@ -82,7 +82,7 @@ impl Host for Script {
 }
 
 /// A fresh layer on `devices`, ready for requests, and a host that has none yet.
-pub fn start(
+pub(crate) fn start(
     config: &LayerConfig,
     devices: Vec<Device>,
     engine: EngineKind,
@@ -94,7 +94,7 @@ pub fn start(
 }
 
 /// As [`start`], with the layer that `make` makes, for which `plan` holds.
-pub fn start_layer<L: Layer>(
+pub(crate) fn start_layer<L: Layer>(
     plan: Plan,
     devices: Vec<Device>,
     engine: EngineKind,
@@ -114,7 +114,7 @@ pub fn start_layer<L: Layer>(
 }
 
 /// Runs `asks` one after another, waiting for each, through a fresh layer on `devices`.
-pub fn run(
+pub(crate) fn run(
     kind: LayerKind,
     devices: Vec<Device>,
     engine: EngineKind,
@@ -136,7 +136,7 @@ pub fn run(
 }
 
 /// A sparse file of `bytes` bytes in a folder that goes away.
-pub fn sparse(bytes: u64) -> (tempfile::TempDir, String) {
+pub(crate) fn sparse(bytes: u64) -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = folder.path().join("device");
     std::fs::File::create(&path).unwrap().set_len(bytes).unwrap();
@@ -144,4 +144,4 @@ pub fn sparse(bytes: u64) -> (tempfile::TempDir, String) {
     (folder, name)
 }
 
-pub const ENGINES: [EngineKind; 2] = [EngineKind::Uring, EngineKind::Pread];
+pub(crate) const ENGINES: [EngineKind; 2] = [EngineKind::Uring, EngineKind::Pread];
