@@ -16,12 +16,12 @@ use crate::failure::{Failure, code};
 const COLUMNS: usize = 96;
 
 /// Prints one line on standard error at once. The command goes on where that is closed.
-pub fn notice(text: impl fmt::Display) {
+pub(crate) fn notice(text: impl fmt::Display) {
     let _ = writeln!(io::stderr(), "hostftl: {}", Plain(&text.to_string()));
 }
 
 /// Standard output, and whether it is to be JSON.
-pub struct Console {
+pub(crate) struct Console {
     json: bool,
     /// Whether a value was printed: then an error is no second one.
     told: bool,
@@ -30,17 +30,17 @@ pub struct Console {
 
 impl Console {
     /// Standard output of this process.
-    pub fn new(json: bool) -> Self {
+    pub(crate) fn new(json: bool) -> Self {
         Console { json, told: false, out: io::BufWriter::new(io::stdout().lock()) }
     }
 
     /// Whether the user asked for JSON.
-    pub fn is_json(&self) -> bool {
+    pub(crate) fn is_json(&self) -> bool {
         self.json
     }
 
     /// Whether somebody watches the progress on standard error.
-    pub fn is_watched(&self) -> bool {
+    pub(crate) fn is_watched(&self) -> bool {
         io::stderr().is_terminal()
     }
 
@@ -48,7 +48,7 @@ impl Console {
     ///
     /// # Errors
     /// When the output is closed or full.
-    pub fn line(&mut self, text: impl fmt::Display) -> Result<(), Failure> {
+    pub(crate) fn line(&mut self, text: impl fmt::Display) -> Result<(), Failure> {
         writeln!(self.out, "{}", Plain(&text.to_string()))?;
         Ok(())
     }
@@ -57,7 +57,7 @@ impl Console {
     ///
     /// # Errors
     /// As [`Console::line`].
-    pub fn lines(&mut self, text: impl fmt::Display) -> Result<(), Failure> {
+    pub(crate) fn lines(&mut self, text: impl fmt::Display) -> Result<(), Failure> {
         writeln!(self.out, "{}", PlainLines(&text.to_string()))?;
         Ok(())
     }
@@ -66,7 +66,7 @@ impl Console {
     ///
     /// # Errors
     /// As [`Console::line`].
-    pub fn coloured(&mut self, text: impl fmt::Display) -> Result<(), Failure> {
+    pub(crate) fn coloured(&mut self, text: impl fmt::Display) -> Result<(), Failure> {
         writeln!(self.out, "{text}")?;
         Ok(())
     }
@@ -75,7 +75,7 @@ impl Console {
     ///
     /// # Errors
     /// As [`Console::line`].
-    pub fn field(&mut self, name: &str, text: impl fmt::Display) -> Result<(), Failure> {
+    pub(crate) fn field(&mut self, name: &str, text: impl fmt::Display) -> Result<(), Failure> {
         self.line(format_args!("  {name:<10} {text}"))
     }
 
@@ -83,7 +83,7 @@ impl Console {
     ///
     /// # Errors
     /// As [`Console::line`].
-    pub fn paragraph(&mut self, text: &str) -> Result<(), Failure> {
+    pub(crate) fn paragraph(&mut self, text: &str) -> Result<(), Failure> {
         self.indented("", text)
     }
 
@@ -91,7 +91,7 @@ impl Console {
     ///
     /// # Errors
     /// As [`Console::line`].
-    pub fn indented(&mut self, indent: &str, text: &str) -> Result<(), Failure> {
+    pub(crate) fn indented(&mut self, indent: &str, text: &str) -> Result<(), Failure> {
         self.wrapped(indent.into(), indent, text)
     }
 
@@ -99,7 +99,7 @@ impl Console {
     ///
     /// # Errors
     /// As [`Console::line`].
-    pub fn hanging(&mut self, head: &str, text: &str) -> Result<(), Failure> {
+    pub(crate) fn hanging(&mut self, head: &str, text: &str) -> Result<(), Failure> {
         self.wrapped(head.into(), &" ".repeat(head.chars().count()), text)
     }
 
@@ -120,7 +120,7 @@ impl Console {
     ///
     /// # Errors
     /// As [`Console::line`].
-    pub fn value(&mut self, value: &impl Serialize) -> Result<(), Failure> {
+    pub(crate) fn value(&mut self, value: &impl Serialize) -> Result<(), Failure> {
         self.told = true;
         let text = serde_json::to_string_pretty(value).map_err(Failure::failed)?;
         self.lines(text)
@@ -130,13 +130,13 @@ impl Console {
     ///
     /// # Errors
     /// As [`Console::line`].
-    pub fn flush(&mut self) -> Result<(), Failure> {
+    pub(crate) fn flush(&mut self) -> Result<(), Failure> {
         Ok(self.out.flush()?)
     }
 
     /// Prints `failure` on standard error, and on standard output too when that should be JSON and
     /// has nothing else.
-    pub fn fail(&mut self, failure: &Failure) -> ExitCode {
+    pub(crate) fn fail(&mut self, failure: &Failure) -> ExitCode {
         let flushed = self.out.flush();
         if failure.code != code::BROKEN_PIPE {
             // The exit code remains where standard error is closed.

@@ -14,13 +14,13 @@ use crate::failure::code;
 const PATIENCE: Duration = Duration::from_secs(1);
 /// How long a stop may take. A device has two minutes to end its commands before it is given up,
 /// and a stop waits for that at most twice: for what clients asked, and for what makes it durable.
-pub const LIMIT: Duration = Duration::from_secs(300);
+pub(crate) const LIMIT: Duration = Duration::from_secs(300);
 
 /// Whether the session mark of a device is *serving*.
 static MUST_BE_CLEAN: Mutex<bool> = Mutex::new(false);
 
 /// From now on a panic is told as one line that does not wait for its reader.
-pub fn tell_panics() {
+pub(crate) fn tell_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let thread = thread::current();
         let thread = thread.name().unwrap_or("a client's thread");
@@ -31,13 +31,13 @@ pub fn tell_panics() {
 }
 
 /// Ends the process at once: the driver panicked, and what clients wait for never comes.
-pub fn after_panic() -> ! {
+pub(crate) fn after_panic() -> ! {
     say("the driver is lost, so this process ends; the volume opens again as after a crash".into());
     process::exit(code::PANIC.into())
 }
 
 /// Ends the process when the stop that begins now takes too long.
-pub fn limit_stop() {
+pub(crate) fn limit_stop() {
     let limit = || {
         thread::sleep(LIMIT);
         let seconds = LIMIT.as_secs();
@@ -49,14 +49,14 @@ pub fn limit_stop() {
 }
 
 /// Ends the process at once: a signal asked for that, and the command does not end by itself.
-pub fn by_signal() -> ! {
+pub(crate) fn by_signal() -> ! {
     say("ended by a signal".into());
     process::exit(code::INTERRUPTED.into())
 }
 
 /// Ends the process at once if no device has the session mark *serving* yet. Else it returns, and
 /// the volumes are stopped as soon as all are there.
-pub fn before_ready() {
+pub(crate) fn before_ready() {
     // A start that is about to write that waits for the lock, and so for the end of the process.
     let must_be_clean = MUST_BE_CLEAN.lock().unwrap_or_else(PoisonError::into_inner);
     if !*must_be_clean {
@@ -66,12 +66,12 @@ pub fn before_ready() {
 }
 
 /// From now on an end without a stop would be an unclean one.
-pub fn must_be_clean() {
+pub(crate) fn must_be_clean() {
     *MUST_BE_CLEAN.lock().unwrap_or_else(PoisonError::into_inner) = true;
 }
 
 /// A line on standard error, if somebody takes it.
-pub fn say(text: String) {
+pub(crate) fn say(text: String) {
     let (done, wait) = channel();
     let line = text.clone();
     let write = move || {

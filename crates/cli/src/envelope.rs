@@ -6,7 +6,7 @@ use hostftl_ask::program;
 
 /// See the module text; `docs/results.schema.json` has its fields.
 #[derive(Serialize)]
-pub struct Envelope<T> {
+pub(crate) struct Envelope<T> {
     /// What it is.
     kind: &'static str,
     /// The version of the schema: it grows when a field is removed or means something else.
@@ -21,14 +21,14 @@ pub struct Envelope<T> {
 
 impl<T: Serialize> Envelope<T> {
     /// Around `what`, which this process made.
-    pub fn new(kind: &'static str, what: T) -> Self {
+    pub(crate) fn new(kind: &'static str, what: T) -> Self {
         let (schema, version) = (program::SCHEMA, program::VERSION);
         Envelope { kind, schema, version, commit: program::COMMIT, command: command(), what }
     }
 }
 
 /// The command line of this process, for a shell.
-pub fn command() -> String {
+pub(crate) fn command() -> String {
     let words = std::env::args().skip(1).map(|word| hostftl_sim::quoted(&word));
     format!("hostftl {}", words.collect::<Vec<_>>().join(" "))
 }

@@ -6,26 +6,26 @@ use std::io;
 use hostftl_ask::{Wrong, WrongKind};
 
 /// The exit codes of `hostftl`; `hostftl --help` lists them.
-pub mod code {
+pub(crate) mod code {
     /// The command could not do its work.
-    pub const FAILED: u8 = 1;
+    pub(crate) const FAILED: u8 = 1;
     /// The command line makes no sense.
-    pub const USAGE: u8 = 2;
+    pub(crate) const USAGE: u8 = 2;
     /// An integrity check or a conservation law does not hold.
-    pub const VIOLATION: u8 = 3;
+    pub(crate) const VIOLATION: u8 = 3;
     /// A volume is served or could be, but somebody should do something about it.
-    pub const NEEDS_HAND: u8 = 4;
+    pub(crate) const NEEDS_HAND: u8 = 4;
     /// A fault of HostFTL itself: a panic.
-    pub const PANIC: u8 = 101;
+    pub(crate) const PANIC: u8 = 101;
     /// Ctrl-C or SIGTERM ended the work early.
-    pub const INTERRUPTED: u8 = 130;
+    pub(crate) const INTERRUPTED: u8 = 130;
     /// Whoever read the output is gone; nothing is printed, as if SIGPIPE had ended the process.
-    pub const BROKEN_PIPE: u8 = 141;
+    pub(crate) const BROKEN_PIPE: u8 = 141;
 }
 
 /// One line for the user, and the exit code.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Failure {
+pub(crate) struct Failure {
     /// See [`code`].
     pub code: u8,
     /// Names the file, line or device, and says what to do.
@@ -34,27 +34,27 @@ pub struct Failure {
 
 impl Failure {
     /// The command could not do its work.
-    pub fn failed(text: impl fmt::Display) -> Self {
+    pub(crate) fn failed(text: impl fmt::Display) -> Self {
         Failure { code: code::FAILED, text: text.to_string() }
     }
 
     /// The command line makes no sense.
-    pub fn usage(text: impl fmt::Display) -> Self {
+    pub(crate) fn usage(text: impl fmt::Display) -> Self {
         Failure { code: code::USAGE, text: text.to_string() }
     }
 
     /// A law that must hold does not.
-    pub fn violation(text: impl fmt::Display) -> Self {
+    pub(crate) fn violation(text: impl fmt::Display) -> Self {
         Failure { code: code::VIOLATION, text: text.to_string() }
     }
 
     /// Somebody should do something about a volume.
-    pub fn needs_hand(text: impl fmt::Display) -> Self {
+    pub(crate) fn needs_hand(text: impl fmt::Display) -> Self {
         Failure { code: code::NEEDS_HAND, text: text.to_string() }
     }
 
     /// The user ended the work early.
-    pub fn interrupted(text: impl fmt::Display) -> Self {
+    pub(crate) fn interrupted(text: impl fmt::Display) -> Self {
         Failure { code: code::INTERRUPTED, text: text.to_string() }
     }
 }

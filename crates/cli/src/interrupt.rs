@@ -62,7 +62,7 @@ const ORDERLY: u8 = 2;
 ///
 /// # Errors
 /// When the system refuses.
-pub fn install() -> Result<(), Failure> {
+pub(crate) fn install() -> Result<(), Failure> {
     let failed = |error| Failure::failed(format!("can't listen for signals: {error}"));
     let ignores_hangups = ignores_hangups();
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGXCPU, SIGXFSZ]).map_err(failed)?;
@@ -124,7 +124,7 @@ fn ignores_hangups() -> bool {
 }
 
 /// From now on only `action` of [`then`] ends this process, and SIGHUP does nothing.
-pub fn serve() {
+pub(crate) fn serve() {
     SERVES.store(true, SeqCst);
     at_hangup(|| {});
     let more = MORE.get().into_iter();
@@ -133,12 +133,12 @@ pub fn serve() {
 }
 
 /// The command undoes its work when it is asked to end.
-pub fn undo() {
+pub(crate) fn undo() {
     WAY.store(UNDOING, SeqCst);
 }
 
 /// From now on SIGHUP does `habit` and ends nothing.
-pub fn at_hangup(habit: impl Fn() + Send + 'static) {
+pub(crate) fn at_hangup(habit: impl Fn() + Send + 'static) {
     *lock(&HANGUP) = Some(Box::new(habit));
 }
 
@@ -150,18 +150,18 @@ fn habit() -> bool {
 }
 
 /// Whether the user wants the command to end. A command that checks this ends by itself.
-pub fn asked() -> bool {
+pub(crate) fn asked() -> bool {
     WAY.store(ORDERLY, SeqCst);
     asked_before()
 }
 
 /// Whether the user wanted the command to end, for one that is over.
-pub fn asked_before() -> bool {
+pub(crate) fn asked_before() -> bool {
     FIRST.get().is_some()
 }
 
 /// The exit code of a failed command: after a signal the failure is the requested end.
-pub fn explain(failure: Failure) -> Failure {
+pub(crate) fn explain(failure: Failure) -> Failure {
     match asked_before() && !SERVES.load(SeqCst) && failure.code == code::FAILED {
         true => Failure { code: code::INTERRUPTED, ..failure },
         false => failure,
@@ -169,7 +169,7 @@ pub fn explain(failure: Failure) -> Failure {
 }
 
 /// Does `action` once when the user wants the command to end, or now if that was already so.
-pub fn then(action: impl FnOnce() + Send + 'static) {
+pub(crate) fn then(action: impl FnOnce() + Send + 'static) {
     *lock(&ACTION) = Some(Box::new(action));
     if asked_before() {
         act();

@@ -21,7 +21,7 @@ const LONGEST: usize = 400;
 
 /// The way to the service manager of this process, if there is one.
 #[derive(Debug, Default)]
-pub struct Notify {
+pub(crate) struct Notify {
     socket: Option<UnixDatagram>,
     /// Within what time it wants to hear that the process still works.
     watchdog: Option<Duration>,
@@ -30,7 +30,7 @@ pub struct Notify {
 }
 
 /// The one that started this process.
-pub fn manager() -> &'static Notify {
+pub(crate) fn manager() -> &'static Notify {
     static MANAGER: OnceLock<Notify> = OnceLock::new();
     MANAGER.get_or_init(Notify::from_environment)
 }
@@ -55,44 +55,44 @@ impl Notify {
     }
 
     /// Whether somebody listens.
-    pub fn is_heard(&self) -> bool {
+    pub(crate) fn is_heard(&self) -> bool {
         self.socket.is_some()
     }
 
     /// Within what time the manager wants [`Notify::alive`]; none when it does not wait for that.
-    pub fn watchdog(&self) -> Option<Duration> {
+    pub(crate) fn watchdog(&self) -> Option<Duration> {
         self.watchdog
     }
 
     /// Why the manager can't be told, if there is one.
-    pub fn trouble(&self) -> Option<&str> {
+    pub(crate) fn trouble(&self) -> Option<&str> {
         self.trouble.as_deref()
     }
 
     /// What the process does now, for people.
-    pub fn status(&self, text: &str) {
+    pub(crate) fn status(&self, text: &str) {
         self.send(&format!("STATUS={}", one_line(text)));
     }
 
     /// The same, and the start or the stop under way may take that much longer from now on.
-    pub fn working(&self, text: &str, more: Duration) {
+    pub(crate) fn working(&self, text: &str, more: Duration) {
         let (text, micros) = (one_line(text), more.as_micros());
         self.send(&format!("EXTEND_TIMEOUT_USEC={micros}\nSTATUS={text}"));
     }
 
     /// Clients can connect.
-    pub fn ready(&self, text: &str) {
+    pub(crate) fn ready(&self, text: &str) {
         let (pid, text) = (std::process::id(), one_line(text));
         self.send(&format!("READY=1\nMAINPID={pid}\nSTATUS={text}"));
     }
 
     /// The process still does its work.
-    pub fn alive(&self) {
+    pub(crate) fn alive(&self) {
         self.send("WATCHDOG=1");
     }
 
     /// The process ends, which may take `most`.
-    pub fn stopping(&self, text: &str, most: Duration) {
+    pub(crate) fn stopping(&self, text: &str, most: Duration) {
         let (text, micros) = (one_line(text), most.as_micros());
         self.send(&format!("STOPPING=1\nEXTEND_TIMEOUT_USEC={micros}\nSTATUS={text}"));
     }

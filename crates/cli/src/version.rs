@@ -6,7 +6,7 @@ use hostftl_format::superblock;
 use hostftl_layers::LayerKind;
 
 /// See the module text; its first line goes behind the program's name.
-pub static LONG: LazyLock<String> = LazyLock::new(|| {
+pub(crate) static LONG: LazyLock<String> = LazyLock::new(|| {
     let layers: Vec<_> =
         LayerKind::ALL.iter().map(|kind| format!("{kind} {}", kind.format())).collect();
     let (version, commit) = (env!("CARGO_PKG_VERSION"), env!("HOSTFTL_COMMIT"));

@@ -14,7 +14,7 @@ use crate::{errors, outside, study};
 /// What Python asks, in the words of the command line.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-pub struct Asked {
+pub(crate) struct Asked {
     trace: String,
     drive: String,
     fill: String,
@@ -66,7 +66,7 @@ impl Asked {
 
 /// Gives what `hostftl advise --json` prints, and what was noticed about the workload.
 #[pyfunction]
-pub fn advise(py: Python<'_>, asked: Asked) -> PyResult<(String, Vec<String>)> {
+pub(crate) fn advise(py: Python<'_>, asked: Asked) -> PyResult<(String, Vec<String>)> {
     let request = asked.request().map_err(|why| errors::wrong(py, why))?;
     let stop = AtomicBool::new(false);
     let answer = outside::run(

@@ -7,26 +7,26 @@ use crate::errors;
 
 /// The layers with their parameters, as `hostftl layers --json` prints them.
 #[pyfunction]
-pub fn layers() -> String {
+pub(crate) fn layers() -> String {
     let all = hostftl_ask::catalogue::layers().into_iter();
     serde_json::Value::Array(all.collect()).to_string()
 }
 
 /// The names of the built-in drives.
 #[pyfunction]
-pub fn drives() -> Vec<&'static str> {
+pub(crate) fn drives() -> Vec<&'static str> {
     DeviceSpec::names().collect()
 }
 
 /// What the drive or stack `text` is made of, as JSON.
 #[pyfunction]
-pub fn drive(py: Python<'_>, text: &str) -> PyResult<String> {
+pub(crate) fn drive(py: Python<'_>, text: &str) -> PyResult<String> {
     let stack = hostftl_ask::stack(text).map_err(|why| errors::wrong(py, why))?;
     Ok(hostftl_ask::catalogue::stack(&stack).to_string())
 }
 
 /// What the layer `text` is called in rows.
 #[pyfunction]
-pub fn layer(py: Python<'_>, text: &str) -> PyResult<String> {
+pub(crate) fn layer(py: Python<'_>, text: &str) -> PyResult<String> {
     hostftl_ask::layer(text).map(|it| it.name).map_err(|why| errors::usage(py, why))
 }

@@ -15,7 +15,7 @@ fn exception(py: Python<'_>, name: &str, text: String) -> PyErr {
 }
 
 /// What the user can mend, or a broken law.
-pub fn wrong(py: Python<'_>, wrong: Wrong) -> PyErr {
+pub(crate) fn wrong(py: Python<'_>, wrong: Wrong) -> PyErr {
     let name = match wrong.kind {
         WrongKind::Failed | WrongKind::Interrupted => "StudyError",
         WrongKind::Usage => "UsageError",
@@ -25,12 +25,12 @@ pub fn wrong(py: Python<'_>, wrong: Wrong) -> PyErr {
 }
 
 /// What makes no sense as it was given.
-pub fn usage(py: Python<'_>, text: String) -> PyErr {
+pub(crate) fn usage(py: Python<'_>, text: String) -> PyErr {
     wrong(py, Wrong::usage(text))
 }
 
 /// A panic on the way.
-pub fn fault(py: Python<'_>) -> PyErr {
+pub(crate) fn fault(py: Python<'_>) -> PyErr {
     let text = "a fault of HostFTL itself, told on standard error; please report this";
     exception(py, "FaultError", text.to_owned())
 }

@@ -10,7 +10,7 @@ use hostftl_trace::Notes;
 const STEPS: u64 = 1000;
 
 /// Looks on from the study's threads, and is looked at from Python's.
-pub struct Eye<'a> {
+pub(crate) struct Eye<'a> {
     stop: &'a AtomicBool,
     /// How far each row of each study is, of [`STEPS`].
     rows: Vec<AtomicU64>,
@@ -21,14 +21,14 @@ pub struct Eye<'a> {
 
 impl<'a> Eye<'a> {
     /// Looks at a study of so many rows, which ends when `stop` is set.
-    pub fn new(stop: &'a AtomicBool, rows: usize) -> Self {
+    pub(crate) fn new(stop: &'a AtomicBool, rows: usize) -> Self {
         let rows = (0..rows).map(|_| AtomicU64::new(0)).collect();
         Eye { stop, rows, first: AtomicUsize::new(0), warnings: Mutex::default() }
     }
 
     /// From now on looks at another study, whose rows are those from `first` on: the first one told
     /// what is to be noticed.
-    pub fn turn(&self, first: usize) {
+    pub(crate) fn turn(&self, first: usize) {
         self.first.store(first, Ordering::Relaxed);
     }
 
@@ -37,13 +37,13 @@ impl<'a> Eye<'a> {
     }
 
     /// The share of the requests that was played, from 0 to 1.
-    pub fn share(&self) -> f64 {
+    pub(crate) fn share(&self) -> f64 {
         let steps: u64 = self.rows.iter().map(|row| row.load(Ordering::Relaxed)).sum();
         steps as f64 / (self.rows.len() as u64 * STEPS).max(1) as f64
     }
 
     /// What was noticed about the workloads.
-    pub fn into_warnings(self) -> Vec<String> {
+    pub(crate) fn into_warnings(self) -> Vec<String> {
         self.warnings.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }

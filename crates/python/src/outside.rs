@@ -18,7 +18,7 @@ const LOOK: Duration = Duration::from_millis(50);
 ///
 /// # Errors
 /// The exception of a signal's handler or of `look`, and a panic of `job`.
-pub fn run<T: Send>(
+pub(crate) fn run<T: Send>(
     py: Python<'_>,
     stop: &AtomicBool,
     mut look: impl FnMut(Python<'_>) -> PyResult<()> + Send,

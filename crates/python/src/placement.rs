@@ -22,7 +22,7 @@ const BLOCK: u64 = 8;
 /// What Python asks.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-pub struct Asked {
+pub(crate) struct Asked {
     trace: String,
     seed: u64,
     /// Blocks of a segment.
@@ -319,7 +319,7 @@ fn played(
 /// Plays a workload's writes over a log; gives blocks written, blocks copied and segments collected
 /// the last time, how many blocks there are, and the seconds that playing took.
 #[pyfunction]
-pub fn place(py: Python<'_>, asked: Asked) -> PyResult<Played> {
+pub(crate) fn place(py: Python<'_>, asked: Asked) -> PyResult<Played> {
     let broken = Broken::default();
     let placement = placer(py, &asked.placement, &broken)?;
     let choice = choice(py, &asked.gc, &broken)?;

@@ -8,7 +8,7 @@ use crate::errors;
 
 /// A column's values, one for each row.
 #[derive(FromPyObject, IntoPyObject)]
-pub enum Cells {
+pub(crate) enum Cells {
     /// Yes or no; before counts, because Python counts with what says yes or no too.
     Flags(Vec<bool>),
     Texts(Vec<String>),
@@ -17,10 +17,10 @@ pub enum Cells {
 }
 
 /// A column: its name, `flag`, `text`, `whole` or `real`, and its values.
-pub type Column = (String, String, Cells);
+pub(crate) type Column = (String, String, Cells);
 
 /// The columns of `sheet`.
-pub fn columns(sheet: Sheet) -> Vec<Column> {
+pub(crate) fn columns(sheet: Sheet) -> Vec<Column> {
     let each = |(name, values)| match values {
         Values::Flags(values) => (name, "flag".to_owned(), Cells::Flags(values)),
         Values::Texts(values) => (name, "text".to_owned(), Cells::Texts(values)),
@@ -49,13 +49,16 @@ fn sheet(columns: Vec<Given<'_>>) -> PyResult<Sheet> {
 
 /// Columns as CSV.
 #[pyfunction]
-pub fn csv(columns: Vec<Given<'_>>) -> PyResult<String> {
+pub(crate) fn csv(columns: Vec<Given<'_>>) -> PyResult<String> {
     Ok(sheet(columns)?.csv())
 }
 
 /// Columns as the bytes of a Parquet file.
 #[pyfunction]
-pub fn parquet<'py>(py: Python<'py>, columns: Vec<Given<'_>>) -> PyResult<Bound<'py, PyBytes>> {
+pub(crate) fn parquet<'py>(
+    py: Python<'py>,
+    columns: Vec<Given<'_>>,
+) -> PyResult<Bound<'py, PyBytes>> {
     let bytes = sheet(columns)?.parquet(&hostftl_ask::program::name());
     let bytes = bytes.map_err(|error| errors::usage(py, format!("no Parquet: {error}")))?;
     Ok(PyBytes::new(py, &bytes))

@@ -16,7 +16,7 @@ use crate::{errors, outside};
 /// What Python asks, in the words of the command line.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-pub struct Asked {
+pub(crate) struct Asked {
     workloads: Vec<String>,
     drives: Vec<String>,
     layers: Option<Vec<String>>,
@@ -60,7 +60,7 @@ impl Asked {
 }
 
 /// Layers by their texts.
-pub fn layers(texts: Option<Vec<String>>) -> Result<Option<Vec<LayerChoice>>, Wrong> {
+pub(crate) fn layers(texts: Option<Vec<String>>) -> Result<Option<Vec<LayerChoice>>, Wrong> {
     let each = |texts: Vec<String>| -> Result<Vec<_>, String> {
         texts.iter().map(|text| hostftl_ask::layer(text)).collect()
     };
@@ -68,17 +68,17 @@ pub fn layers(texts: Option<Vec<String>>) -> Result<Option<Vec<LayerChoice>>, Wr
 }
 
 /// What is exported, by its text.
-pub fn export(text: Option<String>) -> Result<Export, Wrong> {
+pub(crate) fn export(text: Option<String>) -> Result<Export, Wrong> {
     text.map_or(Ok(Export::Usual), |text| hostftl_ask::export(&text)).map_err(Wrong::usage)
 }
 
 /// Bytes, by their text.
-pub fn size(text: Option<String>) -> Result<Option<u64>, Wrong> {
+pub(crate) fn size(text: Option<String>) -> Result<Option<u64>, Wrong> {
     text.map(|text| units::parse_size(&text)).transpose().map_err(Wrong::usage)
 }
 
 /// A number of threads.
-pub fn threads(count: Option<u16>) -> Result<Option<u16>, Wrong> {
+pub(crate) fn threads(count: Option<u16>) -> Result<Option<u16>, Wrong> {
     match count {
         Some(0 | 1025..) => Err(Wrong::usage("threads are from 1 to 1024")),
         count => Ok(count),
@@ -87,7 +87,7 @@ pub fn threads(count: Option<u16>) -> Result<Option<u16>, Wrong> {
 
 /// What a comparison came to.
 #[derive(IntoPyObject)]
-pub struct Answer {
+pub(crate) struct Answer {
     /// Rows and holes as the command line's `--json` prints them.
     json: String,
     /// The columns of its `--csv` and `--parquet`.
@@ -105,7 +105,11 @@ pub struct Answer {
 /// Compares. `progress` is called about twenty times a second with the share that is done.
 #[pyfunction]
 #[pyo3(signature = (asked, progress=None))]
-pub fn compare(py: Python<'_>, asked: Asked, progress: Option<Py<PyAny>>) -> PyResult<Answer> {
+pub(crate) fn compare(
+    py: Python<'_>,
+    asked: Asked,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Answer> {
     let seeds = usize::from(asked.seeds);
     let study = asked.study().map_err(|why| errors::wrong(py, why))?;
     let stop = AtomicBool::new(false);
@@ -149,7 +153,7 @@ fn answer(outcome: Outcome, seeds: usize, warnings: Vec<String>) -> Result<Answe
 }
 
 /// The version of HostFTL, and the states that are compared unless the user says otherwise.
-pub fn constants(module: &Bound<'_, PyModule>) -> PyResult<()> {
+pub(crate) fn constants(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("VERSION", env!("CARGO_PKG_VERSION"))?;
     module.add("STATES", STATES)
 }

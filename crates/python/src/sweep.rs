@@ -117,7 +117,7 @@ impl Sweep {
 
 /// Keeps the cell `name` in the folder `out`, whole or not at all.
 #[pyfunction]
-pub fn keep_cell(py: Python<'_>, out: PathBuf, name: &str, bytes: Vec<u8>) -> PyResult<()> {
+pub(crate) fn keep_cell(py: Python<'_>, out: PathBuf, name: &str, bytes: Vec<u8>) -> PyResult<()> {
     let keep = || Cells::open(&out).and_then(|cells| cells.keep(name, &bytes));
     py.detach(keep).map_err(|why| errors::wrong(py, why))
 }

@@ -20,7 +20,7 @@ const OPS: [Op; 4] = [Op::Read, Op::Write, Op::Flush, Op::Discard];
 /// Which requests are read, and how.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-pub struct Asked {
+pub(crate) struct Asked {
     text: String,
     skip_bad: bool,
     seed: u64,
@@ -57,7 +57,7 @@ fn outside<T: Send>(
 
 /// What a trace is like, as `hostftl trace info --json` prints it.
 #[pyfunction]
-pub fn trace_info(py: Python<'_>, asked: Asked) -> PyResult<String> {
+pub(crate) fn trace_info(py: Python<'_>, asked: Asked) -> PyResult<String> {
     outside(py, |stop| {
         let mut stats = Stats::default();
         let stream = asked.each(stop, |record| stats.count(record))?;
@@ -99,7 +99,7 @@ type Column<'py> = (&'static str, &'static str, Bound<'py, PyBytes>);
 
 /// The requests of a trace as columns.
 #[pyfunction]
-pub fn trace_columns<'py>(py: Python<'py>, asked: Asked) -> PyResult<Vec<Column<'py>>> {
+pub(crate) fn trace_columns<'py>(py: Python<'py>, asked: Asked) -> PyResult<Vec<Column<'py>>> {
     let columns = outside(py, |stop| {
         let mut columns = Columns::default();
         asked.each(stop, |record| columns.push(record))?;
@@ -120,7 +120,7 @@ pub fn trace_columns<'py>(py: Python<'py>, asked: Asked) -> PyResult<Vec<Column<
 /// Requests to write, a number for each.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-pub struct Given {
+pub(crate) struct Given {
     t_ns: Vec<u64>,
     op: Vec<u8>,
     dev: Vec<u32>,
@@ -154,7 +154,7 @@ impl Given {
 /// Writes a trace to `path`, which must not exist and whose name tells the format; gives how many
 /// requests it has.
 #[pyfunction]
-pub fn trace_write(py: Python<'_>, path: PathBuf, given: Given) -> PyResult<u64> {
+pub(crate) fn trace_write(py: Python<'_>, path: PathBuf, given: Given) -> PyResult<u64> {
     outside(py, |stop| {
         let mut writer = Writer::create(&path, given.saved.is_some()).map_err(Wrong::failed)?;
         for index in 0..given.t_ns.len() {

@@ -19,7 +19,7 @@ const LINE: Duration = Duration::from_secs(30);
 /// Recovery runs as it would when the volume is served, but in memory: nothing is written. Exit
 /// code 3 when something is wrong (DAMAGED), 4 when only a member is missing (DEGRADED).
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// The volume's file
     volume: PathBuf,
     /// Check also when members are missing; they stay members
@@ -34,7 +34,7 @@ pub struct Args {
 ///
 /// # Errors
 /// When the volume can't be opened, or something is wrong with it.
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let mut meter = Meter::new(console.is_watched());
     let mut show = |at, of| meter.show(at, of);
     let data = args.data.then_some(&mut show as Progress);

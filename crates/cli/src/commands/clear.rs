@@ -12,7 +12,7 @@ use crate::failure::Failure;
 ///
 /// Example: hostftl clear vol.toml /dev/sdb
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// The volume's file
     volume: PathBuf,
     /// The device: its name in the volume file, or its number there [default: all]
@@ -23,7 +23,7 @@ pub struct Args {
 ///
 /// # Errors
 /// When there is no such volume or device, or the acknowledgement can't be made durable.
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     hostftl_volume::clear(&args.volume, args.device.as_deref())?;
     let (volume, device) = (args.volume.display(), args.device.as_deref());
     match console.is_json() {

@@ -11,7 +11,7 @@ use crate::failure::Failure;
 ///
 /// For bash: hostftl completions bash > ~/.local/share/bash-completion/completions/hostftl
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     shell: Shell,
 }
 
@@ -19,7 +19,7 @@ pub struct Args {
 ///
 /// # Errors
 /// When the output can't be written.
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "hostftl", &mut text);
     console.lines(String::from_utf8_lossy(&text).trim_end())

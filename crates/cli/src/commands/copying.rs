@@ -12,7 +12,7 @@ const STYLE: &str = "{bar:30} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} l
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Copying {
+pub(super) struct Copying {
     watched: bool,
     /// The past participle of the work, such as *copied*.
     done: &'static str,
@@ -22,12 +22,12 @@ pub struct Copying {
 
 impl Copying {
     /// With a bar if somebody watches, else with a line now and then.
-    pub fn new(watched: bool, done: &'static str) -> Self {
+    pub(super) fn new(watched: bool, done: &'static str) -> Self {
         Copying { watched, done, told: Instant::now(), bar: None }
     }
 
     /// `done` bytes of `all` are done.
-    pub fn tell(&mut self, done: u64, all: u64) {
+    pub(super) fn tell(&mut self, done: u64, all: u64) {
         if self.watched {
             let bar = self.bar.get_or_insert_with(|| {
                 let style = ProgressStyle::with_template(STYLE).expect("it is a template");

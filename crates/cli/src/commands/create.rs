@@ -20,7 +20,7 @@ use crate::units::{bytes, parse_blocks, parse_share};
 /// A device that is in use, holds something known, or is not blank is refused. Nothing is left
 /// behind when it fails.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// The volume's file, a small TOML, to be made
     volume: PathBuf,
     /// A file, a block device, mem:SIZE, nbd://HOST:PORT/EXPORT or nbd+unix:///EXPORT?socket=PATH,
@@ -236,7 +236,7 @@ fn parts(args: &Args) -> Result<Parts, Failure> {
 ///
 /// # Errors
 /// When a device or the volume's file stands in the way.
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     // Files that were made are removed again.
     interrupt::undo();
     let Parts { mut layer, mut devices, journal, map_unit } = parts(args)?;

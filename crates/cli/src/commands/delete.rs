@@ -12,7 +12,7 @@ use crate::failure::Failure;
 /// a device can't be cleared at once this takes as long as writing all of it. Without `--force` it
 /// only says what would be deleted.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// The volume's file
     volume: PathBuf,
     /// Delete it, for good
@@ -24,7 +24,7 @@ pub struct Args {
 ///
 /// # Errors
 /// When the volume is in use, or a device is missing or holds another one, or without `--force`.
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let mut clearing = Copying::new(console.is_watched(), "cleared");
     let mut tell = |done, all| clearing.tell(done, all);
     let config = hostftl_volume::delete(&args.volume, args.force, &mut tell)?;

@@ -15,7 +15,7 @@ use crate::units::bytes;
 
 /// Change which devices a volume has
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(subcommand)]
     verb: Verb,
 }
@@ -120,7 +120,7 @@ struct Replace {
 ///
 /// # Errors
 /// When the change can't be made; nothing was changed then.
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     match &args.verb {
         Verb::Add(args) => run_add(args, false, console),
         Verb::Spare(args) => run_add(&args.add, true, console),

@@ -11,7 +11,7 @@ use crate::units::{bytes, count};
 
 /// Ask a drive
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(subcommand)]
     verb: Verb,
 }
@@ -34,7 +34,7 @@ struct Info {
 ///
 /// # Errors
 /// When it is no NVMe drive, or it can't be asked.
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let Verb::Info(Info { device }) = &args.verb;
     let said = |why: String| Failure::failed(format!("{}: {why}", device.display()));
     let drive = NvmeDrive::open(device).map_err(|error| said(error.to_string()))?;
@@ -75,18 +75,18 @@ fn stated(namespace: &Namespace, console: &mut Console) -> Result<(), Failure> {
 }
 
 /// What the drive under a device states, before anything is measured; none where it can't be asked.
-pub fn ask(device: &str) -> Option<Facts> {
+pub(super) fn ask(device: &str) -> Option<Facts> {
     NvmeDrive::open(Path::new(device)).ok()?.facts().ok()
 }
 
 /// What a drive says that it erases as one, in bytes: the reclaim unit of its placement.
-pub fn reclaim_unit(device: &str) -> Option<u64> {
+pub(super) fn reclaim_unit(device: &str) -> Option<u64> {
     let fdp = ask(device)?.fdp.filter(|fdp| fdp.on)?;
     Some(fdp.configuration.unit_bytes).filter(|bytes| *bytes > 0 && bytes.is_multiple_of(4096))
 }
 
 /// How a drive says that it wants to be written.
-pub fn statement(namespace: &Namespace) -> String {
+pub(super) fn statement(namespace: &Namespace) -> String {
     let Namespace { write_grain, write_align, discard_grain, best_write, .. } = namespace;
     let known = [
         ("writes in", write_grain, "NPWG"),

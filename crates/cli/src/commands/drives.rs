@@ -14,7 +14,7 @@ use crate::units::{bytes, count, counted};
 /// in a TOML file or MQSim's ssdconfig.xml that is named instead. Without a name, all that are
 /// built in are listed.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// These drives with their keys
     #[arg(value_name = "DRIVE[:KEY=VALUE]...|FILE")]
     drives: Vec<String>,
@@ -24,7 +24,7 @@ pub struct Args {
 ///
 /// # Errors
 /// A drive that is not known or not possible, or when the output can't be written.
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let names: Vec<&str> = match args.drives.is_empty() {
         true => DeviceSpec::names().collect(),
         false => args.drives.iter().map(String::as_str).collect(),
@@ -54,7 +54,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
 }
 
 /// Says what the file of a device says and is not carried over.
-pub fn warn(device: &str, texts: &[String]) {
+pub(super) fn warn(device: &str, texts: &[String]) {
     texts.iter().for_each(|text| notice(format_args!("warning: {device}: {text}")));
 }
 

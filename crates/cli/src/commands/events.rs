@@ -20,7 +20,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// The newest 1024 are kept beside the volume file, over restarts too. Repairs and failed commands
 /// of a device are one event with a count; `hostftl clear` acknowledges them.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// The volume's file
     volume: PathBuf,
     /// Only events with a number above this one
@@ -35,7 +35,7 @@ pub struct Args {
 ///
 /// # Errors
 /// When the events can't be read.
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let mut seen = args.since;
     loop {
         let found = hostftl_volume::events(&args.volume)?;

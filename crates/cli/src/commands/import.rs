@@ -9,7 +9,7 @@ use crate::failure::Failure;
 
 /// Write a volume's file again, from its devices alone
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// The devices, in any order
     #[arg(required = true)]
     devices: Vec<String>,
@@ -22,7 +22,7 @@ pub struct Args {
 ///
 /// # Errors
 /// When the devices are not exactly one whole volume, or the file exists.
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let Imported { config, needs_consent } = import(&args.devices, &args.output)?;
     if console.is_json() {
         return console.value(&serde_json::json!({

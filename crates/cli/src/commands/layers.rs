@@ -13,7 +13,7 @@ use crate::units::bytes;
 /// Parameters stand behind the layer's name, as in hard:superpage=256k:spare=10, wherever a layer
 /// is named.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Of these layers alone
     #[arg(value_name = "LAYER", value_parser = which)]
     layers: Vec<Which>,
@@ -38,7 +38,7 @@ fn which(name: &str) -> Result<Which, String> {
 ///
 /// # Errors
 /// When the output can't be written.
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let every = LayerKind::ALL.iter().copied().map(Which::Layer).chain([Which::Array]);
     let list = if args.layers.is_empty() { every.collect() } else { args.layers.clone() };
     if console.is_json() {

@@ -11,7 +11,7 @@ use crate::failure::Failure;
 
 /// Write the pages of the manual, one for each command
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// The folder for them, which exists
     #[arg(value_name = "FOLDER")]
     folder: PathBuf,
@@ -21,7 +21,7 @@ pub struct Args {
 ///
 /// # Errors
 /// When a page can't be written.
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let mut command = Cli::command().disable_help_subcommand(true);
     command.build();
     let mut made = 0;

@@ -20,7 +20,7 @@ const STYLE: TableStyle = presets::UTF8_HORIZONTAL_ONLY.row_separator(presets::N
 /// size; `scrambler` pages of 16 KiB. The last column is map and metadata for each 4 KiB that
 /// clients see.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// The size of the devices together; again for more
     #[arg(long = "size", value_parser = parse_blocks, default_values = ["32G", "512G"])]
     sizes: Vec<u64>,
@@ -41,7 +41,7 @@ struct Row {
 ///
 /// # Errors
 /// When the output can't be written.
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let all = || LayerKind::ALL.iter().map(|kind| LayerConfig::new(*kind)).collect();
     let layers = if args.layers.is_empty() { all() } else { args.layers.clone() };
     let cells = args.sizes.iter().flat_map(|size| layers.iter().map(move |layer| (*size, layer)));

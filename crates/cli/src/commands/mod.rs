@@ -46,7 +46,7 @@ macro_rules! commands {
     ($($(#[$attribute:meta])* $name:ident => $module:ident,)*) => {
         /// A command with its arguments, in the order of `hostftl --help`.
         #[derive(clap::Subcommand)]
-        pub enum Command {
+        pub(crate) enum Command {
             $($(#[$attribute])* $name(Box<$module::Args>),)*
         }
 
@@ -55,7 +55,7 @@ macro_rules! commands {
             ///
             /// # Errors
             /// As the command.
-            pub fn run(&self, console: &mut Console) -> Result<(), Failure> {
+            pub(crate) fn run(&self, console: &mut Console) -> Result<(), Failure> {
                 match self {
                     $(Command::$name(args) => $module::run(args, console),)*
                 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::failure::Failure;
 
 /// See the module text.
-pub struct Output {
+pub(super) struct Output {
     path: PathBuf,
     /// Written first, then renamed; nothing where the path is no file, such as /dev/stdout.
     part: Option<PathBuf>,
@@ -20,7 +20,7 @@ impl Output {
     ///
     /// # Errors
     /// When it can't be written.
-    pub fn open(path: &Path) -> Result<Self, Failure> {
+    pub(super) fn open(path: &Path) -> Result<Self, Failure> {
         let wrong = |why: std::io::Error| wrong(path, &why);
         let is_special = fs::metadata(path).is_ok_and(|it| !it.is_file());
         if is_special {
@@ -40,7 +40,7 @@ impl Output {
     ///
     /// # Errors
     /// When it can't be written.
-    pub fn write(mut self, bytes: &[u8]) -> Result<(), Failure> {
+    pub(super) fn write(mut self, bytes: &[u8]) -> Result<(), Failure> {
         let written = self.file.write_all(bytes);
         let part = self.part.take();
         let renamed = written.and_then(|()| match &part {

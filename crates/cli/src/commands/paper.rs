@@ -23,7 +23,7 @@ struct Papers(Vec<Paper>);
 
 /// A published experiment made again: its figures beside ours, and which claims hold here
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Which one, or all; without a name, they are listed
     #[arg(value_parser = papers)]
     name: Option<Papers>,
@@ -85,7 +85,7 @@ impl Args {
 /// # Errors
 /// When one can't be made, its figures break a law of conservation, a claim that held does not, or
 /// one that is listed as a miss holds.
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let Some(Papers(papers)) = &args.name else { return list(console) };
     let options = args.options();
     let html = args.html.as_deref().map(Output::open).transpose()?;

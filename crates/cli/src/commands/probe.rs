@@ -22,7 +22,7 @@ use crate::units::{bytes, nanos};
 /// It overwrites what the device or file holds, so it asks first. A drive model is probed in
 /// modelled time.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// A block device or file, or a drive model as in qlc-64k or hatl-1g:page_kib=16
     target: String,
     /// Overwrite what the device holds, without asking
@@ -37,7 +37,7 @@ pub struct Args {
 ///
 /// # Errors
 /// When nobody agrees, or the target can't be written.
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     if Path::new(&args.target).exists() && !args.yes {
         agree(&args.target)?;
     }
@@ -58,7 +58,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
 ///
 /// # Errors
 /// When it is in use, too small, or can't be written.
-pub fn of(target: &str, seed: u64) -> Result<Probed, Failure> {
+pub(super) fn of(target: &str, seed: u64) -> Result<Probed, Failure> {
     let said = |why: String| Failure::failed(format!("{target}: {why}"));
     if Path::new(target).exists() {
         let full = fs::canonicalize(target).map_err(|why| said(why.to_string()))?;
@@ -81,7 +81,7 @@ pub fn of(target: &str, seed: u64) -> Result<Probed, Failure> {
 ///
 /// # Errors
 /// When it is too small, or can't be written.
-pub fn of_held(held: &Device, seed: u64) -> Result<Probed, Failure> {
+pub(super) fn of_held(held: &Device, seed: u64) -> Result<Probed, Failure> {
     let said = |why: String| Failure::failed(format!("{}: {why}", held.name()));
     probe(&mut Real::over(held)?, seed).map_err(said)
 }

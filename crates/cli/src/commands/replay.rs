@@ -10,7 +10,7 @@ use crate::units::counted;
 ///
 /// Exit code 3 when it does not.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// The recording
     file: PathBuf,
 }
@@ -19,7 +19,7 @@ pub struct Args {
 ///
 /// # Errors
 /// When the recording is damaged or not whole, or the layer did something else this time.
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let replayed = hostftl_volume::replay(&args.file)?;
     let (ours, theirs) =
         (format!("{:016x}", replayed.digest), format!("{:016x}", replayed.recorded));

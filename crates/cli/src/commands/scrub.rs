@@ -14,7 +14,7 @@ use crate::failure::Failure;
 /// this command opens the volume, scrubs it to the end, and closes it. When the scrub is reported
 /// complete, its repairs are durable.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// The volume's file
     volume: PathBuf,
     /// Pause the scrub
@@ -35,7 +35,7 @@ pub struct Args {
 ///
 /// # Errors
 /// When the volume's layer can't scrub, or damage was found that can't be repaired.
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let (wish, done, was_so) = match args {
         Args { pause: true, .. } => (Wish::PauseScrub, "scrub paused", "scrub already paused"),
         Args { stop: true, .. } => (Wish::StopScrub, "scrub stopped", "no scrub is running"),

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 ///
 /// A volume that is served goes on with the new value at once; it is kept in the volume's file.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// The volume's file
     volume: PathBuf,
     /// What is to be so from now on
@@ -24,7 +24,7 @@ pub struct Args {
 ///
 /// # Errors
 /// When there is no such parameter, or it can't be changed.
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     for (key, value) in &args.pairs {
         let changed = set(&args.volume, key, value)?.is_new;
         match console.is_json() {

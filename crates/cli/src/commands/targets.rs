@@ -14,7 +14,7 @@ use crate::units;
 /// The file is TOML: `drive = "open-channel"`, and for each target a table `[[target]]` with `pus =
 /// "0-3"`, `layer = "pblk"`, and what its host asks: `requests`, `write_percent`, `kib`, `depth`.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// The drive and its targets
     #[arg(value_name = "FILE")]
     file: PathBuf,
@@ -27,7 +27,7 @@ pub struct Args {
 ///
 /// # Errors
 /// When the file can't be read, or says what can't be.
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let name = args.file.display();
     let wrong = |why: String| Failure::failed(format!("{name}: {why}"));
     let text = hostftl_core::files::read_text(&args.file);

@@ -8,7 +8,7 @@ use crate::units::bytes;
 
 /// Block devices that `serve --ublk` made
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
 }
@@ -35,7 +35,7 @@ fn number(text: &str) -> Result<u32, String> {
 ///
 /// # Errors
 /// When the kernel has no ublk, or refuses.
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     match args.command {
         Command::List => list(console),
         Command::Delete { device } => {

@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Wait until background work of a served volume is done: protect, join, evacuate, scrub, copy
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// The volume's file
     volume: PathBuf,
     /// Wait for this task only [default: all tasks]
@@ -38,12 +38,12 @@ pub struct Args {
 /// # Errors
 /// When the volume is not served or cannot have such a task, or when the task ended undone or found
 /// damage that cannot be repaired.
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     served(&args.volume, args.verb.as_deref(), args.timeout, console)
 }
 
 /// Waits for a task of a volume that another process serves, perhaps only so long.
-pub fn served(
+pub(super) fn served(
     volume: &Path,
     task: Option<&str>,
     timeout: Option<Duration>,
@@ -63,7 +63,7 @@ pub fn served(
 }
 
 /// Waits for a task of a volume that this process has open, and closes it.
-pub fn here(
+pub(super) fn here(
     volume: &Path,
     running: Running,
     task: &str,
@@ -238,7 +238,7 @@ fn lacks_room(volume: &Path, task: &TaskStatus) -> Failure {
 }
 
 /// How far a task is, in a line.
-pub fn line(task: &TaskStatus) -> String {
+pub(super) fn line(task: &TaskStatus) -> String {
     let all = task.done_bytes + task.left_bytes;
     let percent = 100.0 * task.done_bytes as f64 / all.max(1) as f64;
     let (done, all) = (bytes(task.done_bytes), bytes(all));

@@ -22,7 +22,7 @@ use crate::failure::Failure;
 const QUEUE: usize = 1 << 16;
 
 /// A trace under way.
-pub struct Tracing {
+pub(super) struct Tracing {
     path: PathBuf,
     eye: Arc<Eye>,
     thread: JoinHandle<Result<u64, TraceError>>,
@@ -30,7 +30,7 @@ pub struct Tracing {
 
 /// What became of a trace.
 #[derive(serde::Serialize)]
-pub struct Traced {
+pub(super) struct Traced {
     /// The file.
     file: PathBuf,
     /// Records in it.
@@ -52,7 +52,7 @@ impl Tracing {
     ///
     /// # Errors
     /// When the file can't be made, or its name tells no format.
-    pub fn begin(path: &Path, events: &Events) -> Result<Self, Failure> {
+    pub(super) fn begin(path: &Path, events: &Events) -> Result<Self, Failure> {
         let mut writer = Writer::create(path, false).map_err(Failure::failed)?;
         // The trace tells what clients do, so it is for the owner alone.
         writer.keep_private().map_err(Failure::failed)?;
@@ -75,7 +75,7 @@ impl Tracing {
     }
 
     /// What a server tells of its requests.
-    pub fn witness(&self) -> Arc<dyn Witness> {
+    pub(super) fn witness(&self) -> Arc<dyn Witness> {
         self.eye.clone()
     }
 
@@ -83,7 +83,7 @@ impl Tracing {
     ///
     /// # Errors
     /// When it could not be written.
-    pub fn finish(self) -> Result<Traced, Failure> {
+    pub(super) fn finish(self) -> Result<Traced, Failure> {
         self.eye.close();
         let written = self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         let records = written.map_err(Failure::failed)?;
@@ -94,7 +94,7 @@ impl Tracing {
 
 impl Traced {
     /// In words.
-    pub fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         let Traced { file, records, left_out } = self;
         let records = crate::units::counted(*records, "request");
         let rest = match left_out {

@@ -11,21 +11,21 @@ use tempfile::TempDir;
 use crate::hostftl;
 
 /// Runs `hostftl` with `args` in `dir`: its exit code, standard output and standard error.
-pub fn run(dir: &Path, args: &[&str]) -> (i32, String, String) {
+pub(crate) fn run(dir: &Path, args: &[&str]) -> (i32, String, String) {
     let output = hostftl().current_dir(dir).args(args).output().expect("hostftl starts");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("it is text");
     (output.status.code().expect("it ends by itself"), text(output.stdout), text(output.stderr))
 }
 
 /// Runs a command that must succeed, and reads its JSON.
-pub fn json(dir: &Path, args: &[&str]) -> Value {
+pub(crate) fn json(dir: &Path, args: &[&str]) -> Value {
     let (code, out, err) = run(dir, &[args, &["--json"]].concat());
     assert_eq!((code, err.as_str()), (0, ""), "{args:?}");
     serde_json::from_str(&out).expect("it is JSON")
 }
 
 /// Runs a command that must fail with `code` and one line that has all of `words`.
-pub fn refused(dir: &Path, args: &[&str], code: i32, words: &[&str]) {
+pub(crate) fn refused(dir: &Path, args: &[&str], code: i32, words: &[&str]) {
     let (found, out, err) = run(dir, args);
     assert_eq!((found, out.as_str()), (code, ""), "{args:?}: {err}");
     assert_eq!(err.lines().count(), 1, "{err}");
@@ -33,10 +33,10 @@ pub fn refused(dir: &Path, args: &[&str], code: i32, words: &[&str]) {
 }
 
 /// A server that said that it is ready. It is killed when a test ends early.
-pub struct Server(Child);
+pub(crate) struct Server(Child);
 
 impl Server {
-    pub fn start(dir: &Path, volume: &str, socket: &str, more: &[&str]) -> Self {
+    pub(crate) fn start(dir: &Path, volume: &str, socket: &str, more: &[&str]) -> Self {
         let mut child = hostftl()
             .current_dir(dir)
             .args(["serve", volume, "--nbd", &format!("unix:{socket}")])
@@ -56,7 +56,7 @@ impl Server {
     }
 
     /// Sends a signal; the exit code, if there is one, and what it said on standard error.
-    pub fn end(&mut self, signal: &str) -> (Option<i32>, String) {
+    pub(crate) fn end(&mut self, signal: &str) -> (Option<i32>, String) {
         let killed = Command::new("kill").args([signal, &self.0.id().to_string()]).status();
         assert!(killed.expect("kill runs").success());
         let mut err = String::new();

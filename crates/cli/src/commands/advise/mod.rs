@@ -21,7 +21,7 @@ use crate::interrupt;
 /// when no layer programs at least 3 % less. Also says what comes next, what would change the
 /// answer, and how sure it is.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// A trace of any known format, perhaps with options as in FILE:compress=2.9; or a workload,
     /// synth:…; the addresses of a trace are packed densely
     #[arg(value_name = "TRACE")]
@@ -105,7 +105,7 @@ fn one(study: &Study, is_first: bool, watched: bool) -> Result<Outcome, Wrong> {
 ///
 /// # Errors
 /// When the trace or the drive can't be used, nothing keeps the limits, or the user ended it.
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let watched = console.is_watched();
     let mut run = |study: &Study, is_first| one(study, is_first, watched);
     let answer = advise::all(&args.request(), &mut run)?;

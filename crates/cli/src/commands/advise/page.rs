@@ -20,7 +20,7 @@ fn called(layer: &str) -> String {
 ///
 /// # Errors
 /// When nobody reads.
-pub fn print(answer: &Answer, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn print(answer: &Answer, console: &mut Console) -> Result<(), Failure> {
     let Answer { workload, drive, state, .. } = answer;
     console.paragraph(&format!(
         "{workload} on {drive}, state before: {state}; the host can address {}",

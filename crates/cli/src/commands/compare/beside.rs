@@ -6,7 +6,7 @@ use super::verdict::{A_LITTLE_LESS, CLEARLY_LESS, CLEARLY_MORE, is_base, state};
 use crate::units::bytes;
 
 /// A layer on a drive under a workload, in all states.
-pub struct Line<'a> {
+pub(super) struct Line<'a> {
     pub workload: &'a str,
     pub drive: &'a str,
     pub layer: &'a str,
@@ -17,7 +17,7 @@ pub struct Line<'a> {
 }
 
 /// The states of all rows and holes, each once, in their order.
-pub fn states(outcome: &Outcome) -> Vec<&str> {
+pub(super) fn states(outcome: &Outcome) -> Vec<&str> {
     let mut states = Vec::new();
     for one in outcome.each() {
         let state = one.map_or_else(|hole| hole.warm.as_str(), state);
@@ -29,7 +29,7 @@ pub fn states(outcome: &Outcome) -> Vec<&str> {
 }
 
 /// All lines, in their order.
-pub fn lines(outcome: &Outcome) -> Vec<Line<'_>> {
+pub(super) fn lines(outcome: &Outcome) -> Vec<Line<'_>> {
     let mut lines: Vec<Line> = Vec::new();
     for one in outcome.each() {
         let (workload, drive, layer) = match one {
@@ -53,7 +53,7 @@ pub fn lines(outcome: &Outcome) -> Vec<Line<'_>> {
 impl Line<'_> {
     /// Bytes programmed for each of the host's in `wanted`, and the drive's work relative to no
     /// layer.
-    pub fn cell(&self, wanted: &str) -> String {
+    pub(super) fn cell(&self, wanted: &str) -> String {
         let Some(row) = self.rows.iter().find(|row| state(row) == wanted) else {
             return "–".to_owned();
         };
@@ -65,7 +65,7 @@ impl Line<'_> {
 
     /// In which states the layer pays and in which it does not; nothing where there is nothing to
     /// relate it to.
-    pub fn verdict(&self) -> Option<String> {
+    pub(super) fn verdict(&self) -> Option<String> {
         let related = self.rows.iter().filter(|row| !is_base(row));
         let related = related.filter_map(|row| row.busy_ratio.map(|ratio| (*row, ratio)));
         let related: Vec<(&Row, f64)> = related.collect();

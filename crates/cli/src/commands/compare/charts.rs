@@ -17,7 +17,7 @@ const NINES: [Nines; 5] = [
 ];
 
 /// All charts that have something to show.
-pub fn all(rows: &[Row]) -> Vec<Figure> {
+pub(super) fn all(rows: &[Row]) -> Vec<Figure> {
     let mut figures = vec![busy(rows), amplification(rows)];
     for (kind, find) in KINDS {
         if rows.iter().any(|row| find(row).is_some()) {

@@ -23,15 +23,15 @@ const HEADS: [&str; 9] = [
 const WORDS: usize = 3;
 
 /// What the table says.
-pub const TITLE: &str = "What each device does";
+pub(super) const TITLE: &str = "What each device does";
 
 /// A sentence on what the columns mean.
-pub const MEANING: &str = "sent: what the layer sends to the device; waf: bytes programmed for \
-                           each of these; worn: erases of a segment of flash, writes of a sector \
-                           of memory, in the mean and of the one that has most; host can write: \
-                           what the host of the whole stack writes until this device is worn out, \
-                           with even wear. The stack lives as long as the device that lives \
-                           shortest, a journal apart.";
+pub(super) const MEANING: &str = "\
+    sent: what the layer sends to the device; waf: bytes programmed for each of these; worn: \
+    erases of a segment of flash, writes of a sector of memory, in the mean and of the one that \
+    has most; host can write: what the host of the whole stack writes until this device is worn \
+    out, with even wear. The stack lives as long as the device that lives shortest, a journal \
+    apart.";
 
 /// The lines of all rows over several devices.
 fn lines(rows: &[Row]) -> Vec<[String; HEADS.len()]> {
@@ -61,7 +61,7 @@ fn cells(name: &str, index: usize, device: &DeviceRow) -> [String; HEADS.len()] 
 }
 
 /// The table for a terminal; nothing where every row has one device.
-pub fn table(rows: &[Row]) -> Option<Table> {
+pub(super) fn table(rows: &[Row]) -> Option<Table> {
     let lines = lines(rows);
     let mut table = styled();
     table
@@ -80,7 +80,7 @@ pub fn table(rows: &[Row]) -> Option<Table> {
 }
 
 /// The same for a page.
-pub fn page_table(rows: &[Row]) -> Option<PageTable> {
+pub(super) fn page_table(rows: &[Row]) -> Option<PageTable> {
     let lines = lines(rows);
     let mut table = PageTable::new(&HEADS);
     let empty = lines.is_empty();

@@ -13,7 +13,7 @@ mod verdict;
 use std::path::PathBuf;
 
 use hostftl_ask::{Question, STATES, Wrong, sheet};
-pub use hostftl_ask::{export, layer, stack};
+pub(super) use hostftl_ask::{export, layer, stack};
 use hostftl_sim::{Export, LayerChoice, Outcome, Row, Study, StudyError, Warm};
 use serde::Serialize;
 
@@ -22,16 +22,16 @@ use crate::console::Console;
 use crate::envelope::{self, Envelope};
 use crate::failure::Failure;
 use crate::{interrupt, units};
-pub use progress::Progress;
-pub use report::{NOTHING, aligned, styled};
-pub use scale::years;
+pub(super) use progress::Progress;
+pub(super) use report::{NOTHING, aligned, styled};
+pub(super) use scale::years;
 
 /// Which layer pays on a workload, and what it costs
 ///
 /// Runs each workload through each layer over a model of each drive, under a virtual clock, with
 /// the very code that serves a volume. The same command gives the same digits on every machine.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Traces of any known format, perhaps with options as in FILE:format=msr,dev=0; or workloads
     /// such as synth:uniform:size=4k,span=64m,count=100000 or synth:like:w66,scale=0.01;
     /// or MQSim's, as in workload.xml:capacity=29g
@@ -104,7 +104,7 @@ pub struct Args {
 ///
 /// # Errors
 /// When a trace or a drive can't be used, a law does not hold, or the user ended it.
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let study = study(args)?;
     let outputs = Outputs::open(args)?;
     let outcomes = made(&study, args, console)?;
@@ -231,6 +231,6 @@ fn study(args: &Args) -> Result<Study, Failure> {
 }
 
 /// An error of a study, with its exit code.
-pub fn failure(error: StudyError) -> Failure {
+pub(super) fn failure(error: StudyError) -> Failure {
     Wrong::from(error).into()
 }

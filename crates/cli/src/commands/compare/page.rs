@@ -9,7 +9,7 @@ use crate::units::{bytes, count, counted};
 
 /// The page of the first seed's `outcome`, with what `every` row of all seeds comes to; `again` is
 /// the command that makes it again.
-pub fn page(outcome: &Outcome, every: &[Row], again: &str) -> String {
+pub(super) fn page(outcome: &Outcome, every: &[Row], again: &str) -> String {
     let rows = &outcome.rows;
     let mut page = Page::new("Which layer pays?");
     page.lead(&verdict::of_all(rows));

@@ -20,7 +20,7 @@ const REDRAW: Duration = Duration::from_millis(100);
 const STEPS: u64 = 1000;
 
 /// The bar over all rows, once there is one.
-pub struct Progress {
+pub(crate) struct Progress {
     watched: bool,
     /// Whether what is noticed about a workload is said.
     warns: bool,
@@ -37,7 +37,7 @@ struct State {
 
 impl Progress {
     /// Will show a bar for so many rows if somebody watches.
-    pub fn new(rows: usize, watched: bool) -> Self {
+    pub(crate) fn new(rows: usize, watched: bool) -> Self {
         let now = Instant::now();
         let state = Mutex::new(State { drawn: now, rows: vec![0; rows], bar: None });
         Progress { watched, warns: true, begin: now, state }
@@ -45,12 +45,12 @@ impl Progress {
 
     /// The same for a workload that was run before: what is noticed about it was said then.
     #[must_use]
-    pub fn again(self) -> Self {
+    pub(crate) fn again(self) -> Self {
         Progress { warns: false, ..self }
     }
 
     /// Takes the bar away.
-    pub fn clear(&self) {
+    pub(crate) fn clear(&self) {
         self.state().bar.iter().for_each(ProgressBar::finish_and_clear);
     }
 

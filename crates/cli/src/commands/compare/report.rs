@@ -9,19 +9,19 @@ use crate::failure::Failure;
 use crate::units::{bytes, count, counted, nanos, three_digits};
 
 /// What stands where there is nothing to say.
-pub const NOTHING: &str = "–";
+pub(crate) const NOTHING: &str = "–";
 /// Lines between the table's head and its rows only.
 const STYLE: TableStyle = presets::UTF8_HORIZONTAL_ONLY.row_separator(presets::NOTHING.top_border);
 
 /// A column's head, and what a row has there.
-pub type Column = (&'static str, fn(&Row) -> String);
+pub(super) type Column = (&'static str, fn(&Row) -> String);
 
 /// Prints everything: the rows of one drive, state and workload in full; of several one table for
 /// each workload, unless all is wanted. Several states stand side by side first.
 ///
 /// # Errors
 /// When nobody reads.
-pub fn print(args: &Args, outcome: &Outcome, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn print(args: &Args, outcome: &Outcome, console: &mut Console) -> Result<(), Failure> {
     let rows = &outcome.rows;
     let groups = verdict::groups(rows);
     if beside::states(outcome).len() > 1 {
@@ -65,7 +65,7 @@ fn side_by_side(outcome: &Outcome, console: &mut Console) -> Result<(), Failure>
 }
 
 /// What the table of states says.
-pub fn title(rows: &[Row]) -> String {
+pub(super) fn title(rows: &[Row]) -> String {
     let base = match verdict::base(rows) {
         "none" => "no layer",
         "raid5" => "raid5",
@@ -78,7 +78,7 @@ pub fn title(rows: &[Row]) -> String {
 }
 
 /// Combinations without a row, a sentence for each reason.
-pub fn not_made(outcome: &Outcome) -> Vec<String> {
+pub(super) fn not_made(outcome: &Outcome) -> Vec<String> {
     let mut texts: Vec<(String, String, Vec<&str>)> = Vec::new();
     for hole in &outcome.holes {
         let Hole { layer, drive, workload, .. } = hole;
@@ -128,14 +128,14 @@ fn in_full(rows: &[Row], wide: bool, console: &mut Console) -> Result<(), Failur
 }
 
 /// A table in the style of all.
-pub fn styled() -> Table {
+pub(crate) fn styled() -> Table {
     let mut table = Table::new();
     table.load_style(STYLE);
     table
 }
 
 /// A cell: words on the left, figures on the right.
-pub fn aligned(is_word: bool, text: String) -> Cell {
+pub(crate) fn aligned(is_word: bool, text: String) -> Cell {
     let side = if is_word { CellAlignment::Left } else { CellAlignment::Right };
     Cell::new(text).set_alignment(side)
 }
@@ -159,7 +159,7 @@ fn table(columns: &[Column], all: &[Result<&Row, &Hole>]) -> Table {
 }
 
 /// What a hole has in a column.
-pub fn of_hole(hole: &Hole, head: &str) -> String {
+pub(super) fn of_hole(hole: &Hole, head: &str) -> String {
     match head {
         "drive" => hole.drive.clone(),
         "state" => hole.warm.clone(),
@@ -178,7 +178,7 @@ fn name(row: &Row) -> String {
 }
 
 /// What fits into one line of every row; states only where there are several.
-pub fn summary_columns(outcome: &Outcome) -> Vec<Column> {
+pub(super) fn summary_columns(outcome: &Outcome) -> Vec<Column> {
     let mut columns: Vec<Column> = vec![
         ("drive", |row| row.drive.clone()),
         ("state", |row| row.warm.clone()),
@@ -357,7 +357,7 @@ fn explain(args: &Args, outcome: &Outcome) -> Vec<String> {
 }
 
 /// In which states each layer pays.
-pub fn verdicts(outcome: &Outcome) -> Vec<String> {
+pub(super) fn verdicts(outcome: &Outcome) -> Vec<String> {
     let lines = beside::lines(outcome);
     let alone =
         lines.iter().all(|line| (line.workload, line.drive) == (lines[0].workload, lines[0].drive));
@@ -373,7 +373,7 @@ pub fn verdicts(outcome: &Outcome) -> Vec<String> {
 }
 
 /// What the states mean, and what was exported.
-pub fn about_states(outcome: &Outcome) -> Vec<String> {
+pub(super) fn about_states(outcome: &Outcome) -> Vec<String> {
     let (rows, states) = (&outcome.rows, beside::states(outcome));
     let has = |name: &str| states.iter().any(|state| state.starts_with(name));
     let mut texts = Vec::new();

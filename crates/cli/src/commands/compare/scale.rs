@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::units::{bytes, three_digits};
 
 /// What each row of `outcome`, of `study`, means for a drive that exports `capacity` bytes.
-pub fn all(study: &Study, outcome: &Outcome, capacity: u64) -> Vec<Scaled> {
+pub(super) fn all(study: &Study, outcome: &Outcome, capacity: u64) -> Vec<Scaled> {
     let scaled = |row: &Row| {
         let drive = study.drives.iter().find(|drive| drive.name == row.drive);
         let is_its = |layer: &&LayerChoice| layer.name == row.layer;
@@ -25,7 +25,7 @@ pub fn all(study: &Study, outcome: &Outcome, capacity: u64) -> Vec<Scaled> {
 ///
 /// # Errors
 /// When a figure is not a number.
-pub fn json(outcome: &Outcome, scaled: &[Scaled]) -> Result<Value, Failure> {
+pub(super) fn json(outcome: &Outcome, scaled: &[Scaled]) -> Result<Value, Failure> {
     let mut scaled = scaled.iter();
     let one = |one: Result<&Row, _>| match one {
         Ok(row) => {
@@ -43,7 +43,7 @@ pub fn json(outcome: &Outcome, scaled: &[Scaled]) -> Result<Value, Failure> {
 ///
 /// # Errors
 /// When nobody reads.
-pub fn print(rows: &[Row], scaled: &[Scaled], console: &mut Console) -> Result<(), Failure> {
+pub(super) fn print(rows: &[Row], scaled: &[Scaled], console: &mut Console) -> Result<(), Failure> {
     let Some(first) = scaled.first() else { return Ok(()) };
     let tb = first.capacity_bytes as f64 / 1e12;
     let mut table = styled();
@@ -73,7 +73,7 @@ pub fn print(rows: &[Row], scaled: &[Scaled], console: &mut Console) -> Result<(
 }
 
 /// Years, or days where they are few.
-pub fn years(value: f64) -> String {
+pub(crate) fn years(value: f64) -> String {
     match value {
         ..0.1 => format!("{} d", three_digits(value * 365.25)),
         1000.0.. => "1000 y and more".to_owned(),

@@ -16,13 +16,13 @@ use crate::units::{nanos, three_digits};
 ///
 /// # Errors
 /// When nobody reads.
-pub fn print(rows: &[Row], console: &mut Console) -> Result<(), Failure> {
+pub(super) fn print(rows: &[Row], console: &mut Console) -> Result<(), Failure> {
     table::print(&Summary::of_rows(rows), console)?;
     differences(rows).iter().try_for_each(|text| console.paragraph(text))
 }
 
 /// A sentence for each pair of layers that do not differ, or that all do.
-pub fn differences(rows: &[Row]) -> Vec<String> {
+pub(super) fn differences(rows: &[Row]) -> Vec<String> {
     match alike(rows) {
         None => Vec::new(),
         Some(pairs) if pairs.is_empty() => {
@@ -37,7 +37,7 @@ type Part = (&'static str, fn(f64) -> String, fn(&Summary) -> Option<Spread>);
 
 /// Charts of the means, with whiskers for the 95 % intervals: of the rows of one workload, drive
 /// and state.
-pub fn charts(rows: &[Row], first: &Row) -> Vec<Figure> {
+pub(super) fn charts(rows: &[Row], first: &Row) -> Vec<Figure> {
     let summaries = Summary::of_rows(rows);
     let group = |it: &&Summary| {
         (&it.workload, &it.drive, it.warm.as_str()) == (&first.workload, &first.drive, state(first))

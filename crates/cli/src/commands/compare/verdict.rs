@@ -1,26 +1,26 @@
 //! What the rows come to, in words.
 
-pub use hostftl_ask::state;
+pub(super) use hostftl_ask::state;
 use hostftl_sim::Row;
 
 use crate::units::bytes;
 
 /// Below this ratio of busy times a layer clearly pays.
-pub const CLEARLY_LESS: f64 = 0.95;
+pub(super) const CLEARLY_LESS: f64 = 0.95;
 /// Below this ratio, and not below the other, it is a small gain.
-pub const A_LITTLE_LESS: f64 = 0.995;
+pub(super) const A_LITTLE_LESS: f64 = 0.995;
 /// Above this ratio a layer costs more than it saves.
-pub const CLEARLY_MORE: f64 = 1.05;
+pub(super) const CLEARLY_MORE: f64 = 1.05;
 
 /// The rows of each drive in each state under each workload.
-pub fn groups(rows: &[Row]) -> Vec<&[Row]> {
+pub(super) fn groups(rows: &[Row]) -> Vec<&[Row]> {
     let place = |row: &Row| (row.workload.clone(), row.drive.clone(), state(row).to_owned());
     rows.chunk_by(|one, other| place(one) == place(other)).collect()
 }
 
 /// What a row of `rows` is called: its layer, and its drive, state and workload where there are
 /// several.
-pub fn title(row: &Row, rows: &[Row]) -> String {
+pub(super) fn title(row: &Row, rows: &[Row]) -> String {
     let mut title = row.layer.clone();
     if rows.iter().any(|other| other.drive != row.drive) {
         title = format!("{title} on {}", row.drive);
@@ -35,13 +35,13 @@ pub fn title(row: &Row, rows: &[Row]) -> String {
 }
 
 /// Whether others are told relative to `row`.
-pub fn is_base(row: &Row) -> bool {
+pub(super) fn is_base(row: &Row) -> bool {
     row.layer == "passthrough" || row.base.as_ref() == Some(&row.layer)
 }
 
 /// What the rows that have a ratio are told relative to: `none`, `raid5`, or `base` where that
 /// differs.
-pub fn base(rows: &[Row]) -> &'static str {
+pub(super) fn base(rows: &[Row]) -> &'static str {
     let mut bases = rows.iter().filter_map(|row| row.base.as_deref());
     let is_none = |base: &str| base == "passthrough";
     match (bases.clone().all(is_none), bases.all(|base| !is_none(base))) {
@@ -52,7 +52,7 @@ pub fn base(rows: &[Row]) -> &'static str {
 }
 
 /// What a layer did to the drive's work; nothing for the base and without it.
-pub fn of_row(row: &Row, rows: &[Row]) -> Option<String> {
+pub(super) fn of_row(row: &Row, rows: &[Row]) -> Option<String> {
     let (ratio, memory) = (row.busy_ratio?, bytes(row.layer_bytes()));
     let (layer, less) = (title(row, rows), 1.0 / ratio);
     let under = match base(rows) {
@@ -92,7 +92,7 @@ fn best(group: &[Row]) -> Option<&Row> {
 }
 
 /// All rows in a sentence.
-pub fn of_all(rows: &[Row]) -> String {
+pub(super) fn of_all(rows: &[Row]) -> String {
     let groups = groups(rows);
     let related = groups.iter().any(|group| group.iter().any(|row| row.busy_ratio.is_some()));
     let winners: Vec<&Row> = groups.iter().filter_map(|group| best(group)).collect();

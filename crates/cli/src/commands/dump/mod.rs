@@ -20,7 +20,7 @@ use crate::units::{bytes, counted};
 /// used, never while the volume is served, and after the volume was recovered in memory with them
 /// and a sample of its data was read. Roots and data are never written.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// The volume's file, devices, or a backup; for --restore the volume's file, or all devices in
     /// their order, with `missing` for one that is not there
     #[arg(required = true, value_name = "VOLUME|DEVICE")]
@@ -46,7 +46,7 @@ pub struct Args {
 ///
 /// # Errors
 /// When nothing of a volume is there, or what is wanted can't be done.
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     match (&args.backup, &args.restore) {
         (Some(path), _) => saved(&back_up(&args.targets, path)?, console),
         (None, Some(path)) => {

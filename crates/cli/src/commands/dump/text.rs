@@ -5,7 +5,7 @@ use hostftl_volume::{ClaimText, DeviceDump, Dump, Found, MarkText, RootText, Sup
 use crate::units::{bytes, counted};
 
 /// Everything, line by line.
-pub fn lines(dump: &Dump) -> Vec<String> {
+pub(super) fn lines(dump: &Dump) -> Vec<String> {
     let mut out = Vec::new();
     if let Some(file) = &dump.file {
         out.push(format!("{}: volume {}{}", file.path, file.volume, label(&file.label)));

@@ -22,7 +22,7 @@ use super::{Args, LOOK, OnFailure};
 ///
 /// # Errors
 /// When one can't be had; then there is none. When one waits that nobody wants here.
-pub fn attach(args: &Args, live: &[Live]) -> Result<Vec<Disk>, Failure> {
+pub(super) fn attach(args: &Args, live: &[Live]) -> Result<Vec<Disk>, Failure> {
     let mut disks = Vec::new();
     if !args.ublk {
         // Who only reads puts nothing in the way of what waits.
@@ -87,7 +87,7 @@ impl Stop {
 ///
 /// # Errors
 /// When a socket or a block device fails; what can be ended is ended all the same.
-pub fn serve(
+pub(super) fn serve(
     server: Option<Server>,
     disks: Vec<Disk>,
     live: &[Live],

@@ -7,13 +7,13 @@ use crate::units;
 
 /// A limit for one export, or for each.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limit {
+pub(super) struct Limit {
     export: Option<String>,
     value: u64,
 }
 
 /// `[EXPORT=]NUMBER` of requests a second.
-pub fn requests(text: &str) -> Result<Limit, String> {
+pub(super) fn requests(text: &str) -> Result<Limit, String> {
     let number = |text: &str| {
         text.parse().map_err(|_| format!("{text:?} is no number of requests a second"))
     };
@@ -21,7 +21,7 @@ pub fn requests(text: &str) -> Result<Limit, String> {
 }
 
 /// `[EXPORT=]SIZE` of bytes a second.
-pub fn bytes(text: &str) -> Result<Limit, String> {
+pub(super) fn bytes(text: &str) -> Result<Limit, String> {
     limit(text, units::parse_size)
 }
 
@@ -37,7 +37,7 @@ fn limit(text: &str, value: impl Fn(&str) -> Result<u64, String>) -> Result<Limi
 }
 
 /// The limits of the export `name`: those of its own, else those of each.
-pub fn of(name: &str, requests: &[Limit], bytes: &[Limit]) -> Limits {
+pub(super) fn of(name: &str, requests: &[Limit], bytes: &[Limit]) -> Limits {
     let find = |limits: &[Limit]| {
         let own = limits.iter().rev().find(|limit| limit.export.as_deref() == Some(name));
         let each = || limits.iter().rev().find(|limit| limit.export.is_none());
@@ -50,7 +50,7 @@ pub fn of(name: &str, requests: &[Limit], bytes: &[Limit]) -> Limits {
 ///
 /// # Errors
 /// When there is no such export.
-pub fn check(limits: &[Limit], names: &[String]) -> Result<(), Failure> {
+pub(super) fn check(limits: &[Limit], names: &[String]) -> Result<(), Failure> {
     let unknown = |limit: &&Limit| limit.export.as_ref().is_some_and(|it| !names.contains(it));
     match limits.iter().find(unknown).and_then(|limit| limit.export.as_ref()) {
         None => Ok(()),

@@ -23,14 +23,14 @@ const MORE: Duration = Duration::from_secs(300);
 const LOOK: Duration = Duration::from_secs(5);
 
 /// Tells of a start under way until it is dropped.
-pub struct Start {
+pub(super) struct Start {
     over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Start {
     /// `name` is started, whose devices are waited for `wait` at the longest.
-    pub fn tell(name: String, wait: Duration, beginning: Beginning) -> Self {
+    pub(super) fn tell(name: String, wait: Duration, beginning: Beginning) -> Self {
         let over = Arc::new(AtomicBool::new(false));
         let ended = over.clone();
         let tell = move || {
@@ -72,7 +72,7 @@ fn recovering(name: &str, since: Duration, now: Recovering) -> String {
 }
 
 /// Tells that the volumes work for as long as all of them do.
-pub struct Pulse<'a> {
+pub(super) struct Pulse<'a> {
     live: &'a [Live],
     notify: &'static Notify,
     /// How often, and when next.
@@ -86,7 +86,7 @@ pub struct Pulse<'a> {
 }
 
 impl<'a> Pulse<'a> {
-    pub fn of(live: &'a [Live]) -> Self {
+    pub(super) fn of(live: &'a [Live]) -> Self {
         let (notify, now) = (manager(), Instant::now());
         // Three lost datagrams are no reason to kill the process.
         let every = notify.watchdog().map(|most| most / 4);
@@ -102,7 +102,7 @@ impl<'a> Pulse<'a> {
     }
 
     /// Tells what is to be told now.
-    pub fn look(&mut self) {
+    pub(super) fn look(&mut self) {
         let now = Instant::now();
         if let Some(every) = self.every.filter(|_| now >= self.next) {
             let turns: Vec<_> = self.live.iter().map(|one| one.running.pulse()).collect();
@@ -125,7 +125,7 @@ impl<'a> Pulse<'a> {
 }
 
 /// What is served, and what somebody should do about it.
-pub fn serving(live: &[Live]) -> String {
+pub(super) fn serving(live: &[Live]) -> String {
     let texts: Vec<_> = live.iter().map(|one| serving_one(&one.running.status())).collect();
     // Whoever needs a hand comes first, where there is no room for all.
     let (bad, good): (Vec<_>, Vec<_>) = texts.into_iter().partition(|text| text.1);
@@ -147,6 +147,6 @@ fn serving_one(status: &Status) -> (String, bool) {
 }
 
 /// The process ends from now on.
-pub fn stopping() {
+pub(super) fn stopping() {
     manager().stopping("stops: answers its clients and makes everything durable", ending::LIMIT);
 }

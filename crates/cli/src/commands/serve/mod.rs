@@ -36,7 +36,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// answers what is in flight, makes everything durable, closes the volumes clean, and ends with
 /// exit code 0.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// The volume's file; several files, or a folder with files, are several exports of one server
     #[arg(required = true, value_name = "VOLUME")]
     volumes: Vec<PathBuf>,
@@ -143,7 +143,7 @@ enum OnFailure {
 ///
 /// # Errors
 /// When the volumes or the socket can't be used, or a device fails beyond repair.
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let files = volumes::files(&args.volumes)?;
     let owner = args.owner()?;
     args.check_for(files.len())?;

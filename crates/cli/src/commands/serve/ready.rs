@@ -9,14 +9,14 @@ use super::manager;
 use super::volumes::Live;
 
 /// Prints the server's `ready` lines, as JSON if that is wanted, and tells the service manager.
-pub struct Ready<'a> {
+pub(super) struct Ready<'a> {
     console: &'a mut Console,
     live: &'a [Live],
     said: Vec<u8>,
 }
 
 impl<'a> Ready<'a> {
-    pub fn new(console: &'a mut Console, live: &'a [Live]) -> Self {
+    pub(super) fn new(console: &'a mut Console, live: &'a [Live]) -> Self {
         Ready { console, live, said: Vec::new() }
     }
 }

@@ -22,7 +22,7 @@ use super::manager::Start;
 use super::{Args, limits, log};
 
 /// One volume that runs.
-pub struct Live {
+pub(super) struct Live {
     pub running: Running,
     port: Port,
     tracing: Option<Tracing>,
@@ -32,7 +32,7 @@ pub struct Live {
 ///
 /// # Errors
 /// When a folder has none or can't be read, or the same is named twice.
-pub fn files(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+pub(super) fn files(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let mut files = Vec::new();
     for path in named {
         if !path.is_dir() {
@@ -67,7 +67,7 @@ pub fn files(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
 ///
 /// # Errors
 /// The first thing that is wrong with one of them: then the others are closed clean again.
-pub fn start(files: &[PathBuf], args: &Args) -> Result<Vec<Live>, Failure> {
+pub(super) fn start(files: &[PathBuf], args: &Args) -> Result<Vec<Live>, Failure> {
     // Threads that are started later are protected with this one.
     let protection = hostftl_volume::protect();
     let started: Vec<_> = thread::scope(|scope| {
@@ -134,23 +134,23 @@ fn start_one(file: &Path, args: &Args, protection: Vec<String>) -> Result<Live, 
 
 impl Live {
     /// What clients call it.
-    pub fn name(&self) -> String {
+    pub(super) fn name(&self) -> String {
         self.port.export().name.clone()
     }
 
     /// What a server needs of it.
-    pub fn exported(&self, args: &Args) -> Exported {
+    pub(super) fn exported(&self, args: &Args) -> Exported {
         let witness: Option<Arc<dyn Witness>> = self.tracing.as_ref().map(Tracing::witness);
         let limits = limits::of(&self.name(), &args.limit_requests, &args.limit_bytes);
         Exported { witness, events: self.events(), limits, ..Exported::new(self.port.clone()) }
     }
 
-    pub fn events(&self) -> Events {
+    pub(super) fn events(&self) -> Events {
         self.running.events()
     }
 
     /// From now on each event is a line.
-    pub fn follow(&self, lines: &Log) {
+    pub(super) fn follow(&self, lines: &Log) {
         let (lines, name) = (lines.clone(), self.name());
         let sink: Sink = Box::new(move |event| lines.line(event.level, &name, &event.line()));
         self.events().follow(sink);
@@ -163,7 +163,7 @@ impl Live {
     ///
     /// # Errors
     /// As [`Running::stop`], or when the trace could not be written.
-    pub fn stop(self) -> Result<(Status, Option<Traced>), Failure> {
+    pub(super) fn stop(self) -> Result<(Status, Option<Traced>), Failure> {
         let status = self.running.stop().map_err(Failure::from);
         let traced = self.tracing.map(Tracing::finish).transpose();
         Ok((status?, traced?))
@@ -174,7 +174,7 @@ impl Live {
 ///
 /// # Errors
 /// When the address can't be had.
-pub fn metrics(args: &Args, live: &[Live]) -> Result<Option<Metrics>, Failure> {
+pub(super) fn metrics(args: &Args, live: &[Live]) -> Result<Option<Metrics>, Failure> {
     let Some(address) = args.metrics else { return Ok(None) };
     let figures = live.iter().map(|one| one.running.figures()).collect();
     let metrics = Metrics::serve(address, figures).map_err(Failure::failed)?;

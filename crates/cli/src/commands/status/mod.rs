@@ -17,7 +17,7 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// What a volume is, and what went through it since it was started
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// The volume's file
     volume: PathBuf,
     /// Show it again every so many seconds, with what went through in between, until Ctrl-C; one
@@ -30,7 +30,7 @@ pub struct Args {
 ///
 /// # Errors
 /// When there is no such volume, or it needs a hand.
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     match args.watch {
         None => {
             let status = hostftl_volume::status(&args.volume)?;

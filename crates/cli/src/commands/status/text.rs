@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::units::{bytes, count, counted, nanos};
 
 /// Prints a status, and what went through `since` an earlier one.
-pub fn print(
+pub(super) fn print(
     status: &Status,
     since: Option<(Duration, &Status)>,
     console: &mut Console,

@@ -1,6 +1,6 @@
 //! `hostftl sweep`: the cells of a plan, made by one process or by many, and put together.
 
-pub mod table;
+pub(super) mod table;
 
 use std::path::{Path, PathBuf};
 
@@ -24,7 +24,7 @@ use crate::{interrupt, units};
 /// decides about it, and never half written; one that can't be has its reason. So a sweep can be
 /// interrupted and resumed, and its shards made anywhere and laid together.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// The plan
     #[arg(value_name = "PLAN")]
     plan: PathBuf,
@@ -73,7 +73,7 @@ struct Told<'a> {
 /// # Errors
 /// When the plan, a workload or the folder can't be used, when cells are missing, when a law does
 /// not hold, or the user ended it.
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let collected = args.collect.as_deref().map(Output::open).transpose()?;
     if collected.is_some() && args.shard.is_part() {
         return Err(Failure::usage(

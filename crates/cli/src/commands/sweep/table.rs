@@ -41,7 +41,7 @@ fn figure(spread: Option<Spread>, show: fn(f64) -> String) -> String {
 ///
 /// # Errors
 /// When nobody reads.
-pub fn print(all: &[Summary], console: &mut Console) -> Result<(), Failure> {
+pub(crate) fn print(all: &[Summary], console: &mut Console) -> Result<(), Failure> {
     let differs = |get: fn(&Summary) -> String| all.iter().any(|it| get(it) != get(&all[0]));
     let words: Vec<Column> =
         WORDS.into_iter().filter(|(head, get)| *head == "layer" || differs(*get)).collect();

@@ -17,7 +17,7 @@ use crate::units::counted;
 /// the page cache.
 /// The name of the new file tells which: .csv, .hft or .flat, and .zst behind it compresses.
 #[derive(clap::Args)]
-pub struct Args {
+pub(super) struct Args {
     /// A trace, perhaps with options as in FILE:format=msr,dev=0; - for standard input; or a
     /// workload, synth:…
     input: String,
@@ -38,7 +38,7 @@ pub struct Args {
 ///
 /// # Errors
 /// When the trace can't be read or the new file can't be written; then there is no new file.
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let mut source = source(&args.input, args.skip_bad)?;
     source.read_once();
     // Packing addresses reads the whole trace: a place that can't be written is said before.

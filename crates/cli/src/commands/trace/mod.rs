@@ -7,7 +7,7 @@ mod record;
 mod synth;
 
 use clap::Subcommand;
-pub use hostftl_ask::source;
+pub(super) use hostftl_ask::source;
 use hostftl_trace::Notes;
 
 use crate::console::{Console, notice};
@@ -15,7 +15,7 @@ use crate::failure::Failure;
 
 /// Look at traces, convert, record and make them
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
 }
@@ -32,7 +32,7 @@ enum Command {
 ///
 /// # Errors
 /// When a trace can't be read or written, or the user ended it.
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     match &args.command {
         Command::Info(args) => info::run(args, console),
         Command::Convert(args) => convert::run(args, console),
@@ -42,7 +42,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
 }
 
 /// Says what was noticed about a trace on standard error.
-pub fn warn(trace: &str, notes: &Notes) {
+pub(super) fn warn(trace: &str, notes: &Notes) {
     notes.warnings().iter().for_each(|text| notice(format_args!("warning: {trace}: {text}")));
 }
 

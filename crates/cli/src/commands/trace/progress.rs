@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const STRIDE: u64 = 1 << 16;
 
 /// The requests so far.
-pub struct Progress {
+pub(super) struct Progress {
     watched: bool,
     begin: Instant,
     requests: u64,
@@ -22,12 +22,12 @@ pub struct Progress {
 
 impl Progress {
     /// Will say how far it is if somebody watches.
-    pub fn new(watched: bool) -> Self {
+    pub(super) fn new(watched: bool) -> Self {
         Progress { watched, begin: Instant::now(), requests: 0, bar: None }
     }
 
     /// One more request; whether to stop now.
-    pub fn step(&mut self) -> bool {
+    pub(super) fn step(&mut self) -> bool {
         self.requests += 1;
         self.requests.is_multiple_of(STRIDE) && self.look()
     }

@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Requests are as they leave the kernel for the device: after merging, without their data. The
 /// name of the new file tells its format: .csv, .hft or .flat, and .zst behind it compresses.
 #[derive(clap::Args)]
-pub struct Args {
+pub(super) struct Args {
     /// The device, such as /dev/nvme0n1: a whole disk, no partition
     #[arg(long, value_name = "BLOCKDEV")]
     device: PathBuf,
@@ -36,7 +36,7 @@ pub struct Args {
 ///
 /// # Errors
 /// When the device can't be recorded, sent nothing, or the file can't be written.
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let output = args.output.clone().unwrap_or_else(|| {
         let name = args.device.file_name().unwrap_or(args.device.as_os_str());
         PathBuf::from(name).with_added_extension("hft.zst")

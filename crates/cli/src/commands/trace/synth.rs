@@ -21,7 +21,7 @@ const TOLERANCE: f64 = 0.10;
 /// The name of the new file tells the format: .csv, .hft or .flat, and .zst behind it compresses.
 #[derive(clap::Args)]
 #[command(group(clap::ArgGroup::new("what").required(true)))]
-pub struct Args {
+pub(super) struct Args {
     /// The new file, which must not exist
     output: PathBuf,
     /// uniform, zipf, hotcold, moving, sequential or mix, and options as in
@@ -50,7 +50,7 @@ pub struct Args {
 ///
 /// # Errors
 /// When the workload makes no sense or the file can't be written; then there is no new file.
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let source: Source = text(args).parse().map_err(Failure::usage)?;
     let has_saved = source.compressibility().is_some();
     let mut writer = Writer::create(&args.output, has_saved)?;

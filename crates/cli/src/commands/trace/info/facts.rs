@@ -7,12 +7,12 @@ use hostftl_trace::{Info, KindInfo, Notes, Sizes};
 use crate::units::{bytes, count, counted, nanos, three_digits};
 
 /// What stands where there is nothing to say.
-pub const NOTHING: &str = "–";
+pub(super) const NOTHING: &str = "–";
 /// Devices that are listed.
 const MOST_DEVICES: usize = 8;
 
 /// What a table says of a trace: a name and a sentence for each.
-pub fn facts(info: &Info) -> Vec<(&'static str, String)> {
+pub(super) fn facts(info: &Info) -> Vec<(&'static str, String)> {
     let mut facts = vec![("requests", mix(info)), ("time", pace(info))];
     if let Some(gaps) = &info.interarrival_ns {
         let (mean, most) = (nanos(gaps.mean as u64), nanos(gaps.max));
@@ -45,7 +45,7 @@ pub fn facts(info: &Info) -> Vec<(&'static str, String)> {
 }
 
 /// Everything that the trace has and that is no request, for a reader who adds the numbers up.
-pub fn left_out(notes: &Notes) -> String {
+pub(super) fn left_out(notes: &Notes) -> String {
     let parts = notes.left_out();
     if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") }
 }
@@ -86,11 +86,11 @@ fn devices(info: &Info) -> Option<String> {
 }
 
 /// The heads of the table of reads, writes and discards.
-pub const KIND_HEADS: [&str; 8] =
+pub(super) const KIND_HEADS: [&str; 8] =
     ["", "bytes", "mean size", "p50", "p90", "max", "sequential", "not 4 KiB aligned"];
 
 /// The rows of that table.
-pub fn kinds(info: &Info) -> Vec<Vec<String>> {
+pub(super) fn kinds(info: &Info) -> Vec<Vec<String>> {
     let row = |name: &str, kind: &KindInfo| {
         let size = |pick: fn(&Sizes) -> u64| {
             kind.size_bytes.as_ref().map_or(NOTHING.into(), |sizes| bytes(pick(sizes)))
@@ -112,7 +112,7 @@ pub fn kinds(info: &Info) -> Vec<Vec<String>> {
 }
 
 /// Requests by size: up to so many bytes, and how many reads, writes and discards.
-pub fn sizes(info: &Info) -> Vec<(u64, [Option<u64>; 3])> {
+pub(super) fn sizes(info: &Info) -> Vec<(u64, [Option<u64>; 3])> {
     let kinds = [&info.reads, &info.writes, &info.discards];
     let all = kinds.iter().flat_map(|kind| &kind.size_histogram).map(|(size, _)| *size);
     let all: BTreeSet<u64> = all.collect();

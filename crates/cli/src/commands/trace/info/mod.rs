@@ -24,7 +24,7 @@ const STYLE: TableStyle = presets::UTF8_HORIZONTAL_ONLY.row_separator(presets::N
 ///
 /// Takes 4 bytes of memory for each page of 4 KiB in what the trace touches.
 #[derive(clap::Args)]
-pub struct Args {
+pub(super) struct Args {
     /// A trace, perhaps with options as in FILE:format=msr,dev=0; - for standard input; or a
     /// workload, synth:…
     trace: String,
@@ -43,7 +43,7 @@ pub struct Args {
 ///
 /// # Errors
 /// When the trace can't be read, the page can't be written, or the user ended it.
-pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let html = args.html.as_deref().map(Output::open).transpose()?;
     let mut source = source(&args.trace, args.skip_bad)?;
     source.read_once();

@@ -8,7 +8,7 @@ use crate::interrupt;
 use crate::units::{bytes, count, counted, nanos, three_digits};
 
 /// The page about a trace.
-pub fn page(args: &Args, format: &str, info: &Info, curves: &Curves, notes: &Notes) -> Page {
+pub(super) fn page(args: &Args, format: &str, info: &Info, curves: &Curves, notes: &Notes) -> Page {
     let mut page = Page::new(&format!("Trace {}", args.trace));
     page.lead(&lead(info));
     if interrupt::asked() {
