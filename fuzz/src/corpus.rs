@@ -16,7 +16,7 @@ fn folder(target: &Target) -> PathBuf {
 ///
 /// # Errors
 /// When the folder or a file of it can't be read.
-pub fn kept(target: &Target) -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
+pub(crate) fn kept(target: &Target) -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
     let folder = folder(target);
     let entries = fs::read_dir(&folder)
         .with_context(|| format!("{}: run with --keep to fill it", folder.display()))?;
@@ -32,7 +32,7 @@ pub fn kept(target: &Target) -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
 ///
 /// # Errors
 /// As [`kept`].
-pub fn seeds(target: &Target) -> anyhow::Result<Vec<Vec<u8>>> {
+pub(crate) fn seeds(target: &Target) -> anyhow::Result<Vec<Vec<u8>>> {
     let mut seeds: Vec<Vec<u8>> = kept(target)?.into_iter().map(|(_, bytes)| bytes).collect();
     let made = (target.made)().into_iter().filter(|bytes| !seeds.contains(bytes));
     seeds.extend(made.collect::<Vec<_>>());
@@ -43,7 +43,7 @@ pub fn seeds(target: &Target) -> anyhow::Result<Vec<Vec<u8>>> {
 ///
 /// # Errors
 /// When a file can't be written.
-pub fn keep_made(target: &Target) -> anyhow::Result<()> {
+pub(crate) fn keep_made(target: &Target) -> anyhow::Result<()> {
     fs::create_dir_all(folder(target))?;
     let there = kept(target)?;
     let missing = |bytes: &Vec<u8>| there.iter().all(|(_, kept)| kept != bytes);
@@ -57,7 +57,7 @@ pub fn keep_made(target: &Target) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// When the file can't be written.
-pub fn keep(target: &Target, name: &str, bytes: &[u8]) -> anyhow::Result<PathBuf> {
+pub(crate) fn keep(target: &Target, name: &str, bytes: &[u8]) -> anyhow::Result<PathBuf> {
     let path = folder(target).join(name);
     fs::create_dir_all(folder(target))?;
     fs::write(&path, bytes).with_context(|| path.display().to_string())?;

@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 ///
 /// # Errors
 /// What the input broke, in words.
-pub fn check(target: &Target, input: &[u8], seed: u64) -> anyhow::Result<()> {
+pub(crate) fn check(target: &Target, input: &[u8], seed: u64) -> anyhow::Result<()> {
     let mut outcome = Ok(());
     let guarded = AssertUnwindSafe(|| {
         let run = || outcome = (target.check)(input, seed);
@@ -34,7 +34,7 @@ pub fn check(target: &Target, input: &[u8], seed: u64) -> anyhow::Result<()> {
 }
 
 /// Ends the process when `running`, the seed of the present input, does not change any more.
-pub fn watch(target: &'static str, running: &'static AtomicU64) {
+pub(crate) fn watch(target: &'static str, running: &'static AtomicU64) {
     thread::spawn(move || {
         let mut before = running.load(Ordering::Relaxed);
         loop {

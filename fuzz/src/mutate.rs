@@ -7,7 +7,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 const EDGES: [u64; 8] = [0, 1, 0x7f, 0xff, 0xffff, 0x7fff_ffff, 0xffff_ffff, 0xffff_ffff_ffff_ffff];
 
 /// A corpus entry with up to eight changes; now and then none, so that good input is tried too.
-pub fn mutate(corpus: &[Vec<u8>], rng: &mut Xoshiro256PlusPlus) -> Vec<u8> {
+pub(crate) fn mutate(corpus: &[Vec<u8>], rng: &mut Xoshiro256PlusPlus) -> Vec<u8> {
     let mut input = corpus[rng.random_range(0..corpus.len())].clone();
     for _ in 0..rng.random_range(0..=8) {
         change(&mut input, corpus, rng);

@@ -8,7 +8,7 @@ use hostftl_format::page::{self, Stamp, crc32c, put_u32, u64_at};
 use super::page::{UUID, as_page};
 
 /// Backups of nothing, and of a page of two devices each.
-pub fn files() -> Vec<Vec<u8>> {
+pub(super) fn files() -> Vec<Vec<u8>> {
     let saved = |index| {
         let page = Box::new(as_page(b"a page"));
         Saved { index, device_sectors: 32768, at: 8, page }
@@ -18,7 +18,7 @@ pub fn files() -> Vec<Vec<u8>> {
 }
 
 /// A file that parses is emitted as the same.
-pub fn check(input: &[u8], _seed: u64) -> anyhow::Result<()> {
+pub(super) fn check(input: &[u8], _seed: u64) -> anyhow::Result<()> {
     if let Ok(backup) = Backup::parse(input) {
         ensure!(backup.emit() == input, "{backup:?}");
     }

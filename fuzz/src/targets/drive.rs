@@ -4,7 +4,7 @@ use anyhow::ensure;
 use hostftl_drives::{DriveError, DriveSpec};
 
 /// The drives that are shipped.
-pub fn drives() -> Vec<Vec<u8>> {
+pub(super) fn drives() -> Vec<Vec<u8>> {
     [
         include_str!("../../../stacks/drives/hatl-2g.toml"),
         include_str!("../../../stacks/drives/mlc-32g.toml"),
@@ -16,7 +16,7 @@ pub fn drives() -> Vec<Vec<u8>> {
 }
 
 /// Reads the input as far as it is text.
-pub fn check(input: &[u8], _seed: u64) -> anyhow::Result<()> {
+pub(super) fn check(input: &[u8], _seed: u64) -> anyhow::Result<()> {
     let text = String::from_utf8_lossy(input);
     match DriveSpec::parse(&text, "input") {
         Ok(spec) => {

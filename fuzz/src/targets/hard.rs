@@ -11,7 +11,7 @@ use super::page::{AT, UUID, sealed, trim};
 const ROOT_HEAD: usize = 64;
 
 /// Root pages: without candidates, with some, with all.
-pub fn roots() -> Vec<Vec<u8>> {
+pub(super) fn roots() -> Vec<Vec<u8>> {
     let root = Root { number: 3, epoch: 1, first_log: 9, superpage: 128, count: 900, groups: 4 };
     let emit = |candidates| {
         let mut page = Page::default();
@@ -22,7 +22,7 @@ pub fn roots() -> Vec<Vec<u8>> {
 }
 
 /// A root that parses is emitted as the same bytes, as far as its candidates go.
-pub fn check_root(input: &[u8], _seed: u64) -> anyhow::Result<()> {
+pub(super) fn check_root(input: &[u8], _seed: u64) -> anyhow::Result<()> {
     let page = sealed(input, *b"HRDR", UUID);
     let Ok(root) = hard::parse_root(&page, UUID, AT) else { return Ok(()) };
     let candidates: Vec<u32> = hard::root_candidates(&page).collect();
@@ -36,14 +36,14 @@ pub fn check_root(input: &[u8], _seed: u64) -> anyhow::Result<()> {
 }
 
 /// A root page of generations.
-pub fn generations() -> Vec<Vec<u8>> {
+pub(super) fn generations() -> Vec<Vec<u8>> {
     let mut page = Page::default();
     hard::emit_generations(&mut page, 3, &[1, 2, u32::MAX, 0, 5], UUID, AT);
     vec![trim(&page)]
 }
 
 /// Generations are emitted as the same bytes; a page of another root is refused.
-pub fn check_generations(input: &[u8], _seed: u64) -> anyhow::Result<()> {
+pub(super) fn check_generations(input: &[u8], _seed: u64) -> anyhow::Result<()> {
     let page = sealed(input, *b"HRDR", UUID);
     let number = page::u64_at(&page, 24);
     let mut list = [0; hard::ROOT_GENERATIONS];
@@ -59,7 +59,7 @@ pub fn check_generations(input: &[u8], _seed: u64) -> anyhow::Result<()> {
 }
 
 /// Map pages: empty, and with entries.
-pub fn maps() -> Vec<Vec<u8>> {
+pub(super) fn maps() -> Vec<Vec<u8>> {
     let emit = |entries: &[u32]| {
         let mut page = Page::default();
         hard::fill_map(&mut page, entries);
@@ -70,7 +70,7 @@ pub fn maps() -> Vec<Vec<u8>> {
 }
 
 /// A map page that parses is emitted as the same bytes.
-pub fn check_map(input: &[u8], _seed: u64) -> anyhow::Result<()> {
+pub(super) fn check_map(input: &[u8], _seed: u64) -> anyhow::Result<()> {
     let page = sealed(input, *b"HRDM", UUID);
     let Ok(which) = hard::parse_map(&page, UUID, AT) else {
         ensure!(page::u64_at(&page, 24) > u32::MAX.into(), "a sealed map page was refused");
@@ -85,7 +85,7 @@ pub fn check_map(input: &[u8], _seed: u64) -> anyhow::Result<()> {
 }
 
 /// Log pages: empty, and with a listing, a trim and a kill.
-pub fn logs() -> Vec<Vec<u8>> {
+pub(super) fn logs() -> Vec<Vec<u8>> {
     let head = LogHead { seq: 5, epoch: 1, durable: 4, index: 0, pages: 1, superpage: 9 };
     let mut page = Page::default();
     hard::seal_log(&mut page, &head, [3, 4, 5].into_iter(), UUID, AT);
@@ -102,7 +102,7 @@ pub fn logs() -> Vec<Vec<u8>> {
 }
 
 /// The walk through a log page ends within bounds; what it meets is read again when it is written.
-pub fn check_log(input: &[u8], _seed: u64) -> anyhow::Result<()> {
+pub(super) fn check_log(input: &[u8], _seed: u64) -> anyhow::Result<()> {
     let page = sealed(input, *b"HRDL", UUID);
     let Ok(head) = hard::parse_log(&page, UUID, AT) else {
         ensure!(!logs().iter().any(|good| good == input), "a good log page was refused");

@@ -19,7 +19,7 @@ fn buffer(page: Page) -> MetaBuf {
 }
 
 /// Heads of rows: empty, and with an entry of each kind.
-pub fn heads() -> Vec<Vec<u8>> {
+pub(super) fn heads() -> Vec<Vec<u8>> {
     let emit = |list: &[Entry]| {
         let mut buf = MetaBuf::new(1);
         for (index, entry) in list.iter().enumerate() {
@@ -54,7 +54,7 @@ pub fn heads() -> Vec<Vec<u8>> {
 }
 
 /// A head with a sound checksum opens; what it lists is listed again.
-pub fn check_head(input: &[u8], _seed: u64) -> anyhow::Result<()> {
+pub(super) fn check_head(input: &[u8], _seed: u64) -> anyhow::Result<()> {
     let mut page = as_page(input);
     page.0[4..8].copy_from_slice(b"LROW");
     page.0[8..24].copy_from_slice(&UUID);
@@ -82,7 +82,7 @@ pub fn check_head(input: &[u8], _seed: u64) -> anyhow::Result<()> {
 }
 
 /// Records of a journal: empty, and with a block and a trim.
-pub fn records() -> Vec<Vec<u8>> {
+pub(super) fn records() -> Vec<Vec<u8>> {
     let emit = |list: &[Entry]| {
         let mut buf = MetaBuf::new(1);
         list.iter().zip(0..).for_each(|(entry, index)| log::put_entry(&mut buf, index, entry));
@@ -97,7 +97,7 @@ pub fn records() -> Vec<Vec<u8>> {
 }
 
 /// A record with a sound checksum opens, and is the same again when it is written.
-pub fn check_record(input: &[u8], _seed: u64) -> anyhow::Result<()> {
+pub(super) fn check_record(input: &[u8], _seed: u64) -> anyhow::Result<()> {
     let mut page = as_page(input);
     page.0[4..8].copy_from_slice(b"LJRN");
     page.0[8..24].copy_from_slice(&UUID);
@@ -126,7 +126,7 @@ pub fn check_record(input: &[u8], _seed: u64) -> anyhow::Result<()> {
 }
 
 /// Roots: of a new volume, and of one with streams and a directory.
-pub fn roots() -> Vec<Vec<u8>> {
+pub(super) fn roots() -> Vec<Vec<u8>> {
     let emit = |root: &Root, places: u64| {
         let mut buf = MetaBuf::new(1);
         let pairs = (1..=places).map(|at| (Place::new(1, at * 4096, 4096, 0), at as u32, 3));
@@ -155,7 +155,7 @@ pub fn roots() -> Vec<Vec<u8>> {
 }
 
 /// A root with a sound checksum is read again when it is written.
-pub fn check_root(input: &[u8], _seed: u64) -> anyhow::Result<()> {
+pub(super) fn check_root(input: &[u8], _seed: u64) -> anyhow::Result<()> {
     let buf = buffer(sealed(input, *b"LGRT", UUID));
     let Some(root) = log::open_root(&buf, &UUID, AT, 1) else {
         let first = &buf.pages()[0];

@@ -16,7 +16,7 @@ mod volume;
 mod whole;
 
 /// One parser under test.
-pub struct Target {
+pub(crate) struct Target {
     /// Its name on the command line and in the corpus.
     pub name: &'static str,
     /// Good inputs that our own emitters make.
@@ -29,7 +29,7 @@ pub struct Target {
 
 impl Target {
     /// Of so many runs it gets one, where all targets run: it is so much slower than the others.
-    pub fn share(&self) -> u64 {
+    pub(crate) fn share(&self) -> u64 {
         match self.name {
             "whole-volume" => 1000,
             "image" | "drawn-image" => 10,
@@ -42,7 +42,7 @@ impl Target {
 const SMALL: u64 = 4 << 20;
 
 /// All of them.
-pub const ALL: &[Target] = &[
+pub(crate) const ALL: &[Target] = &[
     Target { name: "nbd-server", made: nbd::client_says, check: nbd::check_server, buffers: SMALL },
     Target { name: "nbd-client", made: nbd::server_says, check: nbd::check_client, buffers: SMALL },
     Target { name: "nbd-request", made: nbd::requests, check: nbd::check_request, buffers: SMALL },

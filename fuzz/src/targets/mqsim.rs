@@ -4,17 +4,17 @@ use anyhow::ensure;
 use hostftl_mqsim::{Flow, Kind};
 
 /// Drives in XML.
-pub fn drives() -> Vec<Vec<u8>> {
+pub(super) fn drives() -> Vec<Vec<u8>> {
     vec![include_bytes!("../../../crates/mqsim/tests/drive.xml").to_vec()]
 }
 
 /// Workloads in XML.
-pub fn workloads() -> Vec<Vec<u8>> {
+pub(super) fn workloads() -> Vec<Vec<u8>> {
     vec![include_bytes!("../../../crates/mqsim/tests/work.xml").to_vec()]
 }
 
 /// Reads the input as workloads, as far as it is text.
-pub fn check_workloads(input: &[u8], _seed: u64) -> anyhow::Result<()> {
+pub(super) fn check_workloads(input: &[u8], _seed: u64) -> anyhow::Result<()> {
     let text = String::from_utf8_lossy(input);
     match hostftl_mqsim::scenarios(&text) {
         Ok(scenarios) => {

@@ -21,7 +21,7 @@ fn offer(tls: Tls) -> Offer {
 }
 
 /// What a client sends after a server's greeting: each option once.
-pub fn client_says() -> Vec<Vec<u8>> {
+pub(super) fn client_says() -> Vec<Vec<u8>> {
     let option = |number: u32, data: &[u8]| {
         let mut bytes = b"IHAVEOPT".to_vec();
         bytes.extend(number.to_be_bytes());
@@ -58,7 +58,7 @@ pub fn client_says() -> Vec<Vec<u8>> {
 }
 
 /// What a server sends to a client that wants `volume`.
-pub fn server_says() -> Vec<Vec<u8>> {
+pub(super) fn server_says() -> Vec<Vec<u8>> {
     client_says()
         .iter()
         .map(|input| {
@@ -71,7 +71,7 @@ pub fn server_says() -> Vec<Vec<u8>> {
 }
 
 /// One request of each kind.
-pub fn requests() -> Vec<Vec<u8>> {
+pub(super) fn requests() -> Vec<Vec<u8>> {
     let commands = [
         Command::Read,
         Command::Write,
@@ -108,7 +108,7 @@ fn in_pieces(
 }
 
 /// The server's side: whole or in pieces, the same answers.
-pub fn check_server(input: &[u8], seed: u64) -> anyhow::Result<()> {
+pub(super) fn check_server(input: &[u8], seed: u64) -> anyhow::Result<()> {
     let others = Offer { name: "other".into(), ..offer(Tls::No) };
     let offers = [offer(Tls::No), others];
     let talk = |piece: usize| {
@@ -154,7 +154,7 @@ fn check_secure(input: &[u8], piece: usize) -> anyhow::Result<()> {
 }
 
 /// The client's side: whole or in pieces, the same answers.
-pub fn check_client(input: &[u8], seed: u64) -> anyhow::Result<()> {
+pub(super) fn check_client(input: &[u8], seed: u64) -> anyhow::Result<()> {
     let talk = |piece: usize| {
         let mut out = Vec::new();
         let mut client = ClientHandshake::new("volume");
@@ -178,7 +178,7 @@ pub fn check_client(input: &[u8], seed: u64) -> anyhow::Result<()> {
 }
 
 /// A request or reply that parses is emitted as the same bytes.
-pub fn check_request(input: &[u8], _seed: u64) -> anyhow::Result<()> {
+pub(super) fn check_request(input: &[u8], _seed: u64) -> anyhow::Result<()> {
     if let Some(bytes) = input.first_chunk::<REQUEST_BYTES>()
         && let Ok(request) = Request::parse(bytes)
     {
@@ -194,7 +194,7 @@ pub fn check_request(input: &[u8], _seed: u64) -> anyhow::Result<()> {
 }
 
 /// One chunk of each kind.
-pub fn chunks() -> Vec<Vec<u8>> {
+pub(super) fn chunks() -> Vec<Vec<u8>> {
     let extents = vec![(4096, 0), (512, 3)];
     let errno = Errno::Io;
     let all = [
@@ -214,7 +214,7 @@ pub fn chunks() -> Vec<Vec<u8>> {
 }
 
 /// A chunk that parses is emitted as the same bytes.
-pub fn check_chunk(input: &[u8], _seed: u64) -> anyhow::Result<()> {
+pub(super) fn check_chunk(input: &[u8], _seed: u64) -> anyhow::Result<()> {
     let Some((bytes, content)) = input.split_first_chunk::<CHUNK_BYTES>() else { return Ok(()) };
     let Ok(head) = ChunkHead::parse(bytes) else { return Ok(()) };
     ensure!(head.emit() == *bytes, "{head:?} is emitted in another way");

@@ -65,7 +65,7 @@ impl Carrier for Good {
 }
 
 /// All that a drive answers, in the order in which it is asked.
-pub fn drives() -> Vec<Vec<u8>> {
+pub(super) fn drives() -> Vec<Vec<u8>> {
     let mut good = Good::default();
     let facts = Facts::gather(&mut good, 1).expect("it is a good drive");
     assert!(facts.fdp.is_some_and(|fdp| fdp.on), "every page is asked for");
@@ -73,7 +73,7 @@ pub fn drives() -> Vec<Vec<u8>> {
 }
 
 /// Asks a drive that answers with the input.
-pub fn check(input: &[u8], seed: u64) -> anyhow::Result<()> {
+pub(super) fn check(input: &[u8], seed: u64) -> anyhow::Result<()> {
     let namespace = u32::from(!seed.is_multiple_of(8));
     let Ok(facts) = Facts::gather(&mut Told { rest: input }, namespace) else {
         ensure!(input.is_empty(), "the first page is always one");

@@ -5,9 +5,9 @@ use hostftl_core::{BLOCK, Page};
 use hostftl_format::page::{self, HEADER, Stamp};
 
 /// The volume of all pages.
-pub const UUID: [u8; 16] = *b"the fuzzed volum";
+pub(super) const UUID: [u8; 16] = *b"the fuzzed volum";
 /// The sector at which they lie.
-pub const AT: u64 = 2048;
+pub(super) const AT: u64 = 2048;
 const STAMP: Stamp = Stamp { kind: *b"FUZZ", uuid: UUID, at: AT };
 const SEQ: u64 = 42;
 
@@ -20,18 +20,18 @@ fn good() -> Page {
 }
 
 /// A sealed page.
-pub fn pages() -> Vec<Vec<u8>> {
+pub(super) fn pages() -> Vec<Vec<u8>> {
     vec![trim(&good())]
 }
 
 /// A page without the zeros at its end: so that damage hits what matters.
-pub fn trim(page: &Page) -> Vec<u8> {
+pub(super) fn trim(page: &Page) -> Vec<u8> {
     let used = page.0.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     page.0[..used].to_vec()
 }
 
 /// The input as a page, cut or filled up with zeros.
-pub fn as_page(input: &[u8]) -> Page {
+pub(super) fn as_page(input: &[u8]) -> Page {
     let mut page = Page::default();
     let length = input.len().min(BLOCK);
     page.0[..length].copy_from_slice(&input[..length]);
@@ -39,7 +39,7 @@ pub fn as_page(input: &[u8]) -> Page {
 }
 
 /// The input as a page with a good header and a sequence number of its own.
-pub fn sealed(input: &[u8], kind: [u8; 4], uuid: [u8; 16]) -> Page {
+pub(super) fn sealed(input: &[u8], kind: [u8; 4], uuid: [u8; 16]) -> Page {
     let mut page = as_page(input);
     let seq = page::u64_at(&page, 24);
     page::seal(&mut page, Stamp { kind, uuid, at: AT }, seq);
@@ -47,7 +47,7 @@ pub fn sealed(input: &[u8], kind: [u8; 4], uuid: [u8; 16]) -> Page {
 }
 
 /// A page that opens is the page that was sealed; a page at another address never opens.
-pub fn check(input: &[u8], seed: u64) -> anyhow::Result<()> {
+pub(super) fn check(input: &[u8], seed: u64) -> anyhow::Result<()> {
     let page = as_page(input);
     if let Ok(seq) = page::open(&page, STAMP) {
         ensure!(page.0 == good().0, "a damaged page was taken for a good one");

@@ -18,18 +18,18 @@ const HEAD: &[u8] = br#"{"layer":"hard:superpage=8k:spare=7","deadline":12000000
 [{"sectors":28672,"map_unit":1,"volatile_cache":true,"discard":false}]}"#;
 
 /// A recording in which nothing happened.
-pub fn whole() -> Vec<Vec<u8>> {
+pub(super) fn whole() -> Vec<Vec<u8>> {
     vec![file(HEAD, &[])]
 }
 
 /// The head that every step is played under.
-pub fn heads() -> Vec<Vec<u8>> {
+pub(super) fn heads() -> Vec<Vec<u8>> {
     let other = String::from_utf8_lossy(HEAD).replace("hard:superpage=8k:spare=7", "passthrough");
     vec![HEAD.to_vec(), other.into_bytes()]
 }
 
 /// Steps of a driver that knows only timers and the end.
-pub fn steps() -> Vec<Vec<u8>> {
+pub(super) fn steps() -> Vec<Vec<u8>> {
     vec![vec![0, 0, 1, 0, 200, 1, 0], vec![0, 1]]
 }
 
@@ -95,18 +95,18 @@ fn play(bytes: &[u8]) -> anyhow::Result<()> {
 }
 
 /// The input as it is, or with its checksums mended.
-pub fn check(input: &[u8], seed: u64) -> anyhow::Result<()> {
+pub(super) fn check(input: &[u8], seed: u64) -> anyhow::Result<()> {
     let mut bytes = input.to_vec();
     let head = if seed.is_multiple_of(4) { None } else { mend(&mut bytes) };
     if head.is_some_and(|head| !is_small(&head)) { Ok(()) } else { play(&bytes) }
 }
 
 /// The input as the head of a recording.
-pub fn check_head(input: &[u8], _seed: u64) -> anyhow::Result<()> {
+pub(super) fn check_head(input: &[u8], _seed: u64) -> anyhow::Result<()> {
     if is_small(input) { play(&file(input, &steps()[0])) } else { Ok(()) }
 }
 
 /// The input as the records of a recording.
-pub fn check_steps(input: &[u8], _seed: u64) -> anyhow::Result<()> {
+pub(super) fn check_steps(input: &[u8], _seed: u64) -> anyhow::Result<()> {
     play(&file(HEAD, input))
 }

@@ -44,12 +44,12 @@ fn member(index: u8, count: u8) -> Superblock {
 }
 
 /// The superblock of a small volume.
-pub fn one() -> Vec<Vec<u8>> {
+pub(super) fn one() -> Vec<Vec<u8>> {
     vec![trim(&member(0, 1).emit(AT))]
 }
 
 /// Whole stacks of one, three and sixteen devices.
-pub fn stacks() -> Vec<Vec<u8>> {
+pub(super) fn stacks() -> Vec<Vec<u8>> {
     let stack = |count| {
         let of = |index| member(index, count).emit(AT).0[..USED].to_vec();
         (0..count).flat_map(of).collect()
@@ -64,7 +64,7 @@ fn parse(input: &[u8]) -> Option<Superblock> {
 }
 
 /// Refused, or read the same again after it was written.
-pub fn check(input: &[u8], _seed: u64) -> anyhow::Result<()> {
+pub(super) fn check(input: &[u8], _seed: u64) -> anyhow::Result<()> {
     let parsed = parse(input);
     ensure!(parsed.is_some() || input != one()[0], "a good superblock was refused");
     if let Some(superblock) = parsed {
@@ -82,7 +82,7 @@ fn excludes(by: &Superblock, one: &Superblock) -> bool {
 }
 
 /// A verdict that is true of the list, and the same for the list in the other direction.
-pub fn check_stack(input: &[u8], _seed: u64) -> anyhow::Result<()> {
+pub(super) fn check_stack(input: &[u8], _seed: u64) -> anyhow::Result<()> {
     let list: Vec<Superblock> = input.chunks(USED).filter_map(parse).collect();
     for pair in list.windows(2) {
         let [head, tail] = [pair[0], pair[1]];

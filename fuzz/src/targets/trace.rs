@@ -8,7 +8,7 @@ use hostftl_trace::{Format, Op, Reader, Record, TraceError, TraceFile, Writer};
 use super::fast_folder;
 
 /// Traces of every format.
-pub fn traces() -> Vec<Vec<u8>> {
+pub(super) fn traces() -> Vec<Vec<u8>> {
     let texts: [&[u8]; 25] = [
         b"t_us,op,byte_off,byte_len\n0,W,0,4096\n10,R,4096,512\n20,F,0,0\n30,D,8192,65536\n",
         b"t_us,dev,op,byte_off,byte_len\n0,0,W,0,4096\n1,1,R,512,512\n",
@@ -94,7 +94,7 @@ fn packed() -> Vec<u8> {
 
 /// Reads the input to its end, and once more without its bad lines: as its content says, or in a
 /// format that the seed chooses. What is read comes back after it was written.
-pub fn check(input: &[u8], seed: u64) -> anyhow::Result<()> {
+pub(super) fn check(input: &[u8], seed: u64) -> anyhow::Result<()> {
     let mut file = tempfile::NamedTempFile::new_in(fast_folder())?;
     file.write_all(input)?;
     let chosen = Format::ALL[seed as usize / 2 % Format::ALL.len()];

@@ -8,7 +8,7 @@ use hostftl_volume::Config;
 use super::fast_folder;
 
 /// Volumes as `create` writes them, and one by hand.
-pub fn volumes() -> Vec<Vec<u8>> {
+pub(super) fn volumes() -> Vec<Vec<u8>> {
     let create = "# A HostFTL volume.\nuuid = \"67e55044-10b1-426f-9247-bb680e5fe0c8\"\n\
         label = \"a \\\"label\\\"\"\nlayer = \"hard:superpage=64k:spare=7\"\n\
         devices = [\"/dev/null\", \"/dev/zero\"]\n";
@@ -18,7 +18,7 @@ pub fn volumes() -> Vec<Vec<u8>> {
 }
 
 /// Loads the input; what loads is the same after it was written again.
-pub fn check(input: &[u8], _seed: u64) -> anyhow::Result<()> {
+pub(super) fn check(input: &[u8], _seed: u64) -> anyhow::Result<()> {
     let folder = tempfile::tempdir_in(fast_folder())?;
     let path = folder.path().join("v.toml");
     fs::write(&path, input)?;

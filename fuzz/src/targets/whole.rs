@@ -211,7 +211,7 @@ fn change_text(base: &Base, files: &mut Files, rng: &mut Xoshiro256PlusPlus) {
 }
 
 /// A volume with changes that the seed draws; the input says which.
-pub fn check(input: &[u8], seed: u64) -> anyhow::Result<()> {
+pub(super) fn check(input: &[u8], seed: u64) -> anyhow::Result<()> {
     // A start takes a lock of the machine, which is the same for all of them.
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -299,7 +299,7 @@ fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
 }
 
 /// Each volume.
-pub fn volumes() -> Vec<Vec<u8>> {
+pub(super) fn volumes() -> Vec<Vec<u8>> {
     (0..bases().len()).map(|which| vec![which as u8]).collect()
 }
 

@@ -16,7 +16,7 @@ use crate::tidy::Finding;
 const OF_THE_PAST: &str = "CHANGELOG.md";
 
 /// The tracked files below a root: the documents with their text, and the names of all.
-pub struct Repository {
+pub(crate) struct Repository {
     names: Vec<String>,
     documents: BTreeMap<String, String>,
 }
@@ -25,7 +25,7 @@ pub struct Repository {
 ///
 /// # Errors
 /// When git does not list it, or a document can't be read.
-pub fn read(root: &Path) -> anyhow::Result<Repository> {
+pub(crate) fn read(root: &Path) -> anyhow::Result<Repository> {
     let asked = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
     let list = Command::new("git").args(asked).current_dir(root).output()?;
     let list = String::from_utf8(list.stdout).context("a name that is no UTF-8")?;
@@ -41,12 +41,12 @@ pub fn read(root: &Path) -> anyhow::Result<Repository> {
 
 impl Repository {
     /// How many documents there are.
-    pub fn documents(&self) -> usize {
+    pub(crate) fn documents(&self) -> usize {
         self.documents.len()
     }
 
     /// Everything that a document points at and that is not there.
-    pub fn check(&self) -> Vec<Finding> {
+    pub(crate) fn check(&self) -> Vec<Finding> {
         let mut findings = Vec::new();
         for (file, text) in &self.documents {
             for (line, text) in prose(text) {

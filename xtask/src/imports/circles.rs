@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 /// The circles of two files or more among files that lead to `edges`, the largest first.
-pub fn circles(edges: &[BTreeSet<usize>]) -> Vec<Vec<usize>> {
+pub(super) fn circles(edges: &[BTreeSet<usize>]) -> Vec<Vec<usize>> {
     let reach: Vec<Vec<bool>> = (0..edges.len()).map(|from| reached(edges, from)).collect();
     let mut done = vec![false; edges.len()];
     let mut found = Vec::new();

@@ -7,7 +7,7 @@ use super::tree::Tree;
 
 /// What is measured of a part.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
+pub(super) struct Figures {
     /// Files.
     pub files: u32,
     /// Lines with code, tests left out, and what has words alone.
@@ -30,12 +30,12 @@ pub struct Figures {
 
 impl Figures {
     /// Lines that change state for each assertion; `None` without any.
-    pub fn changes_each(&self) -> Option<f64> {
+    pub(super) fn changes_each(&self) -> Option<f64> {
         (self.asserts > 0).then(|| f64::from(self.changes) / f64::from(self.asserts))
     }
 
     /// Assertions in 1,000 lines, rounded: a line more or less is no change.
-    pub fn density(&self) -> u32 {
+    pub(super) fn density(&self) -> u32 {
         let lines = self.lines.max(1);
         (self.asserts * 1000 + lines / 2) / lines
     }
@@ -43,7 +43,7 @@ impl Figures {
 
 /// What was measured.
 #[derive(Debug)]
-pub struct Measured {
+pub(super) struct Measured {
     /// Of each part, by name.
     pub parts: BTreeMap<String, Figures>,
     /// The circles of the whole crate, as names of files, the largest first.
@@ -53,7 +53,7 @@ pub struct Measured {
 }
 
 /// Measures `tree`.
-pub fn measure(tree: &Tree) -> Measured {
+pub(super) fn measure(tree: &Tree) -> Measured {
     let edges: Vec<BTreeSet<usize>> =
         (0..tree.files.len()).map(|from| tree.leads_to(from)).collect();
     let all = circles(&edges);

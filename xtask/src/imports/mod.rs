@@ -31,7 +31,7 @@ const FLOORS: &str = "xtask/floors.txt";
 
 /// What is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub(crate) enum Form {
     /// A line that sums it up.
     Line,
     /// A table, and all circles.
@@ -48,7 +48,7 @@ pub enum Form {
 ///
 /// # Errors
 /// When a file can't be read.
-pub fn table_of(folder: &Path) -> anyhow::Result<()> {
+pub(crate) fn table_of(folder: &Path) -> anyhow::Result<()> {
     print!("{}", show::table(&measure(&Tree::read(folder)?)));
     Ok(())
 }
@@ -57,7 +57,7 @@ pub fn table_of(folder: &Path) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// When a file can't be read or written.
-pub fn run(root: &Path, form: Form) -> anyhow::Result<Vec<String>> {
+pub(crate) fn run(root: &Path, form: Form) -> anyhow::Result<Vec<String>> {
     let measured = measure(&Tree::read(&root.join(SOURCES))?);
     let crates = CRATES.iter().map(|one| {
         let tree = Tree::read(&root.join(one.sources))?;

@@ -9,7 +9,7 @@ use super::figures::{Figures, Measured};
 
 /// The figures that may not become worse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Allowed {
+pub(super) struct Allowed {
     /// Most files of a circle.
     pub circle: u32,
     /// Most files with an `impl` of one type.
@@ -59,10 +59,10 @@ impl Allowed {
 }
 
 /// The table by part.
-pub type Table = BTreeMap<String, Allowed>;
+pub(super) type Table = BTreeMap<String, Allowed>;
 
 /// `text` without the marks of a conflict of two branches; what both allow is in it twice then.
-pub fn merged(text: &str) -> String {
+pub(super) fn merged(text: &str) -> String {
     let is_mark = |line: &&str| {
         ["<<<<<<<", "|||||||", "=======", ">>>>>>>"].iter().any(|mark| line.starts_with(mark))
     };
@@ -73,7 +73,7 @@ pub fn merged(text: &str) -> String {
 ///
 /// # Errors
 /// At a line that is no row.
-pub fn read(text: &str) -> anyhow::Result<Table> {
+pub(super) fn read(text: &str) -> anyhow::Result<Table> {
     let mut table = Table::new();
     for line in text.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty()) {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -91,7 +91,7 @@ pub fn read(text: &str) -> anyhow::Result<Table> {
 
 /// The table as [`read`] reads it, with what became better since `table`, without the parts that
 /// there are no more.
-pub fn record(table: &Table, measured: &Measured) -> String {
+pub(super) fn record(table: &Table, measured: &Measured) -> String {
     let mut text = HEAD.to_owned();
     for (part, figures) in &measured.parts {
         let now = Allowed::of(figures);
@@ -104,7 +104,7 @@ pub fn record(table: &Table, measured: &Measured) -> String {
 }
 
 /// What is worse than the table allows, in words.
-pub fn worse(table: &Table, measured: &Measured) -> Vec<String> {
+pub(super) fn worse(table: &Table, measured: &Measured) -> Vec<String> {
     let mut found = Vec::new();
     for (part, figures) in &measured.parts {
         let most = table.get(part).copied().unwrap_or(GOAL);

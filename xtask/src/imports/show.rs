@@ -6,7 +6,7 @@ use super::figures::Measured;
 use super::floors::Floors;
 
 /// A table, and the files of each circle.
-pub fn table(measured: &Measured) -> String {
+pub(super) fn table(measured: &Measured) -> String {
     let mut text = format!(
         "{:<13} {:>5} {:>6} {:>6}  {:<20} {:<22} {:>5}  {:<25} {:>12} {:>14}\n",
         "part",
@@ -55,7 +55,7 @@ pub fn table(measured: &Measured) -> String {
 }
 
 /// One line on the floors of a crate.
-pub fn floors(name: &str, floors: &Floors) -> String {
+pub(super) fn floors(name: &str, floors: &Floors) -> String {
     let (upward, circle, (level, folder)) = (floors.upward.len(), floors.circle, &floors.level);
     if folder.is_empty() && *level == 0 {
         return format!("{name}: the largest circle has {circle}");
@@ -67,7 +67,7 @@ pub fn floors(name: &str, floors: &Floors) -> String {
 }
 
 /// One object: the parts, the circles and the imports.
-pub fn json(measured: &Measured) -> String {
+pub(super) fn json(measured: &Measured) -> String {
     let list = |items: Vec<String>| format!("[{}]", items.join(","));
     let quote = |name: &String| format!("\"{name}\"");
     let parts = measured.parts.iter().map(|(part, it)| {
@@ -94,7 +94,7 @@ pub fn json(measured: &Measured) -> String {
 }
 
 /// The imports for `dot -Tsvg`, those inside a circle in red.
-pub fn dot(measured: &Measured) -> String {
+pub(super) fn dot(measured: &Measured) -> String {
     let mut text = String::from("digraph imports {\n    rankdir=LR; node [shape=box];\n");
     for (from, to) in &measured.edges {
         let inside = measured.circles.iter().any(|all| all.contains(from) && all.contains(to));

@@ -6,11 +6,11 @@ use super::tokens::{Token, behind_generics, group_end, is_name, tokens};
 use crate::tidy::mask::mask;
 
 /// A path as it is written, from the root of the crate if it begins with `crate`.
-pub type Path = Vec<String>;
+pub(super) type Path = Vec<String>;
 
 /// A struct and its fields.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Struct {
+pub(super) struct Struct {
     /// Its name.
     pub name: String,
     /// How many fields it has.
@@ -21,7 +21,7 @@ pub struct Struct {
 
 /// See the module text.
 #[derive(Debug, Default)]
-pub struct Source {
+pub(super) struct Source {
     /// What a `use` brings in: the name that the file gives it, and the path.
     pub uses: BTreeMap<String, Path>,
     /// The paths of `use MODULE::*`.
@@ -45,7 +45,7 @@ pub struct Source {
 }
 
 /// Reads the text of a file.
-pub fn read(text: &str) -> Source {
+pub(super) fn read(text: &str) -> Source {
     let code = mask(text);
     let all = tokens(&code);
     let kept = without_tests(&all);

@@ -2,7 +2,7 @@
 
 /// One word, number or sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Token<'a> {
+pub(super) struct Token<'a> {
     /// The text; of signs one character, but `::`, `->` and `=>` are one token.
     pub text: &'a str,
     /// The line, counted from 0.
@@ -10,7 +10,7 @@ pub struct Token<'a> {
 }
 
 /// The tokens of `code`, which [`crate::tidy::mask::mask`] has blanked.
-pub fn tokens(code: &str) -> Vec<Token<'_>> {
+pub(super) fn tokens(code: &str) -> Vec<Token<'_>> {
     let mut all = Vec::new();
     for (line, text) in code.lines().enumerate() {
         let mut rest = text.trim_start();
@@ -34,13 +34,13 @@ fn is_word(c: char) -> bool {
 }
 
 /// Whether a token is a word that can be part of a path.
-pub fn is_name(text: &str) -> bool {
+pub(super) fn is_name(text: &str) -> bool {
     text.chars().next().is_some_and(|c| c.is_alphabetic() || c == '_')
 }
 
 /// Where the group that opens at `from` ends: the position of its closing sign. `from` is at `{`,
 /// `(` or `[`.
-pub fn group_end(tokens: &[Token<'_>], from: usize) -> usize {
+pub(super) fn group_end(tokens: &[Token<'_>], from: usize) -> usize {
     let mut depth = 0;
     for (index, token) in tokens.iter().enumerate().skip(from) {
         match token.text {
@@ -57,7 +57,7 @@ pub fn group_end(tokens: &[Token<'_>], from: usize) -> usize {
 
 /// Where the generics that open with `<` at `from` end: the position behind their `>`. `from` is
 /// given back where there are none.
-pub fn behind_generics(tokens: &[Token<'_>], from: usize) -> usize {
+pub(super) fn behind_generics(tokens: &[Token<'_>], from: usize) -> usize {
     if tokens.get(from).map(|token| token.text) != Some("<") {
         return from;
     }

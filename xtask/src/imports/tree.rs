@@ -10,7 +10,7 @@ use super::source::{self, Path, Source};
 
 /// One file.
 #[derive(Debug)]
-pub struct File {
+pub(super) struct File {
     /// Its path below the folder of sources.
     pub name: String,
     /// The path of its module; the root's is empty.
@@ -21,14 +21,14 @@ pub struct File {
 
 impl File {
     /// The folder or file of the first level that it belongs to.
-    pub fn part(&self) -> &str {
+    pub(super) fn part(&self) -> &str {
         self.module.first().map_or("lib", String::as_str)
     }
 }
 
 /// All files of a crate but those for tests only.
 #[derive(Debug)]
-pub struct Tree {
+pub(super) struct Tree {
     /// The files by name.
     pub files: Vec<File>,
     modules: BTreeMap<Path, usize>,
@@ -42,14 +42,14 @@ impl Tree {
     ///
     /// # Errors
     /// When a file can't be read.
-    pub fn read(folder: &FsPath) -> anyhow::Result<Self> {
+    pub(super) fn read(folder: &FsPath) -> anyhow::Result<Self> {
         let mut texts = Vec::new();
         collect(folder, folder, &mut texts)?;
         Ok(Tree::new(texts))
     }
 
     /// The files of those names and texts.
-    pub fn new(texts: Vec<(String, String)>) -> Self {
+    pub(super) fn new(texts: Vec<(String, String)>) -> Self {
         let file = |(name, text): (String, String)| {
             let (module, source) = (module(&name), source::read(&text));
             File { name, module, source }
@@ -66,7 +66,7 @@ impl Tree {
 
     /// The files of the modules that a file names in its imports and paths, itself left out. What a
     /// module hands on from another counts as the module's own.
-    pub fn leads_to(&self, from: usize) -> BTreeSet<usize> {
+    pub(super) fn leads_to(&self, from: usize) -> BTreeSet<usize> {
         let source = &self.files[from].source;
         let items = source.uses.values().chain(&source.globs).chain(&source.paths);
         let full = items.filter_map(|path| self.full(from, path, HOPS));
@@ -77,7 +77,7 @@ impl Tree {
 
     /// The file that declares what `path` names in the file `from`; `None` where it is of another
     /// crate.
-    pub fn home_of(&self, from: usize, path: &Path) -> Option<usize> {
+    pub(super) fn home_of(&self, from: usize, path: &Path) -> Option<usize> {
         let full = self.full(from, path, HOPS)?;
         self.declared(&full, HOPS)
     }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::Part;
 
 /// The bill of the program of this version.
-pub fn emit(parts: &[Part], version: &str) -> Value {
+pub(super) fn emit(parts: &[Part], version: &str) -> Value {
     let program = format!("pkg:cargo/hostftl-cli@{version}");
     let names: Vec<_> = parts.iter().map(purl).collect();
     json!({

@@ -21,7 +21,7 @@ const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
 /// A package of others that is linked into the program, or runs when it is built.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub(crate) struct Part {
     name: String,
     version: String,
     /// As the package says it; empty if it says nothing.
@@ -39,7 +39,7 @@ pub struct Part {
 ///
 /// # Errors
 /// When cargo can't say.
-pub fn read(root: &Path, target: &str) -> anyhow::Result<Vec<Part>> {
+pub(crate) fn read(root: &Path, target: &str) -> anyhow::Result<Vec<Part>> {
     let args = ["metadata", "--locked", "--format-version", "1", "--filter-platform", target];
     let output = Command::new("cargo").args(args).current_dir(root).output()?;
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -106,7 +106,7 @@ fn checksum(lock: &toml::Table, name: &str, version: &str) -> Option<String> {
 ///
 /// # Errors
 /// When `deny.toml` can't be read.
-pub fn check(parts: &[Part], deny: &str) -> anyhow::Result<Vec<String>> {
+pub(crate) fn check(parts: &[Part], deny: &str) -> anyhow::Result<Vec<String>> {
     let deny: toml::Table = deny.parse().context("deny.toml")?;
     let allowed = deny.get("licenses").and_then(|it| it.get("allow")?.as_array());
     let allowed: Vec<&str> =
@@ -130,7 +130,7 @@ pub fn check(parts: &[Part], deny: &str) -> anyhow::Result<Vec<String>> {
 ///
 /// # Errors
 /// When a file can't be written, or that of a licence can't be read.
-pub fn write(parts: &[Part], version: &str, folder: &Path) -> anyhow::Result<()> {
+pub(crate) fn write(parts: &[Part], version: &str, folder: &Path) -> anyhow::Result<()> {
     let bill = serde_json::to_string_pretty(&bill::emit(parts, version))?;
     let files =
         [("hostftl.cdx.json", format!("{bill}\n")), ("third-party.txt", notices::emit(parts)?)];

@@ -15,7 +15,7 @@ const NAMES: [&str; 4] = ["LICEN", "COPYING", "NOTICE", "UNLICENSE"];
 ///
 /// # Errors
 /// When one can't be read.
-pub fn emit(parts: &[Part]) -> anyhow::Result<String> {
+pub(super) fn emit(parts: &[Part]) -> anyhow::Result<String> {
     let mut texts: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut out = String::from(
         "HostFTL is linked with the packages below. Each has its licence, and the texts that it \

@@ -18,12 +18,12 @@ fn allowed(file: &str) -> Option<&'static [&'static str]> {
 }
 
 /// Whether `file` belongs to a crate that must be pure: no clock, no threads, no standard library.
-pub fn is_pure(file: &str) -> bool {
+pub(super) fn is_pure(file: &str) -> bool {
     allowed(file).is_some()
 }
 
 /// The offences in the manifest `file`.
-pub fn check(file: &str, text: &str) -> Vec<Finding> {
+pub(super) fn check(file: &str, text: &str) -> Vec<Finding> {
     let Some(allowed) = allowed(file) else { return Vec::new() };
     let mut section = "";
     let mut findings = Vec::new();

@@ -2,7 +2,7 @@
 
 /// `text` with every byte of a comment, string or character literal replaced by a space. Line
 /// breaks stay, so lines and columns still match.
-pub fn mask(text: &str) -> String {
+pub(crate) fn mask(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut out = bytes.to_vec();
     let mut at = 0;

@@ -1,7 +1,7 @@
 //! The rules of the house that neither rustfmt nor clippy checks.
 
 mod manifest;
-pub mod mask;
+pub(crate) mod mask;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -15,7 +15,7 @@ use anyhow::Context;
 
 /// One offence: where, what, and how to mend it.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Finding {
+pub(crate) struct Finding {
     /// Path from the root of the repository.
     pub file: String,
     /// Line, counted from 1.
@@ -32,7 +32,7 @@ impl fmt::Display for Finding {
 
 /// What a check found.
 #[derive(Debug)]
-pub struct Report {
+pub(crate) struct Report {
     /// How many files were read.
     pub files: usize,
     /// The offences, by file and line.
@@ -43,7 +43,7 @@ pub struct Report {
 ///
 /// # Errors
 /// When a file can't be read.
-pub fn check(root: &Path) -> anyhow::Result<Report> {
+pub(crate) fn check(root: &Path) -> anyhow::Result<Report> {
     let mut paths = Vec::new();
     for folder in ["crates", "xtask", "fuzz", "bench"] {
         collect(&root.join(folder), &mut paths)?;

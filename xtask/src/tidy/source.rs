@@ -36,7 +36,7 @@ const IMPURE: [(&str, &str); 8] = [
 ];
 
 /// The offences in the Rust file `file`.
-pub fn check(file: &str, text: &str) -> Vec<Finding> {
+pub(super) fn check(file: &str, text: &str) -> Vec<Finding> {
     let code = mask(text);
     let mut check = Check { file, findings: Vec::new() };
     check.shape(text);

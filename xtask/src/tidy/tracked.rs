@@ -10,7 +10,7 @@ use super::Finding;
 const LARGEST: u64 = 4 << 20;
 
 /// Checks every file that git tracks below `root`; none where it is no clone.
-pub fn check(root: &Path) -> Vec<Finding> {
+pub(super) fn check(root: &Path) -> Vec<Finding> {
     let Ok(list) = Command::new("git").args(["ls-files", "-z"]).current_dir(root).output() else {
         return Vec::new();
     };
@@ -23,7 +23,7 @@ pub fn check(root: &Path) -> Vec<Finding> {
 }
 
 /// What is wrong with a tracked file of that name and of `size` bytes.
-pub fn offence(name: &str, size: u64) -> Option<Finding> {
+pub(super) fn offence(name: &str, size: u64) -> Option<Finding> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-@/".contains(c);
     let text = if !name.chars().all(plain) {
         "a name is made of letters, digits, '.', '_', '-' and '@'; rename or remove it".to_owned()

@@ -6,7 +6,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use super::pages::{Found, Media, Pages};
 
 /// Bytes of a change: which kind of page, which page, where, how, what, and a value.
-pub const CHANGE: usize = 16;
+pub(crate) const CHANGE: usize = 16;
 
 /// A field of one page (`how` 0), of all of its kind (1); of 8 bytes and not 4 (2); by XOR (4);
 /// anywhere in the page (8).
@@ -41,7 +41,7 @@ impl Change {
 }
 
 /// Applies the change that `bytes` tell of, and seals what it changed.
-pub fn apply(pages: &Pages, media: &mut impl Media, bytes: &[u8]) {
+pub(crate) fn apply(pages: &Pages, media: &mut impl Media, bytes: &[u8]) {
     let change = Change::read(bytes);
     let list = pages.of_kind(change.kind);
     let some = match change.how & ALL {
@@ -116,7 +116,7 @@ fn replace(pages: &Pages, media: &mut impl Media, found: &Found, change: &Change
 }
 
 /// Changes to begin with: fields of each width at the edges, of one page and of all of a kind.
-pub fn to_begin_with() -> Vec<Vec<u8>> {
+pub(crate) fn to_begin_with() -> Vec<Vec<u8>> {
     let one = |kind: u8, field: u8, how: u8, value: u64| {
         let mut change = vec![kind, 0, 1, field, 0, how, 0, 0];
         change.extend_from_slice(&value.to_le_bytes());
@@ -129,7 +129,7 @@ pub fn to_begin_with() -> Vec<Vec<u8>> {
 }
 
 /// A change that is drawn, of pages that there are; `ends` are numbers around which much changes.
-pub fn draw(pages: &Pages, ends: &[u64], rng: &mut Xoshiro256PlusPlus) -> Vec<u8> {
+pub(crate) fn draw(pages: &Pages, ends: &[u64], rng: &mut Xoshiro256PlusPlus) -> Vec<u8> {
     let ways = [0, 0, ALL, ALL | WIDE, XOR, ALL | XOR, WIDE, ANYWHERE, ANYWHERE | WIDE];
     let how = ways[rng.random_range(0..ways.len())];
     let what = [0, 0, 0, 0, 4, 4, 5, 6, 7][rng.random_range(0..9)];

@@ -2,8 +2,8 @@
 //! errors or any bytes. It asks no device for what that has not, comes to an end, and takes no more
 //! memory than for a good image.
 
-pub mod change;
-pub mod pages;
+pub(super) mod change;
+pub(super) mod pages;
 
 use std::sync::OnceLock;
 
@@ -25,7 +25,7 @@ const READ: u64 = 512;
 const CHURN: u32 = 1500;
 
 /// A good image, and its pages by kind.
-pub struct Base {
+pub(super) struct Base {
     case: Case,
     image: Image,
     exported: u64,
@@ -79,7 +79,7 @@ fn requests(still: &mut Still, count: u32, rng: &mut Xoshiro256PlusPlus) -> Resu
 
 /// Opens an image with the changes of the input, twice if it can be stopped, reads, writes, and
 /// looks for order.
-pub fn check(input: &[u8], _seed: u64) -> anyhow::Result<()> {
+pub(super) fn check(input: &[u8], _seed: u64) -> anyhow::Result<()> {
     let Some((which, input)) = input.split_first() else { return Ok(()) };
     let base = &bases()[usize::from(*which) % bases().len()];
     let mut image = base.image.clone();
@@ -89,7 +89,7 @@ pub fn check(input: &[u8], _seed: u64) -> anyhow::Result<()> {
 }
 
 /// The same with changes that the seed draws; the input says of which image.
-pub fn check_drawn(input: &[u8], seed: u64) -> anyhow::Result<()> {
+pub(super) fn check_drawn(input: &[u8], seed: u64) -> anyhow::Result<()> {
     let Some(which) = input.first() else { return Ok(()) };
     let base = &bases()[usize::from(*which) % bases().len()];
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
@@ -142,12 +142,12 @@ fn run(base: &Base, mut image: Image, more: u32, seed: u64) -> Result<(), String
 }
 
 /// The number of good images.
-pub fn count() -> usize {
+pub(super) fn count() -> usize {
     bases().len()
 }
 
 /// The young image of each layer, with each of the changes to begin with.
-pub fn made() -> Vec<Vec<u8>> {
+pub(super) fn made() -> Vec<Vec<u8>> {
     let of = |which: usize| {
         to_begin_with().into_iter().map(move |change| [vec![which as u8], change].concat())
     };
@@ -155,7 +155,7 @@ pub fn made() -> Vec<Vec<u8>> {
 }
 
 /// Each image.
-pub fn drawn() -> Vec<Vec<u8>> {
+pub(super) fn drawn() -> Vec<Vec<u8>> {
     (0..count()).map(|which| vec![which as u8]).collect()
 }
 

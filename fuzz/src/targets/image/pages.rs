@@ -10,7 +10,7 @@ use hostftl_format::{log, zones};
 const DEPTH: u32 = 4;
 
 /// What devices hold.
-pub trait Media {
+pub(crate) trait Media {
     /// How many devices there are.
     fn devices(&self) -> usize;
     /// What a device holds.
@@ -35,7 +35,7 @@ impl Media for Image {
 
 /// What must be known of a volume to find its pages.
 #[derive(Clone, Debug)]
-pub struct Volume {
+pub(crate) struct Volume {
     /// Its UUID.
     pub uuid: [u8; 16],
     /// Bytes of a strip on zoned devices.
@@ -57,7 +57,7 @@ enum Proof {
 
 /// A page with a sound checksum, or a record.
 #[derive(Clone, Copy, Debug)]
-pub struct Found {
+pub(crate) struct Found {
     /// Four letters.
     pub kind: [u8; 4],
     /// Its device.
@@ -73,12 +73,12 @@ pub struct Found {
 
 impl Found {
     /// The first byte that a change may touch.
-    pub fn first(&self) -> usize {
+    pub(crate) fn first(&self) -> usize {
         if self.proof == Proof::Own { 24 } else { 0 }
     }
 
     /// Its bytes on the devices.
-    pub fn of<'a>(&self, media: &'a impl Media) -> &'a [u8] {
+    pub(crate) fn of<'a>(&self, media: &'a impl Media) -> &'a [u8] {
         &media.bytes(self.device)[self.at..self.at + self.len]
     }
 
@@ -94,11 +94,11 @@ impl Found {
 
 /// All of them, by kind.
 #[derive(Debug)]
-pub struct Pages(Vec<Vec<Found>>);
+pub(crate) struct Pages(Vec<Vec<Found>>);
 
 impl Pages {
     /// Looks for them.
-    pub fn find(media: &impl Media, volume: &Volume) -> Self {
+    pub(crate) fn find(media: &impl Media, volume: &Volume) -> Self {
         let mut pages = Pages(Vec::new());
         for device in 0..media.devices() {
             let bytes = media.bytes(device);
@@ -133,17 +133,17 @@ impl Pages {
     }
 
     /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// The pages of kind `index`, modulo the number of kinds.
-    pub fn of_kind(&self, index: usize) -> &[Found] {
+    pub(crate) fn of_kind(&self, index: usize) -> &[Found] {
         &self.0[index % self.0.len()]
     }
 
     /// The number of kinds.
-    pub fn kinds(&self) -> usize {
+    pub(crate) fn kinds(&self) -> usize {
         self.0.len()
     }
 
@@ -214,7 +214,7 @@ impl Pages {
     }
 
     /// Writes a page and seals it; what points at it is changed and sealed as well.
-    pub fn write(&self, media: &mut impl Media, found: &Found, bytes: &[u8]) {
+    pub(crate) fn write(&self, media: &mut impl Media, found: &Found, bytes: &[u8]) {
         self.write_and_follow(media, found, bytes, 0);
     }
 
