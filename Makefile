@@ -58,10 +58,11 @@ fuzz: setup-build ## mutated input for every parser: RUNS=n per target, TARGET=n
 	@scripts/cargo.sh run --release --quiet -p hostftl-fuzz -- --runs $(RUNS) --seed $(SEED) \
 	    $(if $(TARGET),--target $(TARGET))
 
-live: setup-build ## every layer at real size, in the study and over NBD, and devices of 256 TiB: half an hour
+live: setup-build ## every layer at real size and full, devices of 256 TiB, a cut after each write of a device command: half an hour
 	@scripts/cargo.sh test --release -p hostftl-sim --test suite liveness -- --ignored --nocapture
 	@scripts/cargo.sh test --release -p hostftl-serve --test liveness -- --ignored --nocapture --test-threads=1
-	@scripts/cargo.sh test --release -p hostftl-layers --test suite far -- --ignored --nocapture
+	@scripts/cargo.sh test --release -p hostftl-layers --test suite -- far log_full --ignored --nocapture
+	@scripts/cargo.sh test --release -p hostftl-volume --test volume verbs_that_are_cut_off_after_any_step_are_finished_or_undone -- --ignored --nocapture
 
 miri: setup-build ## undefined behaviour in unsafe code: what Miri of nightly Rust can run, 5 minutes
 	@scripts/miri.sh

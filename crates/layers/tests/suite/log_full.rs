@@ -193,7 +193,7 @@ fn what_is_exported_can_be_overwritten_in_any_order() {
 
 /// The same for more and larger volumes: some minutes.
 #[test]
-#[ignore = "it takes minutes"]
+#[ignore = "takes minutes: `make live`"]
 fn what_is_exported_can_be_overwritten_in_many_volumes() {
     assert!(run(1000..4000, 15_000) > 500);
 }

@@ -160,7 +160,7 @@ fn a_served_verb_that_is_cut_off_is_finished_or_undone_by_the_next_start() {
 }
 
 #[test]
-#[ignore = "takes some minutes"]
+#[ignore = "takes minutes: `make live`"]
 fn verbs_that_are_cut_off_after_any_step_are_finished_or_undone() {
     all_survive(false, 1);
     all_survive(true, 1);
