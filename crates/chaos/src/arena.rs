@@ -9,7 +9,7 @@ use hostftl_core::{Command, Few, MAX_PIECES, Payload, Piece, SECTOR, Target};
 use hostftl_work::Sources;
 
 /// What fresh buffers are full of: no sector of a host looks like it.
-pub const GARBAGE: u8 = 0xa5;
+pub(crate) const GARBAGE: u8 = 0xa5;
 
 /// One range that a command in flight uses.
 #[derive(Debug)]

@@ -36,7 +36,7 @@ fn pattern(head: u64) -> u64 {
 }
 
 /// Fills one sector with version `version` of sector `lba` of `volume`. Version 0 is never written.
-pub fn fill(sector: &mut [u8], volume: u64, lba: u64, version: u32) {
+pub(crate) fn fill(sector: &mut [u8], volume: u64, lba: u64, version: u32) {
     let head = first(volume, lba, version);
     let mut word = pattern(head);
     let (words, _) = sector.as_chunks_mut::<8>();
@@ -50,7 +50,7 @@ pub fn fill(sector: &mut [u8], volume: u64, lba: u64, version: u32) {
 }
 
 /// Reads what a sector says it is, and checks every byte of it.
-pub fn identify(sector: &[u8], volume: u64) -> Found {
+pub(crate) fn identify(sector: &[u8], volume: u64) -> Found {
     let (words, _) = sector.as_chunks::<8>();
     assert_eq!(words.len(), WORDS, "a sector");
     let head = u64::from_le_bytes(words[0]);

@@ -14,7 +14,7 @@ mod zones;
 use hostftl_core::{SECTOR, Segments};
 
 use crate::dice::Dice;
-pub use zones::{Refusal, Zones};
+pub(crate) use zones::{Refusal, Zones};
 
 /// The medium can't read this sector until it is written again.
 const BAD: u8 = 1;

@@ -7,7 +7,7 @@ use crate::matrix::{Claim, Claims, Row};
 
 /// See the module text.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Errors {
+pub(crate) struct Errors {
     /// Device errors, hangs included.
     given: u64,
     /// Those of them for which the host may be given an error.
@@ -20,7 +20,7 @@ pub struct Errors {
 
 impl Errors {
     /// A command fails because of a fault of kind `row`. Whether the host may be given an error.
-    pub fn add(&mut self, row: Row, claims: &Claims) -> bool {
+    pub(crate) fn add(&mut self, row: Row, claims: &Claims) -> bool {
         let excused = claims.get(row) != Claim::Kept;
         self.given += 1;
         self.excuses += u64::from(excused);
@@ -29,32 +29,32 @@ impl Errors {
     }
 
     /// A program was given up.
-    pub fn disorder(&mut self) {
+    pub(crate) fn disorder(&mut self) {
         self.disordered = true;
     }
 
     /// Whether one was.
-    pub fn is_disordered(&self) -> bool {
+    pub(crate) fn is_disordered(&self) -> bool {
         self.disordered
     }
 
     /// Whether there was any.
-    pub fn any(&self) -> bool {
+    pub(crate) fn any(&self) -> bool {
         self.given > 0
     }
 
     /// How many there were for which the host may be given one.
-    pub fn excuses(&self) -> u64 {
+    pub(crate) fn excuses(&self) -> u64 {
         self.excuses
     }
 
     /// Whether a device is dead.
-    pub fn any_death(&self) -> bool {
+    pub(crate) fn any_death(&self) -> bool {
         self.deaths > 0
     }
 
     /// Whether dead devices alone are an excuse.
-    pub fn are_deaths_alone(&self) -> bool {
+    pub(crate) fn are_deaths_alone(&self) -> bool {
         self.excuses == self.deaths
     }
 }

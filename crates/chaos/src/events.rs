@@ -13,9 +13,9 @@ macro_rules! events {
         pub enum Named { $($variant,)* }
 
         /// How many there are.
-        pub const EVENTS: usize = [$($name,)*].len();
+        pub(crate) const EVENTS: usize = [$($name,)*].len();
         /// The names, in the order of [`Named`].
-        pub const NAMES: [&str; EVENTS] = [$($name,)*];
+        pub(crate) const NAMES: [&str; EVENTS] = [$($name,)*];
         /// The letters of the layers whose runs must have each.
         const LAYERS: [&str; EVENTS] = [$($layers,)*];
     };

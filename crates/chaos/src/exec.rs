@@ -12,7 +12,7 @@ use crate::dice::Dice;
 use crate::disk::{Disk, Kind, Refusal};
 
 /// The result of a command, as a layer gets it.
-pub type Outcome = Result<Verdict, DeviceError>;
+pub(crate) type Outcome = Result<Verdict, DeviceError>;
 
 /// Where a write goes instead of where it was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -293,7 +293,7 @@ impl Kinds {
 }
 
 /// Whether a gather list has metadata in it.
-pub fn has_meta(gather: &Gather) -> bool {
+pub(crate) fn has_meta(gather: &Gather) -> bool {
     gather.iter().any(|piece| matches!(piece, Piece::Meta { .. }))
 }
 

@@ -3,10 +3,10 @@
 use hostftl_core::Command;
 
 /// Device, first sector, sectors, and whether the command writes.
-pub type Extent = (u8, u64, u64, bool);
+pub(crate) type Extent = (u8, u64, u64, bool);
 
 /// What `command` touches, if that is a range of sectors.
-pub fn extent(command: &Command) -> Option<Extent> {
+pub(crate) fn extent(command: &Command) -> Option<Extent> {
     match command {
         Command::Read { device, lba, into, .. } => {
             Some((*device, *lba, into.sectors().into(), false))
@@ -21,7 +21,7 @@ pub fn extent(command: &Command) -> Option<Extent> {
 }
 
 /// Whether the order of two commands matters.
-pub fn overlap(a: Option<Extent>, b: Option<Extent>) -> bool {
+pub(crate) fn overlap(a: Option<Extent>, b: Option<Extent>) -> bool {
     let (Some(a), Some(b)) = (a, b) else { return false };
     a.0 == b.0 && (a.3 || b.3) && a.1 < b.1 + b.2 && b.1 < a.1 + a.2
 }

@@ -13,7 +13,7 @@ use crate::extent::{Extent, overlap};
 
 /// A command under way.
 #[derive(Debug)]
-pub struct Flight {
+pub(crate) struct Flight {
     /// Its token.
     pub token: Token,
     /// The command.
@@ -32,14 +32,14 @@ pub struct Flight {
 
 impl Flight {
     /// Whether it is past its deadline.
-    pub fn is_late(&self) -> bool {
+    pub(crate) fn is_late(&self) -> bool {
         self.late
     }
 }
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Flights {
+pub(crate) struct Flights {
     going: Vec<Flight>,
     hung: Vec<Flight>,
     /// Commands submitted so far.
@@ -48,44 +48,44 @@ pub struct Flights {
 
 impl Flights {
     /// None.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Flights { going: Vec::with_capacity(256), hung: Vec::new(), begun: 0 }
     }
 
     /// Whether one can be over now.
-    pub fn any_going(&self) -> bool {
+    pub(crate) fn any_going(&self) -> bool {
         !self.going.is_empty()
     }
 
     /// Whether one hangs.
-    pub fn any_hung(&self) -> bool {
+    pub(crate) fn any_hung(&self) -> bool {
         !self.hung.is_empty()
     }
 
     /// Whether a command to a device has not ended.
-    pub fn any_to(&self, device: u8) -> bool {
+    pub(crate) fn any_to(&self, device: u8) -> bool {
         let of_it = |flight: &Flight| flight.command.device() == Some(device);
         self.going.iter().chain(&self.hung).any(of_it)
     }
 
     /// Whether a token is used.
-    pub fn has(&self, token: Token) -> bool {
+    pub(crate) fn has(&self, token: Token) -> bool {
         self.going.iter().chain(&self.hung).any(|other| other.token == token)
     }
 
     /// Whether the order of a command and one that is going matters.
-    pub fn overlaps(&self, extent: Option<Extent>) -> bool {
+    pub(crate) fn overlaps(&self, extent: Option<Extent>) -> bool {
         self.going.iter().any(|other| overlap(other.extent, extent))
     }
 
     /// Whether the layer waits for none of them any more, or each is the CPU's.
-    pub fn are_given_up(&self) -> bool {
+    pub(crate) fn are_given_up(&self) -> bool {
         self.going.iter().all(|flight| flight.late || flight.command.device().is_none())
     }
 
     /// Whether commands of devices that must not hang would be as late as those that do, if the
     /// deadline came now.
-    pub fn others_would_be_late(&self, may_be: u16) -> bool {
+    pub(crate) fn others_would_be_late(&self, may_be: u16) -> bool {
         let of_others =
             |flight: &Flight| flight.command.device().is_some_and(|it| may_be >> it & 1 == 0);
         may_be != 0 && self.going.iter().any(of_others)
@@ -95,7 +95,7 @@ impl Flights {
     ///
     /// # Errors
     /// With what it comes at the same time.
-    pub fn keeps_order(
+    pub(crate) fn keeps_order(
         &self,
         command: &Command,
         extent: Option<Extent>,
@@ -118,13 +118,13 @@ impl Flights {
     }
 
     /// Whether a command waits in its segment behind one that hangs.
-    pub fn is_behind_hung(&self, extent: Option<Extent>, disks: &[Disk]) -> bool {
+    pub(crate) fn is_behind_hung(&self, extent: Option<Extent>, disks: &[Disk]) -> bool {
         let here = place(extent, disks).filter(|_| extent.is_some_and(|(.., writes)| writes));
         here.is_some() && self.hung.iter().any(|it| write_place(it, disks) == here)
     }
 
     /// A command is submitted, and hangs or does not.
-    pub fn begin(
+    pub(crate) fn begin(
         &mut self,
         it: (Token, Command, u32),
         extent: Option<Extent>,
@@ -139,7 +139,7 @@ impl Flights {
     }
 
     /// Draws the next command that is over, of those that are going.
-    pub fn take(
+    pub(crate) fn take(
         &mut self,
         dice: &mut Dice,
         (order, stubborn): (Order, u32),
@@ -168,7 +168,12 @@ impl Flights {
 
     /// Lets commands that hang since `deadline` or longer come back from now on, late. With
     /// `may_stay` some come back later, or never.
-    pub fn release(&mut self, dice: &mut Dice, (now, deadline): (Nanos, Nanos), may_stay: bool) {
+    pub(crate) fn release(
+        &mut self,
+        dice: &mut Dice,
+        (now, deadline): (Nanos, Nanos),
+        may_stay: bool,
+    ) {
         for index in (0..self.hung.len()).rev() {
             let stays = may_stay && dice.chance(500);
             if self.hung[index].sent + deadline <= now && !stays {
@@ -179,12 +184,12 @@ impl Flights {
     }
 
     /// All of them, those that hang last.
-    pub fn all(&self) -> impl Iterator<Item = &Flight> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Flight> {
         self.going.iter().chain(&self.hung)
     }
 
     /// All of them; of a zoned device in the order of submission, which it keeps.
-    pub fn in_order(&mut self, zoned: bool) -> impl Iterator<Item = &mut Flight> {
+    pub(crate) fn in_order(&mut self, zoned: bool) -> impl Iterator<Item = &mut Flight> {
         let mut all: Vec<_> = self.going.iter_mut().chain(&mut self.hung).collect();
         if zoned {
             all.sort_by_key(|flight| flight.seq);
@@ -193,7 +198,7 @@ impl Flights {
     }
 
     /// The end of the life: every handle is forgotten.
-    pub fn void(&mut self) {
+    pub(crate) fn void(&mut self) {
         for flight in self.going.drain(..).chain(self.hung.drain(..)) {
             flight.command.void();
         }

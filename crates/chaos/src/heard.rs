@@ -11,7 +11,7 @@ use crate::world::World;
 
 /// What the layer said in one life.
 #[derive(Debug, Default)]
-pub struct Heard {
+pub(crate) struct Heard {
     /// Ranges of the host that are said to be corrupt: the first sector, and the end.
     corrupt: Vec<(u64, u64)>,
 }
@@ -21,7 +21,12 @@ impl Heard {
     ///
     /// # Errors
     /// When nothing happened to the medium or to a command.
-    pub fn lost(&mut self, sectors: u32, errors: &Errors, w: &mut World) -> Result<(), String> {
+    pub(crate) fn lost(
+        &mut self,
+        sectors: u32,
+        errors: &Errors,
+        w: &mut World,
+    ) -> Result<(), String> {
         if !has_fault(errors, w) {
             return Err(format!("{sectors} sectors are said to be lost and nothing was damaged"));
         }
@@ -34,7 +39,7 @@ impl Heard {
     ///
     /// # Errors
     /// When it can't be.
-    pub fn corrupt(
+    pub(crate) fn corrupt(
         &mut self,
         lba: u64,
         sectors: u32,
@@ -54,7 +59,7 @@ impl Heard {
     }
 
     /// What is wrong with an error of a read that nobody was told the reason of.
-    pub fn untold(
+    pub(crate) fn untold(
         &self,
         wish: Wish,
         error: HostError,
@@ -81,7 +86,7 @@ fn has_fault(errors: &Errors, w: &World) -> bool {
 ///
 /// # Errors
 /// When the layer claims that it can lose as many devices as if nothing was damaged.
-pub fn exposed(damaged: u16, layer: &AnyLayer, w: &World) -> Result<(), String> {
+pub(crate) fn exposed(damaged: u16, layer: &AnyLayer, w: &World) -> Result<(), String> {
     let may_lose = may_lose(layer);
     let damaged = damaged & !(layer.members().lost() | layer.members().removed());
     if damaged != 0 && may_lose >= w.swarm.parity.into() {
@@ -94,7 +99,7 @@ pub fn exposed(damaged: u16, layer: &AnyLayer, w: &World) -> Result<(), String> 
 ///
 /// # Errors
 /// When nothing happened to that device.
-pub fn mended(device: u8, lba: u64, sectors: u32, w: &mut World) -> Result<(), String> {
+pub(crate) fn mended(device: u8, lba: u64, sectors: u32, w: &mut World) -> Result<(), String> {
     let size = w.machine.disks.get(usize::from(device)).map_or(0, |disk| disk.sectors());
     let harmed = w.victims >> device & 1 == 1;
     if !harmed || sectors == 0 || lba + u64::from(sectors) > size {

@@ -21,7 +21,7 @@ use crate::world::World;
 
 /// What fails in one life and works again, and what came of that.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Hiccups {
+pub(crate) struct Hiccups {
     rates: Rates,
     /// Errors given to the layer for which the host may be given one, and those of them that say
     /// that the device is full.
@@ -35,17 +35,17 @@ pub struct Hiccups {
 
 impl Hiccups {
     /// Whether something failed.
-    pub fn any(&self) -> bool {
+    pub(crate) fn any(&self) -> bool {
         self.any
     }
 
     /// Those of a life with these rates.
-    pub fn new(rates: Rates) -> Self {
+    pub(crate) fn new(rates: Rates) -> Self {
         Hiccups { rates, ..Hiccups::default() }
     }
 
     /// Whether a command fails now, and the next may work.
-    pub fn strike(
+    pub(crate) fn strike(
         &mut self,
         flight: &mut Flight,
         fate: &Fate,
@@ -129,18 +129,18 @@ impl Hiccups {
     }
 
     /// Whether all that the host may be given errors for are faults that pass.
-    pub fn are_alone(&self, errors: &Errors, w: &World) -> bool {
+    pub(crate) fn are_alone(&self, errors: &Errors, w: &World) -> bool {
         self.errors > 0 && self.errors == errors.excuses() && !w.damaged
     }
 
     /// Devices of which a flush failed, so that the layer must say that it has failed, or does
     /// without them: nothing lies there.
-    pub fn unflushed(&self) -> u16 {
+    pub(crate) fn unflushed(&self) -> u16 {
         self.unflushed
     }
 
     /// What is wrong with an error that a request was given, if no other fault excuses it.
-    pub fn wrong_error(
+    pub(crate) fn wrong_error(
         &self,
         kind: Kind,
         error: HostError,

@@ -45,7 +45,7 @@ struct Unflushed {
 
 /// What excuses an error of the host's.
 #[derive(Clone, Copy, Debug)]
-pub struct Excuses<'a> {
+pub(crate) struct Excuses<'a> {
     /// What the layer was given.
     pub errors: &'a Errors,
     /// What of that passed.
@@ -56,7 +56,7 @@ pub struct Excuses<'a> {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Host {
+pub(crate) struct Host {
     pending: Vec<Option<Pending>>,
     waiting: usize,
     free: Vec<u32>,
@@ -69,7 +69,7 @@ pub struct Host {
 
 impl Host {
     /// Nothing was sent; up to `depth` requests will wait at once, and `free` are the buffers.
-    pub fn new(depth: usize, free: Vec<u32>) -> Self {
+    pub(crate) fn new(depth: usize, free: Vec<u32>) -> Self {
         Host {
             pending: (0..depth).map(|_| None).collect(),
             waiting: 0,
@@ -82,12 +82,12 @@ impl Host {
     }
 
     /// How many requests wait.
-    pub fn waiting(&self) -> usize {
+    pub(crate) fn waiting(&self) -> usize {
         self.waiting
     }
 
     /// Whether nothing was sent in this life.
-    pub fn is_unserved(&self) -> bool {
+    pub(crate) fn is_unserved(&self) -> bool {
         self.served == 0
     }
 
@@ -96,7 +96,7 @@ impl Host {
     ///
     /// # Errors
     /// When it does.
-    pub fn look_at_stall(&mut self, steps: u64, idle: bool) -> Result<(), String> {
+    pub(crate) fn look_at_stall(&mut self, steps: u64, idle: bool) -> Result<(), String> {
         if self.waiting == 0 || idle {
             self.last_reply = steps;
         } else if steps - self.last_reply > PATIENCE {
@@ -106,7 +106,7 @@ impl Host {
     }
 
     /// The power is cut, or the process killed.
-    pub fn note_cut(&self, tallies: &mut Tallies) {
+    pub(crate) fn note_cut(&self, tallies: &mut Tallies) {
         tallies.note_if(self.unflushed.trim, Named::TrimThenCut);
         tallies.note_if(self.unflushed.zeroes, Named::ZeroesThenCut);
         tallies.note_if(self.unflushed.fua, Named::FuaThenCut);
@@ -114,7 +114,7 @@ impl Host {
     }
 
     /// The end of a life: every request is given up.
-    pub fn give_up(&mut self, w: &mut World) {
+    pub(crate) fn give_up(&mut self, w: &mut World) {
         let spans = self.pending.iter_mut().filter_map(Option::take).map(|pending| pending.span);
         for span in spans.chain(self.failed_writes.drain(..)) {
             if span.version > 0 {
@@ -124,12 +124,12 @@ impl Host {
     }
 
     /// A host payload came home.
-    pub fn regain(&mut self, payload: Payload) {
+    pub(crate) fn regain(&mut self, payload: Payload) {
         self.free.push(payload.surrender());
     }
 
     /// Whether the host has something to ask and the layer will take it.
-    pub fn may_ask(&self, layer: &AnyLayer, w: &World) -> bool {
+    pub(crate) fn may_ask(&self, layer: &AnyLayer, w: &World) -> bool {
         let wants = self.served < w.swarm.life && !w.enough();
         (wants || w.workload.auditing())
             && self.waiting < self.pending.len()
@@ -138,7 +138,7 @@ impl Host {
     }
 
     /// The next request.
-    pub fn ask(&mut self, layer: &AnyLayer, errors: &Errors, w: &mut World) -> Input {
+    pub(crate) fn ask(&mut self, layer: &AnyLayer, errors: &Errors, w: &mut World) -> Input {
         let most = layer.credits().sectors.min(w.plan.limits.max_transfer);
         let wish = w.workload.next(&w.swarm, most, &mut w.dice);
         let Wish { kind, lba, sectors, fua } = wish;
@@ -221,7 +221,7 @@ impl Host {
     ///
     /// # Errors
     /// What was expected and what was found instead.
-    pub fn answered(
+    pub(crate) fn answered(
         &mut self,
         reply: Reply,
         steps: u64,

@@ -257,15 +257,15 @@ mod hunt {
     const HOW: &str = "built without planted bugs; build with: \
                        cargo build --release -p hostftl-chaos --features planted";
 
-    pub fn all(_options: &crate::Options) -> Result<bool, String> {
+    pub(crate) fn all(_options: &crate::Options) -> Result<bool, String> {
         Err(HOW.into())
     }
 
-    pub fn one(_options: &crate::Options, _name: &str) -> Result<bool, String> {
+    pub(crate) fn one(_options: &crate::Options, _name: &str) -> Result<bool, String> {
         Err(HOW.into())
     }
 
-    pub fn plant_in_membership(_name: &str) -> Result<(), String> {
+    pub(crate) fn plant_in_membership(_name: &str) -> Result<(), String> {
         Err(HOW.into())
     }
 }

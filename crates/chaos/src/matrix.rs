@@ -52,7 +52,7 @@ pub enum Row {
 }
 
 /// The keys of the rows, in the order of [`Row`].
-pub const ROWS: [&str; 24] = [
+pub(crate) const ROWS: [&str; 24] = [
     "newest",
     "one-order",
     "own-content",

@@ -12,7 +12,7 @@
 use crate::content::Found;
 
 /// A moment: the count of what the host sent and received.
-pub type Moment = u32;
+pub(crate) type Moment = u32;
 
 const NEVER: Moment = Moment::MAX;
 

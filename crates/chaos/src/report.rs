@@ -8,19 +8,19 @@ use serde_json::json;
 
 /// How to print.
 #[derive(Debug)]
-pub struct Format {
+pub(crate) struct Format {
     json: bool,
     least: u64,
 }
 
 impl Format {
     /// Text or JSON; each named event must have occurred `least` times.
-    pub fn new(json: bool, least: u64) -> Self {
+    pub(crate) fn new(json: bool, least: u64) -> Self {
         Format { json, least }
     }
 
     /// One line that replaces itself on a terminal.
-    pub fn progress(&self, layer: LayerKind, summary: &Summary) {
+    pub(crate) fn progress(&self, layer: LayerKind, summary: &Summary) {
         if stderr().is_terminal() {
             eprint!("\r{layer}: {}\x1b[K", figures(summary));
             let _ = stderr().flush();
@@ -28,7 +28,7 @@ impl Format {
     }
 
     /// The table of one layer. False when an event that must occur is too rare.
-    pub fn summary(&self, layer: LayerKind, summary: &Summary) -> bool {
+    pub(crate) fn summary(&self, layer: LayerKind, summary: &Summary) -> bool {
         if stderr().is_terminal() {
             eprint!("\r\x1b[K");
         }
@@ -58,7 +58,7 @@ impl Format {
     }
 
     /// What met on one stack, the rarest pair first. False when one is too rare.
-    pub fn pairs(&self, layer: LayerKind, pairs: &Pairs, least: u64) -> bool {
+    pub(crate) fn pairs(&self, layer: LayerKind, pairs: &Pairs, least: u64) -> bool {
         let mut rows: Vec<_> = pairs.rows().collect();
         rows.sort_by_key(|row| row.2);
         let rare = rows.iter().filter(|row| row.2 < least).count();
@@ -83,7 +83,7 @@ impl Format {
     }
 
     /// A broken promise and the command that shows it again.
-    pub fn violation(&self, violation: &Violation, bug: &str) {
+    pub(crate) fn violation(&self, violation: &Violation, bug: &str) {
         let Violation { seed, layer, step, what } = violation;
         let again = crate::again(violation, bug);
         if self.json {

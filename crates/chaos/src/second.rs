@@ -98,6 +98,6 @@ impl World {
 }
 
 /// How many devices a layer can do without beside those that it does without already.
-pub fn may_lose(layer: &AnyLayer) -> u32 {
+pub(crate) fn may_lose(layer: &AnyLayer) -> u32 {
     layer.gauges().map_or(0, |gauges| gauges.may_lose)
 }

@@ -13,7 +13,7 @@ use crate::{Options, threads};
 ///
 /// # Errors
 /// When the file can't be read or written, or is no list.
-pub fn listed(options: &Options, path: &Path, layers: &[LayerKind]) -> Result<bool, String> {
+pub(crate) fn listed(options: &Options, path: &Path, layers: &[LayerKind]) -> Result<bool, String> {
     let fault = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let text = match fs::read_to_string(path) {
         Ok(text) => text,

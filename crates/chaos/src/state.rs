@@ -24,7 +24,7 @@ struct Kept {
 
 /// The state of all layers; without a file it is only in memory.
 #[derive(Debug, Default)]
-pub struct State {
+pub(crate) struct State {
     path: Option<PathBuf>,
     layers: BTreeMap<String, Kept>,
 }
@@ -34,7 +34,7 @@ impl State {
     ///
     /// # Errors
     /// When the file can't be read or was not written by this program.
-    pub fn open(path: Option<&Path>) -> Result<Self, String> {
+    pub(crate) fn open(path: Option<&Path>) -> Result<Self, String> {
         let Some(path) = path else { return Ok(State::default()) };
         let name = path.display();
         let layers = match fs::read_to_string(path) {
@@ -47,7 +47,7 @@ impl State {
     }
 
     /// Where the run of a layer stands.
-    pub fn summary(&self, layer: &str) -> Option<Summary> {
+    pub(crate) fn summary(&self, layer: &str) -> Option<Summary> {
         let kept = self.layers.get(layer)?;
         Some(Summary {
             next: kept.next,
@@ -65,7 +65,7 @@ impl State {
     ///
     /// # Errors
     /// When the file can't be written.
-    pub fn keep(&mut self, layer: &str, summary: &Summary) -> Result<(), String> {
+    pub(crate) fn keep(&mut self, layer: &str, summary: &Summary) -> Result<(), String> {
         let Some(path) = &self.path else { return Ok(()) };
         let kept = Kept {
             next: summary.next,

@@ -4,7 +4,7 @@ use hostftl_core::{Command, HostOp, Input, Output, Piece, Target};
 use hostftl_format::page::crc32c;
 
 /// A command in few words.
-pub fn command(command: &Command) -> String {
+pub(crate) fn command(command: &Command) -> String {
     match command {
         Command::Read { device, lba, into, cause } => {
             let what = if matches!(into, Target::Meta { .. }) { "meta" } else { "data" };
@@ -42,7 +42,7 @@ fn piece(piece: &Piece) -> String {
 }
 
 /// An input in few words.
-pub fn input(input: &Input) -> String {
+pub(crate) fn input(input: &Input) -> String {
     match input {
         Input::Host(request) => {
             let what = match &request.op {
@@ -63,7 +63,7 @@ pub fn input(input: &Input) -> String {
 }
 
 /// An output in few words.
-pub fn output(output: &Output) -> String {
+pub(crate) fn output(output: &Output) -> String {
     match output {
         Output::Submit(token, what) => format!("submit {} {}", token.0, command(what)),
         Output::Reply(reply) => format!("reply {} {:?}", reply.ticket.id(), reply.result),
@@ -74,7 +74,7 @@ pub fn output(output: &Output) -> String {
 
 /// Adds a line to a digest, without what a layer may choose as it likes: tokens, and which of its
 /// buffers it uses.
-pub fn weigh(digest: &mut u32, line: &str) {
+pub(crate) fn weigh(digest: &mut u32, line: &str) {
     let mut words = line.split_whitespace();
     let first = words.next().unwrap_or_default();
     if matches!(first, "done" | "submit") {

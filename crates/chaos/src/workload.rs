@@ -4,7 +4,7 @@ use crate::dice::Dice;
 use crate::draw::swarm::{Sizes, Swarm};
 
 /// The longest request, in sectors: 64 KiB.
-pub const LONGEST: u32 = 128;
+pub(crate) const LONGEST: u32 = 128;
 
 /// What the host wants, as plain values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -53,7 +53,7 @@ fn is_spared(world: &World, device: u8, lba: u64) -> bool {
 }
 
 /// What broke in earlier lives may be the last that could be done without.
-pub fn remember_broken(errors: &mut Errors, w: &World) {
+pub(crate) fn remember_broken(errors: &mut Errors, w: &World) {
     let does_without = w.claims.get(Row::BadSegment) == Claim::Kept;
     let many = w.machine.disks.iter().any(|disk| disk.offline().0 >= MANY_BAD);
     if many && (w.swarm.victim.is_some() || !does_without) {
@@ -62,7 +62,7 @@ pub fn remember_broken(errors: &mut Errors, w: &World) {
 }
 
 /// Now and then a program or a reset fails, and its segment with it.
-pub fn break_segment(
+pub(crate) fn break_segment(
     command: &Command,
     fate: &Fate,
     errors: &mut Errors,
@@ -90,7 +90,11 @@ pub fn break_segment(
 
 /// Whether a segment refused `command` and no fault of the device is to blame. What is against
 /// the rules is a fault of the layer.
-pub fn segment_refused(command: &Command, errors: &mut Errors, w: &World) -> Result<bool, String> {
+pub(crate) fn segment_refused(
+    command: &Command,
+    errors: &mut Errors,
+    w: &World,
+) -> Result<bool, String> {
     match w.machine.refusal {
         None => return Ok(false),
         Some(Refusal::Rule(_)) if errors.is_disordered() => {}

@@ -14,7 +14,7 @@ use crate::dice::Dice;
 
 /// One segment. Pointers are in sectors from its start.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Zone {
+pub(crate) struct Zone {
     /// Where the next write goes.
     pub pointer: u32,
     /// Where it would go after a cut that takes all it can.
@@ -53,7 +53,7 @@ impl From<Refusal> for DeviceError {
 
 /// All segments of a disk.
 #[derive(Clone, Debug)]
-pub struct Zones {
+pub(crate) struct Zones {
     /// The geometry.
     pub shape: Segments,
     /// The segments.
@@ -62,7 +62,7 @@ pub struct Zones {
 
 impl Zones {
     /// Free segments.
-    pub fn new(shape: Segments) -> Self {
+    pub(crate) fn new(shape: Segments) -> Self {
         Zones { shape, list: vec![Zone::default(); shape.count as usize] }
     }
 
@@ -70,7 +70,7 @@ impl Zones {
     ///
     /// # Errors
     /// When it is not within one segment.
-    pub fn place(&self, lba: u64, sectors: u64) -> Result<(usize, u32), Refusal> {
+    pub(crate) fn place(&self, lba: u64, sectors: u64) -> Result<(usize, u32), Refusal> {
         let size = u64::from(self.shape.size);
         let (index, at) = (lba / size, lba % size);
         let fits = sectors > 0 && at + sectors <= size && index < self.list.len() as u64;
@@ -82,7 +82,7 @@ impl Zones {
     ///
     /// # Errors
     /// Why not.
-    pub fn may_write(&self, lba: u64, sectors: u64) -> Result<(), Refusal> {
+    pub(crate) fn may_write(&self, lba: u64, sectors: u64) -> Result<(), Refusal> {
         let (index, at) = self.place(lba, sectors)?;
         let zone = &self.list[index];
         if zone.offline {
@@ -105,7 +105,7 @@ impl Zones {
     ///
     /// # Errors
     /// Why not.
-    pub fn may_reset(&self, lba: u64, sectors: u64) -> Result<(), Refusal> {
+    pub(crate) fn may_reset(&self, lba: u64, sectors: u64) -> Result<(), Refusal> {
         let (index, at) = self.place(lba, sectors)?;
         if at != 0 || sectors != u64::from(self.shape.size) {
             return Err(Refusal::Rule("a reset of something else than one segment"));
@@ -117,7 +117,7 @@ impl Zones {
     ///
     /// # Errors
     /// Why not.
-    pub fn may_read(&self, lba: u64, sectors: u64) -> Result<(), Refusal> {
+    pub(crate) fn may_read(&self, lba: u64, sectors: u64) -> Result<(), Refusal> {
         let (index, at) = self.place(lba, sectors)?;
         let Zone { pointer, offline, .. } = self.list[index];
         let readable = match offline || pointer == self.shape.size {
@@ -129,7 +129,7 @@ impl Zones {
     }
 
     /// Whether a sector holds something.
-    pub fn is_written(&self, sector: u64) -> bool {
+    pub(crate) fn is_written(&self, sector: u64) -> bool {
         let size = u64::from(self.shape.size);
         sector % size < self.list[(sector / size) as usize].pointer.into()
     }
@@ -145,7 +145,7 @@ impl Zones {
     }
 
     /// Whether one more open segment could make too many after a cut, unless all becomes durable.
-    pub fn is_tight(&self) -> bool {
+    pub(crate) fn is_tight(&self) -> bool {
         let either = |zone: &&Zone| {
             !zone.offline && (self.is_partial(zone.pointer) || self.is_partial(zone.durable))
                 || zone.reset > 0
@@ -157,7 +157,7 @@ impl Zones {
 
     /// How far a segment is durable once everything up to stamp `upto` is; `None` when not even its
     /// reset is.
-    pub fn reach(&self, index: usize, upto: u32, stamps: &[u32]) -> Option<u32> {
+    pub(crate) fn reach(&self, index: usize, upto: u32, stamps: &[u32]) -> Option<u32> {
         let zone = &self.list[index];
         if zone.reset > upto {
             return None;
@@ -168,7 +168,7 @@ impl Zones {
     }
 
     /// How far a segment is durable after a cut.
-    pub fn surviving(
+    pub(crate) fn surviving(
         &self,
         index: usize,
         survival: Survival,
@@ -197,14 +197,14 @@ impl Zones {
     }
 
     /// What the medium holds.
-    pub fn durable(&self) -> Self {
+    pub(crate) fn durable(&self) -> Self {
         let durable =
             |zone: &Zone| Zone { pointer: zone.durable, reset: 0, last: 0, doomed: false, ..*zone };
         Zones { shape: self.shape, list: self.list.iter().map(durable).collect() }
     }
 
     /// A segment was erased.
-    pub fn count_erase(&mut self, index: usize) {
+    pub(crate) fn count_erase(&mut self, index: usize) {
         self.list[index].erased += 1;
     }
 
@@ -212,7 +212,7 @@ impl Zones {
     ///
     /// # Errors
     /// `Unsupported` for other questions.
-    pub fn report(&self, about: About, into: &mut MetaBuf) -> Result<Verdict, DeviceError> {
+    pub(crate) fn report(&self, about: About, into: &mut MetaBuf) -> Result<Verdict, DeviceError> {
         let About::Segments(from) = about else { return Err(DeviceError::Unsupported) };
         let (size, mut count) = (u64::from(self.shape.size), 0);
         for (index, zone) in self.list.iter().enumerate().skip(from as usize) {

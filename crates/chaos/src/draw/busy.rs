@@ -34,7 +34,7 @@ pub struct Busy {
 }
 
 /// Draws whether everything happens to the stack of a seed. Its faults follow from the claims.
-pub fn draw(seed: u64, claims: &Claims, layer: LayerKind, swarm: &Swarm) -> Option<Busy> {
+pub(super) fn draw(seed: u64, claims: &Claims, layer: LayerKind, swarm: &Swarm) -> Option<Busy> {
     if !layer.registration().promises.changes() {
         return None;
     }

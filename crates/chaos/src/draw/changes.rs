@@ -14,11 +14,11 @@ const LIVE: u64 = 0x6c69_7665_6e65_7773;
 /// A stack does not become wider than this.
 const WIDEST: u32 = 6;
 /// The longest device, in sectors, of a stack that gets more of them: each sector takes memory.
-pub const LARGEST: u64 = 1 << 15;
+pub(crate) const LARGEST: u64 = 1 << 15;
 
 /// Draws whether devices of a seed come and leave between two lives, and whether they do while the
 /// volume is served.
-pub fn draw(seed: u64, layer: LayerKind) -> (bool, bool) {
+pub(crate) fn draw(seed: u64, layer: LayerKind) -> (bool, bool) {
     let can = layer.registration().promises.changes();
     let some = |salt, permille| can && Dice::new(seed, salt).chance(permille);
     (some(SALT, 500), some(LIVE, 300))
@@ -26,7 +26,7 @@ pub fn draw(seed: u64, layer: LayerKind) -> (bool, bool) {
 
 /// A device that comes to a stack.
 #[derive(Clone, Debug)]
-pub struct Newcomer {
+pub(crate) struct Newcomer {
     /// The device.
     pub info: DeviceInfo,
     /// Whether it is a spare.
@@ -35,7 +35,7 @@ pub struct Newcomer {
 
 /// Draws a device that comes to a stack of `count` devices like `first`; `None` if the stack is
 /// wide enough. Only a stack with parity has spares, and the segments of zoned devices are alike.
-pub fn newcomer(
+pub(crate) fn newcomer(
     dice: &mut Dice,
     swarm: &Swarm,
     (first, count): (&DeviceInfo, u32),

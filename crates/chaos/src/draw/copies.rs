@@ -44,7 +44,12 @@ impl Copied {
 
 /// Draws whether devices of a seed are stale, and which of them then comes back as an older copy,
 /// if that may be one without parity. One device alone can't tell.
-pub fn draw(seed: u64, claims: &Claims, layer: LayerKind, swarm: &Swarm) -> (bool, Option<u8>) {
+pub(crate) fn draw(
+    seed: u64,
+    claims: &Claims,
+    layer: LayerKind,
+    swarm: &Swarm,
+) -> (bool, Option<u8>) {
     let stale = swarm.faults.stale;
     let of_journal = swarm.mortal.is_some() && swarm.mortal == swarm.journal;
     if of_journal || claims.get(Row::StaleDevice) != Claim::Detected {
@@ -57,7 +62,7 @@ pub fn draw(seed: u64, claims: &Claims, layer: LayerKind, swarm: &Swarm) -> (boo
 
 /// What happens to a copy between two lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exchange {
+pub(crate) enum Exchange {
     /// Nothing.
     None,
     /// It comes in the place of its device.
@@ -70,7 +75,7 @@ pub enum Exchange {
 
 /// Draws what happens to a copy between two lives. With `is_noticed` it differs from its device,
 /// and a layer must notice that.
-pub fn exchange(dice: &mut Dice, copied: Copied, is_noticed: bool) -> Exchange {
+pub(crate) fn exchange(dice: &mut Dice, copied: Copied, is_noticed: bool) -> Exchange {
     match copied {
         Copied::Known if is_noticed && dice.chance(400) => Exchange::Bring,
         Copied::Here => Exchange::None,

@@ -10,7 +10,7 @@ const MOST_EARLY_CUTS: u64 = 200;
 
 /// Which of the two devices that have faults die, or hang, when that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dying {
+pub(crate) enum Dying {
     /// The victim.
     Victim,
     /// The second one.
@@ -21,7 +21,7 @@ pub enum Dying {
 
 /// See the module text. Steps and commands to devices are counted from the beginning of the life.
 #[derive(Debug)]
-pub struct Fate {
+pub(crate) struct Fate {
     /// Whether this life has no trouble.
     calm: bool,
     /// The step before which the power is cut.
@@ -41,7 +41,7 @@ pub struct Fate {
 
 impl Fate {
     /// Nothing goes wrong yet; with `calm` nothing will.
-    pub fn new(calm: bool) -> Self {
+    pub(crate) fn new(calm: bool) -> Self {
         let never = u64::MAX;
         let (cut_at, hang_at, dead_at) = (never, never, never);
         let (all_hang, hung_once, dying, commands) = (false, false, Dying::Victim, 0);
@@ -49,13 +49,13 @@ impl Fate {
     }
 
     /// Whether this life has no trouble.
-    pub fn is_calm(&self) -> bool {
+    pub(crate) fn is_calm(&self) -> bool {
         self.calm
     }
 
     /// Draws the faults of a life, and whether it is cut while it starts, after `cuts` cuts. The
     /// last start took `start_steps` steps.
-    pub fn draw(dice: &mut Dice, swarm: &Swarm, cuts: u64, start_steps: u64) -> Self {
+    pub(crate) fn draw(dice: &mut Dice, swarm: &Swarm, cuts: u64, start_steps: u64) -> Self {
         let mut fate = Fate::new(false);
         if swarm.faults.cut && cuts < MOST_EARLY_CUTS && dice.chance(swarm.cut_early) {
             fate.cut_at = 1 + dice.below(start_steps + 5);
@@ -77,14 +77,20 @@ impl Fate {
 
     /// Draws when a life that is ready after so many steps is cut, if its power may be cut: every
     /// `cut_every` steps, typically.
-    pub fn draw_when_ready(&mut self, dice: &mut Dice, steps: u64, swarm: &Swarm, cut_every: u64) {
+    pub(crate) fn draw_when_ready(
+        &mut self,
+        dice: &mut Dice,
+        steps: u64,
+        swarm: &Swarm,
+        cut_every: u64,
+    ) {
         if swarm.faults.cut && !self.calm && self.cut_at == u64::MAX {
             self.cut_at = steps + 1 + dice.below(2 * cut_every);
         }
     }
 
     /// Draws whether a stop gets a cut of its own: it is short.
-    pub fn draw_for_stop(&mut self, dice: &mut Dice, steps: u64) {
+    pub(crate) fn draw_for_stop(&mut self, dice: &mut Dice, steps: u64) {
         if self.cut_at < u64::MAX && dice.chance(400) {
             let within = dice.pick(&[2, 2, 30]);
             self.cut_at = steps + 1 + dice.below(within);
@@ -92,14 +98,14 @@ impl Fate {
     }
 
     /// Draws when another victim fails.
-    pub fn draw_for_next_victim(&mut self, dice: &mut Dice) {
+    pub(crate) fn draw_for_next_victim(&mut self, dice: &mut Dice) {
         let soon = self.commands + 1 + dice.below(3000);
         self.dead_at = if dice.chance(400) { soon } else { u64::MAX };
         self.hang_at = u64::MAX;
     }
 
     /// The power is cut now, if it is to be in this life: whether it is.
-    pub fn cut_now(&mut self, steps: u64) -> bool {
+    pub(crate) fn cut_now(&mut self, steps: u64) -> bool {
         let is_cut = self.cut_at < u64::MAX;
         if is_cut {
             self.cut_at = steps;
@@ -108,13 +114,19 @@ impl Fate {
     }
 
     /// Whether the power is cut after so many steps.
-    pub fn is_cut(&self, steps: u64) -> bool {
+    pub(crate) fn is_cut(&self, steps: u64) -> bool {
         steps >= self.cut_at
     }
 
     /// A command is sent to a device. Brings the cut forward when it is of a rare kind, to come
     /// while it is under way.
-    pub fn begin_command(&mut self, dice: &mut Dice, command: &Command, steps: u64, swarm: &Swarm) {
+    pub(crate) fn begin_command(
+        &mut self,
+        dice: &mut Dice,
+        command: &Command,
+        steps: u64,
+        swarm: &Swarm,
+    ) {
         self.commands += 1;
         let rare = match command {
             Command::Flush { .. } | Command::Reset { .. } => true,
@@ -128,27 +140,27 @@ impl Fate {
     }
 
     /// Commands to devices so far.
-    pub fn commands(&self) -> u64 {
+    pub(crate) fn commands(&self) -> u64 {
         self.commands
     }
 
     /// Whether the time of a device has come, and whether it is now.
-    pub fn is_death_due(&self) -> (bool, bool) {
+    pub(crate) fn is_death_due(&self) -> (bool, bool) {
         (self.commands >= self.dead_at, self.commands == self.dead_at)
     }
 
     /// Which of two devices hang and die.
-    pub fn dying(&self) -> Dying {
+    pub(crate) fn dying(&self) -> Dying {
         self.dying
     }
 
     /// Whether a command hangs now, if its device may.
-    pub fn is_hang_due(&self) -> bool {
+    pub(crate) fn is_hang_due(&self) -> bool {
         self.commands >= self.hang_at
     }
 
     /// It hangs.
-    pub fn hang(&mut self) {
+    pub(crate) fn hang(&mut self) {
         assert!(self.is_hang_due(), "a command hangs when it is to");
         if !self.all_hang {
             self.hang_at = u64::MAX;
@@ -157,12 +169,12 @@ impl Fate {
     }
 
     /// Whether all commands of the victim hang, from the first that does.
-    pub fn all_hang(&self) -> bool {
+    pub(crate) fn all_hang(&self) -> bool {
         self.all_hang
     }
 
     /// Whether a command hung.
-    pub fn hung_once(&self) -> bool {
+    pub(crate) fn hung_once(&self) -> bool {
         self.hung_once
     }
 }

@@ -9,7 +9,7 @@ use crate::matrix::{Claims, Row};
 
 /// A journal's device.
 #[derive(Clone, Debug)]
-pub struct Journal {
+pub(super) struct Journal {
     /// The device.
     pub info: DeviceInfo,
     /// What changes if faults happen to it alone.
@@ -20,7 +20,7 @@ pub struct Journal {
 
 /// A journal's device to which alone faults happen.
 #[derive(Clone, Copy, Debug)]
-pub struct Mortal {
+pub(super) struct Mortal {
     /// What the layer claims then.
     pub claims: Claims,
     /// The faults.
@@ -34,7 +34,7 @@ pub struct Mortal {
 ///
 /// # Errors
 /// When SEMANTICS.md does not admit the run.
-pub fn draw(seed: u64, layer: LayerKind, swarm: &Swarm) -> Result<Option<Journal>, String> {
+pub(super) fn draw(seed: u64, layer: LayerKind, swarm: &Swarm) -> Result<Option<Journal>, String> {
     let mut dice = Dice::new(!seed, layer as u64);
     if !dice.chance(layer.registration().chaos.journal) {
         return Ok(None);

@@ -26,7 +26,7 @@ pub struct Large {
 }
 
 /// Draws a large volume for one seed in 80.
-pub fn draw(seed: u64, layer: LayerKind) -> Option<Large> {
+pub(super) fn draw(seed: u64, layer: LayerKind) -> Option<Large> {
     let mut dice = Dice::new(seed.rotate_left(32) ^ SALT, layer as u64);
     let large = layer.registration().chaos.large.filter(|_| dice.chance(12))?;
     Some(Large {

@@ -4,14 +4,14 @@ use super::swarm::Swarm;
 use crate::dice::Dice;
 
 /// Draws a device of a set; `None` if it is empty.
-pub fn one_of(dice: &mut Dice, set: u16) -> Option<u8> {
+pub(crate) fn one_of(dice: &mut Dice, set: u16) -> Option<u8> {
     let all: Vec<u8> = (0..16).filter(|device| set >> device & 1 == 1).collect();
     (!all.is_empty()).then(|| dice.pick(&all))
 }
 
 /// The victim when a life begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Presence {
+pub(crate) struct Presence {
     /// Whether it is missing.
     pub is_missing: bool,
     /// Whether it lacks what was written without it, if it is there.
@@ -21,7 +21,7 @@ pub struct Presence {
 /// Draws whether the victim is missing from a life. `is_gone` means that it missed writes: then it
 /// comes back only if a layer claims to notice by itself. With `is_secure` the layer can do without
 /// it.
-pub fn presence(dice: &mut Dice, swarm: &Swarm, is_gone: bool, is_secure: bool) -> Presence {
+pub(crate) fn presence(dice: &mut Dice, swarm: &Swarm, is_gone: bool, is_secure: bool) -> Presence {
     let faults = swarm.faults;
     let is_stale = is_gone && faults.stale && dice.chance(300);
     let often = if swarm.busy && swarm.parity > 1 { 350 } else { 100 };
@@ -31,7 +31,7 @@ pub fn presence(dice: &mut Dice, swarm: &Swarm, is_gone: bool, is_secure: bool) 
 
 /// A device that comes in the place of a lost one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Replacement {
+pub(crate) enum Replacement {
     /// The same, with the content that it had when it was lost.
     Same,
     /// Another, which holds nothing.
@@ -40,7 +40,12 @@ pub enum Replacement {
 
 /// Draws the devices that come in the place of `lost` ones between two lives. Devices of `fresh`
 /// came before; only the victim comes back itself.
-pub fn replacements(dice: &mut Dice, lost: u16, fresh: u16, victim: u8) -> Vec<(u8, Replacement)> {
+pub(crate) fn replacements(
+    dice: &mut Dice,
+    lost: u16,
+    fresh: u16,
+    victim: u8,
+) -> Vec<(u8, Replacement)> {
     let mut drawn = Vec::new();
     for device in (0..16).filter(|device| lost & !fresh & 1 << device != 0) {
         if device == victim && dice.chance(250) {

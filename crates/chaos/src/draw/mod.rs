@@ -6,20 +6,20 @@
 //! more than it did leaves the others as they were.
 
 mod busy;
-pub mod changes;
-pub mod copies;
-pub mod damage;
-pub mod fate;
+pub(crate) mod changes;
+pub(crate) mod copies;
+pub(crate) mod damage;
+pub(crate) mod fate;
 mod journal;
 mod large;
-pub mod members;
-pub mod operator;
-pub mod power;
+pub(crate) mod members;
+pub(crate) mod operator;
+pub(crate) mod power;
 mod second;
-pub mod swarm;
-pub mod transient;
+pub(crate) mod swarm;
+pub(crate) mod transient;
 mod uneven;
-pub mod zones;
+pub(crate) mod zones;
 
 use hostftl_core::{BLOCK, DeviceInfo, SECTOR, Segments};
 use hostftl_layers::{Devices, LayerConfig, LayerKind};
@@ -31,7 +31,7 @@ use swarm::{Stack, Swarm};
 
 /// The choices of a seed before its first life.
 #[derive(Clone, Debug)]
-pub struct Seed {
+pub(crate) struct Seed {
     /// The number of the seed.
     number: u64,
     /// The dice of everything that follows.
@@ -51,7 +51,7 @@ pub struct Seed {
 ///
 /// # Errors
 /// When SEMANTICS.md does not admit the run.
-pub fn seed(number: u64, layer: LayerKind) -> Result<Seed, String> {
+pub(crate) fn seed(number: u64, layer: LayerKind) -> Result<Seed, String> {
     let mut dice = Dice::new(number, layer as u64);
     let stack = Stack::draw(&mut dice, layer, second::with_two_parities(number, layer));
     let mut claims = Claims::of(layer, stack.parity > 0)?;
@@ -125,7 +125,7 @@ impl Swarm {
 
 impl Seed {
     /// Returns the interfaces of the devices.
-    pub fn infos(&self) -> Vec<DeviceInfo> {
+    pub(crate) fn infos(&self) -> Vec<DeviceInfo> {
         let (config, swarm) = (&self.config, &self.swarm);
         let mut info = DeviceInfo::block(swarm.sectors, swarm.map_unit);
         info.volatile_cache = swarm.volatile;
@@ -144,7 +144,7 @@ impl Seed {
     }
 
     /// Makes the devices twice as long.
-    pub fn double(&mut self) {
+    pub(crate) fn double(&mut self) {
         self.swarm.sectors *= 2;
         self.segments.iter_mut().for_each(|segments| segments.count *= 2);
     }

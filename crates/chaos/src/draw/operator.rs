@@ -11,7 +11,7 @@ const SALT: u64 = 0x776f_7264_7320_6f66;
 
 /// Draws how often an operator of a seed wants something, in thousandths of all choices; 0 for
 /// never.
-pub fn rate(seed: u64, layer: LayerKind) -> u32 {
+pub(crate) fn rate(seed: u64, layer: LayerKind) -> u32 {
     let mut dice = Dice::new(seed.rotate_left(24) ^ SALT, layer as u64);
     match dice.chance(layer.registration().chaos.verbs) {
         true => dice.pick(&[1, 1, 5, 20]),
@@ -20,7 +20,7 @@ pub fn rate(seed: u64, layer: LayerKind) -> u32 {
 }
 
 /// Draws a request. With `keeps_scrubbing` a scrub is rarely stopped.
-pub fn draw(dice: &mut Dice, keeps_scrubbing: bool) -> Verb {
+pub(crate) fn draw(dice: &mut Dice, keeps_scrubbing: bool) -> Verb {
     match dice.below(10) {
         0..5 => Verb::Scrub(Scrub::Start(dice.pick(&[0, 0, 0, 0, 2]))),
         5 => Verb::Scrub(Scrub::Pause),

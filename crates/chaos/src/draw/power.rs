@@ -5,7 +5,7 @@ use crate::disk::Survival;
 
 /// The end of a life that is cut.
 #[derive(Clone, Copy, Debug)]
-pub enum Cut {
+pub(crate) enum Cut {
     /// The process is killed: devices keep their caches.
     Kill,
     /// The power fails, and these sectors of the caches survive.
@@ -13,7 +13,7 @@ pub enum Cut {
 }
 
 /// Draws how a life is cut.
-pub fn draw(dice: &mut Dice) -> Cut {
+pub(crate) fn draw(dice: &mut Dice) -> Cut {
     if dice.chance(100) {
         return Cut::Kill;
     }

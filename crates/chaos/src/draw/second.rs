@@ -9,13 +9,13 @@ use crate::dice::Dice;
 const SALT: u64 = 0x7365_636f_6ef1;
 
 /// Draws whether a stack with parity has two parities.
-pub fn with_two_parities(seed: u64, layer: LayerKind) -> bool {
+pub(super) fn with_two_parities(seed: u64, layer: LayerKind) -> bool {
     let (_, two) = layer.registration().chaos.parity;
     Dice::new(seed, SALT).chance(two)
 }
 
 /// Draws the device of a seed that has faults at the same time as the victim, if there is one.
-pub fn draw(seed: u64, swarm: &Swarm) -> Option<u8> {
+pub(super) fn draw(seed: u64, swarm: &Swarm) -> Option<u8> {
     let mut dice = Dice::new(!seed, SALT);
     if swarm.parity < 2 || !dice.chance(800) {
         return None;

@@ -8,7 +8,7 @@ use crate::dice::Dice;
 use crate::matrix::{Claim, Claims, Row};
 
 /// Every layer must be able to work on so many sectors.
-pub const ROOMY: u64 = 1 << 17;
+pub(crate) const ROOMY: u64 = 1 << 17;
 
 /// Which command in flight completes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,13 +12,13 @@ const FAILING: u64 = 0x6661_696c;
 
 /// Draws the number of faults after which a layer gives up a failing device, if that is other than
 /// usual.
-pub fn fault_limit(seed: u64) -> Option<u16> {
+pub(crate) fn fault_limit(seed: u64) -> Option<u16> {
     let mut dice = Dice::new(!seed, FAILING);
     dice.chance(700).then(|| dice.pick(&[0, 1, 3, 6, 20]))
 }
 
 /// Draws the transient faults of a seed and adds them to its other faults.
-pub fn draw(seed: u64, claims: &Claims, swarm: &Swarm) -> Faults {
+pub(crate) fn draw(seed: u64, claims: &Claims, swarm: &Swarm) -> Faults {
     let mut dice = Dice::new(seed, SALT);
     let mut some = |row: Row, permille| dice.chance(permille) && claims.admits(row);
     let mut faults = swarm.faults;
@@ -34,7 +34,7 @@ pub fn draw(seed: u64, claims: &Claims, swarm: &Swarm) -> Faults {
 
 /// How often commands of one life fail, and when a device is full.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Rates {
+pub(crate) struct Rates {
     /// One in so many writes and trims fails, and one in so many flushes; 0 for none.
     writes: u64,
     flushes: u64,
@@ -46,7 +46,7 @@ pub struct Rates {
 
 /// A write that fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WriteFault {
+pub(crate) struct WriteFault {
     /// Whether the device is full, and whether it remains so in the lives to come.
     pub is_full: bool,
     /// See [`WriteFault::is_full`].
@@ -57,7 +57,7 @@ pub struct WriteFault {
 
 /// The sectors of a failed write that reach the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Written {
+pub(crate) enum Written {
     /// None.
     Nothing,
     /// Some.
@@ -74,7 +74,7 @@ fn one_in(dice: &mut Dice, rate: u64) -> bool {
 impl Rates {
     /// Draws the rates of a life that begins with a full device or without one, and whether a
     /// device stays full.
-    pub fn draw(dice: &mut Dice, swarm: &Swarm, full: bool) -> (Self, bool) {
+    pub(crate) fn draw(dice: &mut Dice, swarm: &Swarm, full: bool) -> (Self, bool) {
         let (mut rates, faults) = (Rates::default(), swarm.faults);
         if faults.write_error && dice.chance(500) {
             rates.writes = dice.pick(&[20, 200, 2000]);
@@ -101,19 +101,19 @@ impl Rates {
     }
 
     /// Draws whether a read fails.
-    pub fn read_fails(&self, dice: &mut Dice) -> bool {
+    pub(crate) fn read_fails(&self, dice: &mut Dice) -> bool {
         one_in(dice, self.reads)
     }
 
     /// Draws whether a flush fails.
-    pub fn flush_fails(&self, dice: &mut Dice) -> bool {
+    pub(crate) fn flush_fails(&self, dice: &mut Dice) -> bool {
         one_in(dice, self.flushes)
     }
 
     /// Draws whether a write or trim fails, after so many commands to devices. A segment whose
     /// program or reset fails is offline: that is another fault, so a write to one only fails when
     /// the device is full, and nothing of it is written.
-    pub fn write_fails(
+    pub(crate) fn write_fails(
         &self,
         dice: &mut Dice,
         commands: u64,

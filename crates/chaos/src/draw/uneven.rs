@@ -13,19 +13,19 @@ const UNEVEN: u32 = 300;
 const EIGHTHS: [u64; 6] = [8, 8, 9, 12, 16, 24];
 
 /// Draws whether the devices of a seed differ in length.
-pub fn draw(seed: u64, layer: LayerKind, devices: u32) -> bool {
+pub(super) fn draw(seed: u64, layer: LayerKind, devices: u32) -> bool {
     let may = layer.registration().promises.changes() && devices > 1;
     may && Dice::new(seed, SALT).chance(UNEVEN)
 }
 
 /// Makes some devices longer; the dice are those of the seed.
-pub fn lengthen(dice: &mut Dice, infos: &mut [DeviceInfo]) {
+pub(super) fn lengthen(dice: &mut Dice, infos: &mut [DeviceInfo]) {
     for info in infos {
         info.sectors = info.sectors * dice.pick(&EIGHTHS) / 8;
     }
 }
 
 /// Returns the dice with which the devices of a seed are made longer.
-pub fn dice(seed: u64) -> Dice {
+pub(super) fn dice(seed: u64) -> Dice {
     Dice::new(seed.rotate_left(16), SALT)
 }

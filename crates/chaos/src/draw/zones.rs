@@ -13,7 +13,7 @@ const SALT: u64 = 0x5e67;
 const LEAST_SEGMENTS: u32 = 14;
 
 /// Returns the interface of a device of `segments`.
-pub fn info(segments: Segments, volatile: bool) -> DeviceInfo {
+pub(crate) fn info(segments: Segments, volatile: bool) -> DeviceInfo {
     let sectors = u64::from(segments.size) * u64::from(segments.count);
     let kind = DeviceKind::Zoned(segments);
     DeviceInfo { volatile_cache: volatile, kind, ..DeviceInfo::block(sectors, segments.write_unit) }
@@ -21,7 +21,7 @@ pub fn info(segments: Segments, volatile: bool) -> DeviceInfo {
 
 /// Draws the segments of a seed's devices: for a layer that takes them, and always for one that
 /// takes nothing else.
-pub fn draw(seed: u64, config: &LayerConfig, swarm: &Swarm) -> Option<Segments> {
+pub(crate) fn draw(seed: u64, config: &LayerConfig, swarm: &Swarm) -> Option<Segments> {
     if swarm.journal.is_some() {
         return None; // A log has a journal only beside other devices.
     }

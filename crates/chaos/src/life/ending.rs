@@ -9,7 +9,7 @@ use crate::heard;
 
 /// How a life ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub(crate) enum End {
     /// The layer stopped as asked.
     Stopped,
     /// The power was cut; whether the layer had become ready before.

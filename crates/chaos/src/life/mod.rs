@@ -26,7 +26,7 @@ use crate::model::Moment;
 use crate::trace;
 use crate::world::World;
 use crate::zoned;
-pub use ending::End;
+pub(crate) use ending::End;
 
 /// `Layer::check` is called so often, in steps.
 const CHECK_EVERY: u64 = 1024;
@@ -36,7 +36,7 @@ const MOST_STEPS: u64 = 10_000_000;
 
 /// What a life goes through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub(crate) enum Phase {
     /// Before its first input.
     New,
     /// Formatting or recovering.
@@ -51,7 +51,7 @@ pub enum Phase {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Life<'w> {
+pub(crate) struct Life<'w> {
     w: &'w mut World,
     layer: AnyLayer,
     flights: Flights,
@@ -78,7 +78,7 @@ impl<'w> Life<'w> {
     ///
     /// # Errors
     /// When the layer refuses a plan that it made before.
-    pub fn new(w: &'w mut World, mode: Mode, calm: bool) -> Result<Self, String> {
+    pub(crate) fn new(w: &'w mut World, mode: Mode, calm: bool) -> Result<Self, String> {
         let (buffers, free) = w.issue();
         let layer = AnyLayer::new(&w.config, &w.infos, buffers, mode);
         let layer = layer.map_err(|why| format!("new after plan: {why}"))?;
@@ -114,7 +114,7 @@ impl<'w> Life<'w> {
     }
 
     /// The final life: it reads the whole volume.
-    pub fn demand_audit(&mut self) {
+    pub(crate) fn demand_audit(&mut self) {
         self.audited = true;
     }
 
@@ -122,7 +122,7 @@ impl<'w> Life<'w> {
     ///
     /// # Errors
     /// What was expected and what was found instead.
-    pub fn run(mut self) -> Result<End, String> {
+    pub(crate) fn run(mut self) -> Result<End, String> {
         let mut out = Out::new();
         loop {
             if let Some(what) = self.wrong.take() {

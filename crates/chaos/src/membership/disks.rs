@@ -7,7 +7,7 @@ use crate::dice::Dice;
 
 /// What the layer has on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Data {
+pub(super) struct Data {
     /// The newest moment of the volume's history that is whole here.
     pub node: u32,
     /// The number of the newest root.
@@ -22,7 +22,7 @@ pub struct Data {
 
 /// One device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Disk {
+pub(super) struct Disk {
     /// Head and tail.
     pub copies: [Result<Superblock, SuperFault>; 2],
     pub data: Data,
@@ -34,7 +34,7 @@ pub struct Disk {
 
 impl Disk {
     /// Member `index` of a new volume of `count` devices.
-    pub fn new(index: u8, count: u8) -> Self {
+    pub(super) fn new(index: u8, count: u8) -> Self {
         let mut members = [[0; 16]; 16];
         (0..count).for_each(|index| members[usize::from(index)] = [index + 1; 16]);
         let superblock = Superblock {
@@ -71,18 +71,18 @@ impl Disk {
     }
 
     /// A device that belongs to no volume.
-    pub fn blank() -> Self {
+    pub(super) fn blank() -> Self {
         let data = Data { node: 0, root: 0, lost: 0, everywhere: 0, whole: false };
         Disk { copies: [Err(SuperFault::Foreign); 2], data, here: true, sick: false }
     }
 
     /// What the device says.
-    pub fn superblock(&self) -> Result<Chosen, SuperFault> {
+    pub(super) fn superblock(&self) -> Result<Chosen, SuperFault> {
         choose(self.copies[0], self.copies[1])
     }
 
     /// Writes a copy, as bytes if that is wanted.
-    pub fn write(&mut self, copy: usize, superblock: &Superblock, bytes: bool) {
+    pub(super) fn write(&mut self, copy: usize, superblock: &Superblock, bytes: bool) {
         self.copies[copy] = if bytes {
             let at = places(superblock.device_sectors)[copy];
             Superblock::parse(&superblock.emit(at), at)
@@ -92,7 +92,7 @@ impl Disk {
     }
 
     /// A write of a copy ended in the middle: it is old, new or neither.
-    pub fn tear(&mut self, copy: usize, superblock: &Superblock, dice: &mut Dice) {
+    pub(super) fn tear(&mut self, copy: usize, superblock: &Superblock, dice: &mut Dice) {
         match dice.below(3) {
             0 => {}
             1 => self.copies[copy] = Ok(*superblock),

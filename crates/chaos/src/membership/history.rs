@@ -2,7 +2,7 @@
 
 /// See the module text.
 #[derive(Clone, Debug)]
-pub struct History {
+pub(super) struct History {
     nodes: Vec<Node>,
     /// The newest flush of each line.
     leaves: Vec<u32>,
@@ -20,7 +20,7 @@ struct Node {
 
 impl History {
     /// Of a new volume over so many devices.
-    pub fn new(devices: usize) -> Self {
+    pub(super) fn new(devices: usize) -> Self {
         let nodes = vec![Node { parent: 0, depth: 0, acked: 0 }];
         History { nodes, leaves: vec![0], consented: vec![None; devices] }
     }
@@ -30,22 +30,22 @@ impl History {
     }
 
     /// One more device comes.
-    pub fn grow(&mut self) {
+    pub(super) fn grow(&mut self) {
         self.consented.push(None);
     }
 
     /// How much was written before.
-    pub fn depth(&self, node: u32) -> u32 {
+    pub(super) fn depth(&self, node: u32) -> u32 {
         self.node(node).depth
     }
 
     /// The newest flush that was answered, up to `node`.
-    pub fn acked(&self, node: u32) -> u32 {
+    pub(super) fn acked(&self, node: u32) -> u32 {
         self.node(node).acked
     }
 
     /// Whether `to` has all that `from` has.
-    pub fn leads_to(&self, from: u32, to: u32) -> bool {
+    pub(super) fn leads_to(&self, from: u32, to: u32) -> bool {
         let (depth, mut at) = (self.depth(from), to);
         while self.depth(at) > depth {
             at = self.node(at).parent;
@@ -54,39 +54,43 @@ impl History {
     }
 
     /// Something is written after `node`, and not answered yet.
-    pub fn write(&mut self, parent: u32) -> u32 {
+    pub(super) fn write(&mut self, parent: u32) -> u32 {
         let Node { depth, acked, .. } = self.node(parent);
         self.nodes.push(Node { parent, depth: depth + 1, acked });
         self.nodes.len() as u32 - 1
     }
 
     /// The flush of `node` is answered, by these members.
-    pub fn promise(&mut self, node: u32, line: usize, members: impl Iterator<Item = usize>) {
+    pub(super) fn promise(&mut self, node: u32, line: usize, members: impl Iterator<Item = usize>) {
         self.nodes[node as usize].acked = node;
         self.leaves[line] = node;
         members.for_each(|member| self.consented[member] = None);
     }
 
     /// The line that these members may continue, whose newest flush is `base`.
-    pub fn line(&mut self, base: u32, mut members: impl Iterator<Item = usize>) -> Option<usize> {
+    pub(super) fn line(
+        &mut self,
+        base: u32,
+        mut members: impl Iterator<Item = usize>,
+    ) -> Option<usize> {
         let line = self.leaves.iter().position(|leaf| *leaf == base);
         let agreed = members.any(|member| self.consented[member] == Some(base));
         line.or_else(|| agreed.then(|| self.fork(base)))
     }
 
     /// Somebody consents to go on from `base`, which is not the newest.
-    pub fn fork(&mut self, base: u32) -> usize {
+    pub(super) fn fork(&mut self, base: u32) -> usize {
         self.leaves.push(base);
         self.leaves.len() - 1
     }
 
     /// Somebody consented that these members go on from `base`.
-    pub fn consent(&mut self, members: impl Iterator<Item = usize>, base: u32) {
+    pub(super) fn consent(&mut self, members: impl Iterator<Item = usize>, base: u32) {
         members.for_each(|member| self.consented[member] = Some(base));
     }
 
     /// The newest flush of each line.
-    pub fn leaves(&self) -> Vec<u32> {
+    pub(super) fn leaves(&self) -> Vec<u32> {
         let mut leaves = self.leaves.clone();
         leaves.sort_unstable();
         leaves.dedup();

@@ -10,7 +10,7 @@ use crate::dice::Dice;
 
 /// Why an event ended early.
 #[derive(Debug)]
-pub enum End {
+pub(super) enum End {
     /// The process was killed.
     Crash,
     /// A rule does not hold.
@@ -19,7 +19,7 @@ pub enum End {
 
 /// A process that serves. Sets are of bits by index in the stack.
 #[derive(Clone, Debug)]
-pub struct Session {
+pub(super) struct Session {
     /// The disk of each member; `None` for one that is not there.
     pub(super) seats: Vec<Option<usize>>,
     /// The members that take part.
@@ -61,14 +61,14 @@ impl Session {
 
 /// How a start ended that no crash ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub(super) enum Outcome {
     Serves,
     Asks,
     Refuses,
 }
 
 /// See the module text.
-pub struct Life<'a> {
+pub(super) struct Life<'a> {
     pub(super) dice: Dice,
     /// Whether superblocks go through bytes.
     pub(super) bytes: bool,
@@ -97,7 +97,7 @@ pub struct Life<'a> {
 }
 
 impl<'a> Life<'a> {
-    pub fn new(mut dice: Dice, bytes: bool, tells: bool, seen: &'a mut Seen) -> Self {
+    pub(super) fn new(mut dice: Dice, bytes: bool, tells: bool, seen: &'a mut Seen) -> Self {
         let count = dice.between(2, 5) as u8;
         let most = if count >= 4 { 2 } else { 1 };
         let tolerates = if dice.chance(100) { 0 } else { dice.between(1, most) as u32 };
@@ -129,7 +129,7 @@ impl<'a> Life<'a> {
     }
 
     /// What happened, an event a line.
-    pub fn story(self) -> String {
+    pub(super) fn story(self) -> String {
         self.story.map_or(String::new(), |story| story.join("\n"))
     }
 
@@ -137,7 +137,7 @@ impl<'a> Life<'a> {
     ///
     /// # Errors
     /// The first rule that does not hold.
-    pub fn run(&mut self) -> Result<(), Rule> {
+    pub(super) fn run(&mut self) -> Result<(), Rule> {
         for _ in 0..self.dice.between(8, 28) {
             self.seen.events += 1;
             if self.crash_in.is_none() && self.dice.chance(300) {

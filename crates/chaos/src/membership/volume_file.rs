@@ -12,21 +12,21 @@ use crate::dice::Dice;
 
 /// A volume file. Devices are numbers of disks; `None` is the name `missing`.
 #[derive(Clone, Debug)]
-pub struct VolumeFile {
+pub(super) struct VolumeFile {
     pub devices: Vec<Option<usize>>,
     pub pending: Vec<usize>,
 }
 
 impl VolumeFile {
     /// Lists the disks of a new volume in any order.
-    pub fn new(count: usize, dice: &mut Dice) -> Self {
+    pub(super) fn new(count: usize, dice: &mut Dice) -> Self {
         let mut devices: Vec<_> = (0..count).map(Some).collect();
         shuffle(&mut devices, dice);
         VolumeFile { devices, pending: Vec::new() }
     }
 
     /// The disks that it names, pending ones last.
-    pub fn disks(&self) -> impl Iterator<Item = usize> + Clone {
+    pub(super) fn disks(&self) -> impl Iterator<Item = usize> + Clone {
         self.devices.iter().flatten().chain(&self.pending).copied()
     }
 
@@ -37,7 +37,7 @@ impl VolumeFile {
 }
 
 /// Puts a list in any order.
-pub fn shuffle<T>(list: &mut [T], dice: &mut Dice) {
+pub(super) fn shuffle<T>(list: &mut [T], dice: &mut Dice) {
     for at in (1..list.len()).rev() {
         list.swap(at, dice.below(at as u64 + 1) as usize);
     }
@@ -45,7 +45,7 @@ pub fn shuffle<T>(list: &mut [T], dice: &mut Dice) {
 
 /// The members with which a volume starts.
 #[derive(Clone, Debug)]
-pub struct Judged {
+pub(super) struct Judged {
     /// The disk and the superblock of each member; `None` for one that is not there.
     pub seats: Vec<Option<(usize, Record)>>,
     /// The members to whose absence an operator has to agree.
@@ -57,7 +57,7 @@ pub struct Judged {
 
 impl Judged {
     /// The newest superblock that counts.
-    pub fn newest(&self) -> Superblock {
+    pub(super) fn newest(&self) -> Superblock {
         let all = self.seats.iter().flatten().map(|(_, record)| record.superblock);
         all.max_by_key(|it| it.generation).expect("a volume has members")
     }
