@@ -26,7 +26,7 @@ pub struct Parameter {
 }
 
 /// The unit in which a layer writes. A layer says in words of its own what that is to it.
-pub const SUPERPAGE: Parameter = Parameter {
+pub(crate) const SUPERPAGE: Parameter = Parameter {
     key: "superpage",
     value: "8k..=1m",
     about: "the unit in which the layer writes",
@@ -35,7 +35,7 @@ pub const SUPERPAGE: Parameter = Parameter {
 };
 
 /// The share of the devices that a layer keeps spare.
-pub const SPARE: Parameter = Parameter {
+pub(crate) const SPARE: Parameter = Parameter {
     key: "spare",
     value: "0..=90",
     about: "over-provisioning: the percentage of the devices that is kept free for GC",
@@ -54,34 +54,34 @@ pub const SPARE: Parameter = Parameter {
 };
 
 /// A size in whole sectors, as a number of them.
-pub fn sectors(word: &str) -> Option<u64> {
+pub(crate) fn sectors(word: &str) -> Option<u64> {
     Some(in_units(word, SECTOR as u64)? / SECTOR as u64)
 }
 
 /// A size in whole units of so many bytes, as [`Size::whole`] rounds it, or nothing.
-pub fn in_units(word: &str, unit: u64) -> Option<u64> {
+pub(crate) fn in_units(word: &str, unit: u64) -> Option<u64> {
     let size = Size::parse(word)?;
     if size.bytes() == 0 { Some(0) } else { size.whole(unit).ok() }
 }
 
 /// As [`sectors`], for what is short.
-pub fn short(word: &str) -> Result<u32, &'static str> {
+pub(crate) fn short(word: &str) -> Result<u32, &'static str> {
     let short = sectors(word).and_then(|sectors| u32::try_from(sectors).ok());
     short.ok_or("a size in whole sectors, as 64k")
 }
 
 /// So many sectors, as [`sectors`] reads them.
-pub fn sectors_text(sectors: u64) -> String {
+pub(crate) fn sectors_text(sectors: u64) -> String {
     size_text(sectors * SECTOR as u64)
 }
 
 /// Bytes, as [`Size`] reads them.
-pub fn size(word: &str) -> Option<u64> {
+pub(crate) fn size(word: &str) -> Option<u64> {
     Size::parse(word).map(Size::bytes)
 }
 
 /// A size as [`size`] reads it, in the largest unit that it is a multiple of.
-pub fn size_text(bytes: u64) -> String {
+pub(crate) fn size_text(bytes: u64) -> String {
     match bytes.trailing_zeros() {
         30..64 => format!("{}g", bytes >> 30),
         20..30 => format!("{}m", bytes >> 20),
@@ -91,7 +91,7 @@ pub fn size_text(bytes: u64) -> String {
 }
 
 /// `yes` or `no`.
-pub fn truth(word: &str) -> Result<bool, &'static str> {
+pub(crate) fn truth(word: &str) -> Result<bool, &'static str> {
     match word {
         "yes" => Ok(true),
         "no" => Ok(false),
@@ -100,6 +100,6 @@ pub fn truth(word: &str) -> Result<bool, &'static str> {
 }
 
 /// As [`truth`] reads it.
-pub fn truth_text(truth: bool) -> String {
+pub(crate) fn truth_text(truth: bool) -> String {
     String::from(if truth { "yes" } else { "no" })
 }

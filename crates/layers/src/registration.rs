@@ -92,7 +92,7 @@ impl Promises {
 }
 
 /// The function that makes a layer; see [`crate::AnyLayer::new`].
-pub type Make =
+pub(crate) type Make =
     fn(&LayerConfig, &[DeviceInfo], Vec<Payload>, Mode) -> Result<Box<dyn Registered>, PlanError>;
 
 /// See the module text.

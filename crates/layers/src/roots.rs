@@ -19,12 +19,12 @@ pub struct RootPlaces {
 }
 
 /// Finds out where roots lie.
-pub type RootsAt = fn(&LayerConfig, &[DeviceInfo]) -> Result<RootPlaces, PlanError>;
+pub(crate) type RootsAt = fn(&LayerConfig, &[DeviceInfo]) -> Result<RootPlaces, PlanError>;
 
 /// Finds the last of what a layer wrote that a device has for sure that was done without and is
 /// back, for [`hostftl_core::Verb`]: the function that it is given reads pages of the device from a
 /// sector on, and says whether they could be read.
-pub type LastOn = fn(
+pub(crate) type LastOn = fn(
     &LayerConfig,
     &[DeviceInfo],
     u8,

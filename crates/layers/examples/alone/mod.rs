@@ -30,7 +30,7 @@ impl Kept {
 }
 
 /// The layer with nothing around it.
-pub struct Alone {
+pub(crate) struct Alone {
     pub log: AnyLayer,
     /// What steps said that is not looked at yet, and lists for more of that.
     said: VecDeque<Box<Out>>,
@@ -45,7 +45,7 @@ pub struct Alone {
 
 impl Alone {
     /// A new volume.
-    pub fn new(layer: &str) -> Self {
+    pub(crate) fn new(layer: &str) -> Self {
         let config = LayerConfig::parse(layer).expect("a layer");
         let block = DeviceInfo::block(DEVICE.0, DEVICE.1);
         let devices = [DeviceInfo { discard: true, ..block }];
@@ -61,7 +61,7 @@ impl Alone {
     }
 
     /// Writes a block, to the end.
-    pub fn write(&mut self, block: u64) {
+    pub(crate) fn write(&mut self, block: u64) {
         let data = Payload::issue(1 << 24, SECTORS_PER_BLOCK);
         let request = Request {
             ticket: Ticket::issue(0),
@@ -78,12 +78,12 @@ impl Alone {
     }
 
     /// Blocks that the host sees.
-    pub fn blocks(&self) -> u64 {
+    pub(crate) fn blocks(&self) -> u64 {
         self.log.limits().exported / PER
     }
 
     /// What the map holds and collection could gain, over what the map holds.
-    pub fn alpha(&self) -> f64 {
+    pub(crate) fn alpha(&self) -> f64 {
         let gauges = self.log.gauges().expect("it has them");
         (gauges.live + gauges.stale) as f64 / gauges.live as f64
     }
@@ -176,6 +176,6 @@ fn perform(pages: &mut [Option<Box<Kept>>], command: &mut Command) -> Verdict {
 
 /// Write amplification of uniform writes, `A = 1 / (1 − e^(−α/A))`: of victims in the order in
 /// which they were filled, and of greedy ones where segments are large.
-pub fn theory(alpha: f64) -> f64 {
+pub(crate) fn theory(alpha: f64) -> f64 {
     (0..10_000).fold(1.0, |waf, _| 0.5 * (waf + 1.0 / (1.0 - (-alpha / waf).exp())))
 }

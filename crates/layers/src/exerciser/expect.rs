@@ -5,7 +5,7 @@ use hostftl_core::Token;
 /// What a command's token says of its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Expect {
+pub(super) enum Expect {
     /// Success.
     Plain,
     /// The digest of the host's bytes, learnt here.
@@ -56,7 +56,7 @@ impl Expect {
         Expect::Late,
     ];
 
-    pub fn of(token: Token) -> Self {
+    pub(super) fn of(token: Token) -> Self {
         Self::ALL[(token.0 & 0xff) as usize]
     }
 }

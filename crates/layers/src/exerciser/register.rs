@@ -12,7 +12,7 @@ use super::Exerciser;
 impl Registered for Exerciser {}
 
 /// See [`crate::registry`].
-pub const REGISTRATION: Registration = Registration {
+pub(crate) const REGISTRATION: Registration = Registration {
     kind: LayerKind::Exerciser,
     name: "exerciser",
     about: About {

@@ -24,7 +24,7 @@ const LATE_BUFFER: usize = 4;
 
 /// Where a request is in the script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub(super) enum Stage {
     Place,
     Pack,
     Unpack,
@@ -48,7 +48,7 @@ pub enum Stage {
 
 /// A request under way.
 #[derive(Debug)]
-pub struct Job {
+pub(super) struct Job {
     pub ticket: Ticket,
     pub data: Option<Payload>,
     pub stage: Stage,
@@ -61,7 +61,7 @@ pub struct Job {
 
 /// What a write has learnt of its bytes.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Notes {
+pub(super) struct Notes {
     digest: u32,
     zeros: u32,
     page: u32,

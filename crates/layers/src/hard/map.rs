@@ -22,7 +22,7 @@ const LOST: u32 = u32::MAX;
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Map {
+pub(crate) struct Map {
     superpage: u32,
     to: Vec<u32>,
     back: Vec<u32>,
@@ -31,7 +31,7 @@ pub struct Map {
 
 impl Map {
     /// An empty map.
-    pub fn new(layout: &Layout) -> Self {
+    pub(crate) fn new(layout: &Layout) -> Self {
         Map {
             superpage: layout.superpage,
             to: vec![0; layout.exported as usize],
@@ -41,7 +41,7 @@ impl Map {
     }
 
     /// Bytes of both directions.
-    pub fn memory(layout: &Layout) -> u64 {
+    pub(crate) fn memory(layout: &Layout) -> u64 {
         let slots = u64::from(layout.count) * u64::from(layout.superpage);
         4 * (layout.exported + slots)
     }

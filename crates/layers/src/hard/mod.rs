@@ -20,11 +20,11 @@ use crate::vsp::{Area, CxOf, Machine, Scheme};
 use map::Map;
 
 /// The layer.
-pub type Hard = Shell<Machine<Sectors>>;
+pub(crate) type Hard = Shell<Machine<Sectors>>;
 
 /// HARD's part of the machine.
 #[derive(Debug, Default)]
-pub struct Sectors {
+pub(crate) struct Sectors {
     collection: Collection,
 }
 

@@ -19,7 +19,7 @@ const SUPERPAGE_OF_HARD: Parameter = Parameter {
 };
 
 /// See [`crate::registry`].
-pub const REGISTRATION: Registration = Registration {
+pub(crate) const REGISTRATION: Registration = Registration {
     kind: LayerKind::Hard,
     name: "hard",
     about: About {

@@ -18,7 +18,7 @@ struct Flying<Op> {
 /// The table of commands under way: what each was for, in the words of the engine. A token is an
 /// index into it.
 #[derive(Debug)]
-pub struct Commands<Op> {
+pub(crate) struct Commands<Op> {
     slots: Vec<Option<Flying<Op>>>,
     free: Vec<u16>,
     /// How many of them were given up.
@@ -30,7 +30,7 @@ pub struct Commands<Op> {
 impl<Op: Copy> Commands<Op> {
     /// An empty table for `most` commands; one of a device is late after the device's `patience`,
     /// by index, in ns, or never when that is 0.
-    pub fn new(most: u16, patience: [Nanos; 16]) -> Self {
+    pub(crate) fn new(most: u16, patience: [Nanos; 16]) -> Self {
         Commands {
             slots: (0..most).map(|_| None).collect(),
             free: (0..most).rev().collect(),
@@ -42,12 +42,12 @@ impl<Op: Copy> Commands<Op> {
 
     /// How many more commands can be under way.
     #[inline]
-    pub fn room(&self) -> usize {
+    pub(crate) fn room(&self) -> usize {
         self.free.len()
     }
 
     /// Whether no command is under way, but for those that were given up.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.free.len() + self.given_up == self.slots.len()
     }
 
@@ -56,7 +56,7 @@ impl<Op: Copy> Commands<Op> {
     /// # Panics
     /// When there is no room for one.
     #[inline]
-    pub fn begin(&mut self, now: Nanos, op: Op, device: Option<u8>) -> Token {
+    pub(crate) fn begin(&mut self, now: Nanos, op: Op, device: Option<u8>) -> Token {
         let index = self.free.pop().expect("room for a command was checked");
         let mut deadline = Nanos::MAX;
         let patience = device.map_or(0, |device| self.patience[usize::from(device)]);
@@ -69,13 +69,13 @@ impl<Op: Copy> Commands<Op> {
     }
 
     /// Whether a command is under way that was given up.
-    pub fn has_given_up(&self) -> bool {
+    pub(crate) fn has_given_up(&self) -> bool {
         self.given_up > 0
     }
 
     /// Whether the engine went on without a command.
     #[inline]
-    pub fn is_given_up(&self, token: Token) -> bool {
+    pub(crate) fn is_given_up(&self, token: Token) -> bool {
         self.given_up > 0 && self.slots[token.0 as usize].as_ref().is_some_and(|it| it.given_up)
     }
 
@@ -84,7 +84,7 @@ impl<Op: Copy> Commands<Op> {
     /// # Panics
     /// When no command with this token is under way.
     #[inline]
-    pub fn end(&mut self, token: Token) -> (Op, bool) {
+    pub(crate) fn end(&mut self, token: Token) -> (Op, bool) {
         let flying = self.slots[token.0 as usize].take().expect("a command is over once");
         self.free.push(token.0 as u16);
         self.given_up -= usize::from(flying.given_up);
@@ -93,26 +93,26 @@ impl<Op: Copy> Commands<Op> {
 
     /// When to look for late commands.
     #[inline]
-    pub fn wake(&self) -> Option<Nanos> {
+    pub(crate) fn wake(&self) -> Option<Nanos> {
         self.wake
     }
 
     /// Whether a command is past its deadline; sets the next wake-up.
-    pub fn any_late(&mut self, now: Nanos) -> bool {
+    pub(crate) fn any_late(&mut self, now: Nanos) -> bool {
         let earliest = self.slots.iter().flatten().map(|flying| flying.deadline).min();
         self.wake = earliest.filter(|deadline| *deadline != Nanos::MAX && *deadline > now);
         earliest.is_some_and(|deadline| deadline <= now)
     }
 
     /// The devices of the commands past their deadline, as a set of bits.
-    pub fn late_devices(&self, now: Nanos) -> u16 {
+    pub(crate) fn late_devices(&self, now: Nanos) -> u16 {
         let late = self.slots.iter().flatten().filter(|flying| flying.deadline <= now);
         late.filter_map(|flying| flying.device).fold(0, |set, device| set | 1 << device)
     }
 
     /// Does not wait for the commands past their deadline any more, although they are under way;
     /// tells `each` of them, what it is for, and its device. Sets the next wake-up.
-    pub fn give_up_late(&mut self, now: Nanos, mut each: impl FnMut(Op, u8)) {
+    pub(crate) fn give_up_late(&mut self, now: Nanos, mut each: impl FnMut(Op, u8)) {
         for flying in self.slots.iter_mut().flatten().filter(|flying| flying.deadline <= now) {
             assert!(!flying.given_up, "a command is given up once");
             (flying.deadline, flying.given_up) = (Nanos::MAX, true);
@@ -124,7 +124,7 @@ impl<Op: Copy> Commands<Op> {
 
     /// Does not wait for the commands of these devices any more, although they are under way; tells
     /// `each` of them, what it is for, and its device.
-    pub fn give_up(&mut self, devices: u16, mut each: impl FnMut(Token, Op, u8)) {
+    pub(crate) fn give_up(&mut self, devices: u16, mut each: impl FnMut(Token, Op, u8)) {
         assert_ne!(devices, 0, "the commands of a device are given up");
         for (slot, index) in self.slots.iter_mut().zip(0..) {
             let Some(flying) = slot.as_mut().filter(|flying| !flying.given_up) else { continue };

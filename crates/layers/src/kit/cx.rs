@@ -13,7 +13,7 @@ const DRAFT: Token = Token(u64::MAX);
 
 /// What every engine has, whatever it is: the shell owns it, and lends it to the parts as a [`Cx`].
 #[derive(Debug)]
-pub struct Common<Op, Mark> {
+pub(crate) struct Common<Op, Mark> {
     life: Life,
     health: Health,
     /// A command was late: what hangs is answered without its payload.
@@ -36,7 +36,7 @@ impl<Op: Copy, Mark: Copy + Default> Common<Op, Mark> {
     /// A layer that is to be started, with a table of `most` commands, which are late after the
     /// `patience` of their device, that exports so many sectors, and takes so many requests at once
     /// in such an order.
-    pub fn new(
+    pub(crate) fn new(
         most: u16,
         patience: [Nanos; 16],
         exported: u64,
@@ -150,7 +150,7 @@ impl<Op: Copy, Mark: Copy + Default> Common<Op, Mark> {
 
 /// See the module text. An engine names it once, with its own operations and marks.
 #[derive(Debug)]
-pub struct Cx<'a, Op, Mark> {
+pub(crate) struct Cx<'a, Op, Mark> {
     now: Nanos,
     out: &'a mut Out,
     /// Outputs that the round may still make.
@@ -183,72 +183,72 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
     }
 
     /// How far the engine has come.
-    pub fn life(&self) -> Life {
+    pub(crate) fn life(&self) -> Life {
         self.common.life
     }
 
     /// Whether the engine runs.
-    pub fn is_running(&self) -> bool {
+    pub(crate) fn is_running(&self) -> bool {
         self.common.life == Life::Running
     }
 
     /// What of it works.
-    pub fn health(&self) -> Health {
+    pub(crate) fn health(&self) -> Health {
         self.common.health
     }
 
     /// Whether everything works.
-    pub fn is_good(&self) -> bool {
+    pub(crate) fn is_good(&self) -> bool {
         self.common.health == Health::Good
     }
 
     /// How many more commands can be under way.
-    pub fn command_room(&self) -> usize {
+    pub(crate) fn command_room(&self) -> usize {
         self.common.commands.room()
     }
 
     /// Whether no command is under way, but for those that were given up.
-    pub fn is_quiet(&self) -> bool {
+    pub(crate) fn is_quiet(&self) -> bool {
         self.common.commands.is_empty()
     }
 
     /// How many more outputs fit in the step; what an engine with [`Core::MOST_OUTPUTS`] asks.
     ///
     /// [`Core::MOST_OUTPUTS`]: super::Core::MOST_OUTPUTS
-    pub fn room(&self) -> usize {
+    pub(crate) fn room(&self) -> usize {
         self.out.room()
     }
 
     /// Wakes the engine at once after this step, although nothing moves in this one any more.
-    pub fn wake(&mut self) {
+    pub(crate) fn wake(&mut self) {
         self.common.leave_rest();
     }
 
     /// The time of this step.
-    pub fn now(&self) -> Nanos {
+    pub(crate) fn now(&self) -> Nanos {
         self.now
     }
 
     /// Wakes the engine at this time, if nothing does before.
-    pub fn wake_at(&mut self, at: Nanos) {
+    pub(crate) fn wake_at(&mut self, at: Nanos) {
         self.common.alarm = Some(self.common.alarm.map_or(at, |alarm| alarm.min(at)));
     }
 
     /// A whole round found nothing to do: a short one will do until something disturbs the engine.
     #[inline]
-    pub fn become_calm(&mut self) {
+    pub(crate) fn become_calm(&mut self) {
         self.common.calm = true;
     }
 
     /// A short round would not find what there is to do now.
     #[inline]
-    pub fn disturb(&mut self) {
+    pub(crate) fn disturb(&mut self) {
         self.common.calm = false;
     }
 
     /// Whether a short round will do.
     #[inline]
-    pub fn is_calm(&self) -> bool {
+    pub(crate) fn is_calm(&self) -> bool {
         self.common.calm
     }
 
@@ -257,7 +257,7 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
     /// # Panics
     /// When there is no room for it: see [`Cx::command_room`].
     #[inline(always)]
-    pub fn submit(&mut self, op: Op, command: Command) {
+    pub(crate) fn submit(&mut self, op: Op, command: Command) {
         self.draft(command);
         self.send(op);
     }
@@ -265,7 +265,7 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
     /// Puts a command where it is sent from, for a look at it before: it is too long to be handed
     /// on. [`Cx::send`] follows, or [`Cx::take_back`].
     #[inline(always)]
-    pub fn draft(&mut self, command: Command) -> &Command {
+    pub(crate) fn draft(&mut self, command: Command) -> &Command {
         self.out.push_with(|| Output::Submit(DRAFT, command));
         self.out.last_command().expect("it was put there").1
     }
@@ -275,7 +275,7 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
     /// # Panics
     /// As [`Cx::submit`]; and when there is none.
     #[inline]
-    pub fn send(&mut self, op: Op) {
+    pub(crate) fn send(&mut self, op: Op) {
         let (token, command) = self.out.last_command().expect("a command was put there");
         assert!(*token == DRAFT, "a command is sent once");
         *token = self.common.commands.begin(self.now, op, command.device());
@@ -283,7 +283,7 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
     }
 
     /// Takes back the command that was put in its place, and is not sent.
-    pub fn take_back(&mut self) -> Command {
+    pub(crate) fn take_back(&mut self) -> Command {
         match self.out.take_back() {
             Some(Output::Submit(DRAFT, command)) => command,
             other => unreachable!("{other:?} can't be taken back"),
@@ -293,19 +293,19 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
     /// As [`Cx::submit`], for a command that goes to no device, and is made where it is needed:
     /// commands are long.
     #[inline(always)]
-    pub fn compute(&mut self, op: Op, make: impl FnOnce() -> Command) {
+    pub(crate) fn compute(&mut self, op: Op, make: impl FnOnce() -> Command) {
         let token = self.common.commands.begin(self.now, op, None);
         self.spend_one();
         self.out.push_with(|| Output::Submit(token, make()));
     }
 
     /// The devices of which a command is late, as a set of bits.
-    pub fn late_devices(&self) -> u16 {
+    pub(crate) fn late_devices(&self) -> u16 {
         self.common.commands.late_devices(self.now)
     }
 
     /// Whether a command is under way that was given up.
-    pub fn has_given_up(&self) -> bool {
+    pub(crate) fn has_given_up(&self) -> bool {
         self.common.commands.has_given_up()
     }
 
@@ -313,18 +313,18 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
     /// device. When one is back after all, [`Core::late_done`] gets it.
     ///
     /// [`Core::late_done`]: super::Core::late_done
-    pub fn give_up_commands(&mut self, devices: u16, each: impl FnMut(Token, Op, u8)) {
+    pub(crate) fn give_up_commands(&mut self, devices: u16, each: impl FnMut(Token, Op, u8)) {
         self.common.commands.give_up(devices, each);
         self.common.commands.any_late(self.now); // Those that are left set the next wake-up.
     }
 
     /// As [`Cx::give_up_commands`], of the commands that are late and of no others.
-    pub fn give_up_late_commands(&mut self, each: impl FnMut(Op, u8)) {
+    pub(crate) fn give_up_late_commands(&mut self, each: impl FnMut(Op, u8)) {
         self.common.commands.give_up_late(self.now, each);
     }
 
     /// Tells what happened.
-    pub fn tell(&mut self, event: Event) {
+    pub(crate) fn tell(&mut self, event: Event) {
         self.push(Output::Event(event));
     }
 
@@ -335,22 +335,22 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
     }
 
     /// Counts map entries that were looked at or changed.
-    pub fn touch(&mut self, entries: usize) {
+    pub(crate) fn touch(&mut self, entries: usize) {
         self.common.touched += entries;
     }
 
     /// How many this step touched so far.
-    pub fn touched(&self) -> usize {
+    pub(crate) fn touched(&self) -> usize {
         self.common.touched
     }
 
     /// What the engine counts.
-    pub fn counters(&mut self) -> &mut Counters {
+    pub(crate) fn counters(&mut self) -> &mut Counters {
         &mut self.common.counters
     }
 
     /// A device failed: nothing is written any more. `abandoned` when it did not answer in time.
-    pub fn fail(&mut self, device: u8, error: DeviceError, abandoned: bool) {
+    pub(crate) fn fail(&mut self, device: u8, error: DeviceError, abandoned: bool) {
         let fresh = abandoned && !self.common.abandoning;
         self.common.abandoning |= abandoned;
         let worse = self.common.health.worsen(Health::after(error));
@@ -361,7 +361,7 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
 
     /// One of several devices failed, and the others can't make up for it: nothing is written any
     /// more, and what the others hold is read all the same.
-    pub fn fail_one(&mut self, device: u8, error: DeviceError) {
+    pub(crate) fn fail_one(&mut self, device: u8, error: DeviceError) {
         let left = Health::after(error).error().map_or(Health::Good, Health::ReadOnly);
         if self.common.health.worsen(left) {
             self.tell(Event::DeviceFailed { device, error, abandoned: false });
@@ -369,24 +369,24 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
     }
 
     /// Nothing is written any more; the engine has told why, and knows which devices are gone.
-    pub fn end_writing(&mut self, error: HostError) {
+    pub(crate) fn end_writing(&mut self, error: HostError) {
         self.common.health.worsen(Health::ReadOnly(error));
     }
 
     /// The volume can't be opened.
-    pub fn give_up(&mut self, why: &'static str) {
+    pub(crate) fn give_up(&mut self, why: &'static str) {
         self.common.life.go(Life::Over);
         self.tell(Event::Unrecoverable(why));
     }
 
     /// The volume is open: so many log writes were applied, and so many did not count.
-    pub fn become_ready(&mut self, replayed: u64, dropped: u64) {
+    pub(crate) fn become_ready(&mut self, replayed: u64, dropped: u64) {
         self.common.life.go(Life::Running);
         self.tell(Event::Ready { replayed, dropped });
     }
 
     /// The layer is closed.
-    pub fn stopped(&mut self) {
+    pub(crate) fn stopped(&mut self) {
         self.common.life.go(Life::Over);
         (self.common.more, self.common.alarm) = (false, None);
         self.tell(Event::Stopped);
@@ -394,7 +394,7 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
 
     /// Takes a request in, counted, and tells which it is now; none when it is answered already.
     /// `pending` is whether a flush finds something that is not durable.
-    pub fn take_request(&mut self, request: Request, pending: bool) -> Option<u16> {
+    pub(crate) fn take_request(&mut self, request: Request, pending: bool) -> Option<u16> {
         requests::count(&mut self.common.counters, &request, pending);
         let before = self.out.room();
         let taken = self.common.requests.take(request, self.common.exported, self.out);
@@ -403,18 +403,18 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
     }
 
     /// The requests under way.
-    pub fn requests(&mut self) -> &mut Requests<Mark> {
+    pub(crate) fn requests(&mut self) -> &mut Requests<Mark> {
         &mut self.common.requests
     }
 
     /// A request under way.
-    pub fn request(&mut self, req: u16) -> &mut Active<Mark> {
+    pub(crate) fn request(&mut self, req: u16) -> &mut Active<Mark> {
         self.common.requests.at(req)
     }
 
     /// Ends a request that is complete, with the error that the engine's health gives it, and tells
     /// whether it waits for `mark`.
-    pub fn end_request(&mut self, req: u16, mark: Mark, is_durable: bool) -> bool {
+    pub(crate) fn end_request(&mut self, req: u16, mark: Mark, is_durable: bool) -> bool {
         let health = self.common.health;
         self.common.requests.at(req).blame(health);
         let before = self.out.room();
@@ -424,7 +424,7 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
     }
 
     /// Answers the first request that waits; false when none does.
-    pub fn answer_waiting(&mut self, result: Result<(), HostError>) -> bool {
+    pub(crate) fn answer_waiting(&mut self, result: Result<(), HostError>) -> bool {
         let before = self.out.room();
         let answered = self.common.requests.answer_waiting(result, self.out);
         self.spend(before);
@@ -432,14 +432,14 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
     }
 
     /// Ends a request of which nothing is under way, of those that go on in any order.
-    pub fn answer(&mut self, req: u16, result: Result<(), HostError>) {
+    pub(crate) fn answer(&mut self, req: u16, result: Result<(), HostError>) {
         let before = self.out.room();
         self.common.requests.answer(req, result, self.out);
         self.spend(before);
     }
 
     /// Answers a request if its parts hang; its payload follows when the device lets go.
-    pub fn abandon_request(&mut self, req: u16) {
+    pub(crate) fn abandon_request(&mut self, req: u16) {
         let before = self.out.room();
         self.common.requests.abandon_one(req, self.out);
         self.spend(before);
@@ -461,7 +461,9 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
 
 /// Calls a part of an engine in a test: in a step of a layer that starts, with nothing under way.
 #[cfg(test)]
-pub fn trial<Op: Copy, Mark: Copy + Default, T>(act: impl FnOnce(&mut Cx<'_, Op, Mark>) -> T) -> T {
+pub(crate) fn trial<Op: Copy, Mark: Copy + Default, T>(
+    act: impl FnOnce(&mut Cx<'_, Op, Mark>) -> T,
+) -> T {
     let requests = (Order::Arrival, requests::SLOTS);
     let (mut common, mut out) = (Common::new(1024, [0; 16], 1 << 20, requests), Out::new());
     let budget = out.room();

@@ -4,7 +4,7 @@ use hostftl_core::{DeviceError, HostError};
 
 /// How far an engine has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Life {
+pub(crate) enum Life {
     /// The volume is being recovered, or made.
     #[default]
     Starting,
@@ -21,7 +21,7 @@ impl Life {
     ///
     /// # Panics
     /// When that is no next stage.
-    pub fn go(&mut self, next: Life) {
+    pub(crate) fn go(&mut self, next: Life) {
         let fits = matches!(
             (*self, next),
             (Life::Starting, Life::Running | Life::Over)
@@ -35,7 +35,7 @@ impl Life {
 
 /// What still works.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Health {
+pub(crate) enum Health {
     /// Everything.
     #[default]
     Good,
@@ -47,7 +47,7 @@ pub enum Health {
 
 impl Health {
     /// Health after an error of a device, for which nothing is written any more.
-    pub fn after(error: DeviceError) -> Self {
+    pub(crate) fn after(error: DeviceError) -> Self {
         match error {
             DeviceError::Gone => Health::Dead,
             DeviceError::NoSpace => Health::ReadOnly(HostError::NoSpace),
@@ -56,7 +56,7 @@ impl Health {
     }
 
     /// What all but reads is answered with; `None` when everything works.
-    pub fn error(self) -> Option<HostError> {
+    pub(crate) fn error(self) -> Option<HostError> {
         match self {
             Health::Good => None,
             Health::ReadOnly(error) => Some(error),
@@ -65,7 +65,7 @@ impl Health {
     }
 
     /// Becomes worse, never better. Whether it did.
-    pub fn worsen(&mut self, worse: Health) -> bool {
+    pub(crate) fn worsen(&mut self, worse: Health) -> bool {
         let worsens = match self {
             Health::Good => worse != Health::Good,
             Health::ReadOnly(_) => worse == Health::Dead,

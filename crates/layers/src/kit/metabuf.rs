@@ -4,16 +4,16 @@ use hostftl_core::{Command, MetaBuf, Page, Piece, Target};
 
 /// See the module text.
 #[derive(Debug)]
-pub struct MetaHome(Option<MetaBuf>);
+pub(crate) struct MetaHome(Option<MetaBuf>);
 
 impl MetaHome {
     /// A buffer of `pages` zeroed pages, at home.
-    pub fn new(pages: usize) -> Self {
+    pub(crate) fn new(pages: usize) -> Self {
         MetaHome(Some(MetaBuf::new(pages)))
     }
 
     /// Whether the buffer is here.
-    pub fn is_home(&self) -> bool {
+    pub(crate) fn is_home(&self) -> bool {
         self.0.is_some()
     }
 
@@ -21,7 +21,7 @@ impl MetaHome {
     ///
     /// # Panics
     /// When the buffer is lent.
-    pub fn pages_mut(&mut self) -> &mut [Page] {
+    pub(crate) fn pages_mut(&mut self) -> &mut [Page] {
         self.0.as_mut().expect("the metadata buffer is here").pages_mut()
     }
 
@@ -29,7 +29,7 @@ impl MetaHome {
     ///
     /// # Panics
     /// When it is lent already.
-    pub fn lend(&mut self) -> MetaBuf {
+    pub(crate) fn lend(&mut self) -> MetaBuf {
         self.0.take().expect("a metadata buffer is lent once")
     }
 
@@ -37,7 +37,7 @@ impl MetaHome {
     ///
     /// # Panics
     /// When it was not lent.
-    pub fn take_back(&mut self, buf: MetaBuf) {
+    pub(crate) fn take_back(&mut self, buf: MetaBuf) {
         assert!(self.0.is_none(), "a metadata buffer comes back once");
         self.0 = Some(buf);
     }
@@ -46,7 +46,7 @@ impl MetaHome {
     ///
     /// # Panics
     /// When the buffer is lent.
-    pub fn pages(&self) -> &[Page] {
+    pub(crate) fn pages(&self) -> &[Page] {
         self.0.as_ref().expect("the metadata buffer is here").pages()
     }
 }
@@ -55,7 +55,7 @@ impl MetaHome {
 ///
 /// # Panics
 /// When the command has none.
-pub fn meta_of(command: Command) -> MetaBuf {
+pub(crate) fn meta_of(command: Command) -> MetaBuf {
     let found = match command {
         Command::Read { into: Target::Meta { buf, .. }, .. } => Some(buf),
         Command::Report { into, .. } => Some(into),

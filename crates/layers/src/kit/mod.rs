@@ -4,16 +4,16 @@
 //! same for every engine, which is a [`shell::Core`]. A part of an engine owns its state and takes
 //! a [`cx::Cx`]: through that it sends commands, answers requests, counts, and fails.
 
-pub mod commands;
-pub mod cx;
-pub mod life;
-pub mod metabuf;
-pub mod reads;
-pub mod requests;
-pub mod roots;
-pub mod shell;
-pub mod watermark;
+pub(crate) mod commands;
+pub(crate) mod cx;
+pub(crate) mod life;
+pub(crate) mod metabuf;
+pub(crate) mod reads;
+pub(crate) mod requests;
+pub(crate) mod roots;
+pub(crate) mod shell;
+pub(crate) mod watermark;
 
-pub use cx::Cx;
-pub use life::{Health, Life};
-pub use shell::{Core, Shell};
+pub(crate) use cx::Cx;
+pub(crate) use life::{Health, Life};
+pub(crate) use shell::{Core, Shell};

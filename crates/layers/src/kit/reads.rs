@@ -8,7 +8,7 @@ use super::metabuf::{MetaHome, meta_of};
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Reads {
+pub(crate) struct Reads {
     bufs: Vec<MetaHome>,
     /// Which of the last reads failed.
     failed: Vec<bool>,
@@ -17,7 +17,7 @@ pub struct Reads {
 
 impl Reads {
     /// Up to `count` reads at once, of `pages` pages each.
-    pub fn new(count: usize, pages: u32) -> Self {
+    pub(crate) fn new(count: usize, pages: u32) -> Self {
         let bufs = (0..count).map(|_| MetaHome::new(pages as usize)).collect();
         Reads { bufs, failed: alloc::vec![false; count], pages }
     }
@@ -26,24 +26,24 @@ impl Reads {
     ///
     /// # Panics
     /// When that read is under way.
-    pub fn begin(&mut self, index: usize, device: u8, lba: u64, cause: Cause) -> Command {
+    pub(crate) fn begin(&mut self, index: usize, device: u8, lba: u64, cause: Cause) -> Command {
         let into = Target::Meta { buf: self.bufs[index].lend(), pages: self.pages };
         Command::Read { device, lba, into, cause }
     }
 
     /// A read is over, well or not.
-    pub fn end(&mut self, index: usize, command: Command, ok: bool) {
+    pub(crate) fn end(&mut self, index: usize, command: Command, ok: bool) {
         self.bufs[index].take_back(meta_of(command));
         self.failed[index] = !ok;
     }
 
     /// Whether no read is under way.
-    pub fn are_back(&self) -> bool {
+    pub(crate) fn are_back(&self) -> bool {
         self.bufs.iter().all(MetaHome::is_home)
     }
 
     /// Whether a read failed.
-    pub fn failed(&self, index: usize) -> bool {
+    pub(crate) fn failed(&self, index: usize) -> bool {
         self.failed[index]
     }
 
@@ -51,7 +51,7 @@ impl Reads {
     ///
     /// # Panics
     /// When it is under way.
-    pub fn pages(&self, index: usize) -> &[Page] {
+    pub(crate) fn pages(&self, index: usize) -> &[Page] {
         self.bufs[index].pages()
     }
 }

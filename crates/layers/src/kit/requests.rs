@@ -17,14 +17,14 @@ use hostftl_core::{Counters, HostError, HostOp, Out, Output, Payload, Reply, Req
 use super::life::Health;
 
 /// Requests under way at once.
-pub const SLOTS: usize = 256;
+pub(crate) const SLOTS: usize = 256;
 /// Hanging requests that are answered in one go.
 const ABANDON_STEP: usize = 8;
 
 /// What a request asks; zeroing is a trim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "these are the requests of the core")]
-pub enum Kind {
+pub(crate) enum Kind {
     Read,
     Write,
     Trim,
@@ -33,7 +33,7 @@ pub enum Kind {
 
 /// In which order requests are worked on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub(crate) enum Order {
     /// Reads in the order of arrival, and so writes and trims.
     Arrival,
     /// Any: the engine knows which can go on.
@@ -42,7 +42,7 @@ pub enum Order {
 
 /// One request under way. Lengths are in sectors.
 #[derive(Debug)]
-pub struct Active<Mark> {
+pub(crate) struct Active<Mark> {
     ticket: Option<Ticket>,
     /// What it writes, or where it reads to.
     pub data: Option<Payload>,
@@ -84,7 +84,7 @@ impl<Mark> Active<Mark> {
     }
 
     /// Gives it the error that an engine of such health answers it with.
-    pub fn blame(&mut self, health: Health) {
+    pub(crate) fn blame(&mut self, health: Health) {
         match health {
             Health::ReadOnly(error) if self.kind != Kind::Read => {
                 self.error.get_or_insert(error);
@@ -95,29 +95,29 @@ impl<Mark> Active<Mark> {
     }
 
     /// Whether a trim is a zeroing.
-    pub fn is_zeroing(&self) -> bool {
+    pub(crate) fn is_zeroing(&self) -> bool {
         self.is_zeroing
     }
 
     /// Whether all of it must be durable before it is answered.
-    pub fn is_fua(&self) -> bool {
+    pub(crate) fn is_fua(&self) -> bool {
         self.fua
     }
 
     /// Whether it was answered although parts of it hang.
-    pub fn is_abandoned(&self) -> bool {
+    pub(crate) fn is_abandoned(&self) -> bool {
         self.ticket.is_none()
     }
 
     /// Whether all of it was begun.
-    pub fn is_begun(&self) -> bool {
+    pub(crate) fn is_begun(&self) -> bool {
         self.cursor == self.sectors
     }
 }
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Requests<Mark> {
+pub(crate) struct Requests<Mark> {
     order: Order,
     slots: Vec<Option<Active<Mark>>>,
     free: Vec<u16>,
@@ -129,7 +129,7 @@ pub struct Requests<Mark> {
 
 impl<Mark: Copy + Default> Requests<Mark> {
     /// No request, of at most `most`.
-    pub fn new(order: Order, most: usize) -> Self {
+    pub(crate) fn new(order: Order, most: usize) -> Self {
         let queue = || match order {
             Order::Arrival => VecDeque::with_capacity(most),
             Order::Any => VecDeque::new(),
@@ -145,23 +145,23 @@ impl<Mark: Copy + Default> Requests<Mark> {
     }
 
     /// How many more may come.
-    pub fn room(&self) -> u32 {
+    pub(crate) fn room(&self) -> u32 {
         self.free.len() as u32
     }
 
     /// Whether none is under way.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.free.len() == self.slots.len()
     }
 
     /// Whether nobody waits for an answer; what was abandoned may still hold its payload.
-    pub fn are_answered(&self) -> bool {
+    pub(crate) fn are_answered(&self) -> bool {
         self.slots.iter().flatten().all(|active| active.ticket.is_none())
     }
 
     /// Takes a request in, and tells which it is now; none when it is answered already, because it
     /// goes beyond the `exported` sectors.
-    pub fn take(&mut self, request: Request, exported: u64, out: &mut Out) -> Option<u16> {
+    pub(crate) fn take(&mut self, request: Request, exported: u64, out: &mut Out) -> Option<u16> {
         let Request { ticket, op, lba, sectors, .. } = request;
         let is_zeroing = matches!(op, HostOp::Zeroes { .. });
         let (kind, data, fua) = match op {
@@ -199,60 +199,60 @@ impl<Mark: Copy + Default> Requests<Mark> {
     }
 
     /// All that are under way.
-    pub fn active(&self) -> impl Iterator<Item = (u16, &Active<Mark>)> {
+    pub(crate) fn active(&self) -> impl Iterator<Item = (u16, &Active<Mark>)> {
         let slots = (0..).zip(&self.slots);
         slots.filter_map(|(req, slot)| Some((req, slot.as_ref()?)))
     }
 
     /// The writes and trims of which parts are under way.
-    pub fn changing(&self) -> impl Iterator<Item = (u16, &Active<Mark>)> {
+    pub(crate) fn changing(&self) -> impl Iterator<Item = (u16, &Active<Mark>)> {
         self.active().filter(|(_, active)| {
             active.outstanding > 0 && matches!(active.kind, Kind::Write | Kind::Trim)
         })
     }
 
     /// A request under way.
-    pub fn at(&mut self, req: u16) -> &mut Active<Mark> {
+    pub(crate) fn at(&mut self, req: u16) -> &mut Active<Mark> {
         self.slots[usize::from(req)].as_mut().expect("a request under way")
     }
 
     /// The payload of a request.
-    pub fn data(&mut self, req: u16) -> &mut Payload {
+    pub(crate) fn data(&mut self, req: u16) -> &mut Payload {
         self.at(req).data.as_mut().expect("the request has a payload")
     }
 
     /// Whether there is a request of which not all was begun.
     #[inline]
-    pub fn any_unbegun(&self) -> bool {
+    pub(crate) fn any_unbegun(&self) -> bool {
         !self.reads.is_empty() || !self.writes.is_empty()
     }
 
     /// The first read of which not all was begun.
-    pub fn first_read(&self) -> Option<u16> {
+    pub(crate) fn first_read(&self) -> Option<u16> {
         self.reads.front().copied()
     }
 
     /// The first write or trim of which not all was begun.
-    pub fn first_write(&self) -> Option<u16> {
+    pub(crate) fn first_write(&self) -> Option<u16> {
         self.writes.front().copied()
     }
 
     /// All of the first read was begun, or nothing more of it will be.
-    pub fn end_read(&mut self) {
+    pub(crate) fn end_read(&mut self) {
         let req = self.reads.pop_front().expect("a read");
         let active = self.at(req);
         active.cursor = active.sectors;
     }
 
     /// All of the first write or trim was begun, or nothing more of it will be.
-    pub fn end_write(&mut self) {
+    pub(crate) fn end_write(&mut self) {
         let req = self.writes.pop_front().expect("a write or trim");
         let active = self.at(req);
         active.cursor = active.sectors;
     }
 
     /// A part of a request is over.
-    pub fn part_over(&mut self, req: u16, ok: bool) {
+    pub(crate) fn part_over(&mut self, req: u16, ok: bool) {
         let active = self.at(req);
         active.outstanding -= 1;
         if !ok {
@@ -261,14 +261,14 @@ impl<Mark: Copy + Default> Requests<Mark> {
     }
 
     /// Whether all of a request was begun and is over.
-    pub fn is_complete(&mut self, req: u16) -> bool {
+    pub(crate) fn is_complete(&mut self, req: u16) -> bool {
         let active = self.at(req);
         active.outstanding == 0 && active.is_begun()
     }
 
     /// Ends a request that is complete, and tells whether it waits for `mark`: a flush or a FUA
     /// request does, unless that `is_durable`.
-    pub fn end(&mut self, req: u16, mark: Mark, is_durable: bool, out: &mut Out) -> bool {
+    pub(crate) fn end(&mut self, req: u16, mark: Mark, is_durable: bool, out: &mut Out) -> bool {
         let active = self.at(req);
         let waits = active.fua && !is_durable && active.error.is_none();
         if waits {
@@ -286,7 +286,7 @@ impl<Mark: Copy + Default> Requests<Mark> {
     ///
     /// # Panics
     /// When a part of it is under way, or when another order than any counts.
-    pub fn answer(&mut self, req: u16, result: Result<(), HostError>, out: &mut Out) {
+    pub(crate) fn answer(&mut self, req: u16, result: Result<(), HostError>, out: &mut Out) {
         assert_eq!(self.order, Order::Any, "what is in a queue ends there");
         assert_eq!(self.at(req).outstanding, 0, "a request ends when its parts are over");
         self.remove(req, result, out);
@@ -299,20 +299,20 @@ impl<Mark: Copy + Default> Requests<Mark> {
     }
 
     /// What the first that waits does wait for.
-    pub fn waits_for(&self) -> Option<Mark> {
+    pub(crate) fn waits_for(&self) -> Option<Mark> {
         let req = self.waiting.front()?;
         self.slots[usize::from(*req)].as_ref().map(|active| active.mark)
     }
 
     /// Answers the first that waits; false when none does.
-    pub fn answer_waiting(&mut self, result: Result<(), HostError>, out: &mut Out) -> bool {
+    pub(crate) fn answer_waiting(&mut self, result: Result<(), HostError>, out: &mut Out) -> bool {
         let Some(req) = self.waiting.pop_front() else { return false };
         self.remove(req, result, out);
         true
     }
 
     /// Answers some requests whose parts hang; their payloads follow when the device lets go.
-    pub fn abandon(&mut self, out: &mut Out) -> bool {
+    pub(crate) fn abandon(&mut self, out: &mut Out) -> bool {
         let hanging =
             |active: &&mut Active<Mark>| active.outstanding > 0 && active.ticket.is_some();
         let mut moved = false;
@@ -324,13 +324,13 @@ impl<Mark: Copy + Default> Requests<Mark> {
 
     /// Answers a request, if its parts hang; its payload follows when the device lets go. Whether
     /// it was answered.
-    pub fn abandon_one(&mut self, req: u16, out: &mut Out) -> bool {
+    pub(crate) fn abandon_one(&mut self, req: u16, out: &mut Out) -> bool {
         let active = self.at(req);
         active.outstanding > 0 && active.abandon(out)
     }
 
     /// The power is off.
-    pub fn void(&mut self) {
+    pub(crate) fn void(&mut self) {
         for active in self.slots.iter_mut().filter_map(Option::take) {
             active.ticket.map(Ticket::close);
             active.data.map(Payload::void);
@@ -339,7 +339,7 @@ impl<Mark: Copy + Default> Requests<Mark> {
 }
 
 /// Counts a request that came; a flush with whether it finds something `pending`.
-pub fn count(counters: &mut Counters, request: &Request, pending: bool) {
+pub(crate) fn count(counters: &mut Counters, request: &Request, pending: bool) {
     match request.op {
         HostOp::Read(_) => counters.host_read += request.sectors,
         HostOp::Write { .. } => counters.host_written += request.sectors,

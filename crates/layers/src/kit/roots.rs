@@ -4,16 +4,16 @@
 use super::reads::Reads;
 
 /// Copies of a root in its slot.
-pub const COPIES: usize = 2;
+pub(crate) const COPIES: usize = 2;
 /// Reads that bring all copies of both slots.
-pub const READS: usize = 2 * COPIES;
+pub(crate) const READS: usize = 2 * COPIES;
 
 /// The newest root of a batch of [`READS`] reads, of which number `slot · COPIES + copy` brought
 /// that copy. `parse` gives the root in a read, if there is a sound one, and `number` its number.
 ///
 /// # Errors
 /// When there is none, or when a slot can't be read at all: the newest root may be there.
-pub fn newest<Root>(
+pub(crate) fn newest<Root>(
     reads: &Reads,
     parse: impl Fn(usize) -> Option<Root>,
     number: impl Fn(&Root) -> u64,

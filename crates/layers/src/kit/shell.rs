@@ -26,12 +26,12 @@ use super::requests::{Order, SLOTS};
 use crate::plan::Plan;
 
 /// How a command ended.
-pub type Ended = Result<Verdict, DeviceError>;
+pub(crate) type Ended = Result<Verdict, DeviceError>;
 /// What the parts of an engine take.
-pub type CxOf<'a, C> = Cx<'a, <C as Core>::Op, <C as Core>::Mark>;
+pub(crate) type CxOf<'a, C> = Cx<'a, <C as Core>::Op, <C as Core>::Mark>;
 
 /// An engine: what a layer does that others do not.
-pub trait Core: Debug {
+pub(crate) trait Core: Debug {
     /// What a command was for.
     type Op: Copy + Debug;
     /// What must be durable before a request is answered.
@@ -152,7 +152,7 @@ pub trait Core: Debug {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Shell<C: Core> {
+pub(crate) struct Shell<C: Core> {
     plan: Plan,
     common: Common<C::Op, C::Mark>,
     core: C,
@@ -161,14 +161,14 @@ pub struct Shell<C: Core> {
 impl<C: Core> Shell<C> {
     /// An engine that is to be started, with a table of `most` commands, which are late after the
     /// `patience` of their device.
-    pub fn over(core: C, plan: Plan, most: u16, patience: [Nanos; 16]) -> Self {
+    pub(crate) fn over(core: C, plan: Plan, most: u16, patience: [Nanos; 16]) -> Self {
         let requests = (C::ORDER, C::REQUESTS);
         let common = Common::new(most, patience, plan.limits.exported, requests);
         Shell { plan, common, core }
     }
 
     /// The engine.
-    pub fn core(&self) -> &C {
+    pub(crate) fn core(&self) -> &C {
         &self.core
     }
 

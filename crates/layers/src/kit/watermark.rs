@@ -9,7 +9,7 @@ use alloc::collections::VecDeque;
 
 /// See the module text. Numbers begin behind the watermark, and each is one more than the last.
 #[derive(Debug)]
-pub struct Watermark {
+pub(crate) struct Watermark {
     /// Whether each of those behind the watermark is complete; the first is not.
     ahead: VecDeque<bool>,
     most: usize,
@@ -18,7 +18,7 @@ pub struct Watermark {
 
 impl Watermark {
     /// Nothing was begun; at most `most` may be behind the watermark at once.
-    pub fn new(most: usize) -> Self {
+    pub(crate) fn new(most: usize) -> Self {
         Watermark { ahead: VecDeque::with_capacity(most), most, complete: 0 }
     }
 
@@ -26,23 +26,23 @@ impl Watermark {
     ///
     /// # Panics
     /// When one is under way.
-    pub fn resume(&mut self, number: u64) {
+    pub(crate) fn resume(&mut self, number: u64) {
         assert!(self.ahead.is_empty(), "a watermark is set while nothing is under way");
         self.complete = number;
     }
 
     /// Whether so many overtook one that is not complete that no more may begin.
-    pub fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.ahead.len() == self.most
     }
 
     /// The last number that was begun.
-    pub fn begun(&self) -> u64 {
+    pub(crate) fn begun(&self) -> u64 {
         self.complete + self.ahead.len() as u64
     }
 
     /// All up to this number are complete.
-    pub fn complete(&self) -> u64 {
+    pub(crate) fn complete(&self) -> u64 {
         self.complete
     }
 
@@ -50,7 +50,7 @@ impl Watermark {
     ///
     /// # Panics
     /// When no more may begin.
-    pub fn begin(&mut self) -> u64 {
+    pub(crate) fn begin(&mut self) -> u64 {
         assert!(!self.is_full(), "there is room behind the watermark");
         self.ahead.push_back(false);
         self.begun()
@@ -60,7 +60,7 @@ impl Watermark {
     ///
     /// # Panics
     /// When it was not begun, or was complete already.
-    pub fn end(&mut self, number: u64) {
+    pub(crate) fn end(&mut self, number: u64) {
         assert!((self.complete + 1..=self.begun()).contains(&number), "{number} is not under way");
         let done = &mut self.ahead[(number - self.complete - 1) as usize];
         assert!(!core::mem::replace(done, true), "{number} is complete once");

@@ -18,7 +18,7 @@ use crate::log::redundancy::timed_out::Hung;
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Array {
+pub(super) struct Array {
     /// Devices, segments and buffers.
     pub media: Media,
     /// From an open row to a durable one.
@@ -32,13 +32,13 @@ pub struct Array {
 impl Array {
     /// Returns the geometry of the volume.
     #[inline]
-    pub fn layout(&self) -> &Layout {
+    pub(super) fn layout(&self) -> &Layout {
         self.media.layout()
     }
 
     /// How many more map pages must be left to be pinned than a write of the host pins.
     #[inline]
-    pub fn spare_of_host(&self) -> u32 {
+    pub(super) fn spare_of_host(&self) -> u32 {
         match self.background.collection.wants_collection(&self.media.segments) {
             true => self.mapping.pages.map().reserve_of_collection(),
             false => self.mapping.pages.map().reserve(),
@@ -47,7 +47,7 @@ impl Array {
 
     /// Runs collection and the output until neither moves on. Nothing else depends on a single step
     /// of either.
-    pub fn pump_media(&mut self, cx: &mut Cx) -> bool {
+    pub(super) fn pump_media(&mut self, cx: &mut Cx) -> bool {
         let mut moved = false;
         loop {
             while has_room(cx) && self.collect(cx) {
@@ -75,47 +75,47 @@ impl Array {
             && background.collection.lanes().mend_next(lane, media)
     }
 
-    pub fn pump_scrub(&mut self, cx: &mut Cx) -> bool {
+    pub(super) fn pump_scrub(&mut self, cx: &mut Cx) -> bool {
         let Array { media, output, mapping, background } = self;
         background.pump_scrub(media, output, mapping, cx)
     }
 
-    pub fn pump_checkpoint(&mut self, cx: &mut Cx) -> bool {
+    pub(super) fn pump_checkpoint(&mut self, cx: &mut Cx) -> bool {
         let Mapping { pages, checkpoint } = &mut self.mapping;
         checkpoint.pump(&mut self.media, &mut self.output, pages, cx)
     }
 
     /// Begins a checkpoint.
-    pub fn begin_images(&mut self) {
+    pub(super) fn begin_images(&mut self) {
         let Mapping { pages, checkpoint } = &mut self.mapping;
         checkpoint.begin_images(&mut self.media, &mut self.output, pages);
     }
 
-    pub fn pump_reclaim(&mut self, cx: &mut Cx) -> bool {
+    pub(super) fn pump_reclaim(&mut self, cx: &mut Cx) -> bool {
         self.mapping.checkpoint.reclaim_some(&mut self.media, &mut self.output, cx)
     }
 
     /// Reads pages that nobody has asked for yet.
-    pub fn pump_warming(&mut self, cx: &mut Cx) -> bool {
+    pub(super) fn pump_warming(&mut self, cx: &mut Cx) -> bool {
         self.mapping.warm(&mut self.media, cx)
     }
 
     /// Grains that may be live now; none where all that the host sees has room. A device that comes
     /// counts from the start on, one that is to leave until it has left, and one lost device too
     /// where parity makes up for it.
-    pub fn most_live(&self) -> Option<u64> {
+    pub(super) fn most_live(&self) -> Option<u64> {
         self.layout().most_live(self.data_members(), self.media.segments.reserves())
     }
 
     /// The devices whose room counts for what may be live.
     #[inline]
-    pub fn data_members(&self) -> u16 {
+    pub(super) fn data_members(&self) -> u16 {
         let all = self.layout().members | self.media.devices.membership().all();
         all & !self.media.devices.gone() & !self.media.devices.beyond_parity()
     }
 
     /// What is live in segments that miss more chunks than parity makes up for, in bytes.
-    pub fn live_unreadable(&self) -> u64 {
+    pub(super) fn live_unreadable(&self) -> u64 {
         let (devices, parity) = (&self.media.devices, u32::from(self.layout().parity));
         // Of one that joins it is known what it lacks, though it counts as lost yet.
         let away = devices.lost() & !devices.joining();
@@ -127,18 +127,18 @@ impl Array {
     }
 
     /// Why there is no room: the volume is full, or a device can't read what should be collected.
-    pub fn why_full(&self) -> HostError {
+    pub(super) fn why_full(&self) -> HostError {
         if self.media.segments.any_shunned() { HostError::Io } else { HostError::NoSpace }
     }
 
     /// A block became a record of `len` bytes.
-    pub fn count_packed(&mut self, len: u32) {
+    pub(super) fn count_packed(&mut self, len: u32) {
         self.media.gauges.packed_from += BLOCK as u64;
         self.media.gauges.packed_into += u64::from(len);
     }
 
     /// Whether a block may hold something other than zeros: only a page that is here can tell.
-    pub fn may_be_mapped(&self, block: u64) -> bool {
+    pub(super) fn may_be_mapped(&self, block: u64) -> bool {
         let away = || {
             !self
                 .mapping
@@ -151,17 +151,17 @@ impl Array {
     }
 
     /// Whether no command is in flight but those that were given up.
-    pub fn all_back(&self, cx: &Cx) -> bool {
+    pub(super) fn all_back(&self, cx: &Cx) -> bool {
         cx.is_quiet() && self.output.hung.is_quiet()
     }
 
     /// As [`Hung::give_up_late`].
-    pub fn give_up_late(&mut self, cx: &mut Cx) -> bool {
+    pub(super) fn give_up_late(&mut self, cx: &mut Cx) -> bool {
         self.output.hung.give_up_late(&mut self.media.devices, &self.output.journal, cx)
     }
 
     /// As [`Hung::stand_in`].
-    pub fn stand_in(&mut self, op: Op, device: u8) -> Option<Command> {
+    pub(super) fn stand_in(&mut self, op: Op, device: u8) -> Option<Command> {
         let layout = *self.layout();
         let head = |at: At| (layout.lba(at), layout.head_pages(at.sector == 0));
         let place = match op {
@@ -177,7 +177,7 @@ impl Array {
     }
 
     /// Takes back the command of `op`, which was given up.
-    pub fn take_back(&mut self, op: Op, command: Command) {
+    pub(super) fn take_back(&mut self, op: Op, command: Command) {
         let root = self.output.hung.take_back(op, command, &mut self.media.buffers);
         if let Some(buf) = root {
             self.mapping.checkpoint.take_back(buf);

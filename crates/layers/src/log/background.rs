@@ -12,7 +12,7 @@ use crate::log::scrub::Scrub;
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Background {
+pub(super) struct Background {
     /// Garbage collection and rebuild.
     pub collection: Collection,
     /// The scrub, if one is under way.
@@ -21,7 +21,7 @@ pub struct Background {
 
 impl Background {
     /// Takes the next step of a scrub. It begins no row while lost redundancy is being restored.
-    pub fn pump_scrub(
+    pub(super) fn pump_scrub(
         &mut self,
         media: &mut Media,
         output: &mut Output,

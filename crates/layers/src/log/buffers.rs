@@ -13,7 +13,7 @@ use crate::log::layout::{BLOCK_OPS, LANES, Layout, ROWS, SCRATCH};
 
 /// What a buffer is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Buffer {
+pub(super) enum Buffer {
     /// A chunk of a row; its parities come behind the data.
     Row(u8, u8),
     /// A chunk of the victim's row in a lane.
@@ -32,7 +32,7 @@ pub enum Buffer {
 
 impl Buffer {
     /// The buffer of a chunk of a row.
-    pub fn row(row: u8, chunk: u32) -> Self {
+    pub(super) fn row(row: u8, chunk: u32) -> Self {
         Buffer::Row(row, chunk as u8)
     }
 }
@@ -40,7 +40,7 @@ impl Buffer {
 /// See the module text. The list is in the order in which the text names them, with that of the
 /// journal before those of collection.
 #[derive(Debug)]
-pub struct Buffers {
+pub(super) struct Buffers {
     list: Vec<Payload>,
     /// Devices, and so buffers of a row.
     devices: usize,
@@ -56,7 +56,7 @@ pub struct Buffers {
 
 impl Buffers {
     /// How many there are, and the sectors of each.
-    pub fn needed(layout: &Layout) -> (u32, u32) {
+    pub(super) fn needed(layout: &Layout) -> (u32, u32) {
         let sectors = layout.chunk.max(SCRATCH);
         let scratch = (BLOCK_OPS as u32 * SCRATCH).div_ceil(sectors / SCRATCH * SCRATCH);
         let rows = ROWS as u32 * u32::from(layout.devices);
@@ -67,7 +67,7 @@ impl Buffers {
     }
 
     /// The buffers that were asked for.
-    pub fn new(list: Vec<Payload>, layout: &Layout) -> Self {
+    pub(super) fn new(list: Vec<Payload>, layout: &Layout) -> Self {
         let (count, sectors) = Self::needed(layout);
         assert_eq!(list.len(), count as usize, "the layer has the buffers that it asked for");
         let (devices, width) = (layout.devices.into(), layout.width() as usize);
@@ -109,23 +109,23 @@ impl Buffers {
 
     /// A buffer.
     #[inline]
-    pub fn at(&mut self, which: Buffer) -> &mut Payload {
+    pub(super) fn at(&mut self, which: Buffer) -> &mut Payload {
         let index = self.index(which);
         &mut self.list[index]
     }
 
     /// Whether nobody has a view of a buffer.
-    pub fn is_idle(&self, which: Buffer) -> bool {
+    pub(super) fn is_idle(&self, which: Buffer) -> bool {
         self.list[self.index(which)].is_idle()
     }
 
     /// The buffers of a row.
-    pub fn of_row(&self, row: u8) -> impl Iterator<Item = Buffer> + use<> {
+    pub(super) fn of_row(&self, row: u8) -> impl Iterator<Item = Buffer> + use<> {
         (0..self.devices as u8).map(move |chunk| Buffer::Row(row, chunk))
     }
 
     /// Each of two buffers is used for what the other was for.
-    pub fn exchange(&mut self, one: Buffer, other: Buffer) {
+    pub(super) fn exchange(&mut self, one: Buffer, other: Buffer) {
         let (one, other) = (self.index(one), self.index(other));
         self.list.swap(one, other);
     }
@@ -133,14 +133,14 @@ impl Buffers {
     /// Scratch of block operation `index`: the buffer, and where in it the scratch begins, in
     /// bytes.
     #[inline]
-    pub fn scratch(&mut self, index: u8) -> (&mut Payload, u32) {
+    pub(super) fn scratch(&mut self, index: u8) -> (&mut Payload, u32) {
         let buffer = ROWS * self.devices + usize::from(index) / self.per_scratch;
         let from = (usize::from(index) % self.per_scratch) as u32 * SCRATCH * SECTOR as u32;
         (&mut self.list[buffer], from)
     }
 
     /// A buffer by its name: it may have come into another row.
-    pub fn named(&mut self, id: u32) -> &mut Payload {
+    pub(super) fn named(&mut self, id: u32) -> &mut Payload {
         self.list.iter_mut().find(|buffer| buffer.id() == id).expect("a buffer of the layer")
     }
 
@@ -151,7 +151,7 @@ impl Buffers {
 
     /// Takes back a view of a row's buffers.
     #[inline]
-    pub fn repay_row(&mut self, row: u8, view: View) {
+    pub(super) fn repay_row(&mut self, row: u8, view: View) {
         let range = self.range_of(row);
         match self.list[range].iter_mut().find(|it| it.id() == view.id()) {
             Some(buffer) => buffer.repay(view),
@@ -161,14 +161,14 @@ impl Buffers {
 
     /// Takes back a view of a row's buffers that was written.
     #[inline]
-    pub fn repay_row_mut(&mut self, row: u8, view: ViewMut) {
+    pub(super) fn repay_row_mut(&mut self, row: u8, view: ViewMut) {
         let range = self.range_of(row);
         let buffer = self.list[range].iter_mut().find(|it| it.id() == view.id());
         buffer.expect("the view is of this row").repay_mut(view);
     }
 
     /// Takes back a view of a lane's chunks.
-    pub fn repay_gc(&mut self, lane: u8, view: View) {
+    pub(super) fn repay_gc(&mut self, lane: u8, view: View) {
         let first = self.index(Buffer::Gc(lane, 0));
         let list = self.list[first..first + self.width].iter_mut();
         if let Some(buffer) = list.into_iter().find(|it| it.id() == view.id()) {
@@ -180,7 +180,7 @@ impl Buffers {
     }
 
     /// The power is off.
-    pub fn void(&mut self) {
+    pub(super) fn void(&mut self) {
         self.list.drain(..).for_each(|buffer| {
             buffer.void();
         });

@@ -8,7 +8,7 @@ use crate::log::media::Media;
 
 /// Whether the live counts are the sums of what the map and the directory point at. Of pages
 /// that are away nothing is known: with any, no sum may be greater than its count.
-pub fn check_live(mapping: &Mapping, media: &Media) -> Result<(), &'static str> {
+pub(super) fn check_live(mapping: &Mapping, media: &Media) -> Result<(), &'static str> {
     let (Mapping { pages, checkpoint }, segments, layout) =
         (mapping, &media.segments, media.layout());
     let mut live = alloc::vec![0_u32; layout.segments as usize];

@@ -18,7 +18,7 @@ use crate::log::redundancy::metadata::{Step, Wanted};
 impl Engine {
     /// A command is over: what its error means comes first.
     #[inline(always)]
-    pub fn command_done(&mut self, op: Op, command: Command, ended: Ended, cx: &mut Cx) {
+    pub(crate) fn command_done(&mut self, op: Op, command: Command, ended: Ended, cx: &mut Cx) {
         // A command is too long to be handed on more often than it must be.
         match self.array.layout().zoned || ended.is_err() {
             true => self.judge_done(op, command, ended, cx),
@@ -39,7 +39,7 @@ impl Engine {
 
     /// A command is over, sent or not.
     #[inline]
-    pub fn finish(&mut self, op: Op, command: Command, result: Ended, cx: &mut Cx) {
+    pub(crate) fn finish(&mut self, op: Op, command: Command, result: Ended, cx: &mut Cx) {
         let Array { media, output, mapping, background } = &mut self.array;
         let gc = &mut background.collection;
         match op {
@@ -91,7 +91,7 @@ impl Engine {
     }
 
     /// A command that was given up is back.
-    pub fn given_up_done(&mut self, token: Token, op: Op, command: Command, cx: &mut Cx) {
+    pub(crate) fn given_up_done(&mut self, token: Token, op: Op, command: Command, cx: &mut Cx) {
         cx.wake();
         if self.array.output.hung.was_waiting(token) {
             return self.finish(op, command, Err(DeviceError::Gone), cx);
@@ -105,7 +105,7 @@ impl Engine {
 
 impl Array {
     /// Zeros are in a zone, or could not be written: nothing is on its way to the segment for them.
-    pub fn filled(&mut self, segment: u32, device: u8, cx: &mut Cx) {
+    pub(super) fn filled(&mut self, segment: u32, device: u8, cx: &mut Cx) {
         self.media.devices.filled(segment, device, cx);
         if !self.media.devices.zones().is_filled(segment) {
             self.media.segments.rests(segment);
@@ -113,7 +113,7 @@ impl Array {
     }
 
     /// A device has flushed since a segment was closed.
-    pub fn settled(&mut self, segment: u32, cx: &mut Cx) {
+    pub(super) fn settled(&mut self, segment: u32, cx: &mut Cx) {
         if let Some(erased) = self.media.devices.zones_mut().settled(segment) {
             if erased {
                 self.media.devices.end_reclaim(segment, &mut self.media.segments, cx);
@@ -123,7 +123,7 @@ impl Array {
     }
 
     /// Goes on with what is rebuilt of metadata.
-    pub fn pump_salvage(&mut self, replay: Option<&mut Replay>, cx: &mut Cx) -> bool {
+    pub(super) fn pump_salvage(&mut self, replay: Option<&mut Replay>, cx: &mut Cx) -> bool {
         let step = self.media.salvage.pump(&mut self.media.devices, cx);
         let moved = !matches!(step, Step::None);
         self.salvage_goes_on(step, replay, cx);
@@ -131,7 +131,7 @@ impl Array {
     }
 
     /// Metadata of another chunk was read.
-    pub fn salvage_done(
+    pub(super) fn salvage_done(
         &mut self,
         part: u8,
         command: Command,
@@ -181,7 +181,7 @@ impl Array {
     }
 
     /// The device has answered: is that the image, or what it should have been?
-    pub fn load_done(&mut self, index: u8, command: Command, ended: Ended, cx: &mut Cx) {
+    pub(super) fn load_done(&mut self, index: u8, command: Command, ended: Ended, cx: &mut Cx) {
         let Command::Read { into: Target::Meta { buf, pages }, device, lba, .. } = command else {
             unreachable!("an image comes back")
         };
@@ -218,7 +218,7 @@ impl Array {
     }
 
     /// One device has flushed.
-    pub fn flush_done(&mut self, cx: &mut Cx) {
+    pub(super) fn flush_done(&mut self, cx: &mut Cx) {
         if !self.output.durability.device_flushed() {
             return;
         }
@@ -229,7 +229,7 @@ impl Array {
     }
 
     /// A command of the journal is over.
-    pub fn journal_done(&mut self, part: Part, command: Command, ended: Ended, cx: &mut Cx) {
+    pub(super) fn journal_done(&mut self, part: Part, command: Command, ended: Ended, cx: &mut Cx) {
         let Array { media, output, .. } = self;
         match output.journal.done(part, command, ended, media, output.volume, cx) {
             Done::Nothing => {}

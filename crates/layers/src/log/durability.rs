@@ -13,7 +13,7 @@
 use alloc::collections::VecDeque;
 
 /// Rows between device flushes that nobody asked for: this bounds what recovery must verify.
-pub const WINDOW: u64 = 64;
+pub(super) const WINDOW: u64 = 64;
 
 /// A row that has its number, and is not durable.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +41,7 @@ type Weighed = (u64, u64, u64, (u64, u64));
 /// The rows that are not sealed and have something: the lowest stamp of those with the host's data,
 /// and of any.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Unsealed {
+pub(super) struct Unsealed {
     /// Of those with the host's data.
     pub host: Option<u64>,
     /// Of any.
@@ -50,7 +50,7 @@ pub struct Unsealed {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Durability {
+pub(super) struct Durability {
     /// The number of the next row.
     next: u64,
     /// All rows up to this number are written.
@@ -79,7 +79,7 @@ pub struct Durability {
 
 impl Durability {
     /// The next row is number `next`; one was opened.
-    pub fn new(next: u64) -> Self {
+    pub(super) fn new(next: u64) -> Self {
         Durability {
             next,
             settled: next - 1,
@@ -98,7 +98,7 @@ impl Durability {
     }
 
     /// Recovery goes on behind row number `last`, before anything was sealed.
-    pub fn go_on_behind(&mut self, last: u64) {
+    pub(super) fn go_on_behind(&mut self, last: u64) {
         assert!(
             self.list.is_empty() && self.flush.is_none(),
             "rows are found before any is sealed"
@@ -107,77 +107,77 @@ impl Durability {
     }
 
     /// The number of the next row.
-    pub fn next(&self) -> u64 {
+    pub(super) fn next(&self) -> u64 {
         self.next
     }
 
     /// All rows up to this number are durable.
-    pub fn durable(&self) -> u64 {
+    pub(super) fn durable(&self) -> u64 {
         self.durable
     }
 
     /// The stamp of the row that was opened last.
-    pub fn opened(&self) -> u64 {
+    pub(super) fn opened(&self) -> u64 {
         self.opened
     }
 
     /// A row is opened: its stamp.
-    pub fn open(&mut self) -> u64 {
+    pub(super) fn open(&mut self) -> u64 {
         self.opened += 1;
         self.opened
     }
 
     /// Something of the host's was published in the row with this stamp.
-    pub fn host_published(&mut self, stamp: u64) {
+    pub(super) fn host_published(&mut self, stamp: u64) {
         assert!(stamp <= self.opened, "what is published is in a row that was opened");
         self.host = self.host.max(stamp);
     }
 
     /// What the host published so far, as a mark for [`Durability::has_host`].
-    pub fn host(&self) -> u64 {
+    pub(super) fn host(&self) -> u64 {
         self.host
     }
 
     /// Whether what the host had published at `mark` is durable in rows.
-    pub fn has_host(&self, mark: u64) -> bool {
+    pub(super) fn has_host(&self, mark: u64) -> bool {
         mark <= self.host_durable
     }
 
     /// What the host published up to `mark` must become durable soon.
-    pub fn want_host(&mut self, mark: u64) {
+    pub(super) fn want_host(&mut self, mark: u64) {
         self.wanted.0 = self.wanted.0.max(mark);
     }
 
     /// All rows up to `stamp` must become durable soon. Whether that is new.
-    pub fn want_all(&mut self, stamp: u64) -> bool {
+    pub(super) fn want_all(&mut self, stamp: u64) -> bool {
         let grows = stamp > self.wanted.1;
         self.wanted.1 = self.wanted.1.max(stamp);
         grows
     }
 
     /// Whether a row with a stamp must become durable soon.
-    pub fn wants(&self, stamp: u64, of_host: bool) -> bool {
+    pub(super) fn wants(&self, stamp: u64, of_host: bool) -> bool {
         stamp <= self.wanted.0 && of_host || stamp <= self.wanted.1
     }
 
     /// Whether all rows are closed that must become durable. Rows that were opened since are
     /// younger.
-    pub fn all_closed(&self) -> bool {
+    pub(super) fn all_closed(&self) -> bool {
         self.closed == self.wanted
     }
 
     /// All rows are closed that must become durable.
-    pub fn set_closed(&mut self) {
+    pub(super) fn set_closed(&mut self) {
         self.closed = self.wanted;
     }
 
     /// Whether one more row may be sealed: recovery verifies what is not known to be durable.
-    pub fn may_seal(&self) -> bool {
+    pub(super) fn may_seal(&self) -> bool {
         self.next <= self.durable + 2 * WINDOW
     }
 
     /// A row takes the next number.
-    pub fn seal(&mut self, stamp: u64, of_host: bool) -> u64 {
+    pub(super) fn seal(&mut self, stamp: u64, of_host: bool) -> u64 {
         assert!(stamp <= self.opened, "a row is sealed after it was opened");
         let seq = self.next;
         self.next += 1;
@@ -189,12 +189,12 @@ impl Durability {
     }
 
     /// As [`Durability::seal`], for a row of images, which shows all that is published.
-    pub fn seal_images(&mut self) -> u64 {
+    pub(super) fn seal_images(&mut self) -> u64 {
         self.seal(self.opened, false)
     }
 
     /// Row number `seq` is written.
-    pub fn written(&mut self, seq: u64) {
+    pub(super) fn written(&mut self, seq: u64) {
         let first = self.list.front().expect("a row that is not durable").seq;
         let it = &mut self.list[(seq - first) as usize];
         assert!(!it.written, "a row is written once");
@@ -210,26 +210,26 @@ impl Durability {
     }
 
     /// The stamp up to which every row that was opened is durable.
-    pub fn all_up_to(&self, unsealed: Unsealed) -> u64 {
+    pub(super) fn all_up_to(&self, unsealed: Unsealed) -> u64 {
         let sealed = self.lowest.unwrap_or(u64::MAX);
         unsealed.any.unwrap_or(u64::MAX).min(sealed) - 1
     }
 
     /// Whether every row that was opened up to `stamp` is durable.
-    pub fn has_all(&self, stamp: u64, unsealed: Unsealed) -> bool {
+    pub(super) fn has_all(&self, stamp: u64, unsealed: Unsealed) -> bool {
         stamp <= self.all_up_to(unsealed)
     }
 
     /// Whether a flush can make nothing durable, or one is under way, or nothing changed since none
     /// was due.
-    pub fn is_flush_futile(&self, window: u64) -> bool {
+    pub(super) fn is_flush_futile(&self, window: u64) -> bool {
         let weighed = (self.settled, self.next, window, self.wanted);
         self.flush.is_some() || self.settled == self.durable || self.weighed == weighed
     }
 
     /// Whether a flush is due, when up to `window` rows may wait: somebody waits for one that
     /// covers what they want, or many rows are written.
-    pub fn is_flush_due(&mut self, window: u64, unsealed: Unsealed) -> bool {
+    pub(super) fn is_flush_due(&mut self, window: u64, unsealed: Unsealed) -> bool {
         let covers = |stamp: u64, of_host: bool| {
             let first = if of_host { unsealed.host } else { unsealed.any };
             let sealed = self.first_beyond(self.settled, of_host);
@@ -247,7 +247,7 @@ impl Durability {
 
     /// A flush of so many devices begins. `filling` is the lowest stamp of the host's rows that are
     /// not sealed, also of one that has nothing yet: it may get more, and is not covered.
-    pub fn begin_flush(&mut self, devices: u8, filling: Option<u64>) {
+    pub(super) fn begin_flush(&mut self, devices: u8, filling: Option<u64>) {
         assert!(self.flush.is_none(), "one flush is under way at a time");
         let sealed = self.first_beyond(self.settled, true).unwrap_or(u64::MAX);
         let host = filling.unwrap_or(u64::MAX).min(sealed).min(self.opened + 1) - 1;
@@ -255,14 +255,14 @@ impl Durability {
     }
 
     /// A device has flushed, or is gone. Whether it was the last.
-    pub fn device_flushed(&mut self) -> bool {
+    pub(super) fn device_flushed(&mut self) -> bool {
         let flush = self.flush.as_mut().expect("a flush is under way");
         flush.left -= 1;
         flush.left == 0
     }
 
     /// The flush is over; when it went well, what it covered is durable.
-    pub fn end_flush(&mut self, well: bool, unsealed: Unsealed) {
+    pub(super) fn end_flush(&mut self, well: bool, unsealed: Unsealed) {
         let Flush { seq, host, left } = self.flush.take().expect("a flush is under way");
         assert!(left == 0 && seq >= self.durable, "a flush ends when all devices have flushed");
         if !well {

@@ -20,20 +20,20 @@ use crate::planted::{Bug, planted};
 impl Engine {
     /// Whether the rest of a round finds nothing to do.
     #[inline]
-    pub fn is_calm(&self, cx: &Cx) -> bool {
+    pub(crate) fn is_calm(&self, cx: &Cx) -> bool {
         cx.is_calm()
             && self.array.media.segments.reuse().is_unchanged()
             && !self.array.mapping.pages.map().is_crowded()
     }
 
     /// A round begins in which everything is looked for.
-    pub fn begin_to_calm(&mut self, cx: &mut Cx) {
+    pub(crate) fn begin_to_calm(&mut self, cx: &mut Cx) {
         self.array.media.segments.reuse_mut().mark_unchanged();
         cx.become_calm();
     }
 
     /// That round is over, and whether anything `moved`.
-    pub fn calm_down(&mut self, moved: bool, cx: &mut Cx) {
+    pub(crate) fn calm_down(&mut self, moved: bool, cx: &mut Cx) {
         let quiet = self.array.output.hung.is_quiet() && self.array.media.devices.is_quiet();
         let sound = cx.life() == Life::Running && works(cx) && quiet;
         let waits = self.waits_for_more(cx)
@@ -47,7 +47,7 @@ impl Engine {
     /// Whether a block waits for its page or for room, or a request for more than that one of the
     /// blocks ends: each end is followed by a round, calm or not, that begins another.
     #[inline]
-    pub fn waits_for_more(&self, cx: &mut Cx) -> bool {
+    pub(crate) fn waits_for_more(&self, cx: &mut Cx) -> bool {
         let of_request = cx.requests().any_unbegun() && self.blocks.may_begin_block(&self.array);
         let of_block = self.blocks.any_waits();
         (of_request || of_block) && !planted(Bug::WaitForgotten)

@@ -8,7 +8,7 @@
 
 mod full;
 mod grown;
-pub mod lengths;
+pub(super) mod lengths;
 mod places;
 mod reserves;
 mod spare;
@@ -24,27 +24,27 @@ use crate::log::journal::ring::{Ring, split};
 use crate::log::map::size::frames;
 use crate::log::redundancy::rebuild::Chunk;
 use lengths::Lengths;
-pub use reserves::Reserves;
+pub(super) use reserves::Reserves;
 pub use spare::ChosenSpare;
 use stack::{Zones, grains, reclaim_unit, zones};
 use tree::Tree;
 
 /// The longest transfer, in sectors: 1 MiB.
-pub const MAX_TRANSFER: u32 = 2048;
+pub(super) const MAX_TRANSFER: u32 = 2048;
 /// Rows with payload that may be open or on their way to the devices.
-pub const ROWS: usize = 32;
+pub(super) const ROWS: usize = 32;
 /// Rows of the victim that collection has under way at once. Their buffers are half of those of
 /// rows.
-pub const LANES: usize = 16;
+pub(super) const LANES: usize = 16;
 /// Images of the map that are read at once.
-pub const LOADS: usize = 32;
+pub(super) const LOADS: usize = 32;
 /// Zones for roots at the beginning of each device: two are used, the others are for those that
 /// fail.
-pub const ROOT_ZONES: u32 = 4;
+pub(super) const ROOT_ZONES: u32 = 4;
 /// Block operations under way at once.
-pub const BLOCK_OPS: usize = 128;
+pub(super) const BLOCK_OPS: usize = 128;
 /// Sectors of scratch that each has: a record as read, a plain block, a packed one.
-pub const SCRATCH: u32 = 32;
+pub(super) const SCRATCH: u32 = 32;
 /// Chunks in a segment's column, at the most, when it is not known what a device erases at once.
 const USUAL_SLOTS: u32 = 64;
 /// A segment of that kind is at most one in so many of the device.

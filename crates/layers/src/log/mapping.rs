@@ -19,7 +19,7 @@ const WARM_STEP: u32 = 256;
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Mapping {
+pub(super) struct Mapping {
     /// The map of blocks, its pages and their images.
     pub pages: Pages,
     /// The images and the root that are written.
@@ -30,7 +30,7 @@ impl Mapping {
     /// Brings a page into a frame. Returns its state; a page that is still away has to be fetched
     /// again later.
     #[inline]
-    pub fn fetch(&mut self, page: u32, media: &mut Media, cx: &mut Cx) -> Where {
+    pub(super) fn fetch(&mut self, page: u32, media: &mut Media, cx: &mut Cx) -> Where {
         match self.pages.map().state(page) {
             Where::Away => self.fetch_away(page, media, cx),
             known => known,
@@ -77,7 +77,7 @@ impl Mapping {
     /// `spare` more pages can still be pinned then. Returns the state of the page; one that is away
     /// is not pinned.
     #[inline]
-    pub fn hold(&mut self, page: u32, spare: u32, media: &mut Media, cx: &mut Cx) -> Where {
+    pub(super) fn hold(&mut self, page: u32, spare: u32, media: &mut Media, cx: &mut Cx) -> Where {
         let state = self.fetch(page, media, cx);
         if state != Where::Away && !self.pages.map_mut().pin(page, spare) {
             self.want_frames(cx);
@@ -95,7 +95,7 @@ impl Mapping {
     }
 
     /// Reads pages that no request needs yet into frames that are not in use.
-    pub fn warm(&mut self, media: &mut Media, cx: &mut Cx) -> bool {
+    pub(super) fn warm(&mut self, media: &mut Media, cx: &mut Cx) -> bool {
         if self.pages.is_warm() {
             return false;
         }

@@ -17,7 +17,7 @@ use crate::log::share::Share;
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Media {
+pub(super) struct Media {
     /// The members, and the commands to them.
     pub devices: Devices,
     /// The use of each segment.
@@ -35,7 +35,7 @@ pub struct Media {
 impl Media {
     /// Returns the geometry of the volume.
     #[inline]
-    pub fn layout(&self) -> &Layout {
+    pub(super) fn layout(&self) -> &Layout {
         self.devices.layout()
     }
 }

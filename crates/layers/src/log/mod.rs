@@ -89,11 +89,11 @@ use share::Share;
 use volume::Volume;
 
 /// The layer.
-pub type Log = Shell<Engine>;
+pub(crate) type Log = Shell<Engine>;
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Engine {
+pub(crate) struct Engine {
     blocks: Blocks,
     array: Array,
     recovery: Option<Recovery>,
@@ -101,13 +101,13 @@ pub struct Engine {
 
 impl Log {
     /// What the layer needs over `devices`.
-    pub fn plan(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Plan, PlanError> {
+    pub(crate) fn plan(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Plan, PlanError> {
         let layout = Layout::new(config, devices)?;
         Ok(layout.plan(&config.log, Buffers::needed(&layout)))
     }
 
     /// The layer; `buffers` become its rows and scratch.
-    pub fn new(
+    pub(crate) fn new(
         config: &LayerConfig,
         devices: &[DeviceInfo],
         buffers: Vec<Payload>,

@@ -5,16 +5,16 @@ use hostftl_core::{Cause, DeviceError, Event, MAX_TOUCH, SECTORS_PER_BLOCK, Tall
 use crate::kit::{self, Life};
 
 /// Commands in flight at once.
-pub const OPS: u16 = 1024;
+pub(super) const OPS: u16 = 1024;
 /// Of these, kept for everything that is not a block operation.
-pub const OWN_OPS: usize = 512;
+pub(super) const OWN_OPS: usize = 512;
 
 /// The most outputs that one round of the pump makes.
-pub const ROUND_OUTPUTS: usize = 24;
+pub(super) const ROUND_OUTPUTS: usize = 24;
 
 /// What a command was for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Op {
+pub(crate) enum Op {
     /// The step of a block operation.
     Block { index: u8 },
     /// A step of sealing a row in memory.
@@ -63,7 +63,7 @@ pub enum Op {
 
 /// What a command of a scrub was for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Checking {
+pub(crate) enum Checking {
     /// The head of a row comes.
     Head,
     /// A chunk of it comes.
@@ -78,7 +78,7 @@ pub enum Checking {
 
 /// What a command of the journal was for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub(crate) enum Part {
     /// An item of a row is copied into the record.
     Copy(u8),
     /// The record is written.
@@ -100,32 +100,32 @@ const _: () = assert!(size_of::<Op>() == 8, "an operation is one word");
 
 impl Op {
     /// Whether nothing can be promised any more when it fails.
-    pub fn changes_media(&self) -> bool {
+    pub(crate) fn changes_media(&self) -> bool {
         matches!(self, Op::Chunk { .. } | Op::Flush | Op::Images { .. } | Op::Root { .. })
     }
 }
 
 /// What a request waits for that must be durable: the host's rows up to this stamp, or the journal
 /// up to this moment.
-pub type Mark = (u64, u64);
+pub(super) type Mark = (u64, u64);
 
 /// What the parts take.
-pub type Cx<'a> = kit::Cx<'a, Op, Mark>;
+pub(super) type Cx<'a> = kit::Cx<'a, Op, Mark>;
 
 /// Whether the step has room for what a round makes.
 #[inline]
-pub fn has_room(cx: &Cx) -> bool {
+pub(super) fn has_room(cx: &Cx) -> bool {
     cx.room() >= ROUND_OUTPUTS && cx.touched() <= MAX_TOUCH / 2
 }
 
 /// Whether no device failed for which parity can't make up, and the volume could be opened.
 #[inline]
-pub fn works(cx: &Cx) -> bool {
+pub(super) fn works(cx: &Cx) -> bool {
     cx.is_good() && cx.life() != Life::Over
 }
 
 /// A device can no longer be trusted with what is written.
-pub fn fail(device: u8, error: DeviceError, cx: &mut Cx) {
+pub(super) fn fail(device: u8, error: DeviceError, cx: &mut Cx) {
     cx.counters().device_errors += 1;
     if works(cx) {
         cx.fail_one(device, error);
@@ -133,7 +133,7 @@ pub fn fail(device: u8, error: DeviceError, cx: &mut Cx) {
 }
 
 /// Counts why the sectors of a program are written.
-pub fn count_sent(tally: &Tally, cx: &mut Cx) {
+pub(super) fn count_sent(tally: &Tally, cx: &mut Cx) {
     let counters = cx.counters();
     counters.gc_copied += u64::from(tally.get(Cause::Gc));
     counters.padded += u64::from(tally.get(Cause::Pad));
@@ -143,14 +143,14 @@ pub fn count_sent(tally: &Tally, cx: &mut Cx) {
 }
 
 /// The volume can't be opened; what several reads find is told once.
-pub fn give_up(why: &'static str, cx: &mut Cx) {
+pub(super) fn give_up(why: &'static str, cx: &mut Cx) {
     if cx.life() == Life::Starting {
         cx.give_up(why);
     }
 }
 
 /// Tells that nothing gives blocks back.
-pub fn tell_corrupt(first: u64, blocks: u32, cx: &mut Cx) {
+pub(super) fn tell_corrupt(first: u64, blocks: u32, cx: &mut Cx) {
     let lba = first * u64::from(SECTORS_PER_BLOCK);
     let sectors = blocks * SECTORS_PER_BLOCK;
     cx.tell(Event::Corrupt { lba, sectors });

@@ -21,7 +21,7 @@ const HELD_WINDOW: u64 = 4;
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Output {
+pub(super) struct Output {
     /// The volume and its life, which are in every head.
     pub volume: Volume,
     /// All rows in memory.
@@ -36,7 +36,7 @@ pub struct Output {
 
 impl Output {
     /// Moves everything between an open row and a durable one.
-    pub fn pump(&mut self, media: &mut Media, cx: &mut Cx) -> bool {
+    pub(super) fn pump(&mut self, media: &mut Media, cx: &mut Cx) -> bool {
         let mut moved = self.rows.commit(media, &mut self.durability, cx);
         moved |= self.pump_rows(media, cx);
         moved |= self.journal.pump(media, &self.rows, &mut self.durability, self.volume, cx);
@@ -45,7 +45,7 @@ impl Output {
     }
 
     /// Seals and writes rows, a command at a time.
-    pub fn pump_rows(&mut self, media: &mut Media, cx: &mut Cx) -> bool {
+    pub(super) fn pump_rows(&mut self, media: &mut Media, cx: &mut Cx) -> bool {
         let mut moved = false;
         let mut left = self.rows.active();
         while left != 0 && cx.command_room() > OWN_OPS / 2 && cx.room() >= 8 {
@@ -71,7 +71,7 @@ impl Output {
     }
 
     /// Returns whether every row that was opened up to `stamp` is durable.
-    pub fn all_durable(&self, stamp: u64) -> bool {
+    pub(super) fn all_durable(&self, stamp: u64) -> bool {
         self.durability.has_all(stamp, self.rows.unsealed())
     }
 
@@ -96,7 +96,7 @@ impl Output {
     }
 
     /// Answers the requests that wait for rows that are durable.
-    pub fn answer_flushed(&mut self, media: &Media, cx: &mut Cx) -> bool {
+    pub(super) fn answer_flushed(&mut self, media: &Media, cx: &mut Cx) -> bool {
         let mut moved = false;
         while cx.room() > 4
             && media.devices.is_told()
@@ -110,7 +110,7 @@ impl Output {
 
     /// Notes for the journal that the host published item `item` of a row.
     #[inline]
-    pub fn note(&mut self, row: u8, item: u32, cx: &mut Cx) {
+    pub(super) fn note(&mut self, row: u8, item: u32, cx: &mut Cx) {
         if self.journal.is_ready() {
             self.journal.note(row, item, &mut self.rows, &self.durability, cx);
         }

@@ -7,9 +7,9 @@ use hostftl_core::Codec;
 use crate::policy::{GcPolicy, Separation};
 
 /// The usual number of faults after which a device is given up.
-pub const FAULT_AFTER: u16 = 50;
+pub(crate) const FAULT_AFTER: u16 = 50;
 /// The usual share of the best rate at which background work goes on beside a host, in percent.
-pub const USUAL_SHARE: u8 = 30;
+pub(crate) const USUAL_SHARE: u8 = 30;
 
 /// What only `log` can be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

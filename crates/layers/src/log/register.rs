@@ -196,7 +196,7 @@ fn vary(config: &mut LayerConfig, dice: &mut dyn Chance) {
 }
 
 /// See [`crate::registry`].
-pub const REGISTRATION: Registration = Registration {
+pub(crate) const REGISTRATION: Registration = Registration {
     kind: LayerKind::Log,
     name: "log",
     about: About {

@@ -9,12 +9,12 @@ use crate::log::ops::{Cx, Op, has_room};
 
 /// With room for so many, nothing is left undone for want of room: what is sent to all devices at
 /// once waits until there is more than for a round.
-pub const FULL_ROUND: usize = 40;
+pub(super) const FULL_ROUND: usize = 40;
 
 impl Engine {
     /// A round while nothing but blocks moves.
     #[inline]
-    pub fn pump_calm(&mut self, cx: &mut Cx) -> bool {
+    pub(crate) fn pump_calm(&mut self, cx: &mut Cx) -> bool {
         let moved = self.blocks.pump_requests(&mut self.array, cx)
             | self.blocks.pump_blocks(&mut self.array, cx);
         let waits = self.waits_for_more(cx);
@@ -26,12 +26,12 @@ impl Engine {
 
     // Not where it is called: that has to be short.
     #[inline(never)]
-    pub fn pump_all(&mut self, cx: &mut Cx) -> bool {
+    pub(crate) fn pump_all(&mut self, cx: &mut Cx) -> bool {
         self.go_on_without_devices(cx) | self.pump_running(cx)
     }
 
     /// Goes on with what waits for a command that was not sent, or was given up.
-    pub fn go_on_without_devices(&mut self, cx: &mut Cx) -> bool {
+    pub(crate) fn go_on_without_devices(&mut self, cx: &mut Cx) -> bool {
         self.pump_unsent(cx) || self.pump_hung(cx)
     }
 
@@ -78,7 +78,7 @@ impl Engine {
     }
 
     /// Ends the layer when everything is durable and nothing would be replayed; nothing else moves.
-    pub fn pump_stop(&mut self, cx: &mut Cx) -> bool {
+    pub(crate) fn pump_stop(&mut self, cx: &mut Cx) -> bool {
         if !cx.requests().is_empty() || !self.blocks.is_idle() {
             return false;
         }
@@ -109,7 +109,7 @@ impl Engine {
     }
 
     /// After a failure only answering is left.
-    pub fn pump_failed(&mut self, cx: &mut Cx) -> bool {
+    pub(crate) fn pump_failed(&mut self, cx: &mut Cx) -> bool {
         let moved =
             self.blocks.pump_mapping(&mut self.array, cx) | self.array.pump_salvage(None, cx);
         moved
@@ -118,7 +118,7 @@ impl Engine {
     }
 
     /// Whether a write waits for room: it is refused only when nothing is under way.
-    pub fn waits_for_room(&self, cx: &mut Cx) -> bool {
+    pub(crate) fn waits_for_room(&self, cx: &mut Cx) -> bool {
         self.blocks.any_waits_for_row() || cx.requests().first_write().is_some()
     }
 

@@ -31,7 +31,7 @@ const SLOW_WEIGHT: u64 = 64;
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Share {
+pub(super) struct Share {
     percent: u8,
     /// When the host asked for something last.
     asked: Option<Nanos>,
@@ -65,7 +65,7 @@ enum Timing {
 
 impl Share {
     /// So much of the best rate, in percent.
-    pub fn new(percent: u8) -> Self {
+    pub(super) fn new(percent: u8) -> Self {
         Share {
             percent,
             asked: None,
@@ -86,7 +86,7 @@ impl Share {
     ///
     /// # Errors
     /// When it is none.
-    pub fn change(&mut self, percent: u8) -> Result<Answer, Refusal> {
+    pub(super) fn change(&mut self, percent: u8) -> Result<Answer, Refusal> {
         if !(1..=100).contains(&percent) {
             return Err(Refusal::Because("a share is 1 to 100 percent"));
         }
@@ -96,12 +96,12 @@ impl Share {
 
     /// The host asks for something.
     #[inline]
-    pub fn host_asks(&mut self, now: Nanos) {
+    pub(super) fn host_asks(&mut self, now: Nanos) {
         self.asked = Some(now);
     }
 
     /// When the next unit may begin; none when that is now.
-    pub fn waits(&mut self, now: Nanos) -> Option<Nanos> {
+    pub(super) fn waits(&mut self, now: Nanos) -> Option<Nanos> {
         let (gone, next) = (self.asked? + QUIET, self.begun + self.wait);
         if now >= gone {
             return None;
@@ -122,7 +122,7 @@ impl Share {
     }
 
     /// A unit begins.
-    pub fn begin(&mut self, now: Nanos) {
+    pub(super) fn begin(&mut self, now: Nanos) {
         if self.under_way == 0 {
             self.time_from(now, self.timing);
         }
@@ -134,7 +134,7 @@ impl Share {
     }
 
     /// A unit of so many bytes is over; one of none says nothing of the rate.
-    pub fn over(&mut self, now: Nanos, bytes: u64) {
+    pub(super) fn over(&mut self, now: Nanos, bytes: u64) {
         assert!(self.under_way > 0, "a unit that is over was begun");
         self.under_way -= 1;
         if bytes == 0 {

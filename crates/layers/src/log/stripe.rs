@@ -133,7 +133,7 @@ impl Turned {
 }
 
 /// The numbers of the bits that are set.
-pub fn bits(set: u16) -> impl Iterator<Item = usize> {
+pub(super) fn bits(set: u16) -> impl Iterator<Item = usize> {
     let mut left = set;
     core::iter::from_fn(move || {
         let at = left.trailing_zeros() as usize;

@@ -5,7 +5,7 @@ use hostftl_format::log::GENERATIONS;
 /// What heads, roots and records carry, so that nobody takes them for another volume's, or for an
 /// earlier life's.
 #[derive(Clone, Copy, Debug)]
-pub struct Volume {
+pub(super) struct Volume {
     /// The volume.
     pub uuid: [u8; 16],
     /// The number of this life; each start begins one.
@@ -14,21 +14,21 @@ pub struct Volume {
 
 /// The version that a block was given last; it goes into checksums and the map.
 #[derive(Debug, Default)]
-pub struct Generation(u8);
+pub(super) struct Generation(u8);
 
 impl Generation {
     /// The version that was given last.
-    pub fn last(&self) -> u8 {
+    pub(super) fn last(&self) -> u8 {
         self.0
     }
 
     /// Recovery found this to be the last version.
-    pub fn go_on_behind(&mut self, generation: u8) {
+    pub(super) fn go_on_behind(&mut self, generation: u8) {
         self.0 = generation;
     }
 
     /// The version of the next block.
-    pub fn next(&mut self) -> u8 {
+    pub(super) fn next(&mut self) -> u8 {
         self.0 = self.0.wrapping_add(1) % GENERATIONS;
         self.0
     }

@@ -148,7 +148,7 @@ impl Job {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Jobs {
+pub(super) struct Jobs {
     list: Vec<Job>,
     /// Leaves that jobs have saved so far, less those that jobs have added.
     pub saved: i64,
@@ -158,7 +158,7 @@ pub struct Jobs {
 
 impl Jobs {
     /// None under way.
-    pub fn new(layout: &Layout) -> Self {
+    pub(super) fn new(layout: &Layout) -> Self {
         let job = || Job {
             phase: Phase::Idle,
             stage: 0,
@@ -173,17 +173,17 @@ impl Jobs {
     }
 
     /// Bytes of the lists of all jobs.
-    pub fn memory(superpage: u32) -> u64 {
+    pub(super) fn memory(superpage: u32) -> u64 {
         (JOBS * size_of::<Slot>()) as u64 * u64::from(superpage)
     }
 
     /// Whether any job is under way.
-    pub fn is_busy(&self) -> bool {
+    pub(super) fn is_busy(&self) -> bool {
         self.list.iter().any(|job| job.phase != Phase::Idle)
     }
 
     /// Whether an LSP is being gathered.
-    pub fn has(&self, lsp: u32) -> bool {
+    pub(super) fn has(&self, lsp: u32) -> bool {
         self.list.iter().any(|job| job.phase != Phase::Idle && job.lsp == Some(lsp))
     }
 

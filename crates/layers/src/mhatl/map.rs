@@ -26,7 +26,7 @@ const SLACK: u32 = 8192;
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Map {
+pub(crate) struct Map {
     superpage: u32,
     /// The runs.
     pub leaves: Leaves,
@@ -41,7 +41,7 @@ pub struct Map {
 
 impl Map {
     /// An empty map with leaves for `cap` and all LSPs.
-    pub fn new(layout: &Layout, cap: u32) -> Self {
+    pub(crate) fn new(layout: &Layout, cap: u32) -> Self {
         let count = layout.count;
         Map {
             superpage: layout.superpage,
@@ -55,13 +55,13 @@ impl Map {
     }
 
     /// Bytes of all tables, the leaves' own four bytes included.
-    pub fn memory(layout: &Layout, cap: u32) -> u64 {
+    pub(crate) fn memory(layout: &Layout, cap: u32) -> u64 {
         let lists = Lists::memory(layout.count, layout.superpage);
         size(layout, cap).memory() + lists + 4 * u64::from(layout.count)
     }
 
     /// The superpage with many low leaves that has not changed for long: the product counts.
-    pub fn victim(&self) -> Option<u32> {
+    pub(crate) fn victim(&self) -> Option<u32> {
         let now = self.now();
         let score = |(vsp, low): &(u32, u32)| {
             u64::from(*low) * u64::from(now - self.changed[*vsp as usize] + 1)
@@ -75,7 +75,7 @@ impl Map {
     }
 
     /// Notes that a superpage changed, or should count as if it had.
-    pub fn touch(&mut self, vsp: u32) {
+    pub(crate) fn touch(&mut self, vsp: u32) {
         self.changed[vsp as usize] = self.now();
         let low = self.leaves.low(vsp);
         match (self.lists.contains(vsp), low) {
@@ -98,7 +98,7 @@ impl Map {
 
     /// Points the sectors of a leaf to where it says, all of them out of one leaf or none: what
     /// is left is as if that had been done one after the other.
-    pub fn point_run(&mut self, pool: &mut Pool, leaf: Leaf) -> Lost {
+    pub(crate) fn point_run(&mut self, pool: &mut Pool, leaf: Leaf) -> Lost {
         self.clock += u64::from(leaf.len()) - 1;
         let lost = self.kill_run(pool, leaf.lsn, leaf.level);
         self.clock += 1;

@@ -27,11 +27,11 @@ use ops::Op;
 use round::Round;
 
 /// The layer.
-pub type Mhatl = Shell<Machine<Buddies>>;
+pub(crate) type Mhatl = Shell<Machine<Buddies>>;
 
 /// mHATL's part of the machine.
 #[derive(Debug)]
-pub struct Buddies {
+pub(crate) struct Buddies {
     collection: Collection,
     jobs: Jobs,
     round: Round,

@@ -4,7 +4,7 @@ use crate::vsp::ops::OwnOp;
 
 /// What a command of job `job` was for.
 #[derive(Clone, Copy, Debug)]
-pub enum Op {
+pub(crate) enum Op {
     /// Slots of superpage `vsp` are read to `slot` of the stage of the job.
     Read { job: u8, vsp: u32, slot: u32, len: u32 },
     /// Slots of stage `stage` are copied to `slot` of the stage of the job.

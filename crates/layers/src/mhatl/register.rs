@@ -59,7 +59,7 @@ fn vary(config: &mut LayerConfig, dice: &mut dyn Chance) {
 }
 
 /// See [`crate::registry`].
-pub const REGISTRATION: Registration = Registration {
+pub(crate) const REGISTRATION: Registration = Registration {
     kind: LayerKind::Mhatl,
     name: "mhatl",
     about: About {

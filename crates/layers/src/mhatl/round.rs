@@ -30,7 +30,7 @@ const FUTILE: u32 = 64;
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Round {
+pub(super) struct Round {
     /// Leaves that are wanted at the most.
     pub cap: u32,
     gather: Gather,
@@ -47,7 +47,7 @@ pub struct Round {
 
 impl Round {
     /// None under way.
-    pub fn new(config: &LayerConfig) -> Self {
+    pub(super) fn new(config: &LayerConfig) -> Self {
         Round {
             cap: config.mhatl.leaves,
             gather: config.mhatl.gather,

@@ -29,7 +29,7 @@ const MAX_TRANSFER: u32 = 2048;
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Passthrough {
+pub(crate) struct Passthrough {
     limits: Limits,
     slots: Vec<Option<Slot>>,
     free: Vec<u16>,
@@ -45,7 +45,7 @@ pub struct Passthrough {
 
 impl Passthrough {
     /// What passthrough needs over `devices`, of which there is one.
-    pub fn plan(devices: &[DeviceInfo]) -> Result<Plan, PlanError> {
+    pub(crate) fn plan(devices: &[DeviceInfo]) -> Result<Plan, PlanError> {
         let [device] = devices else {
             return Err(PlanError("passthrough takes exactly one device"));
         };
@@ -62,7 +62,7 @@ impl Passthrough {
     }
 
     /// The layer.
-    pub fn new(config: &LayerConfig, plan: Plan) -> Self {
+    pub(crate) fn new(config: &LayerConfig, plan: Plan) -> Self {
         Passthrough {
             limits: plan.limits,
             slots: (0..SLOTS).map(|_| None).collect(),

@@ -12,7 +12,7 @@ use super::Passthrough;
 impl Registered for Passthrough {}
 
 /// See [`crate::registry`].
-pub const REGISTRATION: Registration = Registration {
+pub(crate) const REGISTRATION: Registration = Registration {
     kind: LayerKind::Passthrough,
     name: "passthrough",
     about: About {

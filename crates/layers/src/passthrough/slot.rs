@@ -22,7 +22,7 @@ enum Stage {
 
 /// A flush of the layer's own, and the event that ends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Own {
+pub(super) enum Own {
     /// Before requests are welcome: what is read is then durable.
     First,
     /// Before the layer is closed.
@@ -31,7 +31,7 @@ pub enum Own {
 
 /// A request; without a ticket it is the layer's own flush, or it was abandoned.
 #[derive(Debug)]
-pub struct Slot {
+pub(super) struct Slot {
     ticket: Option<Ticket>,
     data: Option<Payload>,
     stage: Stage,
@@ -44,7 +44,7 @@ pub struct Slot {
 
 impl Slot {
     #[inline]
-    pub fn new(request: Request, deadline: Nanos) -> Self {
+    pub(super) fn new(request: Request, deadline: Nanos) -> Self {
         let Request { ticket, op, lba, sectors, tally } = request;
         let (stage, data) = match op {
             HostOp::Read(data) => (Stage::Read, Some(data)),
@@ -57,7 +57,7 @@ impl Slot {
     }
 
     /// The flush with which the layer starts or stops.
-    pub fn own_flush(own: Own, deadline: Nanos) -> Self {
+    pub(super) fn own_flush(own: Own, deadline: Nanos) -> Self {
         Slot {
             ticket: None,
             data: None,
@@ -73,7 +73,7 @@ impl Slot {
     /// Sends the next command as `token`; false when the request is over. `most` is the longest
     /// transfer in sectors.
     #[inline]
-    pub fn send(&mut self, token: Token, most: u32, out: &mut Out) -> bool {
+    pub(super) fn send(&mut self, token: Token, most: u32, out: &mut Out) -> bool {
         let lba = self.lba;
         let after = |fua: bool| match fua && !planted(Bug::FuaWithoutFlush) {
             true => Stage::Flush,
@@ -125,7 +125,7 @@ impl Slot {
 
     /// Takes back what a command borrowed.
     #[inline]
-    pub fn repay(&mut self, command: &mut Command) {
+    pub(super) fn repay(&mut self, command: &mut Command) {
         match command {
             Command::Program { gather, .. } => {
                 for piece in gather.drain() {
@@ -147,7 +147,7 @@ impl Slot {
 
     /// Ends the slot with a reply.
     #[inline]
-    pub fn answer(&mut self, result: Result<(), HostError>, out: &mut Out) {
+    pub(super) fn answer(&mut self, result: Result<(), HostError>, out: &mut Out) {
         let Slot { ticket, data, .. } = self;
         match ticket {
             Some(_) => out.push_with(|| {
@@ -159,7 +159,7 @@ impl Slot {
     }
 
     /// Answers with an error while the device still has the payload.
-    pub fn abandon(&mut self, out: &mut Out) {
+    pub(super) fn abandon(&mut self, out: &mut Out) {
         self.stage = Stage::Over;
         let end = self.end(false);
         self.own = None;
@@ -180,19 +180,19 @@ impl Slot {
 
     /// Whether only the payload is left.
     #[inline]
-    pub fn is_abandoned(&self) -> bool {
+    pub(super) fn is_abandoned(&self) -> bool {
         self.ticket.is_none() && self.own.is_none()
     }
 
     /// Ends an abandoned slot.
-    pub fn reclaim(self, out: &mut Out) {
+    pub(super) fn reclaim(self, out: &mut Out) {
         if let Some(data) = self.data {
             out.push(Output::Reclaim(data));
         }
     }
 
     /// The power is off.
-    pub fn void(self) {
+    pub(super) fn void(self) {
         if let Some(ticket) = self.ticket {
             ticket.close();
         }

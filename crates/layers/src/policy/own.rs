@@ -74,7 +74,7 @@ impl PartialEq for OwnSeparation {
 impl Eq for OwnSeparation {}
 
 /// The placement policies of this kind that users may choose by their words.
-pub const NAMED_SEPARATIONS: &[&OwnSeparation] = &[];
+pub(super) const NAMED_SEPARATIONS: &[&OwnSeparation] = &[];
 
 /// The victim policies of this kind that users may choose by their words.
-pub const NAMED: &[&OwnPolicy] = &[];
+pub(super) const NAMED: &[&OwnPolicy] = &[];

@@ -35,7 +35,7 @@ const LOOK: (f64, f64) = (0.1, 64.0);
 
 /// See the module text. Ages are in blocks that the host wrote.
 #[derive(Clone, Debug)]
-pub struct Rates {
+pub(super) struct Rates {
     /// The byte of each block.
     means: Vec<u8>,
     /// Ticks of an age of 1.
@@ -53,7 +53,7 @@ impl Rates {
     ///
     /// # Panics
     /// When there is no block.
-    pub fn new(blocks: u64) -> Self {
+    pub(super) fn new(blocks: u64) -> Self {
         assert!(blocks > 0, "who has no block has no rates");
         let count = blocks as f64;
         Rates {
@@ -67,14 +67,14 @@ impl Rates {
     }
 
     /// Bytes of what is known of so many blocks.
-    pub fn memory(blocks: u64) -> u64 {
+    pub(super) fn memory(blocks: u64) -> u64 {
         blocks
     }
 
     /// Whether a block will soon be written again when the host writes it, by the age of the
     /// version that is replaced.
     #[inline]
-    pub fn is_hot(&self, block: u64, replaced: Option<f64>) -> bool {
+    pub(super) fn is_hot(&self, block: u64, replaced: Option<f64>) -> bool {
         let mean = self.means[block as usize];
         let next = self.interval(replaced).map(|interval| self.followed(mean, interval));
         let known = || (mean != NEW).then(|| ticks(mean));
@@ -83,7 +83,7 @@ impl Rates {
 
     /// How cold a block is that was written so long ago: from 0 to 3.
     #[inline]
-    pub fn coldness(&self, block: u64, age: f64) -> u8 {
+    pub(super) fn coldness(&self, block: u64, age: f64) -> u8 {
         let age = (age * self.tick) as u32;
         let wait = match self.means[block as usize] {
             NEW => TICKS.saturating_add(age),
@@ -94,7 +94,7 @@ impl Rates {
 
     /// The host wrote a block, whose version before was of such an age.
     #[inline]
-    pub fn wrote(&mut self, block: u64, replaced: Option<f64>) {
+    pub(super) fn wrote(&mut self, block: u64, replaced: Option<f64>) {
         let Some(interval) = self.interval(replaced) else { return };
         let mean = self.means[block as usize];
         if mean != NEW && ticks(mean) > TICKS {

@@ -34,11 +34,11 @@ impl Set {
         }
     }
 
-    pub fn contains(&self, segment: u32) -> bool {
+    pub(super) fn contains(&self, segment: u32) -> bool {
         self.at[segment as usize] != u32::MAX
     }
 
-    pub fn insert(&mut self, segment: u32) {
+    pub(super) fn insert(&mut self, segment: u32) {
         assert!(!self.contains(segment), "a segment sealed twice");
         self.at[segment as usize] = self.members.len() as u32;
         self.members.push(segment);

@@ -16,12 +16,12 @@ const TERMS: u32 = 20;
 
 /// Of `cost-benefit`: `(1 − u) / 2u`, as a fraction.
 #[inline]
-pub fn benefit(live: u32, pages: u32) -> (f64, f64) {
+pub(super) fn benefit(live: u32, pages: u32) -> (f64, f64) {
     (f64::from(pages - live), f64::from(2 * live))
 }
 
 /// Of `declining-cost`, by live pages: `1 − u + u·ln u`.
-pub fn declining(pages: u32) -> Vec<f64> {
+pub(super) fn declining(pages: u32) -> Vec<f64> {
     assert!(pages > 0, "a segment has pages");
     let mut all = vec![0.0; pages as usize + 1];
     let mut log = 0.0;
@@ -35,7 +35,7 @@ pub fn declining(pages: u32) -> Vec<f64> {
 }
 
 /// Bytes of [`declining`].
-pub fn memory(pages: u32) -> u64 {
+pub(super) fn memory(pages: u32) -> u64 {
     (u64::from(pages) + 1) * size_of::<f64>() as u64
 }
 

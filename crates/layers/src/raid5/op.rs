@@ -10,7 +10,7 @@ use super::{Part, Raid5, host};
 
 /// What is done next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub(super) enum Step {
     /// Reads for the host.
     Read,
     /// Reads what the new parity needs.
@@ -27,7 +27,7 @@ pub enum Step {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Op {
+pub(super) struct Op {
     /// The request that it is for.
     pub request: u16,
     /// Commands under way.
@@ -44,13 +44,18 @@ pub struct Op {
 
 impl Step {
     /// Whether an operation that begins with it writes.
-    pub fn writes(self) -> bool {
+    pub(super) fn writes(self) -> bool {
         matches!(self, Step::Fold | Step::Old)
     }
 }
 
 impl Op {
-    pub fn new(request: u16, part: Option<Part>, step: Step, rows: Option<Range<u64>>) -> Self {
+    pub(super) fn new(
+        request: u16,
+        part: Option<Part>,
+        step: Step,
+        rows: Option<Range<u64>>,
+    ) -> Self {
         Op { request, pending: 0, part, step, rows, whole: step == Step::Fold, folded: 0 }
     }
 }

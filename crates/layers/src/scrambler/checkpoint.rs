@@ -37,7 +37,7 @@ enum Stage {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Checkpoint {
+pub(super) struct Checkpoint {
     stage: Stage,
     uuid: [u8; 16],
     /// The log page with which replay after it begins.
@@ -51,30 +51,30 @@ pub struct Checkpoint {
 
 impl Checkpoint {
     /// None under way, and no root.
-    pub fn new(layout: &Layout, uuid: [u8; 16]) -> Self {
+    pub(super) fn new(layout: &Layout, uuid: [u8; 16]) -> Self {
         let buf = || MetaHome::new(layout.blocks() as usize);
         let (bufs, root) = ([buf(), buf()], Root::default());
         Checkpoint { stage: Stage::Idle, uuid, first_log: 0, bufs, root, next: root }
     }
 
     /// Whether none is under way.
-    pub fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         self.stage == Stage::Idle
     }
 
     /// The root that is durable.
-    pub fn root(&self) -> &Root {
+    pub(super) fn root(&self) -> &Root {
         &self.root
     }
 
     /// Recovery goes on from this root.
-    pub fn adopt(&mut self, root: Root) {
+    pub(super) fn adopt(&mut self, root: Root) {
         assert!(self.is_idle(), "a root is found before one is written");
         self.root = root;
     }
 
     /// Moves the checkpoint on.
-    pub fn pump(&mut self, space: &Space, layout: &Layout, cx: &mut Cx) -> bool {
+    pub(super) fn pump(&mut self, space: &Space, layout: &Layout, cx: &mut Cx) -> bool {
         match self.stage {
             Stage::Images(next) if next < layout.area => self.write_image(next, space, layout, cx),
             Stage::Images(_) if self.bufs.iter().all(MetaHome::is_home) => {
@@ -87,7 +87,7 @@ impl Checkpoint {
     }
 
     /// Begins to write images; replay goes on after them with log page `first_log`.
-    pub fn begin(&mut self, first_log: u64) {
+    pub(super) fn begin(&mut self, first_log: u64) {
         assert!(self.is_idle(), "one checkpoint is under way at a time");
         self.first_log = first_log;
         self.stage = Stage::Images(0);
@@ -116,12 +116,18 @@ impl Checkpoint {
     }
 
     /// A page of images is written.
-    pub fn image_written(&mut self, at: u8, command: Command) {
+    pub(super) fn image_written(&mut self, at: u8, command: Command) {
         self.bufs[usize::from(at)].take_back(meta_of(command));
     }
 
     /// A flush of the checkpoint is over. Whether the root that it wrote is durable.
-    pub fn flushed(&mut self, space: &Space, layout: &Layout, ok: bool, cx: &mut Cx) -> bool {
+    pub(super) fn flushed(
+        &mut self,
+        space: &Space,
+        layout: &Layout,
+        ok: bool,
+        cx: &mut Cx,
+    ) -> bool {
         if !ok || !cx.is_good() && !planted(Bug::RootAfterFailure) {
             return false;
         }
@@ -146,7 +152,7 @@ impl Checkpoint {
     }
 
     /// Writes both copies of a root.
-    pub fn write_root(&mut self, root: Root, space: &Space, layout: &Layout, cx: &mut Cx) {
+    pub(super) fn write_root(&mut self, root: Root, space: &Space, layout: &Layout, cx: &mut Cx) {
         assert!(matches!(self.stage, Stage::Idle | Stage::Flush), "images come before the root");
         self.next = Root { fresh: space.pages().taken(), ..root };
         self.stage = Stage::Roots(COPIES as u8);
@@ -163,7 +169,7 @@ impl Checkpoint {
     }
 
     /// A copy of the root is written.
-    pub fn root_written(&mut self, copy: u8, command: Command, cx: &mut Cx) {
+    pub(super) fn root_written(&mut self, copy: u8, command: Command, cx: &mut Cx) {
         self.image_written(copy, command);
         let Stage::Roots(left) = self.stage else {
             unreachable!("a root is written by a checkpoint")

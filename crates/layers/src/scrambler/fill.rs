@@ -14,7 +14,7 @@ use hostftl_core::{Payload, ViewMut};
 
 /// Where a fill is in its cycle; each begins when the commands of the one before are over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub(super) enum Step {
     /// Not in use.
     Idle,
     /// The used slots of the page come into the buffer.
@@ -31,7 +31,7 @@ pub enum Step {
 
 /// What a fill changes, in sectors of the volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Span {
+pub(super) struct Span {
     /// The first sector.
     pub from: u64,
     /// One past the last.
@@ -42,7 +42,7 @@ pub struct Span {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Fill {
+pub(super) struct Fill {
     /// The buffer, one page long.
     pub buffer: Option<Payload>,
     /// Where in its cycle.
@@ -69,7 +69,7 @@ pub struct Fill {
 
 impl Fill {
     /// An idle fill with its buffer.
-    pub fn new(buffer: Payload) -> Self {
+    pub(super) fn new(buffer: Payload) -> Self {
         Fill {
             buffer: Some(buffer),
             step: Step::Idle,
@@ -86,30 +86,30 @@ impl Fill {
     }
 
     /// The buffer.
-    pub fn buffer(&mut self) -> &mut Payload {
+    pub(super) fn buffer(&mut self) -> &mut Payload {
         self.buffer.as_mut().expect("a fill keeps its buffer")
     }
 
     /// A command that wrote into the buffer is over.
-    pub fn repay(&mut self, view: ViewMut) {
+    pub(super) fn repay(&mut self, view: ViewMut) {
         self.buffer().repay_mut(view);
         self.outstanding -= 1;
     }
 
     /// Logical slots that it changes.
-    pub fn count(&self) -> u32 {
+    pub(super) fn count(&self) -> u32 {
         self.mask.count_ones()
     }
 
     /// Whether it is under way and changes one of `count` logical slots from `logical` on.
-    pub fn changes(&self, logical: u32, count: u32) -> bool {
+    pub(super) fn changes(&self, logical: u32, count: u32) -> bool {
         self.step != Step::Idle
             && self.logical < logical + count
             && logical < self.logical + self.count()
     }
 
     /// The part of logical slot number `index` of the fill that changes, in sectors of the slot.
-    pub fn part(&self, index: u32, slot: u32) -> (u32, u32) {
+    pub(super) fn part(&self, index: u32, slot: u32) -> (u32, u32) {
         let begin = (u64::from(self.logical) + u64::from(index)) * u64::from(slot);
         let from = self.span.from.max(begin) - begin;
         let end = self.span.end.min(begin + u64::from(slot)) - begin;
@@ -118,7 +118,7 @@ impl Fill {
 
     /// Runs of slots in its mask: where each begins in the page, its length, and the number of the
     /// first logical slot in the fill.
-    pub fn runs(&self) -> impl Iterator<Item = (u32, u32, u32)> + use<> {
+    pub(super) fn runs(&self) -> impl Iterator<Item = (u32, u32, u32)> + use<> {
         let (mut rest, mut index) = (self.mask, 0);
         core::iter::from_fn(move || {
             if rest == 0 {

@@ -14,7 +14,7 @@ const PAGES: usize = MOST_PREFERRED * report::UNIT_BYTES / 4096;
 
 /// When to ask.
 #[derive(Debug)]
-pub struct Hint {
+pub(super) struct Hint {
     buf: MetaHome,
     /// Writes from one question to the next; 0 = it is never asked.
     refresh: u32,
@@ -24,18 +24,18 @@ pub struct Hint {
 
 impl Hint {
     /// Nothing asked yet.
-    pub fn new(refresh: u32) -> Self {
+    pub(super) fn new(refresh: u32) -> Self {
         Hint { buf: MetaHome::new(PAGES), refresh, writes: 0 }
     }
 
     /// A page is about to be written; `missed` when it would have been another, had more been
     /// known.
-    pub fn note(&mut self, missed: bool) {
+    pub(super) fn note(&mut self, missed: bool) {
         self.writes = if missed { self.refresh } else { self.writes + 1 };
     }
 
     /// Asks when it is time to.
-    pub fn pump(&mut self, cx: &mut Cx) -> bool {
+    pub(super) fn pump(&mut self, cx: &mut Cx) -> bool {
         let due = self.refresh > 0 && self.writes >= self.refresh && cx.is_running();
         if !due || !self.buf.is_home() {
             return false;
@@ -47,7 +47,13 @@ impl Hint {
     }
 
     /// The answer, if there is one; the device may do without.
-    pub fn answered(&mut self, command: Command, ended: Ended, layout: &Layout, to: &mut Pages) {
+    pub(super) fn answered(
+        &mut self,
+        command: Command,
+        ended: Ended,
+        layout: &Layout,
+        to: &mut Pages,
+    ) {
         let Command::Report { into, .. } = command else { unreachable!("a hint is a report") };
         let told = ended.map_or(0, |verdict| verdict.bytes as usize / report::UNIT_BYTES);
         let lbas = (0..told).filter_map(|index| report::unit(into.pages(), index));

@@ -18,13 +18,13 @@ use super::layout::PENDING_PAGES;
 use crate::planted::{Bug, planted};
 
 /// Records that may wait for the log.
-pub const PENDING: usize = PENDING_PAGES as usize * RECORDS;
+pub(super) const PENDING: usize = PENDING_PAGES as usize * RECORDS;
 /// Slots that may wait to be used again.
 const RETIRING: usize = 1 << 16;
 
 /// How far a round is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Round {
+pub(super) enum Round {
     /// There is none.
     Idle,
     /// The data of the changes before `upto` becomes durable.
@@ -61,7 +61,7 @@ struct Retiring {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Journal {
+pub(super) struct Journal {
     /// Changes from number `durable` on, and those of the round under way before them.
     records: VecDeque<Record>,
     retiring: VecDeque<Retiring>,
@@ -78,7 +78,7 @@ pub struct Journal {
 
 impl Journal {
     /// Nothing published. The device has `slots` for data.
-    pub fn new(slots: u64) -> Self {
+    pub(super) fn new(slots: u64) -> Self {
         let most_retiring = slots.min(RETIRING as u64) as usize;
         Journal {
             records: VecDeque::with_capacity(PENDING),
@@ -93,28 +93,28 @@ impl Journal {
     }
 
     /// Bytes that it takes.
-    pub fn memory(slots: u64) -> u64 {
+    pub(super) fn memory(slots: u64) -> u64 {
         let retiring = slots.min(RETIRING as u64) * size_of::<Retiring>() as u64;
         retiring + (PENDING * size_of::<Record>()) as u64
     }
 
     /// Changes so far.
-    pub fn published(&self) -> u64 {
+    pub(super) fn published(&self) -> u64 {
         self.published
     }
 
     /// Changes whose records are durable.
-    pub fn durable(&self) -> u64 {
+    pub(super) fn durable(&self) -> u64 {
         self.durable
     }
 
     /// Changes that somebody waits for.
-    pub fn demanded(&self) -> u64 {
+    pub(super) fn demanded(&self) -> u64 {
         self.demanded
     }
 
     /// The round under way.
-    pub fn round(&self) -> Round {
+    pub(super) fn round(&self) -> Round {
         self.round
     }
 
@@ -122,7 +122,7 @@ impl Journal {
     ///
     /// # Panics
     /// When that is not its next stage.
-    pub fn go(&mut self, next: Round) {
+    pub(super) fn go(&mut self, next: Round) {
         let early = planted(Bug::MapBeforeData);
         let fits = match (self.round, next) {
             (Round::Idle, Round::Data { upto }) => upto == self.published,
@@ -138,40 +138,40 @@ impl Journal {
     }
 
     /// Whether so many slots can be replaced, by so many changes.
-    pub fn has_room(&self, slots: u32, changes: u32) -> bool {
+    pub(super) fn has_room(&self, slots: u32, changes: u32) -> bool {
         let promised = self.promised as usize;
         self.retiring.len() + promised + slots as usize <= self.most_retiring
             && self.records.len() + promised + changes as usize <= PENDING
     }
 
     /// The most slots that one change may replace.
-    pub fn most_at_once(&self) -> u64 {
+    pub(super) fn most_at_once(&self) -> u64 {
         self.most_retiring as u64 / 4
     }
 
     /// A fill will publish at most so many changes.
-    pub fn promise(&mut self, changes: u32) {
+    pub(super) fn promise(&mut self, changes: u32) {
         self.promised += changes;
     }
 
     /// A fill that promised so many is about to publish.
-    pub fn keep_promise(&mut self, changes: u32) {
+    pub(super) fn keep_promise(&mut self, changes: u32) {
         self.promised -= changes;
     }
 
     /// The next change replaces a slot, or trims it.
-    pub fn retire(&mut self, slot: u32, trims: bool) {
+    pub(super) fn retire(&mut self, slot: u32, trims: bool) {
         assert!(self.retiring.len() < self.most_retiring, "room for replaced slots was checked");
         self.retiring.push_back(Retiring { slot, trims, number: self.published + 1 });
     }
 
     /// Logical slots lie in these slots now.
-    pub fn publish_write(&mut self, logical: u32, slot: u32, count: u32) {
+    pub(super) fn publish_write(&mut self, logical: u32, slot: u32, count: u32) {
         self.publish(Record { logical, slot: Some(slot), count });
     }
 
     /// Logical slots lie nowhere now.
-    pub fn publish_trim(&mut self, logical: u32, count: u32) {
+    pub(super) fn publish_trim(&mut self, logical: u32, count: u32) {
         self.publish(Record { logical, slot: None, count });
     }
 
@@ -182,12 +182,12 @@ impl Journal {
     }
 
     /// Somebody waits until the changes before `mark` are durable.
-    pub fn demand(&mut self, mark: u64) {
+    pub(super) fn demand(&mut self, mark: u64) {
         self.demanded = self.demanded.max(mark);
     }
 
     /// Whether it is time for a round.
-    pub fn wants_round(&self) -> bool {
+    pub(super) fn wants_round(&self) -> bool {
         let pressed = self.records.len() >= RECORDS || self.retiring.len() * 2 > self.most_retiring;
         self.round == Round::Idle
             && self.published > self.durable
@@ -195,7 +195,7 @@ impl Journal {
     }
 
     /// Records of the changes before `upto` that wait, oldest first.
-    pub fn records(&self, upto: u64) -> impl Iterator<Item = &Record> {
+    pub(super) fn records(&self, upto: u64) -> impl Iterator<Item = &Record> {
         self.records.iter().take((upto - self.durable) as usize)
     }
 
@@ -203,7 +203,7 @@ impl Journal {
     ///
     /// # Panics
     /// When its records are not written.
-    pub fn settle(&mut self) {
+    pub(super) fn settle(&mut self) {
         let Round::Log { upto } = self.round else {
             unreachable!("a round ends when its records are durable")
         };
@@ -213,23 +213,23 @@ impl Journal {
     }
 
     /// Whether slots wait to be used again.
-    pub fn is_retiring(&self) -> bool {
+    pub(super) fn is_retiring(&self) -> bool {
         !self.retiring.is_empty()
     }
 
     /// How many do.
-    pub fn retiring(&self) -> usize {
+    pub(super) fn retiring(&self) -> usize {
         self.retiring.len()
     }
 
     /// The slot that may be used again, if its page is not read, and whether it was trimmed.
-    pub fn next_retired(&self, early: bool) -> Option<(u32, bool)> {
+    pub(super) fn next_retired(&self, early: bool) -> Option<(u32, bool)> {
         let Retiring { slot, trims, number } = *self.retiring.front()?;
         (number <= self.durable || early).then_some((slot, trims))
     }
 
     /// It is used again.
-    pub fn release_next(&mut self) {
+    pub(super) fn release_next(&mut self) {
         self.retiring.pop_front();
     }
 }

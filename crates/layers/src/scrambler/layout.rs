@@ -12,9 +12,9 @@ use super::params::{BY_REQUESTS, Params};
 use crate::plan::{Plan, PlanError};
 
 /// Pages that are written at the same time.
-pub const FILLS: usize = 16;
+pub(super) const FILLS: usize = 16;
 /// Log pages that can wait, and that one round writes.
-pub const PENDING_PAGES: u32 = 4;
+pub(super) const PENDING_PAGES: u32 = 4;
 /// Pages of data that the host never gets, at least.
 const LEAST_SPARE: u64 = 8;
 /// The fewest pages of data.
@@ -26,7 +26,7 @@ const LEAST_RING: u32 = 16 * PENDING_PAGES;
 
 /// See the module text. Lengths are in sectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Layout {
+pub(super) struct Layout {
     /// A page of the device.
     pub page: u32,
     /// A slot.
@@ -49,7 +49,11 @@ impl Layout {
     ///
     /// # Errors
     /// When it is no device for a scrambler, or too small.
-    pub fn new(params: &Params, spare: u32, devices: &[DeviceInfo]) -> Result<Self, PlanError> {
+    pub(super) fn new(
+        params: &Params,
+        spare: u32,
+        devices: &[DeviceInfo],
+    ) -> Result<Self, PlanError> {
         let [device] = devices else {
             return Err(PlanError("scrambler takes exactly one device"));
         };
@@ -101,12 +105,12 @@ impl Layout {
     }
 
     /// Whether the device discards.
-    pub fn discards(&self) -> bool {
+    pub(super) fn discards(&self) -> bool {
         self.discards
     }
 
     /// What the layer needs and gives.
-    pub fn plan(&self, map_bytes: u64, meta_bytes: u64) -> Plan {
+    pub(super) fn plan(&self, map_bytes: u64, meta_bytes: u64) -> Plan {
         let limits = Limits {
             exported: u64::from(self.slots) * u64::from(self.slot),
             max_transfer: MAX_TRANSFER / self.page * self.page,
@@ -118,44 +122,44 @@ impl Layout {
     }
 
     /// Metadata pages of 4 KiB in a page of the device.
-    pub fn blocks(&self) -> u32 {
+    pub(super) fn blocks(&self) -> u32 {
         self.page / SECTORS_PER_BLOCK
     }
 
     /// Log pages in the ring.
-    pub fn ring_len(&self) -> u64 {
+    pub(super) fn ring_len(&self) -> u64 {
         u64::from(self.ring) * u64::from(self.blocks())
     }
 
     /// The sector of a copy of the root with a number.
-    pub fn root_at(&self, number: u64, copy: u32) -> u64 {
+    pub(super) fn root_at(&self, number: u64, copy: u32) -> u64 {
         (number % 2 * 2 + u64::from(copy)) * u64::from(self.page)
     }
 
     /// The sector of a page of images.
-    pub fn image_at(&self, area: u32, index: u32) -> u64 {
+    pub(super) fn image_at(&self, area: u32, index: u32) -> u64 {
         u64::from(4 + area * self.area + index) * u64::from(self.page)
     }
 
     /// The sector of a log page.
-    pub fn log_at(&self, seq: u64) -> u64 {
+    pub(super) fn log_at(&self, seq: u64) -> u64 {
         let from = u64::from(4 + 2 * self.area) * u64::from(self.page);
         from + seq % self.ring_len() * u64::from(SECTORS_PER_BLOCK)
     }
 
     /// The sector of a page for data.
-    pub fn data_at(&self, page: u32) -> u64 {
+    pub(super) fn data_at(&self, page: u32) -> u64 {
         let from = u64::from(4 + 2 * self.area + self.ring) + u64::from(page);
         from * u64::from(self.page)
     }
 
     /// The sector of a slot.
-    pub fn slot_at(&self, slot: u32) -> u64 {
+    pub(super) fn slot_at(&self, slot: u32) -> u64 {
         self.data_at(0) + u64::from(slot) * u64::from(self.slot)
     }
 
     /// The page for data that begins at a sector, if one does.
-    pub fn page_at(&self, lba: u64) -> Option<u32> {
+    pub(super) fn page_at(&self, lba: u64) -> Option<u32> {
         let index = lba.checked_sub(self.data_at(0))? / u64::from(self.page);
         u32::try_from(index).ok().filter(|index| *index < self.count)
     }

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 /// See the module text. Entries are one more than what they stand for; 0 is nothing.
 #[derive(Debug)]
-pub struct Map {
+pub(super) struct Map {
     to: Vec<u32>,
     back: Vec<u32>,
     mapped: u64,
@@ -15,28 +15,28 @@ pub struct Map {
 
 impl Map {
     /// Bytes that the tables take.
-    pub fn memory(logical: u64, slots: u64) -> u64 {
+    pub(super) fn memory(logical: u64, slots: u64) -> u64 {
         4 * (logical + slots)
     }
 
     /// A map of nothing.
-    pub fn new(logical: u32, slots: u32) -> Self {
+    pub(super) fn new(logical: u32, slots: u32) -> Self {
         Map { to: vec![0; logical as usize], back: vec![0; slots as usize], mapped: 0 }
     }
 
     /// Where a logical slot lies.
     #[inline]
-    pub fn look_up(&self, logical: u32) -> Option<u32> {
+    pub(super) fn look_up(&self, logical: u32) -> Option<u32> {
         self.to[logical as usize].checked_sub(1)
     }
 
     /// Logical slots that are mapped.
-    pub fn mapped(&self) -> u64 {
+    pub(super) fn mapped(&self) -> u64 {
         self.mapped
     }
 
     /// Points a logical slot at `slot`, or nowhere; gives where it was.
-    pub fn point(&mut self, logical: u32, slot: Option<u32>) -> Option<u32> {
+    pub(super) fn point(&mut self, logical: u32, slot: Option<u32>) -> Option<u32> {
         let old = self.look_up(logical);
         if let Some(old) = old {
             self.back[old as usize] = 0;
@@ -52,13 +52,13 @@ impl Map {
     }
 
     /// The entries from `first` on, at most so many, as images have them.
-    pub fn entries(&self, first: usize, most: usize) -> &[u32] {
+    pub(super) fn entries(&self, first: usize, most: usize) -> &[u32] {
         let first = first.min(self.to.len());
         &self.to[first..self.to.len().min(first + most)]
     }
 
     /// Puts an entry in without counting; [`Map::adopt`] counts later.
-    pub fn load(&mut self, logical: u32, raw: u32) {
+    pub(super) fn load(&mut self, logical: u32, raw: u32) {
         if let Some(entry) = self.to.get_mut(logical as usize) {
             *entry = raw;
         }
@@ -68,7 +68,7 @@ impl Map {
     ///
     /// # Errors
     /// When it makes no sense beside the others.
-    pub fn adopt(&mut self, logical: u32) -> Result<Option<u32>, &'static str> {
+    pub(super) fn adopt(&mut self, logical: u32) -> Result<Option<u32>, &'static str> {
         let Some(slot) = self.look_up(logical) else { return Ok(None) };
         let back = self.back.get_mut(slot as usize).ok_or("the map points outside the data")?;
         if *back != 0 {
@@ -83,7 +83,7 @@ impl Map {
     ///
     /// # Errors
     /// The first disagreement.
-    pub fn check(&self) -> Result<(), &'static str> {
+    pub(super) fn check(&self) -> Result<(), &'static str> {
         let mut mapped = 0;
         for (logical, raw) in self.to.iter().enumerate().filter(|(_, raw)| **raw != 0) {
             if self.back[*raw as usize - 1] != logical as u32 + 1 {

@@ -55,11 +55,11 @@ use write::Writes;
 const MOST_DISCARDS: u32 = 4;
 
 /// The layer.
-pub type Scrambler = Shell<Engine>;
+pub(crate) type Scrambler = Shell<Engine>;
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Engine {
+pub(crate) struct Engine {
     layout: Layout,
     space: Space,
     writes: Writes,
@@ -72,7 +72,7 @@ pub struct Engine {
 
 impl Scrambler {
     /// What the layer needs over `devices`, of which there is one.
-    pub fn plan(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Plan, PlanError> {
+    pub(crate) fn plan(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Plan, PlanError> {
         let layout = Layout::new(&config.scrambler, config.spare_permille, devices)?;
         let slots = u64::from(layout.count) * u64::from(layout.per_page);
         let meta = Pages::memory(layout.count.into()) + Journal::memory(slots);
@@ -80,7 +80,7 @@ impl Scrambler {
     }
 
     /// The layer; `buffers` become those of its fills.
-    pub fn new(
+    pub(crate) fn new(
         config: &LayerConfig,
         devices: &[DeviceInfo],
         buffers: Vec<Payload>,
@@ -103,7 +103,7 @@ impl Scrambler {
 
     /// How often a page was taken because it was fresh, because the device collects it next, and
     /// because it had the fewest used slots.
-    pub fn rules(&self) -> [u64; 3] {
+    pub(crate) fn rules(&self) -> [u64; 3] {
         self.core().writes.rules()
     }
 }

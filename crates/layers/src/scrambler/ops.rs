@@ -3,13 +3,13 @@
 use crate::kit;
 
 /// Commands in flight at once.
-pub const OPS: u16 = 1024;
+pub(super) const OPS: u16 = 1024;
 /// Of these, kept for everything that is not a host's read.
-pub const OWN_OPS: usize = 320;
+pub(super) const OWN_OPS: usize = 320;
 
 /// What a command was for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Op {
+pub(crate) enum Op {
     /// A read for request `req` from `page`.
     Read { req: u16, page: u32 },
     /// Zeros for request `req`.
@@ -42,7 +42,7 @@ pub enum Op {
 
 impl Op {
     /// Whether nothing can be promised any more when it fails.
-    pub fn changes_media(&self) -> bool {
+    pub(crate) fn changes_media(&self) -> bool {
         matches!(
             self,
             Op::Program { .. }
@@ -56,4 +56,4 @@ impl Op {
 }
 
 /// What the parts take; a mark counts changes of the map.
-pub type Cx<'a> = kit::Cx<'a, Op, u64>;
+pub(super) type Cx<'a> = kit::Cx<'a, Op, u64>;

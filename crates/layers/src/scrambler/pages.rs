@@ -14,16 +14,16 @@ use alloc::vec::Vec;
 use super::params::Params;
 
 /// The most slots of a page: one for each bit of a word.
-pub const MOST_SLOTS: u32 = u64::BITS;
+pub(super) const MOST_SLOTS: u32 = u64::BITS;
 /// The most pages that may be preferred.
-pub const MOST_PREFERRED: usize = 2048;
+pub(super) const MOST_PREFERRED: usize = 2048;
 
 /// Not in a list.
 const NONE: u32 = u32::MAX;
 
 /// Why a page was chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rule {
+pub(super) enum Rule {
     /// It was never written.
     Fresh,
     /// It lives in what the device collects next.
@@ -34,7 +34,7 @@ pub enum Rule {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Pages {
+pub(super) struct Pages {
     per_page: u32,
     /// A page with so many used slots is taken only when there is no other.
     cap: u32,
@@ -59,12 +59,12 @@ pub struct Pages {
 
 impl Pages {
     /// Bytes that the tables take.
-    pub fn memory(count: u64) -> u64 {
+    pub(super) fn memory(count: u64) -> u64 {
         count * (8 + 4 + 4 + 2) + 4 * MOST_PREFERRED as u64
     }
 
     /// Pages that were never written.
-    pub fn new(count: u32, per_page: u32, params: &Params) -> Self {
+    pub(super) fn new(count: u32, per_page: u32, params: &Params) -> Self {
         let sufficient = u64::from(count) * u64::from(params.sufficient_permille) / 1000;
         let lists = per_page + 2;
         let mut links = Vec::with_capacity((count + lists) as usize);
@@ -89,12 +89,12 @@ impl Pages {
     }
 
     /// Pages that were written at some time.
-    pub fn taken(&self) -> u32 {
+    pub(super) fn taken(&self) -> u32 {
         self.fresh
     }
 
     /// Used slots of a page.
-    pub fn used(&self, page: u32) -> u64 {
+    pub(super) fn used(&self, page: u32) -> u64 {
         self.used[page as usize]
     }
 
@@ -138,7 +138,7 @@ impl Pages {
     }
 
     /// Takes on what the device collects next.
-    pub fn prefer(&mut self, pages: impl Iterator<Item = u32>) {
+    pub(super) fn prefer(&mut self, pages: impl Iterator<Item = u32>) {
         self.preferred.clear();
         self.preferred.extend(pages.take(MOST_PREFERRED));
         self.told = self.preferred.len() as u32;
@@ -148,12 +148,12 @@ impl Pages {
     }
 
     /// Whether no preferred page could take anything.
-    pub fn lacks_preferred(&self) -> bool {
+    pub(super) fn lacks_preferred(&self) -> bool {
         self.preferred.is_empty()
     }
 
     /// The page to write next, and why; `None` when all that has room is being written.
-    pub fn choose(&mut self) -> Option<(u32, Rule)> {
+    pub(super) fn choose(&mut self) -> Option<(u32, Rule)> {
         let unwritten = self.count - self.fresh;
         if unwritten > 0 && unwritten + self.empty > self.sufficient {
             return Some((self.take_unwritten(), Rule::Fresh));
@@ -179,7 +179,7 @@ impl Pages {
     }
 
     /// The next emptied page, which is discarded now. [`Pages::discarded`] follows.
-    pub fn discard_next(&mut self) -> Option<u32> {
+    pub(super) fn discard_next(&mut self) -> Option<u32> {
         let page = self.first(self.emptied())?;
         self.unlink(page);
         self.discarding += 1;
@@ -187,14 +187,14 @@ impl Pages {
     }
 
     /// A page was discarded, or the device refused.
-    pub fn discarded(&mut self, page: u32) {
+    pub(super) fn discarded(&mut self, page: u32) {
         assert_eq!(self.used(page), 0, "a page that is discarded is not written");
         self.discarding -= 1;
         self.link(page);
     }
 
     /// Pages that are being discarded.
-    pub fn discarding(&self) -> u32 {
+    pub(super) fn discarding(&self) -> u32 {
         self.discarding
     }
 
@@ -221,7 +221,7 @@ impl Pages {
     }
 
     /// Takes up to `wanted` unused slots of a page, which is now being written.
-    pub fn take(&mut self, page: u32, wanted: u32) -> u64 {
+    pub(super) fn take(&mut self, page: u32, wanted: u32) -> u64 {
         self.unlink(page);
         let used = self.used(page);
         let limit = self.cap.saturating_sub(used.count_ones()).max(1);
@@ -238,13 +238,13 @@ impl Pages {
     }
 
     /// A page was written; the slots of `unneeded` are not used after all.
-    pub fn written(&mut self, page: u32, unneeded: u64) {
+    pub(super) fn written(&mut self, page: u32, unneeded: u64) {
         self.used[page as usize] &= !unneeded;
         self.link(page);
     }
 
     /// A slot may be written again; it was trimmed if `empties`, and the device is to know.
-    pub fn release(&mut self, slot: u32, empties: bool) {
+    pub(super) fn release(&mut self, slot: u32, empties: bool) {
         let (page, bit) = (slot / self.per_page, 1 << (slot % self.per_page));
         assert!(self.used(page) & bit != 0, "a slot is released once");
         let listed = self.is_listed(page);
@@ -261,34 +261,34 @@ impl Pages {
     }
 
     /// A read of a page begins.
-    pub fn begin_read(&mut self, page: u32) {
+    pub(super) fn begin_read(&mut self, page: u32) {
         self.reads[page as usize] += 1;
     }
 
     /// A read of a page is over.
-    pub fn end_read(&mut self, page: u32) {
+    pub(super) fn end_read(&mut self, page: u32) {
         self.reads[page as usize] -= 1;
     }
 
     /// Whether a page is being read.
-    pub fn is_read(&self, page: u32) -> bool {
+    pub(super) fn is_read(&self, page: u32) -> bool {
         self.reads[page as usize] > 0
     }
 
     /// Recovery found a slot that is mapped.
-    pub fn adopt(&mut self, slot: u32) {
+    pub(super) fn adopt(&mut self, slot: u32) {
         let page = slot / self.per_page;
         self.used[page as usize] |= 1 << (slot % self.per_page);
         self.fresh = self.fresh.max(page + 1);
     }
 
     /// Recovery knows how many pages were written at some time.
-    pub fn adopt_taken(&mut self, pages: u32) {
+    pub(super) fn adopt_taken(&mut self, pages: u32) {
         self.fresh = self.fresh.max(pages.min(self.count));
     }
 
     /// Recovery is done with the slots of a page.
-    pub fn adopt_page(&mut self, page: u32) {
+    pub(super) fn adopt_page(&mut self, page: u32) {
         self.link(page);
     }
 
@@ -296,7 +296,7 @@ impl Pages {
     ///
     /// # Errors
     /// The first disagreement.
-    pub fn check(&self, slots: u64, writing: usize) -> Result<(), &'static str> {
+    pub(super) fn check(&self, slots: u64, writing: usize) -> Result<(), &'static str> {
         let used: u64 = self.used.iter().map(|used| u64::from(used.count_ones())).sum();
         if used != slots {
             return Err("the used slots of pages and the slots in use are not the same");

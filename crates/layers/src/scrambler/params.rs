@@ -22,7 +22,7 @@ pub struct Params {
 }
 
 /// The slot is chosen by what is asked first.
-pub const BY_REQUESTS: u32 = u32::MAX;
+pub(crate) const BY_REQUESTS: u32 = u32::MAX;
 /// The largest slot that is chosen so, and the default: 4 KiB.
 const LARGEST: u32 = 8;
 

@@ -9,7 +9,7 @@ use super::space::Space;
 use crate::kit::Health;
 
 /// Moves the first read on by one run.
-pub fn pump(space: &mut Space, layout: &Layout, cx: &mut Cx) -> bool {
+pub(super) fn pump(space: &mut Space, layout: &Layout, cx: &mut Cx) -> bool {
     let Some(req) = cx.requests().first_read() else { return false };
     if cx.command_room() <= OWN_OPS {
         return false;
@@ -54,7 +54,7 @@ fn send_run(space: &mut Space, layout: &Layout, req: u16, cx: &mut Cx) {
 }
 
 /// A piece of a read is here.
-pub fn done(space: &mut Space, op: Op, command: Command, ok: bool, cx: &mut Cx) {
+pub(super) fn done(space: &mut Space, op: Op, command: Command, ok: bool, cx: &mut Cx) {
     let (req, into) = match (op, command) {
         (Op::Read { req, page }, Command::Read { into: Target::Data(into), .. }) => {
             space.end_read(page);

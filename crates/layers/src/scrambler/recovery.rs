@@ -50,7 +50,7 @@ struct Parts<'a> {
 
 /// The state of an opening volume.
 #[derive(Debug)]
-pub struct Recovery {
+pub(super) struct Recovery {
     mode: Mode,
     layout: Layout,
     uuid: [u8; 16],
@@ -70,7 +70,7 @@ pub struct Recovery {
 
 impl Recovery {
     /// Nothing read yet.
-    pub fn new(layout: &Layout, uuid: [u8; 16], mode: Mode) -> Self {
+    pub(super) fn new(layout: &Layout, uuid: [u8; 16], mode: Mode) -> Self {
         Recovery {
             mode,
             layout: *layout,
@@ -87,7 +87,7 @@ impl Recovery {
     }
 
     /// Log pages that were applied, and those behind the end that did not count.
-    pub fn found(&self) -> (u64, u64) {
+    pub(super) fn found(&self) -> (u64, u64) {
         (self.replayed, self.dropped)
     }
 
@@ -97,7 +97,7 @@ impl Recovery {
     }
 
     /// One move of recovery.
-    pub fn pump(
+    pub(super) fn pump(
         &mut self,
         space: &mut Space,
         ring: &mut Ring,
@@ -137,7 +137,7 @@ impl Recovery {
     }
 
     /// A command of recovery is over.
-    pub fn done(&mut self, index: u8, command: Command, ok: bool) {
+    pub(super) fn done(&mut self, index: u8, command: Command, ok: bool) {
         match command {
             // When the flush fails, so does the volume.
             Command::Flush { .. } => {

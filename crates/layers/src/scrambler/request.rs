@@ -14,7 +14,7 @@ use crate::kit::requests::Kind;
 use crate::planted::{Bug, planted};
 
 /// Takes a request in.
-pub fn accept(space: &mut Space, request: Request, cx: &mut Cx) {
+pub(super) fn accept(space: &mut Space, request: Request, cx: &mut Cx) {
     let journal = space.journal();
     let pending = journal.durable() < journal.published();
     let Some(req) = cx.take_request(request, pending) else { return };
@@ -33,14 +33,14 @@ fn complete(space: &mut Space, req: u16, cx: &mut Cx) {
 }
 
 /// Answers a request when nothing of it is left.
-pub fn complete_if_over(space: &mut Space, req: u16, cx: &mut Cx) {
+pub(super) fn complete_if_over(space: &mut Space, req: u16, cx: &mut Cx) {
     if cx.requests().is_complete(req) {
         complete(space, req, cx);
     }
 }
 
 /// Answers one request that waited for what is durable now.
-pub fn answer_durable(space: &Space, cx: &mut Cx) -> bool {
+pub(super) fn answer_durable(space: &Space, cx: &mut Cx) -> bool {
     let durable = space.journal().durable();
     let covered = cx.requests().waits_for().is_some_and(|mark| mark <= durable);
     covered && cx.answer_waiting(Ok(()))

@@ -11,7 +11,7 @@ use crate::planted::{Bug, planted};
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Ring {
+pub(super) struct Ring {
     buf: MetaHome,
     uuid: [u8; 16],
     /// The next log page.
@@ -22,38 +22,38 @@ pub struct Ring {
 
 impl Ring {
     /// Nothing in it.
-    pub fn new(uuid: [u8; 16]) -> Self {
+    pub(super) fn new(uuid: [u8; 16]) -> Self {
         Ring { buf: MetaHome::new(PENDING_PAGES as usize), uuid, next: 1, durable: 0 }
     }
 
     /// The next log page.
-    pub fn next(&self) -> u64 {
+    pub(super) fn next(&self) -> u64 {
         self.next
     }
 
     /// The newest log page that is known to be durable.
-    pub fn durable(&self) -> u64 {
+    pub(super) fn durable(&self) -> u64 {
         self.durable
     }
 
     /// Recovery finds the ring to go on with log page `next`.
-    pub fn go_on_with(&mut self, next: u64) {
+    pub(super) fn go_on_with(&mut self, next: u64) {
         assert!(next >= self.next, "the log only grows");
         self.next = next;
     }
 
     /// Recovery knows that log pages up to this one were durable.
-    pub fn adopt_durable(&mut self, page: u64) {
+    pub(super) fn adopt_durable(&mut self, page: u64) {
         self.durable = self.durable.max(page);
     }
 
     /// Whether replay from the root on would read more than half of the ring.
-    pub fn is_long(&self, root: &Root, layout: &Layout) -> bool {
+    pub(super) fn is_long(&self, root: &Root, layout: &Layout) -> bool {
         self.next - root.first_log > layout.ring_len() / 2
     }
 
     /// Begins a round, or writes the log of one.
-    pub fn pump(
+    pub(super) fn pump(
         &mut self,
         journal: &mut Journal,
         root: &Root,
@@ -117,7 +117,13 @@ impl Ring {
     }
 
     /// The log pages of a round are written.
-    pub fn written(&mut self, journal: &mut Journal, command: Command, ok: bool, cx: &mut Cx) {
+    pub(super) fn written(
+        &mut self,
+        journal: &mut Journal,
+        command: Command,
+        ok: bool,
+        cx: &mut Cx,
+    ) {
         self.buf.take_back(meta_of(command));
         let Round::Writing { upto } = journal.round() else {
             unreachable!("log is written in a round")
@@ -129,7 +135,7 @@ impl Ring {
     }
 
     /// A flush of a round is over.
-    pub fn flushed(&mut self, journal: &mut Journal, ok: bool) {
+    pub(super) fn flushed(&mut self, journal: &mut Journal, ok: bool) {
         match journal.round() {
             Round::Data { upto } if ok => journal.go(Round::Ready { upto }),
             Round::Log { .. } if ok => {

@@ -16,7 +16,7 @@ const RELEASE_STEP: usize = 1024;
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Space {
+pub(super) struct Space {
     per_page: u32,
     /// Whether the device is told of pages that hold nothing any more.
     discards: bool,
@@ -27,7 +27,7 @@ pub struct Space {
 
 /// Slots of a page that were taken for a write.
 #[derive(Clone, Copy, Debug)]
-pub struct Taken {
+pub(super) struct Taken {
     /// The page.
     pub page: u32,
     /// Why this one.
@@ -40,7 +40,7 @@ pub struct Taken {
 
 impl Space {
     /// Nothing is mapped.
-    pub fn new(layout: &Layout, params: &Params) -> Self {
+    pub(super) fn new(layout: &Layout, params: &Params) -> Self {
         let slots = layout.count * layout.per_page;
         Space {
             per_page: layout.per_page,
@@ -52,58 +52,58 @@ impl Space {
     }
 
     /// The map.
-    pub fn map(&self) -> &Map {
+    pub(super) fn map(&self) -> &Map {
         &self.map
     }
 
     /// The map, for recovery.
-    pub fn map_mut(&mut self) -> &mut Map {
+    pub(super) fn map_mut(&mut self) -> &mut Map {
         &mut self.map
     }
 
     /// The pages.
-    pub fn pages(&self) -> &Pages {
+    pub(super) fn pages(&self) -> &Pages {
         &self.pages
     }
 
     /// The pages, for recovery and hints.
-    pub fn pages_mut(&mut self) -> &mut Pages {
+    pub(super) fn pages_mut(&mut self) -> &mut Pages {
         &mut self.pages
     }
 
     /// The journal.
-    pub fn journal(&self) -> &Journal {
+    pub(super) fn journal(&self) -> &Journal {
         &self.journal
     }
 
     /// The journal, for rounds.
-    pub fn journal_mut(&mut self) -> &mut Journal {
+    pub(super) fn journal_mut(&mut self) -> &mut Journal {
         &mut self.journal
     }
 
     /// How many logical slots from `logical` on, `most` at the most, lie one behind the other in
     /// one page from slot `start` on, or nowhere.
-    pub fn run_length(&self, logical: u32, most: u32, start: Option<u32>) -> u32 {
+    pub(super) fn run_length(&self, logical: u32, most: u32, start: Option<u32>) -> u32 {
         let most = start.map_or(most, |slot| most.min(self.per_page - slot % self.per_page));
         let follows = |i: &u32| self.map.look_up(logical + *i) == start.map(|slot| slot + *i);
         1 + (1..most).take_while(follows).count() as u32
     }
 
     /// A read of a slot begins: its page.
-    pub fn begin_read(&mut self, slot: u32) -> u32 {
+    pub(super) fn begin_read(&mut self, slot: u32) -> u32 {
         let page = slot / self.per_page;
         self.pages.begin_read(page);
         page
     }
 
     /// A read of a page is over.
-    pub fn end_read(&mut self, page: u32) {
+    pub(super) fn end_read(&mut self, page: u32) {
         self.pages.end_read(page);
     }
 
     /// Takes up to `count` slots of the page that is to be written next; `None` when all that has
     /// room is being written. [`Space::end_write`] follows.
-    pub fn take(&mut self, count: u32) -> Option<Taken> {
+    pub(super) fn take(&mut self, count: u32) -> Option<Taken> {
         let (page, rule) = self.pages.choose()?;
         let held = self.pages.used(page) != 0;
         let mask = self.pages.take(page, count);
@@ -113,7 +113,7 @@ impl Space {
 
     /// A write is over: what was taken is not needed when it `failed`, and else holds the logical
     /// slots from `logical` on. `runs` are as [`super::fill::Fill::runs`] gives them.
-    pub fn end_write(
+    pub(super) fn end_write(
         &mut self,
         (page, mask): (u32, u64),
         logical: u32,
@@ -134,7 +134,7 @@ impl Space {
     }
 
     /// Unmaps `count` logical slots from `logical` on.
-    pub fn forget(&mut self, logical: u32, count: u32) {
+    pub(super) fn forget(&mut self, logical: u32, count: u32) {
         let mut any = false;
         for logical in logical..logical + count {
             if let Some(old) = self.map.point(logical, None) {
@@ -148,7 +148,7 @@ impl Space {
     }
 
     /// Gives slots back whose replacement is durable; how many.
-    pub fn release(&mut self) -> usize {
+    pub(super) fn release(&mut self) -> usize {
         let early = planted(Bug::SlotReusedEarly);
         for released in 0..RELEASE_STEP {
             let Some((slot, trims)) = self.journal.next_retired(early) else { return released };
@@ -165,7 +165,7 @@ impl Space {
     ///
     /// # Errors
     /// The first disagreement.
-    pub fn check(&self, taken: u64, writing: usize) -> Result<(), &'static str> {
+    pub(super) fn check(&self, taken: u64, writing: usize) -> Result<(), &'static str> {
         self.map.check()?;
         let used = self.map.mapped() + self.journal.retiring() as u64 + taken;
         self.pages.check(used, writing)

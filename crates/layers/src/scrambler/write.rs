@@ -21,7 +21,7 @@ const TRIM_STEP: u64 = 1024;
 
 /// The writes under way.
 #[derive(Debug)]
-pub struct Writes {
+pub(super) struct Writes {
     layout: Layout,
     fills: Vec<Fill>,
     /// Fills whose next step is due.
@@ -32,7 +32,7 @@ pub struct Writes {
 
 impl Writes {
     /// None under way; `buffers` become those of fills.
-    pub fn new(layout: &Layout, buffers: Vec<Payload>) -> Self {
+    pub(super) fn new(layout: &Layout, buffers: Vec<Payload>) -> Self {
         Writes {
             layout: *layout,
             fills: buffers.into_iter().map(Fill::new).collect(),
@@ -43,19 +43,19 @@ impl Writes {
 
     /// How often a page was taken because it was fresh, because the device collects it next, and
     /// because it had the fewest used slots.
-    pub fn rules(&self) -> [u64; 3] {
+    pub(super) fn rules(&self) -> [u64; 3] {
         self.rules
     }
 
     /// Slots that are being written, and in how many pages.
-    pub fn taken(&self) -> (u64, usize) {
+    pub(super) fn taken(&self) -> (u64, usize) {
         let writing = self.fills.iter().filter(|fill| fill.step != Step::Idle);
         let slots = writing.clone().map(|fill| u64::from(fill.count())).sum();
         (slots, writing.count())
     }
 
     /// The power is off.
-    pub fn void(&mut self) {
+    pub(super) fn void(&mut self) {
         let buffers = self.fills.iter_mut().filter_map(|fill| fill.buffer.take());
         buffers.for_each(|buffer| {
             buffer.void();
@@ -63,7 +63,7 @@ impl Writes {
     }
 
     /// Moves the first write or trim on.
-    pub fn pump(&mut self, space: &mut Space, hint: &mut Hint, cx: &mut Cx) -> bool {
+    pub(super) fn pump(&mut self, space: &mut Space, hint: &mut Hint, cx: &mut Cx) -> bool {
         let Some(req) = cx.requests().first_write() else { return false };
         let failed = !cx.is_good() || cx.request(req).error.is_some();
         let is_over = failed || cx.request(req).is_begun();
@@ -181,7 +181,7 @@ impl Writes {
     }
 
     /// Moves one fill on to the commands of its step.
-    pub fn pump_fills(&mut self, space: &mut Space, cx: &mut Cx) -> bool {
+    pub(super) fn pump_fills(&mut self, space: &mut Space, cx: &mut Cx) -> bool {
         if cx.command_room() < FILL_OPS {
             return false;
         }
@@ -296,7 +296,14 @@ impl Writes {
     }
 
     /// A command of a fill is over.
-    pub fn done(&mut self, op: Op, command: Command, ok: bool, space: &mut Space, cx: &mut Cx) {
+    pub(super) fn done(
+        &mut self,
+        op: Op,
+        command: Command,
+        ok: bool,
+        space: &mut Space,
+        cx: &mut Cx,
+    ) {
         let at = match (op, command) {
             (Op::Merge { fill }, Command::Read { into: Target::Data(into), .. }) => {
                 let it = &mut self.fills[fill as usize];

@@ -26,7 +26,7 @@ const MOST_LEAVES: u32 = 1 << 28;
 const FEWEST: u32 = 512;
 
 /// Roots and map groups, homes, the hidden area, of which a part is lent.
-pub fn layout(config: &LayerConfig, total: u32, map_unit: u32) -> Result<Layout, PlanError> {
+pub(super) fn layout(config: &LayerConfig, total: u32, map_unit: u32) -> Result<Layout, PlanError> {
     let sp = config.superpage;
     if !sp.is_power_of_two() {
         return Err(PlanError("hatl-auto needs a superpage that is a power of two"));

@@ -31,7 +31,7 @@ const LOOK: u32 = 4096;
 
 /// What empties a victim beside its own state.
 #[derive(Debug)]
-pub struct Parts<'a> {
+pub(super) struct Parts<'a> {
     movers: &'a mut Movers,
     forward: &'a mut Forward,
     spill: &'a mut Spill,
@@ -40,7 +40,7 @@ pub struct Parts<'a> {
 
 impl<'a> Parts<'a> {
     /// All of it.
-    pub fn new(
+    pub(super) fn new(
         movers: &'a mut Movers,
         forward: &'a mut Forward,
         spill: &'a mut Spill,
@@ -52,7 +52,7 @@ impl<'a> Parts<'a> {
 
 /// The victim under way. See the module text.
 #[derive(Debug)]
-pub struct Victims {
+pub(super) struct Victims {
     reclaim: Reclaim,
     victim: Option<u32>,
     /// The next slot of the victim, or the next LSP of the batch.
@@ -65,23 +65,23 @@ pub struct Victims {
 
 impl Victims {
     /// None under way.
-    pub fn new(config: &LayerConfig) -> Self {
+    pub(super) fn new(config: &LayerConfig) -> Self {
         let reclaim = config.shatl.reclaim;
         Victims { reclaim, victim: None, cursor: 0, failed: false, spilling: false }
     }
 
     /// The victim under way.
-    pub fn victim(&self) -> Option<u32> {
+    pub(super) fn victim(&self) -> Option<u32> {
         self.victim
     }
 
     /// Part of the victim can't be moved.
-    pub fn note_failed(&mut self) {
+    pub(super) fn note_failed(&mut self) {
         self.failed = true;
     }
 
     /// Gives idle movers work.
-    pub fn pump_victims<M: HiddenMap>(
+    pub(super) fn pump_victims<M: HiddenMap>(
         &mut self,
         area: &mut Area<M>,
         with: &mut Parts,
@@ -253,7 +253,7 @@ impl Victims {
     }
 
     /// Begins to move the LSP home if it is worth it; how many slots to go on, if it went on.
-    pub fn spill_lsp<M: HiddenMap>(
+    pub(super) fn spill_lsp<M: HiddenMap>(
         &mut self,
         area: &mut Area<M>,
         with: &mut Parts,

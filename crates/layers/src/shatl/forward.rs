@@ -22,7 +22,7 @@ const CROWDED: u64 = 880;
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Forward {
+pub(super) struct Forward {
     buffer: Option<Payload>,
     /// The superpage that the buffer holds.
     holds: Option<u32>,
@@ -34,39 +34,44 @@ pub struct Forward {
 
 impl Forward {
     /// Nothing read yet.
-    pub fn new(buffer: Payload) -> Self {
+    pub(super) fn new(buffer: Payload) -> Self {
         Forward { buffer: Some(buffer), holds: None, reading: false, copying: 0, pays: false }
     }
 
     /// Whether commands are under way.
-    pub fn is_busy(&self) -> bool {
+    pub(super) fn is_busy(&self) -> bool {
         self.reading || self.copying > 0
     }
 
     /// Whether the victim is being read.
-    pub fn is_reading(&self) -> bool {
+    pub(super) fn is_reading(&self) -> bool {
         self.reading
     }
 
     /// Whether the buffer holds a superpage.
-    pub fn holds(&self, vsp: u32) -> bool {
+    pub(super) fn holds(&self, vsp: u32) -> bool {
         !self.reading && self.holds == Some(vsp)
     }
 
     /// The buffer that the victim is read into.
-    pub fn buffer(&mut self) -> &mut Payload {
+    pub(super) fn buffer(&mut self) -> &mut Payload {
         self.buffer.as_mut().expect("the buffer stays here")
     }
 
     /// The power is off.
-    pub fn void(&mut self) {
+    pub(super) fn void(&mut self) {
         if let Some(buffer) = self.buffer.take() {
             buffer.void();
         }
     }
 
     /// Reads a new victim.
-    pub fn read_victim<M: HiddenMap>(&mut self, area: &mut Area<M>, victim: u32, cx: &mut Cx<Op>) {
+    pub(super) fn read_victim<M: HiddenMap>(
+        &mut self,
+        area: &mut Area<M>,
+        victim: u32,
+        cx: &mut Cx<Op>,
+    ) {
         let sp = area.layout.superpage;
         assert!(!self.is_busy(), "the buffer holds one victim");
         (self.reading, self.holds) = (true, Some(victim));
@@ -79,7 +84,7 @@ impl Forward {
     }
 
     /// Whether what the victim has of an LSP stays hidden.
-    pub fn stays<M: HiddenMap>(
+    pub(super) fn stays<M: HiddenMap>(
         &self,
         area: &mut Area<M>,
         spill: &Spill,
@@ -98,7 +103,7 @@ impl Forward {
 
     /// Copies at most `left` live slots of the victim, from `slot` on, into the filling stage. How
     /// many.
-    pub fn copy_run<M: HiddenMap>(
+    pub(super) fn copy_run<M: HiddenMap>(
         &mut self,
         area: &mut Area<M>,
         from: u32,
@@ -122,7 +127,7 @@ impl Forward {
     }
 
     /// Slots of the victim were laid over what a mover moves: where.
-    pub fn laid(&mut self, command: Command) -> ViewMut {
+    pub(super) fn laid(&mut self, command: Command) -> ViewMut {
         let Command::Place { from: Piece::Data(from), into } = command else {
             unreachable!("slots of the victim are copied")
         };
@@ -131,7 +136,7 @@ impl Forward {
     }
 
     /// A command that fills or uses the buffer is over.
-    pub fn forward_done<M: HiddenMap>(
+    pub(super) fn forward_done<M: HiddenMap>(
         &mut self,
         area: &mut Area<M>,
         op: Op,

@@ -10,7 +10,7 @@ use super::lend::Loans;
 use super::ops::Op;
 
 /// What the hidden area holds, and how to go on with it.
-pub trait HiddenMap: Table<Op = Op> + Sized {
+pub(crate) trait HiddenMap: Table<Op = Op> + Sized {
     /// Whether a superpage weighs another thing than its live slots.
     const WEIGHS: bool;
 

@@ -59,7 +59,7 @@ fn set_bit(bits: &mut [u8], part: u32, on: bool) -> bool {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Homes {
+pub(crate) struct Homes {
     lsps: u32,
     /// LSPs of a part; the last one may have fewer.
     part: u32,
@@ -85,7 +85,7 @@ pub struct Homes {
 
 impl Homes {
     /// All may hold something, and be written again.
-    pub fn new(layout: &Layout) -> Self {
+    pub(crate) fn new(layout: &Layout) -> Self {
         let lsps = (layout.exported / u64::from(layout.superpage)) as u32;
         let all = lsps + layout.count - layout.lent;
         let device = u64::from(all) * u64::from(layout.superpage);
@@ -122,12 +122,12 @@ impl Homes {
     }
 
     /// Sectors are programmed in the hidden area.
-    pub fn hide(&mut self, sectors: u64) {
+    pub(crate) fn hide(&mut self, sectors: u64) {
         self.count([sectors, 0]);
     }
 
     /// Sectors that were counted as programmed in the hidden area go home instead.
-    pub fn unhide(&mut self, sectors: u64) {
+    pub(crate) fn unhide(&mut self, sectors: u64) {
         self.programmed[0] = self.programmed[0].saturating_sub(sectors);
     }
 
@@ -148,7 +148,7 @@ impl Homes {
     }
 
     /// So many sectors are programmed at home, in these LSPs.
-    pub fn fill(&mut self, lsps: Range<u32>, sectors: u64) {
+    pub(crate) fn fill(&mut self, lsps: Range<u32>, sectors: u64) {
         self.count([0, sectors]);
         for part in lsps.start / self.part..lsps.end.div_ceil(self.part) {
             let first = part * self.part;
@@ -169,7 +169,7 @@ impl Homes {
     }
 
     /// LSPs hold nothing: all of them were trimmed, or they never held anything.
-    pub fn clear(&mut self, lsps: Range<u32>) {
+    pub(crate) fn clear(&mut self, lsps: Range<u32>) {
         let last = lsps.end == self.lsps;
         let end = if last { lsps.end.div_ceil(self.part) } else { lsps.end / self.part };
         for part in lsps.start.div_ceil(self.part)..end {
@@ -207,7 +207,7 @@ impl Homes {
     }
 
     /// Superpages that what is valid in the hidden area may take at the most.
-    pub fn most(&self) -> u32 {
+    pub(crate) fn most(&self) -> u32 {
         let [area, _] = self.shares();
         let area = area.max(WHOLE / 2);
         let share = u64::from(self.room()) * area * area / (WHOLE * WHOLE);
@@ -216,7 +216,7 @@ impl Homes {
 
     /// Superpages that the hidden area should take while `valid` of them would be enough for what
     /// it holds.
-    pub fn spread(&self, valid: u32) -> u32 {
+    pub(crate) fn spread(&self, valid: u32) -> u32 {
         let [area, home] = self.shares().map(i128::from);
         let (valid, room) = (i128::from(valid), i128::from(self.room()));
         let half = valid * (home - area);

@@ -9,18 +9,18 @@ use super::hidden::HiddenMap;
 use super::ops::Op;
 
 /// Superpages of the hidden area.
-pub fn superpages<M: HiddenMap>(area: &mut Area<M>) -> u32 {
+pub(super) fn superpages<M: HiddenMap>(area: &mut Area<M>) -> u32 {
     area.layout.count - area.table.loans().map_or(0, |loans| loans.gone())
 }
 
 /// Slots that what is valid in the hidden area may take, but for a margin.
-pub fn hidden_slots<M: HiddenMap>(area: &mut Area<M>) -> u64 {
+pub(super) fn hidden_slots<M: HiddenMap>(area: &mut Area<M>) -> u64 {
     let most = area.table.homes().map_or(u32::MAX, |homes| homes.most());
     u64::from(superpages(area).min(most)) * u64::from(area.layout.superpage)
 }
 
 /// Superpages of the hidden area that should be free, so that the drive has their room.
-pub fn left_free<M: HiddenMap>(area: &mut Area<M>) -> u32 {
+pub(super) fn left_free<M: HiddenMap>(area: &mut Area<M>) -> u32 {
     let valid = area.table.mapped().div_ceil(area.layout.superpage.into()) as u32;
     let spread = area.table.homes().map_or(u32::MAX, |homes| homes.spread(valid));
     // What is open, or pinned by log until a checkpoint, can't be emptied.
@@ -29,19 +29,19 @@ pub fn left_free<M: HiddenMap>(area: &mut Area<M>) -> u32 {
 }
 
 /// Whether the map has room for what one more run may need.
-pub fn admits<M: HiddenMap>(area: &Area<M>) -> bool {
+pub(super) fn admits<M: HiddenMap>(area: &Area<M>) -> bool {
     area.table.admits(area.stages.placing())
 }
 
 /// How many slots from one on hold sectors of an LSP.
-pub fn run_of<M: HiddenMap>(area: &mut Area<M>, slot: u32, lsp: u32) -> u32 {
+pub(super) fn run_of<M: HiddenMap>(area: &mut Area<M>, slot: u32, lsp: u32) -> u32 {
     let sp = area.layout.superpage;
     let same = |i: &u32| area.table.live(slot + i).is_some_and(|l| area.table.lsp(l) == lsp);
     1 + (1..sp - slot % sp).take_while(same).count() as u32
 }
 
 /// Whether all copies of an LSP may be killed now; asks for what makes room if not.
-pub fn room_for_kills<M: HiddenMap>(area: &mut Area<M>) -> bool {
+pub(super) fn room_for_kills<M: HiddenMap>(area: &mut Area<M>) -> bool {
     let room = area.direct.room() >= area.layout.superpage as usize;
     if !room {
         // What is open is closed too: its pad carries the log where no superpage is left.
@@ -51,7 +51,7 @@ pub fn room_for_kills<M: HiddenMap>(area: &mut Area<M>) -> bool {
 }
 
 /// Kills the hidden copies of the sectors `low..end` of an LSP.
-pub fn kill_copies<M: HiddenMap>(
+pub(super) fn kill_copies<M: HiddenMap>(
     area: &mut Area<M>,
     lsp: u32,
     low: u64,
@@ -68,7 +68,7 @@ pub fn kill_copies<M: HiddenMap>(
 }
 
 /// Kills what a slot holds; `end_kills` ends the event.
-pub fn kill_slot<M: HiddenMap>(area: &mut Area<M>, slot: u32, cx: &mut Cx<Op>) {
+pub(super) fn kill_slot<M: HiddenMap>(area: &mut Area<M>, slot: u32, cx: &mut Cx<Op>) {
     let lsn = area.table.holds(slot).expect("a slot that dies holds a sector");
     let vsp = area.pool.superpage_of(slot);
     let stamp = match area.pool.state(vsp) {
@@ -87,7 +87,7 @@ pub fn kill_slot<M: HiddenMap>(area: &mut Area<M>, slot: u32, cx: &mut Cx<Op>) {
 }
 
 /// Ends an event of kills.
-pub fn end_kills<M: HiddenMap>(area: &mut Area<M>) {
+pub(super) fn end_kills<M: HiddenMap>(area: &mut Area<M>) {
     area.direct.end_event();
     let mark = area.mark_all();
     area.pool.mark_limbo(mark);

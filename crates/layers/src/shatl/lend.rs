@@ -37,7 +37,7 @@ enum Phase {
 
 /// Which loans are over. Superpages are those of the hidden area.
 #[derive(Debug)]
-pub struct Loans {
+pub(crate) struct Loans {
     /// Superpages of a part; the last one may have fewer.
     part: u32,
     lent: u32,
@@ -52,7 +52,7 @@ pub struct Loans {
 
 impl Loans {
     /// All parts are lent.
-    pub fn new(layout: &Layout) -> Self {
+    pub(crate) fn new(layout: &Layout) -> Self {
         let lsps = (layout.exported / u64::from(layout.superpage)) as u32;
         Loans {
             part: layout.lent.div_ceil(PARTS).max(1),
@@ -65,17 +65,17 @@ impl Loans {
     }
 
     /// Whether the loan of a superpage is over.
-    pub fn is_over(&self, vsp: u32) -> bool {
+    pub(crate) fn is_over(&self, vsp: u32) -> bool {
         vsp < self.lent && self.over >> (vsp / self.part) & 1 == 1
     }
 
     /// Whether the home of an LSP is lent.
-    pub fn has(&self, lsp: u32) -> bool {
+    pub(crate) fn has(&self, lsp: u32) -> bool {
         lsp.checked_sub(self.first).is_some_and(|vsp| !self.is_over(vsp))
     }
 
     /// The loans of superpages are over, of those that were lent at all.
-    pub fn end(&mut self, vsp: u32, count: u32) {
+    pub(crate) fn end(&mut self, vsp: u32, count: u32) {
         let end = vsp.saturating_add(count).min(self.lent);
         for part in vsp / self.part..end.div_ceil(self.part) {
             self.over |= 1 << part;
@@ -83,13 +83,13 @@ impl Loans {
     }
 
     /// How many LSPs from one on, `most` at the most, are lent or not as it is.
-    pub fn run(&self, lsp: u32, most: u32) -> u32 {
+    pub(crate) fn run(&self, lsp: u32, most: u32) -> u32 {
         let lent = self.has(lsp);
         1 + (1..most).take_while(|i| self.has(lsp + i) == lent).count() as u32
     }
 
     /// Superpages that are homes only, or about to be.
-    pub fn gone(&self) -> u32 {
+    pub(crate) fn gone(&self) -> u32 {
         let part = |part: u32| self.lent.min((part + 1) * self.part) - part * self.part;
         let ending = self.ending.map_or(0, |(at, _)| 1 << at);
         let gone = self.over | ending;
@@ -97,7 +97,7 @@ impl Loans {
     }
 
     /// Whether a superpage may not be filled again.
-    pub fn is_leaving(&self, vsp: u32) -> bool {
+    pub(crate) fn is_leaving(&self, vsp: u32) -> bool {
         self.ending.is_some_and(|(part, _)| vsp < self.lent && vsp / self.part == part)
     }
 
@@ -112,7 +112,7 @@ impl Loans {
 }
 
 /// Whether no home of the LSPs is lent; asks for the end of the first loan if one is.
-pub fn owns_homes<M: HiddenMap>(
+pub(super) fn owns_homes<M: HiddenMap>(
     area: &mut Area<M>,
     lsps: core::ops::RangeInclusive<u32>,
     cx: &mut Cx<Op>,
@@ -154,7 +154,7 @@ fn withhold<M: HiddenMap>(area: &mut Area<M>, part: u32, cx: &mut Cx<Op>) {
 
 /// A superpage of the ending loan that must be emptied, and that a victim can be: one of which
 /// a part can't be read comes last, for what of it can.
-pub fn leaving_victim<M: HiddenMap>(area: &mut Area<M>) -> Option<u32> {
+pub(super) fn leaving_victim<M: HiddenMap>(area: &mut Area<M>) -> Option<u32> {
     let loans = area.table.loans()?;
     let (part, Phase::Ending) = loans.ending? else { return None };
     let (mut vsps, salvaged) = (loans.superpages(part), loans.salvaged);
@@ -167,7 +167,7 @@ pub fn leaving_victim<M: HiddenMap>(area: &mut Area<M>) -> Option<u32> {
 }
 
 /// Notes whether all that can be read of a superpage is elsewhere.
-pub fn note_salvaged<M: HiddenMap>(area: &mut Area<M>, vsp: u32, salvaged: bool) {
+pub(super) fn note_salvaged<M: HiddenMap>(area: &mut Area<M>, vsp: u32, salvaged: bool) {
     if let Some(loans) = area.table.loans() {
         loans.salvaged = loans.salvaged.filter(|other| *other != vsp);
         loans.salvaged = if salvaged { Some(vsp) } else { loans.salvaged };
@@ -209,7 +209,7 @@ fn bury<M: HiddenMap>(area: &mut Area<M>, vsp: u32, cx: &mut Cx<Op>) -> bool {
 }
 
 /// Moves the end of a loan on.
-pub fn pump_loans<M: HiddenMap>(area: &mut Area<M>, cx: &mut Cx<Op>) -> bool {
+pub(super) fn pump_loans<M: HiddenMap>(area: &mut Area<M>, cx: &mut Cx<Op>) -> bool {
     let Some(loans) = area.table.loans() else { return false };
     let Some((part, phase)) = loans.ending else { return false };
     let vsps = loans.superpages(part);
@@ -293,7 +293,7 @@ fn press_out<M: HiddenMap>(area: &mut Area<M>, part: u32, vsp: u32, cx: &mut Cx<
 }
 
 /// The device forgot what the superpages of the ending loan held.
-pub fn loan_forgotten<M: HiddenMap>(area: &mut Area<M>, ok: bool) {
+pub(super) fn loan_forgotten<M: HiddenMap>(area: &mut Area<M>, ok: bool) {
     let loans = area.table.loans().expect("there are loans");
     let Some((part, Phase::Forgetting)) = loans.ending else {
         unreachable!("the device was told once")

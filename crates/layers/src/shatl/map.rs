@@ -22,13 +22,13 @@ use super::hidden::HiddenMap;
 use super::ops::Op;
 
 /// The bit of an entry whose content can't be checked: an error until the sector is written.
-pub const LOST: u32 = 1 << 31;
+pub(super) const LOST: u32 = 1 << 31;
 /// The most sectors that the top bit leaves room for.
-pub const MOST_SECTORS: u64 = LOST as u64 - 1;
+pub(super) const MOST_SECTORS: u64 = LOST as u64 - 1;
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Map {
+pub(crate) struct Map {
     superpage: u32,
     lsps: u32,
     slots: Vec<u32>,

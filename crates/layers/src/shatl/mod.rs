@@ -62,9 +62,9 @@ use route::Route;
 use spill::Spill;
 
 /// sHATL.
-pub type Shatl = Shell<Machine<Hidden<Map>>>;
+pub(crate) type Shatl = Shell<Machine<Hidden<Map>>>;
 /// `hatl-auto`.
-pub type HatlAuto = Shell<Machine<Hidden<Overlay>>>;
+pub(crate) type HatlAuto = Shell<Machine<Hidden<Overlay>>>;
 
 /// The fewest superpages of a hidden area: stages, reserve and pinned log, and as many again.
 const LEAST: u32 = 64;
@@ -120,7 +120,7 @@ fn memory<M: HiddenMap>(layout: &Layout) -> u64 {
 
 /// sHATL's part of the machine.
 #[derive(Debug)]
-pub struct Hidden<M> {
+pub(crate) struct Hidden<M> {
     route: Route,
     victims: Victims,
     movers: Movers,

@@ -30,7 +30,7 @@ use super::ops::Op;
 use super::route::Route;
 
 /// LSPs that are moved at once; each has a buffer.
-pub const MOVERS: u32 = 4;
+pub(super) const MOVERS: u32 = 4;
 /// The bit of a copy that is read again.
 const AGAIN: u32 = 1 << 31;
 
@@ -78,13 +78,13 @@ impl Mover {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Movers {
+pub(super) struct Movers {
     list: Vec<Mover>,
 }
 
 impl Movers {
     /// All idle.
-    pub fn new(layout: &Layout, buffers: impl Iterator<Item = Payload>) -> Self {
+    pub(super) fn new(layout: &Layout, buffers: impl Iterator<Item = Payload>) -> Self {
         let mover = |payload| Mover {
             payload: Some(payload),
             phase: Phase::Idle,
@@ -99,29 +99,29 @@ impl Movers {
     }
 
     /// Bytes of the lists of all movers.
-    pub fn memory(superpage: u32) -> u64 {
+    pub(super) fn memory(superpage: u32) -> u64 {
         u64::from(MOVERS) * 4 * u64::from(superpage)
     }
 
     /// A command that filled part of a mover's buffer is over.
-    pub fn repay(&mut self, mover: u8, into: ViewMut) {
+    pub(super) fn repay(&mut self, mover: u8, into: ViewMut) {
         let mover = &mut self.list[mover as usize];
         mover.buffer().repay_mut(into);
         mover.outstanding -= 1;
     }
 
     /// Whether any LSP is being moved.
-    pub fn is_busy(&self) -> bool {
+    pub(super) fn is_busy(&self) -> bool {
         self.any(|_| true)
     }
 
     /// Whether an LSP that is being moved is one of those.
-    pub fn any(&self, those: impl Fn(u32) -> bool) -> bool {
+    pub(super) fn any(&self, those: impl Fn(u32) -> bool) -> bool {
         self.list.iter().any(|mover| mover.phase != Phase::Idle && those(mover.lsp))
     }
 
     /// The power is off.
-    pub fn void(&mut self) {
+    pub(super) fn void(&mut self) {
         for mover in &mut self.list {
             if let Some(payload) = mover.payload.take() {
                 payload.void();
@@ -130,7 +130,7 @@ impl Movers {
     }
 
     /// Moves every mover on.
-    pub fn pump_movers<M: HiddenMap>(
+    pub(super) fn pump_movers<M: HiddenMap>(
         &mut self,
         area: &mut Area<M>,
         (forward, victim): (&mut Forward, Option<u32>),
@@ -152,7 +152,7 @@ impl Movers {
     }
 
     /// Reads the home of an LSP into the buffer of an idle mover.
-    pub fn begin_move<M: HiddenMap>(
+    pub(super) fn begin_move<M: HiddenMap>(
         &mut self,
         area: &mut Area<M>,
         route: &Route,
@@ -350,7 +350,7 @@ impl Movers {
     }
 
     /// A command of a mover is over.
-    pub fn mover_done<M: HiddenMap>(
+    pub(super) fn mover_done<M: HiddenMap>(
         &mut self,
         area: &mut Area<M>,
         victims: &mut Victims,

@@ -4,7 +4,7 @@ use crate::vsp::ops::OwnOp;
 
 /// What a command was for.
 #[derive(Clone, Copy, Debug)]
-pub enum Op {
+pub(crate) enum Op {
     /// A host's write to its home.
     Direct { req: u16, lsn: u64, sectors: u64 },
     /// A mover reads the home of what it moves.

@@ -42,7 +42,7 @@ const OLDEST: u16 = 1 << 14;
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Overlay {
+pub(crate) struct Overlay {
     superpage: u32,
     lsps: u32,
     leaves: Leaves,
@@ -83,7 +83,7 @@ impl Overlay {
     }
 
     /// How many leaves and lists there are room for.
-    pub fn size(layout: &Layout, capacity: u32) -> Size {
+    pub(crate) fn size(layout: &Layout, capacity: u32) -> Size {
         let lsps = (layout.exported / u64::from(layout.superpage)) as u32;
         let lists = (capacity / 4).clamp(1, lsps);
         let superpage = layout.superpage;
@@ -91,7 +91,7 @@ impl Overlay {
     }
 
     /// Bytes of the leaves and of the lists that they are found by.
-    pub fn leaf_memory(layout: &Layout) -> u64 {
+    pub(crate) fn leaf_memory(layout: &Layout) -> u64 {
         Self::size(layout, layout.leaves).leaf_memory()
     }
 

@@ -43,7 +43,7 @@ impl Mean {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Price {
+pub(super) struct Price {
     /// Sectors of a map unit; 0 when nobody knows.
     unit: u64,
     window: u64,
@@ -60,7 +60,7 @@ pub struct Price {
 impl Price {
     /// Nothing is known, and small writes are hidden. `unit` and `superpage` are in sectors; the
     /// hidden area has `count` superpages.
-    pub fn new(unit: u32, superpage: u32, count: u32) -> Self {
+    pub(super) fn new(unit: u32, superpage: u32, count: u32) -> Self {
         let superpage = u64::from(superpage);
         Price {
             unit: unit.into(),
@@ -74,18 +74,18 @@ impl Price {
     }
 
     /// Whether a write has no unit in part: it costs no more than itself at home.
-    pub fn is_whole(&self, lba: u64, sectors: u64) -> bool {
+    pub(super) fn is_whole(&self, lba: u64, sectors: u64) -> bool {
         self.unit > 0 && lba.is_multiple_of(self.unit) && sectors.is_multiple_of(self.unit)
     }
 
     /// Whether small writes go home.
-    pub fn is_aside(&self) -> bool {
+    pub(super) fn is_aside(&self) -> bool {
         self.aside > 0
     }
 
     /// A small write is on its way. `own` is what the layer programmed so far beside what hosts
     /// wrote, and `lends` whether homes are lent.
-    pub fn note(&mut self, (lba, sectors): (u64, u64), own: u64, lends: bool) {
+    pub(super) fn note(&mut self, (lba, sectors): (u64, u64), own: u64, lends: bool) {
         if self.unit == 0 {
             return;
         }

@@ -93,7 +93,7 @@ fn batch(config: &mut LayerConfig) {
 }
 
 /// See [`crate::registry`].
-pub const SHATL: Registration = Registration {
+pub(crate) const SHATL: Registration = Registration {
     kind: LayerKind::Shatl,
     name: "shatl",
     about: About {
@@ -118,7 +118,7 @@ pub const SHATL: Registration = Registration {
 };
 
 /// See [`crate::registry`].
-pub const HATL_AUTO: Registration = Registration {
+pub(crate) const HATL_AUTO: Registration = Registration {
     kind: LayerKind::HatlAuto,
     name: "hatl-auto",
     about: About {

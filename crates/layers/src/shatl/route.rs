@@ -31,7 +31,7 @@ const LOOK: u32 = 1024;
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Route {
+pub(super) struct Route {
     threshold: u64,
     /// What small writes cost here and there.
     price: Price,
@@ -50,7 +50,7 @@ pub struct Route {
 
 impl Route {
     /// Nothing under way.
-    pub fn new(config: &LayerConfig, layout: &Layout) -> Self {
+    pub(super) fn new(config: &LayerConfig, layout: &Layout) -> Self {
         let batch = config.shatl.reclaim == Reclaim::Batch;
         Route {
             threshold: config.shatl.direct_from(config.superpage).into(),
@@ -102,7 +102,7 @@ impl Route {
 
     /// Moves the first write or trim on. While more is hidden than should be, and something is on
     /// its way out of the area, no small write begins.
-    pub fn route<M: HiddenMap>(
+    pub(super) fn route<M: HiddenMap>(
         &mut self,
         area: &mut Area<M>,
         (movers, collects): (&Movers, bool),
@@ -215,7 +215,7 @@ impl Route {
     }
 
     /// Whether a direct write or trim of any of the sectors `lba..end` is under way.
-    pub fn is_direct(&self, lba: u64, end: u64, cx: &mut Cx<Op>) -> bool {
+    pub(super) fn is_direct(&self, lba: u64, end: u64, cx: &mut Cx<Op>) -> bool {
         self.under_way > 0
             && self.changing(lba, end, cx).any(|req| self.homeward[usize::from(req)] > 0)
     }
@@ -259,7 +259,7 @@ impl Route {
     }
 
     /// A direct write or trim is over on the device.
-    pub fn direct_done<M: HiddenMap>(
+    pub(super) fn direct_done<M: HiddenMap>(
         &mut self,
         area: &mut Area<M>,
         (req, from, end): (u16, u64, u64),
@@ -289,14 +289,22 @@ impl Route {
     }
 
     /// The device failed: nothing more dies.
-    pub fn end_killing<M: HiddenMap>(&mut self, area: &mut Area<M>, cx: &mut Cx<Op>) -> bool {
+    pub(super) fn end_killing<M: HiddenMap>(
+        &mut self,
+        area: &mut Area<M>,
+        cx: &mut Cx<Op>,
+    ) -> bool {
         let Some((req, ..)) = self.killing.pop_front() else { return false };
         self.end_direct(area, req, cx);
         true
     }
 
     /// Kills hidden copies that the first of the finished direct writes replaced.
-    pub fn pump_killing<M: HiddenMap>(&mut self, area: &mut Area<M>, cx: &mut Cx<Op>) -> bool {
+    pub(super) fn pump_killing<M: HiddenMap>(
+        &mut self,
+        area: &mut Area<M>,
+        cx: &mut Cx<Op>,
+    ) -> bool {
         let Some(&(req, first, end)) = self.killing.front() else { return false };
         let sp = u64::from(area.layout.superpage);
         let from = area.table.lsp(first);

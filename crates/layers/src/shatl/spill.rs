@@ -20,7 +20,7 @@ const LEAST: u32 = 64;
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Spill {
+pub(super) struct Spill {
     hand: u32,
     /// From this worth on, in 64ths, an LSP goes home.
     enough: u32,
@@ -30,12 +30,12 @@ pub struct Spill {
 
 impl Spill {
     /// The hand stands at the first superpage.
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         Spill { hand: 0, enough: LEAST, idle: 0 }
     }
 
     /// An LSP goes home: the next must be worth more.
-    pub fn take(&mut self) {
+    pub(super) fn take(&mut self) {
         self.enough = self.enough.saturating_add(self.enough / 8);
     }
 
@@ -44,12 +44,16 @@ impl Spill {
     }
 
     /// Whether an LSP is worth going home although superpages are free.
-    pub fn is_worth_it<M: HiddenMap>(&self, area: &Area<M>, lsp: u32) -> bool {
+    pub(super) fn is_worth_it<M: HiddenMap>(&self, area: &Area<M>, lsp: u32) -> bool {
         u64::from(area.table.worth(lsp)) * 64 >= u64::from(self.enough)
     }
 
     /// The next superpage with an LSP that should go home.
-    pub fn spilled<M: HiddenMap>(&mut self, area: &mut Area<M>, cx: &mut Cx<Op>) -> Option<u32> {
+    pub(super) fn spilled<M: HiddenMap>(
+        &mut self,
+        area: &mut Area<M>,
+        cx: &mut Cx<Op>,
+    ) -> Option<u32> {
         for _ in 0..LOOK.min(area.layout.count) {
             let vsp = self.hand;
             self.hand = (vsp + 1) % area.layout.count;

@@ -15,7 +15,7 @@ use super::ops::Op;
 use super::route::Route;
 
 /// Sends the oldest stage home that should go there.
-pub fn pump<M: HiddenMap>(
+pub(super) fn pump<M: HiddenMap>(
     area: &mut Area<M>,
     movers: &Movers,
     route: &Route,

@@ -36,7 +36,7 @@ enum Stage {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Commit {
+pub(super) struct Commit {
     stage: Stage,
     flying: u8,
     /// Pages of the directory written since the last flush of it, and whether the ledger was.
@@ -49,7 +49,7 @@ pub struct Commit {
 
 impl Commit {
     /// Nothing to do yet.
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         Commit {
             stage: Stage::Idle,
             flying: 0,
@@ -78,12 +78,12 @@ impl Commit {
     }
 
     /// Whether everything is durable, also what is clean is listed, and nothing changes any more.
-    pub fn is_closed(&self) -> bool {
+    pub(super) fn is_closed(&self) -> bool {
         self.closed && self.stage == Stage::Idle
     }
 
     /// A command of the commit under way is over.
-    pub fn done(&mut self, op: Op, command: Command, ok: bool, cache: &mut Cache, cx: &Cx) {
+    pub(super) fn done(&mut self, op: Op, command: Command, ok: bool, cache: &mut Cache, cx: &Cx) {
         assert!(self.flying > 0, "a command of a commit is over once");
         self.flying -= 1;
         match op {
@@ -103,7 +103,7 @@ impl Commit {
 
     /// Takes the commit as far as it goes; `moves_idle` is whether no page is between the devices,
     /// and `lives` is what a ledger tells of starts.
-    pub fn pump(
+    pub(super) fn pump(
         &mut self,
         front: &mut Front,
         cache: &mut Cache,

@@ -8,7 +8,7 @@ use hostftl_core::{DeviceError, HostError};
 
 /// See the module text.
 #[derive(Debug, Default)]
-pub struct Failures {
+pub(super) struct Failures {
     /// Which devices are gone: the fast one, the slow one.
     gone: [bool; 2],
     /// Why nothing is written any more.
@@ -18,7 +18,7 @@ pub struct Failures {
 impl Failures {
     /// A device failed. Whether that is news: the first failure of all, or a device that is gone
     /// and was not before.
-    pub fn add(&mut self, device: u8, error: DeviceError) -> bool {
+    pub(super) fn add(&mut self, device: u8, error: DeviceError) -> bool {
         let is_gone = error == DeviceError::Gone;
         let gone = &mut self.gone[usize::from(device)];
         let news = is_gone && !core::mem::replace(gone, true) || self.error.is_none();
@@ -29,19 +29,19 @@ impl Failures {
 
     /// What all but reads is answered with; `None` when everything works.
     #[inline]
-    pub fn error(&self) -> Option<HostError> {
+    pub(super) fn error(&self) -> Option<HostError> {
         self.error
     }
 
     /// Which devices are gone: the fast one, the slow one.
     #[inline]
-    pub fn gone(&self) -> [bool; 2] {
+    pub(super) fn gone(&self) -> [bool; 2] {
         self.gone
     }
 }
 
 /// What a host is told of a device's error.
-pub fn host_error(error: DeviceError) -> HostError {
+pub(super) fn host_error(error: DeviceError) -> HostError {
     match error {
         DeviceError::NoSpace => HostError::NoSpace,
         DeviceError::Media | DeviceError::Gone | DeviceError::Unsupported => HostError::Io,

@@ -21,7 +21,7 @@ const FLYING: u32 = 8;
 
 /// See the module text. Each word is a set of requests.
 #[derive(Debug)]
-pub struct Front {
+pub(super) struct Front {
     route: Route,
     taken: u64,
     ready: u64,
@@ -35,36 +35,36 @@ pub struct Front {
 
 impl Front {
     /// None.
-    pub fn new(layout: &Layout, params: &Params) -> Self {
+    pub(super) fn new(layout: &Layout, params: &Params) -> Self {
         let route = Route::new(layout, params);
         Front { route, taken: 0, ready: 0, late: 0, waiting: 0, members: 0 }
     }
 
     /// Whether one may be able to go on.
     #[inline]
-    pub fn can_move(&self) -> bool {
+    pub(super) fn can_move(&self) -> bool {
         self.ready != 0 || self.late != 0
     }
 
     /// Something changed: all may be able to go on.
     #[inline]
-    pub fn wake(&mut self) {
+    pub(super) fn wake(&mut self) {
         self.ready = self.taken;
     }
 
     /// A command of a request is past its deadline.
-    pub fn set_late(&mut self, req: u16) {
+    pub(super) fn set_late(&mut self, req: u16) {
         assert!(self.taken & 1 << req != 0, "a request with a command is under way");
         self.late |= 1 << req;
     }
 
     /// Requests that stand at a page which could not be fetched go around the fast device.
-    pub fn go_around(&mut self, page: u32, cx: &mut Cx) {
+    pub(super) fn go_around(&mut self, page: u32, cx: &mut Cx) {
         self.route.go_around(page, cx);
     }
 
     /// Takes a request.
-    pub fn accept(&mut self, request: Request, cx: &mut Cx) {
+    pub(super) fn accept(&mut self, request: Request, cx: &mut Cx) {
         // Flushes count as pending when their commit begins.
         let Some(req) = cx.take_request(request, false) else { return };
         self.taken |= 1 << req;
@@ -73,7 +73,13 @@ impl Front {
     }
 
     /// Lets every request go on that can.
-    pub fn pump(&mut self, cache: &mut Cache, moves: &mut Moves, failures: &Failures, cx: &mut Cx) {
+    pub(super) fn pump(
+        &mut self,
+        cache: &mut Cache,
+        moves: &mut Moves,
+        failures: &Failures,
+        cx: &mut Cx,
+    ) {
         while self.ready != 0 {
             if cx.room() < ROOM {
                 return cx.wake();
@@ -141,19 +147,19 @@ impl Front {
     }
 
     /// Whether a request waits for the next commit.
-    pub fn is_any_waiting(&self) -> bool {
+    pub(super) fn is_any_waiting(&self) -> bool {
         self.waiting != 0
     }
 
     /// A commit begins: those that wait become its members. How many.
-    pub fn begin_commit(&mut self) -> u32 {
+    pub(super) fn begin_commit(&mut self) -> u32 {
         assert_eq!(self.members, 0, "the members of a commit are answered before the next");
         self.members = core::mem::take(&mut self.waiting);
         self.members.count_ones()
     }
 
     /// What the commit under way covers is durable: its members are answered. Whether all are.
-    pub fn answer_members(&mut self, cx: &mut Cx) -> bool {
+    pub(super) fn answer_members(&mut self, cx: &mut Cx) -> bool {
         while self.members != 0 {
             if cx.room() < ROOM {
                 cx.wake();
@@ -167,7 +173,7 @@ impl Front {
     }
 
     /// A device failed: nothing can be promised any more.
-    pub fn fail_members(&mut self, error: HostError, cx: &mut Cx) {
+    pub(super) fn fail_members(&mut self, error: HostError, cx: &mut Cx) {
         let mut failed = self.waiting | self.members;
         while failed != 0 {
             if cx.room() < ROOM {
@@ -182,7 +188,7 @@ impl Front {
     }
 
     /// Answers requests that wait for a late command; their payload follows when it ends.
-    pub fn abandon_late(&mut self, cx: &mut Cx) {
+    pub(super) fn abandon_late(&mut self, cx: &mut Cx) {
         while self.late != 0 {
             if cx.room() < ROOM {
                 return;
@@ -194,7 +200,7 @@ impl Front {
     }
 
     /// A command of a request is over.
-    pub fn done(
+    pub(super) fn done(
         &mut self,
         op: Op,
         command: Command,

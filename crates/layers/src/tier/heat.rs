@@ -8,7 +8,7 @@ use super::params::Policy;
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Heat {
+pub(super) struct Heat {
     policy: Policy,
     /// Accesses to pages that are not here, by a mix of their numbers; two may share a count.
     counts: Vec<u8>,
@@ -16,12 +16,12 @@ pub struct Heat {
 
 impl Heat {
     /// No page was accessed.
-    pub fn new(policy: Policy, layout: &Layout) -> Self {
+    pub(super) fn new(policy: Policy, layout: &Layout) -> Self {
         Heat { policy, counts: vec![0; Self::bytes(policy, layout) as usize] }
     }
 
     /// Bytes that it takes.
-    pub fn bytes(policy: Policy, layout: &Layout) -> u64 {
+    pub(super) fn bytes(policy: Policy, layout: &Layout) -> u64 {
         match policy {
             Policy::After(_) => 4 * u64::from(layout.slots).next_power_of_two(),
             Policy::Lru | Policy::Exclusive | Policy::Writes => 0,
@@ -29,7 +29,7 @@ impl Heat {
     }
 
     /// Whether the policy wants a page that is accessed and not here.
-    pub fn promotes(&mut self, page: u32, is_write: bool) -> bool {
+    pub(super) fn promotes(&mut self, page: u32, is_write: bool) -> bool {
         match self.policy {
             Policy::Lru | Policy::Exclusive => true,
             Policy::Writes => is_write,

@@ -7,11 +7,11 @@ use hostftl_format::tier::{ENTRIES, LEDGER_SECTORS, MOST_PAGES};
 use crate::config::PlanError;
 
 /// The fast device in the stack.
-pub const FAST: u8 = 0;
+pub(super) const FAST: u8 = 0;
 /// The slow device in the stack.
-pub const SLOW: u8 = 1;
+pub(super) const SLOW: u8 = 1;
 /// Sectors of the longest transfer: 1 MiB.
-pub const MAX_TRANSFER: u32 = 2048;
+pub(super) const MAX_TRANSFER: u32 = 2048;
 /// Fewer slots than this make no cache.
 const LEAST_SLOTS: u32 = 4;
 /// The first sector of the directory.
@@ -19,7 +19,7 @@ const DIRECTORY: u64 = 2 * SECTORS_PER_BLOCK as u64;
 
 /// See the module text. Lengths are in sectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Layout {
+pub(super) struct Layout {
     /// What moves at once.
     pub page: u32,
     /// Pages that the fast device holds.
@@ -39,7 +39,7 @@ impl Layout {
     ///
     /// # Errors
     /// When there are not two block devices that are large enough.
-    pub fn new(page: u32, devices: &[DeviceInfo]) -> Result<Self, PlanError> {
+    pub(super) fn new(page: u32, devices: &[DeviceInfo]) -> Result<Self, PlanError> {
         let [fast, slow] = devices else {
             return Err(PlanError("tier takes two devices: the fast one first, then the slow one"));
         };
@@ -77,42 +77,42 @@ impl Layout {
     }
 
     /// What the host sees, in sectors.
-    pub fn exported(&self) -> u64 {
+    pub(super) fn exported(&self) -> u64 {
         u64::from(self.pages) * u64::from(self.page)
     }
 
     /// The first sector of a slot on the fast device.
     #[inline]
-    pub fn slot_at(&self, slot: u32) -> u64 {
+    pub(super) fn slot_at(&self, slot: u32) -> u64 {
         self.first + u64::from(slot) * u64::from(self.page)
     }
 
     /// The first sector of a page on the slow device.
     #[inline]
-    pub fn page_at(&self, page: u32) -> u64 {
+    pub(super) fn page_at(&self, page: u32) -> u64 {
         u64::from(page) * u64::from(self.page)
     }
 
     /// The sector of a root.
-    pub fn root_at(number: u64) -> u64 {
+    pub(super) fn root_at(number: u64) -> u64 {
         number % 2 * u64::from(SECTORS_PER_BLOCK)
     }
 
     /// The sector of a page of the directory in its generation.
-    pub fn directory_at(page: u32, generation: u64) -> u64 {
+    pub(super) fn directory_at(page: u32, generation: u64) -> u64 {
         let place = u64::from(page) * 2 + generation % 2;
         DIRECTORY + place * u64::from(SECTORS_PER_BLOCK)
     }
 
     /// The slots that a page of the directory tells of.
-    pub fn slots_of(&self, page: u32) -> core::ops::Range<u32> {
+    pub(super) fn slots_of(&self, page: u32) -> core::ops::Range<u32> {
         let first = page * ENTRIES as u32;
         first..(first + ENTRIES as u32).min(self.slots)
     }
 
     /// The page of the directory that tells of a slot.
     #[inline]
-    pub fn directory_of(slot: u32) -> u32 {
+    pub(super) fn directory_of(slot: u32) -> u32 {
         slot / ENTRIES as u32
     }
 }

@@ -51,11 +51,11 @@ use ops::{Cx, OPS, Op, REQUESTS, ROOM};
 use recovery::Start;
 
 /// The layer.
-pub type Tier = Shell<Engine>;
+pub(crate) type Tier = Shell<Engine>;
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Engine {
+pub(crate) struct Engine {
     cache: Cache,
     moves: Moves,
     front: Front,
@@ -66,7 +66,7 @@ pub struct Engine {
 
 impl Tier {
     /// What the layer needs over `devices`: the fast one and the slow one.
-    pub fn plan(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Plan, PlanError> {
+    pub(crate) fn plan(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Plan, PlanError> {
         let layout = Layout::new(config.tier.page, devices)?;
         let limits = Limits {
             exported: layout.exported(),
@@ -81,7 +81,7 @@ impl Tier {
     }
 
     /// The layer.
-    pub fn new(
+    pub(crate) fn new(
         config: &LayerConfig,
         devices: &[DeviceInfo],
         buffers: Vec<Payload>,

@@ -15,7 +15,7 @@ use super::params::Policy;
 use crate::planted::{Bug, planted};
 
 /// Pages on their way at once.
-pub const JOBS: usize = 16;
+pub(super) const JOBS: usize = 16;
 /// Of these, on their way to the fast device.
 const FETCHES: usize = 8;
 
@@ -34,7 +34,7 @@ struct Job {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Moves {
+pub(super) struct Moves {
     layout: Layout,
     policy: Policy,
     jobs: Vec<Job>,
@@ -44,7 +44,7 @@ pub struct Moves {
 
 /// What came of an attempt to fetch a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fetched {
+pub(super) enum Fetched {
     /// It is on its way.
     Begun,
     /// It has to wait for something that will end.
@@ -55,7 +55,7 @@ pub enum Fetched {
 
 impl Moves {
     /// A job for each buffer.
-    pub fn new(layout: &Layout, policy: Policy, buffers: Vec<Payload>) -> Self {
+    pub(super) fn new(layout: &Layout, policy: Policy, buffers: Vec<Payload>) -> Self {
         let job = |buffer| Job { buffer, slot: 0, page: 0, loaded: false, over: false, copies: 0 };
         Moves {
             layout: *layout,
@@ -72,7 +72,7 @@ impl Moves {
     }
 
     /// Whether nothing is on its way.
-    pub fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         self.fetching.len() + self.cleaning.len() == JOBS
     }
 
@@ -97,13 +97,13 @@ impl Moves {
     }
 
     /// The job whose buffer has what is on its way to a slot.
-    pub fn loaded(&self, slot: u32) -> Option<u8> {
+    pub(super) fn loaded(&self, slot: u32) -> Option<u8> {
         let has = |job: &Job| job.loaded && job.slot == slot && job.copies < u8::MAX;
         self.jobs[..FETCHES].iter().position(has).map(|job| job as u8)
     }
 
     /// Lends part of a loaded buffer.
-    pub fn lend(&mut self, job: u8, from: u32, sectors: u32) -> View {
+    pub(super) fn lend(&mut self, job: u8, from: u32, sectors: u32) -> View {
         let it = &mut self.jobs[usize::from(job)];
         assert!(it.loaded, "only what came is copied");
         it.copies += 1;
@@ -111,7 +111,7 @@ impl Moves {
     }
 
     /// Takes part of a buffer back.
-    pub fn take_back(&mut self, job: u8, view: View) {
+    pub(super) fn take_back(&mut self, job: u8, view: View) {
         let it = &mut self.jobs[usize::from(job)];
         it.buffer.repay(view);
         it.copies -= 1;
@@ -135,14 +135,14 @@ impl Moves {
     }
 
     /// The power is off.
-    pub fn void(&mut self) {
+    pub(super) fn void(&mut self) {
         self.jobs.drain(..).for_each(|job| {
             job.buffer.void();
         });
     }
 
     /// Begins to fetch a page, unless the slow device's copy `is_changing`.
-    pub fn fetch(
+    pub(super) fn fetch(
         &mut self,
         page: u32,
         is_changing: bool,
@@ -189,7 +189,7 @@ impl Moves {
     }
 
     /// A step of a move is over; the page that could not be fetched, if so.
-    pub fn done(
+    pub(super) fn done(
         &mut self,
         op: Op,
         command: Command,
@@ -247,7 +247,7 @@ impl Moves {
     }
 
     /// Sees to it that there are free slots.
-    pub fn evict(&mut self, cache: &mut Cache, cx: &mut Cx) {
+    pub(super) fn evict(&mut self, cache: &mut Cache, cx: &mut Cx) {
         while cache.is_short(self.cleanings()) {
             if cx.room() < ROOM {
                 return cx.wake();

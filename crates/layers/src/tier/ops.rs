@@ -3,17 +3,17 @@
 use crate::kit;
 
 /// Commands in flight at once.
-pub const OPS: u16 = 512;
+pub(super) const OPS: u16 = 512;
 /// Of these, kept for everything that is not a host's read or write.
-pub const OWN_OPS: usize = 64;
+pub(super) const OWN_OPS: usize = 64;
 /// Requests under way at once; a word has a bit for each.
-pub const REQUESTS: usize = 64;
+pub(super) const REQUESTS: usize = 64;
 /// Outputs that one move of anything may need.
-pub const ROOM: usize = 4;
+pub(super) const ROOM: usize = 4;
 
 /// What a command was for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Op {
+pub(crate) enum Op {
     /// Request `req` reads a slot.
     ReadSlot { req: u16, slot: u32 },
     /// Request `req` writes a slot.
@@ -46,7 +46,7 @@ pub enum Op {
 
 impl Op {
     /// The request that waits for it.
-    pub fn request(&self) -> Option<u16> {
+    pub(crate) fn request(&self) -> Option<u16> {
         match *self {
             Op::ReadSlot { req, .. }
             | Op::WriteSlot { req, .. }
@@ -59,7 +59,7 @@ impl Op {
     }
 
     /// Whether it is a read: a medium that fails one may still be sound elsewhere.
-    pub fn is_read(&self) -> bool {
+    pub(crate) fn is_read(&self) -> bool {
         matches!(
             self,
             Op::ReadSlot { .. } | Op::ReadSlow { .. } | Op::Fetch { .. } | Op::Collect { .. }
@@ -69,4 +69,4 @@ impl Op {
 
 /// What the parts take. Requests go on in any order, and what a request waits for is known to the
 /// [`front`](super::front).
-pub type Cx<'a> = kit::Cx<'a, Op, ()>;
+pub(super) type Cx<'a> = kit::Cx<'a, Op, ()>;

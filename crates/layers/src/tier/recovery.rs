@@ -63,7 +63,7 @@ enum Step {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Start {
+pub(super) struct Start {
     layout: Layout,
     uuid: [u8; 16],
     step: Step,
@@ -85,7 +85,7 @@ pub struct Start {
 
 impl Start {
     /// Nothing was done yet.
-    pub fn new(layout: &Layout, uuid: [u8; 16], mode: Mode) -> Self {
+    pub(super) fn new(layout: &Layout, uuid: [u8; 16], mode: Mode) -> Self {
         Start {
             layout: *layout,
             uuid,
@@ -107,7 +107,7 @@ impl Start {
     }
 
     /// What the devices are told of starts.
-    pub fn lives(&self) -> Lives {
+    pub(super) fn lives(&self) -> Lives {
         self.lives
     }
 
@@ -135,7 +135,7 @@ impl Start {
     }
 
     /// Takes the start as far as it goes.
-    pub fn pump(&mut self, cache: &mut Cache, cx: &mut Cx) {
+    pub(super) fn pump(&mut self, cache: &mut Cache, cx: &mut Cx) {
         while cx.life() == Life::Starting {
             if cx.room() < ROOM {
                 return cx.wake();
@@ -259,7 +259,7 @@ impl Start {
     }
 
     /// A command of the start or the stop is over.
-    pub fn done(&mut self, command: Command, ok: bool, cache: &mut Cache, cx: &mut Cx) {
+    pub(super) fn done(&mut self, command: Command, ok: bool, cache: &mut Cache, cx: &mut Cx) {
         assert!(self.flying > 0, "a command of the start is over once");
         self.flying -= 1;
         match command {
@@ -362,7 +362,7 @@ impl Start {
     }
 
     /// Takes the stop as far as it goes, when all is durable.
-    pub fn pump_stop(&mut self, cx: &mut Cx) {
+    pub(super) fn pump_stop(&mut self, cx: &mut Cx) {
         if cx.room() < ROOM {
             return cx.wake();
         }

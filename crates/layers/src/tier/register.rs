@@ -70,7 +70,7 @@ fn policy(word: &str) -> Option<Policy> {
 }
 
 /// See [`crate::registry`].
-pub const REGISTRATION: Registration = Registration {
+pub(crate) const REGISTRATION: Registration = Registration {
     kind: LayerKind::Tier,
     name: "tier",
     about: About {

@@ -43,7 +43,7 @@ enum Way {
 
 /// What came of the next piece of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moved {
+pub(super) enum Moved {
     /// It is on its way.
     Sent,
     /// It can't go before something ends.
@@ -54,7 +54,7 @@ pub enum Moved {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Route {
+pub(super) struct Route {
     layout: Layout,
     policy: Policy,
     heat: Heat,
@@ -67,7 +67,7 @@ pub struct Route {
 
 impl Route {
     /// Nothing was accessed.
-    pub fn new(layout: &Layout, params: &Params) -> Self {
+    pub(super) fn new(layout: &Layout, params: &Params) -> Self {
         Route {
             layout: *layout,
             policy: params.policy,
@@ -78,12 +78,12 @@ impl Route {
     }
 
     /// A request stands at another page.
-    pub fn forget_choice(&mut self, req: u16) {
+    pub(super) fn forget_choice(&mut self, req: u16) {
         self.choices[usize::from(req)] = None;
     }
 
     /// Requests that stand at a page which could not be fetched go around the fast device.
-    pub fn go_around(&mut self, page: u32, cx: &mut Cx) {
+    pub(super) fn go_around(&mut self, page: u32, cx: &mut Cx) {
         let at = |it: &Active<()>| at(it) / u64::from(self.layout.page) == u64::from(page);
         for (req, _) in cx.requests().active().filter(|(_, it)| at(it)) {
             self.choices[usize::from(req)] = Some(false);
@@ -91,7 +91,7 @@ impl Route {
     }
 
     /// A change of the slow device is over.
-    pub fn change_over(&mut self, first: u32, last: u32) {
+    pub(super) fn change_over(&mut self, first: u32, last: u32) {
         let at = self.changes.iter().position(|&change| change == (first, last));
         self.changes.swap_remove(at.expect("a change was noted when it began"));
     }
@@ -102,7 +102,7 @@ impl Route {
     }
 
     /// Sends the next piece of a request.
-    pub fn send(
+    pub(super) fn send(
         &mut self,
         req: u16,
         cache: &mut Cache,

@@ -23,7 +23,7 @@ use super::wishes::Wishes;
 const FLUSH_EVERY: u64 = 8;
 /// See the module text.
 #[derive(Debug)]
-pub struct Area<T: Table> {
+pub(crate) struct Area<T: Table> {
     pub layout: Layout,
     pub uuid: [u8; 16],
     pub table: T,
@@ -38,7 +38,7 @@ pub struct Area<T: Table> {
 
 impl<T: Table> Area<T> {
     /// An area with nothing in it, whose stages get the buffers.
-    pub fn new(
+    pub(crate) fn new(
         (layout, uuid): (Layout, [u8; 16]),
         (table, pool): (T, Pool),
         buffers: Vec<Payload>,
@@ -58,7 +58,7 @@ impl<T: Table> Area<T> {
     }
 
     /// Bytes of what is known of superpages, and of the metadata under way, beside the table.
-    pub fn meta_bytes(layout: &Layout) -> u64 {
+    pub(crate) fn meta_bytes(layout: &Layout) -> u64 {
         let superpages = Pool::memory(layout.count, layout.superpage) + Limbo::MEMORY;
         let stages = u64::from(STAGES) * u64::from(layout.superpage) * size_of::<u32>() as u64;
         let log = Log::memory(layout.log_pages());
@@ -66,34 +66,34 @@ impl<T: Table> Area<T> {
     }
 
     /// Everything up to now.
-    pub fn mark_all(&self) -> Mark {
+    pub(crate) fn mark_all(&self) -> Mark {
         Mark { stamp: self.stages.opened(), pos: self.log.trimmed(), direct: self.direct.done() }
     }
 
     /// Everything that a host has been told is completed.
-    pub fn mark_host(&self) -> Mark {
+    pub(crate) fn mark_host(&self) -> Mark {
         Mark { stamp: self.stages.host(), pos: self.log.trimmed(), direct: self.direct.host() }
     }
 
     /// What is durable.
-    pub fn durable(&self) -> Mark {
+    pub(crate) fn durable(&self) -> Mark {
         Mark { direct: self.direct.durable(), ..self.log.durable().mark }
     }
 
     /// Whether all of it is durable; asks for that.
-    pub fn press_all(&mut self) -> bool {
+    pub(crate) fn press_all(&mut self) -> bool {
         let all = self.mark_all();
         self.wishes.press(all);
         self.durable().covers(all)
     }
 
     /// What is asked for.
-    pub fn wishes(&self) -> Wishes {
+    pub(crate) fn wishes(&self) -> Wishes {
         self.wishes
     }
 
     /// One move of the checkpoint.
-    pub fn pump_checkpoint(&mut self, cx: &mut Cx<T::Op>) -> bool {
+    pub(crate) fn pump_checkpoint(&mut self, cx: &mut Cx<T::Op>) -> bool {
         let (moved, durable) = checkpoint::pump(self, cx);
         if let Some(first) = durable {
             self.unpin(first);
@@ -102,22 +102,22 @@ impl<T: Table> Area<T> {
     }
 
     /// Whether the durable root needs no replay.
-    pub fn is_checkpointed(&self) -> bool {
+    pub(crate) fn is_checkpointed(&self) -> bool {
         self.checkpoint.is_current(self.log.next())
     }
 
     /// Asks for a whole checkpoint; false when that was asked before.
-    pub fn hurry_checkpoint(&mut self) -> bool {
+    pub(crate) fn hurry_checkpoint(&mut self) -> bool {
         self.checkpoint.hurry()
     }
 
     /// Whether every exported sector is mapped.
-    pub fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.table.mapped() == self.layout.entries.min(self.layout.exported)
     }
 
     /// Sends a flush when one makes something durable that is waited for.
-    pub fn pump_flush(&mut self, cx: &mut Cx<T::Op>) -> bool {
+    pub(crate) fn pump_flush(&mut self, cx: &mut Cx<T::Op>) -> bool {
         let (settled, durable) = (self.log.settled(), self.log.durable());
         let news = settled.seq > durable.seq;
         let asked = news && !durable.mark.covers(self.wishes.wanted());
@@ -135,7 +135,7 @@ impl<T: Table> Area<T> {
     }
 
     /// A flush is over, and made durable what was settled, unless it failed.
-    pub fn flushed(&mut self, settled: Option<Point>) {
+    pub(crate) fn flushed(&mut self, settled: Option<Point>) {
         self.flushing = false;
         let Some(settled) = settled else { return };
         self.log.flushed(settled);
@@ -145,7 +145,7 @@ impl<T: Table> Area<T> {
     }
 
     /// As `Layer::mapped`.
-    pub fn mapped(&self, lba: u64, sectors: u64) -> (bool, u64) {
+    pub(crate) fn mapped(&self, lba: u64, sectors: u64) -> (bool, u64) {
         match self.layout.home {
             Some(_) => (true, sectors),
             None => self.table.run(lba, sectors),
@@ -156,13 +156,13 @@ impl<T: Table> Area<T> {
     ///
     /// # Errors
     /// The first invariant that does not hold.
-    pub fn check(&self) -> Result<(), &'static str> {
+    pub(crate) fn check(&self) -> Result<(), &'static str> {
         self.table.check(&self.pool)?;
         self.pool.check_queues()
     }
 
     /// The power is off.
-    pub fn void(&mut self) {
+    pub(crate) fn void(&mut self) {
         self.stages.void();
     }
 }

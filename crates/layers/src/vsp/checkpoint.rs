@@ -91,7 +91,7 @@ struct Rotation {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Checkpoint {
+pub(crate) struct Checkpoint {
     group_entries: u64,
     phase: Phase,
     dirty: Vec<bool>,
@@ -113,7 +113,7 @@ pub struct Checkpoint {
 
 impl Checkpoint {
     /// Nothing on media yet.
-    pub fn new(layout: &Layout) -> Self {
+    pub(crate) fn new(layout: &Layout) -> Self {
         let groups = layout.groups as usize;
         let image = || Image {
             phase: ImagePhase::Idle,
@@ -139,7 +139,7 @@ impl Checkpoint {
     }
 
     /// Bytes of what is known of groups, and of the images and roots under way.
-    pub fn memory(layout: &Layout) -> u64 {
+    pub(crate) fn memory(layout: &Layout) -> u64 {
         let each = size_of::<bool>() + size_of::<u32>();
         let pages = IMAGES as u64 * u64::from(layout.pages()) + 2 * u64::from(layout.root_pages());
         each as u64 * u64::from(layout.groups) + Stale::memory(layout) + pages * BLOCK as u64
@@ -160,51 +160,51 @@ impl Checkpoint {
     }
 
     /// The entry of a key changed.
-    pub fn changed(&mut self, key: u64) {
+    pub(crate) fn changed(&mut self, key: u64) {
         let dirty = &mut self.dirty[(key / self.group_entries) as usize];
         self.dirty_count += u32::from(!*dirty);
         *dirty = true;
     }
 
     /// The generation of the last image of a group.
-    pub fn generation(&self, group: u32) -> u32 {
+    pub(crate) fn generation(&self, group: u32) -> u32 {
         self.generations[group as usize]
     }
 
     /// Recovery found the generation of the last image of a group.
-    pub fn set_generation(&mut self, group: u32, generation: u32) {
+    pub(crate) fn set_generation(&mut self, group: u32, generation: u32) {
         self.generations[group as usize] = generation;
     }
 
     /// The last root had this number.
-    pub fn follow(&mut self, number: u64) {
+    pub(crate) fn follow(&mut self, number: u64) {
         self.number = number;
     }
 
     /// Asks for a whole checkpoint without pacing; false when that was asked before.
-    pub fn hurry(&mut self) -> bool {
+    pub(crate) fn hurry(&mut self) -> bool {
         !core::mem::replace(&mut self.hurried, true)
     }
 
     /// Whether the last durable root needs no replay when `next` is the next log write.
-    pub fn is_current(&self, next: u64) -> bool {
+    pub(crate) fn is_current(&self, next: u64) -> bool {
         self.phase == Phase::Idle && self.dirty_count == 0 && self.first_log == Some(next)
     }
 
     /// Whether it waits for a flush to be sent.
-    pub fn wants_flush(&self) -> bool {
+    pub(crate) fn wants_flush(&self) -> bool {
         matches!(self.phase, Phase::ImageSync(Sync::Wanted) | Phase::RootSync(Sync::Wanted))
     }
 
     /// A flush is on its way.
-    pub fn flush_sent(&mut self) {
+    pub(crate) fn flush_sent(&mut self) {
         if let Phase::ImageSync(sync) | Phase::RootSync(sync) = &mut self.phase {
             *sync = Sync::Sent;
         }
     }
 
     /// A flush is over.
-    pub fn flushed(&mut self) {
+    pub(crate) fn flushed(&mut self) {
         if let Phase::ImageSync(sync) | Phase::RootSync(sync) = &mut self.phase
             && *sync == Sync::Sent
         {
@@ -213,14 +213,14 @@ impl Checkpoint {
     }
 
     /// An image is on the device.
-    pub fn image_written(&mut self, slot: u8, command: Command) {
+    pub(crate) fn image_written(&mut self, slot: u8, command: Command) {
         let image = &mut self.images[slot as usize];
         image.phase = ImagePhase::Idle;
         image.buf = Some(meta_of(command));
     }
 
     /// A copy of the root is on the device.
-    pub fn root_written(&mut self, copy: u8, command: Command) {
+    pub(crate) fn root_written(&mut self, copy: u8, command: Command) {
         self.roots[copy as usize] = Some(meta_of(command));
         if self.roots.iter().all(Option::is_some) {
             self.go(Phase::RootSync(Sync::Wanted));
@@ -228,7 +228,7 @@ impl Checkpoint {
     }
 
     /// The device forgot an image, or could not.
-    pub fn image_forgotten(&mut self) {
+    pub(crate) fn image_forgotten(&mut self) {
         self.stale.forgotten();
     }
 
@@ -288,7 +288,7 @@ impl<'a, T: Table> Needs<'a, T> {
 
 /// One move of the rotation of an area's checkpoint, and whether anything moved. When a root became
 /// durable, the first log write that it needs.
-pub fn pump<T: Table>(area: &mut Area<T>, cx: &mut Cx<T::Op>) -> (bool, Option<u64>) {
+pub(super) fn pump<T: Table>(area: &mut Area<T>, cx: &mut Cx<T::Op>) -> (bool, Option<u64>) {
     let (checkpoint, mut with) = Needs::split(area);
     checkpoint.pump(&mut with, cx)
 }

@@ -16,7 +16,7 @@ use super::table::Table;
 
 /// The victim under way.
 #[derive(Debug, Default)]
-pub struct Collection {
+pub(crate) struct Collection {
     victim: Option<u32>,
     /// The next slot to look at.
     cursor: u32,
@@ -28,12 +28,12 @@ pub struct Collection {
 
 impl Collection {
     /// Whether reads are in flight.
-    pub fn is_reading(&self) -> bool {
+    pub(crate) fn is_reading(&self) -> bool {
         self.reading > 0
     }
 
     /// Chooses a victim, reads its next live run, or ends with it.
-    pub fn pump_vgc<T: Table>(&mut self, area: &mut Area<T>, cx: &mut Cx<T::Op>) -> bool {
+    pub(crate) fn pump_vgc<T: Table>(&mut self, area: &mut Area<T>, cx: &mut Cx<T::Op>) -> bool {
         let Some(victim) = self.victim else { return self.begin_vgc(area, cx) };
         if self.cursor == area.layout.superpage {
             return self.reading == 0 && self.end_vgc(area, victim);
@@ -103,7 +103,7 @@ impl Collection {
     }
 
     /// Slots of the victim are in a stage.
-    pub fn collected<T: Table>(
+    pub(crate) fn collected<T: Table>(
         &mut self,
         area: &mut Area<T>,
         index: u8,

@@ -45,7 +45,7 @@ struct Kill {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Direct {
+pub(crate) struct Direct {
     /// Events so far.
     done: u64,
     /// The last event that a host was told of.
@@ -61,44 +61,44 @@ pub struct Direct {
 
 impl Direct {
     /// Nothing was written in place; at most `most` runs of slots may be waiting.
-    pub fn new(most: u32) -> Self {
+    pub(crate) fn new(most: u32) -> Self {
         let (most, kills) = (most as usize, VecDeque::with_capacity(most as usize));
         Direct { done: 0, host: 0, sent: 0, flushed: 0, most, kills, logged: 0 }
     }
 
     /// Bytes of the queue.
-    pub const fn memory(most: u32) -> u64 {
+    pub(crate) const fn memory(most: u32) -> u64 {
         most as u64 * size_of::<Kill>() as u64
     }
 
     /// Events so far.
-    pub fn done(&self) -> u64 {
+    pub(crate) fn done(&self) -> u64 {
         self.done
     }
 
     /// The last event that a host was told of.
-    pub fn host(&self) -> u64 {
+    pub(crate) fn host(&self) -> u64 {
         self.host
     }
 
     /// A host is told of all events so far.
-    pub fn host_told(&mut self) {
+    pub(crate) fn host_told(&mut self) {
         self.host = self.done;
     }
 
     /// How many kills there is room for.
-    pub fn room(&self) -> usize {
+    pub(crate) fn room(&self) -> usize {
         self.most - self.kills.len()
     }
 
     /// Whether a kill waits to be durable.
-    pub fn waits(&self) -> bool {
+    pub(crate) fn waits(&self) -> bool {
         !self.kills.is_empty()
     }
 
     /// A slot died of event `done + 1`, which [`Direct::end_event`] ends. `stamp` is that of the
     /// stage that still has it, or of the last one that was listed.
-    pub fn kill(&mut self, vsn: u32, stamp: u64) {
+    pub(crate) fn kill(&mut self, vsn: u32, stamp: u64) {
         let event = self.done + 1;
         if let Some(last) = self.kills.back_mut()
             && (last.event, last.mark) == (event, stamp)
@@ -113,7 +113,7 @@ impl Direct {
 
     /// Superpages that were lent to the data area are homes only, by event `done + 1`. `stamp` is
     /// that of the last stage that was listed.
-    pub fn end_loan(&mut self, (vsp, count): (u32, u32), stamp: u64) {
+    pub(crate) fn end_loan(&mut self, (vsp, count): (u32, u32), stamp: u64) {
         self.push(stamp, End::Loan { count: count as u16, vsp });
     }
 
@@ -123,34 +123,34 @@ impl Direct {
     }
 
     /// An event is over.
-    pub fn end_event(&mut self) {
+    pub(crate) fn end_event(&mut self) {
         self.done += 1;
     }
 
     /// Whether a flush would make an event durable that `wanted` has.
-    pub fn wants_flush(&self, wanted: Mark) -> bool {
+    pub(crate) fn wants_flush(&self, wanted: Mark) -> bool {
         self.flushed < wanted.direct.min(self.done)
     }
 
     /// A flush is on its way.
-    pub fn flush_sent(&mut self) {
+    pub(crate) fn flush_sent(&mut self) {
         self.sent = self.done;
     }
 
     /// A flush is over.
-    pub fn flush_done(&mut self) {
+    pub(crate) fn flush_done(&mut self) {
         self.flushed = self.sent;
     }
 
     /// The last event such that it and all before it are durable, kills included.
-    pub fn durable(&self) -> u64 {
+    pub(crate) fn durable(&self) -> u64 {
         let waiting = self.kills.front().filter(|_| !planted(Bug::FlushBeforeKill));
         waiting.map_or(self.flushed, |kill| self.flushed.min(kill.event - 1))
     }
 
     /// The position in the log of the last kill up to `event`, 0 for none; `None` when one of them
     /// is not in the log yet.
-    pub fn logged(&self, event: u64) -> Option<u64> {
+    pub(crate) fn logged(&self, event: u64) -> Option<u64> {
         let upto = self.kills.partition_point(|kill| kill.event <= event);
         let unlogged = self.flushed < event || upto > self.logged;
         (!unlogged).then(|| self.pos_of(event))
@@ -167,14 +167,14 @@ impl Direct {
     /// where the log was written up to stage `composed`. What a kill's slots held must be listed
     /// before the log write from which that root replays; a kill that is in the log comes after
     /// its listing there in any case.
-    pub fn settleable(&self, composed: u64) -> u64 {
+    pub(crate) fn settleable(&self, composed: u64) -> u64 {
         let unlogged = self.kills.iter().skip(self.logged);
         let early = unlogged.map(|kill| (kill.event, kill.mark)).find(|(_, mark)| *mark > composed);
         early.map_or(self.done, |(event, _)| event - 1)
     }
 
     /// Drops kills up to an event: a durable root shows them.
-    pub fn settle_events(&mut self, upto: u64) {
+    pub(crate) fn settle_events(&mut self, upto: u64) {
         while self.kills.front().is_some_and(|kill| kill.event <= upto) {
             self.kills.pop_front();
             self.logged = self.logged.saturating_sub(1);
@@ -182,12 +182,12 @@ impl Direct {
     }
 
     /// The last event whose write in place is durable; what it killed may be not.
-    pub fn flushed(&self) -> u64 {
+    pub(crate) fn flushed(&self) -> u64 {
         self.flushed
     }
 
     /// Drops kills that a durable log write has.
-    pub fn settle(&mut self, pos: u64) {
+    pub(crate) fn settle(&mut self, pos: u64) {
         while self.logged > 0 && self.kills[0].mark <= pos {
             self.kills.pop_front();
             self.logged -= 1;
@@ -196,7 +196,7 @@ impl Direct {
 
     /// Puts kills that may be known into the log while they fit, and asks for what the others wait
     /// for. Whether anything moved.
-    pub fn log_kills(
+    pub(crate) fn log_kills(
         &mut self,
         log: &mut Log,
         wishes: &mut Wishes,

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 /// See the module text. A fresh one is 0 everywhere.
 #[derive(Debug)]
-pub struct Heads {
+pub(super) struct Heads {
     count: usize,
     bytes: usize,
     /// All links, and a word at the end so that each is read as a word.
@@ -14,7 +14,7 @@ pub struct Heads {
 
 impl Heads {
     /// `count` links of so many bits.
-    pub fn new(count: u32, bits: u32) -> Self {
+    pub(super) fn new(count: u32, bits: u32) -> Self {
         let bytes = Self::bytes(bits);
         let count = count as usize;
         Heads { count, bytes, memory: vec![0; bytes * count + size_of::<u32>()] }
@@ -26,12 +26,12 @@ impl Heads {
     }
 
     /// Bytes of `count` links.
-    pub fn memory(count: u32, bits: u32) -> u64 {
+    pub(super) fn memory(count: u32, bits: u32) -> u64 {
         Self::bytes(bits) as u64 * u64::from(count)
     }
 
     /// How many there are.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.count
     }
 
@@ -46,12 +46,12 @@ impl Heads {
     }
 
     /// A link.
-    pub fn get(&self, at: usize) -> u32 {
+    pub(super) fn get(&self, at: usize) -> u32 {
         self.word(at) & self.mask()
     }
 
     /// Sets a link; what it was.
-    pub fn set(&mut self, at: usize, link: u32) -> u32 {
+    pub(super) fn set(&mut self, at: usize, link: u32) -> u32 {
         let word = self.word(at);
         assert!(link <= self.mask(), "a link has its bits");
         let (from, new) = (at * self.bytes, word & !self.mask() | link);
@@ -60,7 +60,7 @@ impl Heads {
     }
 
     /// All of them.
-    pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+    pub(super) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         (0..self.len()).map(|at| self.get(at))
     }
 }

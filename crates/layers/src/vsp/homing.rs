@@ -24,7 +24,7 @@ use super::pool::State;
 use super::table::Table;
 
 /// A write in order that filled a superpage begins the next logical one in a stage of its own.
-pub fn align_stream<T: Table>(area: &mut Area<T>, lsn: u64) {
+pub(crate) fn align_stream<T: Table>(area: &mut Area<T>, lsn: u64) {
     let superpage = area.layout.superpage;
     let Some(index) = area.stages.filling().filter(|_| homes_whole(area)) else { return };
     let begun = area.stages.get(index).fill() > 0;
@@ -34,12 +34,12 @@ pub fn align_stream<T: Table>(area: &mut Area<T>, lsn: u64) {
 }
 
 /// Whether stages may go home at all.
-pub fn homes_whole<T: Table>(area: &Area<T>) -> bool {
+pub(crate) fn homes_whole<T: Table>(area: &Area<T>) -> bool {
     area.layout.home.is_some() && area.layout.leaves > 0
 }
 
 /// A stage is at home, unless that failed.
-pub fn homed<T: Table>(area: &mut Area<T>, index: u8, command: Command, ok: bool) {
+pub(crate) fn homed<T: Table>(area: &mut Area<T>, index: u8, command: Command, ok: bool) {
     let Command::Program { gather, .. } = command else { unreachable!("a program comes back") };
     for piece in gather {
         if let Piece::Data(view) = piece {
@@ -53,12 +53,12 @@ pub fn homed<T: Table>(area: &mut Area<T>, index: u8, command: Command, ok: bool
 }
 
 /// Whether the listing of a stage that is at home surely fits, and the record before it.
-pub fn fits_homed<T: Table>(area: &Area<T>) -> bool {
+pub(crate) fn fits_homed<T: Table>(area: &Area<T>) -> bool {
     area.log.fits_trim_and(1, 0)
 }
 
 /// Lists the oldest stage, which is at home, as one that holds nothing.
-pub fn list_homed<T: Table>(area: &mut Area<T>, index: u8, cx: &mut Cx<T::Op>) -> bool {
+pub(crate) fn list_homed<T: Table>(area: &mut Area<T>, index: u8, cx: &mut Cx<T::Op>) -> bool {
     assert_eq!(area.stages.front(), Some(index), "stages are listed in the order of opening");
     let stage = area.stages.get(index);
     let (vsp, stamp, event) = (stage.vsp(), stage.stamp(), stage.event());

@@ -10,23 +10,23 @@ use crate::config::{LayerConfig, Plan, PlanError};
 use crate::kind::LayerKind;
 
 /// Data superpages that are kept spare at the least, so that collection always gains.
-pub const MIN_SPARE: u32 = 64;
+pub(crate) const MIN_SPARE: u32 = 64;
 /// Superpages that may be open or on their way to the device; each has a staging buffer.
-pub const STAGES: u32 = 8;
+pub(crate) const STAGES: u32 = 8;
 /// The longest transfer, in sectors: 1 MiB.
-pub const MAX_TRANSFER: u32 = 2048;
+pub(crate) const MAX_TRANSFER: u32 = 2048;
 /// The largest superpage, in sectors: a step looks at every staged slot at the most.
 const MAX_SUPERPAGE: u32 = 2048;
 
 /// What layers with a hidden area say of a larger volume.
-pub const MOST_HIDDEN: PlanError = PlanError(
+pub(crate) const MOST_HIDDEN: PlanError = PlanError(
     "shatl and hatl-auto map volumes of less than 1 TiB: use log, or a partition or namespace that \
      is smaller",
 );
 
 /// The geometry of a volume. Lengths are in sectors unless they say superpages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Layout {
+pub(crate) struct Layout {
     /// Sectors in a superpage.
     pub superpage: u32,
     /// Superpages in one copy of a root.
@@ -62,7 +62,10 @@ impl Layout {
     ///
     /// # Errors
     /// When no layer of this family can work on it.
-    pub fn superpages(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<u32, PlanError> {
+    pub(crate) fn superpages(
+        config: &LayerConfig,
+        devices: &[DeviceInfo],
+    ) -> Result<u32, PlanError> {
         let [device] = devices else {
             return Err(PlanError("the layer takes exactly one device"));
         };
@@ -97,7 +100,7 @@ impl Layout {
     ///
     /// # Errors
     /// As [`Layout::superpages`], or when the device is too small.
-    pub fn logged(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Self, PlanError> {
+    pub(crate) fn logged(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Self, PlanError> {
         let total = Self::superpages(config, devices)?;
         let too_small = PlanError("the device is too small for the layer with this superpage");
         let sp = config.superpage;
@@ -137,17 +140,17 @@ impl Layout {
     }
 
     /// Superpages in one copy of a root that names so many groups.
-    pub fn root_superpages(groups: u32, pages: u32) -> u32 {
+    pub(crate) fn root_superpages(groups: u32, pages: u32) -> u32 {
         (1 + groups.div_ceil(ROOT_GENERATIONS as u32)).div_ceil(pages)
     }
 
     /// The device sector that is the home of a logical one, when it has one.
-    pub fn home(&self, lsn: u64) -> Option<u64> {
+    pub(crate) fn home(&self, lsn: u64) -> Option<u64> {
         Some(u64::from(self.home?) * u64::from(self.superpage) + lsn)
     }
 
     /// What the layer needs and gives, with `more` buffers beside the stages.
-    pub fn plan(&self, more: u32, map_bytes: u64, meta_bytes: u64) -> Plan {
+    pub(crate) fn plan(&self, more: u32, map_bytes: u64, meta_bytes: u64) -> Plan {
         let limits = Limits {
             exported: self.exported,
             max_transfer: MAX_TRANSFER,
@@ -159,61 +162,61 @@ impl Layout {
     }
 
     /// Pages of the longest log write.
-    pub fn log_pages(&self) -> u32 {
+    pub(crate) fn log_pages(&self) -> u32 {
         self.pages().min(16)
     }
 
     /// Metadata pages in a superpage.
-    pub fn pages(&self) -> u32 {
+    pub(crate) fn pages(&self) -> u32 {
         self.superpage / SECTORS_PER_BLOCK
     }
 
     /// Map entries in a group.
-    pub fn group_entries(&self) -> u64 {
+    pub(crate) fn group_entries(&self) -> u64 {
         u64::from(self.pages()) * MAP_ENTRIES as u64
     }
 
     /// The first sector of root copy `copy` (0 or 1) of root `number`.
-    pub fn root_at(&self, number: u64, copy: u32) -> u64 {
+    pub(crate) fn root_at(&self, number: u64, copy: u32) -> u64 {
         let index = (number % 2) as u32 * 2 + copy;
         u64::from(index * self.root) * u64::from(self.superpage)
     }
 
     /// Pages in a root.
-    pub fn root_pages(&self) -> u32 {
+    pub(crate) fn root_pages(&self) -> u32 {
         1 + self.groups.div_ceil(ROOT_GENERATIONS as u32)
     }
 
     /// The first sector of the image of `group` with `generation`.
-    pub fn group_at(&self, group: u32, generation: u32) -> u64 {
+    pub(crate) fn group_at(&self, group: u32, generation: u32) -> u64 {
         u64::from(4 * self.root + 2 * group + generation % 2) * u64::from(self.superpage)
     }
 
     /// The first sector of data superpage `vsp`.
-    pub fn data_at(&self, vsp: u32) -> u64 {
+    pub(crate) fn data_at(&self, vsp: u32) -> u64 {
         u64::from(self.data + vsp) * u64::from(self.superpage)
     }
 
     /// Whether there is so much room for data that log writes and checkpoints can wait: the map is
     /// for what is hidden, and not for slots.
-    pub fn is_roomy(&self) -> bool {
+    pub(crate) fn is_roomy(&self) -> bool {
         self.home.is_some() && self.leaves > 0
     }
 
     /// Superpages in limbo that wait for more company before log is written for them, beyond the
     /// fewest, where there is a home and not much room. As many more are kept free or soon free, so
     /// that the host does not wait for them.
-    pub fn company(&self) -> u32 {
+    pub(crate) fn company(&self) -> u32 {
         self.count / COMPANY_SHARE
     }
 
     /// Superpages that hold log writes before a checkpoint is urgent.
-    pub fn max_pinned(&self) -> u32 {
+    pub(crate) fn max_pinned(&self) -> u32 {
         (self.spare / 4).max(8)
     }
 
     /// Superpages that may be opened between two checkpoints: this bounds recovery.
-    pub fn interval(&self) -> u32 {
+    pub(crate) fn interval(&self) -> u32 {
         // Where there is much room an image may be as old as what lies beside it on flash.
         let turns = if self.is_roomy() { self.count } else { self.count / 2 };
         turns.clamp(64, 262_144)
@@ -223,4 +226,4 @@ impl Layout {
 /// See [`Layout::company`].
 const COMPANY_SHARE: u32 = 256;
 /// Superpages that collection leaves free for log writes.
-pub const FLOOR: u32 = 6;
+pub(crate) const FLOOR: u32 = 6;

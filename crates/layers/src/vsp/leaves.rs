@@ -19,11 +19,11 @@ use super::heads::Heads;
 use super::nodes::{Node, Nodes, Packing};
 
 /// Where a sector is that can't be checked: an error until it is written.
-pub const LOST: u32 = u32::MAX;
+pub(crate) const LOST: u32 = u32::MAX;
 
 /// One run. See the module text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Leaf {
+pub(crate) struct Leaf {
     /// The first logical sector.
     pub lsn: u32,
     /// Its virtual sector, or [`LOST`].
@@ -34,21 +34,21 @@ pub struct Leaf {
 
 impl Leaf {
     /// Sectors of the run.
-    pub fn len(&self) -> u32 {
+    pub(crate) fn len(&self) -> u32 {
         1 << self.level
     }
 
     /// The virtual sector of one of its logical sectors.
-    pub fn at(&self, lsn: u32) -> u32 {
+    pub(crate) fn at(&self, lsn: u32) -> u32 {
         if self.vsn == LOST { LOST } else { self.vsn + (lsn - self.lsn) }
     }
 }
 
 /// Leaves that a change of one sector never needs.
-pub const STRETCH: u32 = 64;
+pub(crate) const STRETCH: u32 = 64;
 /// See the module text.
 #[derive(Debug)]
-pub struct Leaves {
+pub(crate) struct Leaves {
     superpage: u32,
     /// The highest level that counts as low: half of the levels do.
     low_level: u8,
@@ -67,7 +67,7 @@ pub struct Leaves {
 
 /// How many there can be of what leaves are found by.
 #[derive(Clone, Copy, Debug)]
-pub struct Size {
+pub(crate) struct Size {
     /// Sectors in a superpage.
     pub superpage: u32,
     /// Leaves.
@@ -84,14 +84,14 @@ pub struct Size {
 
 impl Size {
     /// Bytes of the leaves and of their lists.
-    pub fn leaf_memory(&self) -> u64 {
+    pub(crate) fn leaf_memory(&self) -> u64 {
         let packing = Packing::of(self);
         let nodes = packing.bytes() as u64 * u64::from(self.capacity);
         nodes + Heads::memory(self.lists, packing.link())
     }
 
     /// Bytes of everything.
-    pub fn memory(&self) -> u64 {
+    pub(crate) fn memory(&self) -> u64 {
         let low = if self.low { size_of::<u16>() as u64 } else { 0 };
         let vsps = Heads::memory(self.vsps, Packing::of(self).link());
         self.leaf_memory() + vsps + low * u64::from(self.vsps)
@@ -100,7 +100,7 @@ impl Size {
 
 impl Leaves {
     /// None yet.
-    pub fn new(size: Size) -> Self {
+    pub(crate) fn new(size: Size) -> Self {
         let link = Packing::of(&size).link();
         Leaves {
             superpage: size.superpage,
@@ -118,39 +118,39 @@ impl Leaves {
     }
 
     /// How many there are.
-    pub fn count(&self) -> u32 {
+    pub(crate) fn count(&self) -> u32 {
         self.count
     }
 
     /// How many more there can be.
-    pub fn room(&self) -> u32 {
+    pub(crate) fn room(&self) -> u32 {
         self.capacity.saturating_sub(self.count)
     }
 
     /// Makes room for what recovery finds, though it be more than was planned.
-    pub fn stretch(&mut self) {
+    pub(crate) fn stretch(&mut self) {
         if self.room() < STRETCH {
             self.capacity = self.count + STRETCH;
         }
     }
 
     /// Lists that have any: LSPs, unless they share lists.
-    pub fn touched(&self) -> u32 {
+    pub(crate) fn touched(&self) -> u32 {
         self.touched
     }
 
     /// Low leaves of a superpage.
-    pub fn low(&self, vsp: u32) -> u32 {
+    pub(crate) fn low(&self, vsp: u32) -> u32 {
         self.low[vsp as usize].into()
     }
 
     /// The LSP of a sector.
-    pub fn lsp(&self, lsn: u32) -> u32 {
+    pub(crate) fn lsp(&self, lsn: u32) -> u32 {
         lsn / self.superpage
     }
 
     /// How many LSPs there are.
-    pub fn lsps(&self) -> u32 {
+    pub(crate) fn lsps(&self) -> u32 {
         self.lsps
     }
 
@@ -163,20 +163,20 @@ impl Leaves {
     }
 
     /// The leaves of an LSP, in order.
-    pub fn of(&self, lsp: u32) -> impl Iterator<Item = Leaf> + '_ {
+    pub(crate) fn of(&self, lsp: u32) -> impl Iterator<Item = Leaf> + '_ {
         let all = self.list(self.heads.get(self.head(lsp)), |node| node.next);
         let before = move |leaf: &Leaf| self.lsp(leaf.lsn) < lsp;
         all.skip_while(before).take_while(move |leaf| self.lsp(leaf.lsn) == lsp)
     }
 
     /// The leaves that lie in a superpage.
-    pub fn in_superpage(&self, vsp: u32) -> impl Iterator<Item = Leaf> + '_ {
+    pub(crate) fn in_superpage(&self, vsp: u32) -> impl Iterator<Item = Leaf> + '_ {
         self.list(self.vsps.get(vsp as usize), |node| node.peer)
     }
 
     /// How many leaves an LSP has too many: in one superpage it had one, unless a part of it reads
     /// as an error.
-    pub fn surplus(&self, lsp: u32) -> u32 {
+    pub(crate) fn surplus(&self, lsp: u32) -> u32 {
         let mut count = 0;
         for leaf in self.of(lsp) {
             if leaf.vsn == LOST {
@@ -210,13 +210,13 @@ impl Leaves {
     }
 
     /// The leaf of a sector.
-    pub fn find(&self, lsn: u32) -> Option<Leaf> {
+    pub(crate) fn find(&self, lsn: u32) -> Option<Leaf> {
         let (_, at) = self.seek(lsn);
         (at != 0).then(|| self.node(at).leaf).filter(|leaf| leaf.lsn <= lsn)
     }
 
     /// The leaf of a sector, or none, and up to which sector of its LSP that stays so.
-    pub fn around(&self, lsn: u32) -> (Option<Leaf>, u32) {
+    pub(crate) fn around(&self, lsn: u32) -> (Option<Leaf>, u32) {
         let (_, at) = self.seek(lsn);
         let end = (self.lsp(lsn) + 1) * self.superpage;
         match (at != 0).then(|| self.node(at).leaf) {
@@ -308,13 +308,13 @@ impl Leaves {
     }
 
     /// Takes a sector out of its leaf, whose rest stays. Where it was.
-    pub fn clear(&mut self, lsn: u32) -> Option<u32> {
+    pub(crate) fn clear(&mut self, lsn: u32) -> Option<u32> {
         self.clear_run(lsn, 0)
     }
 
     /// Takes 2^`to` sectors, from a multiple of that on, out of the leaf that has them all, unless
     /// none has any. Where the first was.
-    pub fn clear_run(&mut self, lsn: u32, to: u8) -> Option<u32> {
+    pub(crate) fn clear_run(&mut self, lsn: u32, to: u8) -> Option<u32> {
         let (mut before, at) = self.seek(lsn);
         if at == 0 || self.node(at).leaf.lsn > lsn {
             return None;
@@ -338,12 +338,12 @@ impl Leaves {
     }
 
     /// Puts a sector in that has no leaf, and merges buddies.
-    pub fn set(&mut self, lsn: u32, vsn: u32) {
+    pub(crate) fn set(&mut self, lsn: u32, vsn: u32) {
         self.set_run(Leaf { lsn, vsn, level: 0 });
     }
 
     /// Puts sectors in that have no leaf, and merges buddies.
-    pub fn set_run(&mut self, leaf: Leaf) {
+    pub(crate) fn set_run(&mut self, leaf: Leaf) {
         let (before, _) = self.seek(leaf.lsn);
         let mut at = self.add(before, leaf);
         while let Some(merged) = self.merge(at) {
@@ -389,7 +389,7 @@ impl Leaves {
     }
 
     /// Forgets every leaf of a superpage.
-    pub fn forget(&mut self, vsp: u32) {
+    pub(crate) fn forget(&mut self, vsp: u32) {
         while self.vsps.get(vsp as usize) != 0 {
             let first = self.node(self.vsps.get(vsp as usize)).leaf.lsn;
             let (before, at) = self.seek(first);
@@ -401,7 +401,7 @@ impl Leaves {
     ///
     /// # Errors
     /// The first disagreement.
-    pub fn check(&self) -> Result<(), &'static str> {
+    pub(crate) fn check(&self) -> Result<(), &'static str> {
         let (mut count, mut chained) = (0, 0);
         let touched = self.heads.iter().filter(|head| *head != 0).count() as u32;
         for lsp in 0..self.lsps() {

@@ -15,7 +15,7 @@ const MARKS: usize = 256;
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Limbo {
+pub(crate) struct Limbo {
     queue: Queue,
     marks: VecDeque<(Mark, u32)>,
     unmarked: u32,
@@ -23,26 +23,26 @@ pub struct Limbo {
 
 impl Limbo {
     /// Bytes of the marks.
-    pub const MEMORY: u64 = (MARKS * size_of::<(Mark, u32)>()) as u64;
+    pub(crate) const MEMORY: u64 = (MARKS * size_of::<(Mark, u32)>()) as u64;
 
     /// Empty.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Limbo { queue: Queue::new(), marks: VecDeque::with_capacity(MARKS), unmarked: 0 }
     }
 
     /// How many there are.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.queue.len()
     }
 
     /// A superpage became empty; [`Limbo::mark`] follows in the same step.
-    pub fn push(&mut self, records: &mut Records, vsp: u32) {
+    pub(crate) fn push(&mut self, records: &mut Records, vsp: u32) {
         self.queue.push(records, vsp);
         self.unmarked += 1;
     }
 
     /// What came since the last mark waits for this one, which is later.
-    pub fn mark(&mut self, mark: Mark) {
+    pub(crate) fn mark(&mut self, mark: Mark) {
         let more = core::mem::take(&mut self.unmarked);
         if more == 0 {
             return;
@@ -57,12 +57,12 @@ impl Limbo {
     }
 
     /// The oldest, and what it waits for.
-    pub fn front(&self) -> Option<(u32, Mark)> {
+    pub(crate) fn front(&self) -> Option<(u32, Mark)> {
         Some((self.queue.front()?, self.marks.front()?.0))
     }
 
     /// What the superpage `index` waits for.
-    pub fn mark_of(&self, index: usize) -> Option<Mark> {
+    pub(crate) fn mark_of(&self, index: usize) -> Option<Mark> {
         let mut behind = index as u32;
         self.marks.iter().find_map(|(mark, count)| match behind.checked_sub(*count) {
             None => Some(*mark),
@@ -74,12 +74,12 @@ impl Limbo {
     }
 
     /// What the youngest waits for.
-    pub fn last_mark(&self) -> Option<Mark> {
+    pub(crate) fn last_mark(&self) -> Option<Mark> {
         self.marks.back().map(|(mark, _)| *mark)
     }
 
     /// Takes the oldest.
-    pub fn pop(&mut self, records: &mut Records) {
+    pub(crate) fn pop(&mut self, records: &mut Records) {
         self.queue.pop(records);
         let (_, count) = self.marks.front_mut().expect("every superpage in limbo has a mark");
         *count -= 1;

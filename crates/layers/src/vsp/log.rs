@@ -24,7 +24,7 @@ use crate::planted::{Bug, planted};
 
 /// A point in the life of the volume: superpages up to a stamp, and trims up to a position.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Mark {
+pub(crate) struct Mark {
     /// Superpages opened up to here.
     pub stamp: u64,
     /// Log entries appended up to here.
@@ -35,12 +35,12 @@ pub struct Mark {
 
 impl Mark {
     /// Whether everything before `other` is before this too.
-    pub fn covers(&self, other: Mark) -> bool {
+    pub(crate) fn covers(&self, other: Mark) -> bool {
         self.stamp >= other.stamp && self.pos >= other.pos && self.direct >= other.direct
     }
 
     /// The earliest mark that covers both.
-    pub fn max(self, other: Mark) -> Mark {
+    pub(crate) fn max(self, other: Mark) -> Mark {
         Mark {
             stamp: self.stamp.max(other.stamp),
             pos: self.pos.max(other.pos),
@@ -51,7 +51,7 @@ impl Mark {
 
 /// A log write, and what it covers; writes in place do not wait for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Point {
+pub(crate) struct Point {
     /// Its number.
     pub seq: u64,
     /// What it covers.
@@ -60,7 +60,7 @@ pub struct Point {
 
 impl Point {
     /// Log write `seq` with no entry of this life.
-    pub fn before(seq: u64) -> Self {
+    pub(crate) fn before(seq: u64) -> Self {
         Point { seq, mark: Mark { stamp: 0, pos: 0, direct: u64::MAX } }
     }
 }
@@ -82,7 +82,7 @@ struct Names {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Log {
+pub(crate) struct Log {
     uuid: [u8; 16],
     /// Pages of another epoch do not count.
     epoch: u64,
@@ -110,7 +110,7 @@ pub struct Log {
 
 impl Log {
     /// An empty log whose writes have at most `pages` pages.
-    pub fn new(uuid: [u8; 16], pages: u32, programs: usize) -> Self {
+    pub(crate) fn new(uuid: [u8; 16], pages: u32, programs: usize) -> Self {
         let mut log = Log {
             uuid,
             epoch: 0,
@@ -134,86 +134,86 @@ impl Log {
     }
 
     /// Bytes of the buffers of log writes with at most `pages` pages.
-    pub fn memory(pages: u32) -> u64 {
+    pub(crate) fn memory(pages: u32) -> u64 {
         2 * u64::from(pages) * BLOCK as u64
     }
 
     /// The epoch: pages of another one do not count.
-    pub fn epoch(&self) -> u64 {
+    pub(crate) fn epoch(&self) -> u64 {
         self.epoch
     }
 
     /// The number of the next log write.
-    pub fn next(&self) -> u64 {
+    pub(crate) fn next(&self) -> u64 {
         self.next
     }
 
     /// Superpages that may be taken from the free queue before the next log write.
-    pub fn horizon(&self) -> u32 {
+    pub(crate) fn horizon(&self) -> u32 {
         self.names.left
     }
 
     /// How many the last log write named.
-    pub fn listed(&self) -> u32 {
+    pub(crate) fn listed(&self) -> u32 {
         self.names.listed
     }
 
     /// The stamp of the last superpage that was listed.
-    pub fn sealed(&self) -> u64 {
+    pub(crate) fn sealed(&self) -> u64 {
         self.sealed
     }
 
     /// The position after the last trim, or what else changed the map by itself.
-    pub fn trimmed(&self) -> u64 {
+    pub(crate) fn trimmed(&self) -> u64 {
         self.trimmed
     }
 
     /// The last log write composed.
-    pub fn composed(&self) -> Point {
+    pub(crate) fn composed(&self) -> Point {
         self.composed
     }
 
     /// The last log write settled.
-    pub fn settled(&self) -> Point {
+    pub(crate) fn settled(&self) -> Point {
         self.settled
     }
 
     /// The last log write known to be durable.
-    pub fn durable(&self) -> Point {
+    pub(crate) fn durable(&self) -> Point {
         self.durable
     }
 
     /// Recovery found the log up to write `last`.
-    pub fn go_on_after(&mut self, last: u64) {
+    pub(crate) fn go_on_after(&mut self, last: u64) {
         self.next = last + 1;
     }
 
     /// Recovery is over but for its root: what it found is durable, and a new epoch begins.
-    pub fn begin_epoch(&mut self, epoch: u64) {
+    pub(crate) fn begin_epoch(&mut self, epoch: u64) {
         self.epoch = epoch;
         let last = Point::before(self.next - 1);
         (self.composed, self.settled, self.durable) = (last, last, last);
     }
 
     /// What was written last names so many superpages of the free queue.
-    pub fn root_names(&mut self, listed: u32) {
+    pub(crate) fn root_names(&mut self, listed: u32) {
         self.names = Names { listed, left: listed };
     }
 
     /// Superpages that were named are taken from the free queue.
-    pub fn take_names(&mut self, count: u32) {
+    pub(crate) fn take_names(&mut self, count: u32) {
         assert!(count <= self.names.left, "only what is named is taken");
         self.names.left -= count;
     }
 
     /// The superpage with a stamp was listed.
-    pub fn seal(&mut self, stamp: u64) {
+    pub(crate) fn seal(&mut self, stamp: u64) {
         assert!(stamp > self.sealed, "superpages are listed in the order of stamps");
         self.sealed = stamp;
     }
 
     /// A flush is over that was sent when this was settled.
-    pub fn flushed(&mut self, settled: Point) {
+    pub(crate) fn flushed(&mut self, settled: Point) {
         assert!(settled.seq >= self.durable.seq, "what is durable stays so");
         self.durable = settled;
     }
@@ -230,28 +230,28 @@ impl Log {
     }
 
     /// Whether anything was appended since the last log write.
-    pub fn has_entries(&self) -> bool {
+    pub(crate) fn has_entries(&self) -> bool {
         let open = self.open.as_ref().expect("the log has an open buffer");
         self.page > 0 || log_used(&open.pages()[0]) > 0
     }
 
     /// Pages that a log write would have now.
-    pub fn pages_used(&self) -> u32 {
+    pub(crate) fn pages_used(&self) -> u32 {
         self.page as u32 + 1
     }
 
     /// The most pages of a log write.
-    pub fn max_pages(&self) -> u32 {
+    pub(crate) fn max_pages(&self) -> u32 {
         self.pages
     }
 
     /// Whether a log write can be composed now: there is a second buffer to go on with.
-    pub fn can_compose(&self) -> bool {
+    pub(crate) fn can_compose(&self) -> bool {
         self.spare.is_some()
     }
 
     /// Whether a listing of a superpage with `fill` sectors surely fits.
-    pub fn fits(&self, fill: u32) -> bool {
+    pub(crate) fn fits(&self, fill: u32) -> bool {
         let open = self.open.as_ref().expect("the log has an open buffer");
         let here = LOG_BYTES - log_used(&open.pages()[self.page]);
         let per_page = LOG_BYTES - ENTRY - RUN;
@@ -270,7 +270,7 @@ impl Log {
     }
 
     /// Lists what a superpage holds. [`Log::fits`] was asked.
-    pub fn list(&mut self, listing: &Listing, runs: impl Iterator<Item = Run>) {
+    pub(crate) fn list(&mut self, listing: &Listing, runs: impl Iterator<Item = Run>) {
         let mut begun = None;
         for run in runs {
             let at = match begun {
@@ -288,7 +288,7 @@ impl Log {
     }
 
     /// Lists sectors that read as errors from here on. [`Log::fits`] was asked.
-    pub fn lose(&mut self, listing: &Listing, runs: impl Iterator<Item = Run>) {
+    pub(crate) fn lose(&mut self, listing: &Listing, runs: impl Iterator<Item = Run>) {
         self.list(listing, runs);
         self.trimmed = self.pos;
     }
@@ -308,18 +308,18 @@ impl Log {
     }
 
     /// Whether a trim fits.
-    pub fn fits_trim(&self) -> bool {
+    pub(crate) fn fits_trim(&self) -> bool {
         self.fits(1)
     }
 
     /// Whether a trim fits, and after it so many listings of superpages with `fill` sectors each.
-    pub fn fits_trim_and(&self, listings: u32, fill: u32) -> bool {
+    pub(crate) fn fits_trim_and(&self, listings: u32, fill: u32) -> bool {
         let heads = ENTRY.div_ceil(RUN) as u32;
         self.fits(1 + if listings > 0 { heads } else { 0 } + listings * (fill + heads))
     }
 
     /// Records that a range reads zeros now.
-    pub fn trim(&mut self, lsn: u64, len: u32) {
+    pub(crate) fn trim(&mut self, lsn: u64, len: u32) {
         self.room_for(ENTRY);
         let page = self.page;
         push_trim(&mut self.buffer().pages_mut()[page], lsn, len);
@@ -328,7 +328,7 @@ impl Log {
     }
 
     /// Records that slots were replaced in place; [`Log::fits_trim`] was asked. Its position.
-    pub fn kill(&mut self, vsn: u32, len: u32) -> u64 {
+    pub(crate) fn kill(&mut self, vsn: u32, len: u32) -> u64 {
         self.room_for(ENTRY);
         let page = self.page;
         push_kill(&mut self.buffer().pages_mut()[page], vsn, len);
@@ -337,7 +337,7 @@ impl Log {
     }
 
     /// Records that superpages are homes only; [`Log::fits_trim`] was asked. Its position.
-    pub fn end_loan(&mut self, vsp: u32, count: u32) -> u64 {
+    pub(crate) fn end_loan(&mut self, vsp: u32, count: u32) -> u64 {
         self.room_for(ENTRY);
         let page = self.page;
         push_loan(&mut self.buffer().pages_mut()[page], vsp, count);
@@ -347,7 +347,7 @@ impl Log {
 
     /// Seals what was appended for superpage `vsp`, its first page at sector `at`. `queued` and
     /// `free` are the superpages that may hold the next log write.
-    pub fn compose(
+    pub(crate) fn compose(
         &mut self,
         vsp: u32,
         at: u64,
@@ -382,19 +382,19 @@ impl Log {
     }
 
     /// Takes a log buffer back.
-    pub fn give_back(&mut self, buf: MetaBuf) {
+    pub(crate) fn give_back(&mut self, buf: MetaBuf) {
         assert!(self.spare.is_none(), "there are two log buffers");
         self.spare = Some(buf);
     }
 
     /// Notes a program in the order of sending; `log` when it carries a log write.
-    pub fn sent(&mut self, log: Option<Point>) -> u64 {
+    pub(crate) fn sent(&mut self, log: Option<Point>) -> u64 {
         self.programs.push_back(Program { over: false, log });
         self.first_program + self.programs.len() as u64 - 1
     }
 
     /// Notes that a program is over, and settles what can be.
-    pub fn programmed(&mut self, serial: u64) {
+    pub(crate) fn programmed(&mut self, serial: u64) {
         let program = &mut self.programs[(serial - self.first_program) as usize];
         program.over = true;
         if let Some(point) = program.log.filter(|_| planted(Bug::RecordBeforeData)) {
@@ -410,7 +410,7 @@ impl Log {
     }
 
     /// Takes the buffer for reading log pages during recovery.
-    pub fn lend_spare(&mut self) -> MetaBuf {
+    pub(crate) fn lend_spare(&mut self) -> MetaBuf {
         self.spare.take().expect("recovery has the spare log buffer")
     }
 }

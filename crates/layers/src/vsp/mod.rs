@@ -17,33 +17,33 @@
 //! - A superpage with log is pinned until a durable root no longer needs it.
 //! - A step touches at most `MAX_TOUCH` map entries and makes at most `MAX_OUTPUTS` outputs.
 
-pub mod area;
+pub(crate) mod area;
 mod checkpoint;
-pub mod collect;
-pub mod direct;
+pub(crate) mod collect;
+pub(crate) mod direct;
 mod heads;
-pub mod homing;
-pub mod layout;
-pub mod leaves;
-pub mod limbo;
-pub mod log;
+pub(crate) mod homing;
+pub(crate) mod layout;
+pub(crate) mod leaves;
+pub(crate) mod limbo;
+pub(crate) mod log;
 mod nodes;
-pub mod ops;
-pub mod pool;
-pub mod queue;
+pub(crate) mod ops;
+pub(crate) mod pool;
+pub(crate) mod queue;
 mod records;
 mod recovery;
 mod replay;
 mod request;
-pub mod scheme;
-pub mod stage;
+pub(crate) mod scheme;
+pub(crate) mod stage;
 mod stages;
 mod stale;
-pub mod table;
+pub(crate) mod table;
 mod verify;
 mod wishes;
 mod write_in;
-pub mod write_out;
+pub(crate) mod write_out;
 
 use alloc::vec::Vec;
 
@@ -53,18 +53,18 @@ use crate::config::{LayerConfig, Mode, Plan, PlanError};
 use crate::kit::shell::Ended;
 use crate::kit::{Core, Life, Shell};
 use crate::planted::{Bug, planted};
-pub use area::Area;
+pub(crate) use area::Area;
 use layout::STAGES;
 use log::Mark;
 use ops::{OPS, Op};
 use pool::Pool;
 use recovery::Recovery;
-pub use scheme::{CxOf, Scheme};
-pub use table::Table;
+pub(crate) use scheme::{CxOf, Scheme};
+pub(crate) use table::Table;
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Machine<S: Scheme> {
+pub(crate) struct Machine<S: Scheme> {
     area: Area<S::Table>,
     scheme: S,
     recovery: Option<Recovery>,
@@ -73,14 +73,14 @@ pub struct Machine<S: Scheme> {
 
 impl<S: Scheme> Shell<Machine<S>> {
     /// What the layer needs over `devices`, of which there is one.
-    pub fn plan(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Plan, PlanError> {
+    pub(crate) fn plan(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Plan, PlanError> {
         let layout = S::layout(config, devices)?;
         let meta_bytes = Area::<S::Table>::meta_bytes(&layout) + S::meta_bytes(config, &layout);
         Ok(layout.plan(S::buffers(), S::map_bytes(config, &layout), meta_bytes))
     }
 
     /// The layer; `buffers` become its stages and the scheme's own.
-    pub fn new(
+    pub(crate) fn new(
         config: &LayerConfig,
         devices: &[DeviceInfo],
         mut buffers: Vec<Payload>,

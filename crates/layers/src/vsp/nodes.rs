@@ -16,7 +16,7 @@ const WORD: usize = size_of::<u128>();
 
 /// A leaf with its links.
 #[derive(Clone, Copy, Debug)]
-pub struct Node {
+pub(super) struct Node {
     pub leaf: Leaf,
     /// The next one of the LSP.
     pub next: u32,
@@ -26,7 +26,7 @@ pub struct Node {
 
 /// How many bits each number has.
 #[derive(Clone, Copy, Debug)]
-pub struct Packing {
+pub(super) struct Packing {
     lsn: u32,
     vsn: u32,
     link: u32,
@@ -35,7 +35,7 @@ pub struct Packing {
 impl Packing {
     /// What leaves of such a size need. Links reach twice as many nodes as are planned: recovery
     /// may find more than there were.
-    pub fn of(size: &Size) -> Self {
+    pub(super) fn of(size: &Size) -> Self {
         let bits = |most: u64| u64::BITS - most.leading_zeros();
         let sectors = |superpages: u32| u64::from(superpages) * u64::from(size.superpage);
         Packing {
@@ -46,12 +46,12 @@ impl Packing {
     }
 
     /// Bits of a link.
-    pub fn link(self) -> u32 {
+    pub(super) fn link(self) -> u32 {
         self.link
     }
 
     /// Bytes of a node.
-    pub fn bytes(self) -> usize {
+    pub(super) fn bytes(self) -> usize {
         (LEVEL + self.lsn + self.vsn + 2 * self.link).div_ceil(8) as usize
     }
 
@@ -83,7 +83,7 @@ impl Packing {
 
 /// All nodes.
 #[derive(Debug)]
-pub struct Nodes {
+pub(super) struct Nodes {
     packing: Packing,
     bytes: usize,
     /// The bytes of all of them, and a word at the end so that each is read as a word.
@@ -92,7 +92,7 @@ pub struct Nodes {
 
 impl Nodes {
     /// None yet, and memory for as many as are planned.
-    pub fn new(size: &Size) -> Self {
+    pub(super) fn new(size: &Size) -> Self {
         let packing = Packing::of(size);
         let bytes = packing.bytes();
         assert!(bytes <= WORD, "a node is a word at the most");
@@ -102,7 +102,7 @@ impl Nodes {
     }
 
     /// One more; what it holds is put in next.
-    pub fn push(&mut self) -> u32 {
+    pub(super) fn push(&mut self) -> u32 {
         self.memory.resize(self.memory.len() + self.bytes, 0);
         let last = (self.memory.len() - WORD) / self.bytes;
         assert!(last < 1 << self.packing.link, "a link reaches every node");
@@ -116,12 +116,12 @@ impl Nodes {
     }
 
     /// A node.
-    pub fn get(&self, at: u32) -> Node {
+    pub(super) fn get(&self, at: u32) -> Node {
         self.packing.unpack(self.word(at).1)
     }
 
     /// The end of a node's run, and the next node of its list: what a search needs of it.
-    pub fn end_and_next(&self, at: u32) -> (u32, u32) {
+    pub(super) fn end_and_next(&self, at: u32) -> (u32, u32) {
         let (Packing { lsn, vsn, link }, word) = (self.packing, self.word(at).1);
         let low = word as u64;
         let first = (low >> LEVEL) as u32 & u32::MAX >> (u32::BITS - lsn);
@@ -130,7 +130,7 @@ impl Nodes {
     }
 
     /// Sets a node.
-    pub fn put(&mut self, at: u32, node: Node) {
+    pub(super) fn put(&mut self, at: u32, node: Node) {
         let (from, word) = self.word(at);
         let mine = u128::MAX >> (8 * (WORD - self.bytes));
         let word = word & !mine | self.packing.pack(node);
@@ -138,7 +138,7 @@ impl Nodes {
     }
 
     /// Changes a node.
-    pub fn change(&mut self, at: u32, change: impl FnOnce(&mut Node)) {
+    pub(super) fn change(&mut self, at: u32, change: impl FnOnce(&mut Node)) {
         let mut node = self.get(at);
         change(&mut node);
         self.put(at, node);

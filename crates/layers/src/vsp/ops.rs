@@ -7,13 +7,13 @@ use crate::kit;
 use super::log::{Mark, Point};
 
 /// Commands in flight at once.
-pub const OPS: u16 = 512;
+pub(crate) const OPS: u16 = 512;
 /// Of these, kept for everything that is not a host's read or write.
-pub const OWN_OPS: usize = 64;
+pub(crate) const OWN_OPS: usize = 64;
 
 /// What a command was for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Op<Own> {
+pub(crate) enum Op<Own> {
     /// A read for request `req` from superpage `vsp` on media.
     Read { req: u16, vsp: u32 },
     /// A copy for request `req` out of a stage.
@@ -50,7 +50,7 @@ pub enum Op<Own> {
 
 impl<Own: OwnOp> Op<Own> {
     /// Whether nothing can be promised any more when it fails.
-    pub fn changes_media(&self) -> bool {
+    pub(crate) fn changes_media(&self) -> bool {
         match self {
             Op::Program { .. }
             | Op::Log { .. }
@@ -64,14 +64,14 @@ impl<Own: OwnOp> Op<Own> {
 }
 
 /// What the commands of a scheme are for that only the scheme sends.
-pub trait OwnOp: Copy + Debug {
+pub(crate) trait OwnOp: Copy + Debug {
     /// Whether nothing can be promised any more when it fails.
     fn changes_media(&self) -> bool;
 }
 
 /// The operations of a scheme that sends no command of its own: there is none.
 #[derive(Clone, Copy, Debug)]
-pub enum NoOp {}
+pub(crate) enum NoOp {}
 
 impl OwnOp for NoOp {
     fn changes_media(&self) -> bool {
@@ -80,4 +80,4 @@ impl OwnOp for NoOp {
 }
 
 /// What the parts of a machine take.
-pub type Cx<'a, Own> = kit::Cx<'a, Op<Own>, Mark>;
+pub(crate) type Cx<'a, Own> = kit::Cx<'a, Op<Own>, Mark>;

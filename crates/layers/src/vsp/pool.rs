@@ -19,7 +19,7 @@ use super::records::Records;
 
 /// What a data superpage is at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub(crate) enum State {
     /// Empty and usable.
     Free,
     /// Being filled, or on its way to the device: in this staging buffer.
@@ -39,11 +39,11 @@ pub enum State {
 }
 
 /// No superpage: the end of a list.
-pub const NONE: u32 = u32::MAX;
+pub(crate) const NONE: u32 = u32::MAX;
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Pool {
+pub(crate) struct Pool {
     superpage: u32,
     weight: Vec<u16>,
     /// What is known of each; its links are those of its list of victims, or of its
@@ -63,7 +63,7 @@ pub struct Pool {
 
 /// What a change of the map did to the superpage that lost a sector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lost {
+pub(crate) enum Lost {
     /// Nothing worth telling.
     Some,
     /// A superpage on media holds nothing live any more, and is in limbo now.
@@ -73,7 +73,7 @@ pub enum Lost {
 impl Pool {
     /// All superpages free; `weighs` when they weigh another thing than their live slots, and
     /// `discards` when the device wants to know which are free.
-    pub fn new(layout: &Layout, weighs: bool, discards: bool) -> Self {
+    pub(crate) fn new(layout: &Layout, weighs: bool, discards: bool) -> Self {
         let count = layout.count as usize;
         let lists = layout.superpage as usize + 1;
         Pool {
@@ -91,32 +91,32 @@ impl Pool {
     }
 
     /// Bytes of all tables but weights, for `count` superpages of `superpage` sectors.
-    pub fn memory(count: u32, superpage: u32) -> u64 {
+    pub(crate) fn memory(count: u32, superpage: u32) -> u64 {
         Records::memory(count) + 8 * (u64::from(superpage) + 1)
     }
 
     /// The superpage of a slot.
-    pub fn superpage_of(&self, vsn: u32) -> u32 {
+    pub(crate) fn superpage_of(&self, vsn: u32) -> u32 {
         vsn / self.superpage
     }
 
     /// Live slots of a superpage.
-    pub fn valid(&self, vsp: u32) -> u32 {
+    pub(crate) fn valid(&self, vsp: u32) -> u32 {
         self.records.valid(vsp)
     }
 
     /// What emptying a superpage costs.
-    pub fn weight(&self, vsp: u32) -> u32 {
+    pub(crate) fn weight(&self, vsp: u32) -> u32 {
         self.weight.get(vsp as usize).map_or(self.valid(vsp), |weight| (*weight).into())
     }
 
     /// What a superpage is.
-    pub fn state(&self, vsp: u32) -> State {
+    pub(crate) fn state(&self, vsp: u32) -> State {
         self.records.state(vsp)
     }
 
     /// Whether a superpage holds log that recovery may need.
-    pub fn pinned(&self, vsp: u32) -> bool {
+    pub(crate) fn pinned(&self, vsp: u32) -> bool {
         self.records.pinned(vsp)
     }
 
@@ -127,7 +127,7 @@ impl Pool {
     }
 
     /// A slot of a superpage became live, which weighs `weight` now.
-    pub fn gain(&mut self, vsp: u32, weight: u32) {
+    pub(crate) fn gain(&mut self, vsp: u32, weight: u32) {
         assert!(!self.is_candidate(vsp), "only an open superpage gains live slots");
         self.records.set_valid(vsp, self.valid(vsp) + 1);
         self.set_weight(vsp, weight);
@@ -135,7 +135,7 @@ impl Pool {
     }
 
     /// A slot of a superpage is live no more; the superpage weighs `weight` now.
-    pub fn lose(&mut self, vsp: u32, weight: u32) -> Lost {
+    pub(crate) fn lose(&mut self, vsp: u32, weight: u32) -> Lost {
         let listed = self.is_candidate(vsp);
         if listed {
             self.unlink(vsp);
@@ -155,7 +155,7 @@ impl Pool {
     }
 
     /// Forgets the live slots of a superpage, before its log is read again. Returns how many.
-    pub fn forget(&mut self, vsp: u32) -> u32 {
+    pub(crate) fn forget(&mut self, vsp: u32) -> u32 {
         self.set_weight(vsp, 0);
         let valid = self.valid(vsp);
         self.records.set_valid(vsp, 0);
@@ -163,7 +163,7 @@ impl Pool {
     }
 
     /// Readies a free superpage for filling in staging buffer `stage`.
-    pub fn open(&mut self, vsp: u32, stage: u8) {
+    pub(crate) fn open(&mut self, vsp: u32, stage: u8) {
         assert_eq!(self.state(vsp), State::Free, "only a free superpage is opened");
         assert_eq!(self.valid(vsp), 0, "a free superpage holds nothing");
         assert_eq!(self.records.readers(vsp), 0, "a free superpage is not being read");
@@ -175,7 +175,7 @@ impl Pool {
     }
 
     /// Changes what a superpage is, and its place in the victim lists with it.
-    pub fn become_(&mut self, vsp: u32, state: State, pinned: bool) {
+    pub(crate) fn become_(&mut self, vsp: u32, state: State, pinned: bool) {
         if self.is_candidate(vsp) {
             self.unlink(vsp);
         }
@@ -187,7 +187,7 @@ impl Pool {
     }
 
     /// The candidate that weighs least, and less than `below`; the oldest of them.
-    pub fn victim(&self, below: u32) -> Option<u32> {
+    pub(crate) fn victim(&self, below: u32) -> Option<u32> {
         self.heads[..below as usize].iter().copied().find(|head| *head != NONE)
     }
 
@@ -221,97 +221,97 @@ impl Pool {
     }
 
     /// How many are free.
-    pub fn free(&self) -> usize {
+    pub(crate) fn free(&self) -> usize {
         self.free.len()
     }
 
     /// Those that are free, in the order in which they are taken.
-    pub fn free_list(&self) -> Iter<'_> {
+    pub(crate) fn free_list(&self) -> Iter<'_> {
         self.free.iter(&self.records)
     }
 
     /// Takes the next free one.
-    pub fn take_free(&mut self) -> Option<u32> {
+    pub(crate) fn take_free(&mut self) -> Option<u32> {
         self.free.pop(&mut self.records)
     }
 
     /// A superpage may be filled.
-    pub fn add_free(&mut self, vsp: u32) {
+    pub(crate) fn add_free(&mut self, vsp: u32) {
         assert_eq!(self.state(vsp), State::Free, "a superpage in the free queue is free");
         self.free.push(&mut self.records, vsp);
     }
 
     /// A free superpage is a home only.
-    pub fn withhold(&mut self, vsp: u32) {
+    pub(crate) fn withhold(&mut self, vsp: u32) {
         self.free.remove(&mut self.records, vsp);
         self.become_(vsp, State::Home, false);
     }
 
     /// Those that are empty and not free yet.
-    pub fn limbo(&self) -> &Limbo {
+    pub(crate) fn limbo(&self) -> &Limbo {
         &self.limbo
     }
 
     /// A superpage became empty; [`Pool::mark_limbo`] follows in the same step.
-    pub fn push_limbo(&mut self, vsp: u32) {
+    pub(crate) fn push_limbo(&mut self, vsp: u32) {
         self.limbo.push(&mut self.records, vsp);
     }
 
     /// What became empty since the last mark waits for this one, which is later.
-    pub fn mark_limbo(&mut self, mark: Mark) {
+    pub(crate) fn mark_limbo(&mut self, mark: Mark) {
         self.limbo.mark(mark);
     }
 
     /// The oldest in limbo leaves it. Whether the device wants to know of it, in which case
     /// [`Pool::discarded`] follows.
-    pub fn leave_limbo(&mut self) -> bool {
+    pub(crate) fn leave_limbo(&mut self) -> bool {
         self.limbo.pop(&mut self.records);
         self.discarding += u32::from(self.discards);
         self.discards
     }
 
     /// Whether the device wants to know what it holds for nothing.
-    pub fn discards(&self) -> bool {
+    pub(crate) fn discards(&self) -> bool {
         self.discards
     }
 
     /// The device knows of one that left limbo.
-    pub fn discarded(&mut self) {
+    pub(crate) fn discarded(&mut self) {
         self.discarding -= 1;
     }
 
     /// Superpages of which the device is being told.
-    pub fn discarding(&self) -> u32 {
+    pub(crate) fn discarding(&self) -> u32 {
         self.discarding
     }
 
     /// How many hold log that recovery may need.
-    pub fn pins(&self) -> usize {
+    pub(crate) fn pins(&self) -> usize {
         self.pins.len()
     }
 
     /// A superpage holds the last log write.
-    pub fn pin_last(&mut self, vsp: u32) {
+    pub(crate) fn pin_last(&mut self, vsp: u32) {
         self.pins.push(&mut self.records, vsp);
     }
 
     /// Takes the one with the oldest log write that is needed; what it is then, comes next.
-    pub fn take_pin(&mut self) -> Option<u32> {
+    pub(crate) fn take_pin(&mut self) -> Option<u32> {
         self.pins.pop(&mut self.records)
     }
 
     /// Pins a superpage while the device reads it.
-    pub fn begin_read(&mut self, vsp: u32) {
+    pub(crate) fn begin_read(&mut self, vsp: u32) {
         self.records.set_readers(vsp, self.records.readers(vsp) + 1);
     }
 
     /// Ends a read.
-    pub fn end_read(&mut self, vsp: u32) {
+    pub(crate) fn end_read(&mut self, vsp: u32) {
         self.records.set_readers(vsp, self.records.readers(vsp) - 1);
     }
 
     /// Whether the device is reading a superpage.
-    pub fn is_read(&self, vsp: u32) -> bool {
+    pub(crate) fn is_read(&self, vsp: u32) -> bool {
         self.records.readers(vsp) > 0
     }
 
@@ -319,7 +319,7 @@ impl Pool {
     ///
     /// # Errors
     /// The first disagreement.
-    pub fn check(&self, valid: &[u16]) -> Result<(), &'static str> {
+    pub(crate) fn check(&self, valid: &[u16]) -> Result<(), &'static str> {
         for (vsp, counted) in (0..).zip(valid) {
             if self.valid(vsp) != u32::from(*counted) {
                 return Err("a valid count is not the number of live slots");
@@ -351,7 +351,7 @@ impl Pool {
     ///
     /// # Errors
     /// The first queue in which that is not so.
-    pub fn check_queues(&self) -> Result<(), &'static str> {
+    pub(crate) fn check_queues(&self) -> Result<(), &'static str> {
         let states = |wanted: State| self.all().filter(|vsp| self.state(*vsp) == wanted).count();
         if states(State::Free) != self.free.len() {
             return Err("the free queue is not the free superpages");

@@ -6,7 +6,7 @@ use super::records::Records;
 
 /// A queue.
 #[derive(Clone, Copy, Debug)]
-pub struct Queue {
+pub(crate) struct Queue {
     first: u32,
     last: u32,
     len: u32,
@@ -14,22 +14,22 @@ pub struct Queue {
 
 impl Queue {
     /// Nobody waits.
-    pub const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Queue { first: NONE, last: NONE, len: 0 }
     }
 
     /// How many wait.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len as usize
     }
 
     /// The first.
-    pub fn front(&self) -> Option<u32> {
+    pub(crate) fn front(&self) -> Option<u32> {
         (self.first != NONE).then_some(self.first)
     }
 
     /// Puts a superpage at the end.
-    pub fn push(&mut self, records: &mut Records, vsp: u32) {
+    pub(crate) fn push(&mut self, records: &mut Records, vsp: u32) {
         records.set_next(vsp, NONE);
         records.set_prev(vsp, self.last);
         match self.last {
@@ -41,14 +41,14 @@ impl Queue {
     }
 
     /// Takes the first.
-    pub fn pop(&mut self, records: &mut Records) -> Option<u32> {
+    pub(crate) fn pop(&mut self, records: &mut Records) -> Option<u32> {
         let vsp = self.front()?;
         self.remove(records, vsp);
         Some(vsp)
     }
 
     /// Takes one that waits.
-    pub fn remove(&mut self, records: &mut Records, vsp: u32) {
+    pub(crate) fn remove(&mut self, records: &mut Records, vsp: u32) {
         let (prev, next) = (records.prev(vsp), records.next(vsp));
         match prev {
             NONE => self.first = next,
@@ -62,14 +62,14 @@ impl Queue {
     }
 
     /// All of them, in order.
-    pub fn iter<'a>(&self, records: &'a Records) -> Iter<'a> {
+    pub(crate) fn iter<'a>(&self, records: &'a Records) -> Iter<'a> {
         Iter { records, at: self.first, left: self.len }
     }
 }
 
 /// See [`Queue::iter`].
 #[derive(Clone, Debug)]
-pub struct Iter<'a> {
+pub(crate) struct Iter<'a> {
     records: &'a Records,
     at: u32,
     left: u32,

@@ -41,7 +41,7 @@ const STATES: [State; 8] = [
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Records {
+pub(crate) struct Records {
     count: u32,
     bytes: usize,
     link: u32,
@@ -60,19 +60,19 @@ fn bytes(count: u32) -> usize {
 
 impl Records {
     /// All superpages free, and none linked.
-    pub fn new(count: u32) -> Self {
+    pub(crate) fn new(count: u32) -> Self {
         let (bytes, link) = (bytes(count), link_bits(count));
         assert!(LINKS_BIT + 2 * link <= u64::BITS, "a device has fewer superpages");
         Records { count, bytes, link, memory: vec![0; bytes * count as usize + MARGIN] }
     }
 
     /// Bytes of `count` records.
-    pub fn memory(count: u32) -> u64 {
+    pub(crate) fn memory(count: u32) -> u64 {
         bytes(count) as u64 * u64::from(count) + MARGIN as u64
     }
 
     /// How many there are.
-    pub fn len(&self) -> u32 {
+    pub(crate) fn len(&self) -> u32 {
         self.count
     }
 
@@ -118,17 +118,17 @@ impl Records {
     }
 
     /// Live slots.
-    pub fn valid(&self, vsp: u32) -> u32 {
+    pub(crate) fn valid(&self, vsp: u32) -> u32 {
         self.get(vsp, 0, VALID)
     }
 
     /// Sets how many slots are live.
-    pub fn set_valid(&mut self, vsp: u32, valid: u32) {
+    pub(crate) fn set_valid(&mut self, vsp: u32, valid: u32) {
         self.set(vsp, 0, VALID, valid);
     }
 
     /// What the superpage is.
-    pub fn state(&self, vsp: u32) -> State {
+    pub(crate) fn state(&self, vsp: u32) -> State {
         let code = self.get(vsp, STATE_AT, STATE);
         match STATES.get(code as usize) {
             Some(state) => *state,
@@ -137,7 +137,7 @@ impl Records {
     }
 
     /// Sets what it is.
-    pub fn set_state(&mut self, vsp: u32, state: State) {
+    pub(crate) fn set_state(&mut self, vsp: u32, state: State) {
         let code = match STATES.iter().position(|other| *other == state) {
             Some(code) => code as u32,
             None => match state {
@@ -149,42 +149,42 @@ impl Records {
     }
 
     /// Whether it is pinned.
-    pub fn pinned(&self, vsp: u32) -> bool {
+    pub(crate) fn pinned(&self, vsp: u32) -> bool {
         self.get(vsp, PIN_AT, 1) == 1
     }
 
     /// Sets whether it is pinned.
-    pub fn set_pinned(&mut self, vsp: u32, pinned: bool) {
+    pub(crate) fn set_pinned(&mut self, vsp: u32, pinned: bool) {
         self.set(vsp, PIN_AT, 1, pinned.into());
     }
 
     /// How many reads of it are under way.
-    pub fn readers(&self, vsp: u32) -> u32 {
+    pub(crate) fn readers(&self, vsp: u32) -> u32 {
         self.get(vsp, READERS_AT, READERS)
     }
 
     /// Sets how many reads of it are under way.
-    pub fn set_readers(&mut self, vsp: u32, readers: u32) {
+    pub(crate) fn set_readers(&mut self, vsp: u32, readers: u32) {
         self.set(vsp, READERS_AT, READERS, readers);
     }
 
     /// The next one of its list or queue, or `NONE`.
-    pub fn next(&self, vsp: u32) -> u32 {
+    pub(crate) fn next(&self, vsp: u32) -> u32 {
         self.link(vsp, 0)
     }
 
     /// Sets the next one.
-    pub fn set_next(&mut self, vsp: u32, next: u32) {
+    pub(crate) fn set_next(&mut self, vsp: u32, next: u32) {
         self.set_link(vsp, 0, next);
     }
 
     /// The one before it, or `NONE`.
-    pub fn prev(&self, vsp: u32) -> u32 {
+    pub(crate) fn prev(&self, vsp: u32) -> u32 {
         self.link(vsp, self.link)
     }
 
     /// Sets the one before it.
-    pub fn set_prev(&mut self, vsp: u32, prev: u32) {
+    pub(crate) fn set_prev(&mut self, vsp: u32, prev: u32) {
         self.set_link(vsp, self.link, prev);
     }
 }

@@ -37,7 +37,7 @@ const LOAD_STEP: u64 = 8192;
 
 /// What recovery is at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub(super) enum Step {
     Flush,
     Roots,
     Groups,
@@ -52,7 +52,7 @@ pub enum Step {
 
 /// What the log last said of a superpage.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Listed {
+pub(super) struct Listed {
     /// The log write that listed it; 0 = none.
     pub seq: u64,
     /// CRC-32C of its data.
@@ -63,7 +63,7 @@ pub struct Listed {
 
 /// The state of an opening volume.
 #[derive(Debug)]
-pub struct Recovery {
+pub(super) struct Recovery {
     mode: Mode,
     step: Step,
     /// Sent and not back yet.
@@ -89,7 +89,7 @@ pub struct Recovery {
 
 impl Recovery {
     /// Nothing read yet.
-    pub fn new(layout: &Layout, mode: Mode) -> Self {
+    pub(super) fn new(layout: &Layout, mode: Mode) -> Self {
         let pages = layout.root_pages().max(layout.pages()) as usize;
         Recovery {
             mode,
@@ -109,7 +109,7 @@ impl Recovery {
     }
 
     /// Begins a step.
-    pub fn go(&mut self, step: Step) -> bool {
+    pub(super) fn go(&mut self, step: Step) -> bool {
         self.step = step;
         self.cursor = 0;
         true
@@ -122,7 +122,7 @@ impl Recovery {
 }
 
 /// The volume can't be opened.
-pub fn give_up<Own: OwnOp>(why: &'static str, cx: &mut Cx<Own>) -> bool {
+pub(super) fn give_up<Own: OwnOp>(why: &'static str, cx: &mut Cx<Own>) -> bool {
     cx.give_up(why);
     true
 }

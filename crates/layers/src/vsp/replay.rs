@@ -53,7 +53,7 @@ impl Default for Search {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Replay {
+pub(super) struct Replay {
     step: Step,
     epoch: u64,
     first: u64,
@@ -75,7 +75,7 @@ pub struct Replay {
 
 impl Replay {
     /// Nothing to read yet.
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         Replay {
             step: Step::Search,
             epoch: 0,
@@ -95,7 +95,7 @@ impl Replay {
     }
 
     /// Begins where a root says.
-    pub fn begin(&mut self, root: &Root, candidates: impl Iterator<Item = u32>) {
+    pub(super) fn begin(&mut self, root: &Root, candidates: impl Iterator<Item = u32>) {
         self.epoch = root.epoch;
         self.first = root.first_log;
         self.durable = root.first_log - 1;
@@ -104,7 +104,7 @@ impl Replay {
     }
 
     /// Begins again.
-    pub fn rewind(&mut self) {
+    pub(super) fn rewind(&mut self) {
         self.last = self.first - 1;
         self.step = Step::Search;
         self.candidates.clear();
@@ -117,7 +117,7 @@ impl Replay {
     }
 
     /// A page or body that was read.
-    pub fn arrived(&mut self, index: u16, buf: MetaBuf, ok: bool) {
+    pub(super) fn arrived(&mut self, index: u16, buf: MetaBuf, ok: bool) {
         if index == BODY {
             self.body = Some(buf);
             self.body_failed = !ok;
@@ -128,7 +128,7 @@ impl Replay {
     }
 
     /// Gives up the body buffer.
-    pub fn give_buffer(&mut self) -> Option<MetaBuf> {
+    pub(super) fn give_buffer(&mut self) -> Option<MetaBuf> {
         self.body.take()
     }
 

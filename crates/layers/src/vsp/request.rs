@@ -17,7 +17,7 @@ use super::table::Table;
 
 impl<T: Table> Area<T> {
     /// Takes a request in.
-    pub fn take_in(&mut self, request: Request, cx: &mut Cx<T::Op>) {
+    pub(crate) fn take_in(&mut self, request: Request, cx: &mut Cx<T::Op>) {
         let pending = !self.durable().covers(self.mark_host());
         let Some(req) = cx.take_request(request, pending) else { return };
         if cx.request(req).kind == Kind::Flush {
@@ -36,13 +36,13 @@ impl<T: Table> Area<T> {
     }
 
     /// Answers the first request that waits, if what it waits for is durable.
-    pub fn answer_durable(&mut self, cx: &mut Cx<T::Op>) -> bool {
+    pub(crate) fn answer_durable(&mut self, cx: &mut Cx<T::Op>) -> bool {
         let covered = cx.requests().waits_for().is_some_and(|mark| self.durable().covers(mark));
         covered && cx.answer_waiting(Ok(()))
     }
 
     /// Moves one run of the first read on.
-    pub fn pump_read(&mut self, cx: &mut Cx<T::Op>) -> bool {
+    pub(crate) fn pump_read(&mut self, cx: &mut Cx<T::Op>) -> bool {
         let Some(req) = cx.requests().first_read() else { return false };
         if cx.command_room() <= OWN_OPS {
             return false;
@@ -61,7 +61,7 @@ impl<T: Table> Area<T> {
     }
 
     /// Answers a request whose commands are all over.
-    pub fn complete_if_over(&mut self, req: u16, cx: &mut Cx<T::Op>) {
+    pub(crate) fn complete_if_over(&mut self, req: u16, cx: &mut Cx<T::Op>) {
         if cx.requests().is_complete(req) {
             self.complete(req, cx);
         }
@@ -135,7 +135,13 @@ impl<T: Table> Area<T> {
     }
 
     /// A piece of a read is here.
-    pub fn read_done(&mut self, op: Op<T::Op>, command: Command, ok: bool, cx: &mut Cx<T::Op>) {
+    pub(crate) fn read_done(
+        &mut self,
+        op: Op<T::Op>,
+        command: Command,
+        ok: bool,
+        cx: &mut Cx<T::Op>,
+    ) {
         let (req, into) = match (op, command) {
             (Op::Read { req, vsp }, Command::Read { into: Target::Data(into), .. }) => {
                 self.pool.end_read(vsp);

@@ -14,7 +14,7 @@ use super::ops::Cx;
 use super::table::Table;
 
 /// One of the layers that gather small writes into virtual superpages.
-pub trait Scheme: Debug + Sized {
+pub(crate) trait Scheme: Debug + Sized {
     /// Its map.
     type Table: Table;
     /// Whether a superpage weighs another thing than its live slots.
@@ -76,4 +76,4 @@ pub trait Scheme: Debug + Sized {
 }
 
 /// What the parts of a scheme take.
-pub type CxOf<'a, S> = Cx<'a, <<S as Scheme>::Table as Table>::Op>;
+pub(crate) type CxOf<'a, S> = Cx<'a, <<S as Scheme>::Table as Table>::Op>;

@@ -17,7 +17,7 @@ use hostftl_format::hard::Run;
 
 /// Where a stage is in its cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub(crate) enum Phase {
     /// Not in use.
     Idle,
     /// Takes sectors.
@@ -40,7 +40,7 @@ pub enum Phase {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Stage {
+pub(crate) struct Stage {
     /// The buffer, one superpage long.
     payload: Option<Payload>,
     /// Where in its cycle.
@@ -70,7 +70,7 @@ pub struct Stage {
 
 impl Stage {
     /// An idle stage with its buffer.
-    pub fn new(payload: Payload) -> Self {
+    pub(crate) fn new(payload: Payload) -> Self {
         let slots = vec![0; payload.sectors() as usize];
         Stage {
             slots,
@@ -106,32 +106,32 @@ impl Stage {
     }
 
     /// Where in its cycle it is.
-    pub fn phase(&self) -> Phase {
+    pub(crate) fn phase(&self) -> Phase {
         self.phase
     }
 
     /// The superpage that it becomes.
-    pub fn vsp(&self) -> u32 {
+    pub(crate) fn vsp(&self) -> u32 {
         self.vsp
     }
 
     /// Its place in the order of opening.
-    pub fn stamp(&self) -> u64 {
+    pub(crate) fn stamp(&self) -> u64 {
         self.stamp
     }
 
     /// Slots taken.
-    pub fn fill(&self) -> u32 {
+    pub(crate) fn fill(&self) -> u32 {
         self.fill
     }
 
     /// Commands under way that bring data.
-    pub fn placing(&self) -> u32 {
+    pub(crate) fn placing(&self) -> u32 {
         self.placing
     }
 
     /// Begins to fill.
-    pub fn open(&mut self, vsp: u32, stamp: u64, limit: u32) {
+    pub(crate) fn open(&mut self, vsp: u32, stamp: u64, limit: u32) {
         assert!(self.buffer().is_idle(), "an idle stage lends nothing");
         self.go(Phase::Filling);
         self.vsp = vsp;
@@ -146,34 +146,34 @@ impl Stage {
     }
 
     /// The buffer.
-    pub fn buffer(&mut self) -> &mut Payload {
+    pub(crate) fn buffer(&mut self) -> &mut Payload {
         self.payload.as_mut().expect("a stage keeps its buffer")
     }
 
     /// The logical sector that the log will list for a slot.
-    pub fn sector(&self, slot: u32) -> Option<u64> {
+    pub(crate) fn sector(&self, slot: u32) -> Option<u64> {
         self.slots[slot as usize].checked_sub(1).map(u64::from)
     }
 
     /// Slots that can still be taken.
-    pub fn room(&self) -> u32 {
+    pub(crate) fn room(&self) -> u32 {
         self.limit - self.fill
     }
 
     /// Whether a sector goes on with a logical superpage of which the stage holds all before it.
-    pub fn follows(&self, lsn: u64) -> bool {
+    pub(crate) fn follows(&self, lsn: u64) -> bool {
         self.next == Some(lsn)
     }
 
     /// Notes that `len` slots are about to be taken for the sectors from `lsn` on.
-    pub fn follow(&mut self, lsn: u64, len: u32) {
+    pub(crate) fn follow(&mut self, lsn: u64, len: u32) {
         let begins = self.fill == 0 && lsn.is_multiple_of(self.slots.len() as u64);
         let goes_on = begins || self.follows(lsn);
         self.next = goes_on.then_some(lsn + u64::from(len));
     }
 
     /// Takes `len` slots for data of `cause` that one command brings; returns the first.
-    pub fn take(&mut self, len: u32, cause: Cause) -> u32 {
+    pub(crate) fn take(&mut self, len: u32, cause: Cause) -> u32 {
         assert!(self.phase == Phase::Filling && len <= self.room(), "a stage has no such room");
         let slot = self.fill;
         self.fill += len;
@@ -183,58 +183,58 @@ impl Stage {
     }
 
     /// Takes all slots, for one thing of that size.
-    pub fn take_all(&mut self) {
+    pub(crate) fn take_all(&mut self) {
         assert!(self.phase == Phase::Filling && self.fill == 0, "all slots are there to be taken");
         self.fill = self.slots.len() as u32;
     }
 
     /// One more command will bring `len` sectors of `cause` into slots that are taken.
-    pub fn expect(&mut self, cause: Cause, len: u32) {
+    pub(crate) fn expect(&mut self, cause: Cause, len: u32) {
         assert_eq!(self.phase, Phase::Filling, "data comes into a stage that fills");
         self.placing += 1;
         self.tally.add(cause, len);
     }
 
     /// Sectors of a cause are in it that no command of [`Stage::expect`] brought.
-    pub fn count(&mut self, cause: Cause, len: u32) {
+    pub(crate) fn count(&mut self, cause: Cause, len: u32) {
         self.tally.add(cause, len);
     }
 
     /// A command that brought data is over. The stamp.
-    pub fn arrived(&mut self, into: ViewMut) -> u64 {
+    pub(crate) fn arrived(&mut self, into: ViewMut) -> u64 {
         self.buffer().repay_mut(into);
         self.placing -= 1;
         self.stamp
     }
 
     /// Whether slots are kept for log pages.
-    pub fn keeps_slots(&self) -> bool {
+    pub(crate) fn keeps_slots(&self) -> bool {
         self.limit < self.slots.len() as u32
     }
 
     /// Slots that were kept for log pages may be taken.
-    pub fn keep_none(&mut self) {
+    pub(crate) fn keep_none(&mut self) {
         self.limit = self.slots.len() as u32;
     }
 
     /// The log will list a sector in a slot.
-    pub fn publish(&mut self, slot: u32, lsn: u64) {
+    pub(crate) fn publish(&mut self, slot: u32, lsn: u64) {
         assert!(slot < self.fill, "a sector is published in a slot that was taken");
         self.slots[slot as usize] = lsn as u32 + 1;
     }
 
     /// A sector took the place of a hidden copy.
-    pub fn note_replaced(&mut self) {
+    pub(crate) fn note_replaced(&mut self) {
         self.replaces = true;
     }
 
     /// Whether any of its sectors took the place of a hidden copy.
-    pub fn replaces(&self) -> bool {
+    pub(crate) fn replaces(&self) -> bool {
         self.replaces
     }
 
     /// The first sector of the logical superpage all of which it holds, each in its slot.
-    pub fn whole(&self) -> Option<u64> {
+    pub(crate) fn whole(&self) -> Option<u64> {
         let sp = self.slots.len() as u32;
         let first = self.sector(0).filter(|lsn| lsn.is_multiple_of(sp.into()))?;
         let full = self.fill == sp && self.placing == 0;
@@ -243,7 +243,7 @@ impl Stage {
     }
 
     /// Its data, which is written home, and why.
-    pub fn begin_homing(&mut self) -> (View, Tally) {
+    pub(crate) fn begin_homing(&mut self) -> (View, Tally) {
         assert_eq!(self.placing, 0, "data that is still to come can't go home");
         self.go(Phase::Homing);
         let fill = self.fill;
@@ -251,46 +251,46 @@ impl Stage {
     }
 
     /// It is at home, unless that failed.
-    pub fn homed(&mut self, view: View, ok: bool) {
+    pub(crate) fn homed(&mut self, view: View, ok: bool) {
         self.buffer().repay(view);
         self.go(if ok { Phase::Homed } else { Phase::Closed });
     }
 
     /// It came home with a write in place.
-    pub fn at_home(&mut self, event: u64) {
+    pub(crate) fn at_home(&mut self, event: u64) {
         self.event = event;
     }
 
     /// The write in place that brought it home.
-    pub fn event(&self) -> u64 {
+    pub(crate) fn event(&self) -> u64 {
         self.event
     }
 
     /// The log will list no sector in a slot.
-    pub fn clear(&mut self, slot: u32) {
+    pub(crate) fn clear(&mut self, slot: u32) {
         self.slots[slot as usize] = 0;
     }
 
     /// The log will list none of the sectors `lsn..end`.
-    pub fn forget(&mut self, lsn: u64, end: u64) {
+    pub(crate) fn forget(&mut self, lsn: u64, end: u64) {
         let slots = self.slots[..self.fill as usize].iter_mut();
         let there = |slot: &&mut u32| (lsn + 1..=end).contains(&u64::from(**slot));
         slots.filter(there).for_each(|slot| *slot = 0);
     }
 
     /// Takes no more sectors.
-    pub fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         self.go(Phase::Closed);
     }
 
     /// Takes no more sectors, of `fill` slots that are taken.
-    pub fn close_at(&mut self, fill: u32) {
+    pub(crate) fn close_at(&mut self, fill: u32) {
         self.go(Phase::Closed);
         self.fill = fill;
     }
 
     /// Its data, of which the checksum is computed.
-    pub fn begin_digest(&mut self) -> View {
+    pub(crate) fn begin_digest(&mut self) -> View {
         assert_eq!(self.placing, 0, "data that is still to come has no checksum");
         self.go(Phase::Digesting);
         let fill = self.fill;
@@ -298,26 +298,26 @@ impl Stage {
     }
 
     /// Its checksum is known.
-    pub fn digested(&mut self, from: View, crc: u32) {
+    pub(crate) fn digested(&mut self, from: View, crc: u32) {
         self.buffer().repay(from);
         self.go(Phase::Digested(crc));
     }
 
     /// Its data, which is written, and why.
-    pub fn begin_program(&mut self) -> (View, Tally) {
+    pub(crate) fn begin_program(&mut self) -> (View, Tally) {
         self.go(Phase::Programming);
         let fill = self.fill;
         (self.buffer().view_sectors(0, fill), self.tally)
     }
 
     /// It is on the device or, listed, at home, and idle when nobody reads its buffer.
-    pub fn programmed(&mut self) {
+    pub(crate) fn programmed(&mut self) {
         let idle = self.buffer().is_idle();
         self.go(if idle { Phase::Idle } else { Phase::Draining });
     }
 
     /// A command that read its buffer is over.
-    pub fn repay(&mut self, view: View) {
+    pub(crate) fn repay(&mut self, view: View) {
         self.buffer().repay(view);
         if self.phase == Phase::Draining && self.buffer().is_idle() {
             self.go(Phase::Idle);
@@ -325,7 +325,7 @@ impl Stage {
     }
 
     /// The power is off.
-    pub fn void(&mut self) {
+    pub(crate) fn void(&mut self) {
         if let Some(payload) = self.payload.take() {
             payload.void();
         }
@@ -334,7 +334,7 @@ impl Stage {
 
 /// Runs of consecutive logical sectors among the first `fill` slots, of which `sector` says what
 /// each has.
-pub fn runs(sector: impl Fn(u32) -> Option<u64>, fill: u32) -> impl Iterator<Item = Run> {
+pub(crate) fn runs(sector: impl Fn(u32) -> Option<u64>, fill: u32) -> impl Iterator<Item = Run> {
     let mut at = 0;
     core::iter::from_fn(move || {
         let (begin, lsn) = (at..fill).find_map(|slot| Some((slot, sector(slot)?)))?;

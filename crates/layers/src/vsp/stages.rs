@@ -14,7 +14,7 @@ use super::stage::{Phase, Stage};
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Stages {
+pub(crate) struct Stages {
     list: Vec<Stage>,
     /// Those that are not listed yet, in the order of opening.
     order: VecDeque<u8>,
@@ -29,7 +29,7 @@ pub struct Stages {
 
 impl Stages {
     /// Idle stages with their buffers.
-    pub fn new(buffers: Vec<Payload>) -> Self {
+    pub(crate) fn new(buffers: Vec<Payload>) -> Self {
         Stages {
             list: buffers.into_iter().map(Stage::new).collect(),
             order: VecDeque::with_capacity(STAGES as usize),
@@ -42,57 +42,57 @@ impl Stages {
     }
 
     /// A stage.
-    pub fn get(&self, index: u8) -> &Stage {
+    pub(crate) fn get(&self, index: u8) -> &Stage {
         &self.list[usize::from(index)]
     }
 
     /// A stage that is to change.
-    pub fn at(&mut self, index: u8) -> &mut Stage {
+    pub(crate) fn at(&mut self, index: u8) -> &mut Stage {
         &mut self.list[usize::from(index)]
     }
 
     /// The buffer of a stage.
-    pub fn buffer(&mut self, index: u8) -> &mut Payload {
+    pub(crate) fn buffer(&mut self, index: u8) -> &mut Payload {
         self.at(index).buffer()
     }
 
     /// How many were opened so far, which is the stamp of the last one.
-    pub fn opened(&self) -> u64 {
+    pub(crate) fn opened(&self) -> u64 {
         self.opened
     }
 
     /// The stamp of the youngest stage in which a host's sector was published.
-    pub fn host(&self) -> u64 {
+    pub(crate) fn host(&self) -> u64 {
         self.host
     }
 
     /// A host's sector was published in the stage of a stamp.
-    pub fn host_published(&mut self, stamp: u64) {
+    pub(crate) fn host_published(&mut self, stamp: u64) {
         self.host = self.host.max(stamp);
     }
 
     /// A sector of a stage died in memory because it went home; the stage may list it still.
-    pub fn moved_home(&mut self, index: u8) {
+    pub(crate) fn moved_home(&mut self, index: u8) {
         self.moved = self.moved.max(self.get(index).stamp());
     }
 
     /// Whether a stage from `stamp` on may list a sector that the map has no more.
-    pub fn may_list_moved(&self, stamp: u64) -> bool {
+    pub(crate) fn may_list_moved(&self, stamp: u64) -> bool {
         self.moved >= stamp
     }
 
     /// An idle stage.
-    pub fn idle(&self) -> Option<u8> {
+    pub(crate) fn idle(&self) -> Option<u8> {
         self.list.iter().position(|stage| stage.phase() == Phase::Idle).map(|index| index as u8)
     }
 
     /// How many are idle.
-    pub fn idle_count(&self) -> usize {
+    pub(crate) fn idle_count(&self) -> usize {
         self.list.iter().filter(|stage| stage.phase() == Phase::Idle).count()
     }
 
     /// Opens an idle stage for a superpage; at most `limit` of its slots are taken.
-    pub fn open(&mut self, index: u8, vsp: u32, limit: u32) {
+    pub(crate) fn open(&mut self, index: u8, vsp: u32, limit: u32) {
         self.opened += 1;
         let stamp = self.opened;
         self.at(index).open(vsp, stamp, limit);
@@ -100,18 +100,18 @@ impl Stages {
     }
 
     /// The stage that fills.
-    pub fn filling(&self) -> Option<u8> {
+    pub(crate) fn filling(&self) -> Option<u8> {
         self.filling
     }
 
     /// A stage that was opened is the one that fills.
-    pub fn fill(&mut self, index: u8) {
+    pub(crate) fn fill(&mut self, index: u8) {
         assert!(self.filling.is_none(), "one stage fills at a time");
         self.filling = Some(index);
     }
 
     /// Ends filling.
-    pub fn close_filling(&mut self) {
+    pub(crate) fn close_filling(&mut self) {
         let index = self.filling.take().expect("a stage is filling");
         if self.get(index).room() > 0 {
             self.stream.1 = 0;
@@ -120,20 +120,20 @@ impl Stages {
     }
 
     /// Whether a sector goes on with at least `sectors` that came in order and filled their stages.
-    pub fn streams(&self, lsn: u64, sectors: u32) -> bool {
+    pub(crate) fn streams(&self, lsn: u64, sectors: u32) -> bool {
         let (end, len) = self.stream;
         end == lsn && len >= sectors.into()
     }
 
     /// Sectors `lsn..end` are put in.
-    pub fn note_stream(&mut self, lsn: u64, end: u64) {
+    pub(crate) fn note_stream(&mut self, lsn: u64, end: u64) {
         let before = if self.stream.0 == lsn { self.stream.1 } else { 0 };
         self.stream = (end, before + end - lsn);
     }
 
     /// Those that are not listed yet and to which nothing is to come any more, the oldest first,
     /// before any to which something is.
-    pub fn settled(&self) -> impl Iterator<Item = u8> {
+    pub(crate) fn settled(&self) -> impl Iterator<Item = u8> {
         let over = |index: &u8| {
             let stage = self.get(*index);
             stage.phase() != Phase::Filling && stage.placing() == 0
@@ -142,7 +142,7 @@ impl Stages {
     }
 
     /// Whether any of the sectors `lsn..end` is in a stage that goes home, before that is listed.
-    pub fn is_homing(&self, lsn: u64, end: u64) -> bool {
+    pub(crate) fn is_homing(&self, lsn: u64, end: u64) -> bool {
         self.order.iter().any(|index| {
             let stage = self.get(*index);
             let homing = matches!(stage.phase(), Phase::Homing | Phase::Homed);
@@ -152,29 +152,29 @@ impl Stages {
     }
 
     /// The oldest that is not listed yet.
-    pub fn front(&self) -> Option<u8> {
+    pub(crate) fn front(&self) -> Option<u8> {
         self.order.front().copied()
     }
 
     /// How many are not listed yet.
-    pub fn waiting(&self) -> usize {
+    pub(crate) fn waiting(&self) -> usize {
         self.order.len()
     }
 
     /// The oldest that was not listed is.
-    pub fn front_listed(&mut self) {
+    pub(crate) fn front_listed(&mut self) {
         let front = self.order.pop_front();
         assert!(front != self.filling, "a stage is listed when it is closed");
     }
 
     /// The superpages of those that are not listed yet.
-    pub fn queued(&self) -> impl ExactSizeIterator<Item = u32> + Clone {
+    pub(crate) fn queued(&self) -> impl ExactSizeIterator<Item = u32> + Clone {
         self.order.iter().map(|index| self.get(*index).vsp())
     }
 
     /// Stages from `stamp` on that are not listed yet forget the sectors `lsn..end`; how many slots
     /// were looked at.
-    pub fn forget(&mut self, stamp: u64, (lsn, end): (u64, u64)) -> usize {
+    pub(crate) fn forget(&mut self, stamp: u64, (lsn, end): (u64, u64)) -> usize {
         let mut looked = 0;
         for index in &self.order {
             let stage = &mut self.list[usize::from(*index)];
@@ -187,12 +187,12 @@ impl Stages {
     }
 
     /// Commands under way that bring data.
-    pub fn placing(&self) -> u32 {
+    pub(crate) fn placing(&self) -> u32 {
         self.list.iter().map(Stage::placing).sum()
     }
 
     /// The power is off.
-    pub fn void(&mut self) {
+    pub(crate) fn void(&mut self) {
         self.list.iter_mut().for_each(Stage::void);
     }
 }

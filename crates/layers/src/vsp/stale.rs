@@ -21,7 +21,7 @@ const MOST: u32 = 4;
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Stale {
+pub(super) struct Stale {
     /// Whether the image before the last one is stale, of each group.
     groups: Vec<bool>,
     /// The next group to look at.
@@ -32,33 +32,33 @@ pub struct Stale {
 
 impl Stale {
     /// Nothing is stale.
-    pub fn new(groups: u32) -> Self {
+    pub(super) fn new(groups: u32) -> Self {
         Stale { groups: vec![false; groups as usize], cursor: 0, under_way: 0 }
     }
 
     /// Bytes of what is known of groups.
-    pub const fn memory(layout: &Layout) -> u64 {
+    pub(super) const fn memory(layout: &Layout) -> u64 {
         layout.groups as u64 * size_of::<bool>() as u64
     }
 
     /// An image of a group is on its way: when it is durable, the one before it is stale, if the
     /// device `cares`.
-    pub fn note(&mut self, group: u32, cares: bool) {
+    pub(super) fn note(&mut self, group: u32, cares: bool) {
         self.groups[group as usize] = cares;
     }
 
     /// What was noted is to be forgotten.
-    pub fn begin(&mut self) {
+    pub(super) fn begin(&mut self) {
         self.cursor = 0;
     }
 
     /// Whether the device forgot all that was to be forgotten.
-    pub fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         self.cursor as usize == self.groups.len() && self.under_way == 0
     }
 
     /// Tells the device of the next stale image. Whether anything moved.
-    pub fn pump<Own: OwnOp>(
+    pub(super) fn pump<Own: OwnOp>(
         &mut self,
         layout: &Layout,
         generations: &[u32],
@@ -82,7 +82,7 @@ impl Stale {
     }
 
     /// The device forgot an image, or could not: it is not needed in any case.
-    pub fn forgotten(&mut self) {
+    pub(super) fn forgotten(&mut self) {
         self.under_way -= 1;
     }
 }

@@ -8,7 +8,7 @@ use super::ops::OwnOp;
 use super::pool::{Lost, Pool};
 
 /// The map from logical to virtual sectors. On media it is a list of entries by key.
-pub trait Table: Debug {
+pub(crate) trait Table: Debug {
     /// What the commands are for that only the scheme of the table sends.
     type Op: OwnOp;
 

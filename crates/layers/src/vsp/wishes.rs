@@ -4,7 +4,7 @@ use super::log::Mark;
 
 /// See the module text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wishes {
+pub(crate) struct Wishes {
     commit: Mark,
     wanted: Mark,
     starved: bool,
@@ -12,37 +12,37 @@ pub struct Wishes {
 
 impl Wishes {
     /// What must become durable soon, stages closed for it.
-    pub fn commit(&self) -> Mark {
+    pub(crate) fn commit(&self) -> Mark {
         self.commit
     }
 
     /// What should become durable when it is settled anyway.
-    pub fn wanted(&self) -> Mark {
+    pub(crate) fn wanted(&self) -> Mark {
         self.wanted
     }
 
     /// Asks for what must become durable soon.
-    pub fn press(&mut self, mark: Mark) {
+    pub(crate) fn press(&mut self, mark: Mark) {
         self.commit = self.commit.max(mark);
     }
 
     /// Asks for what should become durable when it is settled anyway.
-    pub fn want(&mut self, mark: Mark) {
+    pub(crate) fn want(&mut self, mark: Mark) {
         self.wanted = self.wanted.max(mark);
     }
 
     /// Whether something waits for the next log write, whatever that covers.
-    pub fn is_starved(&self) -> bool {
+    pub(crate) fn is_starved(&self) -> bool {
         self.starved
     }
 
     /// Something can't go on until there is another log write.
-    pub fn starve(&mut self) {
+    pub(crate) fn starve(&mut self) {
         self.starved = true;
     }
 
     /// A log write was composed.
-    pub fn feed(&mut self) {
+    pub(crate) fn feed(&mut self) {
         self.starved = false;
     }
 }

@@ -22,7 +22,7 @@ const TRIM_STEP: u64 = 2048;
 impl<T: Table> Area<T> {
     /// Moves a write or trim of sectors that have no home of their own on, a write by `most`
     /// sectors.
-    pub fn gather(&mut self, req: u16, most: u64, cx: &mut Cx<T::Op>) -> bool {
+    pub(crate) fn gather(&mut self, req: u16, most: u64, cx: &mut Cx<T::Op>) -> bool {
         match cx.request(req).kind {
             Kind::Trim => self.trim_some(req, cx),
             _ => self.write_run(req, most, cx),
@@ -47,7 +47,12 @@ impl<T: Table> Area<T> {
 
     /// Takes slots of the filling stage for at most `left` sectors from `lsn` on: the stage, the
     /// first slot and how many.
-    pub fn take_slots(&mut self, lsn: u64, left: u32, cause: Cause) -> Option<(u8, u32, u32)> {
+    pub(crate) fn take_slots(
+        &mut self,
+        lsn: u64,
+        left: u32,
+        cause: Cause,
+    ) -> Option<(u8, u32, u32)> {
         homing::align_stream(self, lsn);
         let index = self.filling_stage()?;
         self.keep_whole(index, lsn, left);
@@ -78,7 +83,7 @@ impl<T: Table> Area<T> {
     }
 
     /// Sends the copy of the next `len` sectors of a write into slots that were taken for it.
-    pub fn send_to_stage(
+    pub(crate) fn send_to_stage(
         &mut self,
         req: u16,
         (index, slot, len): (u8, u32, u32),
@@ -96,7 +101,7 @@ impl<T: Table> Area<T> {
 
     /// Whether the host may take slots. Where collection needs none, a host may fill what is open,
     /// and open one more for the log that frees others.
-    pub fn may_gather(&self) -> bool {
+    pub(crate) fn may_gather(&self) -> bool {
         let free = self.pool.free();
         let homes = self.layout.home.is_some();
         let carries = free > FLOOR as usize && self.log_is_due();
@@ -104,7 +109,7 @@ impl<T: Table> Area<T> {
     }
 
     /// Data of a write is in its stage: the map may point there.
-    pub fn placed(
+    pub(crate) fn placed(
         &mut self,
         req: u16,
         index: u8,
@@ -152,7 +157,7 @@ impl<T: Table> Area<T> {
     }
 
     /// Points a sector at a slot of a stage, and lets the stage list it.
-    pub fn publish(&mut self, index: u8, lsn: u64, slot: u32, cx: &mut Cx<T::Op>) {
+    pub(crate) fn publish(&mut self, index: u8, lsn: u64, slot: u32, cx: &mut Cx<T::Op>) {
         let stage = self.stages.at(index);
         stage.publish(slot, lsn);
         let vsn = stage.vsp() * self.layout.superpage + slot;

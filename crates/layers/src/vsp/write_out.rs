@@ -23,11 +23,11 @@ const LAST_FREE: usize = 3;
 /// Stages that are left for what fills in the order of arrival.
 const KEPT_STAGES: usize = 2;
 /// Superpages that are left to be taken when a log write is forced.
-pub const LAST_NAMES: u32 = 2;
+pub(crate) const LAST_NAMES: u32 = 2;
 
 impl<T: Table> Area<T> {
     /// The stage that takes sectors now; opens one when there is none and one may be opened.
-    pub fn filling_stage(&mut self) -> Option<u8> {
+    pub(crate) fn filling_stage(&mut self) -> Option<u8> {
         if self.stages.filling().is_none() {
             let index = self.open_stage(self.kept_for_log())?;
             self.stages.fill(index);
@@ -53,7 +53,7 @@ impl<T: Table> Area<T> {
 
     /// Opens a stage for one thing of a superpage's size, beside the one that fills. It can't be
     /// listed before that one, which ends early when too many wait for it.
-    pub fn own_stage(&mut self, cx: &mut Cx<T::Op>) -> Option<u8> {
+    pub(crate) fn own_stage(&mut self, cx: &mut Cx<T::Op>) -> Option<u8> {
         let idle = self.stages.idle_count();
         if idle >= KEPT_STAGES {
             let index = self.open_stage(0)?;
@@ -71,13 +71,13 @@ impl<T: Table> Area<T> {
     }
 
     /// Takes a superpage that may be opened: the horizon was looked at.
-    pub fn take_free(&mut self) -> u32 {
+    pub(crate) fn take_free(&mut self) -> u32 {
         self.log.take_names(1);
         self.pool.take_free().expect("there is a free superpage")
     }
 
     /// Whether a log write is worth the pages it takes.
-    pub fn log_is_due(&self) -> bool {
+    pub(crate) fn log_is_due(&self) -> bool {
         self.log.has_entries()
             && (self.log.horizon() <= self.log.listed() / 2
                 || 2 * self.log.pages_used() >= self.log.max_pages()
@@ -104,7 +104,7 @@ impl<T: Table> Area<T> {
     }
 
     /// Ends filling when no slot is left.
-    pub fn close_if_full(&mut self) {
+    pub(crate) fn close_if_full(&mut self) {
         let filling = self.stages.filling();
         if filling.is_some_and(|index| self.stages.get(index).room() == 0) {
             self.stages.close_filling();
@@ -112,7 +112,7 @@ impl<T: Table> Area<T> {
     }
 
     /// Digests, lists and programs the oldest stage that is not listed.
-    pub fn pump_seal(&mut self, cx: &mut Cx<T::Op>) -> bool {
+    pub(crate) fn pump_seal(&mut self, cx: &mut Cx<T::Op>) -> bool {
         let Some(index) = self.stages.front() else { return false };
         let stage = self.stages.at(index);
         if cx.command_room() == 0 || stage.placing() > 0 {
@@ -130,7 +130,12 @@ impl<T: Table> Area<T> {
         }
     }
 
-    pub fn digested(&mut self, index: u8, command: Command, result: Result<Verdict, DeviceError>) {
+    pub(crate) fn digested(
+        &mut self,
+        index: u8,
+        command: Command,
+        result: Result<Verdict, DeviceError>,
+    ) {
         let Command::Digest { from, .. } = command else { unreachable!("a digest comes back") };
         let crc = result.expect("a checksum in memory can't fail").crc;
         self.stages.at(index).digested(from, crc);
@@ -213,7 +218,7 @@ impl<T: Table> Area<T> {
     }
 
     /// A stage is on the device.
-    pub fn programmed(&mut self, index: u8, serial: u64, command: Command, ok: bool) {
+    pub(crate) fn programmed(&mut self, index: u8, serial: u64, command: Command, ok: bool) {
         let Command::Program { gather, .. } = command else { unreachable!("a program comes back") };
         let stage = self.stages.at(index);
         let vsp = stage.vsp();
@@ -232,7 +237,7 @@ impl<T: Table> Area<T> {
         self.settle_superpage(vsp, self.pool.pinned(vsp));
     }
 
-    pub fn log_written(&mut self, vsp: u32, serial: u64, command: Command, ok: bool) {
+    pub(crate) fn log_written(&mut self, vsp: u32, serial: u64, command: Command, ok: bool) {
         let Command::Program { gather, .. } = command else { unreachable!("a program comes back") };
         for piece in gather {
             if let Piece::Meta { buf, .. } = piece {
@@ -257,7 +262,7 @@ impl<T: Table> Area<T> {
     }
 
     /// Closes stages and writes log alone where a commit needs it.
-    pub fn pump_commit(&mut self, cx: &mut Cx<T::Op>) -> bool {
+    pub(crate) fn pump_commit(&mut self, cx: &mut Cx<T::Op>) -> bool {
         let commit = self.wishes.commit();
         self.wishes.want(commit);
         let covered = self.log.composed().mark.covers(commit);
@@ -304,7 +309,7 @@ impl<T: Table> Area<T> {
     /// are left a kill leaves room in the log for the listings of all stages: else the log would
     /// need superpages for kills alone, before a root could be written that makes the kills durable
     /// without log.
-    pub fn pump_kills(&mut self) -> bool {
+    pub(crate) fn pump_kills(&mut self) -> bool {
         let few = self.pool.free() <= LAST_FREE;
         let waiting = if few { self.stages.waiting() as u32 } else { 0 };
         let fits = |log: &Log| log.fits_trim_and(waiting, self.layout.superpage);
@@ -343,13 +348,13 @@ impl<T: Table> Area<T> {
     }
 
     /// A superpage that just became empty is free again when that is durable.
-    pub fn send_to_limbo(&mut self, vsp: u32) {
+    pub(crate) fn send_to_limbo(&mut self, vsp: u32) {
         self.pool.push_limbo(vsp);
         self.pool.mark_limbo(self.mark_all());
     }
 
     /// Frees a superpage whose emptiness is durable, once a device that cares has forgotten it.
-    pub fn pump_limbo(&mut self, cx: &mut Cx<T::Op>) -> bool {
+    pub(crate) fn pump_limbo(&mut self, cx: &mut Cx<T::Op>) -> bool {
         let Some((vsp, mark)) = self.pool.limbo().front() else { return false };
         let unread = !self.pool.is_read(vsp) || planted(Bug::VictimNotPinned);
         let durable = self.durable().covers(mark) || planted(Bug::EarlyReuse);
@@ -368,7 +373,7 @@ impl<T: Table> Area<T> {
 
     /// Asks for what frees superpages: a commit, or a checkpoint where log keeps them. `soft`
     /// leaves stages open.
-    pub fn press_limbo(&mut self, soft: bool) -> bool {
+    pub(crate) fn press_limbo(&mut self, soft: bool) -> bool {
         if let Some(mark) = self.pool.limbo().last_mark() {
             let before = self.wishes;
             if soft {
@@ -382,13 +387,13 @@ impl<T: Table> Area<T> {
     }
 
     /// The device forgot a superpage, or could not.
-    pub fn discarded(&mut self, vsp: u32) {
+    pub(crate) fn discarded(&mut self, vsp: u32) {
         self.pool.discarded();
         self.release(vsp);
     }
 
     /// A superpage may be used again. Whether the device forgot it does not matter here.
-    pub fn release(&mut self, vsp: u32) {
+    pub(crate) fn release(&mut self, vsp: u32) {
         self.table.is_readable_again(vsp);
         if self.table.is_given(vsp) {
             return self.pool.become_(vsp, State::Home, false);
@@ -398,7 +403,7 @@ impl<T: Table> Area<T> {
     }
 
     /// Unpins the log that a durable root no longer needs.
-    pub fn unpin(&mut self, first_needed: u64) {
+    pub(crate) fn unpin(&mut self, first_needed: u64) {
         let needed = self.log.next().saturating_sub(first_needed) as usize;
         while self.pool.pins() > needed {
             let vsp = self.pool.take_pin().expect("it was there just now");

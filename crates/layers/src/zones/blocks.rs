@@ -44,19 +44,19 @@ struct Write {
 
 /// The writes under way.
 #[derive(Debug)]
-pub struct Blocks {
+pub(super) struct Blocks {
     layout: Layout,
     list: Vec<Option<Write>>,
 }
 
 impl Blocks {
     /// Nothing is under way.
-    pub fn new(layout: &Layout) -> Self {
+    pub(super) fn new(layout: &Layout) -> Self {
         Blocks { layout: *layout, list: alloc::vec![None; WRITES] }
     }
 
     /// Whether a block in `first..end` is being written.
-    pub fn any_write_in(&self, first: u64, end: u64) -> bool {
+    pub(super) fn any_write_in(&self, first: u64, end: u64) -> bool {
         self.list
             .iter()
             .flatten()
@@ -64,14 +64,14 @@ impl Blocks {
     }
 
     /// Whether nothing is under way.
-    pub fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         self.list.iter().all(Option::is_none)
     }
 }
 
 impl Blocks {
     /// Begins to read at most `sectors` from sector `from` on: as far as one command goes.
-    pub fn begin_read(
+    pub(super) fn begin_read(
         &self,
         req: u16,
         (from, sectors): (u64, u32),
@@ -143,7 +143,7 @@ impl Blocks {
     }
 
     /// A part of a read is over.
-    pub fn read_done(
+    pub(super) fn read_done(
         &self,
         (req, line): (u16, Option<u32>),
         (command, ok): (Command, bool),
@@ -167,7 +167,7 @@ impl Blocks {
 
     /// Begins a part of a write, or of a trim that does not fill its block; false when it must
     /// wait.
-    pub fn begin_write(
+    pub(super) fn begin_write(
         &mut self,
         req: u16,
         (from, sectors): (u64, u32),
@@ -255,7 +255,7 @@ impl Blocks {
     }
 
     /// A step of a write is over.
-    pub fn write_done(
+    pub(super) fn write_done(
         &mut self,
         index: u8,
         (command, ok): (Command, bool),

@@ -45,7 +45,7 @@ enum Strip {
 
 /// A root, as replay needs it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Root {
+pub(super) struct Root {
     /// The number of its strip, among those with images.
     pub seq: u64,
     /// Rows from this one on are replayed.
@@ -58,7 +58,7 @@ pub struct Root {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Checkpoint {
+pub(super) struct Checkpoint {
     layout: Layout,
     stage: Stage,
     strip: Strip,
@@ -76,7 +76,7 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    pub fn new(layout: &Layout) -> Self {
+    pub(super) fn new(layout: &Layout) -> Self {
         let strips = u64::from(layout.lines) * u64::from(layout.line_strips());
         Checkpoint {
             layout: *layout,
@@ -93,27 +93,27 @@ impl Checkpoint {
     }
 
     /// The last durable root.
-    pub fn root(&self) -> &Root {
+    pub(super) fn root(&self) -> &Root {
         &self.root
     }
 
     /// Recovery found the newest root, and strips of images up to this one.
-    pub fn resume(&mut self, root: Root, strips: u64) {
+    pub(super) fn resume(&mut self, root: Root, strips: u64) {
         (self.root, self.strips) = (root, strips);
     }
 
     /// Whether no checkpoint is being made.
-    pub fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         self.stage == Stage::Idle && !self.wanted
     }
 
     /// Whether nothing would be replayed behind the durable root.
-    pub fn is_current(&self, seqs: u64) -> bool {
+    pub(super) fn is_current(&self, seqs: u64) -> bool {
         self.is_idle() && self.root.seq > 0 && self.root.replay_from == seqs + 1
     }
 
     /// Asks for a checkpoint; true when none was under way.
-    pub fn hurry(&mut self) -> bool {
+    pub(super) fn hurry(&mut self) -> bool {
         let idle = self.is_idle();
         self.wanted |= idle;
         idle
@@ -122,7 +122,7 @@ impl Checkpoint {
 
 impl Checkpoint {
     /// Goes on with a checkpoint, or begins one when it is due.
-    pub fn run(&mut self, store: &mut Store, cx: &mut Cx) -> bool {
+    pub(super) fn run(&mut self, store: &mut Store, cx: &mut Cx) -> bool {
         if cx.room() < 8 || cx.command_room() < 8 {
             return false;
         }
@@ -238,7 +238,7 @@ impl Checkpoint {
     }
 
     /// A strip of images or the root is written, or is not.
-    pub fn strip_done(
+    pub(super) fn strip_done(
         &mut self,
         (segment, strip): (u32, u32),
         (command, result): (Command, Result<(), DeviceError>),
@@ -280,7 +280,7 @@ impl Checkpoint {
     }
 
     /// The flush of a checkpoint is over.
-    pub fn flush_done(&mut self, store: &mut Store, cx: &mut Cx) {
+    pub(super) fn flush_done(&mut self, store: &mut Store, cx: &mut Cx) {
         if !cx.is_good() {
             return;
         }

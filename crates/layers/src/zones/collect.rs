@@ -34,7 +34,7 @@ const SEARCHED: u64 = 16_384;
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Collection {
+pub(super) struct Collection {
     layout: Layout,
     /// The next strip of the victim: its column and its number.
     column: u32,
@@ -54,7 +54,7 @@ fn is_valid((block, place): Item, map: &Map) -> bool {
 
 impl Collection {
     /// There is no victim.
-    pub fn new(layout: &Layout) -> Self {
+    pub(super) fn new(layout: &Layout) -> Self {
         Collection {
             layout: *layout,
             column: 0,
@@ -67,7 +67,7 @@ impl Collection {
     }
 
     /// Goes on with the victim, or chooses one.
-    pub fn run(&mut self, store: &mut Store, blocks: &Blocks, cx: &mut Cx) -> bool {
+    pub(super) fn run(&mut self, store: &mut Store, blocks: &Blocks, cx: &mut Cx) -> bool {
         let stops = cx.life() == Life::Stopping;
         let Some(victim) = store.lines.victim() else {
             return !stops && self.choose_victim(store, cx);
@@ -157,7 +157,13 @@ impl Collection {
     }
 
     /// A tail was read: what of it is valid?
-    pub fn tail_done(&mut self, lane: u8, (command, ok): (Command, bool), map: &Map, cx: &mut Cx) {
+    pub(super) fn tail_done(
+        &mut self,
+        lane: u8,
+        (command, ok): (Command, bool),
+        map: &Map,
+        cx: &mut Cx,
+    ) {
         let lane = &mut self.lanes[usize::from(lane)];
         let (segment, strip) = lane.end_tail(meta_of(command));
         let (items, page) = lane.begin();
@@ -175,7 +181,7 @@ impl Collection {
     }
 
     /// A part of the list of the victim was read.
-    pub fn part_done(&mut self, (command, ok): (Command, bool), lines: &mut Lines) {
+    pub(super) fn part_done(&mut self, (command, ok): (Command, bool), lines: &mut Lines) {
         let victim = lines.victim().expect("the list of a victim was read");
         self.reader.part_done(victim, (command, ok), lines);
     }
@@ -211,7 +217,7 @@ impl Collection {
     }
 
     /// Blocks of the victim are in their row, or can't be read.
-    pub fn read_done(
+    pub(super) fn read_done(
         &mut self,
         moved: Moved,
         (command, ok): (Command, bool),
@@ -246,7 +252,7 @@ impl Collection {
     }
 
     /// What was not begun of the victim stays where it is.
-    pub fn leave_rest(&mut self) {
+    pub(super) fn leave_rest(&mut self) {
         self.column = self.layout.width;
         self.lanes.iter_mut().for_each(Lane::leave);
         self.leaves = true;

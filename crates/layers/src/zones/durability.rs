@@ -17,7 +17,7 @@ use crate::planted::{Bug, planted};
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Durability {
+pub(super) struct Durability {
     /// Rows that were opened, and up to which they are written.
     rows: Watermark,
     /// The youngest row in which something of the host's was published.
@@ -32,39 +32,39 @@ pub struct Durability {
 
 impl Durability {
     /// No row yet, of so many that can be in memory.
-    pub fn new(rows: usize) -> Self {
+    pub(super) fn new(rows: usize) -> Self {
         let rows = Watermark::new(4 * rows);
         Durability { rows, of_host: 0, durable: 0, flushing: None, wanted: 0 }
     }
 
     /// Recovery found rows up to this one: they are durable.
-    pub fn resume(&mut self, row: u64) {
+    pub(super) fn resume(&mut self, row: u64) {
         self.rows.resume(row);
         self.durable = row;
     }
 
     /// The last row that was opened.
-    pub fn newest(&self) -> u64 {
+    pub(super) fn newest(&self) -> u64 {
         self.rows.begun()
     }
 
     /// Whether so many rows overtook one that is not written that no more may be opened.
-    pub fn is_full(&self) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         self.rows.is_full()
     }
 
     /// A row is opened: its number.
-    pub fn open(&mut self) -> u64 {
+    pub(super) fn open(&mut self) -> u64 {
         self.rows.begin()
     }
 
     /// A row is written.
-    pub fn written(&mut self, row: u64) {
+    pub(super) fn written(&mut self, row: u64) {
         self.rows.end(row);
     }
 
     /// Something of the host's was published in a row.
-    pub fn note_host(&mut self, row: u64) {
+    pub(super) fn note_host(&mut self, row: u64) {
         self.of_host = self.of_host.max(row);
     }
 
@@ -74,17 +74,17 @@ impl Durability {
     }
 
     /// Whether all rows up to this one are durable.
-    pub fn is_durable(&self, row: u64) -> bool {
+    pub(super) fn is_durable(&self, row: u64) -> bool {
         row <= self.durable
     }
 
     /// Whether somebody waits for a row.
-    pub fn is_wanted(&self, row: u64) -> bool {
+    pub(super) fn is_wanted(&self, row: u64) -> bool {
         row <= self.wanted
     }
 
     /// Asks that all rows up to this one become durable; true when that is new.
-    pub fn want(&mut self, row: u64) -> bool {
+    pub(super) fn want(&mut self, row: u64) -> bool {
         let is_new = row > self.wanted;
         self.wanted = self.wanted.max(row);
         is_new
@@ -126,7 +126,7 @@ impl Durability {
 
 impl Durability {
     /// Takes a request in; a flush is complete at once, and may have to wait.
-    pub fn take_in(&mut self, request: Request, cx: &mut Cx) {
+    pub(super) fn take_in(&mut self, request: Request, cx: &mut Cx) {
         let Some(req) = cx.take_request(request, !self.is_durable(self.host_mark())) else {
             return;
         };
@@ -144,14 +144,14 @@ impl Durability {
     }
 
     /// A part of a request is over, or nothing of it is left to begin: it may be complete.
-    pub fn complete_if_over(&mut self, req: u16, cx: &mut Cx) {
+    pub(super) fn complete_if_over(&mut self, req: u16, cx: &mut Cx) {
         if cx.requests().is_complete(req) {
             self.complete(req, cx);
         }
     }
 
     /// Flushes the device when that is due, and answers what waits for rows that are durable.
-    pub fn run(&mut self, cx: &mut Cx) -> bool {
+    pub(super) fn run(&mut self, cx: &mut Cx) -> bool {
         let mut moved = self.is_flush_due() && cx.command_room() > 0;
         if moved {
             self.begin_flush();
@@ -164,7 +164,7 @@ impl Durability {
     }
 
     /// The device has flushed.
-    pub fn flush_done(&mut self, cx: &mut Cx) {
+    pub(super) fn flush_done(&mut self, cx: &mut Cx) {
         self.end_flush(cx.is_good());
     }
 }

@@ -77,7 +77,7 @@ struct List {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Emeta {
+pub(super) struct Emeta {
     layout: Layout,
     lists: [List; 2],
     stage: Stage,
@@ -123,18 +123,18 @@ impl List {
 }
 
 impl Emeta {
-    pub fn new(layout: &Layout) -> Self {
+    pub(super) fn new(layout: &Layout) -> Self {
         let lists = [List::new(layout), List::new(layout)];
         Emeta { layout: *layout, lists, stage: Stage::Waiting, count: 0 }
     }
 
     /// How many lists were written.
-    pub fn count(&self) -> u64 {
+    pub(super) fn count(&self) -> u64 {
         self.count
     }
 
     /// Bytes of both lists, and of the part that collection reads.
-    pub fn memory(layout: &Layout) -> u64 {
+    pub(super) fn memory(layout: &Layout) -> u64 {
         let part = u64::from(layout.strip) * hostftl_core::SECTOR as u64;
         if layout.list == 0 { 0 } else { part * (2 * u64::from(layout.list) + 1) }
     }
@@ -160,7 +160,7 @@ impl Emeta {
     }
 
     /// A row is written: the list of its line, if it gets one, tells of it.
-    pub fn note_row(&mut self, row: u16, store: &Store, cx: &mut Cx) {
+    pub(super) fn note_row(&mut self, row: u16, store: &Store, cx: &mut Cx) {
         let row = store.row(row);
         let line = self.layout.line(row.segment);
         if store.lines.at(line).list().is_none() {
@@ -182,7 +182,7 @@ impl Emeta {
     }
 
     /// Writes the list of the line that takes no more rows.
-    pub fn run(&mut self, store: &mut Store, cx: &mut Cx) -> bool {
+    pub(super) fn run(&mut self, store: &mut Store, cx: &mut Cx) -> bool {
         let Some(line) = store.lines.closing() else { return false };
         if cx.room() < 4 || cx.command_room() < 8 {
             return false;
@@ -203,7 +203,7 @@ impl Emeta {
     }
 
     /// The strips of the line are durable.
-    pub fn flush_done(&mut self) {
+    pub(super) fn flush_done(&mut self) {
         self.go(Stage::Ready(0));
     }
 
@@ -234,7 +234,7 @@ impl Emeta {
     }
 
     /// A part of a list is written, or is not. Whether the layer goes on.
-    pub fn part_done(
+    pub(super) fn part_done(
         &mut self,
         (segment, strip): (u32, u32),
         (command, result): (Command, Result<(), DeviceError>),

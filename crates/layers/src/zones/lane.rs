@@ -11,11 +11,11 @@ use hostftl_format::zones::ENTRIES;
 use crate::kit::metabuf::MetaHome;
 
 /// A block of the host, and the block of the device where it may be.
-pub type Item = (u64, u64);
+pub(super) type Item = (u64, u64);
 
 /// What a lane is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub(super) enum Phase {
     Idle,
     /// The tail is being read.
     Tail,
@@ -25,7 +25,7 @@ pub enum Phase {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Lane {
+pub(super) struct Lane {
     phase: Phase,
     /// The segment and the strip whose tail is read.
     place: (u32, u32),
@@ -43,7 +43,7 @@ pub struct Lane {
 
 impl Lane {
     /// It does nothing.
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         Lane {
             phase: Phase::Idle,
             place: (0, 0),
@@ -57,7 +57,7 @@ impl Lane {
     }
 
     /// What it is doing.
-    pub fn phase(&self) -> Phase {
+    pub(super) fn phase(&self) -> Phase {
         self.phase
     }
 
@@ -72,20 +72,20 @@ impl Lane {
     }
 
     /// Begins with the tail of a strip: the buffer to read it into.
-    pub fn begin_tail(&mut self, place: (u32, u32)) -> MetaBuf {
+    pub(super) fn begin_tail(&mut self, place: (u32, u32)) -> MetaBuf {
         self.go(Phase::Tail);
         self.place = place;
         self.tail.lend()
     }
 
     /// The tail was read: the strip that it is of.
-    pub fn end_tail(&mut self, buf: MetaBuf) -> (u32, u32) {
+    pub(super) fn end_tail(&mut self, buf: MetaBuf) -> (u32, u32) {
         self.tail.take_back(buf);
         self.place
     }
 
     /// Begins to move what is put into the list.
-    pub fn begin(&mut self) -> (&mut Vec<Item>, &Page) {
+    pub(super) fn begin(&mut self) -> (&mut Vec<Item>, &Page) {
         self.go(Phase::Moving);
         self.items.clear();
         self.cursor = 0;
@@ -93,17 +93,17 @@ impl Lane {
     }
 
     /// What moves next.
-    pub fn next(&self) -> Option<Item> {
+    pub(super) fn next(&self) -> Option<Item> {
         self.items.get(self.cursor).copied()
     }
 
     /// What moves next need not move.
-    pub fn skip(&mut self) {
+    pub(super) fn skip(&mut self) {
         self.cursor += 1;
     }
 
     /// How many blocks, at most `most`, lie side by side from the next on and are to move.
-    pub fn run(&self, most: usize, moves: impl Fn(Item) -> bool) -> usize {
+    pub(super) fn run(&self, most: usize, moves: impl Fn(Item) -> bool) -> usize {
         let items = &self.items[self.cursor..];
         let first = items[0].1;
         let most = if self.alone { 1 } else { most };
@@ -113,7 +113,7 @@ impl Lane {
     }
 
     /// The next blocks are read: the blocks, and the number of the first.
-    pub fn begin_read(&mut self, count: u32) -> (impl Iterator<Item = u64>, u8) {
+    pub(super) fn begin_read(&mut self, count: u32) -> (impl Iterator<Item = u64>, u8) {
         let from = self.cursor;
         self.cursor += count as usize;
         self.outstanding += 1;
@@ -121,24 +121,24 @@ impl Lane {
     }
 
     /// A read is over, of blocks from this one on; whether each is read for itself.
-    pub fn end_read(&mut self) -> bool {
+    pub(super) fn end_read(&mut self) -> bool {
         self.outstanding = self.outstanding.checked_sub(1).expect("a read was begun");
         self.alone
     }
 
     /// One of the blocks.
-    pub fn item(&self, index: usize) -> Item {
+    pub(super) fn item(&self, index: usize) -> Item {
         self.items[index]
     }
 
     /// A block is to be read for itself.
-    pub fn read_again(&mut self, item: Item) {
+    pub(super) fn read_again(&mut self, item: Item) {
         self.again.push(item);
     }
 
     /// All blocks were begun: the lane is over, or goes on with those that failed together; false
     /// while reads are under way.
-    pub fn end(&mut self) -> bool {
+    pub(super) fn end(&mut self) -> bool {
         if self.outstanding > 0 {
             return false;
         }
@@ -153,7 +153,7 @@ impl Lane {
     }
 
     /// What was not begun stays where it is.
-    pub fn leave(&mut self) {
+    pub(super) fn leave(&mut self) {
         self.cursor = self.items.len();
         self.again.clear();
     }

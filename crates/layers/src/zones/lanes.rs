@@ -11,7 +11,7 @@ use super::ops::{Cx, Op};
 use crate::kit::metabuf::MetaHome;
 
 /// Reads under way at once.
-pub const LANES: usize = 16;
+pub(super) const LANES: usize = 16;
 /// How often a read is tried.
 const TRIES: u8 = 3;
 
@@ -28,7 +28,7 @@ struct Lane {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Lanes {
+pub(super) struct Lanes {
     layout: Layout,
     list: [Lane; LANES],
     /// Commands of recovery under way.
@@ -37,50 +37,50 @@ pub struct Lanes {
 
 impl Lanes {
     /// All are idle.
-    pub fn new(layout: &Layout) -> Self {
+    pub(super) fn new(layout: &Layout) -> Self {
         let pages = (layout.strip / SECTORS_PER_BLOCK) as usize;
         let lane = |_| Lane { buf: MetaHome::new(pages), place: (0, 0), next: None, tries: 0 };
         Lanes { layout: *layout, list: core::array::from_fn(lane), pending: 0 }
     }
 
     /// A lane that reads nothing and has nothing to go on with.
-    pub fn idle(&self) -> Option<usize> {
+    pub(super) fn idle(&self) -> Option<usize> {
         self.list.iter().position(|it| it.buf.is_home() && it.next.is_none())
     }
 
     /// Commands of recovery under way.
-    pub fn pending(&self) -> u32 {
+    pub(super) fn pending(&self) -> u32 {
         self.pending
     }
 
     /// Whether no command is under way, and no lane has anything to go on with.
-    pub fn are_idle(&self) -> bool {
+    pub(super) fn are_idle(&self) -> bool {
         self.pending == 0 && self.list.iter().all(|it| it.next.is_none())
     }
 
     /// Sends a command of recovery; of a lane, if it is about a strip.
-    pub fn submit(&mut self, lane: usize, command: Command, cx: &mut Cx) {
+    pub(super) fn submit(&mut self, lane: usize, command: Command, cx: &mut Cx) {
         self.pending += 1;
         cx.submit(Op::Recover { lane: lane as u8 }, command);
     }
 
     /// A command of recovery is over.
-    pub fn end(&mut self) {
+    pub(super) fn end(&mut self) {
         self.pending = self.pending.checked_sub(1).expect("a command of recovery was sent");
     }
 
     /// Lends the buffer of an idle lane.
-    pub fn lend(&mut self, lane: usize) -> MetaBuf {
+    pub(super) fn lend(&mut self, lane: usize) -> MetaBuf {
         self.list[lane].buf.lend()
     }
 
     /// The buffer of a lane comes back.
-    pub fn take_back(&mut self, lane: usize, buf: MetaBuf) {
+    pub(super) fn take_back(&mut self, lane: usize, buf: MetaBuf) {
         self.list[lane].buf.take_back(buf);
     }
 
     /// Reads the tail of a strip, or the strip, into the buffer of a lane.
-    pub fn read(&mut self, lane: usize, place: (u32, u32), tail_only: bool, cx: &mut Cx) {
+    pub(super) fn read(&mut self, lane: usize, place: (u32, u32), tail_only: bool, cx: &mut Cx) {
         let buf = self.lend(lane);
         self.list[lane].place = place;
         let (lba, pages) = match tail_only {
@@ -93,7 +93,7 @@ impl Lanes {
     }
 
     /// A read failed: reads again, unless it was tried often enough.
-    pub fn read_again(&mut self, lane: usize, tail_only: bool, cx: &mut Cx) -> bool {
+    pub(super) fn read_again(&mut self, lane: usize, tail_only: bool, cx: &mut Cx) -> bool {
         let it = &mut self.list[lane];
         it.tries += 1;
         if it.tries == TRIES {
@@ -106,22 +106,22 @@ impl Lanes {
     }
 
     /// A read was well.
-    pub fn read_well(&mut self, lane: usize) {
+    pub(super) fn read_well(&mut self, lane: usize) {
         self.list[lane].tries = 0;
     }
 
     /// What a lane has read: the segment and the strip.
-    pub fn place(&self, lane: usize) -> (u32, u32) {
+    pub(super) fn place(&self, lane: usize) -> (u32, u32) {
         self.list[lane].place
     }
 
     /// The pages that it has read.
-    pub fn pages(&self, lane: usize) -> &[Page] {
+    pub(super) fn pages(&self, lane: usize) -> &[Page] {
         self.list[lane].buf.pages()
     }
 
     /// The tail in one of these pages, if it is one of the place that was read.
-    pub fn tail(&self, lane: usize, page: usize) -> Option<Tail> {
+    pub(super) fn tail(&self, lane: usize, page: usize) -> Option<Tail> {
         let (segment, strip) = self.place(lane);
         let at = self.layout.tail_at(segment, strip);
         let tail = zones::open(&self.pages(lane)[page], &self.layout.uuid, at)?;
@@ -129,19 +129,19 @@ impl Lanes {
     }
 
     /// A lane reads the strip before the one that it has read next, if there is one.
-    pub fn look_before(&mut self, lane: usize) {
+    pub(super) fn look_before(&mut self, lane: usize) {
         let (segment, strip) = self.place(lane);
         self.look_at(lane, strip.checked_sub(1).map(|strip| (segment, strip)));
     }
 
     /// What a lane reads next.
-    pub fn look_at(&mut self, lane: usize, next: Option<(u32, u32)>) {
+    pub(super) fn look_at(&mut self, lane: usize, next: Option<(u32, u32)>) {
         self.list[lane].next = next;
     }
 
     /// Goes on with the lanes that have something to read next; true when there was one. Whole
     /// strips are read where `is_part` of a list.
-    pub fn go_on(&mut self, is_part: impl Fn((u32, u32)) -> bool, cx: &mut Cx) -> bool {
+    pub(super) fn go_on(&mut self, is_part: impl Fn((u32, u32)) -> bool, cx: &mut Cx) -> bool {
         let mut moved = false;
         for lane in 0..LANES {
             if cx.room() < 4 {

@@ -11,7 +11,7 @@ use crate::config::{LayerConfig, Plan, PlanError};
 use crate::kind::LayerKind;
 
 /// The longest transfer, in sectors: 1 MiB.
-pub const MAX_TRANSFER: u32 = 2048;
+pub(super) const MAX_TRANSFER: u32 = 2048;
 /// The most blocks in a strip, so that its tail has room for trims too.
 const MOST_BLOCKS: u32 = 200;
 /// Lines that only collection may open, and lines that are never full.
@@ -21,11 +21,11 @@ const LIST_SHARE: u32 = 64;
 /// One in so many lines is kept for segments that fail.
 const SPOILED: u32 = 32;
 /// Strips in flight to one segment.
-pub const IN_FLIGHT: u32 = 4;
+pub(super) const IN_FLIGHT: u32 = 4;
 
 /// The geometry of a volume. Lengths are in sectors unless a name says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Layout {
+pub(super) struct Layout {
     /// The volume, which every tail names.
     pub uuid: [u8; 16],
     /// Whether lines span all units (`pblk`), or are single segments in turn (`rrpc`).
@@ -63,7 +63,7 @@ const NO_ZONES: PlanError = PlanError("pblk and rrpc need one zoned device: use 
 
 impl Layout {
     /// The layout over `devices`.
-    pub fn new(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Self, PlanError> {
+    pub(super) fn new(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Self, PlanError> {
         let [DeviceInfo { kind: DeviceKind::Zoned(device), .. }] = devices else {
             return Err(NO_ZONES);
         };
@@ -142,7 +142,7 @@ impl Layout {
     }
 
     /// Blocks of the host in a strip.
-    pub fn strip_blocks(&self) -> u32 {
+    pub(super) fn strip_blocks(&self) -> u32 {
         self.strip / SECTORS_PER_BLOCK - 1
     }
 
@@ -156,83 +156,83 @@ impl Layout {
     }
 
     /// Strips of a line that take blocks of the host.
-    pub fn row_strips(&self) -> u32 {
+    pub(super) fn row_strips(&self) -> u32 {
         self.line_strips() - self.list
     }
 
     /// Strips in a line.
-    pub fn line_strips(&self) -> u32 {
+    pub(super) fn line_strips(&self) -> u32 {
         self.width * self.strips
     }
 
     /// Blocks of the device.
-    pub fn device_blocks(&self) -> u64 {
+    pub(super) fn device_blocks(&self) -> u64 {
         device_blocks(&self.device)
     }
 
     /// Map entries in a page.
-    pub fn page_entries(&self) -> u32 {
+    pub(super) fn page_entries(&self) -> u32 {
         hostftl_core::BLOCK as u32 / self.entry
     }
 
     /// The segment of a line in one of its columns.
-    pub fn segment(&self, line: u32, column: u32) -> u32 {
+    pub(super) fn segment(&self, line: u32, column: u32) -> u32 {
         if self.wide { column * self.lines + line } else { line }
     }
 
     /// The column of a segment in its line.
-    pub fn column(&self, segment: u32) -> u32 {
+    pub(super) fn column(&self, segment: u32) -> u32 {
         if self.wide { segment / self.lines } else { 0 }
     }
 
     /// The line of a segment.
-    pub fn line(&self, segment: u32) -> u32 {
+    pub(super) fn line(&self, segment: u32) -> u32 {
         if self.wide { segment % self.lines } else { segment }
     }
 
     /// The front that fills a line with blocks of the host: one for each unit, or the only one.
-    pub fn front(&self, line: u32) -> u32 {
+    pub(super) fn front(&self, line: u32) -> u32 {
         if self.wide { 0 } else { line / (self.device.count / self.device.units) }
     }
 
     /// The first sector of a strip.
-    pub fn lba(&self, segment: u32, strip: u32) -> u64 {
+    pub(super) fn lba(&self, segment: u32, strip: u32) -> u64 {
         u64::from(segment) * u64::from(self.device.size) + u64::from(strip * self.strip)
     }
 
     /// The sector of a strip's tail.
-    pub fn tail_at(&self, segment: u32, strip: u32) -> u64 {
+    pub(super) fn tail_at(&self, segment: u32, strip: u32) -> u64 {
         self.lba(segment, strip) + u64::from(self.strip - SECTORS_PER_BLOCK)
     }
 
     /// The block of the device that begins with page `slot` of a strip.
-    pub fn place(&self, segment: u32, strip: u32, slot: u32) -> u64 {
+    pub(super) fn place(&self, segment: u32, strip: u32, slot: u32) -> u64 {
         self.lba(segment, strip) / u64::from(SECTORS_PER_BLOCK) + u64::from(slot)
     }
 
     /// The segment of a block of the device.
-    pub fn segment_of(&self, place: u64) -> u32 {
+    pub(super) fn segment_of(&self, place: u64) -> u32 {
         (place * u64::from(SECTORS_PER_BLOCK) / u64::from(self.device.size)) as u32
     }
 
     /// How many pages of the strip, from block `place` on, are before its tail.
-    pub fn left_in_strip(&self, place: u64) -> u32 {
+    pub(super) fn left_in_strip(&self, place: u64) -> u32 {
         let within = place % u64::from(self.strip / SECTORS_PER_BLOCK);
         self.strip_blocks() - within as u32
     }
 
     /// Strips at the end of an open segment that can't be read.
-    pub fn unreadable(&self) -> u32 {
+    pub(super) fn unreadable(&self) -> u32 {
         self.device.unreadable.div_ceil(self.strip)
     }
 
     /// Rows in memory: those that are filled or under way, and those that can't be read yet.
-    pub fn rows(&self) -> u32 {
+    pub(super) fn rows(&self) -> u32 {
         self.width * self.fronts * (self.unreadable() + 2) + 4
     }
 
     /// What the layer needs and gives, with `meta_bytes` beside the map.
-    pub fn plan(&self, meta_bytes: u64) -> Plan {
+    pub(super) fn plan(&self, meta_bytes: u64) -> Plan {
         let limits = Limits {
             exported: self.blocks * u64::from(SECTORS_PER_BLOCK),
             max_transfer: MAX_TRANSFER,
@@ -268,7 +268,7 @@ fn strip(device: &Segments, wanted: u32) -> Option<u32> {
 #[cfg(test)]
 impl Layout {
     /// A volume for tests: `count` segments, of so many strips of 64 KiB, in `units` units.
-    pub fn trial(kind: LayerKind, strips: u32, count: u32, units: u32) -> Self {
+    pub(super) fn trial(kind: LayerKind, strips: u32, count: u32, units: u32) -> Self {
         let device = Segments {
             size: 128 * strips,
             write_unit: 8,

@@ -15,7 +15,7 @@ use crate::kit::metabuf::{MetaHome, meta_of};
 
 /// How far collection has come in the list of its victim.
 #[derive(Debug)]
-pub struct Reader {
+pub(super) struct Reader {
     layout: Layout,
     buf: MetaHome,
     /// The part that is in the buffer, or will be.
@@ -25,25 +25,29 @@ pub struct Reader {
 }
 
 /// A record of a part.
-pub fn record(pages: &[Page], index: usize) -> Option<Entry> {
+pub(super) fn record(pages: &[Page], index: usize) -> Option<Entry> {
     zones::record(&pages[index / RECORDS], index % RECORDS)
 }
 
 /// The record that begins a strip at `index`, if a strip begins there and has all its entries.
-pub fn strip_at(pages: &[Page], index: usize) -> Option<Entry> {
+pub(super) fn strip_at(pages: &[Page], index: usize) -> Option<Entry> {
     let room = (pages.len() - 1) * RECORDS;
     let head = if index < room { record(pages, index)? } else { return None };
     (head.kind == Kind::Strip && index + (head.crc as usize) < room).then_some(head)
 }
 
 /// Where a part of the list of a line is.
-pub fn part_place(line: u32, part: u32, layout: &Layout, lines: &Lines) -> (u32, u32) {
+pub(super) fn part_place(line: u32, part: u32, layout: &Layout, lines: &Lines) -> (u32, u32) {
     let segment = lines.list_segment(line);
     (segment, lines.chunk(segment).strips - layout.list + part)
 }
 
 /// The tail of a part of a list, if all of it is sound.
-pub fn part_tail(pages: &[Page], (segment, strip): (u32, u32), layout: &Layout) -> Option<Tail> {
+pub(super) fn part_tail(
+    pages: &[Page],
+    (segment, strip): (u32, u32),
+    layout: &Layout,
+) -> Option<Tail> {
     let last = layout.strip_blocks() as usize;
     let tail = zones::open(&pages[last], &layout.uuid, layout.tail_at(segment, strip))?;
     let is_sound = |index: usize| {
@@ -62,7 +66,12 @@ pub fn part_tail(pages: &[Page], (segment, strip): (u32, u32), layout: &Layout) 
 }
 
 /// The segment and strip that a record of a line's list tells of, if it is written.
-pub fn strip_of(line: u32, head: &Entry, layout: &Layout, lines: &Lines) -> Option<(u32, u32)> {
+pub(super) fn strip_of(
+    line: u32,
+    head: &Entry,
+    layout: &Layout,
+    lines: &Lines,
+) -> Option<(u32, u32)> {
     let (column, strip) = (head.value / layout.strips, head.value % layout.strips);
     let segment = (column < layout.width).then(|| layout.segment(line, column))?;
     (strip < lines.chunk(segment).done).then_some((segment, strip))
@@ -70,7 +79,7 @@ pub fn strip_of(line: u32, head: &Entry, layout: &Layout, lines: &Lines) -> Opti
 
 /// What a look into the list of the victim brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub(super) enum Told {
     /// Nothing: a part is being read.
     Nothing,
     /// A step forward.
@@ -81,23 +90,23 @@ pub enum Told {
 
 impl Reader {
     /// It reads nothing.
-    pub fn new(layout: &Layout) -> Self {
+    pub(super) fn new(layout: &Layout) -> Self {
         let pages = if layout.list == 0 { 0 } else { layout.strip / SECTORS_PER_BLOCK };
         Reader { layout: *layout, buf: MetaHome::new(pages as usize), part: 0, next: None }
     }
 
     /// Begins with the first part.
-    pub fn begin(&mut self) {
+    pub(super) fn begin(&mut self) {
         (self.part, self.next) = (0, None);
     }
 
     /// Whether a part is being read.
-    pub fn is_busy(&self) -> bool {
+    pub(super) fn is_busy(&self) -> bool {
         !self.buf.is_home()
     }
 
     /// Gives a lane what is valid of the next strip of the victim's list, or reads on.
-    pub fn next(
+    pub(super) fn next(
         &mut self,
         victim: u32,
         lane: &mut Lane,
@@ -149,7 +158,12 @@ impl Reader {
     }
 
     /// A part was read: without it the tails tell.
-    pub fn part_done(&mut self, victim: u32, (command, ok): (Command, bool), lines: &mut Lines) {
+    pub(super) fn part_done(
+        &mut self,
+        victim: u32,
+        (command, ok): (Command, bool),
+        lines: &mut Lines,
+    ) {
         let place = part_place(victim, self.part, &self.layout, lines);
         self.buf.take_back(meta_of(command));
         match ok && part_tail(self.buf.pages(), place, &self.layout).is_some() {

@@ -19,7 +19,7 @@ use crate::planted::{Bug, planted};
 
 /// Where a block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum At {
+pub(super) enum At {
     /// It holds nothing.
     Nowhere,
     /// In a row in memory.
@@ -44,7 +44,7 @@ enum Entries {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Map(Entries);
+pub(super) struct Map(Entries);
 
 const IN_ROW: u64 = 1 << 63;
 const IN_ROW_SHORT: u32 = 1 << 31;
@@ -75,7 +75,7 @@ impl At {
 
 impl Map {
     /// A map of so many blocks that hold nothing.
-    pub fn new(layout: &Layout) -> Self {
+    pub(super) fn new(layout: &Layout) -> Self {
         let len = layout.blocks as usize;
         if !layout.wide {
             return Map(Entries::TwoWay {
@@ -91,7 +91,7 @@ impl Map {
     }
 
     /// Bytes of the map of such a volume.
-    pub fn memory(layout: &Layout) -> u64 {
+    pub(super) fn memory(layout: &Layout) -> u64 {
         match layout.wide {
             true => layout.blocks * u64::from(layout.entry),
             false => 16 * layout.blocks + 8 * layout.device_blocks(),
@@ -100,7 +100,7 @@ impl Map {
 
     /// The block that the reverse map knows at a place of the device; `None` without one, or when
     /// nothing there counts.
-    pub fn holder(&self, place: u64) -> Option<u64> {
+    pub(super) fn holder(&self, place: u64) -> Option<u64> {
         let Entries::TwoWay { reverse, .. } = &self.0 else { return None };
         let block = reverse[place as usize].checked_sub(1)?;
         let believed = planted(Bug::ZonesReverseBelieved);
@@ -108,12 +108,12 @@ impl Map {
     }
 
     /// Whether there is a reverse map.
-    pub fn is_two_way(&self) -> bool {
+    pub(super) fn is_two_way(&self) -> bool {
         matches!(self.0, Entries::TwoWay { .. })
     }
 
     /// Whether the reverse map and the segments agree with the addresses.
-    pub fn agrees(&self) -> bool {
+    pub(super) fn agrees(&self) -> bool {
         let Entries::TwoWay { addresses, reverse, segment } = &self.0 else { return true };
         let agrees = |(block, &(bits, at)): (usize, &(u64, u64))| match At::from_bits(bits) {
             At::Media(place) => {
@@ -126,7 +126,7 @@ impl Map {
 
     /// Where a block is.
     #[inline]
-    pub fn get(&self, block: u64) -> At {
+    pub(super) fn get(&self, block: u64) -> At {
         match &self.0 {
             Entries::Short(list) => {
                 let bits = list[block as usize];
@@ -140,7 +140,7 @@ impl Map {
 
     /// Says where a block is from now on; returns where it was.
     #[inline]
-    pub fn set(&mut self, block: u64, at: At) -> At {
+    pub(super) fn set(&mut self, block: u64, at: At) -> At {
         let old = self.get(block);
         let bits = at.bits();
         match &mut self.0 {
@@ -163,7 +163,7 @@ impl Map {
 
     /// Takes an image of a page; false when it has nothing on media. `written` tells where a page
     /// of a row is, once it is written; other rows are left out, because replay brings them.
-    pub fn emit(
+    pub(super) fn emit(
         &self,
         page: u32,
         into: &mut Page,
@@ -191,7 +191,7 @@ impl Map {
     }
 
     /// Fills a page from its image; false when a block lies where there is no place for one.
-    pub fn load(&mut self, page: u32, from: &Page, is_place: impl Fn(u64) -> bool) -> bool {
+    pub(super) fn load(&mut self, page: u32, from: &Page, is_place: impl Fn(u64) -> bool) -> bool {
         let (per, size) = self.page();
         let first = u64::from(page) * per as u64;
         for index in 0..per.min((self.len() - first) as usize) {
@@ -210,7 +210,7 @@ impl Map {
     }
 
     /// The CRC-32C of the places on the medium; what is in memory alone counts as nowhere.
-    pub fn crc(&self) -> u32 {
+    pub(super) fn crc(&self) -> u32 {
         let place = |block| match self.get(block) {
             At::Media(place) => place + 1,
             _ => 0,
@@ -227,7 +227,7 @@ impl Map {
     }
 
     /// How many blocks there are.
-    pub fn len(&self) -> u64 {
+    pub(super) fn len(&self) -> u64 {
         match &self.0 {
             Entries::Short(list) => list.len() as u64,
             Entries::Long(list) => list.len() as u64,

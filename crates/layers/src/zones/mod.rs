@@ -64,11 +64,11 @@ use row::Row;
 use store::Store;
 
 /// The layer.
-pub type Zones = Shell<Engine>;
+pub(crate) type Zones = Shell<Engine>;
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Engine {
+pub(crate) struct Engine {
     layout: Layout,
     store: Store,
     blocks: Blocks,
@@ -81,7 +81,7 @@ pub struct Engine {
 
 impl Zones {
     /// What the layer needs over `devices`.
-    pub fn plan(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Plan, PlanError> {
+    pub(crate) fn plan(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Plan, PlanError> {
         let layout = Layout::new(config, devices)?;
         let lines = Lines::memory(&layout, config.zones.gc);
         let rows = u64::from(layout.rows()) * Row::memory();
@@ -89,7 +89,7 @@ impl Zones {
     }
 
     /// The layer; `buffers` become its rows.
-    pub fn new(
+    pub(crate) fn new(
         config: &LayerConfig,
         devices: &[DeviceInfo],
         buffers: Vec<Payload>,
@@ -109,7 +109,7 @@ impl Zones {
     }
 
     /// The CRC-32C of the map, as places on the medium; what is in memory alone counts as nowhere.
-    pub fn map_crc(&self) -> u32 {
+    pub(crate) fn map_crc(&self) -> u32 {
         self.core().store.map.crc()
     }
 }

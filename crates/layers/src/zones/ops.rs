@@ -5,12 +5,12 @@ use hostftl_core::DeviceError;
 use crate::kit::{self, Life};
 
 /// Commands in flight at once.
-pub const OPS: u16 = 1024;
+pub(super) const OPS: u16 = 1024;
 
 /// Blocks of the victim that are read together: `count` items of a lane, from `first` on, into the
 /// pages of a row from `slot` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moved {
+pub(crate) struct Moved {
     pub lane: u8,
     pub first: u8,
     pub count: u8,
@@ -20,7 +20,7 @@ pub struct Moved {
 
 /// What a command was for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Op {
+pub(crate) enum Op {
     /// Part of a read, from a segment of this line or a row in memory, or zeros.
     Read { req: u16, line: Option<u32> },
     /// A step of a write.
@@ -50,16 +50,16 @@ pub enum Op {
 }
 
 /// What the parts take: requests wait for a row to be durable.
-pub type Cx<'a> = kit::Cx<'a, Op, u64>;
+pub(super) type Cx<'a> = kit::Cx<'a, Op, u64>;
 
 /// The device can no longer be trusted with what is written.
-pub fn fail(error: DeviceError, cx: &mut Cx) {
+pub(super) fn fail(error: DeviceError, cx: &mut Cx) {
     cx.counters().device_errors += 1;
     cx.fail(0, error, false);
 }
 
 /// The volume can't be opened; what several reads find is told once.
-pub fn give_up(why: &'static str, cx: &mut Cx) {
+pub(super) fn give_up(why: &'static str, cx: &mut Cx) {
     if cx.life() == Life::Starting {
         cx.give_up(why);
     }

@@ -24,7 +24,7 @@ use super::store::Store;
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Pads {
+pub(super) struct Pads {
     layout: Layout,
     /// The write pointers of open segments, in sectors.
     pointers: Vec<u32>,
@@ -32,17 +32,23 @@ pub struct Pads {
 
 impl Pads {
     /// No segment is open.
-    pub fn new(layout: &Layout) -> Self {
+    pub(super) fn new(layout: &Layout) -> Self {
         Pads { layout: *layout, pointers: alloc::vec![0; layout.device.count as usize] }
     }
 
     /// A segment is open, and its write pointer is here, in sectors.
-    pub fn found_open(&mut self, segment: u32, pointer: u32) {
+    pub(super) fn found_open(&mut self, segment: u32, pointer: u32) {
         self.pointers[segment as usize] = pointer;
     }
 
     /// Goes through one of the segments; false when it must wait.
-    pub fn run(&self, segment: u32, lanes: &mut Lanes, store: &mut Store, cx: &mut Cx) -> bool {
+    pub(super) fn run(
+        &self,
+        segment: u32,
+        lanes: &mut Lanes,
+        store: &mut Store,
+        cx: &mut Cx,
+    ) -> bool {
         let chunk = *store.lines.chunk(segment);
         if !chunk.open {
             return true;
@@ -62,7 +68,7 @@ impl Pads {
     }
 
     /// Where pads would end was read, or can't be: pads what does not end there.
-    pub fn mark_read(
+    pub(super) fn mark_read(
         &self,
         lane: usize,
         sound: bool,
@@ -119,7 +125,7 @@ impl Pads {
     }
 
     /// A pad is written, or is not.
-    pub fn padded(
+    pub(super) fn padded(
         &self,
         lane: usize,
         (lba, gather): (u64, Gather),

@@ -18,7 +18,7 @@ use crate::planted::{Bug, planted};
 const RESETS: u32 = 2;
 
 /// Resets a line that is out of use; asks for what holds it back when space is short.
-pub fn run(
+pub(super) fn run(
     layout: &Layout,
     lines: &mut Lines,
     durability: &mut Durability,
@@ -69,7 +69,7 @@ fn reset_more(line: u32, layout: &Layout, lines: &mut Lines, cx: &mut Cx) {
 }
 
 /// A segment was reset, or was not.
-pub fn reset_done(
+pub(super) fn reset_done(
     segment: u32,
     result: Result<(), DeviceError>,
     layout: &Layout,

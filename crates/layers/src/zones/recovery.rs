@@ -54,7 +54,7 @@ enum Step {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Recovery {
+pub(super) struct Recovery {
     layout: Layout,
     /// Whether a new volume is made.
     formats: bool,
@@ -68,7 +68,7 @@ pub struct Recovery {
 
 impl Recovery {
     /// Nothing is known of the device; `formats` when what it holds does not count.
-    pub fn new(layout: &Layout, formats: bool) -> Self {
+    pub(super) fn new(layout: &Layout, formats: bool) -> Self {
         Recovery {
             layout: *layout,
             formats,
@@ -82,7 +82,12 @@ impl Recovery {
     }
 
     /// Goes on; the last step makes the layer ready.
-    pub fn run(&mut self, store: &mut Store, checkpoint: &mut Checkpoint, cx: &mut Cx) -> bool {
+    pub(super) fn run(
+        &mut self,
+        store: &mut Store,
+        checkpoint: &mut Checkpoint,
+        cx: &mut Cx,
+    ) -> bool {
         let Recovery { layout, lanes, scan, replay, .. } = self;
         let from = scan.root().replay_from;
         match self.step {
@@ -194,7 +199,7 @@ impl Recovery {
     }
 
     /// A command of recovery is over.
-    pub fn done(
+    pub(super) fn done(
         &mut self,
         lane: u8,
         (command, ended): (Command, Ended),

@@ -63,7 +63,7 @@ fn vary(config: &mut LayerConfig, dice: &mut dyn Chance) {
 }
 
 /// See [`crate::registry`].
-pub const PBLK: Registration = Registration {
+pub(crate) const PBLK: Registration = Registration {
     kind: LayerKind::Pblk,
     name: "pblk",
     about: About {
@@ -91,7 +91,7 @@ pub const PBLK: Registration = Registration {
 };
 
 /// See [`crate::registry`].
-pub const RRPC: Registration = Registration {
+pub(crate) const RRPC: Registration = Registration {
     kind: LayerKind::Rrpc,
     name: "rrpc",
     about: About {

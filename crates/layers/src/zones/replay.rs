@@ -40,7 +40,7 @@ struct Found {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Replay {
+pub(super) struct Replay {
     layout: Layout,
     /// The segment that is looked at next.
     sought: u32,
@@ -61,7 +61,7 @@ pub struct Replay {
 
 impl Replay {
     /// No row was found.
-    pub fn new(layout: &Layout) -> Self {
+    pub(super) fn new(layout: &Layout) -> Self {
         let strips = layout.lines as usize * layout.line_strips() as usize;
         Replay {
             layout: *layout,
@@ -78,7 +78,7 @@ impl Replay {
     }
 
     /// How many rows were applied.
-    pub fn applied(&self) -> u64 {
+    pub(super) fn applied(&self) -> u64 {
         self.applied
     }
 
@@ -101,12 +101,12 @@ impl Replay {
     }
 
     /// Whether all rows were found.
-    pub fn has_found_all(&self, lanes: &Lanes) -> bool {
+    pub(super) fn has_found_all(&self, lanes: &Lanes) -> bool {
         self.sought().is_none() && lanes.are_idle()
     }
 
     /// Looks for rows, from number `from` on, in the segments that were written since the root.
-    pub fn find(
+    pub(super) fn find(
         &mut self,
         from: u64,
         scan: &Scan,
@@ -134,7 +134,7 @@ impl Replay {
     }
 
     /// A tail was read: is its row to be replayed?
-    pub fn tail_read(&mut self, from: u64, lane: usize, lanes: &mut Lanes) {
+    pub(super) fn tail_read(&mut self, from: u64, lane: usize, lanes: &mut Lanes) {
         let (segment, strip) = lanes.place(lane);
         let Some(tail) = lanes.tail(lane, 0) else { return lanes.look_before(lane) };
         if tail.seq >= from && tail.holds == Holds::Blocks {
@@ -147,7 +147,7 @@ impl Replay {
     }
 
     /// A part of a list was read: which of its rows are to be replayed?
-    pub fn part_read(
+    pub(super) fn part_read(
         &mut self,
         from: u64,
         lane: usize,
@@ -176,25 +176,25 @@ impl Replay {
     }
 
     /// The list of a line is unsound: its tails tell.
-    pub fn refuse_list(&mut self, line: u32, lines: &mut Lines) {
+    pub(super) fn refuse_list(&mut self, line: u32, lines: &mut Lines) {
         lines.at_mut(line).set_listed(false);
         self.refused.push(line);
     }
 
     /// All rows were found: they are put in order.
-    pub fn sort(&mut self) {
+    pub(super) fn sort(&mut self) {
         if !planted(Bug::ZonesReplayUnsorted) {
             self.rows.sort_unstable();
         }
     }
 
     /// Whether all rows were applied.
-    pub fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         self.next.1 == self.rows.len()
     }
 
     /// Reads what tells of the next rows, and applies the first of them.
-    pub fn run(&mut self, lanes: &mut Lanes, store: &mut Store, cx: &mut Cx) -> bool {
+    pub(super) fn run(&mut self, lanes: &mut Lanes, store: &mut Store, cx: &mut Cx) -> bool {
         let (read, row) = self.asked;
         let reads = read < self.next.0 + LANES && row < self.rows.len();
         if reads {
@@ -211,7 +211,7 @@ impl Replay {
     }
 
     /// What tells of rows was read.
-    pub fn row_read(&mut self, lane: usize) {
+    pub(super) fn row_read(&mut self, lane: usize) {
         self.told[lane] = Some(self.ends[lane]);
     }
 

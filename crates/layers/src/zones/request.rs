@@ -38,7 +38,7 @@ fn part(kind: Kind, from: u64, left: u64) -> (u64, u32) {
 
 impl Blocks {
     /// Begins a part of the first read and one of the first write or trim.
-    pub fn run(&mut self, store: &mut Store, cx: &mut Cx) -> bool {
+    pub(super) fn run(&mut self, store: &mut Store, cx: &mut Cx) -> bool {
         self.read_some(store, cx) | self.write_some(store, cx)
     }
 
@@ -104,7 +104,7 @@ impl Blocks {
 }
 
 /// The first write finds no room; false when there is none, or it was told.
-pub fn refuse_first_write(cx: &mut Cx) -> bool {
+pub(super) fn refuse_first_write(cx: &mut Cx) -> bool {
     let Some(req) = cx.requests().first_write() else { return false };
     cx.request(req).error.replace(HostError::NoSpace).is_none()
 }

@@ -15,7 +15,7 @@ use hostftl_format::zones::{ENTRIES, Entry};
 
 /// What a row is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub(super) enum Phase {
     /// Nothing.
     Idle,
     /// It takes blocks.
@@ -34,7 +34,7 @@ pub enum Phase {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Row {
+pub(super) struct Row {
     phase: Phase,
     pub seq: u64,
     pub entries: Vec<Entry>,
@@ -55,7 +55,7 @@ pub struct Row {
 }
 
 impl Row {
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         Row {
             phase: Phase::Idle,
             seq: 0,
@@ -72,12 +72,12 @@ impl Row {
     }
 
     /// Bytes of what is known of a row, and of its tail.
-    pub const fn memory() -> u64 {
+    pub(super) const fn memory() -> u64 {
         (size_of::<Row>() + ENTRIES * size_of::<Entry>() + BLOCK) as u64
     }
 
     /// What it is doing.
-    pub fn phase(&self) -> Phase {
+    pub(super) fn phase(&self) -> Phase {
         self.phase
     }
 
@@ -85,7 +85,7 @@ impl Row {
     ///
     /// # Panics
     /// When that is no next phase.
-    pub fn go(&mut self, next: Phase) {
+    pub(super) fn go(&mut self, next: Phase) {
         let fits = matches!(
             (self.phase, next),
             (Phase::Idle | Phase::Draining, Phase::Filling)
@@ -100,7 +100,7 @@ impl Row {
     }
 
     /// Begins a new row.
-    pub fn open(&mut self, seq: u64) {
+    pub(super) fn open(&mut self, seq: u64) {
         self.go(Phase::Filling);
         self.seq = seq;
         self.entries.clear();
@@ -109,12 +109,12 @@ impl Row {
     }
 
     /// The bytes at which page `slot` begins.
-    pub fn byte(slot: u32) -> u32 {
+    pub(super) fn byte(slot: u32) -> u32 {
         slot * SECTORS_PER_BLOCK * hostftl_core::SECTOR as u32
     }
 
     /// Whether its blocks are in memory alone.
-    pub fn is_unplaced(&self) -> bool {
+    pub(super) fn is_unplaced(&self) -> bool {
         matches!(self.phase, Phase::Filling | Phase::Closed | Phase::Ready)
     }
 }

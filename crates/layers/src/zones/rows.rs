@@ -13,7 +13,7 @@ use super::row::{Phase, Row};
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Rows {
+pub(super) struct Rows {
     list: Vec<Row>,
     /// One for each row.
     buffers: Vec<Payload>,
@@ -27,7 +27,7 @@ pub struct Rows {
 
 impl Rows {
     /// Idle rows, each with one of the `buffers`.
-    pub fn new(count: usize, buffers: Vec<Payload>) -> Self {
+    pub(super) fn new(count: usize, buffers: Vec<Payload>) -> Self {
         Rows {
             list: (0..count).map(|_| Row::new()).collect(),
             buffers,
@@ -39,32 +39,32 @@ impl Rows {
     }
 
     /// A row.
-    pub fn at(&self, row: u16) -> &Row {
+    pub(super) fn at(&self, row: u16) -> &Row {
         &self.list[usize::from(row)]
     }
 
     /// A row that changes.
-    pub fn at_mut(&mut self, row: u16) -> &mut Row {
+    pub(super) fn at_mut(&mut self, row: u16) -> &mut Row {
         &mut self.list[usize::from(row)]
     }
 
     /// All rows, with their places.
-    pub fn iter(&self) -> impl Iterator<Item = (u16, &Row)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u16, &Row)> {
         (0..).zip(&self.list)
     }
 
     /// The buffer of a row.
-    pub fn buffer(&mut self, row: u16) -> &mut Payload {
+    pub(super) fn buffer(&mut self, row: u16) -> &mut Payload {
         &mut self.buffers[usize::from(row)]
     }
 
     /// The row that is filled.
-    pub fn filling(&self) -> Option<u16> {
+    pub(super) fn filling(&self) -> Option<u16> {
         self.filling
     }
 
     /// The next row that can be opened.
-    pub fn idle(&self) -> Option<u16> {
+    pub(super) fn idle(&self) -> Option<u16> {
         let idle = |row: &usize| match self.list[*row].phase() {
             Phase::Idle => true,
             Phase::Draining => self.buffers[*row].is_idle(),
@@ -78,7 +78,7 @@ impl Rows {
     ///
     /// # Panics
     /// When another is filled.
-    pub fn open(&mut self, row: u16, seq: u64) {
+    pub(super) fn open(&mut self, row: u16, seq: u64) {
         assert!(self.filling.is_none(), "one row is filled at a time");
         self.turn = (usize::from(row) + 1) % self.list.len();
         self.at_mut(row).open(seq);
@@ -86,14 +86,14 @@ impl Rows {
     }
 
     /// No more goes into the row that is filled.
-    pub fn close(&mut self) {
+    pub(super) fn close(&mut self) {
         let row = self.filling.take().expect("a row is filled");
         self.at_mut(row).go(Phase::Closed);
         self.closed += 1;
     }
 
     /// Closed rows that wait for nothing are ready; whether there were any.
-    pub fn make_ready(&mut self) -> bool {
+    pub(super) fn make_ready(&mut self) -> bool {
         let before = self.closed;
         for (row, it) in (0..).zip(&mut self.list) {
             if self.closed == 0 {
@@ -109,12 +109,12 @@ impl Rows {
     }
 
     /// The first row that is ready to be sent.
-    pub fn first_ready(&self) -> Option<u16> {
+    pub(super) fn first_ready(&self) -> Option<u16> {
         self.ready.front().copied()
     }
 
     /// The first row that is ready is sent to this strip of a segment.
-    pub fn send(&mut self, segment: u32, strip: u32) {
+    pub(super) fn send(&mut self, segment: u32, strip: u32) {
         let row = self.ready.pop_front().expect("a row is ready");
         let it = self.at_mut(row);
         it.go(Phase::Sent);
@@ -122,18 +122,18 @@ impl Rows {
     }
 
     /// A row that was sent was not written: it is sent again before all others.
-    pub fn send_again(&mut self, row: u16) {
+    pub(super) fn send_again(&mut self, row: u16) {
         self.at_mut(row).go(Phase::Ready);
         self.ready.push_front(row);
     }
 
     /// How many rows have their blocks in memory alone.
-    pub fn unplaced(&self) -> i64 {
+    pub(super) fn unplaced(&self) -> i64 {
         self.list.iter().filter(|row| row.is_unplaced()).count() as i64
     }
 
     /// Gives a view back to the row that it is of.
-    pub fn repay(&mut self, piece: Piece) {
+    pub(super) fn repay(&mut self, piece: Piece) {
         if let Piece::Data(view) = piece {
             let row = self.row_of(view.id());
             self.buffers[row].repay(view);
@@ -149,7 +149,7 @@ impl Rows {
     }
 
     /// The power is off.
-    pub fn void(&mut self) {
+    pub(super) fn void(&mut self) {
         self.buffers.drain(..).for_each(|buffer| {
             buffer.void();
         });

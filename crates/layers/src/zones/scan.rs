@@ -25,7 +25,7 @@ struct Seen {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Scan {
+pub(super) struct Scan {
     layout: Layout,
     seen: Vec<Seen>,
     /// The next segment to begin with.
@@ -46,7 +46,7 @@ pub struct Scan {
 
 impl Scan {
     /// Nothing was seen.
-    pub fn new(layout: &Layout) -> Self {
+    pub(super) fn new(layout: &Layout) -> Self {
         let most = (layout.keep * layout.line_strips()) as usize;
         Scan {
             layout: *layout,
@@ -63,38 +63,38 @@ impl Scan {
     }
 
     /// The tail of the last strip of a segment that has one, and where that is.
-    pub fn seen(&self, segment: u32) -> (Option<Tail>, u32) {
+    pub(super) fn seen(&self, segment: u32) -> (Option<Tail>, u32) {
         let Seen { tail, strip } = self.seen[segment as usize];
         (tail, strip)
     }
 
     /// The newest root.
-    pub fn root(&self) -> Root {
+    pub(super) fn root(&self) -> Root {
         self.root
     }
 
     /// The last row that was seen, or that the root tells of.
-    pub fn last_row(&self) -> u64 {
+    pub(super) fn last_row(&self) -> u64 {
         self.rows.max(self.root.replay_from - 1)
     }
 
     /// The last strip of images that was seen.
-    pub fn last_strip(&self) -> u64 {
+    pub(super) fn last_strip(&self) -> u64 {
         self.strips
     }
 
     /// What was written since the volume was made.
-    pub fn written(&self) -> &Written {
+    pub(super) fn written(&self) -> &Written {
         &self.written
     }
 
     /// Whether all segments were gone through.
-    pub fn is_over(&self, lanes: &Lanes) -> bool {
+    pub(super) fn is_over(&self, lanes: &Lanes) -> bool {
         self.next == self.layout.device.count && lanes.are_idle()
     }
 
     /// Begins with the next segment, or goes on with those that are being gone through.
-    pub fn run(&mut self, lanes: &mut Lanes, lines: &Lines, cx: &mut Cx) -> bool {
+    pub(super) fn run(&mut self, lanes: &mut Lanes, lines: &Lines, cx: &mut Cx) -> bool {
         if lanes.go_on(|_| false, cx) {
             return true;
         }
@@ -113,7 +113,7 @@ impl Scan {
     }
 
     /// A tail was read.
-    pub fn tail_read(&mut self, lane: usize, lanes: &mut Lanes) {
+    pub(super) fn tail_read(&mut self, lane: usize, lanes: &mut Lanes) {
         let (segment, strip) = lanes.place(lane);
         let Some(tail) = lanes.tail(lane, 0) else { return lanes.look_before(lane) };
         let seen = &mut self.seen[segment as usize];
@@ -142,7 +142,7 @@ impl Scan {
     }
 
     /// Chooses the newest root and its images; false when there is none.
-    pub fn choose_root(&mut self, lines: &mut Lines) -> bool {
+    pub(super) fn choose_root(&mut self, lines: &mut Lines) -> bool {
         let root = self.root;
         if root.seq == 0 {
             return false;
@@ -154,17 +154,23 @@ impl Scan {
     }
 
     /// Where a strip of images is; `None` behind the last.
-    pub fn images(&self, index: usize) -> Option<(u32, u32)> {
+    pub(super) fn images(&self, index: usize) -> Option<(u32, u32)> {
         self.images.get(index).map(|(_, segment, strip)| (*segment, *strip))
     }
 
     /// Whether the root has as many images as it says.
-    pub fn has_all_images(&self) -> bool {
+    pub(super) fn has_all_images(&self) -> bool {
         self.loaded == self.root.images
     }
 
     /// A strip of images was read.
-    pub fn images_read(&mut self, lane: usize, lanes: &Lanes, store: &mut Store, cx: &mut Cx) {
+    pub(super) fn images_read(
+        &mut self,
+        lane: usize,
+        lanes: &Lanes,
+        store: &mut Store,
+        cx: &mut Cx,
+    ) {
         let last = self.layout.strip_blocks() as usize;
         let (tail, pages) = (lanes.tail(lane, last), lanes.pages(lane));
         let (end, strip) = (self.layout.device_blocks(), last as u64 + 1);
@@ -189,7 +195,7 @@ impl Scan {
     }
 
     /// Tells the lines what their segments were written for.
-    pub fn tell(&self, lines: &mut Lines) {
+    pub(super) fn tell(&self, lines: &mut Lines) {
         for (segment, seen) in (0..).zip(&self.seen) {
             if let Some(tail) = &seen.tail {
                 lines.at_mut(self.layout.line(segment)).found_tail(tail);
@@ -199,7 +205,7 @@ impl Scan {
 
     /// Which lines have a list that counts: the last strip of a segment has its end, and no segment
     /// of the line was written for another use of it, or can be written on.
-    pub fn believe_lists(&self, lines: &mut Lines) {
+    pub(super) fn believe_lists(&self, lines: &mut Lines) {
         for line in 0..self.layout.lines {
             let segment = |column: u32| self.layout.segment(line, column);
             let seen = |column: u32| self.seen[segment(column) as usize];

@@ -25,7 +25,7 @@ use crate::planted::{Bug, planted};
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Store {
+pub(super) struct Store {
     pub map: Map,
     pub lines: Lines,
     pub durability: Durability,
@@ -40,7 +40,7 @@ pub struct Store {
 
 impl Store {
     /// No row is filled; `buffers` become the rows.
-    pub fn new(layout: &Layout, params: Params, buffers: Vec<Payload>) -> Self {
+    pub(super) fn new(layout: &Layout, params: Params, buffers: Vec<Payload>) -> Self {
         let rows = layout.rows() as usize;
         Store {
             map: Map::new(layout),
@@ -55,27 +55,27 @@ impl Store {
     }
 
     /// The last row that was opened.
-    pub fn newest(&self) -> u64 {
+    pub(super) fn newest(&self) -> u64 {
         self.durability.newest()
     }
 
     /// A row.
-    pub fn row(&self, row: u16) -> &Row {
+    pub(super) fn row(&self, row: u16) -> &Row {
         self.rows.at(row)
     }
 
     /// The buffer of a row.
-    pub fn buffer(&mut self, row: u16) -> &mut Payload {
+    pub(super) fn buffer(&mut self, row: u16) -> &mut Payload {
         self.rows.buffer(row)
     }
 
     /// Gives a view back to the row that it is of.
-    pub fn repay(&mut self, piece: Piece) {
+    pub(super) fn repay(&mut self, piece: Piece) {
         self.rows.repay(piece);
     }
 
     /// The first row that is not written, or the next one.
-    pub fn first_unwritten(&self) -> u64 {
+    pub(super) fn first_unwritten(&self) -> u64 {
         let unwritten =
             |row: &Row| !matches!(row.phase(), Phase::Idle | Phase::Written | Phase::Draining);
         let rows = self.rows.iter().map(|(_, row)| row).filter(|row| unwritten(row));
@@ -83,7 +83,7 @@ impl Store {
     }
 
     /// The block of the device where a page of a row is, once it is written.
-    pub fn place_of(&self, row: u16, slot: u8) -> Option<u64> {
+    pub(super) fn place_of(&self, row: u16, slot: u8) -> Option<u64> {
         let row = self.rows.at(row);
         let place = || self.layout.place(row.segment, row.strip, slot.into());
         (row.phase() == Phase::Written).then(place)
@@ -91,7 +91,7 @@ impl Store {
 
     /// Takes up to `want` pages of the row that is filled: the row, the first page, how many.
     /// `None` when there is no room now.
-    pub fn take(&mut self, who: Who, want: u32) -> Option<(u16, u32, u32)> {
+    pub(super) fn take(&mut self, who: Who, want: u32) -> Option<(u16, u32, u32)> {
         for _ in 0..2 {
             let row = self.fill(who)?;
             let it = self.rows.at(row);
@@ -147,7 +147,7 @@ impl Store {
     }
 
     /// Strips that rows can still be sent to, beyond those in memory.
-    pub fn space(&self) -> i64 {
+    pub(super) fn space(&self) -> i64 {
         self.open_room() + self.lines.spare_strips()
     }
 
@@ -159,19 +159,19 @@ impl Store {
     /// Lets the host fill what is open, because nothing else can be done for a write that waits:
     /// what is invalid in an open line can be collected only when it is full. True when that is
     /// new.
-    pub fn lend_open_strips(&mut self) -> bool {
+    pub(super) fn lend_open_strips(&mut self) -> bool {
         let lends = self.layout.wide && !self.lends && self.open_room() > 0;
         self.lends |= lends;
         lends
     }
 
     /// A line is collected: the host keeps to its share again.
-    pub fn end_lending(&mut self) {
+    pub(super) fn end_lending(&mut self) {
         self.lends = false;
     }
 
     /// Lists blocks in `count` pages of a row that were taken, from `slot` on.
-    pub fn list(
+    pub(super) fn list(
         &mut self,
         row: u16,
         slot: u32,
@@ -187,20 +187,20 @@ impl Store {
     }
 
     /// What was on its way into so many pages of a row is there, or will not come.
-    pub fn filled(&mut self, row: u16, count: u32) {
+    pub(super) fn filled(&mut self, row: u16, count: u32) {
         let it = self.rows.at_mut(row);
         it.pending = it.pending.checked_sub(count).expect("pages are filled once");
     }
 
     /// The map points at a page of a row from now on.
-    pub fn publish(&mut self, block: u64, (row, slot): (u16, u32), cx: &mut Cx) {
+    pub(super) fn publish(&mut self, block: u64, (row, slot): (u16, u32), cx: &mut Cx) {
         let old = self.map.set(block, At::Row { row, slot: slot as u8 });
         self.invalidate(old);
         cx.touch(1);
     }
 
     /// What is published in a row is the host's.
-    pub fn note_host(&mut self, row: u16) {
+    pub(super) fn note_host(&mut self, row: u16) {
         self.durability.note_host(self.rows.at(row).seq);
     }
 
@@ -213,14 +213,14 @@ impl Store {
     }
 
     /// The page that a row took for a block is something else.
-    pub fn unlist(&mut self, row: u16, slot: u32, kind: Kind) {
+    pub(super) fn unlist(&mut self, row: u16, slot: u32, kind: Kind) {
         let mut entries = self.rows.at_mut(row).entries.iter_mut();
         let entry = entries.find(|it| it.kind == Kind::Data && it.value == slot);
         entry.expect("the block was listed").kind = kind;
     }
 
     /// A block that was to move into a page of a row can't be read.
-    pub fn lose(&mut self, block: u64, (row, slot): (u16, u32), cx: &mut Cx) {
+    pub(super) fn lose(&mut self, block: u64, (row, slot): (u16, u32), cx: &mut Cx) {
         self.unlist(row, slot, Kind::Lost);
         self.rows.at_mut(row).has_trim = true;
         let old = self.map.set(block, At::Lost);
@@ -230,7 +230,7 @@ impl Store {
     }
 
     /// Unmaps blocks and lists that; false when no row takes it now.
-    pub fn trim(&mut self, first: u64, blocks: u64) -> bool {
+    pub(super) fn trim(&mut self, first: u64, blocks: u64) -> bool {
         let Some(mut row) = self.fill(Who::Host) else { return false };
         if self.rows.at(row).entries.len() == ENTRIES {
             self.rows.close();
@@ -251,7 +251,7 @@ impl Store {
 
     /// Closes the row that is filled when it is full or somebody waits for it, and sends the first
     /// row that is ready.
-    pub fn run(&mut self, cx: &mut Cx) -> bool {
+    pub(super) fn run(&mut self, cx: &mut Cx) -> bool {
         let mut moved = false;
         if let Some(row) = self.rows.filling() {
             let it = self.rows.at(row);
@@ -313,7 +313,7 @@ impl Store {
     }
 
     /// A row is written, or is not.
-    pub fn row_done(
+    pub(super) fn row_done(
         &mut self,
         row: u16,
         (command, result): (Command, Result<(), DeviceError>),
@@ -346,7 +346,7 @@ impl Store {
     }
 
     /// The map points at the medium for all rows of a segment that can be read there.
-    pub fn retire(&mut self, segment: u32, cx: &mut Cx) {
+    pub(super) fn retire(&mut self, segment: u32, cx: &mut Cx) {
         let hidden = if planted(Bug::ZonesReadTooEarly) { 0 } else { self.layout.unreadable() };
         let readable = self.lines.chunk(segment).readable(hidden);
         for row in 0..self.layout.rows() as u16 {
@@ -375,7 +375,7 @@ impl Store {
     }
 
     /// The power is off.
-    pub fn void(&mut self) {
+    pub(super) fn void(&mut self) {
         self.rows.void();
     }
 }

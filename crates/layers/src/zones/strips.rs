@@ -10,7 +10,7 @@ use super::ops::Cx;
 
 /// A strip that is to be written.
 #[derive(Debug)]
-pub struct Draft {
+pub(super) struct Draft {
     /// What comes before the metadata.
     pub body: Gather,
     /// Pages of metadata; the last is the tail, whose entries are there already.
@@ -29,7 +29,7 @@ pub struct Draft {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Strips {
+pub(super) struct Strips {
     layout: Layout,
     /// Since the volume was made.
     written: Written,
@@ -37,22 +37,22 @@ pub struct Strips {
 
 impl Strips {
     /// Nothing was written.
-    pub fn new(layout: &Layout) -> Self {
+    pub(super) fn new(layout: &Layout) -> Self {
         Strips { layout: *layout, written: Written::default() }
     }
 
     /// What was written for what since the volume was made.
-    pub fn written(&self) -> &Written {
+    pub(super) fn written(&self) -> &Written {
         &self.written
     }
 
     /// Recovery found what had been written before it.
-    pub fn resume(&mut self, before: &Written) {
+    pub(super) fn resume(&mut self, before: &Written) {
         self.written = self.written.plus(before);
     }
 
     /// What is sent counts as written.
-    pub fn count(&mut self, tally: &Tally, cx: &mut Cx) {
+    pub(super) fn count(&mut self, tally: &Tally, cx: &mut Cx) {
         let counters = cx.counters();
         counters.gc_copied += u64::from(tally.get(Cause::Gc));
         counters.padded += u64::from(tally.get(Cause::Pad));
@@ -71,7 +71,7 @@ impl Strips {
     }
 
     /// The program of a strip at its place; it counts as written.
-    pub fn program(
+    pub(super) fn program(
         &mut self,
         (segment, strip): (u32, u32),
         draft: Draft,

@@ -5,13 +5,13 @@ use crate::common::churn::data;
 use hostftl_core::{Codec, Command, Layer, SECTOR, TaskKind, Token, Verb};
 use hostftl_layers::{LayerConfig, LayerKind, Members, Mode};
 
-pub const CHUNK: usize = 64;
-pub const DEVICE: usize = 300 * CHUNK;
+pub(crate) const CHUNK: usize = 64;
+pub(crate) const DEVICE: usize = 300 * CHUNK;
 /// What is written at once, in sectors.
-pub const PART: u64 = 64;
+pub(crate) const PART: u64 = 64;
 const SEEDS: u64 = 4;
 
-pub fn config() -> LayerConfig {
+pub(crate) fn config() -> LayerConfig {
     let new = LayerConfig::new(LayerKind::Log);
     let mut config = LayerConfig { superpage: CHUNK as u32, ..new };
     config.log.parity = 1;

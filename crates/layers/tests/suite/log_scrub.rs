@@ -7,14 +7,14 @@ use hostftl_core::{
 };
 use hostftl_layers::{LayerConfig, LayerKind, Mode};
 
-pub const CHUNK: usize = 64;
+pub(crate) const CHUNK: usize = 64;
 /// Sectors of a device, of which there are three.
-pub const DEVICE: usize = 600 * CHUNK;
+pub(crate) const DEVICE: usize = 600 * CHUNK;
 /// What is written at once, in sectors, and how often.
-pub const PART: u64 = 64;
-pub const PARTS: u64 = 150;
+pub(crate) const PART: u64 = 64;
+pub(crate) const PARTS: u64 = 150;
 
-pub fn config(missing: u16) -> LayerConfig {
+pub(crate) fn config(missing: u16) -> LayerConfig {
     let new = LayerConfig::new(LayerKind::Log);
     let mut config = LayerConfig { superpage: CHUNK as u32, ..new };
     config.members.missing = missing;

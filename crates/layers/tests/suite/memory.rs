@@ -13,7 +13,7 @@ const FIXED: u64 = 1 << 20;
 const GIB: u64 = 1 << 21;
 
 /// The devices that a layer wants, `gib` GiB in all of that which it exports.
-pub fn devices(kind: LayerKind, gib: u64) -> (Vec<DeviceInfo>, Option<Pointers>) {
+pub(crate) fn devices(kind: LayerKind, gib: u64) -> (Vec<DeviceInfo>, Option<Pointers>) {
     let block = DeviceInfo::block(gib * GIB, 128);
     if kind.takes_zones() {
         let (units, size) = (if kind == LayerKind::Rrpc { 4 } else { 16 }, 1 << 11);

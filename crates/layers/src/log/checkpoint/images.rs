@@ -20,7 +20,7 @@ use crate::log::stripe::Stripe;
 
 /// The row of images that is being filled or written.
 #[derive(Debug)]
-pub struct Images {
+pub(crate) struct Images {
     at: Option<At>,
     stripe: Stripe,
     ahead: u32,
@@ -42,14 +42,14 @@ pub struct Images {
 impl Images {
     /// Where the row of images lies that is open already: one to which no image came, because the
     /// one that was to come can't be read, stays open until the next checkpoint.
-    pub fn begins(&self, devices: &Devices) -> Option<Begin> {
+    pub(crate) fn begins(&self, devices: &Devices) -> Option<Begin> {
         let At { segment, slot, sector } = self.at?;
         let members = self.stripe.members();
         let ahead = Some((self.ahead, devices.stripe(self.ahead).members()));
         Some(Begin { segment, slot, sector, members, ahead })
     }
 
-    pub fn new(layout: &Layout) -> Self {
+    pub(crate) fn new(layout: &Layout) -> Self {
         let pages = (layout.chunk / SECTORS_PER_BLOCK) as usize;
         Images {
             at: None,
@@ -74,22 +74,22 @@ impl Images {
     }
 
     /// Whether a row of them is on its way.
-    pub fn are_sent(&self) -> bool {
+    pub(crate) fn are_sent(&self) -> bool {
         self.pending > 0
     }
 
     /// Whether the row that is filled has none.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.count == 0
     }
 
     /// Whether the image of a map page is not on the devices.
-    pub fn has(&self, page: u32) -> bool {
+    pub(crate) fn has(&self, page: u32) -> bool {
         self.index_of(page).is_some()
     }
 
     /// The image of a map page that is not on the devices; `None` while it is on its way there.
-    pub fn image(&self, page: u32) -> Option<&Page> {
+    pub(crate) fn image(&self, page: u32) -> Option<&Page> {
         let at = self.index_of(page)? + self.head as usize;
         let per = self.bufs.iter().flatten().map(|buf| buf.pages().len()).next()?;
         self.bufs[at / per].as_ref().map(|buf| &buf.pages()[at % per])
@@ -112,12 +112,17 @@ impl Checkpoint {
     /// A row of chunks with a head of two pages or more may begin so close to the end of a chunk
     /// that only its head fits. Such a row is written without an image: replay looks for the next
     /// row there, and the checkpoint would wait for ever for a row that can take its image.
-    pub fn images_full(&mut self, media: &mut Media, output: &mut Output, cx: &mut Cx) -> bool {
+    pub(crate) fn images_full(
+        &mut self,
+        media: &mut Media,
+        output: &mut Output,
+        cx: &mut Cx,
+    ) -> bool {
         self.images.at.is_some() && self.write_images(media, output, cx)
     }
 
     /// Where the next image goes; `None` when the row is full or can't be opened.
-    pub fn image_place(&mut self, media: &mut Media, output: &mut Output) -> Option<Place> {
+    pub(crate) fn image_place(&mut self, media: &mut Media, output: &mut Output) -> Option<Place> {
         if self.images.at.is_none() {
             let at = output.rows.next_at(MAP, 0, media)?;
             let ahead = output.rows.ahead(MAP).expect("a stream knows its next segment");
@@ -143,7 +148,7 @@ impl Checkpoint {
     }
 
     /// The buffer of the next image, and the page in it.
-    pub fn image_buffer(&mut self) -> (MetaBuf, usize) {
+    pub(crate) fn image_buffer(&mut self) -> (MetaBuf, usize) {
         let at = self.images.at.expect("a row is open");
         let page = self.images.count + self.images_room(at).1;
         let per = self.layout.chunk / SECTORS_PER_BLOCK;
@@ -151,12 +156,12 @@ impl Checkpoint {
         (buf.expect("no image is on its way"), (page % per) as usize)
     }
 
-    pub fn put_back(&mut self, buf: MetaBuf) {
+    pub(crate) fn put_back(&mut self, buf: MetaBuf) {
         let empty = self.images.bufs.iter_mut().find(|it| it.is_none());
         *empty.expect("it was taken from there") = Some(buf);
     }
 
-    pub fn note_image(
+    pub(crate) fn note_image(
         &mut self,
         kind: Kind,
         page: u32,
@@ -176,7 +181,12 @@ impl Checkpoint {
     }
 
     /// Writes the row of images.
-    pub fn write_images(&mut self, media: &mut Media, output: &mut Output, cx: &mut Cx) -> bool {
+    pub(crate) fn write_images(
+        &mut self,
+        media: &mut Media,
+        output: &mut Output,
+        cx: &mut Cx,
+    ) -> bool {
         if !output.durability.may_seal() {
             return false;
         }
@@ -301,7 +311,7 @@ impl Checkpoint {
     }
 
     /// A chunk of images is written.
-    pub fn images_done(
+    pub(crate) fn images_done(
         &mut self,
         chunk: u8,
         command: Command,

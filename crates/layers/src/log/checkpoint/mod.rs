@@ -39,7 +39,7 @@ const DELTA: u64 = 96 << 20;
 
 /// How far the checkpoint has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub(super) enum Phase {
     Idle,
     /// Marks what has images in this segment, from this page on, to be written elsewhere.
     Moving(u32, u32),
@@ -67,7 +67,7 @@ type Stir = (u64, u64, u64, u64);
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Checkpoint {
+pub(super) struct Checkpoint {
     layout: Layout,
     phase: Phase,
     images: Images,
@@ -94,7 +94,7 @@ pub struct Checkpoint {
 
 impl Checkpoint {
     /// No root was made.
-    pub fn new(layout: &Layout, uuid: [u8; 16]) -> Self {
+    pub(super) fn new(layout: &Layout, uuid: [u8; 16]) -> Self {
         Checkpoint {
             layout: *layout,
             uuid,
@@ -115,17 +115,17 @@ impl Checkpoint {
     }
 
     /// Where the image of page `at` is of those that the root points at, and its CRC.
-    pub fn top(&self, at: u32) -> (Place, u32) {
+    pub(super) fn top(&self, at: u32) -> (Place, u32) {
         self.top[at as usize]
     }
 
     /// Whether an image to which the root points is at a place.
-    pub fn has_top(&self, place: Place) -> bool {
+    pub(super) fn has_top(&self, place: Place) -> bool {
         self.top.iter().any(|(top, _)| *top == place)
     }
 
     /// Sets where that image is.
-    pub fn set_top(&mut self, at: u32, place: Place, crc: u32) {
+    pub(super) fn set_top(&mut self, at: u32, place: Place, crc: u32) {
         self.top[at as usize] = (place, crc);
     }
 
@@ -157,63 +157,63 @@ impl Checkpoint {
     }
 
     /// A checkpoint begins.
-    pub fn begin(&mut self) {
+    pub(super) fn begin(&mut self) {
         assert_eq!(self.phase, Phase::Idle, "one checkpoint at a time");
         self.wanted = false;
     }
 
     /// The buffer of a root comes back late.
-    pub fn take_back(&mut self, buf: MetaBuf) {
+    pub(super) fn take_back(&mut self, buf: MetaBuf) {
         self.bufs.push(buf);
     }
 
     /// The zones of the roots of zoned devices.
-    pub fn roots(&self) -> &Roots {
+    pub(super) fn roots(&self) -> &Roots {
         &self.roots
     }
 
     /// The same, to be changed.
-    pub fn roots_mut(&mut self) -> &mut Roots {
+    pub(super) fn roots_mut(&mut self) -> &mut Roots {
         &mut self.roots
     }
 
     /// The images that are taken.
-    pub fn images(&self) -> &Images {
+    pub(super) fn images(&self) -> &Images {
         &self.images
     }
 
     /// The last root that is durable.
-    pub fn root(&self) -> &Root {
+    pub(super) fn root(&self) -> &Root {
         &self.root
     }
 
     /// Recovery found that this root is on all devices.
-    pub fn is_everywhere(&mut self, number: u64) {
+    pub(super) fn is_everywhere(&mut self, number: u64) {
         self.everywhere = number;
     }
 
     /// Whether no root is on its way.
-    pub fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         self.phase == Phase::Idle
     }
 
     /// Whether a root is on its way, or will be.
-    pub fn is_due(&self) -> bool {
+    pub(super) fn is_due(&self) -> bool {
         self.wanted || self.phase != Phase::Idle
     }
 
     /// Whether nothing but images was written since the last root, if `next` is the next row.
-    pub fn is_current(&self, next: u64) -> bool {
+    pub(super) fn is_current(&self, next: u64) -> bool {
         self.phase == Phase::Idle && !self.wanted && self.begun_at == next && self.root.number > 0
     }
 
     /// What the checksums of images begin with.
-    pub fn page_seed(&self) -> u64 {
+    pub(super) fn page_seed(&self) -> u64 {
         page_seed(&self.uuid)
     }
 
     /// A root is needed soon. False when one is already on its way.
-    pub fn hurry(&mut self) -> bool {
+    pub(super) fn hurry(&mut self) -> bool {
         let new = !self.wanted && self.phase == Phase::Idle;
         self.wanted |= new;
         new
@@ -241,7 +241,7 @@ impl Checkpoint {
     }
 
     /// Bytes of heads and map pages that recovery would read.
-    pub fn delta(&self, durability: &Durability, pages: &Pages) -> u64 {
+    pub(super) fn delta(&self, durability: &Durability, pages: &Pages) -> u64 {
         let rows = durability.next().saturating_sub(self.root.replay_from);
         let heads = rows * u64::from(self.layout.head_pages(true));
         (heads + u64::from(pages.map().dirty())) * BLOCK as u64
@@ -273,7 +273,7 @@ impl Checkpoint {
     }
 
     /// The next step, or the first of a checkpoint that is due.
-    pub fn pump(
+    pub(super) fn pump(
         &mut self,
         media: &mut Media,
         output: &mut Output,
@@ -315,7 +315,7 @@ impl Checkpoint {
     }
 
     /// All images are taken: now everything that they show must become durable.
-    pub fn settle(&mut self, output: &mut Output) {
+    pub(super) fn settle(&mut self, output: &mut Output) {
         let (opened, next) = (output.durability.opened(), output.durability.next());
         output.durability.want_all(opened);
         self.begun_at = next;
@@ -329,7 +329,7 @@ impl Checkpoint {
     }
 
     /// Writes a root to all devices that says something else than the last one, with its images.
-    pub fn tell(&mut self, root: Root, media: &mut Media, output: &mut Output, cx: &mut Cx) {
+    pub(super) fn tell(&mut self, root: Root, media: &mut Media, output: &mut Output, cx: &mut Cx) {
         media.devices.list_joining(false);
         self.send(root, media, output, cx);
     }
@@ -349,7 +349,7 @@ impl Checkpoint {
     }
 
     /// A root was written to a device, or the device flushed after it.
-    pub fn root_over(
+    pub(super) fn root_over(
         &mut self,
         command: Command,
         media: &mut Media,
@@ -395,7 +395,12 @@ impl Checkpoint {
     }
 
     /// Frees segments that no root needs any more.
-    pub fn reclaim_some(&mut self, media: &mut Media, output: &mut Output, cx: &mut Cx) -> bool {
+    pub(super) fn reclaim_some(
+        &mut self,
+        media: &mut Media,
+        output: &mut Output,
+        cx: &mut Cx,
+    ) -> bool {
         let seen = Self::stir(media, output);
         if self.seen == seen
             || !media.devices.may_reclaim()

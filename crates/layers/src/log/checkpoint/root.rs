@@ -11,7 +11,7 @@ use crate::log::row::streams::MAP;
 
 /// What the end of a command did for the root that is written.
 #[derive(Debug)]
-pub enum Written {
+pub(crate) enum Written {
     /// It goes on.
     On,
     /// A copy was lost with its zone: this root must be written again.
@@ -22,7 +22,7 @@ pub enum Written {
 
 impl Checkpoint {
     /// Writes a root.
-    pub fn send_root(&mut self, root: Root, devices: &mut Devices, cx: &mut Cx) {
+    pub(crate) fn send_root(&mut self, root: Root, devices: &mut Devices, cx: &mut Cx) {
         self.next = Root { everywhere: self.everywhere, ..root };
         match devices.layout().zoned {
             true => self.send_root_in_turn(devices, cx),
@@ -39,7 +39,13 @@ impl Checkpoint {
     }
 
     /// A step of going on in another zone of roots is over.
-    pub fn turned(&mut self, command: &Command, ended: Ended, devices: &mut Devices, cx: &mut Cx) {
+    pub(crate) fn turned(
+        &mut self,
+        command: &Command,
+        ended: Ended,
+        devices: &mut Devices,
+        cx: &mut Cx,
+    ) {
         if !self.roots.turned(command, ended, devices, cx) {
             return;
         }
@@ -84,7 +90,12 @@ impl Checkpoint {
     }
 
     /// A root was written to a device, or the device flushed after it.
-    pub fn root_done(&mut self, command: Command, devices: &mut Devices, cx: &mut Cx) -> Written {
+    pub(crate) fn root_done(
+        &mut self,
+        command: Command,
+        devices: &mut Devices,
+        cx: &mut Cx,
+    ) -> Written {
         if let Command::Program { gather, .. } = command {
             for piece in gather {
                 if let Piece::Meta { buf, .. } = piece {

@@ -28,7 +28,7 @@ struct Zone {
 
 /// See the module text. Lengths are in sectors.
 #[derive(Debug)]
-pub struct Roots {
+pub(crate) struct Roots {
     /// Those of device 0, then those of device 1.
     zones: Vec<Zone>,
     /// Which of them each device goes on with, and which has its newest durable root.
@@ -43,7 +43,7 @@ pub struct Roots {
 
 impl Roots {
     /// Zones that are empty; the devices' reports tell more.
-    pub fn new(layout: &Layout) -> Self {
+    pub(crate) fn new(layout: &Layout) -> Self {
         let count = if layout.zoned { u32::from(layout.devices) * ROOT_ZONES } else { 0 };
         let zone = Zone { sent: 0, len: layout.column, failed: false };
         Roots {
@@ -62,7 +62,7 @@ impl Roots {
     }
 
     /// What a device tells of a zone.
-    pub fn found(&mut self, device: u8, zone: u32, told: &SegmentReport) {
+    pub(crate) fn found(&mut self, device: u8, zone: u32, told: &SegmentReport) {
         let it = self.at(device, zone);
         it.len = it.len.min(told.length as u32);
         it.sent = (told.pointer as u32).min(it.len);
@@ -70,7 +70,7 @@ impl Roots {
     }
 
     /// Another device is in this place: its zones are empty.
-    pub fn is_another(&mut self, device: u8) {
+    pub(crate) fn is_another(&mut self, device: u8) {
         for zone in 0..ROOT_ZONES {
             let it = self.at(device, zone);
             (it.sent, it.failed) = (0, false);
@@ -80,7 +80,7 @@ impl Roots {
     }
 
     /// The zone of sector `lba` of a device failed.
-    pub fn fail(&mut self, device: u8, lba: u64) {
+    pub(crate) fn fail(&mut self, device: u8, lba: u64) {
         let zone = (lba / u64::from(self.column)) as u32;
         self.at(device, zone).failed = true;
         self.again = true;
@@ -122,39 +122,39 @@ impl Roots {
     }
 
     /// The root that was written last is durable.
-    pub fn made_durable(&mut self) {
+    pub(crate) fn made_durable(&mut self) {
         self.durable = self.current;
     }
 
     /// The zone at sector `lba` of a device was reset.
-    pub fn was_reset(&mut self, device: u8, lba: u64) {
+    pub(crate) fn was_reset(&mut self, device: u8, lba: u64) {
         let zone = (lba / u64::from(self.column)) as u32;
         self.at(device, zone).sent = 0;
     }
 
     /// The zone of a device that is written, if there is one from number `from` on.
-    pub fn written(&mut self, device: u8, from: u32) -> Option<u32> {
+    pub(crate) fn written(&mut self, device: u8, from: u32) -> Option<u32> {
         let written = |zone: &Zone| !zone.failed && zone.sent > 0;
         (from..ROOT_ZONES).find(|zone| written(self.at(device, *zone)))
     }
 
     /// Whether a copy was lost with its zone, so that the root must be written again.
-    pub fn is_again(&self) -> bool {
+    pub(crate) fn is_again(&self) -> bool {
         self.again
     }
 
     /// How many copies of roots a zone of a device may hold.
-    pub fn copies(&mut self, device: u8, zone: u32) -> u32 {
+    pub(crate) fn copies(&mut self, device: u8, zone: u32) -> u32 {
         self.at(device, zone).sent / self.stride
     }
 
     /// Where a copy in a zone begins.
-    pub fn copy_at(&self, zone: u32, copy: u32) -> u64 {
+    pub(crate) fn copy_at(&self, zone: u32, copy: u32) -> u64 {
         self.lba(zone, copy * self.stride)
     }
 
     /// The newest root of a device was found in this zone.
-    pub fn go_on_in(&mut self, device: u8, zone: u32) {
+    pub(crate) fn go_on_in(&mut self, device: u8, zone: u32) {
         self.current[usize::from(device)] = zone;
         self.durable[usize::from(device)] = zone;
     }
@@ -164,7 +164,7 @@ impl Roots {
     }
 
     /// Makes room for the next root on each device, and says with how many commands.
-    pub fn turn_all(&mut self, devices: &mut Devices, cx: &mut Cx) -> u32 {
+    pub(crate) fn turn_all(&mut self, devices: &mut Devices, cx: &mut Cx) -> u32 {
         self.again = false;
         let before = cx.command_room();
         for device in 0..devices.layout().devices {
@@ -211,7 +211,7 @@ impl Roots {
     }
 
     /// A step of going on in another zone is over. False when another step follows.
-    pub fn turned(
+    pub(crate) fn turned(
         &mut self,
         command: &Command,
         ended: Ended,
@@ -231,7 +231,7 @@ impl Roots {
     }
 
     /// Where a copy of the next root goes, and what must be written before it.
-    pub fn enter(&mut self, device: u8, copy: u32) -> (u64, u32) {
+    pub(crate) fn enter(&mut self, device: u8, copy: u32) -> (u64, u32) {
         let current = self.current[usize::from(device)];
         let (at, gap) = self.next(device, copy);
         self.at(device, current).sent = at + self.stride;

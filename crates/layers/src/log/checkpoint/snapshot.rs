@@ -20,7 +20,12 @@ const LOOK: u32 = MAX_TOUCH as u32 / 16;
 
 impl Checkpoint {
     /// Begins a checkpoint: first with what has to move.
-    pub fn begin_images(&mut self, media: &mut Media, output: &mut Output, pages: &mut Pages) {
+    pub(crate) fn begin_images(
+        &mut self,
+        media: &mut Media,
+        output: &mut Output,
+        pages: &mut Pages,
+    ) {
         self.begin();
         let surplus = media.segments.surplus_map(2 * media.segments.reserves().images());
         let flawed = media.segments.flawed_map();
@@ -48,7 +53,7 @@ impl Checkpoint {
     }
 
     /// Marks the pages whose images lie in `segment`, so that it becomes empty.
-    pub fn mark_images_in(
+    pub(crate) fn mark_images_in(
         &mut self,
         segment: u32,
         from: u32,
@@ -134,7 +139,7 @@ impl Checkpoint {
     }
 
     /// Takes the image of page `number` of the counts.
-    pub fn take_counts(
+    pub(crate) fn take_counts(
         &mut self,
         number: u32,
         media: &mut Media,
@@ -167,7 +172,7 @@ impl Checkpoint {
     }
 
     /// Takes the image of the next map page of the snapshot.
-    pub fn take_image(
+    pub(crate) fn take_image(
         &mut self,
         page: u32,
         media: &mut Media,
@@ -222,7 +227,7 @@ impl Checkpoint {
 
     /// The old image of a page of the snapshot, which did not change, came to be written elsewhere.
     /// One that can't be read stays where it is.
-    pub fn carry_image(
+    pub(crate) fn carry_image(
         &mut self,
         page: u32,
         load: Option<u8>,
@@ -242,7 +247,7 @@ impl Checkpoint {
     }
 
     /// Takes the image of the next page of the directory that changed.
-    pub fn take_directory(
+    pub(crate) fn take_directory(
         &mut self,
         number: u32,
         media: &mut Media,

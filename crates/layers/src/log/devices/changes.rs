@@ -14,25 +14,25 @@ use crate::planted::{Bug, planted};
 
 impl Devices {
     /// Leaves a device out because an operator wants that.
-    pub fn leave_out(&mut self, device: u8) {
+    pub(crate) fn leave_out(&mut self, device: u8) {
         self.lose(1 << device);
         self.members.plan(device, true);
     }
 
     /// Whether a device came that was there before, and nothing is known of what it has.
-    pub fn is_returning(&self, device: u8) -> bool {
+    pub(crate) fn is_returning(&self, device: u8) -> bool {
         let is_back = self.members.get(device).state == MemberState::Returning;
         is_back && !self.newcomers.gets_roots(device)
     }
 
     /// The newest root of a device that is back says that it has all rows up to this one.
-    pub fn has(&mut self, device: u8, seq: u64) {
+    pub(crate) fn has(&mut self, device: u8, seq: u64) {
         self.newcomers.has(device, seq);
     }
 
     /// Devices that came get the roots from now on, and are not lost any more when one is durable
     /// that says what they lack. Whether there are any.
-    pub fn join(&mut self, may_get: impl Fn(u32) -> bool) -> bool {
+    pub(crate) fn join(&mut self, may_get: impl Fn(u32) -> bool) -> bool {
         let fresh = self.newcomers.join(self.untrusted());
         let lacks = if planted(Bug::NewcomerWhole) { 0 } else { fresh };
         for device in bits(lacks) {
@@ -47,17 +47,17 @@ impl Devices {
     }
 
     /// Images are begun for a root that tells what those lack that get roots, or tells nothing.
-    pub fn list_joining(&mut self, tells: bool) {
+    pub(crate) fn list_joining(&mut self, tells: bool) {
         self.newcomers.list(tells);
     }
 
     /// Those that came and that a root which is written now says are not lost.
-    pub fn listed(&self) -> u16 {
+    pub(crate) fn listed(&self) -> u16 {
         self.newcomers.listed()
     }
 
     /// Whether another root is needed before all devices that came can join.
-    pub fn need_another_root(&self) -> bool {
+    pub(crate) fn need_another_root(&self) -> bool {
         self.newcomers.is_unlisted()
     }
 
@@ -67,7 +67,7 @@ impl Devices {
     /// # Panics
     /// When no durable root says that the one before is lost: then the new one could be taken for
     /// it.
-    pub fn replaced(&mut self, device: u8, discard: bool) {
+    pub(crate) fn replaced(&mut self, device: u8, discard: bool) {
         assert!(self.may_come(device), "a device comes in the place of one known to be lost");
         self.set_leaving(device, false);
         self.health.clear(device);
@@ -78,7 +78,7 @@ impl Devices {
     }
 
     /// Takes note that another device, which holds a complete copy, is in the place of `device`.
-    pub fn copied(&mut self, device: u8, discard: bool) {
+    pub(crate) fn copied(&mut self, device: u8, discard: bool) {
         self.health.clear(device);
         self.reclaim.set_gains(device, discard);
     }
@@ -88,7 +88,7 @@ impl Devices {
     ///
     /// # Panics
     /// When no durable root says that it is lost.
-    pub fn returned(&mut self, device: u8, has: u64, may_get: impl Fn(u32) -> bool) {
+    pub(crate) fn returned(&mut self, device: u8, has: u64, may_get: impl Fn(u32) -> bool) {
         assert!(self.may_come(device), "a device comes back that is known to be lost");
         self.come(device, MemberState::Returning, has);
         self.join(may_get);
@@ -105,7 +105,7 @@ impl Devices {
     }
 
     /// A device failed again that had come.
-    pub fn stop_joining(&mut self, device: u8) {
+    pub(crate) fn stop_joining(&mut self, device: u8) {
         let came = self.untrusted() & 1 << device;
         if came != 0 {
             self.members.change(device, MemberState::Lost);
@@ -129,7 +129,7 @@ impl Devices {
 
     /// Lets a spare take the place of a lost device that has none yet, which leaves. A device that
     /// an operator left out keeps its place, and a spare that is shorter is not used up.
-    pub fn take_spare(&mut self) {
+    pub(crate) fn take_spare(&mut self) {
         let all = self.membership.all();
         let planned = self.members.set(|member| member.planned);
         let lost = self.lost() & all & !(self.leaving() | self.untrusted() | planned);
@@ -149,23 +149,23 @@ impl Devices {
     }
 
     /// Devices that are kept to take the place of a lost one.
-    pub fn spare(&self) -> u16 {
+    pub(crate) fn spare(&self) -> u16 {
         self.members.spares()
     }
 
     /// Devices that were removed: nothing lies on them, and they are not used any more.
-    pub fn gone(&self) -> u16 {
+    pub(crate) fn gone(&self) -> u16 {
         self.members.removed()
     }
 
     /// Devices that are to be removed.
     #[inline]
-    pub fn leaving(&self) -> u16 {
+    pub(crate) fn leaving(&self) -> u16 {
         self.members.leaving()
     }
 
     /// A device is to be removed, or stays after all. False when it has left, or that is so.
-    pub fn set_leaving(&mut self, device: u8, leaves: bool) -> bool {
+    pub(crate) fn set_leaving(&mut self, device: u8, leaves: bool) -> bool {
         let Member { state, role, .. } = self.members.get(device);
         let was = role == MemberRole::Leaving;
         if was == leaves || state == MemberState::Removed {

@@ -9,7 +9,7 @@ impl Devices {
     /// `fits` on them; else on those that leave too; else on as few as possible that are lost as
     /// well, for which parity makes up. They are, when no root says that nothing lies there.
     /// Whether that is new.
-    pub fn choose(&mut self, fits: impl Fn(u16) -> bool) -> bool {
+    pub(crate) fn choose(&mut self, fits: impl Fn(u16) -> bool) -> bool {
         let all = self.membership.all();
         let good = all & !self.lost();
         let may = |set: u16| {
@@ -29,12 +29,12 @@ impl Devices {
     }
 
     /// The devices that are good and are not to leave.
-    pub fn staying(&self) -> u16 {
+    pub(crate) fn staying(&self) -> u16 {
         self.membership.all() & !self.lost() & !self.leaving()
     }
 
     /// Where segments are to be opened, as far as was chosen last.
-    pub fn wanted(&self) -> u16 {
+    pub(crate) fn wanted(&self) -> u16 {
         self.wanted
     }
 
@@ -50,12 +50,12 @@ impl Devices {
 
     /// Whether devices are on their way into the volume: their room is counted already, and nothing
     /// is opened there yet.
-    pub fn is_widening(&self) -> bool {
+    pub(crate) fn is_widening(&self) -> bool {
         self.widens || self.is_entering()
     }
 
     /// Whether a root has yet to say so of one.
-    pub fn is_entering(&self) -> bool {
+    pub(crate) fn is_entering(&self) -> bool {
         self.newcomers.entering() & self.joining() & !self.spare() != 0
     }
 
@@ -65,14 +65,14 @@ impl Devices {
     }
 
     /// How often a segment has to move: it misses a chunk, or lies on a device that is to leave.
-    pub fn to_move(&self) -> u32 {
+    pub(crate) fn to_move(&self) -> u32 {
         self.exposed()
             + bits(self.leaving()).map(|device| self.membership.named(device)).sum::<u32>()
     }
 
     /// Whether a segment misses a chunk that one opened now would have, or lies on a device that is
     /// to leave, and one opened now would not.
-    pub fn is_exposed(&self, segment: u32) -> bool {
+    pub(crate) fn is_exposed(&self, segment: u32) -> bool {
         let current = self.membership.current().members();
         let (members, lacking) = self.membership.told(segment);
         let misses = members & self.lost() | lacking;
@@ -86,13 +86,13 @@ impl Devices {
     }
 
     /// Whether all devices of a segment are there and stay, and some lack their chunks of it.
-    pub fn is_to_fill(&self, segment: u32) -> bool {
+    pub(crate) fn is_to_fill(&self, segment: u32) -> bool {
         self.can_fill() && is_filled(self.membership.told(segment), self.unwelcome())
     }
 
     /// The next segment that is to be filled and that `fits`, with the number of its newest row,
     /// and the device that lacks its chunks of it.
-    pub fn next_to_fill(&mut self, fits: impl Fn(u32, u64) -> bool) -> Option<(u32, u8)> {
+    pub(crate) fn next_to_fill(&mut self, fits: impl Fn(u32, u64) -> bool) -> Option<(u32, u8)> {
         if !self.can_fill() {
             return None;
         }
@@ -105,7 +105,7 @@ impl Devices {
 
     /// The next segment that is exposed, and that `fits`, but for those that are to be filled and
     /// that `can_be` now.
-    pub fn next_exposed(
+    pub(crate) fn next_exposed(
         &mut self,
         fits: impl Fn(u32) -> bool,
         can_be: impl Fn(u32) -> bool,

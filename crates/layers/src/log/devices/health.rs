@@ -44,7 +44,7 @@ struct Faults {
 
 /// See the module text. Devices are sets of bits.
 #[derive(Debug, Default)]
-pub struct Health {
+pub(crate) struct Health {
     /// After this many faults a device is given up; 0 for never.
     limit: u32,
     faults: [Faults; 16],
@@ -65,28 +65,28 @@ pub struct Health {
 
 impl Health {
     /// Sets the number of faults after which a device is given up; 0 for never.
-    pub fn set_limit(&mut self, limit: u16) {
+    pub(crate) fn set_limit(&mut self, limit: u16) {
         self.limit = limit.into();
         self.due = 0;
     }
 
     /// The same.
-    pub fn limit(&self) -> u16 {
+    pub(crate) fn limit(&self) -> u16 {
         self.limit as u16
     }
 
     /// Devices that failed repeatedly.
-    pub fn failing(&self) -> u16 {
+    pub(crate) fn failing(&self) -> u16 {
         self.failing
     }
 
     /// Devices with data that is, or may be, damaged.
-    pub fn damaged(&self) -> u16 {
+    pub(crate) fn damaged(&self) -> u16 {
         self.failing | self.unrepaired_sets() as u16
     }
 
     /// Whether damage is not repaired durably yet.
-    pub fn is_unrepaired(&self) -> bool {
+    pub(crate) fn is_unrepaired(&self) -> bool {
         self.unrepaired_sets() != 0
     }
 
@@ -95,12 +95,12 @@ impl Health {
     }
 
     /// A stripe has damage, and it is not known on which device.
-    pub fn note_somewhere(&mut self) {
+    pub(crate) fn note_somewhere(&mut self) {
         self.found |= SOMEWHERE;
     }
 
     /// Whether nothing is to be repaired, and no device to be given up.
-    pub fn is_quiet(&self) -> bool {
+    pub(crate) fn is_quiet(&self) -> bool {
         !self.is_unrepaired() && self.due | self.failing & !self.reported == 0
     }
 
@@ -125,7 +125,7 @@ impl Health {
     }
 
     /// A segment has damage on a device, and its valid data is not known yet.
-    pub fn flaw_later(&mut self, device: u8, segment: u32) {
+    pub(crate) fn flaw_later(&mut self, device: u8, segment: u32) {
         match self.at_start.len() < AT_START {
             true => self.at_start.push(segment),
             false => self.failing |= 1 << device,
@@ -151,7 +151,7 @@ impl Health {
     }
 
     /// Forgets the faults of a device: an operator has acknowledged them, or it is another one.
-    pub fn clear(&mut self, device: u8) {
+    pub(crate) fn clear(&mut self, device: u8) {
         self.faults[usize::from(device)] = Faults::default();
         self.failing &= !(1 << device);
         self.reported &= self.failing;
@@ -159,7 +159,7 @@ impl Health {
     }
 
     /// A scrub has verified all data, and its repairs are durable.
-    pub fn verified(&mut self) {
+    pub(crate) fn verified(&mut self) {
         (0..16).for_each(|device| self.clear(device));
     }
 
@@ -175,23 +175,23 @@ impl Health {
 
 impl Devices {
     /// Known damage on them.
-    pub fn health(&self) -> &Health {
+    pub(crate) fn health(&self) -> &Health {
         &self.health
     }
 
     /// The same, to be changed.
-    pub fn health_mut(&mut self) -> &mut Health {
+    pub(crate) fn health_mut(&mut self) -> &mut Health {
         &mut self.health
     }
 
     /// One is given up after this many faults; 0 for never.
-    pub fn with_fault_limit(mut self, limit: u16) -> Self {
+    pub(crate) fn with_fault_limit(mut self, limit: u16) -> Self {
         self.health.set_limit(limit);
         self
     }
 
     /// Records that data at sector `lba` of a device cannot be read, or is wrong.
-    pub fn note_fault(&mut self, device: u8, lba: u64, cx: &mut Cx) {
+    pub(crate) fn note_fault(&mut self, device: u8, lba: u64, cx: &mut Cx) {
         if self.has_lost(device) {
             return;
         }
@@ -212,13 +212,13 @@ impl Devices {
     }
 
     /// Why the devices `set` may not go: the others have known damage.
-    pub fn damage_of_others(&self, set: u16) -> Refusal {
+    pub(crate) fn damage_of_others(&self, set: u16) -> Refusal {
         Refusal::Damaged(self.damaged().0 & !(set | self.lost()))
     }
 
     /// Records which repairs are durable, and gives up a device with too many faults if all data
     /// can be rebuilt without it. Returns whether a root is all that is missing for some repairs.
-    pub fn observe_health(&mut self, segments: &mut Segments, cx: &mut Cx) -> bool {
+    pub(crate) fn observe_health(&mut self, segments: &mut Segments, cx: &mut Cx) -> bool {
         let waits = self.health.observe(segments);
         if cx.room() < ROOM {
             cx.wake();

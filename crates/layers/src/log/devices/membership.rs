@@ -17,7 +17,7 @@ use crate::log::stripe::{Stripe, bits};
 
 /// See the module text. Sets of devices are sets of bits.
 #[derive(Debug)]
-pub struct Membership {
+pub(crate) struct Membership {
     /// Chunks of parity of each row.
     parity: u8,
     /// Which devices have which segments.
@@ -48,7 +48,7 @@ pub struct Membership {
 
 impl Membership {
     /// All segments are free; new ones are opened on all devices.
-    pub fn new(layout: &Layout) -> Self {
+    pub(crate) fn new(layout: &Layout) -> Self {
         let (all, count) = (layout.members, layout.segments as usize);
         let mut sets = [0; SETS];
         sets[0] = all;
@@ -77,21 +77,21 @@ impl Membership {
     }
 
     /// Bytes of what is known of each segment.
-    pub const BYTES: u64 = 12;
+    pub(crate) const BYTES: u64 = 12;
 
     /// All devices that belong.
-    pub fn all(&self) -> u16 {
+    pub(crate) fn all(&self) -> u16 {
         self.all
     }
 
     /// Devices belong that did not yet.
-    pub fn enter(&mut self, devices: u16) {
+    pub(crate) fn enter(&mut self, devices: u16) {
         assert_eq!(self.all & devices, 0, "a device that comes was not there");
         self.all |= devices;
     }
 
     /// These do not belong: they are not there yet, or are gone.
-    pub fn leave(&mut self, devices: u16) {
+    pub(crate) fn leave(&mut self, devices: u16) {
         self.all &= !devices;
         assert!(self.all.count_ones() > u32::from(self.parity), "some are left");
         let sets = self.sets.map(|set| set & self.all);
@@ -99,17 +99,17 @@ impl Membership {
     }
 
     /// The sets on which segments were opened, that of new ones first.
-    pub fn sets(&self) -> [u16; SETS] {
+    pub(crate) fn sets(&self) -> [u16; SETS] {
         self.sets
     }
 
     /// Where new segments lie that all devices have.
-    pub fn current(&self) -> Stripe {
+    pub(crate) fn current(&self) -> Stripe {
         Stripe::new(self.sets[0], self.parity)
     }
 
     /// New segments lie on this set from now on. Whether that is new.
-    pub fn choose(&mut self, set: u16) -> bool {
+    pub(crate) fn choose(&mut self, set: u16) -> bool {
         assert_eq!(set & !self.all, 0, "members are devices of the volume");
         let new = self.sets[0] != set;
         if new {
@@ -121,7 +121,7 @@ impl Membership {
     }
 
     /// As the root says that it was.
-    pub fn restore(&mut self, sets: [u16; SETS]) {
+    pub(crate) fn restore(&mut self, sets: [u16; SETS]) {
         let sound = |set: &u16| set & !self.all == 0 && set.count_ones() > u32::from(self.parity);
         let mut known = [0; SETS];
         let found = sets.into_iter().filter(sound);
@@ -133,7 +133,7 @@ impl Membership {
 
     /// Where a segment lies; where it may lie, as number `guess`, when that is not known. `None`
     /// when there are no more guesses.
-    pub fn guess(&self, segment: u32, guess: usize) -> Option<Stripe> {
+    pub(crate) fn guess(&self, segment: u32, guess: usize) -> Option<Stripe> {
         let known = self.members[segment as usize];
         let has_data = |set: &u16| set.count_ones() > u32::from(self.parity);
         match (known, guess) {
@@ -149,7 +149,7 @@ impl Membership {
 
     /// Where a segment lies.
     #[inline]
-    pub fn of(&self, segment: u32) -> Stripe {
+    pub(crate) fn of(&self, segment: u32) -> Stripe {
         match self.members[segment as usize] {
             0 => Stripe::new(self.new_members(segment), self.parity),
             members => Stripe::new(members, self.parity),
@@ -158,7 +158,7 @@ impl Membership {
 
     /// A segment is opened: where it lies. Those of `lost` lack their chunks of it for good, also
     /// when others come in their place.
-    pub fn assign(&mut self, segment: u32, lost: u16) -> Stripe {
+    pub(crate) fn assign(&mut self, segment: u32, lost: u16) -> Stripe {
         assert_eq!(self.members[segment as usize], 0, "a segment that is opened was free");
         let members = self.new_members(segment);
         self.set(segment, members, members & lost);
@@ -172,7 +172,7 @@ impl Membership {
     }
 
     /// Recovery found a segment in use on these members. False when it can't be.
-    pub fn claim(&mut self, segment: u32, members: u16, lacking: u16) -> bool {
+    pub(crate) fn claim(&mut self, segment: u32, members: u16, lacking: u16) -> bool {
         let sound = members & !self.places == 0
             && lacking & !members == 0
             && self.lengths.on(members, segment) == members
@@ -185,21 +185,21 @@ impl Membership {
 
     /// Recovery found rows of a segment on these members: what lacks is known of it if it has been
     /// there before. False when it can't be.
-    pub fn claim_rows(&mut self, segment: u32, members: u16) -> bool {
+    pub(crate) fn claim_rows(&mut self, segment: u32, members: u16) -> bool {
         let known = self.members[segment as usize] == members;
         let lacking = if known { self.lacking[segment as usize] } else { 0 };
         self.claim(segment, members, lacking)
     }
 
     /// A row of a segment says that these members lack their chunks of it.
-    pub fn claim_lack(&mut self, segment: u32, lacking: u16) {
+    pub(crate) fn claim_lack(&mut self, segment: u32, lacking: u16) {
         let (members, known) = self.told(segment);
         assert_eq!(lacking & !members, 0, "only members lack their chunks");
         self.set(segment, members, known | lacking);
     }
 
     /// Nothing is in a segment any more.
-    pub fn release(&mut self, segment: u32) {
+    pub(crate) fn release(&mut self, segment: u32) {
         self.set(segment, 0, 0);
     }
 
@@ -216,7 +216,7 @@ impl Membership {
     }
 
     /// A device came that has nothing: it lacks its chunks of all segments that name it.
-    pub fn begin_anew(&mut self, device: u8) {
+    pub(crate) fn begin_anew(&mut self, device: u8) {
         self.anew += 1;
         for segment in 0..self.members.len() {
             let (members, lacking) = (self.members[segment], self.lacking[segment]);
@@ -226,7 +226,7 @@ impl Membership {
 
     /// A device is back that has all rows up to number `has`: it lacks its chunks of the segments
     /// that have newer ones, or may get some before it is believed.
-    pub fn begin_again(&mut self, device: u8, has: u64, may_get: impl Fn(u32) -> bool) {
+    pub(crate) fn begin_again(&mut self, device: u8, has: u64, may_get: impl Fn(u32) -> bool) {
         self.anew += 1;
         for segment in 0..self.members.len() {
             let is_old = self.newest[segment] > has || may_get(segment as u32);
@@ -238,46 +238,46 @@ impl Membership {
     }
 
     /// How often a device began anew, or again.
-    pub fn anew(&self) -> u32 {
+    pub(crate) fn anew(&self) -> u32 {
         self.anew
     }
 
     /// A device got its chunks of a segment.
-    pub fn filled(&mut self, segment: u32, device: u8) {
+    pub(crate) fn filled(&mut self, segment: u32, device: u8) {
         let (members, lacking) = self.told(segment);
         assert!(lacking >> device & 1 == 1, "a device gets what it lacks");
         self.set(segment, members, lacking & !(1 << device));
     }
 
     /// A row of a segment has this number.
-    pub fn has_row(&mut self, segment: u32, seq: u64) {
+    pub(crate) fn has_row(&mut self, segment: u32, seq: u64) {
         let newest = &mut self.newest[segment as usize];
         *newest = seq.max(*newest);
     }
 
     /// The number of the newest row in a segment.
-    pub fn newest(&self, segment: u32) -> u64 {
+    pub(crate) fn newest(&self, segment: u32) -> u64 {
         self.newest[segment as usize]
     }
 
     /// The members of a segment, and those of them that lack their chunks.
-    pub fn told(&self, segment: u32) -> (u16, u16) {
+    pub(crate) fn told(&self, segment: u32) -> (u16, u16) {
         (self.members[segment as usize], self.lacking[segment as usize])
     }
 
     /// It is known where all segments lie.
-    pub fn complete(&mut self) {
+    pub(crate) fn complete(&mut self) {
         self.complete = true;
     }
 
     /// Whether it is known where all segments lie.
-    pub fn is_complete(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         self.complete
     }
 
     /// How often segments miss a chunk, when `lost` is lost.
     #[inline]
-    pub fn exposed(&self, lost: u16) -> u32 {
+    pub(crate) fn exposed(&self, lost: u16) -> u32 {
         if lost == 0 && !self.incomplete {
             return 0;
         }
@@ -286,46 +286,50 @@ impl Membership {
     }
 
     /// Whether a device is a member of no segment.
-    pub fn is_out(&self, device: u8) -> bool {
+    pub(crate) fn is_out(&self, device: u8) -> bool {
         self.named[usize::from(device)] == 0
     }
 
     /// Whether all chunks of all segments are there, when `lost` is lost.
-    pub fn is_whole(&self, lost: u16) -> bool {
+    pub(crate) fn is_whole(&self, lost: u16) -> bool {
         self.exposed(lost) == 0
     }
 
     /// The members of a segment whose chunks are not there, when `lost` is lost.
     #[inline]
-    pub fn missing(&self, segment: u32, lost: u16) -> u16 {
+    pub(crate) fn missing(&self, segment: u32, lost: u16) -> u16 {
         self.members[segment as usize] & lost | self.lacking[segment as usize]
     }
 
     /// The devices that lack chunks of segments of which they are members.
-    pub fn lacking(&self) -> u16 {
+    pub(crate) fn lacking(&self) -> u16 {
         bits(u16::MAX).filter(|at| self.lacks[*at] > 0).fold(0, |set, at| set | 1 << at)
     }
 
     /// Whether any device does.
     #[inline]
-    pub fn any_lacking(&self) -> bool {
+    pub(crate) fn any_lacking(&self) -> bool {
         self.incomplete
     }
 
     /// Whether a device lacks its chunks of a segment, because it came later.
     #[inline]
-    pub fn is_lacking(&self, segment: u32, device: u8) -> bool {
+    pub(crate) fn is_lacking(&self, segment: u32, device: u8) -> bool {
         self.lacking[segment as usize] >> device & 1 == 1
     }
 
     /// Of how many segments a device is a member.
-    pub fn named(&self, device: usize) -> u32 {
+    pub(crate) fn named(&self, device: usize) -> u32 {
         self.named[device]
     }
 
     /// The next segment that misses a chunk and that `fits`: first those for which no parity is
     /// left.
-    pub fn next_missing(&mut self, lost: u16, fits: impl Fn(&Self, u32) -> bool) -> Option<u32> {
+    pub(crate) fn next_missing(
+        &mut self,
+        lost: u16,
+        fits: impl Fn(&Self, u32) -> bool,
+    ) -> Option<u32> {
         if self.is_whole(lost) {
             return None;
         }
@@ -339,7 +343,7 @@ impl Membership {
     }
 
     /// The next segment of which one of these devices is a member, and that `fits`.
-    pub fn next_on(&mut self, devices: u16, fits: impl Fn(u32) -> bool) -> Option<u32> {
+    pub(crate) fn next_on(&mut self, devices: u16, fits: impl Fn(u32) -> bool) -> Option<u32> {
         if bits(devices).all(|device| self.named[device] == 0) {
             return None;
         }
@@ -347,7 +351,7 @@ impl Membership {
     }
 
     /// The next segment of which a device lacks its chunks, and that `fits`.
-    pub fn next_lacking(&mut self, fits: impl Fn(&Self, u32) -> bool) -> Option<u32> {
+    pub(crate) fn next_lacking(&mut self, fits: impl Fn(&Self, u32) -> bool) -> Option<u32> {
         if !self.incomplete {
             return None;
         }

@@ -60,7 +60,7 @@ struct Commands {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Devices {
+pub(super) struct Devices {
     layout: Layout,
     /// On which of them each segment lies.
     membership: Membership,
@@ -87,7 +87,7 @@ pub struct Devices {
 
 impl Devices {
     /// Begins with devices that stand so; `most` may be lost in all.
-    pub fn new(layout: Layout, members: Members, most: u32, devices: &[DeviceInfo]) -> Self {
+    pub(super) fn new(layout: Layout, members: Members, most: u32, devices: &[DeviceInfo]) -> Self {
         let zones = Pointers::new(&layout);
         let unsent = VecDeque::with_capacity(OPS.into());
         let reclaim = Reclaim::new(&layout, devices);
@@ -110,29 +110,29 @@ impl Devices {
 
     /// Where things lie on them.
     #[inline]
-    pub fn layout(&self) -> &Layout {
+    pub(super) fn layout(&self) -> &Layout {
         &self.layout
     }
 
     /// On which of them segments lie.
     #[inline]
-    pub fn membership(&self) -> &Membership {
+    pub(super) fn membership(&self) -> &Membership {
         &self.membership
     }
 
     /// The same, to be changed.
-    pub fn membership_mut(&mut self) -> &mut Membership {
+    pub(super) fn membership_mut(&mut self) -> &mut Membership {
         &mut self.membership
     }
 
     /// On which of them a segment lies.
     #[inline]
-    pub fn stripe(&self, segment: u32) -> Stripe {
+    pub(super) fn stripe(&self, segment: u32) -> Stripe {
         self.membership.of(segment)
     }
 
     /// Takes a free segment for a stream.
-    pub fn open_segment(&mut self, stream: u8, segments: &mut Segments) -> u32 {
+    pub(super) fn open_segment(&mut self, stream: u8, segments: &mut Segments) -> u32 {
         let segment = segments.open(stream);
         let members = self.membership.assign(segment, self.lost()).members();
         let told = members & self.told.out == 0;
@@ -142,37 +142,37 @@ impl Devices {
 
     /// Their zones.
     #[inline]
-    pub fn zones(&self) -> &Pointers {
+    pub(super) fn zones(&self) -> &Pointers {
         &self.zones
     }
 
     /// Their zones, to be changed.
-    pub fn zones_mut(&mut self) -> &mut Pointers {
+    pub(super) fn zones_mut(&mut self) -> &mut Pointers {
         &mut self.zones
     }
 
     /// The state and the role of each.
     #[inline]
-    pub fn members(&self) -> &Members {
+    pub(super) fn members(&self) -> &Members {
         &self.members
     }
 
     /// The devices that can't be used, for whatever reason, as a set of bits.
     #[inline]
-    pub fn lost(&self) -> u16 {
+    pub(super) fn lost(&self) -> u16 {
         self.members.inactive()
     }
 
     /// Whether `device` is lost.
     #[inline]
-    pub fn has_lost(&self, device: u8) -> bool {
+    pub(super) fn has_lost(&self, device: u8) -> bool {
         self.lost() >> device & 1 == 1
     }
 
     /// Lost devices in whose place nothing comes, but as many of them as there is parity: nothing
     /// more can lie on them.
     #[inline]
-    pub fn beyond_parity(&self) -> u16 {
+    pub(super) fn beyond_parity(&self) -> u16 {
         let lost = self.lost() & self.membership.all() & !self.untrusted();
         match self.layout.parity {
             0 => 0,
@@ -181,7 +181,7 @@ impl Devices {
     }
 
     /// Whether all of `set` may be lost.
-    pub fn can_do_without(&self, set: u16) -> bool {
+    pub(super) fn can_do_without(&self, set: u16) -> bool {
         let needed = (self.lost() | set) & !self.told.out | self.membership.lacking();
         needed.count_ones() <= self.most
             && (self.lost() | set).count_ones() < self.layout.devices.into()
@@ -189,7 +189,7 @@ impl Devices {
 
     /// Whether parity makes up for the zones of a segment that failed, beside what it misses. Until
     /// that is known it may miss what any device lacks.
-    pub fn can_go_on_in(&self, segment: u32) -> bool {
+    pub(super) fn can_go_on_in(&self, segment: u32) -> bool {
         let failed = self.zones.failed(segment);
         match self.membership.is_complete() {
             true => (failed | self.missing_of(segment)).count_ones() <= self.most,
@@ -198,7 +198,7 @@ impl Devices {
     }
 
     /// These devices are lost.
-    pub fn lose(&mut self, set: u16) {
+    pub(super) fn lose(&mut self, set: u16) {
         assert!(self.can_do_without(set), "no more are lost than parity makes up for");
         for device in bits(set).map(|device| device as u8) {
             match self.members.get(device).state {
@@ -215,39 +215,39 @@ impl Devices {
     }
 
     /// Devices that get roots although they are lost.
-    pub fn joining(&self) -> u16 {
+    pub(super) fn joining(&self) -> u16 {
         self.newcomers.joining()
     }
 
     /// Devices that came in the place of lost ones, until a root says what they lack.
     #[inline]
-    pub fn untrusted(&self) -> u16 {
+    pub(super) fn untrusted(&self) -> u16 {
         self.members.coming()
     }
 
     /// Whether a device gets roots.
-    pub fn takes_roots(&self, device: u8) -> bool {
+    pub(super) fn takes_roots(&self, device: u8) -> bool {
         !self.has_lost(device) || self.joining() >> device & 1 == 1
     }
 
     /// Whether a durable root says who is lost.
-    pub fn is_told(&self) -> bool {
+    pub(super) fn is_told(&self) -> bool {
         self.members.are_recorded()
     }
 
     /// The images of the durable root say that these lack chunks.
-    pub fn told_lacking(&mut self, lacking: u16) {
+    pub(super) fn told_lacking(&mut self, lacking: u16) {
         self.told.lacking = lacking;
     }
 
     /// Whether they say so of a device that has all its chunks by now.
-    pub fn is_lack_outdated(&self) -> bool {
+    pub(super) fn is_lack_outdated(&self) -> bool {
         self.told.lacking & !self.membership.lacking() != 0
     }
 
     /// Whether no device is lost or leaves, nothing misses a chunk, and segments are opened on all
     /// devices.
-    pub fn is_as_made(&self) -> bool {
+    pub(super) fn is_as_made(&self) -> bool {
         let all = self.membership.all();
         let on_all = self.membership.current().members() == all;
         let rests = self.lost() & all == 0 && self.members.leaving() == 0 && self.untrusted() == 0;
@@ -255,28 +255,28 @@ impl Devices {
     }
 
     /// Whether what a segment has on a device is not there.
-    pub fn is_missing_on(&self, segment: u32, device: u8) -> bool {
+    pub(super) fn is_missing_on(&self, segment: u32, device: u8) -> bool {
         self.membership.missing(segment, self.lost()) >> device & 1 == 1
     }
 
     /// The devices of which the chunks of a segment are not there.
-    pub fn missing_of(&self, segment: u32) -> u16 {
+    pub(super) fn missing_of(&self, segment: u32) -> u16 {
         self.membership.missing(segment, self.lost())
     }
 
     /// Whether a chunk of a segment is not there.
-    pub fn is_missing_a_chunk(&self, segment: u32) -> bool {
+    pub(super) fn is_missing_a_chunk(&self, segment: u32) -> bool {
         self.membership.missing(segment, self.lost()) != 0
     }
 
     /// How many more devices may be lost, whichever they are; none while recovery finds that out.
     /// A device with known damage counts as missing.
-    pub fn may_lose(&self) -> u32 {
+    pub(super) fn may_lose(&self) -> u32 {
         self.may_lose_beside(0)
     }
 
     /// The same, where the damage of the devices `set` does not count.
-    pub fn may_lose_beside(&self, set: u16) -> u32 {
+    pub(super) fn may_lose_beside(&self, set: u16) -> u32 {
         if !self.membership.is_complete() {
             return 0;
         }
@@ -293,35 +293,35 @@ impl Devices {
     }
 
     /// Whether the volume could do without the devices `set` but for the known damage of others.
-    pub fn is_needed_for_repairs(&self, set: u16) -> bool {
+    pub(super) fn is_needed_for_repairs(&self, set: u16) -> bool {
         let all = self.membership.all();
         self.may_lose_beside(set) == 0 && self.may_lose_beside(all | set) > 0
     }
 
     /// The devices that lack chunks because they came later, by what is known now or by the durable
     /// images.
-    pub fn lacking(&self) -> u16 {
+    pub(super) fn lacking(&self) -> u16 {
         self.membership.lacking() | self.told.lacking
     }
 
     /// How often segments miss a chunk.
-    pub fn exposed(&self) -> u32 {
+    pub(super) fn exposed(&self) -> u32 {
         self.membership.exposed(self.lost())
     }
 
     /// Whether no command waits to fail.
-    pub fn is_quiet(&self) -> bool {
+    pub(super) fn is_quiet(&self) -> bool {
         self.commands.unsent.is_empty()
     }
 
     /// Bytes that were read until the volume was ready.
-    pub fn read_at_start(&self) -> u64 {
+    pub(super) fn read_at_start(&self) -> u64 {
         self.commands.read_at_start * SECTOR as u64
     }
 
     /// Sends a command, unless it goes to a lost device, or its zone can't take it: then it fails
     /// soon.
-    pub fn submit(&mut self, op: Op, command: Command, cx: &mut Cx) {
+    pub(super) fn submit(&mut self, op: Op, command: Command, cx: &mut Cx) {
         if self.layout.zoned {
             return self.submit_to_zone(op, command, cx);
         }
@@ -380,19 +380,19 @@ impl Devices {
     ///
     /// # Panics
     /// When the device is none of these.
-    pub fn submit_to_newcomer(&mut self, device: u8, op: Op, command: Command, cx: &mut Cx) {
+    pub(super) fn submit_to_newcomer(&mut self, device: u8, op: Op, command: Command, cx: &mut Cx) {
         assert!(self.untrusted() >> device & 1 == 1, "it belongs, or is not there");
         cx.submit(op, command);
     }
 
     /// Sends a command of recovery to the journal's device.
-    pub fn submit_to_journal(&mut self, op: Op, command: Command, cx: &mut Cx) {
+    pub(super) fn submit_to_journal(&mut self, op: Op, command: Command, cx: &mut Cx) {
         cx.submit(op, command);
     }
 
     /// Whether a device lacks the chunk at sector `lba`, because it came later.
     #[inline]
-    pub fn lacks(&self, device: u8, lba: u64) -> bool {
+    pub(super) fn lacks(&self, device: u8, lba: u64) -> bool {
         self.membership.any_lacking() && lba >= self.layout.first() && {
             let segment = self.layout.segment_of(lba * SECTOR as u64);
             segment < self.layout.segments && self.membership.is_lacking(segment, device)
@@ -401,7 +401,7 @@ impl Devices {
 
     /// Whether a device has the chunk at sector `lba`: only then it is read.
     #[inline]
-    pub fn has_chunk(&self, device: u8, lba: u64) -> bool {
+    pub(super) fn has_chunk(&self, device: u8, lba: u64) -> bool {
         match self.is_returning(device) {
             true => lba < self.layout.first(), // What it has is known from its roots.
             false => !self.has_lost(device) && !self.lacks(device, lba),
@@ -418,12 +418,12 @@ impl Devices {
     }
 
     /// The next command that fails without being sent.
-    pub fn next_unsent(&mut self) -> Option<(Op, Command, DeviceError)> {
+    pub(super) fn next_unsent(&mut self) -> Option<(Op, Command, DeviceError)> {
         self.commands.unsent.pop_front()
     }
 
     /// A device can't be used any more: it is lost, or the volume with it.
-    pub fn give_up(&mut self, device: u8, error: DeviceError, cx: &mut Cx) {
+    pub(super) fn give_up(&mut self, device: u8, error: DeviceError, cx: &mut Cx) {
         if self.can_do_without(1 << device) {
             self.lose(1 << device);
             cx.tell(Event::DeviceFailed { device, error, abandoned: false });
@@ -433,7 +433,7 @@ impl Devices {
     }
 
     /// The power is off.
-    pub fn void(&mut self) {
+    pub(super) fn void(&mut self) {
         self.commands.unsent.drain(..).for_each(|(_, command, _)| command.void());
     }
 }

@@ -23,7 +23,7 @@ struct Newcomer {
 
 /// See the module text. Sets of devices are sets of bits.
 #[derive(Debug, Default)]
-pub struct Newcomers([Newcomer; 16]);
+pub(super) struct Newcomers([Newcomer; 16]);
 
 impl Newcomers {
     fn set(&self, is: impl Fn(&Newcomer) -> bool) -> u16 {
@@ -32,75 +32,75 @@ impl Newcomers {
     }
 
     /// Whether a device came that gets roots.
-    pub fn gets_roots(&self, device: u8) -> bool {
+    pub(super) fn gets_roots(&self, device: u8) -> bool {
         self.0[usize::from(device)].gets_roots
     }
 
     /// One that is back has all rows up to this one.
-    pub fn has(&mut self, device: u8, seq: u64) {
+    pub(super) fn has(&mut self, device: u8, seq: u64) {
         self.0[usize::from(device)].has = seq;
     }
 
     /// The last row that one has for sure; none when that is nothing.
-    pub fn last_row(&self, device: usize) -> Option<u64> {
+    pub(super) fn last_row(&self, device: usize) -> Option<u64> {
         Some(self.0[device].has).filter(|has| *has > 0)
     }
 
     /// A device comes that has all rows up to this one.
-    pub fn come(&mut self, device: u8, has: u64) {
+    pub(super) fn come(&mut self, device: u8, has: u64) {
         let is_entering = self.0[usize::from(device)].is_entering;
         self.0[usize::from(device)] = Newcomer { is_entering, has, ..Newcomer::default() };
     }
 
     /// Those that get roots.
-    pub fn joining(&self) -> u16 {
+    pub(super) fn joining(&self) -> u16 {
         self.set(|it| it.gets_roots)
     }
 
     /// Those of which no root knows.
-    pub fn entering(&self) -> u16 {
+    pub(super) fn entering(&self) -> u16 {
         self.set(|it| it.is_entering)
     }
 
     /// Of the devices that `come`, the root that recovery found does not know these.
-    pub fn found(&mut self, entering: u16) {
+    pub(super) fn found(&mut self, entering: u16) {
         for (device, it) in self.0.iter_mut().enumerate() {
             it.is_entering = entering >> device & 1 == 1;
         }
     }
 
     /// All that `come` get roots from now on. Those that did not.
-    pub fn join(&mut self, come: u16) -> u16 {
+    pub(super) fn join(&mut self, come: u16) -> u16 {
         let new = come & !self.joining();
         bits(new).for_each(|device| self.0[device].gets_roots = true);
         new
     }
 
     /// The next root tells of all that get roots now, or of none.
-    pub fn list(&mut self, tells: bool) {
+    pub(super) fn list(&mut self, tells: bool) {
         self.0.iter_mut().for_each(|it| it.is_listed = tells && it.gets_roots);
     }
 
     /// Those that the next root lets join.
-    pub fn listed(&self) -> u16 {
+    pub(super) fn listed(&self) -> u16 {
         self.set(|it| it.is_listed)
     }
 
     /// Whether one gets roots of which neither the root in progress nor the last one lists the
     /// missing chunks: it came after their images were begun.
-    pub fn is_unlisted(&self) -> bool {
+    pub(super) fn is_unlisted(&self) -> bool {
         self.0.iter().any(|it| it.gets_roots && !it.is_listed)
     }
 
     /// None of these gets roots any more: they belong, or failed again.
-    pub fn end(&mut self, set: u16) {
+    pub(super) fn end(&mut self, set: u16) {
         for device in bits(set) {
             (self.0[device].gets_roots, self.0[device].is_listed) = (false, false);
         }
     }
 
     /// A durable root says which are still lost; those that have joined.
-    pub fn joined(&mut self, lost: u16) -> u16 {
+    pub(super) fn joined(&mut self, lost: u16) -> u16 {
         let joined = match planted(Bug::JoinedEarly) {
             true => self.joining(),
             false => self.listed() & !lost,
@@ -110,7 +110,7 @@ impl Newcomers {
     }
 
     /// These are known from now on; those that were not.
-    pub fn enter(&mut self, devices: u16) -> u16 {
+    pub(super) fn enter(&mut self, devices: u16) -> u16 {
         let new = self.entering() & devices;
         bits(new).for_each(|device| self.0[device].is_entering = false);
         new

@@ -20,7 +20,7 @@ const MOST: u32 = 32;
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Reclaim {
+pub(super) struct Reclaim {
     /// Which devices gain from knowing what is free.
     gains: Vec<bool>,
     /// How many devices were told of a segment and have not answered.
@@ -31,46 +31,46 @@ pub struct Reclaim {
 
 impl Reclaim {
     /// Nothing is under way.
-    pub fn new(layout: &Layout, devices: &[DeviceInfo]) -> Self {
+    pub(super) fn new(layout: &Layout, devices: &[DeviceInfo]) -> Self {
         let gains = devices.iter().map(|device| device.discard).collect();
         Reclaim { gains, left: alloc::vec![0; layout.segments as usize], count: 0 }
     }
 
     /// Whether a device gains from knowing what is free, which is another from now on.
-    pub fn set_gains(&mut self, device: u8, gains: bool) {
+    pub(super) fn set_gains(&mut self, device: u8, gains: bool) {
         self.gains[usize::from(device)] = gains;
     }
 
     /// Whether no device has to answer for a segment.
-    pub fn has_forgotten(&self, segment: u32) -> bool {
+    pub(super) fn has_forgotten(&self, segment: u32) -> bool {
         self.left[segment as usize] == 0
     }
 }
 
 impl Devices {
     /// Segments that are about to be free.
-    pub fn reclaiming(&self) -> u32 {
+    pub(crate) fn reclaiming(&self) -> u32 {
         self.reclaim.count
     }
 
     /// Whether one more segment may go out of use now.
-    pub fn may_reclaim(&self) -> bool {
+    pub(crate) fn may_reclaim(&self) -> bool {
         self.layout.zoned || self.reclaim.count < MOST
     }
 
     /// An open segment that nobody writes to, and that is not erased, is to be filled up.
-    pub fn begin_to_fill(&mut self, segments: &Segments) -> Option<u32> {
+    pub(crate) fn begin_to_fill(&mut self, segments: &Segments) -> Option<u32> {
         let Devices { zones, reclaim, .. } = self;
         zones.begin_to_fill(|it| segments.is_left(it) && reclaim.has_forgotten(it))
     }
 
     /// Whether nothing has to be erased before it can be used.
-    pub fn is_clean(&self, segments: &Segments) -> bool {
+    pub(crate) fn is_clean(&self, segments: &Segments) -> bool {
         self.reclaim.count == 0 && segments.is_clean()
     }
 
     /// A segment goes out of use.
-    pub fn reclaim(&mut self, segment: u32, segments: &mut Segments, cx: &mut Cx) {
+    pub(crate) fn reclaim(&mut self, segment: u32, segments: &mut Segments, cx: &mut Cx) {
         let layout = self.layout;
         let lba = layout.lba(At { segment, slot: 0, sector: 0 });
         let sectors = if layout.zoned { layout.column } else { layout.slots * layout.chunk };
@@ -97,7 +97,7 @@ impl Devices {
 
     /// A device forgot a segment, or a step of erasing its zone is over: the reset, or the flush
     /// that makes it durable.
-    pub fn reclaim_done(
+    pub(crate) fn reclaim_done(
         &mut self,
         segment: u32,
         command: &Command,
@@ -119,7 +119,7 @@ impl Devices {
     }
 
     /// All devices have answered: a segment is free, or out of use for good.
-    pub fn end_reclaim(&mut self, segment: u32, segments: &mut Segments, cx: &mut Cx) {
+    pub(crate) fn end_reclaim(&mut self, segment: u32, segments: &mut Segments, cx: &mut Cx) {
         let zoned = self.layout.zoned;
         if zoned && !self.zones.erased(segment) {
             return; // The flushes after which it counts as closed are still to come.

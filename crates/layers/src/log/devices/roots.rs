@@ -9,12 +9,12 @@ use crate::planted::{Bug, planted};
 
 impl Devices {
     /// The volume is new: something is to lie on each device.
-    pub fn format(&mut self) {
+    pub(crate) fn format(&mut self) {
         self.told.out = 0;
     }
 
     /// What the root says that recovery found.
-    pub fn found(&mut self, root: &Root) {
+    pub(crate) fn found(&mut self, root: &Root) {
         let places = self.places();
         self.told.out = (root.out | !root.known) & places;
         let entering = self.untrusted() & !root.known;
@@ -30,12 +30,12 @@ impl Devices {
     }
 
     /// The devices of which a root knows that is written now.
-    pub fn known(&self) -> u16 {
+    pub(crate) fn known(&self) -> u16 {
         self.places() & !self.newcomers.entering()
     }
 
     /// A durable root says who is lost, and on whom nothing lies.
-    pub fn told(&mut self, root: &Root, journal: u16) {
+    pub(crate) fn told(&mut self, root: &Root, journal: u16) {
         // What a root says of the journal is no matter of the rows, in whatever place it is.
         let set = root.lost & !journal | self.gone() & journal;
         assert_eq!(set & !self.lost(), 0, "a root says of lost devices that they are");
@@ -89,13 +89,13 @@ impl Devices {
     }
 
     /// A root is begun: the devices on which it says that nothing lies.
-    pub fn begin_to_tell(&mut self, root: &Root) -> u16 {
+    pub(crate) fn begin_to_tell(&mut self, root: &Root) -> u16 {
         self.told.telling = self.out() & !(self.leaving() & replayed(root));
         self.told.telling
     }
 
     /// Recovery has found where all segments lie.
-    pub fn found_all(&mut self) {
+    pub(crate) fn found_all(&mut self) {
         self.membership.complete();
         self.wanted = self.membership.current().members();
         // A root that somebody made up may say what can't be.
@@ -108,19 +108,19 @@ impl Devices {
     }
 
     /// Whether a durable root says on which devices nothing lies.
-    pub fn is_out_told(&self) -> bool {
+    pub(crate) fn is_out_told(&self) -> bool {
         self.told.out == self.out()
     }
 
     /// Whether a device leaves with the next root: nothing lies on it already, as one that was lost
     /// and rebuilt before its removal.
-    pub fn is_parting(&self) -> bool {
+    pub(crate) fn is_parting(&self) -> bool {
         let parts = self.leaving() & self.told.out;
         self.membership.is_complete() && parts & !self.untrusted() != 0
     }
 
     /// Whether a root has to be made before a device can leave: replay may need something there.
-    pub fn is_replay_outdated(&self) -> bool {
+    pub(crate) fn is_replay_outdated(&self) -> bool {
         let out = bits(self.leaving() & self.told.replayed);
         out.into_iter().any(|device| self.membership.is_out(device as u8))
     }

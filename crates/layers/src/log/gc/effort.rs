@@ -15,7 +15,7 @@ const TURNS: u64 = 2;
 
 /// See the module text. All in bytes.
 #[derive(Debug, Default)]
-pub struct Effort {
+pub(super) struct Effort {
     /// What was copied, and what the host took of the room that was gained.
     copied: u64,
     taken: u64,
@@ -27,18 +27,18 @@ pub struct Effort {
 
 impl Effort {
     /// Collection copied so much.
-    pub fn copied(&mut self, bytes: u64) {
+    pub(super) fn copied(&mut self, bytes: u64) {
         self.copied += bytes;
     }
 
     /// The host took so much.
-    pub fn taken(&mut self, bytes: u64) {
+    pub(super) fn taken(&mut self, bytes: u64) {
         self.taken += bytes;
     }
 
     /// A victim was gone through: so much is free and live by now, in segments of `segment` bytes.
     /// Whether some media can't be read is asked only when nothing was gained.
-    pub fn judge(
+    pub(super) fn judge(
         &mut self,
         (free, live): (u64, u64),
         segment: u64,
@@ -56,7 +56,7 @@ impl Effort {
 
     /// Whether collection has given up. It tries again when a segment's worth of what was live
     /// died.
-    pub fn gave_up(&mut self, live: u64, segment: u64) -> bool {
+    pub(super) fn gave_up(&mut self, live: u64, segment: u64) -> bool {
         if self.gave_up.is_some_and(|was| live + segment <= was) {
             self.begin_again();
         }
@@ -64,7 +64,7 @@ impl Effort {
     }
 
     /// Room may be gained that could not be.
-    pub fn begin_again(&mut self) {
+    pub(super) fn begin_again(&mut self) {
         *self = Effort { free: self.free, ..Effort::default() };
     }
 }

@@ -42,7 +42,7 @@ use crate::log::redundancy::metadata::Wanted;
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Collection {
+pub(super) struct Collection {
     layout: Layout,
     uuid: [u8; 16],
     victim: Option<Victim>,
@@ -61,7 +61,7 @@ pub struct Collection {
 
 impl Collection {
     /// There is no victim.
-    pub fn new(layout: &Layout, uuid: [u8; 16]) -> Self {
+    pub(super) fn new(layout: &Layout, uuid: [u8; 16]) -> Self {
         Collection {
             layout: *layout,
             uuid,
@@ -78,7 +78,7 @@ impl Collection {
     }
 
     /// The head of the row of a lane, if that is what `buf` has.
-    pub fn head_of(&self, lane: u8, buf: &MetaBuf, devices: &Devices) -> Option<Head> {
+    pub(super) fn head_of(&self, lane: u8, buf: &MetaBuf, devices: &Devices) -> Option<Head> {
         let victim = self.victim.as_ref().expect("a head is one of a victim");
         let at = self.at(lane);
         let head = log::open(buf, &self.uuid, self.layout.lba(at))?;
@@ -87,24 +87,24 @@ impl Collection {
     }
 
     /// Where the row of a lane begins, or would.
-    pub fn at(&self, lane: u8) -> At {
+    pub(super) fn at(&self, lane: u8) -> At {
         self.lanes.at(lane)
     }
 
     /// Whether no victim is gone through.
-    pub fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         self.victim.is_none()
     }
 
     /// A lane, of which records are moved.
     #[inline]
-    pub fn lane(&mut self, lane: u8) -> &mut Lane {
+    pub(super) fn lane(&mut self, lane: u8) -> &mut Lane {
         self.lanes.lane(lane)
     }
 
     /// All lanes, of one of which a command is over.
     #[inline]
-    pub fn lanes(&mut self) -> &mut Lanes {
+    pub(super) fn lanes(&mut self) -> &mut Lanes {
         &mut self.lanes
     }
 
@@ -112,14 +112,14 @@ impl Collection {
     /// for records of rows side by side leave more of each chunk unused, and a full volume would
     /// gain nothing.
     #[inline]
-    pub fn mover(&self) -> Option<u8> {
+    pub(super) fn mover(&self) -> Option<u8> {
         self.lanes.mover(!self.paced)
     }
 }
 
 impl Collection {
     /// The next step, unless records are moved.
-    pub fn pump(
+    pub(super) fn pump(
         &mut self,
         media: &mut Media,
         output: &mut Output,
@@ -221,7 +221,7 @@ impl Collection {
     }
 
     /// The device has answered. What it lacks for sure is made from the other chunks at once.
-    pub fn head_done(
+    pub(super) fn head_done(
         &mut self,
         lane: u8,
         command: Command,
@@ -251,7 +251,7 @@ impl Collection {
     }
 
     /// The head of a lane's row is here, well or not, from its device or made from the others.
-    pub fn head_came(&mut self, lane: u8, buf: MetaBuf, well: bool, cx: &mut Cx) {
+    pub(super) fn head_came(&mut self, lane: u8, buf: MetaBuf, well: bool, cx: &mut Cx) {
         self.lane(lane).has_head(buf, well);
         cx.wake();
     }
@@ -308,7 +308,7 @@ impl Collection {
     }
 
     /// No record of a row is left to be moved. Whether none has to be made from the others first.
-    pub fn end_row(
+    pub(super) fn end_row(
         &mut self,
         lane: u8,
         media: &mut Media,
@@ -343,7 +343,7 @@ impl Collection {
 
     /// Nothing is under way any more: a stop does not wait for room that what was read of the
     /// victim can't get.
-    pub fn end(&mut self, media: &mut Media, mapping: &mut Mapping, cx: &mut Cx) -> bool {
+    pub(super) fn end(&mut self, media: &mut Media, mapping: &mut Mapping, cx: &mut Cx) -> bool {
         let mut waits = false;
         for lane in self.lanes.moving() {
             self.row_over(lane, media, mapping, cx);

@@ -14,7 +14,7 @@ const PARTS: u64 = 256;
 /// A segment of which a device gets its chunks, as it is now: when one of these differs it is
 /// another one, or the device holds something else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Target {
+pub(super) struct Target {
     segment: u32,
     device: u8,
     newest: u64,
@@ -24,20 +24,20 @@ pub struct Target {
 
 impl Target {
     /// As the segment and the device are now.
-    pub fn new((segment, device): (u32, u8), devices: &Devices) -> Self {
+    pub(super) fn new((segment, device): (u32, u8), devices: &Devices) -> Self {
         let (newest, anew) = (devices.membership().newest(segment), devices.membership().anew());
         Target { segment, device, newest, anew }
     }
 
     /// The segment, and the device.
-    pub fn place(&self) -> (u32, u8) {
+    pub(super) fn place(&self) -> (u32, u8) {
         (self.segment, self.device)
     }
 }
 
 /// A segment that was gone through.
 #[derive(Clone, Copy, Debug)]
-pub struct Pass {
+pub(super) struct Pass {
     target: Target,
     well: bool,
     last: u64,
@@ -45,14 +45,14 @@ pub struct Pass {
 
 impl Pass {
     /// Which and for whom, and whether all rows were found and all was well.
-    pub fn outcome(self) -> (Target, bool, bool) {
+    pub(super) fn outcome(self) -> (Target, bool, bool) {
         (self.target, self.target.newest == self.last, self.well)
     }
 }
 
 /// See the module text.
 #[derive(Debug, Default)]
-pub struct Passes {
+pub(super) struct Passes {
     /// The segment that is gone through, and whether all was well so far.
     now: Option<(Target, bool)>,
     /// The one before.
@@ -70,7 +70,7 @@ pub struct Passes {
 impl Passes {
     /// Begins with a segment: where its first row begins that was not gone through yet, and the
     /// number of the row before.
-    pub fn begin(&mut self, target: Target) -> (At, u64) {
+    pub(super) fn begin(&mut self, target: Target) -> (At, u64) {
         let (at, seq) = match self.paused.take() {
             Some((paused, at, seq)) if paused == target => (at, seq),
             _ => (At { segment: target.segment, slot: 0, sector: 0 }, 0),
@@ -80,17 +80,17 @@ impl Passes {
     }
 
     /// What is gone through, and whether all was well so far.
-    pub fn now(&self) -> Option<(Target, bool)> {
+    pub(super) fn now(&self) -> Option<(Target, bool)> {
         self.now
     }
 
     /// The segment before, of which the last rows are under way.
-    pub fn ending(&self) -> Option<u32> {
+    pub(super) fn ending(&self) -> Option<u32> {
         self.ending.map(|pass| pass.target.segment)
     }
 
     /// A row of a segment is over.
-    pub fn note(&mut self, segment: u32, well: bool) {
+    pub(super) fn note(&mut self, segment: u32, well: bool) {
         let now = self.now.as_mut().map(|(target, all)| (target.segment, all));
         let before = self.ending.as_mut().map(|pass| (pass.target.segment, &mut pass.well));
         let mut both = before.into_iter().chain(now);
@@ -99,13 +99,13 @@ impl Passes {
     }
 
     /// Whether rows were gone through, the last of which has this number.
-    pub fn has_moved(&self, last: u64) -> bool {
+    pub(super) fn has_moved(&self, last: u64) -> bool {
         last > self.begun
     }
 
     /// All rows were found, the last with this number, and another segment may be begun. False when
     /// that has to wait.
-    pub fn end(&mut self, last: u64) -> bool {
+    pub(super) fn end(&mut self, last: u64) -> bool {
         let Some((target, true)) = self.now.filter(|_| self.ending.is_none()) else { return false };
         let ends = self.rest.is_none();
         self.ending = ends.then_some(Pass { target, well: true, last });
@@ -113,36 +113,36 @@ impl Passes {
     }
 
     /// No other is begun after all.
-    pub fn end_later(&mut self) {
+    pub(super) fn end_later(&mut self) {
         self.ending = None;
     }
 
     /// Nothing of the segment before is under way any more.
-    pub fn take_ending(&mut self) -> Option<Pass> {
+    pub(super) fn take_ending(&mut self) -> Option<Pass> {
         self.ending.take()
     }
 
     /// What is left of the segment is gone through later.
-    pub fn leave(&mut self, rest: Option<(At, u64)>) {
+    pub(super) fn leave(&mut self, rest: Option<(At, u64)>) {
         self.rest = rest;
     }
 
     /// Nothing of the segment is under way any more, and the last row found has this number. With
     /// what is left of it.
-    pub fn take(&mut self, last: u64) -> Option<(Pass, Option<(At, u64)>)> {
+    pub(super) fn take(&mut self, last: u64) -> Option<(Pass, Option<(At, u64)>)> {
         let (target, well) = self.now.take()?;
         assert!(self.ending.is_none(), "the one before ends first");
         Some((Pass { target, well, last }, self.rest.take()))
     }
 
     /// A segment is gone on with from here on, after the row with this number.
-    pub fn pause(&mut self, target: Target, (at, seq): (At, u64)) {
+    pub(super) fn pause(&mut self, target: Target, (at, seq): (At, u64)) {
         self.paused = Some((target, at, seq));
     }
 
     /// A device got what it lacked beside so many live bytes, of so many in `all`. Whether a root
     /// is to tell of it.
-    pub fn tells(&mut self, bytes: u64, all: u64) -> bool {
+    pub(super) fn tells(&mut self, bytes: u64, all: u64) -> bool {
         self.untold += bytes;
         let enough = self.untold > all / PARTS;
         self.untold = if enough { 0 } else { self.untold };

@@ -26,7 +26,7 @@ const TRIES: u32 = 4;
 const ROOM: usize = 16;
 
 /// What is live where a chunk is missing, in bytes.
-pub fn live_exposed(segments: &Segments, devices: &Devices) -> u64 {
+pub(crate) fn live_exposed(segments: &Segments, devices: &Devices) -> u64 {
     match devices.exposed() {
         0 => 0,
         _ => segments.live_in(|segment| devices.is_missing_a_chunk(segment)),
@@ -49,7 +49,7 @@ fn is_stuck(devices: &Devices) -> bool {
 
 /// The live bytes that are too many for the devices that are left, where nothing moves for that
 /// reason. Needs more devices than parity takes.
-pub fn excess(segments: &Segments, devices: &Devices, layout: &Layout) -> u64 {
+pub(crate) fn excess(segments: &Segments, devices: &Devices, layout: &Layout) -> u64 {
     let stays = devices.staying();
     let is_possible = stays.count_ones() > u32::from(layout.parity) && devices.exposed() != 0;
     match is_possible && is_stuck(devices) {
@@ -71,7 +71,7 @@ fn fits_on(set: u16, stay: bool, already: bool, segments: &Segments, layout: &La
 
 /// How far it has come.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Protection {
+pub(crate) struct Protection {
     /// How often segments missed a chunk when a checkpoint was asked for last, and how many were
     /// asked for since that was more.
     left: u32,
@@ -111,7 +111,7 @@ impl Protection {
 
 impl Collection {
     /// Chooses where segments are opened.
-    pub fn choose_members(&mut self, media: &mut Media, cx: &mut Cx) {
+    pub(crate) fn choose_members(&mut self, media: &mut Media, cx: &mut Cx) {
         let (layout, segments) = (&self.layout, &media.segments);
         let leaving = media.devices.leaving();
         let current = media.devices.membership().current().members();
@@ -126,7 +126,7 @@ impl Collection {
 
     /// While devices are on their way into the volume nothing is refused: their room comes. Whether
     /// that is so.
-    pub fn widen(&mut self, media: &mut Media, mapping: &mut Mapping, cx: &mut Cx) -> bool {
+    pub(crate) fn widen(&mut self, media: &mut Media, mapping: &mut Mapping, cx: &mut Cx) -> bool {
         let waits = media.devices.is_widening();
         if waits {
             self.choose_members(media, cx);
@@ -152,7 +152,7 @@ impl Collection {
     }
 
     /// Chooses where segments are opened, and what moves next because it misses a chunk.
-    pub fn protect(
+    pub(crate) fn protect(
         &mut self,
         media: &mut Media,
         output: &mut Output,
@@ -203,13 +203,13 @@ impl Collection {
 
 impl Collection {
     /// Whether anything is done for what misses a chunk.
-    pub fn protects(&self, devices: &Devices) -> bool {
+    pub(crate) fn protects(&self, devices: &Devices) -> bool {
         let left = devices.to_move();
         left > 0 && !self.protection.gave_up(left) && !is_stuck(devices)
     }
 
     /// How far it is with what lies on devices that are to leave; none when none is.
-    pub fn evacuation_task(&self, segments: &Segments, devices: &Devices) -> Option<Task> {
+    pub(crate) fn evacuation_task(&self, segments: &Segments, devices: &Devices) -> Option<Task> {
         let left = live_leaving(segments, devices);
         let done = self.protection.leaving.saturating_sub(left);
         let (kind, leaving) = (TaskKind::Evacuate, devices.leaving());
@@ -221,7 +221,7 @@ impl Collection {
     /// came and does not belong yet may miss nothing, and is on its way nevertheless. The task
     /// lasts until a durable root says that nothing misses a chunk: a power cut before would bring
     /// the old state back.
-    pub fn protection_task(&self, segments: &Segments, devices: &Devices) -> Option<Task> {
+    pub(crate) fn protection_task(&self, segments: &Segments, devices: &Devices) -> Option<Task> {
         let fills = || (0..self.layout.segments).any(|it| devices.is_to_fill(it));
         let goes_on = self.protects(devices) || is_stuck(devices) && fills();
         let comes = devices.untrusted() != 0;
@@ -243,7 +243,7 @@ impl Collection {
     }
 
     /// Chooses what moves next because a scrub found something wrong in it.
-    pub fn mend_flawed(
+    pub(crate) fn mend_flawed(
         &mut self,
         media: &mut Media,
         output: &mut Output,

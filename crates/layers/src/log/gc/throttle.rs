@@ -23,7 +23,7 @@ const MOST_ROWS: u64 = 2;
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Pace {
+pub(super) struct Pace {
     /// What the host may write, in bytes; the last record may overdraw it.
     room: i64,
     most: i64,
@@ -34,7 +34,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    pub fn new(layout: &Layout) -> Self {
+    pub(super) fn new(layout: &Layout) -> Self {
         let most = (MOST_ROWS * layout.row_blocks() * 4096) as i64;
         Pace { room: most, most, gain: 0, paid: 0 }
     }
@@ -66,20 +66,20 @@ impl Collection {
     }
 
     /// Whether free segments are getting few.
-    pub fn wants_collection(&self, segments: &Segments) -> bool {
+    pub(crate) fn wants_collection(&self, segments: &Segments) -> bool {
         self.lead_left(segments) < segments.reserves().lead
     }
 
     /// Whether collection itself will soon find no free segment: cuts in a row each left one open
     /// that holds little. Then only the victim that is done first helps.
-    pub fn is_short(&self, segments: &Segments) -> bool {
+    pub(crate) fn is_short(&self, segments: &Segments) -> bool {
         segments.free() <= segments.reserves().gc_floor() + 2
     }
 
     /// Lends the victim what is kept for a checkpoint that is cut off, when its records find no
     /// free segment any more: cuts in a row may have come to that, each between what it took and
     /// what it would have gained. Whether that helps.
-    pub fn lend(&mut self, segments: &Segments) -> bool {
+    pub(crate) fn lend(&mut self, segments: &Segments) -> bool {
         let waits = self.mover().is_some() && !self.lent;
         let helps = waits && segments.reserves().may_lend(segments.free());
         self.lent |= helps;
@@ -87,7 +87,7 @@ impl Collection {
     }
 
     /// Free segments that copies may not take while something is lent.
-    pub fn lent_floor(&self, segments: &Segments) -> Option<u32> {
+    pub(crate) fn lent_floor(&self, segments: &Segments) -> Option<u32> {
         self.lent.then(|| segments.reserves().last_floor())
     }
 
@@ -138,13 +138,13 @@ impl Collection {
     }
 
     /// Whether the host has to wait for collection with what wants room.
-    pub fn is_paced(&self, segments: &Segments, cx: &Cx) -> bool {
+    pub(crate) fn is_paced(&self, segments: &Segments, cx: &Cx) -> bool {
         let few = self.wants_collection(segments) && !self.is_idle();
         few && self.pace.room <= 0 && cx.life() == Life::Running
     }
 
     /// The host took `bytes` bytes of room.
-    pub fn pace_taken(&mut self, bytes: u32, segments: &Segments) {
+    pub(crate) fn pace_taken(&mut self, bytes: u32, segments: &Segments) {
         self.effort.taken(bytes.into());
         if self.wants_collection(segments) && !self.is_idle() {
             self.pace.room -= i64::from(bytes);
@@ -159,7 +159,7 @@ impl Collection {
     }
 
     /// Whether collection gains nothing, until something dies.
-    pub fn gave_up(&mut self, segments: &Segments) -> bool {
+    pub(crate) fn gave_up(&mut self, segments: &Segments) -> bool {
         let (live, segment) = sizes(segments);
         self.effort.gave_up(live, segment)
     }

@@ -13,7 +13,7 @@ use crate::log::layout::{At, LANES};
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Victim {
+pub(super) struct Victim {
     segment: u32,
     /// Slots that it has.
     slots: u32,
@@ -29,49 +29,49 @@ pub struct Victim {
 
 impl Victim {
     /// No row of the segment, which has so many slots, is known.
-    pub fn new(segment: u32, slots: u32) -> Self {
+    pub(super) fn new(segment: u32, slots: u32) -> Self {
         Self::from(At { segment, slot: 0, sector: 0 }, slots, 0)
     }
 
     /// The rows before `next` were gone through, the last of which has this number.
-    pub fn from(next: At, slots: u32, seq: u64) -> Self {
+    pub(super) fn from(next: At, slots: u32, seq: u64) -> Self {
         let (segment, next) = (next.segment, Some(next));
         Victim { segment, slots, next, asked: Default::default(), count: 0, seq }
     }
 
     /// The number of the last row that was found.
-    pub fn last(&self) -> u64 {
+    pub(super) fn last(&self) -> u64 {
         self.seq
     }
 
     /// Where the next row begins, and the number of the one before; none when all were found.
-    pub fn rest(&self) -> Option<(At, u64)> {
+    pub(super) fn rest(&self) -> Option<(At, u64)> {
         self.next.map(|next| (next, self.seq))
     }
 
     /// The segment.
-    pub fn segment(&self) -> u32 {
+    pub(super) fn segment(&self) -> u32 {
         self.segment
     }
 
     /// Slots of which all rows were found.
-    pub fn found_slots(&self) -> Option<u32> {
+    pub(super) fn found_slots(&self) -> Option<u32> {
         self.next.map(|next| next.slot)
     }
 
     /// Whether all rows were found.
-    pub fn is_read(&self) -> bool {
+    pub(super) fn is_read(&self) -> bool {
         self.next.is_none()
     }
 
     /// Whether a row with that number may be the next.
-    pub fn may_follow(&self, seq: u64) -> bool {
+    pub(super) fn may_follow(&self, seq: u64) -> bool {
         seq > self.seq
     }
 
     /// Where the head lies that is to be read next: that of the next row, or with `ahead` also one
     /// behind those that were asked for.
-    pub fn to_ask(&self, ahead: bool) -> Option<At> {
+    pub(super) fn to_ask(&self, ahead: bool) -> Option<At> {
         let next = self.next?;
         match self.asked() {
             [(first, _), ..] if *first == next => {
@@ -86,7 +86,7 @@ impl Victim {
     ///
     /// # Panics
     /// When it is not the one that is to be read next.
-    pub fn ask(&mut self, at: At, lane: u8) {
+    pub(super) fn ask(&mut self, at: At, lane: u8) {
         assert_eq!(self.to_ask(true), Some(at), "heads are asked for in order, each once");
         self.asked[self.count] = (at, lane);
         self.count += 1;
@@ -100,12 +100,12 @@ impl Victim {
     }
 
     /// Whether what was asked for a lane may count still.
-    pub fn is_asked(&self, lane: u8) -> bool {
+    pub(super) fn is_asked(&self, lane: u8) -> bool {
         self.asked().iter().any(|(_, it)| *it == lane)
     }
 
     /// The lane for which the head of the next row was asked for.
-    pub fn next_lane(&self) -> Option<u8> {
+    pub(super) fn next_lane(&self) -> Option<u8> {
         let (first, lane) = self.asked().first()?;
         (Some(*first) == self.next).then_some(*lane)
     }
@@ -115,7 +115,7 @@ impl Victim {
     ///
     /// # Panics
     /// When its head was not asked for, or it is not of the row that comes next.
-    pub fn found(&mut self, seq: Option<u64>, next: Option<At>) {
+    pub(super) fn found(&mut self, seq: Option<u64>, next: Option<At>) {
         assert!(self.next_lane().is_some(), "a head that counts was asked for");
         self.asked[..self.count].rotate_left(1);
         self.count -= 1;
@@ -130,7 +130,7 @@ impl Victim {
     }
 
     /// No more rows are looked for.
-    pub fn give_up(&mut self) {
+    pub(super) fn give_up(&mut self) {
         (self.next, self.count) = (None, 0);
     }
 }

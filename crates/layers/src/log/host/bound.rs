@@ -5,7 +5,7 @@ use crate::log::layout::{Layout, Reserves};
 /// What may be live, on the devices and with the reserves for which it was asked last: each write
 /// asks, and it changes only with these.
 #[derive(Debug, Default)]
-pub struct Bound {
+pub(super) struct Bound {
     /// The devices, what bounds the reserves, and the blocks of the volume.
     of: (u16, (u32, u32), u64),
     most: Option<u64>,
@@ -14,7 +14,12 @@ pub struct Bound {
 impl Bound {
     /// As [`Layout::most_live`].
     #[inline]
-    pub fn most_live(&mut self, layout: &Layout, members: u16, reserves: &Reserves) -> Option<u64> {
+    pub(super) fn most_live(
+        &mut self,
+        layout: &Layout,
+        members: u16,
+        reserves: &Reserves,
+    ) -> Option<u64> {
         let of = (members, reserves.bounds(), layout.blocks);
         if self.of != of {
             *self = Bound { of, most: layout.most_live(members, reserves) };

@@ -138,7 +138,7 @@ impl BlockOp {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Blocks {
+pub(super) struct Blocks {
     /// How blocks are compressed.
     codec: Codec,
     /// The map page that is kept for the first trim.
@@ -155,7 +155,7 @@ pub struct Blocks {
 
 /// Operations that wait for the page that says where their record is.
 #[derive(Debug)]
-pub struct PageWaiters {
+pub(super) struct PageWaiters {
     waiting: VecDeque<u8>,
     /// Loads that were over when these were last looked at.
     seen: u64,
@@ -164,19 +164,19 @@ pub struct PageWaiters {
 }
 
 impl PageWaiters {
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         PageWaiters { waiting: VecDeque::with_capacity(BLOCK_OPS), seen: 0, refused: false }
     }
 
     /// Whether an operation waits for its page.
-    pub fn any(&self) -> bool {
+    pub(super) fn any(&self) -> bool {
         !self.waiting.is_empty()
     }
 }
 
 impl Blocks {
     /// No operation.
-    pub fn new(codec: Codec) -> Self {
+    pub(super) fn new(codec: Codec) -> Self {
         Blocks {
             codec,
             trimming: None,
@@ -207,7 +207,7 @@ impl Blocks {
     }
 
     /// Whether nothing is under way.
-    pub fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         self.list.iter().all(Option::is_none)
     }
 
@@ -337,7 +337,7 @@ impl Blocks {
 
     /// Goes on with the operations whose pages have come.
     #[inline]
-    pub fn pump_mapping(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
+    pub(super) fn pump_mapping(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
         self.page_waiters.any() && self.map_some(array, cx)
     }
 
@@ -366,7 +366,7 @@ impl Blocks {
     }
 
     /// The operation that has waited longest gets no room.
-    pub fn refuse_block(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
+    pub(super) fn refuse_block(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
         let Some(index) = self.waiting.pop_front() else { return false };
         let why = array.why_full();
         self.end_block(index, Some(why), array, cx);
@@ -398,7 +398,7 @@ impl Blocks {
 
     /// Whether an operation may be begun.
     #[inline]
-    pub fn may_begin_block(&self, array: &Array) -> bool {
+    pub(super) fn may_begin_block(&self, array: &Array) -> bool {
         let parity = array.layout().parity;
         // Mostly enough are free whichever devices are lost, and these need not be counted.
         let is_enough = |may_hang: u32| self.free.len() > KEPT * may_hang as usize;
@@ -407,7 +407,7 @@ impl Blocks {
     }
 
     /// An operation whose device timed out goes on in another scratch. False when there is none.
-    pub fn move_block(&mut self, index: u8, array: &mut Array, cx: &mut Cx) -> bool {
+    pub(super) fn move_block(&mut self, index: u8, array: &mut Array, cx: &mut Cx) -> bool {
         let reused = planted(Bug::HungScratchReused).then_some(index);
         let Some(to) = reused.or_else(|| self.free.pop()) else { return false };
         let it = self.list[index as usize].take().expect("an operation under way");
@@ -419,18 +419,18 @@ impl Blocks {
     }
 
     /// The command came back for which an operation had moved to another scratch.
-    pub fn scratch_is_back(&mut self, index: u8) {
+    pub(super) fn scratch_is_back(&mut self, index: u8) {
         self.free.push(index);
     }
 
     /// Whether an operation waits for room in a row.
-    pub fn any_waits_for_row(&self) -> bool {
+    pub(super) fn any_waits_for_row(&self) -> bool {
         !self.waiting.is_empty()
     }
 
     /// Whether an operation waits for its page or for room in a row.
     #[inline]
-    pub fn any_waits(&self) -> bool {
+    pub(super) fn any_waits(&self) -> bool {
         !self.waiting.is_empty() || self.page_waiters.any()
     }
 }

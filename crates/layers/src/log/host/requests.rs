@@ -32,7 +32,7 @@ fn part(active: &Active<Mark>) -> (u64, u32) {
 impl Blocks {
     /// Takes a request in.
     #[inline]
-    pub fn accept_request(&mut self, request: Request, array: &mut Array, cx: &mut Cx) {
+    pub(crate) fn accept_request(&mut self, request: Request, array: &mut Array, cx: &mut Cx) {
         let is_flush = matches!(request.op, HostOp::Flush);
         // Of its first block; the pairs of the others lie behind that.
         array.mapping.pages.map().look_ahead(request.lba / u64::from(SECTORS_PER_BLOCK));
@@ -59,7 +59,7 @@ impl Blocks {
 
     /// A block of a request is done, or nothing of it is left to begin.
     #[inline]
-    pub fn complete_if_over(&mut self, req: u16, array: &mut Array, cx: &mut Cx) {
+    pub(crate) fn complete_if_over(&mut self, req: u16, array: &mut Array, cx: &mut Cx) {
         if cx.requests().is_complete(req) {
             self.complete(req, array, cx);
         }
@@ -67,7 +67,7 @@ impl Blocks {
 
     /// Begins one block of the first read and one of the first write or trim.
     #[inline]
-    pub fn pump_requests(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
+    pub(crate) fn pump_requests(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
         let reads = cx.requests().first_read().is_some() && self.pump_read(array, cx);
         reads | (cx.requests().first_write().is_some() && self.pump_write(array, cx))
     }
@@ -200,7 +200,7 @@ impl Blocks {
     }
 
     /// The first trim gets no room to be listed.
-    pub fn refuse_trim(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
+    pub(crate) fn refuse_trim(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
         let Some(req) = cx.requests().first_write() else { return false };
         self.end_hold(array);
         cx.requests().at(req).error = Some(array.why_full());

@@ -14,13 +14,13 @@ use crate::log::host::Blocks;
 use crate::log::layout::BLOCK_OPS;
 
 /// Grains of a block that does not pack.
-pub const BLOCK_GRAINS: u64 = 4096 / GRAIN as u64;
+pub(super) const BLOCK_GRAINS: u64 = 4096 / GRAIN as u64;
 /// The part of the room in which writes become slow: one of so many.
 const LAST: u64 = 32;
 
 /// What a write gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Room {
+pub(super) enum Room {
     /// It may begin.
     Some,
     /// Others have to end first.

@@ -29,7 +29,7 @@ impl Blocks {
     }
 
     /// Gets what the block holds: to the host when it wants all of it, else to the scratch.
-    pub fn fetch(&mut self, index: u8, array: &mut Array, cx: &mut Cx) {
+    pub(crate) fn fetch(&mut self, index: u8, array: &mut Array, cx: &mut Cx) {
         let it = *self.op(index);
         if it.place.is_nowhere() {
             return self.fetch_zeros(index, array, cx);
@@ -81,7 +81,7 @@ impl Blocks {
     }
 
     /// Checks and expands a record.
-    pub fn expand(&mut self, index: u8, from: View, array: &mut Array, cx: &mut Cx) {
+    pub(crate) fn expand(&mut self, index: u8, from: View, array: &mut Array, cx: &mut Cx) {
         let it = *self.op(index);
         let whole = it.is_whole() && !it.writes;
         let (step, into) = if whole {
@@ -99,7 +99,7 @@ impl Blocks {
     }
 
     /// Compresses the block that is to be written.
-    pub fn pack(&mut self, index: u8, array: &mut Array, cx: &mut Cx) {
+    pub(crate) fn pack(&mut self, index: u8, array: &mut Array, cx: &mut Cx) {
         let (it, codec) = (*self.op(index), self.codec);
         let (scratch, at) = array.media.buffers.scratch(index);
         // What can't be packed fits nowhere, but whether it is zeros is seen.
@@ -117,7 +117,7 @@ impl Blocks {
     }
 
     /// What is written, as it came.
-    pub fn plain_view(&mut self, index: u8, array: &mut Array, cx: &mut Cx) -> View {
+    pub(crate) fn plain_view(&mut self, index: u8, array: &mut Array, cx: &mut Cx) -> View {
         let it = *self.op(index);
         if it.is_whole() && it.data {
             return cx.requests().data(it.req).view_sectors(it.at, it.sectors);
@@ -137,7 +137,7 @@ impl Blocks {
 
     /// A command of an operation is over.
     #[inline]
-    pub fn block_done(
+    pub(crate) fn block_done(
         &mut self,
         index: u8,
         command: Command,
@@ -154,7 +154,7 @@ impl Blocks {
 
     /// The block of an operation is compressed.
     #[inline]
-    pub fn pack_done(
+    pub(crate) fn pack_done(
         &mut self,
         index: u8,
         (from, into): (View, ViewMut),
@@ -169,7 +169,7 @@ impl Blocks {
 
     /// What an operation wanted to be copied is copied.
     #[inline]
-    pub fn place_done(
+    pub(crate) fn place_done(
         &mut self,
         index: u8,
         (from, into): (View, ViewMut),
@@ -182,7 +182,7 @@ impl Blocks {
 
     /// Why an operation does not go on, if it does not.
     #[inline]
-    pub fn stopped(&self, writes: bool, cx: &Cx) -> Option<HostError> {
+    pub(crate) fn stopped(&self, writes: bool, cx: &Cx) -> Option<HostError> {
         let health = cx.health();
         health.error().filter(|_| writes || health == Health::Dead)
     }
@@ -331,7 +331,7 @@ impl Blocks {
         self.wait_for_row(index, Step::Waiting { len, crc });
     }
 
-    pub fn end_block(
+    pub(crate) fn end_block(
         &mut self,
         index: u8,
         error: Option<HostError>,
@@ -368,7 +368,7 @@ impl Blocks {
     }
 
     /// The bytes of the sectors in which the record lies.
-    pub fn range_bytes(&mut self, index: u8) -> u32 {
+    pub(crate) fn range_bytes(&mut self, index: u8) -> u32 {
         let place = self.op(index).place;
         let first = place.byte() / SECTOR as u64;
         let end = (place.byte() + u64::from(place.len())).div_ceil(SECTOR as u64);
@@ -376,7 +376,7 @@ impl Blocks {
     }
 
     /// The record, where it was read to.
-    pub fn record_view(&mut self, index: u8, array: &mut Array) -> View {
+    pub(crate) fn record_view(&mut self, index: u8, array: &mut Array) -> View {
         let place = self.op(index).place;
         let skip = (place.byte() % SECTOR as u64) as u32;
         let (scratch, at) = array.media.buffers.scratch(index);
@@ -385,7 +385,7 @@ impl Blocks {
 
     /// Gives the operation that has waited longest its room in a row.
     #[inline]
-    pub fn pump_blocks(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
+    pub(crate) fn pump_blocks(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
         self.waiting.front().copied().is_some_and(|index| self.make_room(index, array, cx))
     }
 
@@ -451,7 +451,7 @@ impl Blocks {
     }
 
     /// A record is in its row.
-    pub fn placed(&mut self, index: u8, row: u8, item: u32, array: &mut Array, cx: &mut Cx) {
+    pub(crate) fn placed(&mut self, index: u8, row: u8, item: u32, array: &mut Array, cx: &mut Cx) {
         let BlockOp { req, origin, .. } = *self.op(index);
         match origin.rescued().filter(|_| req == NOBODY) {
             Some(from) => array.publish_copy(row, item, from, cx),

@@ -43,7 +43,7 @@ use crate::planted::{Bug, planted};
 use notes::{Note, Notes};
 use record::Making;
 use replay::Played;
-pub use replay::{Done, Turn};
+pub(super) use replay::{Done, Turn};
 use ring::Ring;
 
 /// What the journal is good for.
@@ -70,7 +70,7 @@ struct Kept {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Journal {
+pub(super) struct Journal {
     ring: Ring,
     state: State,
     /// Whether the durable root says that the journal is not needed, as a bit of `Root::lost`.
@@ -99,7 +99,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    pub fn new(layout: &Layout, missing: u16) -> Self {
+    pub(super) fn new(layout: &Layout, missing: u16) -> Self {
         let device = layout.journal.map_or(0, |ring| ring.device());
         let state = match layout.journal {
             None => State::None,
@@ -144,32 +144,32 @@ impl Journal {
     }
 
     /// Whether `device` is the journal's.
-    pub fn is(&self, device: u8) -> bool {
+    pub(super) fn is(&self, device: u8) -> bool {
         self.state != State::None && device == self.ring.device()
     }
 
     /// The device, if what is read from it in recovery must be made durable first.
-    pub fn device_to_flush(&self) -> Option<u8> {
+    pub(super) fn device_to_flush(&self) -> Option<u8> {
         (self.state == State::Starting).then_some(self.ring.device())
     }
 
     /// Whether a place lies in the journal.
-    pub fn is_place(&self, place: Place) -> bool {
+    pub(super) fn is_place(&self, place: Place) -> bool {
         self.is(place.device()) && !place.is_nowhere()
     }
 
     /// The journal's bit in a set of devices.
-    pub fn bit(&self) -> u16 {
+    pub(super) fn bit(&self) -> u16 {
         if self.state == State::None { 0 } else { 1 << self.ring.device() }
     }
 
     /// Its bit if it is lost.
-    pub fn lost(&self) -> u16 {
+    pub(super) fn lost(&self) -> u16 {
         if self.state == State::Dead { self.bit() } else { 0 }
     }
 
     /// The journal's device as a member of the volume, if there is one.
-    pub fn member(&self) -> Option<(u8, Member)> {
+    pub(super) fn member(&self) -> Option<(u8, Member)> {
         let state = match self.state {
             State::None => return None,
             State::Dead => MemberState::Lost,
@@ -180,80 +180,80 @@ impl Journal {
     }
 
     /// Its bit if a volume can be recovered without it once what is open now is durable.
-    pub fn unneeded(&self) -> u16 {
+    pub(super) fn unneeded(&self) -> u16 {
         if matches!(self.state, State::Starting | State::Ready) { 0 } else { self.bit() }
     }
 
     /// A durable root says `lost`.
-    pub fn told(&mut self, lost: u16) {
+    pub(super) fn told(&mut self, lost: u16) {
         self.told = lost & self.bit();
     }
 
     /// Whether a durable root says whether the journal is needed.
-    pub fn is_told(&self) -> bool {
+    pub(super) fn is_told(&self) -> bool {
         self.told == self.unneeded()
     }
 
     /// The newest record that is durable.
-    pub fn newest(&self) -> u64 {
+    pub(super) fn newest(&self) -> u64 {
         self.next - 1
     }
 
     /// Whether flushes go to it.
-    pub fn is_ready(&self) -> bool {
+    pub(super) fn is_ready(&self) -> bool {
         self.state == State::Ready
     }
 
     /// The volume is recovered.
-    pub fn open(&mut self) {
+    pub(super) fn open(&mut self) {
         if self.state == State::Starting {
             self.go(State::Ready);
         }
     }
 
     /// The order of what was published last; never durable without a journal.
-    pub fn moment(&self) -> u64 {
+    pub(super) fn moment(&self) -> u64 {
         if self.is_ready() { self.clock } else { u64::MAX }
     }
 
     /// Whether everything up to `moment` is durable.
-    pub fn has(&self, moment: u64) -> bool {
+    pub(super) fn has(&self, moment: u64) -> bool {
         moment <= self.logged
     }
 
     /// Whether what replaced something at this moment may be found in a record: then a row that is
     /// sealed now must not list the older version, for rows are replayed after the records before.
     /// That is so also when the device has failed, until a root says that it is not needed.
-    pub fn may_have(&self, moment: u64) -> bool {
+    pub(super) fn may_have(&self, moment: u64) -> bool {
         moment <= self.logged.max(self.recorded)
     }
 
     /// Whether all that was published is durable.
-    pub fn has_all(&self) -> bool {
+    pub(super) fn has_all(&self) -> bool {
         self.is_ready() && self.logged == self.clock
     }
 
     /// Asks for a record of all that was published; false when rows have to be sealed instead.
-    pub fn ask(&mut self) -> bool {
+    pub(super) fn ask(&mut self) -> bool {
         self.asked = self.clock;
         self.is_ready()
     }
 
     /// Whether the record under way decides what a row with these items lists.
-    pub fn is_unsure(&self, items: &[Item]) -> bool {
+    pub(super) fn is_unsure(&self, items: &[Item]) -> bool {
         let Some(making) = &self.making else { return false };
         let between = self.logged + 1..=making.upto;
         items.iter().any(|item| item.heir != NO_HEIR && between.contains(&item.replaced))
     }
 
     /// Whether a row's buffers are needed although it is written.
-    pub fn holds(&self, index: u8, row: &Row, durable: u64) -> bool {
+    pub(super) fn holds(&self, index: u8, row: &Row, durable: u64) -> bool {
         let copied = self.making.is_some_and(|making| making.rows >> index & 1 == 1);
         copied || self.is_ready() && row.is_of_host() && row.seq > durable
     }
 
     /// Tells how many records rows need, and how many flushes sealed rows all the same.
-    pub fn tell(&self, facts: &mut Few<(&'static str, u64), 8>) {
+    pub(super) fn tell(&self, facts: &mut Few<(&'static str, u64), 8>) {
         if self.state != State::None {
             facts.push(("journal_records", self.kept.len() as u64));
             facts.push(("journal_passed_by", self.passed_by));
@@ -263,7 +263,7 @@ impl Journal {
 
 impl Journal {
     /// The host published item `item` of a row.
-    pub fn note(
+    pub(super) fn note(
         &mut self,
         row: u8,
         item: u32,
@@ -330,7 +330,7 @@ impl Journal {
     }
 
     /// The journal's device failed: from now on flushes seal rows, and what is open is sealed.
-    pub fn failed(&mut self, error: DeviceError, durability: &mut Durability, cx: &mut Cx) {
+    pub(super) fn failed(&mut self, error: DeviceError, durability: &mut Durability, cx: &mut Cx) {
         let journal = &mut *self;
         if matches!(journal.state, State::Dead | State::Closed) {
             return;
@@ -346,7 +346,7 @@ impl Journal {
     }
 
     /// Everything is durable in rows: the journal is not needed any more. False when that is known.
-    pub fn close(&mut self, durability: &Durability) -> bool {
+    pub(super) fn close(&mut self, durability: &Durability) -> bool {
         let ready = self.is_ready() && self.making.is_none();
         if ready {
             let ended = durability.opened();
@@ -357,7 +357,7 @@ impl Journal {
     }
 
     /// Whether a root has yet to say that the journal is not needed, and may.
-    pub fn has_to_tell(&self, durability: &Durability, rows: &Rows) -> bool {
+    pub(super) fn has_to_tell(&self, durability: &Durability, rows: &Rows) -> bool {
         !self.is_told() && durability.has_all(self.ended, rows.unsealed())
     }
 }

@@ -15,7 +15,7 @@ use crate::planted::{Bug, planted};
 
 /// The record that is being made.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Making {
+pub(super) struct Making {
     /// It has everything that was published up to here.
     pub upto: u64,
     /// How many notes that is, from the first.
@@ -35,7 +35,7 @@ pub struct Making {
 
 impl Journal {
     /// The next step of the record under way, or the first of a new one.
-    pub fn pump(
+    pub(crate) fn pump(
         &mut self,
         media: &mut Media,
         rows: &Rows,
@@ -53,7 +53,12 @@ impl Journal {
     }
 
     /// Writes the record that begins a life; `None` when it is durable, or the journal is not used.
-    pub fn first_record(&mut self, media: &mut Media, volume: Volume, cx: &mut Cx) -> Option<bool> {
+    pub(crate) fn first_record(
+        &mut self,
+        media: &mut Media,
+        volume: Volume,
+        cx: &mut Cx,
+    ) -> Option<bool> {
         if self.state != State::Starting || self.begun {
             return None;
         }
@@ -187,7 +192,7 @@ impl Journal {
     }
 
     /// A command of the record under way is over. Whether the record is durable now.
-    pub fn making_done(
+    pub(crate) fn making_done(
         &mut self,
         part: Part,
         command: Command,

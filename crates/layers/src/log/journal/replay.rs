@@ -24,7 +24,7 @@ use crate::log::volume::Volume;
 use crate::planted::{Bug, planted};
 
 /// Why a volume is not opened.
-pub const DAMAGED: &str =
+pub(super) const DAMAGED: &str =
     "a record of the journal is damaged, and what was flushed may be in it alone";
 const ABSENT: &str = "the journal's device is not here, and what was flushed may be on it alone: \
                       bring it back";
@@ -34,7 +34,7 @@ const STALE: &str = "the journal's device lacks what was flushed to it, as an ol
 
 /// How far it has come with one record, or with the heads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Step {
+pub(super) enum Step {
     /// Nothing is needed of the journal.
     #[default]
     Unneeded,
@@ -51,7 +51,7 @@ pub enum Step {
 
 /// Whose turn is next.
 #[derive(Debug)]
-pub enum Turn {
+pub(crate) enum Turn {
     /// No record's.
     None,
     /// A record's, which waits for a command.
@@ -64,7 +64,7 @@ pub enum Turn {
 
 /// What the end of a command means.
 #[derive(Debug)]
-pub enum Done {
+pub(crate) enum Done {
     /// Nothing for others.
     Nothing,
     /// A record is durable.
@@ -75,7 +75,7 @@ pub enum Done {
 
 /// See the module text.
 #[derive(Debug, Default)]
-pub struct Played {
+pub(super) struct Played {
     step: Step,
     epoch: u32,
     from: u64,
@@ -109,7 +109,7 @@ impl Journal {
 
 impl Journal {
     /// A root was chosen, and says whether the journal is needed. Why not, if it can't be opened.
-    pub fn begin_replay(&mut self, root: &Root) -> Result<(), &'static str> {
+    pub(crate) fn begin_replay(&mut self, root: &Root) -> Result<(), &'static str> {
         self.next = root.journal + 1;
         let is_needed = root.lost & self.bit() != self.bit();
         if !is_needed {
@@ -126,7 +126,7 @@ impl Journal {
     }
 
     /// Reads the heads; `None` when that is done.
-    pub fn scan(&mut self, media: &mut Media, cx: &mut Cx) -> Option<bool> {
+    pub(crate) fn scan(&mut self, media: &mut Media, cx: &mut Cx) -> Option<bool> {
         let Step::Scan(slot) = self.played.step else { return None };
         if self.played.pending > 0 {
             return Some(false);
@@ -208,20 +208,20 @@ impl Journal {
     }
 
     /// A row of this life knows that record `number` was durable.
-    pub fn row_knows(&mut self, number: u64) {
+    pub(crate) fn row_knows(&mut self, number: u64) {
         let played = &mut self.played;
         played.told = played.told.max(number);
     }
 
     /// Why the volume can't be opened with the records that were played, if it can't.
-    pub fn lacks_records(&self) -> Option<&'static str> {
+    pub(crate) fn lacks_records(&self) -> Option<&'static str> {
         let played = &self.played;
         let lacks = played.step != Step::Unneeded && played.newest < played.told;
         (lacks && !planted(Bug::JournalStale)).then_some(STALE)
     }
 
     /// Plays the next record if its turn comes before row `row`.
-    pub fn play(&mut self, row: u64, media: &mut Media, cx: &mut Cx) -> Turn {
+    pub(crate) fn play(&mut self, row: u64, media: &mut Media, cx: &mut Cx) -> Turn {
         if self.played.step == Step::Unneeded {
             return Turn::None;
         }
@@ -259,19 +259,19 @@ impl Journal {
     }
 
     /// What [`Turn::Apply`] gave is done.
-    pub fn applied(&mut self, entry: &Entry) {
+    pub(crate) fn applied(&mut self, entry: &Entry) {
         let Step::Apply(index, at) = self.played.step else { unreachable!("entries are applied") };
         self.played.step = Step::Apply(index + 1, at + bytes_of(entry));
     }
 
     /// All rows and records were played. Whether anything may have to go into rows.
-    pub fn begin_restoring(&mut self) -> bool {
+    pub(crate) fn begin_restoring(&mut self) -> bool {
         (self.played.next, self.played.step) = (0, Step::Begin);
         !self.played.records.is_empty()
     }
 
     /// Goes on with that: [`Turn::None`] when it is done.
-    pub fn restore(&mut self, media: &mut Media, cx: &mut Cx) -> Turn {
+    pub(crate) fn restore(&mut self, media: &mut Media, cx: &mut Cx) -> Turn {
         let waits = self.played.pending > 0 && !matches!(self.played.step, Step::Apply(..));
         let Some(record) = self.played.records.get(self.played.next).copied() else {
             return if self.played.pending > 0 { Turn::Waits } else { Turn::None };
@@ -293,7 +293,7 @@ impl Journal {
     }
 
     /// Copies the block of an entry, which is next, to a place in a row.
-    pub fn copy_out(
+    pub(crate) fn copy_out(
         &mut self,
         len: u32,
         (row, item): (u8, u32),
@@ -313,7 +313,7 @@ impl Journal {
     }
 
     /// Reads a record, head and blocks.
-    pub fn read_record(&mut self, record: Record, media: &mut Media, cx: &mut Cx) {
+    pub(crate) fn read_record(&mut self, record: Record, media: &mut Media, cx: &mut Cx) {
         let ring = self.ring;
         let slot = ring.slot_of(record.number);
         self.read_record_head(slot, media, cx);
@@ -329,12 +329,12 @@ impl Journal {
     }
 
     /// Entry `index` of the record that was read.
-    pub fn entry_of(&self, index: u32) -> Option<Entry> {
+    pub(crate) fn entry_of(&self, index: u32) -> Option<Entry> {
         entry(self.played.head.as_ref().expect("no head is being read"), index)
     }
 
     /// Where a block's record lies on the journal's device that is `at` bytes behind the head.
-    pub fn place_of(&self, entry: &Entry, at: u32) -> Place {
+    pub(crate) fn place_of(&self, entry: &Entry, at: u32) -> Place {
         let byte = self.played.data_at * 512 + u64::from(at);
         Place::new(self.ring.device(), byte, entry.place.len(), entry.place.generation())
     }
@@ -384,7 +384,7 @@ impl Journal {
 
     /// A command of the journal is over: an item of a row that the journal restored, or whether a
     /// record is durable now.
-    pub fn done(
+    pub(crate) fn done(
         &mut self,
         part: Part,
         command: Command,

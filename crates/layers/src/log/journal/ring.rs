@@ -69,14 +69,14 @@ impl Ring {
 
 /// Segments of so many slots that are kept free for what `rows` open rows of the host held, and
 /// those that their stream opens ahead.
-pub fn segments_for(rows: u32, slots: u32) -> u32 {
+pub(crate) fn segments_for(rows: u32, slots: u32) -> u32 {
     rows.div_ceil(slots) + 2
 }
 
 /// The devices of the rows, and the ring of the journal. Its device is the last of those with which
 /// the volume was made. Behind it come those that came later: its own place among the devices of
 /// the rows is then that of one that is gone, as long as the first.
-pub fn split<'a>(
+pub(crate) fn split<'a>(
     config: &LayerConfig,
     devices: &'a [DeviceInfo],
 ) -> Result<(Cow<'a, [DeviceInfo]>, Option<Ring>), PlanError> {

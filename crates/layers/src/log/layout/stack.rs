@@ -5,7 +5,7 @@ use hostftl_core::{DeviceInfo, DeviceKind, SECTOR, SECTORS_PER_BLOCK};
 use crate::config::{LayerConfig, PlanError};
 
 /// What the devices erase at once, in sectors, as it is given or as they say.
-pub fn reclaim_unit(config: &LayerConfig, devices: &[DeviceInfo]) -> Option<u64> {
+pub(super) fn reclaim_unit(config: &LayerConfig, devices: &[DeviceInfo]) -> Option<u64> {
     let said = || devices.iter().map(|device| device.reclaim_unit).max();
     let unit = config.log.reclaim_unit.map(|bytes| bytes / SECTOR as u64).or_else(said);
     unit.filter(|unit| *unit > 0)
@@ -13,7 +13,7 @@ pub fn reclaim_unit(config: &LayerConfig, devices: &[DeviceInfo]) -> Option<u64>
 
 /// Sectors of a chunk, if a superpage can be one on these devices, and of what programs are whole
 /// multiples of.
-pub fn grains(
+pub(super) fn grains(
     superpage: u32,
     devices: &[DeviceInfo],
     zones: Option<Zones>,
@@ -36,14 +36,14 @@ pub fn grains(
 
 /// What all zoned devices of a volume have in common.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Zones {
+pub(super) struct Zones {
     pub size: u32,
     pub unit: u32,
     pub max_open: u32,
 }
 
 /// The zones of all devices that are not `missing`; `None` when they can be written anywhere.
-pub fn zones(missing: u16, devices: &[DeviceInfo]) -> Result<Option<Zones>, PlanError> {
+pub(super) fn zones(missing: u16, devices: &[DeviceInfo]) -> Result<Option<Zones>, PlanError> {
     let mut found: Option<Option<Zones>> = None;
     for (_, device) in devices.iter().enumerate().filter(|(at, _)| missing >> at & 1 == 0) {
         let zones = match device.kind {

@@ -8,7 +8,7 @@ const LOOK: usize = 4096;
 
 /// What there is from a number on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub(crate) enum Next {
     /// The first one.
     At(u32),
     /// None before this number.
@@ -19,42 +19,42 @@ pub enum Next {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Bits {
+pub(crate) struct Bits {
     words: Vec<u64>,
     count: u32,
 }
 
 impl Bits {
     /// An empty set of numbers below `len`.
-    pub fn new(len: u32) -> Self {
+    pub(crate) fn new(len: u32) -> Self {
         Bits { words: vec![0; len.div_ceil(64) as usize], count: 0 }
     }
 
     /// How many there are.
-    pub fn count(&self) -> u32 {
+    pub(crate) fn count(&self) -> u32 {
         self.count
     }
 
     /// Whether `at` is one of them.
-    pub fn has(&self, at: u32) -> bool {
+    pub(crate) fn has(&self, at: u32) -> bool {
         self.words[at as usize / 64] >> (at % 64) & 1 == 1
     }
 
     /// Adds `at`.
-    pub fn set(&mut self, at: u32) {
+    pub(crate) fn set(&mut self, at: u32) {
         let (word, bit) = (&mut self.words[at as usize / 64], 1 << (at % 64));
         self.count += u32::from(*word & bit == 0);
         *word |= bit;
     }
 
     /// Takes `at` away.
-    pub fn clear(&mut self, at: u32) {
+    pub(crate) fn clear(&mut self, at: u32) {
         self.count -= u32::from(self.has(at));
         self.words[at as usize / 64] &= !(1 << (at % 64));
     }
 
     /// The first from `at` on, as far as one go looks, and how many words that were.
-    pub fn next(&self, at: u32) -> (Next, usize) {
+    pub(crate) fn next(&self, at: u32) -> (Next, usize) {
         if self.count == 0 {
             return (Next::Over, 0);
         }

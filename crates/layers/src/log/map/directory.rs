@@ -13,7 +13,7 @@ use crate::log::map::bits::{Bits, Next};
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Directory {
+pub(crate) struct Directory {
     places: Vec<u64>,
     crcs: Vec<u32>,
     dirty: Bits,
@@ -21,24 +21,24 @@ pub struct Directory {
 
 impl Directory {
     /// Of so many map pages, none of which has an image.
-    pub fn new(pages: u32) -> Self {
+    pub(crate) fn new(pages: u32) -> Self {
         let len = pages as usize;
         let dirty = Bits::new(pages.div_ceil(PAIRS as u32));
         Directory { places: vec![0; len], crcs: vec![0; len], dirty }
     }
 
     /// Where the image of map page `page` is, and its CRC.
-    pub fn get(&self, page: u32) -> (Place, u32) {
+    pub(crate) fn get(&self, page: u32) -> (Place, u32) {
         (self.place(page), self.crcs[page as usize])
     }
 
     /// Where the image of map page `page` is.
-    pub fn place(&self, page: u32) -> Place {
+    pub(crate) fn place(&self, page: u32) -> Place {
         Place::from_bits(self.places[page as usize])
     }
 
     /// Notes where an image is now; returns where it was.
-    pub fn set(&mut self, page: u32, place: Place, crc: u32) -> Place {
+    pub(crate) fn set(&mut self, page: u32, place: Place, crc: u32) -> Place {
         let old = core::mem::replace(&mut self.places[page as usize], place.bits());
         self.crcs[page as usize] = crc;
         self.dirty.set(page / PAIRS as u32);
@@ -46,12 +46,12 @@ impl Directory {
     }
 
     /// Marks page `number` of the directory itself dirty.
-    pub fn mark(&mut self, number: u32) {
+    pub(crate) fn mark(&mut self, number: u32) {
         self.dirty.set(number);
     }
 
     /// The first dirty page from `number` on, and how many words of marks were looked at.
-    pub fn next_dirty(&self, number: u32) -> (Next, usize) {
+    pub(crate) fn next_dirty(&self, number: u32) -> (Next, usize) {
         self.dirty.next(number)
     }
 
@@ -62,14 +62,14 @@ impl Directory {
     }
 
     /// Takes an image of page `number`, which is clean then.
-    pub fn emit(&mut self, number: u32, into: &mut Page) {
+    pub(crate) fn emit(&mut self, number: u32, into: &mut Page) {
         self.dirty.clear(number);
         let pairs = self.range(number).map(|page| self.get(page));
         emit_page(into, Kind::Directory, number, pairs);
     }
 
     /// Fills page `number` from its image; returns the map pages that it tells of.
-    pub fn load(&mut self, number: u32, from: &Page) -> core::ops::Range<u32> {
+    pub(crate) fn load(&mut self, number: u32, from: &Page) -> core::ops::Range<u32> {
         let range = self.range(number);
         for page in range.clone() {
             let (place, crc) = pair(from, (page - range.start) as usize);

@@ -76,7 +76,7 @@ struct Frame {
 
 /// What is known of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Where {
+pub(super) enum Where {
     /// It has no frame.
     Away,
     /// Its image is being read.
@@ -89,7 +89,7 @@ pub enum Where {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Map {
+pub(super) struct Map {
     blocks: u64,
     /// Whether pages have [`FEW_PAIRS`] pairs, else all that there is room for.
     few_pairs: bool,
@@ -117,7 +117,7 @@ pub struct Map {
 
 impl Map {
     /// A map of blocks that are nowhere.
-    pub fn new(layout: &Layout) -> Self {
+    pub(super) fn new(layout: &Layout) -> Self {
         let (pages, frames) = (layout.tree.pages, layout.tree.frames);
         let is_whole = frames >= pages + spare(pages);
         let limit = if is_whole { u32::MAX } else { frames / 2 };
@@ -143,32 +143,32 @@ impl Map {
     }
 
     /// How many blocks there are.
-    pub fn len(&self) -> u64 {
+    pub(super) fn len(&self) -> u64 {
         self.blocks
     }
 
     /// How many blocks are somewhere, those of all pages counted.
-    pub fn mapped(&self) -> u64 {
+    pub(super) fn mapped(&self) -> u64 {
         self.mapped
     }
 
     /// Sets how many blocks are somewhere, as a root says.
-    pub fn set_mapped(&mut self, blocks: u64) {
+    pub(super) fn set_mapped(&mut self, blocks: u64) {
         self.mapped = blocks;
     }
 
     /// Pages that changed since the snapshot.
-    pub fn dirty(&self) -> u32 {
+    pub(super) fn dirty(&self) -> u32 {
         self.dirty.count()
     }
 
     /// Whether a checkpoint should let pages go.
-    pub fn is_crowded(&self) -> bool {
+    pub(super) fn is_crowded(&self) -> bool {
         !self.is_whole && self.dirty.count() >= self.limit / 2
     }
 
     /// Frames that are used for pages now, and all of them.
-    pub fn use_of_frames(&self) -> (u32, u32) {
+    pub(super) fn use_of_frames(&self) -> (u32, u32) {
         let all = self.frames.len() as u32;
         (all - self.free.len() as u32, all)
     }
@@ -181,7 +181,7 @@ impl Map {
 
     /// What is known of a page.
     #[inline]
-    pub fn state(&self, page: u32) -> Where {
+    pub(super) fn state(&self, page: u32) -> Where {
         match self.frame(page).map(|at| self.frames[at].state) {
             None => Where::Away,
             Some(State::Coming) => Where::Coming,
@@ -202,12 +202,12 @@ impl Map {
 
     /// The page of a block.
     #[inline]
-    pub fn page_of(&self, block: u64) -> u32 {
+    pub(super) fn page_of(&self, block: u64) -> u32 {
         self.split(block).0
     }
 
     /// The first block behind a page.
-    pub fn end_of(&self, page: u32) -> u64 {
+    pub(super) fn end_of(&self, page: u32) -> u64 {
         let pairs = if self.few_pairs { FEW_PAIRS } else { PAIRS };
         (u64::from(page) + 1) * pairs as u64
     }
@@ -222,7 +222,7 @@ impl Map {
 
     /// The place and CRC of a block, if its page is here.
     #[inline]
-    pub fn get(&mut self, block: u64) -> Option<(Place, u32)> {
+    pub(super) fn get(&mut self, block: u64) -> Option<(Place, u32)> {
         let at = self.pair(block)?;
         self.frames[at / PAIRS].used = true;
         Some(read(self.pairs[at]))
@@ -230,14 +230,14 @@ impl Map {
 
     /// Where a block is, if its page is here.
     #[inline]
-    pub fn look(&self, block: u64) -> Option<Place> {
+    pub(super) fn look(&self, block: u64) -> Option<Place> {
         Some(read(self.pairs[self.pair(block)?]).0)
     }
 
     /// Has the processor fetch the pair of a block that is looked up soon. Memory is far away;
     /// the caller does not wait for the pair.
     #[inline]
-    pub fn look_ahead(&self, block: u64) {
+    pub(super) fn look_ahead(&self, block: u64) {
         if block < self.blocks {
             let (page, index) = self.split(block);
             // A page that is away has no pair; the one that is fetched instead is as good as none.
@@ -248,13 +248,13 @@ impl Map {
 
     /// Where a block is whose page is here.
     #[inline]
-    pub fn place(&self, block: u64) -> Place {
+    pub(super) fn place(&self, block: u64) -> Place {
         self.look(block).expect("the page is here")
     }
 
     /// Changes the pair of a block whose page is pinned, or before there is a snapshot; returns the
     /// old place.
-    pub fn set(&mut self, block: u64, place: Place, crc: u32) -> Place {
+    pub(super) fn set(&mut self, block: u64, place: Place, crc: u32) -> Place {
         let (page, index) = self.split(block);
         if self.due.has(page) && !planted(Bug::SnapshotChanged) {
             self.leave_old(page);
@@ -292,7 +292,7 @@ impl Map {
     }
 
     /// Gives a page that is away a frame. False when there is none now.
-    pub fn invite(&mut self, page: u32) -> bool {
+    pub(super) fn invite(&mut self, page: u32) -> bool {
         while self.free.len() as u32 <= self.pinned {
             if !self.evict() {
                 return false;
@@ -307,7 +307,7 @@ impl Map {
     }
 
     /// A page that was invited came; without an image all of it is nowhere.
-    pub fn came(&mut self, page: u32, image: Option<&Page>) {
+    pub(super) fn came(&mut self, page: u32, image: Option<&Page>) {
         let at = self.frame(page).expect("the page was invited");
         assert_eq!(self.frames[at].state, State::Coming);
         self.frames[at].state = State::Here;
@@ -324,7 +324,7 @@ impl Map {
     }
 
     /// The image of a page that was invited can't be read.
-    pub fn failed(&mut self, page: u32) {
+    pub(super) fn failed(&mut self, page: u32) {
         let at = self.frame(page).expect("the page was invited");
         assert_eq!(self.frames[at].state, State::Coming, "an image that fails was being read");
         self.frames[at].state = State::Bad;
@@ -333,7 +333,7 @@ impl Map {
     /// Forgets that a page's image couldn't be read, unless somebody keeps the page: it is read
     /// once more for whoever wants it next.
     #[inline]
-    pub fn try_again(&mut self, page: u32) {
+    pub(super) fn try_again(&mut self, page: u32) {
         let Some(at) = self.frame(page) else { return };
         if self.frames[at].state == State::Bad && self.frames[at].pins == 0 {
             self.frame_of[page as usize] = 0;
@@ -367,7 +367,7 @@ impl Map {
 
     /// Keeps a page that has a frame until it is let off, so that it can be changed; `spare` more
     /// can be pinned then. False when that is not possible now.
-    pub fn pin(&mut self, page: u32, spare: u32) -> bool {
+    pub(super) fn pin(&mut self, page: u32, spare: u32) -> bool {
         let at = self.frame(page).expect("the page was invited");
         let first = self.frames[at].pins == 0;
         let others = self.pinned + spare - u32::from(!first);
@@ -388,13 +388,13 @@ impl Map {
 
     /// Pins the page of a block, if that is here and can be pinned now.
     #[inline]
-    pub fn pin_here(&mut self, block: u64) -> bool {
+    pub(super) fn pin_here(&mut self, block: u64) -> bool {
         let page = self.page_of(block);
         self.state(page) == Where::Here && self.pin(page, 0)
     }
 
     /// Pins a page that is pinned once more.
-    pub fn pin_again(&mut self, page: u32) {
+    pub(super) fn pin_again(&mut self, page: u32) {
         let at = self.frame(page).expect("a pinned page stays");
         assert!(self.frames[at].pins > 0, "the page is pinned");
         self.frames[at].pins += 1;
@@ -402,14 +402,14 @@ impl Map {
 
     /// Ends one [`Map::pin`].
     #[inline]
-    pub fn unpin(&mut self, page: u32) {
+    pub(super) fn unpin(&mut self, page: u32) {
         let at = self.frame(page).expect("a pinned page stays");
         self.frames[at].pins -= 1;
         self.pinned -= u32::from(self.frames[at].pins == 0);
     }
 
     /// How many more pages than one's own must be left to be pinned by those that free others.
-    pub fn reserve(&self) -> u32 {
+    pub(super) fn reserve(&self) -> u32 {
         (self.frames.len() as u32 / 16).clamp(1, 64)
     }
 
@@ -417,17 +417,17 @@ impl Map {
     /// collection change between two checkpoints, which seal its rows early, that it gains room all
     /// the same. It is no more than that, however many frames there are: writes of the host wait
     /// for it.
-    pub fn reserve_of_collection(&self) -> u32 {
+    pub(super) fn reserve_of_collection(&self) -> u32 {
         if self.is_whole { self.reserve() } else { self.reserve().max(self.for_collection) }
     }
 
     /// Whether a page can come without another that has to go.
-    pub fn has_unused(&self) -> bool {
+    pub(super) fn has_unused(&self) -> bool {
         self.free.len() as u32 > self.pinned + 2 * self.reserve()
     }
 
     /// Checks the invariants.
-    pub fn check(&self) -> Result<(), &'static str> {
+    pub(super) fn check(&self) -> Result<(), &'static str> {
         let used = |it: &&Frame| !matches!(it.state, State::Free | State::Old);
         let is_found = |(at, it): (usize, &Frame)| {
             it.state == State::Free || it.state == State::Old || self.frame(it.page) == Some(at)
@@ -445,31 +445,31 @@ impl Map {
     }
 
     /// A new image of a page is wanted, although it may not have changed.
-    pub fn mark(&mut self, page: u32) {
+    pub(super) fn mark(&mut self, page: u32) {
         self.dirty.set(page);
     }
 
     /// The snapshot is made: images of what is dirty are to be taken as it is now.
-    pub fn freeze(&mut self) {
+    pub(super) fn freeze(&mut self) {
         assert!(self.due.count() == 0, "one snapshot at a time");
         core::mem::swap(&mut self.dirty, &mut self.due);
         self.snapshot = self.due.count();
     }
 
     /// The root of the snapshot is durable.
-    pub fn root_durable(&mut self) {
+    pub(super) fn root_durable(&mut self) {
         assert_eq!(self.due.count(), 0, "the root shows the whole snapshot");
         self.snapshot = 0;
     }
 
     /// The first page from `page` on whose image is to be taken, and how many words of marks were
     /// looked at.
-    pub fn next_due(&self, page: u32) -> (Next, usize) {
+    pub(super) fn next_due(&self, page: u32) -> (Next, usize) {
         self.due.next(page)
     }
 
     /// Takes an image of a page of the snapshot. False when only its old image shows it.
-    pub fn emit(&mut self, page: u32, into: &mut Page) -> bool {
+    pub(super) fn emit(&mut self, page: u32, into: &mut Page) -> bool {
         let Some(at) = self.frame(page) else { return false };
         let old = self.frames[at].old;
         let from = if old == NONE { at } else { old as usize };
@@ -483,7 +483,7 @@ impl Map {
     }
 
     /// The image of a page of the snapshot was taken, or its old one stays.
-    pub fn has_image(&mut self, page: u32) {
+    pub(super) fn has_image(&mut self, page: u32) {
         self.due.clear(page);
         let Some(at) = self.frame(page) else { return };
         let old = core::mem::replace(&mut self.frames[at].old, NONE);

@@ -20,7 +20,7 @@ use crate::log::volume::Generation;
 
 /// What an image is wanted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
+pub(crate) enum Purpose {
     /// To be used.
     Use,
     /// To be written elsewhere as it is.
@@ -39,7 +39,7 @@ struct Asked {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Loads {
+pub(crate) struct Loads {
     layout: Layout,
     uuid: [u8; 16],
     bufs: Vec<Option<MetaBuf>>,
@@ -52,7 +52,7 @@ pub struct Loads {
 }
 
 impl Loads {
-    pub fn new(layout: &Layout, uuid: [u8; 16]) -> Self {
+    pub(crate) fn new(layout: &Layout, uuid: [u8; 16]) -> Self {
         let none = Asked {
             kind: Kind::Map,
             page: 0,
@@ -72,38 +72,38 @@ impl Loads {
     }
 
     /// Returns how many map pages warming has passed, which is the number of the next one.
-    pub fn warmed(&self) -> u32 {
+    pub(crate) fn warmed(&self) -> u32 {
         self.warm
     }
 
     /// Returns how many images are being read.
-    pub fn busy(&self) -> usize {
+    pub(crate) fn busy(&self) -> usize {
         LOADS - self.free.len()
     }
 
     /// Loads that are over: what waits for a page may go on.
-    pub fn arrivals(&self) -> u64 {
+    pub(crate) fn arrivals(&self) -> u64 {
         self.arrivals
     }
 
     /// Where the image is read that was asked for as number `index`.
-    pub fn place(&self, index: u8) -> Place {
+    pub(crate) fn place(&self, index: u8) -> Place {
         self.asked[index as usize].place
     }
 
     /// The image that was read last as number `index`.
-    pub fn image(&self, index: u8) -> &Page {
+    pub(crate) fn image(&self, index: u8) -> &Page {
         let buf = self.bufs[usize::from(index)].as_ref().expect("a load that is over");
         &buf.pages()[0]
     }
 
     /// Whether nothing is being read.
-    pub fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.free.len() == LOADS
     }
 
     /// Whether `buf` has the image that was asked for as number `index`.
-    pub fn is_image(&self, index: u8, buf: &MetaBuf) -> bool {
+    pub(crate) fn is_image(&self, index: u8, buf: &MetaBuf) -> bool {
         let (Asked { kind, page, crc, .. }, image) = (self.asked[index as usize], &buf.pages()[0]);
         let places = || (0..PAIRS).map(|pair| log::pair(image, pair).0);
         log::is_page(image, kind, page)
@@ -114,7 +114,7 @@ impl Loads {
 
 /// What became of an image that was read.
 #[derive(Debug)]
-pub enum Image {
+pub(crate) enum Image {
     /// It is where it was wanted.
     Here,
     /// A map page is nowhere to be had; its image was on this device.
@@ -130,7 +130,7 @@ pub enum Image {
 /// The L2P map as a whole: its pages in frames, where the images of all pages are, those that are
 /// being read, and the version that a block was given last.
 #[derive(Debug)]
-pub struct Pages {
+pub(crate) struct Pages {
     layout: Layout,
     map: Map,
     directory: Directory,
@@ -140,7 +140,7 @@ pub struct Pages {
 
 impl Pages {
     /// A map of blocks that are nowhere.
-    pub fn new(layout: &Layout, uuid: [u8; 16]) -> Self {
+    pub(crate) fn new(layout: &Layout, uuid: [u8; 16]) -> Self {
         Pages {
             layout: *layout,
             map: Map::new(layout),
@@ -152,39 +152,39 @@ impl Pages {
 
     /// The map of blocks.
     #[inline]
-    pub fn map(&self) -> &Map {
+    pub(crate) fn map(&self) -> &Map {
         &self.map
     }
 
     /// The map of blocks, to be changed.
     #[inline]
-    pub fn map_mut(&mut self) -> &mut Map {
+    pub(crate) fn map_mut(&mut self) -> &mut Map {
         &mut self.map
     }
 
     /// Where the images of the map's pages are.
-    pub fn directory(&self) -> &Directory {
+    pub(crate) fn directory(&self) -> &Directory {
         &self.directory
     }
 
     /// The same, to be changed.
-    pub fn directory_mut(&mut self) -> &mut Directory {
+    pub(crate) fn directory_mut(&mut self) -> &mut Directory {
         &mut self.directory
     }
 
     /// The images that are being read.
-    pub fn loads(&self) -> &Loads {
+    pub(crate) fn loads(&self) -> &Loads {
         &self.loads
     }
 
     /// Whether the image of a page can be asked for now.
-    pub fn may_load(&self, cx: &Cx) -> bool {
+    pub(crate) fn may_load(&self, cx: &Cx) -> bool {
         !self.loads.free.is_empty() && cx.command_room() > 0 && cx.room() > 8
     }
 
     /// Reads the image of a page, which lies at `place` and has this CRC, when [`Pages::may_load`]
     /// says so.
-    pub fn load(
+    pub(crate) fn load(
         &mut self,
         (kind, page): (Kind, u32),
         (place, crc): (Place, u32),
@@ -206,7 +206,7 @@ impl Pages {
     }
 
     /// An image was read from its device, or made from the others, or can't be.
-    pub fn image_read(
+    pub(crate) fn image_read(
         &mut self,
         index: u8,
         buf: MetaBuf,
@@ -253,7 +253,7 @@ impl Pages {
     }
 
     /// Notes that an image lies at `place`. False when nothing can.
-    pub fn claim_image(&self, place: Place, segments: &mut Segments) -> bool {
+    pub(crate) fn claim_image(&self, place: Place, segments: &mut Segments) -> bool {
         let sound = self.layout.admits_image(place);
         if sound {
             let segment = self.layout.segment_of(place.byte());
@@ -287,40 +287,40 @@ impl Pages {
 
     /// Whether all of a page is nowhere, and it has no frame.
     #[inline]
-    pub fn is_blank(&self, page: u32) -> bool {
+    pub(crate) fn is_blank(&self, page: u32) -> bool {
         self.map.state(page) == Where::Away && self.directory.place(page).is_nowhere()
     }
 
     /// The place and CRC of a block, if they can be known without reading.
     #[inline]
-    pub fn pair(&mut self, block: u64) -> Option<(Place, u32)> {
+    pub(crate) fn pair(&mut self, block: u64) -> Option<(Place, u32)> {
         let known = self.map.get(block);
         known.or_else(|| self.is_blank(self.map.page_of(block)).then_some((Place::NOWHERE, 0)))
     }
 
     /// Whether warming has passed all pages.
-    pub fn is_warm(&self) -> bool {
+    pub(crate) fn is_warm(&self) -> bool {
         self.loads.warm == self.layout.tree.pages
     }
 
     /// Passes the next page in warming.
-    pub fn warm_next(&mut self) {
+    pub(crate) fn warm_next(&mut self) {
         self.loads.warm += 1;
     }
 
     /// Ends warming.
-    pub fn end_warming(&mut self) {
+    pub(crate) fn end_warming(&mut self) {
         self.loads.warm = self.layout.tree.pages;
     }
 
     /// Returns the version that a block was given last.
-    pub fn generation(&self) -> u8 {
+    pub(crate) fn generation(&self) -> u8 {
         self.generation.last()
     }
 
     /// Returns the versions of blocks, to be changed.
     #[inline]
-    pub fn generation_mut(&mut self) -> &mut Generation {
+    pub(crate) fn generation_mut(&mut self) -> &mut Generation {
         &mut self.generation
     }
 }

@@ -3,9 +3,9 @@
 use hostftl_format::log::PAIRS;
 
 /// Bytes of memory of a frame: its pairs, what is known of it, its place among the free ones.
-pub const FRAME_BYTES: u64 = 12 * PAIRS as u64 + FRAME as u64 + 4;
+pub(crate) const FRAME_BYTES: u64 = 12 * PAIRS as u64 + FRAME as u64 + 4;
 /// Bytes of what is known of a frame.
-pub const FRAME: usize = 12;
+pub(crate) const FRAME: usize = 12;
 /// A map of up to so many bytes is wholly in memory by default: as much as replay may read. Of a
 /// larger one roots write the pages before they changed often, wherever they are kept.
 const SMALL: u64 = 96 << 20;
@@ -16,11 +16,11 @@ const SHARE: u64 = 4096;
 /// kept for that while segments are few, see [`for_collection`].
 const LEAST_ROWS: u32 = 16;
 /// Pairs of a page that are used when a test wants many pages of a small volume.
-pub const FEW_PAIRS: usize = 16;
+pub(crate) const FEW_PAIRS: usize = 16;
 
 /// Frames of the pool of a map of `pages` pages, for which `memory` bytes may be used; a row has up
 /// to `row` blocks that can't be compressed.
-pub fn frames(pages: u32, blocks: u64, row: u32, memory: Option<u64>) -> u32 {
+pub(crate) fn frames(pages: u32, blocks: u64, row: u32, memory: Option<u64>) -> u32 {
     let all = pages + spare(pages);
     let default = || match u64::from(all) * FRAME_BYTES <= SMALL {
         true => u64::MAX,
@@ -33,11 +33,11 @@ pub fn frames(pages: u32, blocks: u64, row: u32, memory: Option<u64>) -> u32 {
 
 /// Pages that collection changes between two checkpoints for want of frames, when it gains room all
 /// the same.
-pub fn for_collection(row: u32) -> u32 {
+pub(crate) fn for_collection(row: u32) -> u32 {
     LEAST_ROWS * row / 4
 }
 
 /// Frames for copies when all pages have one.
-pub fn spare(pages: u32) -> u32 {
+pub(crate) fn spare(pages: u32) -> u32 {
     pages.min(256) + 64
 }

@@ -13,7 +13,7 @@ use crate::log::recovery::found::Found;
 const AHEAD: u32 = 64;
 
 /// What became of an entry.
-pub enum Applied {
+pub(super) enum Applied {
     /// It was applied, or there is nothing to do.
     Yes,
     /// Its page is to come.
@@ -23,7 +23,7 @@ pub enum Applied {
 }
 
 /// Asks for the map pages of the next entries of a row.
-pub fn ask_for_pages(found: &Found, from: u32, array: &mut Array, cx: &mut Cx) {
+pub(super) fn ask_for_pages(found: &Found, from: u32, array: &mut Array, cx: &mut Cx) {
     let entries = from..found.head.entries.min(from + AHEAD);
     for entry in entries.filter_map(|index| log::entry(&found.buf, index)) {
         let changes = matches!(entry.kind, Kind::Data | Kind::Trim);
@@ -35,7 +35,7 @@ pub fn ask_for_pages(found: &Found, from: u32, array: &mut Array, cx: &mut Cx) {
 }
 
 /// Applies an entry of a row.
-pub fn apply(entry: Entry, array: &mut Array, cx: &mut Cx) -> Applied {
+pub(super) fn apply(entry: Entry, array: &mut Array, cx: &mut Cx) -> Applied {
     if entry.kind == Kind::Data && !array.layout().admits_place(entry.place) {
         return Applied::Never("a row lists what can't be");
     }
@@ -91,7 +91,7 @@ fn point(block: u64, place: Place, crc: u32, array: &mut Array) {
 }
 
 /// Plays the next record if its turn comes before row `row`; `None` when it does not.
-pub fn play_journal(row: u64, array: &mut Array, cx: &mut Cx) -> Option<bool> {
+pub(super) fn play_journal(row: u64, array: &mut Array, cx: &mut Cx) -> Option<bool> {
     match array.output.journal.play(row, &mut array.media, cx) {
         Turn::None => None,
         Turn::Waits => Some(false),

@@ -9,7 +9,7 @@ use crate::log::redundancy::rebuild::{Chunk, Rebuild};
 
 /// See the module text. Chunks have the numbers of [`Layout::number_of`]; sets of them are bits.
 #[derive(Debug)]
-pub struct Found {
+pub(super) struct Found {
     /// Its head.
     pub head: Head,
     /// Where it begins.
@@ -22,28 +22,28 @@ pub struct Found {
 
 impl Found {
     /// Returns the device of a chunk.
-    pub fn device_of(&self, number: u32, media: &Media) -> u8 {
+    pub(super) fn device_of(&self, number: u32, media: &Media) -> u8 {
         let At { segment, slot, .. } = self.at;
         let stripe = media.devices.stripe(segment);
         media.layout().chunk_of(number).device(stripe, (segment, slot))
     }
 
     /// Returns how a chunk is made from the others; `None` when it cannot be.
-    pub fn rebuild(&self, wanted: Chunk, media: &Media) -> Option<Rebuild> {
+    pub(super) fn rebuild(&self, wanted: Chunk, media: &Media) -> Option<Rebuild> {
         let At { segment, slot, .. } = self.at;
         let (stripe, chunks) = (media.devices.stripe(segment), self.head.chunks);
         Rebuild::new(stripe, (segment, slot), wanted, chunks.into(), 0)
     }
 
     /// Returns the sectors of a chunk.
-    pub fn sectors_of(&self, chunk: u32) -> u32 {
+    pub(super) fn sectors_of(&self, chunk: u32) -> u32 {
         let head = self.head;
         let last = chunk + 1 == head.chunks.into();
         if last { head.last_sectors } else { head.first_sectors }
     }
 
     /// Returns the first sector of a chunk that is not in its zone, and the end of the chunk.
-    pub fn lacking(&self, chunk: u32, media: &Media) -> Option<(u64, u64)> {
+    pub(super) fn lacking(&self, chunk: u32, media: &Media) -> Option<(u64, u64)> {
         let (at, devices, layout) = (self.at, &media.devices, media.layout());
         let (device, first) = (self.device_of(chunk, media), layout.lba(at));
         let end = first + u64::from(self.sectors_of(chunk));
@@ -59,7 +59,7 @@ impl Found {
     /// Returns whether a chunk may come into its zone: that is open, or can be opened. A device
     /// that was lost for a while, and no root came to say so, may have others open: then it lacks
     /// its chunk.
-    pub fn may_open_for(&self, chunk: u32, media: &mut Media) -> bool {
+    pub(super) fn may_open_for(&self, chunk: u32, media: &mut Media) -> bool {
         let (segment, device) = (self.at.segment, self.device_of(chunk, media));
         let zones = media.devices.zones();
         let may = zones.sent(segment, device) > 0 || zones.has_room(device);
@@ -70,7 +70,7 @@ impl Found {
     }
 
     /// Returns the set of all chunks of the row.
-    pub fn chunks(&self, layout: &Layout) -> u32 {
+    pub(super) fn chunks(&self, layout: &Layout) -> u32 {
         ((1 << self.head.chunks) - 1) | parities(layout)
     }
 
@@ -82,7 +82,7 @@ impl Found {
     /// Returns whether so many of these chunks are not in their zones that the row was never
     /// promised: no flush covers one that could still come, and of others a row may lack as many
     /// as parity makes up for.
-    pub fn never_came(&self, chunks: u32, media: &Media) -> bool {
+    pub(super) fn never_came(&self, chunks: u32, media: &Media) -> bool {
         let layout = media.layout();
         let mut absent = 0;
         for chunk in numbers(chunks) {
@@ -96,12 +96,12 @@ impl Found {
 }
 
 /// Returns the set of the parities.
-pub fn parities(layout: &Layout) -> u32 {
+pub(super) fn parities(layout: &Layout) -> u32 {
     layout.parities().fold(0, |set, it| set | 1 << layout.number_of(it))
 }
 
 /// Returns the numbers in a set.
-pub fn numbers(set: u32) -> impl Iterator<Item = u32> {
+pub(super) fn numbers(set: u32) -> impl Iterator<Item = u32> {
     let mut left = set;
     core::iter::from_fn(move || {
         let number = left.trailing_zeros();

@@ -11,7 +11,7 @@ use crate::roots::RootPlaces;
 
 /// The number of the last row that a device has with all before, by the newest root on it: none
 /// when the device was lost then already.
-pub fn has_up_to(root: &Root, device: u8) -> u64 {
+pub(crate) fn has_up_to(root: &Root, device: u8) -> u64 {
     if root.lost >> device & 1 == 0 { root.durable } else { 0 }
 }
 
@@ -19,7 +19,10 @@ pub fn has_up_to(root: &Root, device: u8) -> u64 {
 ///
 /// # Errors
 /// When the layer can't work on such devices, or roots have no fixed places on them.
-pub fn roots_at(config: &LayerConfig, infos: &[DeviceInfo]) -> Result<RootPlaces, PlanError> {
+pub(crate) fn roots_at(
+    config: &LayerConfig,
+    infos: &[DeviceInfo],
+) -> Result<RootPlaces, PlanError> {
     let layout = Layout::new(config, infos)?;
     if layout.zoned {
         return Err(PlanError("the roots of zoned devices have no fixed places"));
@@ -33,7 +36,7 @@ pub fn roots_at(config: &LayerConfig, infos: &[DeviceInfo]) -> Result<RootPlaces
 ///
 /// # Errors
 /// When the layer can't work on such devices.
-pub fn last_on(
+pub(crate) fn last_on(
     config: &LayerConfig,
     infos: &[DeviceInfo],
     device: u8,

@@ -43,7 +43,7 @@ const REPORT_PAGES: usize = 16;
 
 /// What is being done; the number is how far it has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub(super) enum Step {
     Start,
     Flush,
     /// The zones of a device, from this one on.
@@ -64,7 +64,7 @@ pub enum Step {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Recovery {
+pub(super) struct Recovery {
     mode: Mode,
     step: Step,
     sent: UnderWay,
@@ -87,11 +87,11 @@ impl Recovery {
     }
 
     /// The rows since the root.
-    pub fn replay(&mut self) -> &mut Replay {
+    pub(super) fn replay(&mut self) -> &mut Replay {
         &mut self.replay
     }
 
-    pub fn new(layout: &Layout, uuid: [u8; 16], mode: Mode) -> Self {
+    pub(super) fn new(layout: &Layout, uuid: [u8; 16], mode: Mode) -> Self {
         Recovery {
             mode,
             step: Step::Start,
@@ -108,7 +108,7 @@ impl Recovery {
 }
 
 impl Recovery {
-    pub fn pump(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
+    pub(super) fn pump(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
         if array.pump_salvage(Some(&mut self.replay), cx) {
             return true;
         }
@@ -141,7 +141,7 @@ impl Recovery {
         }
     }
 
-    pub fn go(&mut self, step: Step) -> bool {
+    pub(super) fn go(&mut self, step: Step) -> bool {
         self.step = step;
         true
     }
@@ -182,7 +182,7 @@ impl Recovery {
     }
 
     /// Reads a root at a sector of a device.
-    pub fn ask_root(
+    pub(super) fn ask_root(
         &mut self,
         index: u32,
         (device, lba): (u8, u64),
@@ -238,7 +238,7 @@ impl Recovery {
         });
     }
 
-    pub fn choose_root(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
+    pub(super) fn choose_root(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
         let best = self.best.take();
         let whole = match (array.layout().zoned, &best) {
             (true, best) => {
@@ -351,7 +351,7 @@ impl Recovery {
     }
 
     /// A command of recovery is over.
-    pub fn done(
+    pub(super) fn done(
         &mut self,
         index: u16,
         command: Command,
@@ -395,14 +395,14 @@ impl Recovery {
     }
 
     /// All rows are replayed: the new life begins with a checkpoint.
-    pub fn begin_life(&mut self, last: u64, array: &mut Array) -> bool {
+    pub(super) fn begin_life(&mut self, last: u64, array: &mut Array) -> bool {
         array.output.durability.go_on_behind(last);
         assert!(array.output.rows.iter().all(|row| row.phase() == Phase::Idle));
         self.clean(array)
     }
 
     /// Finds out what nothing needs; of a zoned device that has to be erased.
-    pub fn clean(&mut self, array: &mut Array) -> bool {
+    pub(super) fn clean(&mut self, array: &mut Array) -> bool {
         let (zones, zoned) = (array.media.devices.zones(), array.layout().zoned);
         let dirty = |at| zoned && (zones.is_dirty(at) || zones.failed(at) != 0);
         let membership = array.media.devices.membership();

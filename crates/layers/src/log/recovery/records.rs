@@ -12,7 +12,7 @@ use crate::log::recovery::Recovery;
 
 impl Recovery {
     /// Puts the next block that only the journal has into a row; `None` when there is none.
-    pub fn pump_restore(&mut self, array: &mut Array, cx: &mut Cx) -> Option<bool> {
+    pub(crate) fn pump_restore(&mut self, array: &mut Array, cx: &mut Cx) -> Option<bool> {
         match array.output.journal.restore(&mut array.media, cx) {
             Turn::None => None,
             Turn::Waits => Some(false),

@@ -28,7 +28,7 @@ use crate::log::stripe::Stripe;
 
 /// What a step of replay did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub(crate) enum Progress {
     /// It moved on.
     Moved,
     /// It waits.
@@ -63,7 +63,7 @@ impl Chain {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Replay {
+pub(crate) struct Replay {
     layout: Layout,
     uuid: [u8; 16],
     chains: [Chain; STREAMS],
@@ -87,7 +87,7 @@ pub struct Replay {
 }
 
 impl Replay {
-    pub fn new(layout: &Layout, uuid: [u8; 16]) -> Self {
+    pub(crate) fn new(layout: &Layout, uuid: [u8; 16]) -> Self {
         let pages = layout.head_pages(true) as usize;
         let bufs = 2 * WINDOW as usize + 2 * STREAMS;
         Replay {
@@ -110,7 +110,7 @@ impl Replay {
     }
 
     /// Begins where `root` says.
-    pub fn begin(&mut self, root: &Root) {
+    pub(crate) fn begin(&mut self, root: &Root) {
         self.epoch = root.epoch;
         self.from = root.replay_from;
         self.expected = root.replay_from;
@@ -126,7 +126,7 @@ impl Replay {
     }
 
     /// The head of the next row of a stream, if that is what `buf`, read at `lba`, has.
-    pub fn next_head(&self, stream: u16, buf: &MetaBuf, lba: u64) -> Option<Head> {
+    pub(crate) fn next_head(&self, stream: u16, buf: &MetaBuf, lba: u64) -> Option<Head> {
         let head = log::open(buf, &self.uuid, lba)?;
         let (at, stripe) = self.chains[usize::from(stream)].at?;
         let sane = self.layout.admits_head(&head, at, stripe);
@@ -135,14 +135,14 @@ impl Replay {
     }
 
     /// Rows that were applied, and rows that were found but not whole.
-    pub fn counts(&self) -> (u64, u64) {
+    pub(crate) fn counts(&self) -> (u64, u64) {
         (self.applied, self.dropped)
     }
 }
 
 impl Replay {
     /// The next step.
-    pub fn pump(&mut self, array: &mut Array, cx: &mut Cx) -> Progress {
+    pub(crate) fn pump(&mut self, array: &mut Array, cx: &mut Cx) -> Progress {
         if !self.sent.is_empty() || !array.media.salvage.is_idle() {
             return Progress::Waits;
         }
@@ -192,7 +192,7 @@ impl Replay {
     }
 
     /// A command of replay is over.
-    pub fn done(
+    pub(crate) fn done(
         &mut self,
         index: u16,
         command: Command,
@@ -239,7 +239,7 @@ impl Replay {
     }
 
     /// A head was made from the other chunks, or could not be.
-    pub fn head_made(&mut self, stream: u16, buf: MetaBuf, array: &mut Array) {
+    pub(crate) fn head_made(&mut self, stream: u16, buf: MetaBuf, array: &mut Array) {
         self.head_read(stream, buf, true, array);
     }
 

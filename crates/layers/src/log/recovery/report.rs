@@ -12,7 +12,13 @@ use crate::log::recovery::{Recovery, Step};
 
 impl Recovery {
     /// Asks a device for its zones from number `from` on.
-    pub fn ask_report(&mut self, device: u8, from: u32, array: &mut Array, cx: &mut Cx) -> bool {
+    pub(crate) fn ask_report(
+        &mut self,
+        device: u8,
+        from: u32,
+        array: &mut Array,
+        cx: &mut Cx,
+    ) -> bool {
         if device == array.layout().devices {
             return self.all_told(array);
         }
@@ -31,7 +37,7 @@ impl Recovery {
     }
 
     /// A device has told.
-    pub fn take_report(
+    pub(crate) fn take_report(
         &mut self,
         device: u8,
         buf: MetaBuf,

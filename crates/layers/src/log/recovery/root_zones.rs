@@ -10,7 +10,7 @@ use crate::log::recovery::{Recovery, Step};
 
 /// How far reading the roots has come.
 #[derive(Debug)]
-pub struct Search {
+pub(super) struct Search {
     /// The next copy in the zone that is read, and one; `None` before it is begun.
     next: Option<u32>,
     /// Whether the copy behind it is damaged.
@@ -23,12 +23,13 @@ pub struct Search {
 
 impl Search {
     /// Nothing was read.
-    pub const NEW: Search = Search { next: None, damaged_behind: false, doubtful: 0, erased: 0 };
+    pub(super) const NEW: Search =
+        Search { next: None, damaged_behind: false, doubtful: 0, erased: 0 };
 }
 
 impl Recovery {
     /// Erases the next zone of roots of a new volume; false when there is none.
-    pub fn erase_roots(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
+    pub(crate) fn erase_roots(&mut self, array: &mut Array, cx: &mut Cx) -> bool {
         let (devices, sectors) = (array.layout().devices, u64::from(array.layout().column));
         if self.mode() != Mode::Format || self.search.erased == devices || cx.room() < 8 {
             return false;
@@ -50,7 +51,7 @@ impl Recovery {
     }
 
     /// Reads the roots of each zone from its end until one is sound; `index` counts zones.
-    pub fn read_root_back(&mut self, index: u32, array: &mut Array, cx: &mut Cx) -> bool {
+    pub(crate) fn read_root_back(&mut self, index: u32, array: &mut Array, cx: &mut Cx) -> bool {
         if !self.sent.is_empty() {
             return false;
         }
@@ -72,7 +73,7 @@ impl Recovery {
     }
 
     /// A root was read: the newest of its zone, and `newer` than all before it of its device.
-    pub fn root_found(&mut self, index: u32, newer: bool, array: &mut Array) {
+    pub(crate) fn root_found(&mut self, index: u32, newer: bool, array: &mut Array) {
         self.search.next = Some(0);
         if newer {
             let (device, zone) = ((index / ROOT_ZONES) as u8, index % ROOT_ZONES);
@@ -81,7 +82,7 @@ impl Recovery {
     }
 
     /// A copy was read that is no root; a blank one was left out.
-    pub fn no_root(&mut self, index: u32, blank: bool) {
+    pub(crate) fn no_root(&mut self, index: u32, blank: bool) {
         let device = (index / ROOT_ZONES) as u8;
         let search = &mut self.search;
         let second = search.next.expect("a copy was read") % 2 == 1;
@@ -93,7 +94,7 @@ impl Recovery {
 
     /// Whether the newest root that is sound is the newest that was made, as far as a device knows
     /// on which it is.
-    pub fn is_newest(&mut self, number: u64, array: &mut Array) -> bool {
+    pub(crate) fn is_newest(&mut self, number: u64, array: &mut Array) -> bool {
         let doubtful = self.search.doubtful;
         let newest = self.newest;
         (0..usize::from(array.layout().devices))
@@ -102,7 +103,7 @@ impl Recovery {
 }
 
 /// Whether all of a buffer is zeros.
-pub fn is_blank(buf: &MetaBuf) -> bool {
+pub(super) fn is_blank(buf: &MetaBuf) -> bool {
     buf.pages().iter().all(|page| page.0 == [0; BLOCK])
 }
 

@@ -43,7 +43,7 @@ enum Step {
 /// The row that is being verified lies in the buffers of row 0. Sets are of the bits of the numbers
 /// of chunks.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Verify {
+pub(super) struct Verify {
     step: Step,
     /// Chunks that could not be read, or hold something wrong.
     bad: u32,
@@ -55,13 +55,13 @@ pub struct Verify {
 
 impl Verify {
     /// Whether the row is whole.
-    pub fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         self.step == Step::Over
     }
 
     /// The next step, and whether anything moved; nothing of recovery is under way. `None` when the
     /// row is not whole.
-    pub fn pump(
+    pub(super) fn pump(
         &mut self,
         found: &Found,
         sent: &mut UnderWay,
@@ -300,7 +300,7 @@ impl Verify {
     }
 
     /// Takes back a command of verifying. Returns whether the row is whole, as far as is known.
-    pub fn done(
+    pub(super) fn done(
         &mut self,
         index: u16,
         command: Command,
@@ -337,7 +337,7 @@ impl Verify {
     }
 
     /// Writes back the chunk that was folded last, if that is what it was made for.
-    pub fn write_made(
+    pub(super) fn write_made(
         &mut self,
         index: u16,
         found: &Found,

@@ -10,7 +10,7 @@ use crate::planted::{Bug, planted};
 
 impl Array {
     /// A command failed: is its zone, its device or the volume lost?
-    pub fn judge(&mut self, op: Op, command: &Command, error: DeviceError, cx: &mut Cx) {
+    pub(crate) fn judge(&mut self, op: Op, command: &Command, error: DeviceError, cx: &mut Cx) {
         let Some(device) = command.device() else { return };
         if self.layout().zoned && self.zone_failed(op, command, error, cx) {
             return;
@@ -50,7 +50,7 @@ impl Array {
 
     /// Data at sector `lba` of a device cannot be read or is wrong. Its segment is to be repaired,
     /// unless it `is_moved` already, or a scrub will find out whether it is valid.
-    pub fn found_damage(&mut self, device: u8, lba: u64, is_moved: bool, cx: &mut Cx) {
+    pub(crate) fn found_damage(&mut self, device: u8, lba: u64, is_moved: bool, cx: &mut Cx) {
         let layout = *self.layout();
         if self.media.devices.has_lost(device) || self.media.devices.lacks(device, lba) {
             return;
@@ -69,12 +69,12 @@ impl Array {
     }
 
     /// Bytes that are exposed because their segment is damaged, where no chunk is missing.
-    pub fn live_damaged(&self) -> u64 {
+    pub(crate) fn live_damaged(&self) -> u64 {
         self.media.segments.live_flawed(|segment| !self.media.devices.is_missing_a_chunk(segment))
     }
 
     /// The repair of known damage; a scrub has a task of its own.
-    pub fn repair_task(&self) -> Option<Task> {
+    pub(crate) fn repair_task(&self) -> Option<Task> {
         let goes_on = self.media.devices.health().is_unrepaired() && self.layout().parity > 0;
         let is_scrubbed = self.background.scrub.task(&self.media.segments).is_some();
         (goes_on && !is_scrubbed).then(|| Task {
@@ -88,7 +88,7 @@ impl Array {
     }
 
     /// Goes on with the repair of known damage.
-    pub fn pump_health(&mut self, cx: &mut Cx) -> bool {
+    pub(crate) fn pump_health(&mut self, cx: &mut Cx) -> bool {
         if self.media.devices.health().is_quiet() || cx.life() != Life::Running {
             return false;
         }
@@ -127,7 +127,7 @@ impl Array {
     }
 
     /// Writes a root that says who is lost, when none does.
-    pub fn pump_told(&mut self, cx: &mut Cx) -> bool {
+    pub(crate) fn pump_told(&mut self, cx: &mut Cx) -> bool {
         let running = cx.life() != Life::Starting;
         let tells =
             running && self.output.journal.has_to_tell(&self.output.durability, &self.output.rows);

@@ -27,7 +27,7 @@ const ROOM: usize = 20;
 
 /// Who wants metadata back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub(crate) enum Wanted {
     /// Replay: the head of a stream's next row.
     Chain(u16),
     /// The image that was read as number so.
@@ -40,7 +40,7 @@ pub enum Wanted {
 
 /// Metadata that is wanted, or comes back.
 #[derive(Debug)]
-pub struct Job {
+pub(crate) struct Job {
     wanted: Wanted,
     device: u8,
     lba: u64,
@@ -52,24 +52,24 @@ pub struct Job {
 
 impl Job {
     /// Where it lies: the device, the first sector, and the pages.
-    pub fn range(&self) -> (u8, u64, u32) {
+    pub(crate) fn range(&self) -> (u8, u64, u32) {
         (self.device, self.lba, self.pages)
     }
 
     /// Whether its device never had it: nothing was wrong there.
-    pub fn was_lacking(&self) -> bool {
+    pub(crate) fn was_lacking(&self) -> bool {
         self.lacked
     }
 
     /// Who wanted it, and the buffer.
-    pub fn into_parts(self) -> (Wanted, MetaBuf) {
+    pub(crate) fn into_parts(self) -> (Wanted, MetaBuf) {
         (self.wanted, self.buf)
     }
 }
 
 /// What a step did.
 #[derive(Debug)]
-pub enum Step {
+pub(crate) enum Step {
     /// Nothing: nobody wants anything, or a command is under way.
     None,
     /// It moved on.
@@ -88,7 +88,7 @@ enum Again {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Salvage {
+pub(crate) struct Salvage {
     layout: Layout,
     jobs: VecDeque<Job>,
     /// Where its segment lies, when that is not known: the guess that is tried.
@@ -106,7 +106,7 @@ pub struct Salvage {
 
 impl Salvage {
     /// Nothing is wanted.
-    pub fn new(layout: &Layout) -> Self {
+    pub(crate) fn new(layout: &Layout) -> Self {
         let pages = layout.head_pages(true) as usize;
         Salvage {
             layout: *layout,
@@ -122,13 +122,13 @@ impl Salvage {
     }
 
     /// Whether nothing is wanted.
-    pub fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.jobs.is_empty()
     }
 
     /// Makes `pages` pages at `lba` of `device` from the other devices; `buf` comes back with them,
     /// or without.
-    pub fn ask(
+    pub(crate) fn ask(
         &mut self,
         wanted: Wanted,
         (device, lba, pages): (u8, u64, u32),
@@ -142,7 +142,7 @@ impl Salvage {
     }
 
     /// Reads the chunks that the first one is made from.
-    pub fn pump(&mut self, devices: &mut Devices, cx: &mut Cx) -> Step {
+    pub(crate) fn pump(&mut self, devices: &mut Devices, cx: &mut Cx) -> Step {
         let Some(job) = self.jobs.front().filter(|_| self.outstanding == 0) else {
             return Step::None;
         };
@@ -193,7 +193,7 @@ impl Salvage {
 
     /// A chunk was read. When all were: is a sum of them what was wanted? `is_wanted` says whether
     /// it is the metadata that lies at a sector, of a row with so many chunks.
-    pub fn done(
+    pub(crate) fn done(
         &mut self,
         part: u8,
         command: Command,

@@ -37,7 +37,7 @@ pub enum Chunk {
 }
 
 /// More places than this has no row.
-pub const PLACES: usize = FIRST_DATA as usize + 16;
+pub(crate) const PLACES: usize = FIRST_DATA as usize + 16;
 /// The place of the first data chunk in the order of the sum; before it are those of parity.
 const FIRST_DATA: u8 = 2;
 
@@ -79,7 +79,7 @@ impl Chunk {
 /// The factors with which so many more data chunks come into a parity, the one with the greatest
 /// number first, after those with greater numbers, if what these are in is to be `kept`: the sum is
 /// multiplied by as little as possible each time (Horner's rule).
-pub fn parity_factors(which: u8, count: usize, kept: bool) -> Factors {
+pub(crate) fn parity_factors(which: u8, count: usize, kept: bool) -> Factors {
     match which {
         0 => Factors::plain(kept),
         _ if planted(Bug::SecondParityPlain) => Factors::plain(kept),
@@ -92,7 +92,7 @@ pub fn parity_factors(which: u8, count: usize, kept: bool) -> Factors {
 
 /// See the module text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rebuild {
+pub(crate) struct Rebuild {
     stripe: Stripe,
     turn: u8,
     wanted: Chunk,
@@ -113,7 +113,12 @@ impl Rebuild {
     /// Of what `device` has of a row in a slot, whose length is not known; the devices of `missing`
     /// lack their chunks. `None` when the device has no data of such rows, or too many chunks are
     /// missing.
-    pub fn on_device(stripe: Stripe, slot: (u32, u32), device: u8, missing: u16) -> Option<Self> {
+    pub(crate) fn on_device(
+        stripe: Stripe,
+        slot: (u32, u32),
+        device: u8,
+        missing: u16,
+    ) -> Option<Self> {
         let wanted = Chunk::Data(stripe.chunk_on(slot.0, slot.1, device)?);
         Self::of(stripe, slot, wanted, (1, stripe.width()), missing)
     }
@@ -123,7 +128,7 @@ impl Rebuild {
     ///
     /// # Panics
     /// When the row has no such chunk.
-    pub fn new(
+    pub(crate) fn new(
         stripe: Stripe,
         slot: (u32, u32),
         wanted: Chunk,
@@ -200,13 +205,13 @@ impl Rebuild {
     }
 
     /// The chunk that is made.
-    pub fn wanted(&self) -> Chunk {
+    pub(crate) fn wanted(&self) -> Chunk {
         self.wanted
     }
 
     /// The parity that is in no sum of this way, where the row has all of its chunks but the one
     /// that is made: what was made is right if that parity agrees.
-    pub fn other_parity(&self) -> Option<u8> {
+    pub(crate) fn other_parity(&self) -> Option<u8> {
         let alone = self.absent & !self.wanted_bit() == 0;
         let other = match (self.wanted, self.way) {
             (Chunk::Parity(made), _) => Some(1 - made),
@@ -217,18 +222,18 @@ impl Rebuild {
     }
 
     /// What comes into the sum next; `None` when all that the row may have is in it.
-    pub fn next(&self) -> Option<Chunk> {
+    pub(crate) fn next(&self) -> Option<Chunk> {
         let most = self.way().2;
         (self.place < FIRST_DATA + most).then(|| Chunk::at(self.place))
     }
 
     /// The device of what comes next.
-    pub fn next_device(&self) -> Option<u8> {
+    pub(crate) fn next_device(&self) -> Option<u8> {
         self.next().map(|chunk| chunk.device(self.stripe, (self.turn.into(), 0)))
     }
 
     /// All that may come into a sum, with its device: what is known not to be there does not.
-    pub fn sources(self) -> impl Iterator<Item = (Chunk, u8)> {
+    pub(crate) fn sources(self) -> impl Iterator<Item = (Chunk, u8)> {
         let all = (0..self.stripe.parity()).chain(FIRST_DATA..FIRST_DATA + self.most);
         let here = move |place: &u8| (self.absent | self.wanted_bit()) >> place & 1 == 0;
         let turn = self.turn.into();
@@ -239,7 +244,7 @@ impl Rebuild {
     }
 
     /// Whether nothing is in the sum: what comes next becomes the sum, as it is.
-    pub fn is_begin(&self) -> bool {
+    pub(crate) fn is_begin(&self) -> bool {
         self.count == 0
     }
 
@@ -248,7 +253,7 @@ impl Rebuild {
     ///
     /// # Panics
     /// When nothing is to come.
-    pub fn factors(&self) -> (u8, u8) {
+    pub(crate) fn factors(&self) -> (u8, u8) {
         let next = self.next().expect("what has a factor is to come");
         let first = Rebuild { place: 0, ..*self }.past_unneeded().next();
         let old = match (self.count, first) {
@@ -260,7 +265,7 @@ impl Rebuild {
     }
 
     /// As [`Rebuild::factors`], for a fold of what comes next alone.
-    pub fn fold_factors(&self) -> Factors {
+    pub(crate) fn fold_factors(&self) -> Factors {
         let (factor, old) = self.factors();
         Factors { old, new: [factor, 0, 0, 0] }
     }
@@ -269,25 +274,25 @@ impl Rebuild {
     ///
     /// # Panics
     /// When nothing was to come.
-    pub fn fold(self) -> Self {
+    pub(crate) fn fold(self) -> Self {
         assert!(self.next().is_some(), "what is folded was to come");
         Rebuild { place: self.place + 1, count: self.count + 1, ..self }.past_unneeded()
     }
 
     /// Whether the sum is what was wanted, if the row is as short as it may be by now.
-    pub fn may_be_over(&self) -> bool {
+    pub(crate) fn may_be_over(&self) -> bool {
         self.place >= FIRST_DATA + self.way().1
     }
 
     /// Data chunks of the row, when the sum is what was wanted.
-    pub fn chunks(&self) -> u32 {
+    pub(crate) fn chunks(&self) -> u32 {
         assert!(self.may_be_over(), "the sum lacks a chunk that the row has");
         u32::from(self.place - FIRST_DATA)
     }
 
     /// The sum is not what was wanted, however long the row is: the next way, from its beginning.
     /// `None` when there is none.
-    pub fn again(self) -> Option<Self> {
+    pub(crate) fn again(self) -> Option<Self> {
         if planted(Bug::OneWayOnly) {
             return None;
         }
@@ -295,12 +300,12 @@ impl Rebuild {
     }
 
     /// A chunk can't be had: from the beginning without it. `None` when nothing makes up for it.
-    pub fn without(self, chunk: Chunk) -> Option<Self> {
+    pub(crate) fn without(self, chunk: Chunk) -> Option<Self> {
         self.without_all(1 << chunk.place())
     }
 
     /// As [`Rebuild::without`], of several, as a set of the bits of their places.
-    pub fn without_all(self, chunks: u32) -> Option<Self> {
+    pub(crate) fn without_all(self, chunks: u32) -> Option<Self> {
         Rebuild { absent: self.absent | chunks, ..self }.begin()
     }
 }

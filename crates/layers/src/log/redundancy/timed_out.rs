@@ -33,7 +33,7 @@ const HELD_HEADS: usize = LANES + 2;
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Hung {
+pub(crate) struct Hung {
     layout: Layout,
     /// The commands for which nothing has gone on yet: what each was for, and its device.
     waiting: VecDeque<(Token, Op, u8)>,
@@ -51,7 +51,7 @@ pub struct Hung {
 
 impl Hung {
     /// Nothing hangs; only where parity makes up for a device there is a reserve.
-    pub fn new(layout: &Layout) -> Self {
+    pub(crate) fn new(layout: &Layout) -> Self {
         let redundant = layout.parity > 0 && !layout.zoned;
         let devices = if redundant { usize::from(layout.parity) } else { 0 };
         let some = |count: usize| if redundant { count } else { 0 };
@@ -69,33 +69,38 @@ impl Hung {
     }
 
     /// Whether everything has gone on for which a command was given up.
-    pub fn is_quiet(&self) -> bool {
+    pub(crate) fn is_quiet(&self) -> bool {
         self.waiting.is_empty()
     }
 
     /// For how many commands that were given up nothing has gone on yet.
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.waiting.len()
     }
 
     /// The first of these: what it was for, and its device.
-    pub fn pop(&mut self) -> (Token, Op, u8) {
+    pub(crate) fn pop(&mut self) -> (Token, Op, u8) {
         self.waiting.pop_front().expect("they were counted")
     }
 
     /// It goes on later.
-    pub fn push_back(&mut self, given_up: (Token, Op, u8)) {
+    pub(crate) fn push_back(&mut self, given_up: (Token, Op, u8)) {
         self.waiting.push_back(given_up);
     }
 
     /// A command is back that was given up. Whether nothing has gone on for it: it fails now.
-    pub fn was_waiting(&mut self, token: Token) -> bool {
+    pub(crate) fn was_waiting(&mut self, token: Token) -> bool {
         let at = self.waiting.iter().position(|(waiting, ..)| *waiting == token);
         at.is_some_and(|at| self.waiting.remove(at).is_some())
     }
 
     /// Gives up the devices that are late, if parity makes up for them.
-    pub fn give_up_late(&mut self, devices: &mut Devices, journal: &Journal, cx: &mut Cx) -> bool {
+    pub(crate) fn give_up_late(
+        &mut self,
+        devices: &mut Devices,
+        journal: &Journal,
+        cx: &mut Cx,
+    ) -> bool {
         let late = cx.late_devices();
         let works = works(cx) && cx.life() != Life::Starting && !self.layout.zoned;
         if !works || late & journal.bit() != 0 || !devices.can_do_without(late) {
@@ -115,7 +120,7 @@ impl Hung {
 
     /// Returns the command that stands in for one that was given up, as if it had failed; `None`
     /// when that has to wait. A command that reads metadata reads `pages` pages at sector `lba`.
-    pub fn stand_in(
+    pub(crate) fn stand_in(
         &mut self,
         op: Op,
         device: u8,
@@ -169,7 +174,7 @@ impl Hung {
 
     /// Takes back the loans of a command that was given up, for which another one stood in. Returns
     /// the buffer of a root, which belongs to the checkpoint.
-    pub fn take_back(
+    pub(crate) fn take_back(
         &mut self,
         op: Op,
         command: Command,
@@ -229,7 +234,13 @@ impl Hung {
     }
 
     /// A row that nothing needs any more is idle if nobody has its buffers.
-    pub fn retire(&mut self, row: u8, rows: &mut Rows, buffers: &mut Buffers, cx: &Cx) -> bool {
+    pub(crate) fn retire(
+        &mut self,
+        row: u8,
+        rows: &mut Rows,
+        buffers: &mut Buffers,
+        cx: &Cx,
+    ) -> bool {
         let idle = is_whole(row, rows, buffers) || self.make_whole(row, rows, buffers, cx);
         if idle {
             rows.go(row, Phase::Idle);

@@ -38,7 +38,7 @@ enum What {
 
 /// What wants room, and where.
 #[derive(Clone, Copy, Debug)]
-pub struct To {
+pub(crate) struct To {
     stream: u8,
     what: What,
 }
@@ -55,25 +55,25 @@ fn copies_floor(kept: &Reserves, slots: u32, rows: &Rows, durability: &Durabilit
 
 impl Array {
     /// Where a write of a block goes.
-    pub fn to_write(&self, block: u64) -> To {
+    pub(crate) fn to_write(&self, block: u64) -> To {
         let old = self.mapping.pages.map().place(block);
         let segment = (!old.is_nowhere()).then(|| self.layout().segment_of(old.byte()));
         To { stream: self.media.segments.stream_of_write(block, segment), what: What::Write }
     }
 
     /// Where a copy of a block that lies at `place` goes.
-    pub fn to_copy(&self, block: u64, place: Place) -> To {
+    pub(crate) fn to_copy(&self, block: u64, place: Place) -> To {
         let segment = self.layout().segment_of(place.byte());
         To { stream: self.media.segments.stream_of_copy(block, segment), what: What::Copy }
     }
 
     /// Where a copy of a block that had to be rebuilt at `place` goes.
-    pub fn to_repair(&self, block: u64, place: Place) -> To {
+    pub(crate) fn to_repair(&self, block: u64, place: Place) -> To {
         To { what: What::Repair, ..self.to_copy(block, place) }
     }
 
     /// Where recovery puts what only the journal has.
-    pub fn to_restore(&self) -> To {
+    pub(crate) fn to_restore(&self) -> To {
         To { stream: self.media.segments.stream_of_new(), what: What::Copy }
     }
 
@@ -141,7 +141,7 @@ impl Array {
     }
 
     /// A block's record is in its row, new or from another place: the map points there.
-    pub fn publish(&mut self, row: u8, item: u32, from: Option<Place>, cx: &mut Cx) {
+    pub(crate) fn publish(&mut self, row: u8, item: u32, from: Option<Place>, cx: &mut Cx) {
         let it = &self.output.rows[row];
         let (stamp, Item { block, place, crc, .. }) = (it.stamp, it.items[item as usize]);
         cx.touch(1);
@@ -167,7 +167,7 @@ impl Array {
     }
 
     /// A copy is in its row: the map points there, unless it points elsewhere by now.
-    pub fn publish_copy(&mut self, row: u8, item: u32, from: Place, cx: &mut Cx) {
+    pub(crate) fn publish_copy(&mut self, row: u8, item: u32, from: Place, cx: &mut Cx) {
         let block = self.output.rows[row].items[item as usize].block;
         if self.mapping.pages.map().place(block) == from || planted(Bug::CopyOverNewer) {
             self.publish(row, item, Some(from), cx);
@@ -178,7 +178,7 @@ impl Array {
 
     /// Lists that `blocks` blocks hold nothing any more, and unmaps them. False when there is no
     /// room for that now.
-    pub fn append_trim(&mut self, first: u64, blocks: u64, cx: &mut Cx) -> bool {
+    pub(crate) fn append_trim(&mut self, first: u64, blocks: u64, cx: &mut Cx) -> bool {
         let gave_up = self.background.collection.gave_up(&self.media.segments);
         let what = if gave_up { What::Relief } else { What::Write };
         let to = To { stream: self.media.segments.stream_of_new(), what };
@@ -211,7 +211,7 @@ impl Array {
     }
 
     /// Takes room for a record and notes it; the data must follow. The row and the item.
-    pub fn append(
+    pub(crate) fn append(
         &mut self,
         to: To,
         (block, len, generation): (u64, u32, u8),
@@ -239,7 +239,7 @@ impl Array {
     }
 
     /// Moves the next records of a lane, as many as lie in one chunk and go to one.
-    pub fn move_some(&mut self, lane: u8, cx: &mut Cx) -> bool {
+    pub(crate) fn move_some(&mut self, lane: u8, cx: &mut Cx) -> bool {
         if !self.background.collection.lane(lane).may_move() || cx.command_room() <= OWN_OPS / 2 {
             return false;
         }
@@ -297,7 +297,7 @@ impl Array {
     }
 
     /// A batch of a lane is in its row.
-    pub fn gc_move_done(&mut self, lane: u8, command: Command, ended: Ended, cx: &mut Cx) {
+    pub(crate) fn gc_move_done(&mut self, lane: u8, command: Command, ended: Ended, cx: &mut Cx) {
         let it = self.background.collection.lane(lane);
         let (row, right, records) = it.moved(command, ended, &mut self.media.buffers);
         for (index, &(record, item)) in records.iter().enumerate() {

@@ -29,15 +29,15 @@ use crate::log::row::streams::is_of_host;
 use crate::log::stripe::Stripe;
 
 /// Of an item: nothing has taken it over.
-pub const NO_HEIR: u64 = 0;
+pub(super) const NO_HEIR: u64 = 0;
 /// Of an item: it was too late when it came.
-pub const DEAD: u64 = u64::MAX;
+pub(super) const DEAD: u64 = u64::MAX;
 /// See [`Item::newer`].
-pub const A_TRIM: u32 = u32::MAX;
+pub(super) const A_TRIM: u32 = u32::MAX;
 
 /// Where a row is in its cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub(super) enum Phase {
     /// Not in use.
     Idle,
     /// Takes items.
@@ -54,7 +54,7 @@ pub enum Phase {
 
 /// What is done next to a row that is being sealed; the number is a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub(super) enum Stage {
     /// The head goes before the data and zeros behind it, so that parity can be made of the whole.
     Fill(u8),
     /// Chunks are folded into a parity: which, and how many were.
@@ -65,7 +65,7 @@ pub enum Stage {
 
 /// Something that the row's head may list.
 #[derive(Clone, Copy, Debug)]
-pub struct Item {
+pub(super) struct Item {
     /// What it is.
     pub kind: Kind,
     /// The block, or the first of a trim, or the page.
@@ -88,7 +88,7 @@ pub struct Item {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Row {
+pub(crate) struct Row {
     phase: Phase,
     /// Its number among all rows ever opened in this life.
     pub stamp: u64,
@@ -124,7 +124,7 @@ pub struct Row {
 
 impl Row {
     /// An idle row.
-    pub fn new(layout: &Layout) -> Self {
+    pub(super) fn new(layout: &Layout) -> Self {
         let pages = layout.head_pages(true);
         Row {
             phase: Phase::Idle,
@@ -148,7 +148,7 @@ impl Row {
 
     /// Where in its cycle.
     #[inline]
-    pub fn phase(&self) -> Phase {
+    pub(super) fn phase(&self) -> Phase {
         self.phase
     }
 
@@ -173,7 +173,13 @@ impl Row {
     }
 
     /// Begins to fill.
-    pub fn open(&mut self, layout: &Layout, (at, stripe): (At, Stripe), stream: u8, stamp: u64) {
+    pub(super) fn open(
+        &mut self,
+        layout: &Layout,
+        (at, stripe): (At, Stripe),
+        stream: u8,
+        stamp: u64,
+    ) {
         let full = at.sector == 0;
         self.go(Phase::Filling);
         (self.stamp, self.first_order) = (stamp, 0);
@@ -188,7 +194,7 @@ impl Row {
     }
 
     /// Whether it is for the host's data.
-    pub fn is_of_host(&self) -> bool {
+    pub(super) fn is_of_host(&self) -> bool {
         is_of_host(self.stream)
     }
 
@@ -198,35 +204,35 @@ impl Row {
     }
 
     /// Whether it can still change what it lists.
-    pub fn is_unsealed(&self) -> bool {
+    pub(super) fn is_unsealed(&self) -> bool {
         matches!(self.phase, Phase::Filling | Phase::Closed)
     }
 
     /// Whether its records are read from its buffers.
-    pub fn is_buffered(&self) -> bool {
+    pub(super) fn is_buffered(&self) -> bool {
         !matches!(self.phase, Phase::Idle | Phase::Draining)
     }
 
     /// Takes room for a record of `len` bytes: the chunk and the byte in it. `None` when full.
     #[inline]
-    pub fn take(&mut self, len: u32) -> Option<(u8, u32)> {
+    pub(super) fn take(&mut self, len: u32) -> Option<(u8, u32)> {
         if self.is_listed_full() { None } else { self.fill.take(len) }
     }
 
     /// Whether a record of `len` bytes would follow the last one in the same chunk.
-    pub fn continues(&self, len: u32) -> bool {
+    pub(super) fn continues(&self, len: u32) -> bool {
         self.phase == Phase::Filling && !self.is_listed_full() && self.fill.continues(len)
     }
 
     /// Whether nothing was put in.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
     /// Notes an item for which room was taken; returns its number.
     // Where it is called: what is put together there is not put into memory twice.
     #[inline(always)]
-    pub fn push(&mut self, item: Item) -> u32 {
+    pub(super) fn push(&mut self, item: Item) -> u32 {
         assert!(self.phase == Phase::Filling, "items go into a row that is filled");
         assert!(!self.is_listed_full(), "the head has room for the item");
         self.items.push(item);
@@ -234,7 +240,7 @@ impl Row {
     }
 
     /// The item of the record that begins at `byte` of `chunk`.
-    pub fn find(&mut self, chunk: u8, byte: u32) -> Option<&mut Item> {
+    pub(super) fn find(&mut self, chunk: u8, byte: u32) -> Option<&mut Item> {
         let from = self.items.partition_point(|it| (it.chunk, it.byte) < (chunk, byte));
         let here =
             self.items[from..].iter_mut().take_while(|it| (it.chunk, it.byte) == (chunk, byte));
@@ -242,7 +248,7 @@ impl Row {
     }
 
     /// Sectors that chunk `chunk` takes on its device.
-    pub fn sectors(&self, layout: &Layout, chunk: u32) -> u32 {
+    pub(super) fn sectors(&self, layout: &Layout, chunk: u32) -> u32 {
         // Parity is of whole chunks, so that it can be used without knowing the row.
         if chunk + 1 < self.fill.chunks() || layout.parity > 0 && self.fill.chunks() > 1 {
             return layout.chunk;

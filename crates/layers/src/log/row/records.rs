@@ -8,7 +8,7 @@ use crate::log::stripe::Stripe;
 
 /// A record that a head lists.
 #[derive(Clone, Copy, Debug)]
-pub struct Record {
+pub(crate) struct Record {
     chunk: u8,
     byte: u32,
     len: u32,
@@ -19,7 +19,7 @@ pub struct Record {
 impl Record {
     /// That of an entry of the row at `at`, where images have CRCs that are begun with `page_seed`;
     /// none of a trim, and of what can't be.
-    pub fn of(
+    pub(crate) fn of(
         entry: &Entry,
         (layout, at, stripe): (&Layout, At, Stripe),
         page_seed: u64,
@@ -37,17 +37,17 @@ impl Record {
     }
 
     /// The data chunk of the row in which it lies.
-    pub fn chunk(&self) -> u8 {
+    pub(crate) fn chunk(&self) -> u8 {
         self.chunk
     }
 
     /// The command that takes its checksum, where its chunk lies in `buffer`.
-    pub fn digest(&self, buffer: &mut Payload) -> Command {
+    pub(crate) fn digest(&self, buffer: &mut Payload) -> Command {
         Command::Digest { from: buffer.view(self.byte, self.len), seed: self.seed }
     }
 
     /// Whether this is its checksum.
-    pub fn has(&self, crc: u32) -> bool {
+    pub(crate) fn has(&self, crc: u32) -> bool {
         self.crc == crc
     }
 }

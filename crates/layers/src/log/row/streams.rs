@@ -3,11 +3,11 @@
 use crate::policy::CLASSES;
 
 /// Streams below this are those of the host's writes, one for each class of them.
-pub const COPIES: u8 = 2;
+pub(crate) const COPIES: u8 = 2;
 /// The stream of map images; those before it are the classes of [`crate::policy::Separator`].
-pub const MAP: u8 = CLASSES as u8;
+pub(crate) const MAP: u8 = CLASSES as u8;
 
 /// Whether a stream takes what the host writes.
-pub fn is_of_host(stream: u8) -> bool {
+pub(crate) fn is_of_host(stream: u8) -> bool {
     stream < COPIES
 }

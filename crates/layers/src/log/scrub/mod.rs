@@ -64,7 +64,7 @@ enum Phase {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Scrub {
+pub(super) struct Scrub {
     layout: Layout,
     uuid: [u8; 16],
     phase: Phase,
@@ -90,7 +90,7 @@ pub struct Scrub {
 
 impl Scrub {
     /// There is none.
-    pub fn new(layout: &Layout, uuid: [u8; 16]) -> Self {
+    pub(super) fn new(layout: &Layout, uuid: [u8; 16]) -> Self {
         Scrub {
             layout: *layout,
             uuid,
@@ -115,7 +115,7 @@ impl Scrub {
     ///
     /// # Errors
     /// When there is none to be changed.
-    pub fn wish(
+    pub(super) fn wish(
         &mut self,
         wish: Wish,
         beyond: u64,
@@ -160,7 +160,7 @@ impl Scrub {
 
     /// How far it is; none when there is none. A scrub that goes on at this place after a crash
     /// passes nothing whose repair the crash took back.
-    pub fn task(&self, segments: &Segments) -> Option<Task> {
+    pub(super) fn task(&self, segments: &Segments) -> Option<Task> {
         if self.phase == Phase::Off {
             return None;
         }
@@ -172,12 +172,12 @@ impl Scrub {
     }
 
     /// Whether no row is read.
-    pub fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         matches!(self.phase, Phase::Off | Phase::Next | Phase::Ending)
     }
 
     /// Where the row lies that is read.
-    pub fn at(&self) -> At {
+    pub(super) fn at(&self) -> At {
         self.at
     }
 
@@ -208,7 +208,7 @@ impl Scrub {
 
 impl Scrub {
     /// The next step. A row is begun only when it `may` be: other work comes first.
-    pub fn pump(
+    pub(super) fn pump(
         &mut self,
         may: bool,
         media: &mut Media,
@@ -290,14 +290,14 @@ impl Scrub {
     }
 
     /// The head of the row at `lba`, if that is what `buf` has.
-    pub fn head_of(&self, buf: &MetaBuf, lba: u64, devices: &Devices) -> Option<Head> {
+    pub(super) fn head_of(&self, buf: &MetaBuf, lba: u64, devices: &Devices) -> Option<Head> {
         let head = log::open(buf, &self.uuid, lba)?;
         let sane = self.layout.admits_head(&head, self.at, devices.stripe(self.at.segment));
         (sane && head.seq > self.seq).then_some(head)
     }
 
     /// A command is over.
-    pub fn done(
+    pub(super) fn done(
         &mut self,
         what: Checking,
         command: Command,
@@ -355,7 +355,7 @@ impl Scrub {
     }
 
     /// The head of the row was made from the other chunks, or can't be.
-    pub fn head_salvaged(
+    pub(super) fn head_salvaged(
         &mut self,
         buf: MetaBuf,
         well: bool,

@@ -21,7 +21,7 @@ struct Found {
 
 /// See the module text.
 #[derive(Debug, Default)]
-pub struct Repairs {
+pub(super) struct Repairs {
     /// In segments that are flawed, or were since nothing was.
     found: Option<Found>,
     /// Moved, and durable with a root that is begun after this many.
@@ -34,19 +34,19 @@ pub struct Repairs {
 
 impl Repairs {
     /// A scrub begins.
-    pub fn begin(&mut self, segments: &Segments) {
+    pub(super) fn begin(&mut self, segments: &Segments) {
         *self = Repairs { given_up: segments.unrepaired(), ..Repairs::default() };
     }
 
     /// A row of a segment is wrong and has valid data.
-    pub fn found(&mut self, segment: u32) {
+    pub(super) fn found(&mut self, segment: u32) {
         let first = self.found.map_or(segment, |found| found.segment.min(segment));
         let rows = self.found.map_or(0, |found| found.rows) + 1;
         self.found = Some(Found { segment: first, rows });
     }
 
     /// Records moved data and repairs that became durable.
-    pub fn observe(&mut self, segments: &Segments) {
+    pub(super) fn observe(&mut self, segments: &Segments) {
         let reuse = segments.reuse();
         if let Some((found, roots)) = self.moved
             && (reuse.is_behind_root(roots) || planted(Bug::RepairReportedEarly))
@@ -60,23 +60,23 @@ impl Repairs {
     }
 
     /// The first segment with a repair that is not durable.
-    pub fn first(&self) -> Option<u32> {
+    pub(super) fn first(&self) -> Option<u32> {
         let moved = self.moved.map(|(found, _)| found);
         moved.into_iter().chain(self.found).map(|found| found.segment).min()
     }
 
     /// Whether all repairs are durable.
-    pub fn are_durable(&self) -> bool {
+    pub(super) fn are_durable(&self) -> bool {
         self.found.is_none() && self.moved.is_none()
     }
 
     /// Whether a root is all that is missing to make repairs durable.
-    pub fn wait_for_root(&self) -> bool {
+    pub(super) fn wait_for_root(&self) -> bool {
         self.moved.is_some()
     }
 
     /// Rows that are repaired durably, and rows that are wrong still, or may be after a power cut.
-    pub fn outcome(&self, segments: &Segments) -> (u64, u64) {
+    pub(super) fn outcome(&self, segments: &Segments) -> (u64, u64) {
         let moved = self.moved.map(|(found, _)| found);
         let volatile: u64 = moved.into_iter().chain(self.found).map(|found| found.rows).sum();
         let given_up = segments.unrepaired() - self.given_up;

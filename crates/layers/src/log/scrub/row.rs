@@ -16,7 +16,7 @@ const SOMEWHERE: u32 = 1 << 31;
 
 /// The next thing to be computed.
 #[derive(Debug)]
-pub enum Next {
+pub(super) enum Next {
     /// A record's checksum.
     Record(u16, Command),
     /// Chunks are folded together.
@@ -31,7 +31,7 @@ pub enum Next {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Check {
+pub(super) struct Check {
     records: Vec<Record>,
     /// The next record.
     cursor: usize,
@@ -62,7 +62,7 @@ pub struct Check {
 
 impl Check {
     /// Of no row yet.
-    pub fn new(layout: &Layout) -> Self {
+    pub(super) fn new(layout: &Layout) -> Self {
         Check {
             records: Vec::with_capacity(layout.head_entries(true) as usize),
             cursor: 0,
@@ -84,7 +84,7 @@ impl Check {
     }
 
     /// Begins with a row. `is_wrong` is whether its head had to be rebuilt.
-    pub fn begin(
+    pub(super) fn begin(
         &mut self,
         (head, buf): (&Head, &MetaBuf),
         (layout, at, stripe): (&Layout, At, Stripe),
@@ -108,7 +108,7 @@ impl Check {
     }
 
     /// What is to be read: data chunks, and after them the parities; each with its sectors.
-    pub fn reads(&self) -> impl Iterator<Item = (u8, u32)> + use<> {
+    pub(super) fn reads(&self) -> impl Iterator<Item = (u8, u32)> + use<> {
         let (chunks, first, last, whole) = (self.chunks, self.first, self.last, self.whole);
         let (parity, width) = (self.parity, self.width as u8);
         let sectors = move |chunk: u32| match chunk {
@@ -121,12 +121,12 @@ impl Check {
     }
 
     /// A command was sent.
-    pub fn sent(&mut self) {
+    pub(super) fn sent(&mut self) {
         self.outstanding += 1;
     }
 
     /// A chunk was read, or can't be. Whether all are here or gone.
-    pub fn was_read(&mut self, chunk: u8, is_here: bool, is_wrong: bool) -> bool {
+    pub(super) fn was_read(&mut self, chunk: u8, is_here: bool, is_wrong: bool) -> bool {
         self.here |= u32::from(is_here) << chunk;
         self.wrong |= u32::from(is_wrong) << chunk;
         self.outstanding -= 1;
@@ -134,7 +134,7 @@ impl Check {
     }
 
     /// A record has this checksum.
-    pub fn has_crc(&mut self, record: u16, crc: u32) {
+    pub(super) fn has_crc(&mut self, record: u16, crc: u32) {
         let record = &self.records[usize::from(record)];
         if !record.has(crc) {
             self.wrong |= 1 << record.chunk();
@@ -143,12 +143,12 @@ impl Check {
     }
 
     /// Chunks are folded together.
-    pub fn was_folded(&mut self) {
+    pub(super) fn was_folded(&mut self) {
         self.outstanding -= 1;
     }
 
     /// What parity should be, or is, has this checksum.
-    pub fn has_sum(&mut self, which: u8, crc: u32) {
+    pub(super) fn has_sum(&mut self, which: u8, crc: u32) {
         self.sums[usize::from(which)] = Some(crc);
         self.outstanding -= 1;
         if let [Some(should), Some(is)] = self.sums {
@@ -159,23 +159,23 @@ impl Check {
     }
 
     /// Whether anything is under way.
-    pub fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         self.outstanding == 0
     }
 
     /// Whether the row is not as it should be.
-    pub fn is_wrong(&self) -> bool {
+    pub(super) fn is_wrong(&self) -> bool {
         self.wrong != 0
     }
 
     /// The chunks that can't be read or do not match their checksums.
-    pub fn mismatched(&self) -> impl Iterator<Item = u8> + use<> {
+    pub(super) fn mismatched(&self) -> impl Iterator<Item = u8> + use<> {
         let set = self.wrong & !SOMEWHERE;
         (0..32).filter(move |chunk| set >> chunk & 1 == 1)
     }
 
     /// Bytes that were read of it.
-    pub fn bytes(&self) -> u64 {
+    pub(super) fn bytes(&self) -> u64 {
         self.reads().map(|(_, sectors)| u64::from(sectors) * SECTOR as u64).sum()
     }
 
@@ -184,7 +184,7 @@ impl Check {
     }
 
     /// What comes next.
-    pub fn next(&mut self, buffers: &mut Buffers) -> Next {
+    pub(super) fn next(&mut self, buffers: &mut Buffers) -> Next {
         while let Some(&record) = self.records.get(self.cursor) {
             self.cursor += 1;
             let chunk = record.chunk();

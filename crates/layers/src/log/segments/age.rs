@@ -7,7 +7,7 @@ impl Segments {
     /// A record that the host wrote came to a segment: now, or when it was written to segment
     /// `from`.
     #[inline]
-    pub fn aged(&mut self, segment: u32, from: Option<u32>) {
+    pub(crate) fn aged(&mut self, segment: u32, from: Option<u32>) {
         self.now += u64::from(from.is_none());
         let when = from.map_or(self.now as f64, |from| self.list[from as usize].written);
         let it = self.at(segment);
@@ -22,7 +22,7 @@ impl Segments {
 
     /// The host writes a block, and replaces what lies in a segment, if it replaces anything.
     #[inline]
-    pub fn wrote(&mut self, block: u64, replaced: Option<u32>) {
+    pub(crate) fn wrote(&mut self, block: u64, replaced: Option<u32>) {
         let age = replaced.map(|segment| self.age(segment));
         self.separator.wrote(block, age);
     }
@@ -30,29 +30,29 @@ impl Segments {
     /// The stream of a write to a block that replaces what lies in a segment, if it replaces
     /// anything.
     #[inline]
-    pub fn stream_of_write(&self, block: u64, replaced: Option<u32>) -> u8 {
+    pub(crate) fn stream_of_write(&self, block: u64, replaced: Option<u32>) -> u8 {
         self.separator.of_write_to(block, replaced.map(|segment| self.age(segment)))
     }
 
     /// The stream of trims, and of what nothing is known of.
-    pub fn stream_of_new(&self) -> u8 {
+    pub(crate) fn stream_of_new(&self) -> u8 {
         self.separator.of_new()
     }
 
     /// The stream of a copy of a block that lies in a segment.
     #[inline]
-    pub fn stream_of_copy(&self, block: u64, segment: u32) -> u8 {
+    pub(crate) fn stream_of_copy(&self, block: u64, segment: u32) -> u8 {
         let (stream, age) = (self.list[segment as usize].stream, self.age(segment));
         self.separator.of_copy_of(block, stream, age)
     }
 
     /// Whether what lies in one segment may go to several streams.
-    pub fn tells_blocks_apart(&self) -> bool {
+    pub(crate) fn tells_blocks_apart(&self) -> bool {
         self.separator.tells_blocks_apart()
     }
 
     /// Whether anything may come to a stream.
-    pub fn uses(&self, stream: u8) -> bool {
+    pub(crate) fn uses(&self, stream: u8) -> bool {
         stream == MAP || self.separator.uses(stream)
     }
 }

@@ -11,7 +11,7 @@ const MOST_GRAINS: u32 = 1 << 31;
 
 impl Segments {
     /// Bytes that are live, for which free segments have room, and that collection could gain.
-    pub fn space(&self) -> (u64, u64, u64) {
+    pub(crate) fn space(&self) -> (u64, u64, u64) {
         let (grain, widest) = (u64::from(GRAIN), u64::from(self.rooms[usize::from(self.width)]));
         let empty = self.empty.iter().map(|empty| empty.segment);
         let free = match self.free.is_uneven() {
@@ -27,19 +27,19 @@ impl Segments {
 
     /// Live grains of all segments.
     #[inline]
-    pub fn total(&self) -> u64 {
+    pub(crate) fn total(&self) -> u64 {
         self.total
     }
 
     /// Bytes that are live in the segments that are `wanted`.
-    pub fn live_in(&self, wanted: impl Fn(u32) -> bool) -> u64 {
+    pub(crate) fn live_in(&self, wanted: impl Fn(u32) -> bool) -> u64 {
         let list =
             self.list.iter().zip(0..).filter(|(it, segment)| it.live > 0 && wanted(*segment));
         list.map(|(it, _)| u64::from(it.live) * u64::from(GRAIN)).sum()
     }
 
     /// Valid bytes in flawed segments of which `wanted` holds.
-    pub fn live_flawed(&self, wanted: impl Fn(u32) -> bool) -> u64 {
+    pub(crate) fn live_flawed(&self, wanted: impl Fn(u32) -> bool) -> u64 {
         match self.flawed() {
             0 => 0,
             _ => self.live_in(|segment| self.is_flawed(segment) && wanted(segment)),
@@ -47,7 +47,7 @@ impl Segments {
     }
 
     /// Live grains of the host's data, as they were when the last root was begun.
-    pub fn count(&self, segment: u32) -> u32 {
+    pub(crate) fn count(&self, segment: u32) -> u32 {
         let it = &self.list[segment as usize];
         match it.counted_at == self.reuse.roots() as u32 && !planted(Bug::CountsNotFrozen) {
             true => it.counted,
@@ -57,7 +57,7 @@ impl Segments {
 
     /// Sets what [`Segments::count`] was when the root was begun that is recovered. False when no
     /// segment has so much, whatever is in it.
-    pub fn set_count(&mut self, segment: u32, grains: u32) -> bool {
+    pub(crate) fn set_count(&mut self, segment: u32, grains: u32) -> bool {
         self.claim(segment, false);
         let it = self.at(segment);
         let Some(live) = it.live.checked_add(grains).filter(|live| *live < MOST_GRAINS) else {
@@ -96,7 +96,7 @@ impl Segments {
 
     /// The device on which the counts were found to be wrong, once.
     #[inline]
-    pub fn take_disproved(&mut self) -> Option<u8> {
+    pub(crate) fn take_disproved(&mut self) -> Option<u8> {
         self.disproved.take()
     }
 
@@ -110,7 +110,7 @@ impl Segments {
     }
 
     /// Whether what is counted of full segments is what they have.
-    pub fn check(&self) -> bool {
+    pub(crate) fn check(&self) -> bool {
         let full = self.list.iter().filter(|it| it.state == State::Full && !it.of_map);
         full.clone().map(|it| u64::from(it.live)).sum::<u64>() == self.full.grains
             && full.count() as u64 == self.full.count

@@ -4,7 +4,7 @@ use super::{Segments, State};
 
 impl Segments {
     /// Takes this one, as recovery found it in use.
-    pub fn claim(&mut self, segment: u32, of_map: bool) {
+    pub(crate) fn claim(&mut self, segment: u32, of_map: bool) {
         let it = self.at(segment);
         if it.state == State::Free {
             it.go(State::Open);
@@ -14,19 +14,19 @@ impl Segments {
     }
 
     /// As [`Segments::claim`], for one with row `seq`, which replay needs until the next root.
-    pub fn claim_row(&mut self, segment: u32, of_map: bool, seq: u64) {
+    pub(crate) fn claim_row(&mut self, segment: u32, of_map: bool, seq: u64) {
         self.claim(segment, of_map);
         self.at(segment).last = seq;
     }
 
     /// Whether nothing in a segment is needed, and nothing will be done with what is in it.
-    pub fn is_unused(&self, segment: u32) -> bool {
+    pub(crate) fn is_unused(&self, segment: u32) -> bool {
         matches!(self.list[segment as usize].state, State::Free | State::Retired)
     }
 
     /// Finds out which are free, after recovery has claimed those in use; those that are `dirty`
     /// have to be erased first.
-    pub fn rebuild(&mut self, dirty: impl Fn(u32) -> bool, width: impl Fn(u32) -> u32) {
+    pub(crate) fn rebuild(&mut self, dirty: impl Fn(u32) -> bool, width: impl Fn(u32) -> u32) {
         self.reuse.change();
         self.free.clear();
         for index in 0..self.list.len() as u32 {

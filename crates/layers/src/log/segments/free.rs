@@ -11,7 +11,7 @@ use super::Widths;
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Free {
+pub(super) struct Free {
     /// Those that may be opened, the one first that has been free for the longest time.
     list: VecDeque<u32>,
     /// Those that can't be: too few devices on which rows may lie have them.
@@ -22,33 +22,33 @@ pub struct Free {
 
 impl Free {
     /// All of `list`.
-    pub fn new(list: VecDeque<u32>, uneven: bool) -> Self {
+    pub(super) fn new(list: VecDeque<u32>, uneven: bool) -> Self {
         let narrow = Vec::with_capacity(if uneven { list.len() } else { 0 });
         Free { list, narrow, uneven }
     }
 
     /// How many may be opened.
-    pub fn count(&self) -> u32 {
+    pub(super) fn count(&self) -> u32 {
         self.list.len() as u32
     }
 
     /// Whether more devices have some than others.
-    pub fn is_uneven(&self) -> bool {
+    pub(super) fn is_uneven(&self) -> bool {
         self.uneven
     }
 
     /// Those that may be opened.
-    pub fn to_open(&self) -> impl Iterator<Item = u32> {
+    pub(super) fn to_open(&self) -> impl Iterator<Item = u32> {
         self.list.iter().copied()
     }
 
     /// All of them.
-    pub fn all(&self) -> impl Iterator<Item = u32> {
+    pub(super) fn all(&self) -> impl Iterator<Item = u32> {
         self.to_open().chain(self.narrow.iter().copied())
     }
 
     /// None is free any more.
-    pub fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.list.clear();
         self.narrow.clear();
     }

@@ -36,7 +36,7 @@ use crate::planted::{Bug, planted};
 use reuse::Reuse;
 
 /// How finely victims are told apart.
-pub const LEVELS: u32 = 64;
+pub(super) const LEVELS: u32 = 64;
 
 /// When the clock begins: what an earlier life wrote is old.
 const BEGIN: u64 = 1 << 40;
@@ -49,7 +49,7 @@ const LOOK: usize = 16;
 
 /// What a segment is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub(super) enum State {
     /// Nothing in it counts.
     Free,
     /// A stream fills it, or will do so next, or rows of it are on their way to the devices.
@@ -166,7 +166,7 @@ struct Empty {
 
 /// What must be known of rows and roots before a segment is used again.
 #[derive(Clone, Copy, Debug)]
-pub struct Safe {
+pub(super) struct Safe {
     /// All rows up to this stamp are durable.
     pub stamp: u64,
     /// The durable root replays no row before this one.
@@ -190,7 +190,7 @@ struct Flaws {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Segments {
+pub(super) struct Segments {
     list: Vec<Segment>,
     free: Free,
     empty: VecDeque<Empty>,
@@ -224,7 +224,7 @@ fn grains(len: u32) -> u32 {
 
 impl Segments {
     /// All of them free.
-    pub fn new(layout: &Layout, params: &Params) -> Self {
+    pub(super) fn new(layout: &Layout, params: &Params) -> Self {
         let count = layout.segments;
         let segment = Segment {
             state: State::Free,
@@ -273,7 +273,7 @@ impl Segments {
     }
 
     /// Bytes of what is known of segments.
-    pub fn memory(layout: &Layout, gc: GcPolicy) -> u64 {
+    pub(super) fn memory(layout: &Layout, gc: GcPolicy) -> u64 {
         let each = size_of::<Segment>() + size_of::<u32>() + size_of::<Empty>();
         each as u64 * u64::from(layout.segments) + Victims::memory(gc, layout.segments, LEVELS)
     }
@@ -283,33 +283,33 @@ impl Segments {
     }
 
     /// When empty ones may be used again.
-    pub fn reuse(&self) -> &Reuse {
+    pub(super) fn reuse(&self) -> &Reuse {
         &self.reuse
     }
 
     /// The same, to be changed.
-    pub fn reuse_mut(&mut self) -> &mut Reuse {
+    pub(super) fn reuse_mut(&mut self) -> &mut Reuse {
         &mut self.reuse
     }
 
     /// How many are free.
-    pub fn free(&self) -> u32 {
+    pub(super) fn free(&self) -> u32 {
         self.free.count()
     }
 
     /// How many are empty, and free after the next root.
-    pub fn empty(&self) -> u32 {
+    pub(super) fn empty(&self) -> u32 {
         self.empty.len() as u32
     }
 
     /// Whether rows of it are not on the devices yet.
     #[inline]
-    pub fn has_rows(&self, segment: u32) -> bool {
+    pub(super) fn has_rows(&self, segment: u32) -> bool {
         self.list[segment as usize].rows > 0
     }
 
     /// Takes a free one for a stream.
-    pub fn open(&mut self, stream: u8) -> u32 {
+    pub(super) fn open(&mut self, stream: u8) -> u32 {
         self.reuse.change();
         let list = &self.list;
         let segment = self.free.take(|at| list[at as usize].widths).expect("a free segment");
@@ -325,18 +325,18 @@ impl Segments {
     }
 
     /// The row with this stamp was opened, and is the youngest.
-    pub fn set_youngest(&mut self, stamp: u64) {
+    pub(super) fn set_youngest(&mut self, stamp: u64) {
         assert!(stamp > self.stamp, "stamps go up from row to row");
         self.stamp = stamp;
     }
 
     /// A row in it was opened.
-    pub fn row_opened(&mut self, segment: u32) {
+    pub(super) fn row_opened(&mut self, segment: u32) {
         self.at(segment).rows += 1;
     }
 
     /// Row `seq` in it is on the devices.
-    pub fn row_written(&mut self, segment: u32, seq: u64) {
+    pub(super) fn row_written(&mut self, segment: u32, seq: u64) {
         let it = self.at(segment);
         assert!(it.state == State::Open && it.rows > 0, "a row that is written had been opened");
         it.rows -= 1;
@@ -345,13 +345,13 @@ impl Segments {
     }
 
     /// Its stream has gone on to another.
-    pub fn leave(&mut self, segment: u32) {
+    pub(super) fn leave(&mut self, segment: u32) {
         self.at(segment).left = true;
         self.settle(segment);
     }
 
     /// A segment that is full, or empty, is known as such.
-    pub fn settle(&mut self, segment: u32) {
+    pub(super) fn settle(&mut self, segment: u32) {
         let now = self.now;
         let level = self.level(segment);
         let it = self.at(segment);
@@ -385,13 +385,13 @@ impl Segments {
 
     /// A record in it is pointed at from now on.
     #[inline]
-    pub fn add(&mut self, segment: u32, place: Place) {
+    pub(super) fn add(&mut self, segment: u32, place: Place) {
         self.freeze(segment);
         self.grow(segment, place);
     }
 
     /// A record in it is no longer pointed at.
-    pub fn kill(&mut self, segment: u32, place: Place) {
+    pub(super) fn kill(&mut self, segment: u32, place: Place) {
         self.freeze(segment);
         let grains = self.shrink(segment, place);
         let it = self.list[segment as usize];
@@ -420,19 +420,19 @@ impl Segments {
     }
 
     /// A read of a segment begins.
-    pub fn pin(&mut self, segment: u32) {
+    pub(super) fn pin(&mut self, segment: u32) {
         self.at(segment).reads += 1;
     }
 
     /// A read of a segment is over.
-    pub fn unpin(&mut self, segment: u32) {
+    pub(super) fn unpin(&mut self, segment: u32) {
         assert!(self.at(segment).reads > 0, "a read that ends had begun");
         self.at(segment).reads -= 1;
         self.rests(segment);
     }
 
     /// Nothing is on its way to a segment any more.
-    pub fn rests(&mut self, segment: u32) {
+    pub(super) fn rests(&mut self, segment: u32) {
         if self.list[segment as usize].reads == 0 {
             self.reuse.change();
         }
@@ -448,7 +448,7 @@ impl Segments {
     }
 
     /// Takes the next segment that is now out of use, and to which no zeros are on their way.
-    pub fn reclaim(&mut self, safe: Safe, is_filled: impl Fn(u32) -> bool) -> Option<u32> {
+    pub(super) fn reclaim(&mut self, safe: Safe, is_filled: impl Fn(u32) -> bool) -> Option<u32> {
         if let Some(segment) = self.dirty.pop_front() {
             return Some(segment);
         }
@@ -459,7 +459,7 @@ impl Segments {
 
     /// The last of the rows that say of empty segments that they are, if those need nothing but
     /// that these rows become durable.
-    pub fn awaited(&self, safe: Safe, is_filled: impl Fn(u32) -> bool) -> Option<u64> {
+    pub(super) fn awaited(&self, safe: Safe, is_filled: impl Fn(u32) -> bool) -> Option<u64> {
         let all = Safe { stamp: u64::MAX, ..safe };
         let fits = |empty: &&Empty| self.is_needless(empty, all, &is_filled);
         let waits = self.empty.iter().take(LOOK).filter(fits);
@@ -467,7 +467,7 @@ impl Segments {
     }
 
     /// A segment out of use may be opened.
-    pub fn release(&mut self, segment: u32) {
+    pub(super) fn release(&mut self, segment: u32) {
         let it = self.at(segment);
         it.go(State::Free);
         self.reuse.change();
@@ -475,12 +475,12 @@ impl Segments {
     }
 
     /// Whether a segment can't be collected because its device can't read it.
-    pub fn any_shunned(&self) -> bool {
+    pub(super) fn any_shunned(&self) -> bool {
         self.list.iter().any(|it| it.shunned && it.state == State::Full)
     }
 
     /// The live grains of a segment.
-    pub fn live(&self, segment: u32) -> u32 {
+    pub(super) fn live(&self, segment: u32) -> u32 {
         self.list[segment as usize].live
     }
 }

@@ -13,7 +13,7 @@ impl Segments {
 
     /// Whether enough free segments can be opened on a set of devices for what must go on; somewhat
     /// fewer are where `already` they are opened so.
-    pub fn can_go_on(&self, set: u16, layout: &Layout, already: bool) -> bool {
+    pub(crate) fn can_go_on(&self, set: u16, layout: &Layout, already: bool) -> bool {
         let is_usable = |segment: &u32| layout.width_on(set, *segment) > 0;
         let usable = || self.free.all().filter(is_usable).count();
         let least = if already { self.reserves.gc_floor() + 1 } else { self.reserves.host };
@@ -26,13 +26,13 @@ impl Segments {
     }
 
     /// Grains that a segment has room for that is opened now.
-    pub fn grains_of_new(&self) -> u32 {
+    pub(crate) fn grains_of_new(&self) -> u32 {
         self.rooms[usize::from(self.width)]
     }
 
     /// Rows of segments that are opened from now on have so many data chunks, each segment its own
     /// number: what others gain when they are collected changes. Those with none are not opened.
-    pub fn set_widths(&mut self, width: impl Fn(u32) -> u32) {
+    pub(crate) fn set_widths(&mut self, width: impl Fn(u32) -> u32) {
         let mut any = false;
         for segment in 0..self.list.len() as u32 {
             let new = width(segment) as u8;
@@ -80,12 +80,12 @@ impl Segments {
     }
 
     /// How many free segments are kept from the host.
-    pub fn reserves(&self) -> &Reserves {
+    pub(crate) fn reserves(&self) -> &Reserves {
         &self.reserves
     }
 
     /// So many free segments are kept from the host from now on: devices are to leave, or stay.
-    pub fn keep(&mut self, reserves: Reserves) {
+    pub(crate) fn keep(&mut self, reserves: Reserves) {
         assert_eq!(reserves.classes, self.reserves.classes, "each class has its stream");
         self.reserves = reserves;
         self.reuse.change();
@@ -93,19 +93,19 @@ impl Segments {
 
     /// Whether all that is live fits into segments on these devices, and leaves what must be kept
     /// free; somewhat less does where `already` they are opened so.
-    pub fn fits(&self, set: u16, layout: &Layout, already: bool) -> bool {
+    pub(crate) fn fits(&self, set: u16, layout: &Layout, already: bool) -> bool {
         self.excess(set, &self.reserves, layout, already) == 0
     }
 
     /// The bytes of what is live that are too many for that. Where not all that is exported has
     /// room, the ends of chunks count as lost: else collection would go on for ever.
-    pub fn excess(&self, set: u16, kept: &Reserves, layout: &Layout, already: bool) -> u64 {
+    pub(crate) fn excess(&self, set: u16, kept: &Reserves, layout: &Layout, already: bool) -> u64 {
         let room = Self::most_on(set, kept, layout, already);
         self.total.saturating_sub(room) * u64::from(GRAIN)
     }
 
     /// The grains that have room then.
-    pub fn most_on(set: u16, kept: &Reserves, layout: &Layout, already: bool) -> u64 {
+    pub(crate) fn most_on(set: u16, kept: &Reserves, layout: &Layout, already: bool) -> u64 {
         let margin = if already { 0 } else { 2 + layout.segments / 32 };
         layout.most_live_on(set, kept.kept() + margin)
     }

@@ -8,7 +8,7 @@ use crate::policy::{GcPolicy, Victims};
 
 impl Segments {
     /// Victims are chosen by another policy from now on, which knows nothing of the past.
-    pub fn choose_by(&mut self, policy: GcPolicy) {
+    pub(crate) fn choose_by(&mut self, policy: GcPolicy) {
         self.victims = Victims::new(policy, self.list.len() as u32, LEVELS, 1);
         for (segment, it) in self.list.iter().enumerate().filter(|(_, it)| it.may_be_victim()) {
             self.victims.sealed(segment as u32, it.level.into(), self.now);
@@ -16,7 +16,7 @@ impl Segments {
     }
 
     /// The next victim; `None` when nothing would be gained.
-    pub fn pick(&mut self) -> Option<u32> {
+    pub(crate) fn pick(&mut self) -> Option<u32> {
         let list = &self.list;
         let live = |segment: u32| u32::from(list[segment as usize].level);
         let victim = self.victims.pick(self.now, live)?;
@@ -29,7 +29,7 @@ impl Segments {
     }
 
     /// The next victim is the one with the least live; `None` when nothing would be gained.
-    pub fn pick_emptiest(&mut self) -> Option<u32> {
+    pub(crate) fn pick_emptiest(&mut self) -> Option<u32> {
         let list = self.list.iter().zip(0..);
         let gains = list.filter(|(it, _)| it.may_be_victim() && u32::from(it.level) < LEVELS);
         let (_, victim) = gains.min_by_key(|(it, _)| it.live)?;
@@ -46,7 +46,7 @@ impl Segments {
     }
 
     /// Makes this one the next victim, whatever would be gained, if it is full.
-    pub fn pick_this(&mut self, segment: u32) -> bool {
+    pub(crate) fn pick_this(&mut self, segment: u32) -> bool {
         let fits = self.list[segment as usize].may_be_victim();
         if fits {
             self.take_victim(segment);
@@ -55,25 +55,25 @@ impl Segments {
     }
 
     /// Whether collection may go through a segment now.
-    pub fn can_be_victim(&self, segment: u32) -> bool {
+    pub(crate) fn can_be_victim(&self, segment: u32) -> bool {
         self.list[segment as usize].may_be_victim()
     }
 
     /// Whether a device may get its chunks of a segment now: nothing more is written to it, and
     /// nothing is known to be wrong in it.
-    pub fn can_be_filled(&self, segment: u32) -> bool {
+    pub(crate) fn can_be_filled(&self, segment: u32) -> bool {
         let it = &self.list[segment as usize];
         it.state == State::Full && it.flaws == 0 && !it.shunned
     }
 
     /// Bytes that collecting a segment gains.
-    pub fn gain(&self, segment: u32) -> u64 {
+    pub(crate) fn gain(&self, segment: u32) -> u64 {
         let gain = self.gathered(segment).saturating_sub(self.list[segment as usize].live);
         u64::from(gain) * u64::from(GRAIN)
     }
 
     /// A victim was gone through.
-    pub fn collected(&mut self, victim: u32) {
+    pub(crate) fn collected(&mut self, victim: u32) {
         let it = self.at(victim);
         it.go(State::Open);
         it.shunned = it.live > 0;
@@ -82,7 +82,7 @@ impl Segments {
     }
 
     /// A device belongs again, or another in its place: what could not be read may be now.
-    pub fn try_again(&mut self) {
+    pub(crate) fn try_again(&mut self) {
         let shunned = self.list.iter_mut().zip(0..).filter(|(it, _)| it.shunned);
         for (it, segment) in shunned {
             it.shunned = false;
@@ -94,7 +94,7 @@ impl Segments {
 
     /// Something is wrong in a segment that has anything live. False when collection has gone
     /// through it already: what it holds nothing can bring back.
-    pub fn flaw(&mut self, segment: u32) -> bool {
+    pub(crate) fn flaw(&mut self, segment: u32) -> bool {
         let it = self.at(segment);
         let may = !it.shunned;
         if may && it.live > 0 {
@@ -113,7 +113,7 @@ impl Segments {
     }
 
     /// Gives up the segments that are still flawed, because their data can't be moved.
-    pub fn forget_flaws(&mut self) {
+    pub(crate) fn forget_flaws(&mut self) {
         for segment in 0..self.list.len() as u32 {
             self.flaws.unrepaired += u64::from(self.list[segment as usize].flaws);
             self.mend(segment);
@@ -121,42 +121,42 @@ impl Segments {
     }
 
     /// Flaws in segments that were given up, since the volume was opened.
-    pub fn unrepaired(&self) -> u64 {
+    pub(crate) fn unrepaired(&self) -> u64 {
         self.flaws.unrepaired
     }
 
     /// How many are flawed.
-    pub fn flawed(&self) -> u32 {
+    pub(crate) fn flawed(&self) -> u32 {
         self.flaws.segments
     }
 
     /// Whether this one is.
-    pub fn is_flawed(&self, segment: u32) -> bool {
+    pub(crate) fn is_flawed(&self, segment: u32) -> bool {
         self.list[segment as usize].flaws > 0
     }
 
     /// Makes a flawed segment the next victim, if there is one that is full.
-    pub fn pick_flawed(&mut self) -> Option<u32> {
+    pub(crate) fn pick_flawed(&mut self) -> Option<u32> {
         let fits = |it: &Segment| it.flaws > 0 && it.may_be_victim();
         let victim = self.list.iter().position(fits)? as u32;
         self.pick_this(victim).then_some(victim)
     }
 
     /// A flawed segment that is full of images of the map, if there is one.
-    pub fn flawed_map(&self) -> Option<u32> {
+    pub(crate) fn flawed_map(&self) -> Option<u32> {
         let fits = |it: &Segment| it.flaws > 0 && it.of_map && it.state == State::Full;
         self.list.iter().position(fits).map(|segment| segment as u32)
     }
 
     /// The full segment with images of the map that has the fewest valid grains, when there are
     /// more than `most` of them.
-    pub fn surplus_map(&self, most: u32) -> Option<u32> {
+    pub(crate) fn surplus_map(&self, most: u32) -> Option<u32> {
         self.least_map(None, most)
     }
 
     /// The same of those that come behind segment `last` in that order, when there are more than
     /// `most` behind it: the images of the others are about to move.
-    pub fn more_surplus_map(&self, last: u32, most: u32) -> Option<u32> {
+    pub(crate) fn more_surplus_map(&self, last: u32, most: u32) -> Option<u32> {
         self.least_map(Some((self.live(last), last)), most)
     }
 

@@ -41,7 +41,7 @@ struct Open {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Pointers {
+pub(crate) struct Pointers {
     devices: u32,
     /// Zones of the devices of segment 0, then of segment 1.
     zones: Vec<Zone>,
@@ -58,7 +58,7 @@ pub struct Pointers {
 
 impl Pointers {
     /// Zones that are empty; the devices' reports tell more.
-    pub fn new(layout: &Layout) -> Self {
+    pub(crate) fn new(layout: &Layout) -> Self {
         let (segments, devices) = match layout.zoned {
             true => (layout.segments as usize, u32::from(layout.devices)),
             false => (0, 0),
@@ -76,7 +76,7 @@ impl Pointers {
     }
 
     /// Bytes of what is known of zones.
-    pub fn memory(layout: &Layout) -> u64 {
+    pub(crate) fn memory(layout: &Layout) -> u64 {
         if !layout.zoned {
             return 0;
         }
@@ -91,27 +91,27 @@ impl Pointers {
     }
 
     /// How much of a zone is written or on its way, in sectors.
-    pub fn sent(&self, segment: u32, device: u8) -> u32 {
+    pub(crate) fn sent(&self, segment: u32, device: u8) -> u32 {
         self.zones[(segment * self.devices + u32::from(device)) as usize].sent
     }
 
     /// The devices whose zones of a segment failed, as a set of bits.
-    pub fn failed(&self, segment: u32) -> u16 {
+    pub(crate) fn failed(&self, segment: u32) -> u16 {
         self.failed[segment as usize]
     }
 
     /// Whether a zone failed.
-    pub fn has_failed(&self, segment: u32, device: u8) -> bool {
+    pub(crate) fn has_failed(&self, segment: u32, device: u8) -> bool {
         self.failed(segment) >> device & 1 == 1
     }
 
     /// Whether anything is in one of a segment's zones.
-    pub fn is_dirty(&self, segment: u32) -> bool {
+    pub(crate) fn is_dirty(&self, segment: u32) -> bool {
         (0..self.devices as u8).any(|device| self.sent(segment, device) > 0)
     }
 
     /// What the device tells of a zone, of which `least` sectors are needed.
-    pub fn found(&mut self, segment: u32, device: u8, told: &SegmentReport, least: u32) {
+    pub(crate) fn found(&mut self, segment: u32, device: u8, told: &SegmentReport, least: u32) {
         let it = self.at(segment, device);
         it.len = it.len.min(told.length as u32);
         it.sent = (told.pointer as u32).min(it.len);
@@ -121,7 +121,7 @@ impl Pointers {
     }
 
     /// A zone failed.
-    pub fn fail(&mut self, segment: u32, device: u8) {
+    pub(crate) fn fail(&mut self, segment: u32, device: u8) {
         if !self.hurt.contains(&segment) {
             self.hurt.push(segment);
         }
@@ -129,12 +129,12 @@ impl Pointers {
     }
 
     /// A zone was reset.
-    pub fn was_reset(&mut self, segment: u32, device: u8) {
+    pub(crate) fn was_reset(&mut self, segment: u32, device: u8) {
         self.at(segment, device).sent = 0;
     }
 
     /// Another device is in this place: its zones are empty.
-    pub fn is_another(&mut self, device: u8) {
+    pub(crate) fn is_another(&mut self, device: u8) {
         for segment in 0..self.failed.len() as u32 {
             self.at(segment, device).sent = 0;
             self.failed[segment as usize] &= !(1 << device);
@@ -170,7 +170,7 @@ impl Pointers {
     }
 
     /// A program to a zone goes up to here.
-    pub fn enter(&mut self, segment: u32, device: u8, end: u32) {
+    pub(crate) fn enter(&mut self, segment: u32, device: u8, end: u32) {
         self.at(segment, device).sent = end;
         self.note_open(segment);
         if let Some(open) = self.open_one(segment) {
@@ -179,31 +179,31 @@ impl Pointers {
     }
 
     /// A program to a zone is over. Whether the segment is one of those that are known to be open.
-    pub fn left(&mut self, segment: u32) -> bool {
+    pub(crate) fn left(&mut self, segment: u32) -> bool {
         let open = self.open_one(segment);
         open.map(|open| open.flight -= 1).is_some()
     }
 
     /// Zeros are sent to a segment.
-    pub fn fill_begins(&mut self, segment: u32) {
+    pub(crate) fn fill_begins(&mut self, segment: u32) {
         self.fills[segment as usize] += 1;
     }
 
     /// They are there, or could not be sent. Whether the segment is to be filled up.
-    pub fn fill_over(&mut self, segment: u32) -> bool {
+    pub(crate) fn fill_over(&mut self, segment: u32) -> bool {
         assert!(self.is_filled(segment), "zeros that are over were sent");
         self.fills[segment as usize] -= 1;
         self.open_one(segment).is_some_and(|open| open.filling)
     }
 
     /// Whether zeros are on their way to a segment.
-    pub fn is_filled(&self, segment: u32) -> bool {
+    pub(crate) fn is_filled(&self, segment: u32) -> bool {
         self.fills.get(segment as usize).is_some_and(|fills| *fills > 0)
     }
 
     /// How many sectors of zeros, up to `most`, a zone takes that is filled up; none when it is
     /// empty, full or out of use.
-    pub fn rest(&self, segment: u32, device: u8, most: u32) -> u32 {
+    pub(crate) fn rest(&self, segment: u32, device: u8, most: u32) -> u32 {
         let Zone { sent, len } = self.zones[(segment * self.devices + u32::from(device)) as usize];
         let takes = sent > 0 && !self.has_failed(segment, device);
         if takes { most.min(len - sent) } else { 0 }
@@ -211,7 +211,7 @@ impl Pointers {
 
     /// A segment is closed, and all devices must flush before that counts. False when it is not
     /// closed, or they do already.
-    pub fn begin_to_settle(&mut self, segment: u32, lost: u16) -> bool {
+    pub(crate) fn begin_to_settle(&mut self, segment: u32, lost: u16) -> bool {
         let (closed, devices) = (self.is_closed(segment, lost), self.devices);
         let Some(open) = self.open_one(segment) else { return false };
         let begins = closed && open.flight == 0 && open.settling == 0;
@@ -223,7 +223,7 @@ impl Pointers {
 
     /// A device has flushed since a segment was closed. Whether that was the last, and the segment
     /// was erased meanwhile.
-    pub fn settled(&mut self, segment: u32) -> Option<bool> {
+    pub(crate) fn settled(&mut self, segment: u32) -> Option<bool> {
         let open = self.open_one(segment)?;
         open.settling -= 1;
         if open.settling > 0 {
@@ -237,7 +237,7 @@ impl Pointers {
     }
 
     /// Whether a segment may be written: it is open, or may be opened.
-    pub fn may_open(&mut self, segment: u32) -> bool {
+    pub(crate) fn may_open(&mut self, segment: u32) -> bool {
         let has_room = self.most == u32::MAX || self.open.len() < self.most as usize;
         let may = has_room || self.open_one(segment).is_some();
         if may {
@@ -247,7 +247,7 @@ impl Pointers {
     }
 
     /// Whether one more zone of a device may be open.
-    pub fn has_room(&self, device: u8) -> bool {
+    pub(crate) fn has_room(&self, device: u8) -> bool {
         let zones = self.zones.iter().skip(device.into()).step_by(self.devices as usize);
         let is_open = |(zone, failed): &(&Zone, &u16)| {
             **failed >> device & 1 == 0 && zone.sent > 0 && zone.sent < zone.len
@@ -256,7 +256,7 @@ impl Pointers {
     }
 
     /// An open segment that nobody writes to, and that `rests`, is to be filled up.
-    pub fn begin_to_fill(&mut self, rests: impl Fn(u32) -> bool) -> Option<u32> {
+    pub(crate) fn begin_to_fill(&mut self, rests: impl Fn(u32) -> bool) -> Option<u32> {
         let fits =
             |it: &&mut Open| it.flight == 0 && !it.filling && it.settling == 0 && rests(it.segment);
         let open = self.open.iter_mut().find(fits)?;
@@ -266,7 +266,7 @@ impl Pointers {
 
     /// A segment is erased. False when a flush is still to come: it must not count for what is in
     /// the segment by then.
-    pub fn erased(&mut self, segment: u32) -> bool {
+    pub(crate) fn erased(&mut self, segment: u32) -> bool {
         if let Some(open) = self.open_one(segment).filter(|open| open.settling > 0) {
             open.erased = true;
             return false;
@@ -276,13 +276,13 @@ impl Pointers {
     }
 
     /// Segments with a zone that failed, but for those of which `is_over`.
-    pub fn hurt(&mut self, is_over: impl Fn(u32) -> bool) -> impl Iterator<Item = u32> + '_ {
+    pub(crate) fn hurt(&mut self, is_over: impl Fn(u32) -> bool) -> impl Iterator<Item = u32> + '_ {
         self.hurt.retain(|it| !is_over(*it));
         self.hurt.iter().copied()
     }
 
     /// After all devices told of their zones: which segments are open.
-    pub fn find_open(&mut self, lost: u16) {
+    pub(crate) fn find_open(&mut self, lost: u16) {
         for segment in 0..self.failed.len() as u32 {
             if !self.is_closed(segment, lost) {
                 self.note_open(segment);
@@ -291,7 +291,7 @@ impl Pointers {
     }
 
     /// How many segments have a zone that failed.
-    pub fn spoiled(&self) -> u32 {
+    pub(crate) fn spoiled(&self) -> u32 {
         self.failed.iter().filter(|failed| **failed != 0).count() as u32
     }
 }

@@ -14,7 +14,7 @@ use super::super::layout::Layout;
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Directory {
+pub(crate) struct Directory {
     uuid: [u8; 16],
     /// Pages that flushes wait for, and those that differ from the medium's: a bit for each.
     must: Vec<u64>,
@@ -27,7 +27,7 @@ pub struct Directory {
 
 impl Directory {
     /// Nothing differs.
-    pub fn new(layout: &Layout, uuid: [u8; 16]) -> Self {
+    pub(crate) fn new(layout: &Layout, uuid: [u8; 16]) -> Self {
         let pages = layout.directory as usize;
         Directory {
             uuid,
@@ -39,41 +39,41 @@ impl Directory {
     }
 
     /// Bytes that it takes.
-    pub fn bytes(layout: &Layout) -> u64 {
+    pub(crate) fn bytes(layout: &Layout) -> u64 {
         u64::from(layout.directory) * 4 + u64::from(layout.directory.div_ceil(64)) * 16
     }
 
     /// A page has this generation on the medium.
-    pub fn adopt(&mut self, page: u32, generation: u32) {
+    pub(crate) fn adopt(&mut self, page: u32, generation: u32) {
         assert_eq!(self.generations[page as usize], 0, "a page of the directory is found once");
         self.generations[page as usize] = generation;
     }
 
     /// A slot's entry on the medium is no longer as it would be after a stop.
-    pub fn note(&mut self, slot: u32) {
+    pub(crate) fn note(&mut self, slot: u32) {
         let page = Layout::directory_of(slot);
         self.differs[page as usize / 64] |= 1 << (page % 64);
     }
 
     /// A slot's entry on the medium has to change before the next flush is answered.
-    pub fn must(&mut self, slot: u32) {
+    pub(crate) fn must(&mut self, slot: u32) {
         self.note(slot);
         let page = Layout::directory_of(slot);
         self.must[page as usize / 64] |= 1 << (page % 64);
     }
 
     /// The next commit looks at all pages.
-    pub fn rewind(&mut self) {
+    pub(crate) fn rewind(&mut self) {
         self.cursor = 0;
     }
 
     /// Whether the commit under way looked at all pages.
-    pub fn is_at_end(&self) -> bool {
+    pub(crate) fn is_at_end(&self) -> bool {
         self.cursor as usize >= self.generations.len()
     }
 
     /// The next page that the commit under way has to write; with `all`, also what only differs.
-    pub fn next(&mut self, all: bool) -> Option<u32> {
+    pub(crate) fn next(&mut self, all: bool) -> Option<u32> {
         let list = if all { &self.differs } else { &self.must };
         while (self.cursor as usize) < self.generations.len() {
             let page = self.cursor;
@@ -92,7 +92,7 @@ impl Directory {
 
     /// Seals a page with its entries in the next generation, and tells where it goes. With `left`
     /// it has to be written again.
-    pub fn seal(&mut self, page: u32, content: &mut Page, left: bool) -> u64 {
+    pub(crate) fn seal(&mut self, page: u32, content: &mut Page, left: bool) -> u64 {
         let (word, bit) = (page as usize / 64, 1 << (page % 64));
         assert!(self.must[word] & !self.differs[word] == 0, "what must change differs");
         if !left {

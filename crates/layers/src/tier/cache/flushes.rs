@@ -6,7 +6,7 @@
 
 /// See the module text. Devices are the fast one and the slow one.
 #[derive(Debug)]
-pub struct Flushes {
+pub(crate) struct Flushes {
     /// Flushes begun, of each device; that of the commit under way is one less.
     begun: [u32; 2],
     covered: [u32; 2],
@@ -16,32 +16,32 @@ pub struct Flushes {
 
 impl Flushes {
     /// Nothing was written.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Flushes { begun: [1; 2], covered: [0; 2], unflushed: [false; 2] }
     }
 
     /// Flushes of a device begun so far: what is complete now the next one covers.
-    pub fn begun(&self, device: u8) -> u32 {
+    pub(crate) fn begun(&self, device: u8) -> u32 {
         self.begun[usize::from(device)]
     }
 
     /// The newest flush of each device that is over.
-    pub fn covered(&self) -> [u32; 2] {
+    pub(crate) fn covered(&self) -> [u32; 2] {
         self.covered
     }
 
     /// Something was written to a device.
-    pub fn changed(&mut self, device: u8) {
+    pub(crate) fn changed(&mut self, device: u8) {
         self.unflushed[usize::from(device)] = true;
     }
 
     /// Whether a flush of one of the devices would find something.
-    pub fn is_any_pending(&self) -> bool {
+    pub(crate) fn is_any_pending(&self) -> bool {
         self.unflushed != [false; 2]
     }
 
     /// A commit covers a device. Whether that takes a flush; else all is durable already.
-    pub fn begin(&mut self, device: u8) -> bool {
+    pub(crate) fn begin(&mut self, device: u8) -> bool {
         let index = usize::from(device);
         self.begun[index] += 1;
         let pending = core::mem::take(&mut self.unflushed[index]);
@@ -52,13 +52,13 @@ impl Flushes {
     }
 
     /// What a commit wrote is flushed.
-    pub fn begin_seal(&mut self, device: u8) {
+    pub(crate) fn begin_seal(&mut self, device: u8) {
         self.unflushed[usize::from(device)] = false;
         self.begun[usize::from(device)] += 1;
     }
 
     /// The flush with which a commit began is over.
-    pub fn cover(&mut self, device: u8) {
+    pub(crate) fn cover(&mut self, device: u8) {
         let index = usize::from(device);
         assert!(self.covered[index] < self.begun[index], "a flush is over after it began");
         self.covered[index] = self.begun[index] - 1;

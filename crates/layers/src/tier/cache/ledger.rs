@@ -22,7 +22,7 @@ const LEAST: u32 = 64;
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Ledger {
+pub(crate) struct Ledger {
     layout: Layout,
     uuid: [u8; 16],
     /// Pages of a region.
@@ -38,7 +38,7 @@ pub struct Ledger {
 
 impl Ledger {
     /// Nothing is dirty.
-    pub fn new(layout: &Layout, uuid: [u8; 16]) -> Self {
+    pub(crate) fn new(layout: &Layout, uuid: [u8; 16]) -> Self {
         let regions = Self::regions(layout) as usize;
         Ledger {
             layout: *layout,
@@ -61,12 +61,12 @@ impl Ledger {
     }
 
     /// Bytes that it takes.
-    pub fn bytes(layout: &Layout) -> u64 {
+    pub(crate) fn bytes(layout: &Layout) -> u64 {
         5 * u64::from(Self::regions(layout))
     }
 
     /// A directory may say that a page is dirty, or says so no more.
-    pub fn count(&mut self, page: u32, dirty: bool) {
+    pub(crate) fn count(&mut self, page: u32, dirty: bool) {
         let region = (page / self.wide) as usize;
         match dirty {
             true => self.counts[region] += 1,
@@ -79,7 +79,7 @@ impl Ledger {
     }
 
     /// Whether a ledger must be written; a last one also when it names too much.
-    pub fn is_due(&self, last: bool) -> bool {
+    pub(crate) fn is_due(&self, last: bool) -> bool {
         self.lacks || self.generation == 0 || last && self.idle() > 0
     }
 
@@ -101,7 +101,7 @@ impl Ledger {
 
     /// Takes what the slow device has in its two places; the lives that it tells of, when one of
     /// the two is whole.
-    pub fn adopt(&mut self, pages: &[Page]) -> Option<Lives> {
+    pub(crate) fn adopt(&mut self, pages: &[Page]) -> Option<Lives> {
         assert_eq!(self.generation, 0, "a ledger is found once");
         let places = [0, 1].map(|place| ledger_at(self.layout.slow, place));
         let read = pages.iter().zip(places);
@@ -115,7 +115,7 @@ impl Ledger {
 
     /// The program of the next one, into the place of the one before; with `last` it names only
     /// what is dirty.
-    pub fn write(&mut self, last: bool, lives: Lives) -> Command {
+    pub(crate) fn write(&mut self, last: bool, lives: Lives) -> Command {
         let mut buf = self.buf.lend();
         self.name(last);
         let lba = ledger_at(self.layout.slow, self.generation);
@@ -128,12 +128,12 @@ impl Ledger {
     }
 
     /// It is written.
-    pub fn written(&mut self, command: Command) {
+    pub(crate) fn written(&mut self, command: Command) {
         self.buf.take_back(meta_of(command));
     }
 
     /// The dirty slots and what the last ledger names agree, when none is due.
-    pub fn check(&self, dirty: impl Iterator<Item = u32>) -> Result<(), &'static str> {
+    pub(crate) fn check(&self, dirty: impl Iterator<Item = u32>) -> Result<(), &'static str> {
         let mut counts = vec![0; self.counts.len()];
         dirty.for_each(|page| counts[(page / self.wide) as usize] += 1);
         if counts != self.counts {

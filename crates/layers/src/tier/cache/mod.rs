@@ -25,10 +25,10 @@ use directory::Directory;
 use flushes::Flushes;
 use ledger::Ledger;
 use slots::Slots;
-pub use slots::State;
+pub(super) use slots::State;
 
 /// Slots that wait for a commit at most, together with those that are being cleaned.
-pub const MOST_CLEANED: usize = 128;
+pub(super) const MOST_CLEANED: usize = 128;
 /// So many cleaned slots are worth a commit.
 const WORTH: usize = 64;
 /// Slots looked at to find one that nobody uses.
@@ -36,7 +36,7 @@ const LOOK: usize = 16;
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Cache {
+pub(super) struct Cache {
     layout: Layout,
     slots: Slots,
     directory: Directory,
@@ -52,7 +52,7 @@ pub struct Cache {
 
 impl Cache {
     /// Nothing is held.
-    pub fn new(layout: &Layout, params: &Params, uuid: [u8; 16]) -> Self {
+    pub(super) fn new(layout: &Layout, params: &Params, uuid: [u8; 16]) -> Self {
         Cache {
             layout: *layout,
             slots: Slots::new(layout.slots),
@@ -66,57 +66,57 @@ impl Cache {
     }
 
     /// Bytes of the map.
-    pub fn map_bytes(layout: &Layout) -> u64 {
+    pub(super) fn map_bytes(layout: &Layout) -> u64 {
         Slots::bytes(layout.slots)
     }
 
     /// Bytes of what else it takes.
-    pub fn meta_bytes(layout: &Layout) -> u64 {
+    pub(super) fn meta_bytes(layout: &Layout) -> u64 {
         Directory::bytes(layout) + Ledger::bytes(layout)
     }
 
     /// The slot that holds a page.
     #[inline]
-    pub fn find(&self, page: u32) -> Option<u32> {
+    pub(super) fn find(&self, page: u32) -> Option<u32> {
         self.slots.find(page)
     }
 
     /// How a slot holds its page.
     #[inline]
-    pub fn state(&self, slot: u32) -> State {
+    pub(super) fn state(&self, slot: u32) -> State {
         self.slots.get(slot).state()
     }
 
     /// Whether no slot is free.
     #[inline]
-    pub fn is_full(&self) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         self.slots.free() == 0
     }
 
     /// Whether too few slots are free, with so many that are being cleaned, and more can be.
-    pub fn is_short(&self, cleaning: usize) -> bool {
+    pub(super) fn is_short(&self, cleaning: usize) -> bool {
         let coming = cleaning + self.cleaned.len();
         (self.slots.free() as usize + coming) < self.wanted as usize && coming < MOST_CLEANED
     }
 
     /// Flushes of the devices, and what they cover.
-    pub fn flushes(&mut self) -> &mut Flushes {
+    pub(super) fn flushes(&mut self) -> &mut Flushes {
         &mut self.flushes
     }
 
     /// The directory's pages on the medium.
-    pub fn directory(&mut self) -> &mut Directory {
+    pub(super) fn directory(&mut self) -> &mut Directory {
         &mut self.directory
     }
 
     /// What the slow device names.
-    pub fn ledger(&mut self) -> &mut Ledger {
+    pub(super) fn ledger(&mut self) -> &mut Ledger {
         &mut self.ledger
     }
 
     /// The ranges of sectors of which the newest content is on a device that is gone: the fast one,
     /// the slow one.
-    pub fn lost_ranges(&self, [fast, slow]: [bool; 2]) -> Vec<(u64, u64)> {
+    pub(super) fn lost_ranges(&self, [fast, slow]: [bool; 2]) -> Vec<(u64, u64)> {
         match (fast, slow) {
             (false, false) => Vec::new(),
             (true, true) => vec![(0, self.layout.exported())],
@@ -125,31 +125,31 @@ impl Cache {
     }
 
     /// Gives a free slot to a page.
-    pub fn take(&mut self, page: u32, state: State) -> Option<u32> {
+    pub(super) fn take(&mut self, page: u32, state: State) -> Option<u32> {
         let slot = self.slots.take(page, state)?;
         self.directory.note(slot);
         Some(slot)
     }
 
     /// The directory on the medium says that a slot holds a page.
-    pub fn restore(&mut self, slot: u32, page: u32, state: State) {
+    pub(super) fn restore(&mut self, slot: u32, page: u32, state: State) {
         self.slots.restore(slot, page, state);
         self.set_listed(slot, state == State::Dirty);
     }
 
     /// The directory on the medium says of a slot what can't be relied on.
-    pub fn pass_over(&mut self, slot: u32) {
+    pub(super) fn pass_over(&mut self, slot: u32) {
         // The next clean stop must not leave it as it is.
         self.directory.note(slot);
     }
 
     /// The whole directory was read.
-    pub fn end_restore(&mut self) {
+    pub(super) fn end_restore(&mut self) {
         self.slots.recount();
     }
 
     /// A read of a slot begins.
-    pub fn begin_read(&mut self, slot: u32) {
+    pub(super) fn begin_read(&mut self, slot: u32) {
         self.slots.get_mut(slot).readers += 1;
         if self.slots.is_ordered(slot) {
             self.slots.unuse(slot);
@@ -158,27 +158,27 @@ impl Cache {
     }
 
     /// It is over.
-    pub fn end_read(&mut self, slot: u32) {
+    pub(super) fn end_read(&mut self, slot: u32) {
         let it = self.slots.get_mut(slot);
         assert!(it.readers > 0, "a read is over once");
         it.readers -= 1;
     }
 
     /// A write of a slot begins.
-    pub fn begin_write(&mut self, slot: u32) {
+    pub(super) fn begin_write(&mut self, slot: u32) {
         self.dirty(slot);
         self.slots.get_mut(slot).writers += 1;
     }
 
     /// It is over.
-    pub fn end_write(&mut self, slot: u32) {
+    pub(super) fn end_write(&mut self, slot: u32) {
         let it = self.slots.get_mut(slot);
         assert!(it.writers > 0, "a write is over once");
         it.writers -= 1;
     }
 
     /// A page is in its slot now, though perhaps not durable.
-    pub fn arrived(&mut self, slot: u32, state: State) {
+    pub(super) fn arrived(&mut self, slot: u32, state: State) {
         let epoch = self.flushes.begun(FAST);
         let it = self.slots.get_mut(slot);
         it.go(state);
@@ -191,13 +191,13 @@ impl Cache {
     }
 
     /// A page did not arrive in its slot.
-    pub fn release(&mut self, slot: u32) {
+    pub(super) fn release(&mut self, slot: u32) {
         self.slots.release(slot);
         self.directory.note(slot);
     }
 
     /// A slot's content is about to become newer than the slow device's.
-    pub fn dirty(&mut self, slot: u32) {
+    pub(super) fn dirty(&mut self, slot: u32) {
         let it = self.slots.get_mut(slot);
         let was = it.state();
         match was {
@@ -218,7 +218,7 @@ impl Cache {
     }
 
     /// The slot that nobody uses now, of those that were not used for the longest time.
-    pub fn oldest_idle(&self) -> Option<u32> {
+    pub(super) fn oldest_idle(&self) -> Option<u32> {
         let idle = |&slot: &u32| {
             let it = self.slots.get(slot);
             it.readers == 0 && it.writers == 0 && !it.queued
@@ -227,14 +227,14 @@ impl Cache {
     }
 
     /// Frees a clean slot that nobody uses.
-    pub fn drop_clean(&mut self, slot: u32) {
+    pub(super) fn drop_clean(&mut self, slot: u32) {
         assert_eq!(self.state(slot), State::Clean, "what is only here is not dropped");
         self.slots.unuse(slot);
         self.release(slot);
     }
 
     /// Begins to clean a dirty slot: its page.
-    pub fn begin_cleaning(&mut self, slot: u32) -> u32 {
+    pub(super) fn begin_cleaning(&mut self, slot: u32) -> u32 {
         self.slots.unuse(slot);
         let it = self.slots.get_mut(slot);
         it.go(State::Cleaning);
@@ -243,7 +243,7 @@ impl Cache {
     }
 
     /// A slot could not be cleaned; `unreadable` when it can't be for as long as it is.
-    pub fn stay_dirty(&mut self, slot: u32, unreadable: bool) {
+    pub(super) fn stay_dirty(&mut self, slot: u32, unreadable: bool) {
         let it = self.slots.get_mut(slot);
         it.go(State::Dirty);
         it.stuck = unreadable && !it.touched;
@@ -253,7 +253,7 @@ impl Cache {
     }
 
     /// The slow device has what a slot had when it was read.
-    pub fn written_back(&mut self, slot: u32) {
+    pub(super) fn written_back(&mut self, slot: u32) {
         let epoch = self.flushes.begun(SLOW);
         let it = self.slots.get_mut(slot);
         if it.touched && !planted(Bug::CleanOverWrite) {
@@ -291,19 +291,19 @@ impl Cache {
     }
 
     /// Whether enough was cleaned that a commit is worth while.
-    pub fn is_worth_commit(&self) -> bool {
+    pub(super) fn is_worth_commit(&self) -> bool {
         self.cleaned.len() >= (self.wanted as usize).div_ceil(2).min(WORTH)
     }
 
     /// A commit begins.
-    pub fn begin_commit(&mut self) {
+    pub(super) fn begin_commit(&mut self) {
         assert!(!self.is_committing, "one commit is under way at a time");
         self.is_committing = true;
         self.directory.rewind();
     }
 
     /// Fills a page of the directory with the entries that the medium has from now on; its sector.
-    pub fn list(&mut self, page: u32, content: &mut Page) -> u64 {
+    pub(super) fn list(&mut self, page: u32, content: &mut Page) -> u64 {
         assert!(self.is_committing, "the directory changes in a commit");
         clear_directory(content);
         let range = self.layout.slots_of(page);
@@ -344,13 +344,13 @@ impl Cache {
     }
 
     /// The ledger that names what is dirty, to be written; with `last` it names nothing else.
-    pub fn write_ledger(&mut self, last: bool, lives: Lives, cx: &mut Cx) -> Command {
+    pub(super) fn write_ledger(&mut self, last: bool, lives: Lives, cx: &mut Cx) -> Command {
         cx.counters().map_written += u64::from(SECTORS_PER_BLOCK);
         self.ledger.write(last, lives)
     }
 
     /// A commit is over: what it dropped is free, unless somebody uses it.
-    pub fn end_commit(&mut self) {
+    pub(super) fn end_commit(&mut self) {
         assert!(self.is_committing, "a commit ends once");
         self.is_committing = false;
         let mut cleaned = core::mem::take(&mut self.cleaned);
@@ -373,7 +373,7 @@ impl Cache {
     ///
     /// # Errors
     /// The first that does not hold.
-    pub fn check(&self) -> Result<(), &'static str> {
+    pub(super) fn check(&self) -> Result<(), &'static str> {
         self.slots.check()?;
         let listed = || {
             let slots = (0..self.slots.count()).map(|slot| self.slots.get(slot));

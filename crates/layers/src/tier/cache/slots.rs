@@ -13,7 +13,7 @@ const NONE: u32 = u32::MAX;
 
 /// What a slot holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub(crate) enum State {
     /// Nothing.
     Free,
     /// A page is on its way from the slow device.
@@ -32,7 +32,7 @@ pub enum State {
 
 /// One slot.
 #[derive(Clone, Copy, Debug)]
-pub struct Slot {
+pub(super) struct Slot {
     /// The page that it holds.
     pub page: u32,
     /// How it holds it.
@@ -80,7 +80,7 @@ const EMPTY: Slot = Slot {
 impl Slot {
     /// How it holds its page.
     #[inline]
-    pub fn state(&self) -> State {
+    pub(super) fn state(&self) -> State {
         self.state
     }
 
@@ -90,7 +90,7 @@ impl Slot {
     /// When that is no next state: what is newer than the slow device's is not forgotten, and
     /// becomes clean only by way of the slow device.
     #[inline]
-    pub fn go(&mut self, next: State) {
+    pub(super) fn go(&mut self, next: State) {
         let fits = matches!(
             (self.state, next),
             (State::Free, State::Filling | State::Taking | State::Clean | State::Dirty)
@@ -108,7 +108,7 @@ impl Slot {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Slots {
+pub(super) struct Slots {
     slots: Vec<Slot>,
     /// The first slot of each chain of pages.
     heads: Vec<u32>,
@@ -119,7 +119,7 @@ pub struct Slots {
 
 impl Slots {
     /// So many free slots.
-    pub fn new(count: u32) -> Self {
+    pub(super) fn new(count: u32) -> Self {
         Slots {
             slots: vec![EMPTY; count as usize],
             heads: vec![NONE; Self::chains(count)],
@@ -134,30 +134,30 @@ impl Slots {
     }
 
     /// Bytes of so many slots.
-    pub fn bytes(count: u32) -> u64 {
+    pub(super) fn bytes(count: u32) -> u64 {
         (count as usize * (size_of::<Slot>() + 4) + Self::chains(count) * 4) as u64
     }
 
     /// One slot.
     #[inline]
-    pub fn get(&self, slot: u32) -> &Slot {
+    pub(super) fn get(&self, slot: u32) -> &Slot {
         &self.slots[slot as usize]
     }
 
     /// One slot, to change what is not about lists.
     #[inline]
-    pub fn get_mut(&mut self, slot: u32) -> &mut Slot {
+    pub(super) fn get_mut(&mut self, slot: u32) -> &mut Slot {
         &mut self.slots[slot as usize]
     }
 
     /// How many slots there are.
-    pub fn count(&self) -> u32 {
+    pub(super) fn count(&self) -> u32 {
         self.slots.len() as u32
     }
 
     /// How many of them are free.
     #[inline]
-    pub fn free(&self) -> u32 {
+    pub(super) fn free(&self) -> u32 {
         self.free.len() as u32
     }
 
@@ -169,7 +169,7 @@ impl Slots {
 
     /// The slot that holds a page.
     #[inline]
-    pub fn find(&self, page: u32) -> Option<u32> {
+    pub(super) fn find(&self, page: u32) -> Option<u32> {
         let mut at = self.heads[self.head_of(page)];
         while at != NONE {
             let slot = self.get(at);
@@ -182,20 +182,20 @@ impl Slots {
     }
 
     /// Gives a free slot to a page; it is in no order of use yet.
-    pub fn take(&mut self, page: u32, state: State) -> Option<u32> {
+    pub(super) fn take(&mut self, page: u32, state: State) -> Option<u32> {
         let slot = self.free.pop()?;
         self.hold(slot, page, state);
         Some(slot)
     }
 
     /// As [`Slots::take`], of a certain slot, while the directory is read.
-    pub fn restore(&mut self, slot: u32, page: u32, state: State) {
+    pub(super) fn restore(&mut self, slot: u32, page: u32, state: State) {
         self.hold(slot, page, state);
         self.use_now(slot);
     }
 
     /// After [`Slots::restore`]: which slots are free.
-    pub fn recount(&mut self) {
+    pub(super) fn recount(&mut self) {
         let Slots { slots, free, .. } = self;
         free.retain(|&slot| slots[slot as usize].state == State::Free);
     }
@@ -211,7 +211,7 @@ impl Slots {
     }
 
     /// Frees a slot that is in no order of use.
-    pub fn release(&mut self, slot: u32) {
+    pub(super) fn release(&mut self, slot: u32) {
         let Slot { page, chain, readers, writers, listed, .. } = *self.get(slot);
         assert!(readers == 0 && writers == 0 && !listed, "a slot is free when nobody needs it");
         self.get_mut(slot).go(State::Free);
@@ -231,7 +231,7 @@ impl Slots {
 
     /// Puts a slot, which is in no order, before all others.
     #[inline]
-    pub fn use_now(&mut self, slot: u32) {
+    pub(super) fn use_now(&mut self, slot: u32) {
         let newest = core::mem::replace(&mut self.newest, slot);
         (self.get_mut(slot).prev, self.get_mut(slot).next) = (NONE, newest);
         match newest {
@@ -241,7 +241,7 @@ impl Slots {
     }
 
     /// Puts a slot, which is in no order, behind all others.
-    pub fn use_last(&mut self, slot: u32) {
+    pub(super) fn use_last(&mut self, slot: u32) {
         let oldest = core::mem::replace(&mut self.oldest, slot);
         (self.get_mut(slot).prev, self.get_mut(slot).next) = (oldest, NONE);
         match oldest {
@@ -252,7 +252,7 @@ impl Slots {
 
     /// Takes a slot out of the order of use.
     #[inline]
-    pub fn unuse(&mut self, slot: u32) {
+    pub(super) fn unuse(&mut self, slot: u32) {
         let Slot { prev, next, .. } = *self.get(slot);
         match prev {
             NONE => self.newest = next,
@@ -266,20 +266,20 @@ impl Slots {
 
     /// Whether a slot is in the order of use.
     #[inline]
-    pub fn is_ordered(&self, slot: u32) -> bool {
+    pub(super) fn is_ordered(&self, slot: u32) -> bool {
         let Slot { state, stuck, .. } = *self.get(slot);
         matches!(state, State::Clean | State::Dirty) && !stuck
     }
 
     /// Slots from the one that was not used for the longest time.
-    pub fn oldest(&self) -> impl Iterator<Item = u32> + '_ {
+    pub(super) fn oldest(&self) -> impl Iterator<Item = u32> + '_ {
         let some = |slot: u32| (slot != NONE).then_some(slot);
         core::iter::successors(some(self.oldest), move |&slot| some(self.get(slot).prev))
     }
 
     /// The ranges of sectors, in order, of pages that are newer here than on the slow device, or,
     /// with `inverse`, of all of `pages` pages that are not here.
-    pub fn ranges(&self, wide: u32, pages: u32, inverse: bool) -> Vec<(u64, u64)> {
+    pub(super) fn ranges(&self, wide: u32, pages: u32, inverse: bool) -> Vec<(u64, u64)> {
         let newer = |state| matches!(state, State::Dirty | State::Cleaning);
         let here = |state| newer(state) || matches!(state, State::Clean | State::Cleaned);
         let wanted = |slot: &&Slot| if inverse { here(slot.state) } else { newer(slot.state) };
@@ -310,7 +310,7 @@ impl Slots {
     ///
     /// # Errors
     /// The first that does not hold.
-    pub fn check(&self) -> Result<(), &'static str> {
+    pub(super) fn check(&self) -> Result<(), &'static str> {
         let ordered = (0..self.count()).filter(|&slot| self.is_ordered(slot)).count();
         let mut last = NONE;
         let mut seen = 0;

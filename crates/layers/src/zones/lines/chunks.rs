@@ -13,7 +13,7 @@ use crate::zones::layout::{IN_FLIGHT, Layout};
 
 /// One segment.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Chunk {
+pub(crate) struct Chunk {
     /// Strips that were sent.
     pub pointer: u32,
     /// Strips that are written.
@@ -36,27 +36,27 @@ pub struct Chunk {
 
 impl Chunk {
     /// Strips that can still be sent to it.
-    pub fn left(&self) -> u32 {
+    pub(crate) fn left(&self) -> u32 {
         if self.bad { 0 } else { self.strips - self.pointer }
     }
 
     /// Whether strips are on their way to it.
-    pub fn is_written_to(&self) -> bool {
+    pub(crate) fn is_written_to(&self) -> bool {
         self.flight > 0
     }
 
     /// Whether it holds something, and can be reset.
-    pub fn needs_reset(&self) -> bool {
+    pub(crate) fn needs_reset(&self) -> bool {
         self.dirty && !self.bad
     }
 
     /// The wear that the device told at the start, and one for each reset since.
-    pub fn wear(&self) -> u32 {
+    pub(crate) fn wear(&self) -> u32 {
         self.wear
     }
 
     /// Strips that can be read now, when `unreadable` of the last ones can't.
-    pub fn readable(&self, unreadable: u32) -> u32 {
+    pub(crate) fn readable(&self, unreadable: u32) -> u32 {
         let whole = self.bad || self.done == self.strips;
         if whole { self.done } else { self.done.saturating_sub(unreadable) }
     }
@@ -64,7 +64,7 @@ impl Chunk {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Chunks {
+pub(crate) struct Chunks {
     list: Vec<Chunk>,
     open: u32,
     max_open: u32,
@@ -72,7 +72,7 @@ pub struct Chunks {
 
 impl Chunks {
     /// Segments as the geometry says; the device's report tells more.
-    pub fn new(layout: &Layout) -> Self {
+    pub(crate) fn new(layout: &Layout) -> Self {
         let (strips, length) = (layout.strips, layout.device.size);
         let chunk = Chunk { strips, length, dirty: true, ..Chunk::default() };
         let list = alloc::vec![chunk; layout.device.count as usize];
@@ -81,11 +81,11 @@ impl Chunks {
     }
 
     /// Bytes of them all.
-    pub fn memory(layout: &Layout) -> u64 {
+    pub(crate) fn memory(layout: &Layout) -> u64 {
         size_of::<Chunk>() as u64 * u64::from(layout.device.count)
     }
 
-    pub fn at(&self, segment: u32) -> &Chunk {
+    pub(crate) fn at(&self, segment: u32) -> &Chunk {
         &self.list[segment as usize]
     }
 
@@ -93,18 +93,18 @@ impl Chunks {
         &mut self.list[segment as usize]
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &Chunk> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Chunk> {
         self.list.iter()
     }
 
     /// Whether a strip can be sent to a segment now.
-    pub fn takes(&self, segment: u32) -> bool {
+    pub(crate) fn takes(&self, segment: u32) -> bool {
         let it = self.at(segment);
         it.left() > 0 && it.flight < IN_FLIGHT && (it.open || self.open < self.max_open)
     }
 
     /// A strip is sent to a segment; returns which.
-    pub fn send(&mut self, segment: u32) -> u32 {
+    pub(crate) fn send(&mut self, segment: u32) -> u32 {
         assert!(self.takes(segment), "a strip for a segment that takes none");
         self.note_open(segment);
         let it = self.at_mut(segment);
@@ -115,7 +115,7 @@ impl Chunks {
     }
 
     /// The device told how far a segment is written.
-    pub fn found(&mut self, segment: u32, told: &SegmentReport, layout: &Layout) {
+    pub(crate) fn found(&mut self, segment: u32, told: &SegmentReport, layout: &Layout) {
         let chunk = self.at_mut(segment);
         chunk.length = (told.length as u32).min(layout.device.size);
         chunk.strips = chunk.length / layout.strip;
@@ -131,7 +131,7 @@ impl Chunks {
     }
 
     /// Recovery pads an open segment up to a strip.
-    pub fn pad(&mut self, segment: u32, end: u32) {
+    pub(crate) fn pad(&mut self, segment: u32, end: u32) {
         let chunk = self.at_mut(segment);
         assert!(chunk.open && chunk.flight == 0, "an open segment is padded once");
         (chunk.pointer, chunk.flight) = (end, 1);
@@ -145,7 +145,7 @@ impl Chunks {
     }
 
     /// A strip is over.
-    pub fn sent(&mut self, segment: u32, strip: u32, failed: bool) {
+    pub(crate) fn sent(&mut self, segment: u32, strip: u32, failed: bool) {
         let it = &mut self.list[segment as usize];
         it.flight = it.flight.checked_sub(1).expect("a strip that is over was sent");
         if failed {
@@ -160,14 +160,14 @@ impl Chunks {
     }
 
     /// The reset of a segment is sent.
-    pub fn begin_reset(&mut self, segment: u32) {
+    pub(crate) fn begin_reset(&mut self, segment: u32) {
         let it = self.at_mut(segment);
         assert!(it.needs_reset(), "a segment is reset once, and only when it holds something");
         it.dirty = false;
     }
 
     /// A segment was reset, or failed to be.
-    pub fn reset(&mut self, segment: u32, failed: bool) {
+    pub(crate) fn reset(&mut self, segment: u32, failed: bool) {
         let it = &mut self.list[segment as usize];
         assert_eq!(it.flight, 0, "a reset while strips are on their way");
         self.open -= u32::from(it.open);

@@ -27,33 +27,33 @@ struct Front {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Fronts {
+pub(super) struct Fronts {
     /// Those of the host, then that of the map.
     list: Vec<Front>,
 }
 
 impl Fronts {
     /// No line is open.
-    pub fn new(layout: &Layout) -> Self {
+    pub(super) fn new(layout: &Layout) -> Self {
         Fronts { list: alloc::vec![Front::default(); layout.fronts as usize + 1] }
     }
 
     /// A line that is partly written is filled later.
-    pub fn add_partly(&mut self, front: u32, line: u32) {
+    pub(super) fn add_partly(&mut self, front: u32, line: u32) {
         self.list[front as usize].partly.push_back(line);
     }
 }
 
 impl Lines {
     /// Strips that may be sent to the lines that are open for the host.
-    pub fn open_strips(&self) -> u32 {
+    pub(crate) fn open_strips(&self) -> u32 {
         let (_, fronts) = self.fronts.list.split_last().expect("there is a front of the map");
         let lines = fronts.iter().flat_map(|it| it.line.iter().chain(&it.partly));
         lines.map(|line| self.left(*line)).sum()
     }
 
     /// Where the next strip of a front goes; `None` when it must wait. `seq` is the last row.
-    pub fn place(&mut self, front: usize, seq: u64, who: Who) -> Option<(u32, u32)> {
+    pub(crate) fn place(&mut self, front: usize, seq: u64, who: Who) -> Option<(u32, u32)> {
         loop {
             let Some(line) = self.fronts.list[front].line else {
                 self.open(front, seq, who)?;
@@ -85,7 +85,7 @@ impl Lines {
 
     /// Leaves the lines that are full, which else happens when the next strip is sent; true when
     /// there was one.
-    pub fn leave_full(&mut self, seq: u64) -> bool {
+    pub(crate) fn leave_full(&mut self, seq: u64) -> bool {
         let mut any = false;
         for front in 0..self.fronts.list.len() {
             let line = self.fronts.list[front].line.filter(|line| self.left(*line) == 0);

@@ -9,11 +9,11 @@
 use hostftl_format::zones::{Holds, Tail, takes_part};
 
 /// No line, segment or column.
-pub const NONE: u32 = u32::MAX;
+pub(super) const NONE: u32 = u32::MAX;
 
 /// What a line is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub(crate) enum State {
     /// Recovery has not told yet.
     Unknown,
     /// Nothing in it counts, and its segments are erased.
@@ -34,7 +34,7 @@ pub enum State {
 
 /// See the module text.
 #[derive(Clone, Copy, Debug)]
-pub struct Line {
+pub(crate) struct Line {
     state: State,
     /// Valid blocks and images.
     valid: u32,
@@ -92,7 +92,7 @@ impl Line {
     }
 
     /// What it is doing.
-    pub fn state(&self) -> State {
+    pub(crate) fn state(&self) -> State {
         self.state
     }
 
@@ -141,7 +141,7 @@ impl Line {
     }
 
     /// Recovery found a tail in it; that of the latest use counts.
-    pub fn found_tail(&mut self, tail: &Tail) {
+    pub(crate) fn found_tail(&mut self, tail: &Tail) {
         // What is older was not erased: its segment failed, or a cut undid the reset.
         if tail.opened >= self.opened {
             self.of_map = tail.holds == Holds::Images;
@@ -150,13 +150,13 @@ impl Line {
     }
 
     /// What all tails in it say.
-    pub fn tail(&self) -> Tail {
+    pub(crate) fn tail(&self) -> Tail {
         let Line { opened, previous, units, .. } = *self;
         Tail { opened, previous, units, ..Tail::default() }
     }
 
     /// Whether it holds images of the map.
-    pub fn is_of_map(&self) -> bool {
+    pub(crate) fn is_of_map(&self) -> bool {
         self.of_map
     }
 
@@ -166,17 +166,17 @@ impl Line {
     }
 
     /// Valid blocks and images in it.
-    pub fn valid(&self) -> u32 {
+    pub(crate) fn valid(&self) -> u32 {
         self.valid
     }
 
     /// One more of its blocks, or an image of the durable root, is valid.
-    pub fn add_valid(&mut self) {
+    pub(crate) fn add_valid(&mut self) {
         self.valid += 1;
     }
 
     /// So many images of the root that is being made were written to it.
-    pub fn add_images(&mut self, count: u32) {
+    pub(crate) fn add_images(&mut self, count: u32) {
         self.valid += count;
         self.images_of_next_root += count;
     }
@@ -196,17 +196,17 @@ impl Line {
     }
 
     /// A read of it begins: it is not reset before the read is over.
-    pub fn pin(&mut self) {
+    pub(crate) fn pin(&mut self) {
         self.reads += 1;
     }
 
     /// A read of it is over.
-    pub fn unpin(&mut self) {
+    pub(crate) fn unpin(&mut self) {
         self.reads = self.reads.checked_sub(1).expect("a read that is over was begun");
     }
 
     /// Whether it is being read.
-    pub fn is_pinned(&self) -> bool {
+    pub(crate) fn is_pinned(&self) -> bool {
         self.reads > 0
     }
 
@@ -237,37 +237,37 @@ impl Line {
     }
 
     /// The row that must be durable before it is reset.
-    pub fn emptied_by(&self) -> u64 {
+    pub(crate) fn emptied_by(&self) -> u64 {
         self.emptied_by
     }
 
     /// The last row in it with a trim, or with blocks that are lost; 0 for none.
-    pub fn last_trim(&self) -> u64 {
+    pub(crate) fn last_trim(&self) -> u64 {
         self.last_trim
     }
 
     /// A row with a trim, or with blocks that are lost, goes to it.
-    pub fn note_trim(&mut self, seq: u64) {
+    pub(crate) fn note_trim(&mut self, seq: u64) {
         self.last_trim = self.last_trim.max(seq);
     }
 
     /// The column of its list, if it gets one.
-    pub fn list(&self) -> Option<u32> {
+    pub(crate) fn list(&self) -> Option<u32> {
         (self.list != NONE).then_some(self.list)
     }
 
     /// Its list is written, and counts or not.
-    pub fn set_listed(&mut self, counts: bool) {
+    pub(crate) fn set_listed(&mut self, counts: bool) {
         self.is_listed = counts;
     }
 
     /// Recovery found that its list is in this column, and counts.
-    pub fn found_list(&mut self, column: u32) {
+    pub(crate) fn found_list(&mut self, column: u32) {
         (self.list, self.is_listed) = (column, true);
     }
 
     /// Whether its list is written and counts.
-    pub fn is_listed(&self) -> bool {
+    pub(crate) fn is_listed(&self) -> bool {
         self.is_listed
     }
 }

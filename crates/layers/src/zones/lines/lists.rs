@@ -24,7 +24,7 @@ const LIMIT: u32 = 10;
 
 /// Who wants a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Who {
+pub(crate) enum Who {
     /// The host.
     Host,
     /// Collection, or somebody who can't wait.
@@ -54,7 +54,7 @@ struct Unit {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Lists {
+pub(super) struct Lists {
     units: Vec<Unit>,
     reuse: Reuse,
     /// How many segments came back.
@@ -66,7 +66,7 @@ pub struct Lists {
 
 impl Lists {
     /// Nothing is free yet: all is on its way.
-    pub fn new(layout: &Layout, reuse: Reuse) -> Self {
+    pub(super) fn new(layout: &Layout, reuse: Reuse) -> Self {
         let each = layout.lines / layout.fronts;
         let full = || VecDeque::with_capacity(each as usize);
         let free = || BinaryHeap::with_capacity(each as usize);
@@ -81,10 +81,10 @@ impl Lists {
     }
 
     /// Bytes for a segment.
-    pub const EACH: usize = size_of::<Free>() + size_of::<u32>();
+    pub(super) const EACH: usize = size_of::<Free>() + size_of::<u32>();
 
     /// Takes the free segment of a unit that is next.
-    pub fn get(&mut self, unit: u32, who: Who) -> Option<u32> {
+    pub(super) fn get(&mut self, unit: u32, who: Who) -> Option<u32> {
         let it = &mut self.units[unit as usize];
         if who == Who::Host && it.free.len() < self.reserved {
             return None;
@@ -93,12 +93,12 @@ impl Lists {
     }
 
     /// A segment will be free.
-    pub fn await_one(&mut self, unit: u32) {
+    pub(super) fn await_one(&mut self, unit: u32) {
         self.units[unit as usize].coming += 1;
     }
 
     /// A segment with so many erases is free, or is retired because it failed.
-    pub fn put(&mut self, unit: u32, (segment, erases): (u32, u32), failed: bool) {
+    pub(super) fn put(&mut self, unit: u32, (segment, erases): (u32, u32), failed: bool) {
         let wear = if self.reuse == Reuse::FewestErases { erases } else { 0 };
         let it = &mut self.units[unit as usize];
         it.coming -= 1;
@@ -110,33 +110,33 @@ impl Lists {
     }
 
     /// Free segments of a unit.
-    pub fn free_of(&self, unit: u32) -> u32 {
+    pub(super) fn free_of(&self, unit: u32) -> u32 {
         self.units[unit as usize].free.len() as u32
     }
 
     /// All free segments.
-    pub fn free(&self) -> u32 {
+    pub(super) fn free(&self) -> u32 {
         self.units.iter().map(|it| it.free.len() as u32).sum()
     }
 
     /// The unit with the most free segments.
-    pub fn freest(&self) -> u32 {
+    pub(super) fn freest(&self) -> u32 {
         let units = 0..self.units.len() as u32;
         units.max_by_key(|unit| self.free_of(*unit)).expect("there is a unit")
     }
 
     /// Whether a unit has fewer free segments than it needs.
-    pub fn any_in_need(&self) -> bool {
+    pub(super) fn any_in_need(&self) -> bool {
         self.units.iter().any(|it| (it.free.len() as u32 + it.coming) < self.need)
     }
 
     /// A segment may be collected from now on.
-    pub fn offer(&mut self, unit: u32, segment: u32) {
+    pub(super) fn offer(&mut self, unit: u32, segment: u32) {
         self.units[unit as usize].full.push_back(segment);
     }
 
     /// A segment may not be collected any more.
-    pub fn withdraw(&mut self, unit: u32, segment: u32) {
+    pub(super) fn withdraw(&mut self, unit: u32, segment: u32) {
         let full = &mut self.units[unit as usize].full;
         let index = full.iter().position(|it| *it == segment).expect("it was offered");
         full.remove(index);
@@ -144,7 +144,7 @@ impl Lists {
 
     /// Of the unit with the fewest free segments that has any which `fits`, the one with the least
     /// `valid`, and of equal ones the one that was filled first.
-    pub fn most_invalid(
+    pub(super) fn most_invalid(
         &self,
         fits: impl Fn(u32) -> bool,
         valid: impl Fn(u32) -> u32,
@@ -158,7 +158,7 @@ impl Lists {
     }
 
     /// Whether the lists have so many segments, of which so many are none of theirs now.
-    pub fn add_up_to(&self, all: u32, elsewhere: u32) -> bool {
+    pub(super) fn add_up_to(&self, all: u32, elsewhere: u32) -> bool {
         let of = |it: &Unit| (it.free.len() + it.full.len()) as u32 + it.coming + it.bad;
         self.units.iter().map(of).sum::<u32>() + elsewhere == all
     }

@@ -14,7 +14,7 @@ mod fronts;
 mod line;
 mod lists;
 #[cfg(test)]
-pub mod tests;
+pub(super) mod tests;
 mod victims;
 
 use alloc::collections::VecDeque;
@@ -31,12 +31,12 @@ use fronts::Fronts;
 use lists::Lists;
 use victims::Candidates;
 
-pub use line::{Line, State};
-pub use lists::Who;
+pub(super) use line::{Line, State};
+pub(super) use lists::Who;
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Lines {
+pub(super) struct Lines {
     layout: Layout,
     list: Vec<Line>,
     chunks: Chunks,
@@ -58,7 +58,7 @@ pub struct Lines {
 
 impl Lines {
     /// Nothing is known of any.
-    pub fn new(layout: &Layout, params: Params) -> Self {
+    pub(super) fn new(layout: &Layout, params: Params) -> Self {
         let count = layout.lines;
         Lines {
             layout: *layout,
@@ -77,29 +77,29 @@ impl Lines {
     }
 
     /// Bytes of what is known of lines and segments.
-    pub fn memory(layout: &Layout, gc: GcPolicy) -> u64 {
+    pub(super) fn memory(layout: &Layout, gc: GcPolicy) -> u64 {
         let queues = 2 * size_of::<u32>() + Lists::EACH;
         let lines = (size_of::<Line>() + queues) as u64 * u64::from(layout.lines);
         lines + Chunks::memory(layout) + Candidates::memory(layout, gc)
     }
 
     /// A line.
-    pub fn at(&self, line: u32) -> &Line {
+    pub(super) fn at(&self, line: u32) -> &Line {
         &self.list[line as usize]
     }
 
     /// As [`Lines::at`], for what does not change its state.
-    pub fn at_mut(&mut self, line: u32) -> &mut Line {
+    pub(super) fn at_mut(&mut self, line: u32) -> &mut Line {
         &mut self.list[line as usize]
     }
 
     /// A segment.
-    pub fn chunk(&self, segment: u32) -> &Chunk {
+    pub(super) fn chunk(&self, segment: u32) -> &Chunk {
         self.chunks.at(segment)
     }
 
     /// The segments, for what is sent to them.
-    pub fn chunks_mut(&mut self) -> &mut Chunks {
+    pub(super) fn chunks_mut(&mut self) -> &mut Chunks {
         &mut self.chunks
     }
 
@@ -109,7 +109,7 @@ impl Lines {
     }
 
     /// Strips that can still be sent to a line, those of its list apart.
-    pub fn left(&self, line: u32) -> u32 {
+    pub(super) fn left(&self, line: u32) -> u32 {
         (0..self.layout.width).map(|column| self.left_in(line, column)).sum()
     }
 
@@ -119,7 +119,7 @@ impl Lines {
     }
 
     /// Whether strips are on their way to a line.
-    pub fn in_flight(&self, line: u32) -> bool {
+    pub(super) fn in_flight(&self, line: u32) -> bool {
         self.segments(line).any(|segment| self.chunks.at(segment).is_written_to())
     }
 
@@ -129,22 +129,22 @@ impl Lines {
     }
 
     /// The lines that are on their way to be free.
-    pub fn empty(&self) -> impl Iterator<Item = (u32, &Line)> {
+    pub(super) fn empty(&self) -> impl Iterator<Item = (u32, &Line)> {
         self.empty.iter().map(|line| (*line, self.at(*line)))
     }
 
     /// How many they are.
-    pub fn empty_count(&self) -> u32 {
+    pub(super) fn empty_count(&self) -> u32 {
         self.empty.len() as u32
     }
 
     /// How many lines are being reset.
-    pub fn resetting(&self) -> u32 {
+    pub(super) fn resetting(&self) -> u32 {
         self.resetting
     }
 
     /// Free lines that are not kept for images. Those that lack a segment count as what they have.
-    pub fn spare(&self) -> u32 {
+    pub(super) fn spare(&self) -> u32 {
         self.spare_strips().max(0) as u32 / self.layout.row_strips()
     }
 
@@ -155,30 +155,30 @@ impl Lines {
     }
 
     /// Strips in free lines that are not kept for images.
-    pub fn spare_strips(&self) -> i64 {
+    pub(super) fn spare_strips(&self) -> i64 {
         let kept = self.layout.keep.saturating_sub(self.map_lines);
         self.free_strips - i64::from(kept * self.layout.row_strips())
     }
 
     /// Whether free lines are getting few.
-    pub fn is_short(&self) -> bool {
+    pub(super) fn is_short(&self) -> bool {
         self.spare() < self.layout.reserve + 3
     }
 
     /// Whether lines should be collected: few are free, or one has a segment that failed.
-    pub fn wants_collection(&self) -> bool {
+    pub(super) fn wants_collection(&self) -> bool {
         let few = self.spare() + self.empty_count() < self.layout.reserve + 3;
         few || self.has_failed_victim() || self.lists.any_in_need()
     }
 
     /// The front whose unit has the most free segments.
-    pub fn freest_front(&self) -> u32 {
+    pub(super) fn freest_front(&self) -> u32 {
         self.lists.freest()
     }
 
     /// A row of a line has reached the medium, or will not, and the map knows; its list is over; or
     /// a strip of images is. `seq` is the last row.
-    pub fn row_over(&mut self, line: u32, seq: u64) {
+    pub(super) fn row_over(&mut self, line: u32, seq: u64) {
         self.at_mut(line).end();
         self.settle(line, seq);
     }
@@ -215,14 +215,14 @@ impl Lines {
     }
 
     /// The map places a block in a line.
-    pub fn add_valid(&mut self, line: u32) {
+    pub(super) fn add_valid(&mut self, line: u32) {
         self.at_mut(line).add_valid();
         self.candidates.tick();
     }
 
     /// A block in a line is no longer where the map says; `seq` is the row that must be durable
     /// for that to hold after a cut.
-    pub fn invalidate(&mut self, line: u32, seq: u64) {
+    pub(super) fn invalidate(&mut self, line: u32, seq: u64) {
         let it = self.at_mut(line);
         let valid = it.invalidate();
         let (old, of_map) = (it.level, it.is_of_map());
@@ -244,7 +244,7 @@ impl Lines {
     }
 
     /// The root that was made is durable: the images of the root before it are invalid.
-    pub fn root_durable(&mut self) {
+    pub(super) fn root_durable(&mut self) {
         for line in 0..self.layout.lines {
             let it = self.at_mut(line);
             if !it.is_of_map() || matches!(it.state(), State::Free | State::Resetting) {
@@ -261,48 +261,48 @@ impl Lines {
     ///
     /// # Panics
     /// When the line gets no list.
-    pub fn list_segment(&self, line: u32) -> u32 {
+    pub(super) fn list_segment(&self, line: u32) -> u32 {
         let column = self.at(line).list().expect("a line with a list");
         self.layout.segment(line, column)
     }
 
     /// The line that takes no more rows, whose list is to be written.
-    pub fn closing(&self) -> Option<u32> {
+    pub(super) fn closing(&self) -> Option<u32> {
         self.closing
     }
 
     /// The list of the line that takes no more rows is over. It `counts` when it is written, and
     /// tells all.
-    pub fn list_over(&mut self, counts: bool, seq: u64) {
+    pub(super) fn list_over(&mut self, counts: bool, seq: u64) {
         let line = self.closing.take().expect("a list is written for a line that takes no more");
         self.at_mut(line).set_listed(counts);
         self.row_over(line, seq);
     }
 
     /// Whether a strip can be sent to a segment now.
-    pub fn takes(&self, segment: u32) -> bool {
+    pub(super) fn takes(&self, segment: u32) -> bool {
         self.chunks.takes(segment)
     }
 
     /// A segment failed: what is in it moves soon, and there is less room.
-    pub fn lose_segment(&mut self, segment: u32, cx: &mut Cx) {
+    pub(super) fn lose_segment(&mut self, segment: u32, cx: &mut Cx) {
         cx.counters().device_errors += 1;
         self.note_failed(segment);
         self.measure();
     }
 
     /// Finds out whether what is not out of use is enough for all that the host may write.
-    pub fn measure(&mut self) {
+    pub(super) fn measure(&mut self) {
         self.is_worn = self.capacity() < self.layout.blocks;
     }
 
     /// Whether so much of the device is out of use that writes find no room.
-    pub fn is_worn(&self) -> bool {
+    pub(super) fn is_worn(&self) -> bool {
         self.is_worn
     }
 
     /// Takes an empty line, which is reset now.
-    pub fn begin_reset(&mut self, line: u32) {
+    pub(super) fn begin_reset(&mut self, line: u32) {
         let index = self.empty.iter().position(|it| *it == line).expect("an empty line");
         self.empty.remove(index);
         self.candidates.forget_failed(line);
@@ -311,7 +311,7 @@ impl Lines {
     }
 
     /// The next segment of a line that holds something and can be reset: its reset is sent now.
-    pub fn next_reset(&mut self, line: u32) -> Option<u32> {
+    pub(super) fn next_reset(&mut self, line: u32) -> Option<u32> {
         let segment = self.to_reset(line)?;
         self.chunks.begin_reset(segment);
         self.at_mut(line).begin();
@@ -323,7 +323,7 @@ impl Lines {
     }
 
     /// The reset of a segment is over, whatever came of it.
-    pub fn reset_over(&mut self, line: u32) {
+    pub(super) fn reset_over(&mut self, line: u32) {
         let it = self.at_mut(line);
         assert_eq!(it.state(), State::Resetting);
         it.end();
@@ -331,7 +331,7 @@ impl Lines {
 
     /// Ends the reset of a line when none of its segments is being reset or to be reset any more;
     /// whether it did.
-    pub fn end_reset(&mut self, line: u32) -> bool {
+    pub(super) fn end_reset(&mut self, line: u32) -> bool {
         if self.at(line).is_busy() || self.to_reset(line).is_some() {
             return false;
         }
@@ -351,7 +351,7 @@ impl Lines {
     }
 
     /// Recovery has seen all of a line: what is left of it is filled later, or it is erased.
-    pub fn found(&mut self, line: u32) {
+    pub(super) fn found(&mut self, line: u32) {
         let it = self.at(line);
         if it.valid() == 0 && it.last_trim() == 0 {
             return self.found_nothing(line);
@@ -376,13 +376,13 @@ impl Lines {
     }
 
     /// Nothing was found in a line: it is erased already, or must be.
-    pub fn found_nothing(&mut self, line: u32) {
+    pub(super) fn found_nothing(&mut self, line: u32) {
         self.map_lines += u32::from(self.at(line).is_of_map());
         self.emptied(line, 0);
     }
 
     /// Whether each line is in one list of its unit, or in none for a reason.
-    pub fn lists_agree(&self) -> bool {
+    pub(super) fn lists_agree(&self) -> bool {
         let elsewhere = self.list.iter().filter(|it| match it.state() {
             State::Open | State::Victim => true,
             State::Full => self.layout.wide || it.is_of_map(),

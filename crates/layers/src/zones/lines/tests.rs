@@ -7,7 +7,7 @@ use crate::kind::LayerKind;
 use crate::kit::cx::trial;
 
 /// Forty lines of two segments of 16 strips, all of them free.
-pub fn free_lines() -> (Layout, Lines) {
+pub(crate) fn free_lines() -> (Layout, Lines) {
     lines_told_as(|_| 0)
 }
 
@@ -39,7 +39,7 @@ fn reset(lines: &mut Lines, line: u32) {
 }
 
 /// Writes a line full, each strip with so many valid blocks.
-pub fn fill(layout: &Layout, lines: &mut Lines, valid: u32) -> u32 {
+pub(crate) fn fill(layout: &Layout, lines: &mut Lines, valid: u32) -> u32 {
     let mut filled = 0;
     for seq in 0..u64::from(layout.row_strips()) {
         let (segment, strip) = lines.place(0, seq, Who::Host).expect("there is room");

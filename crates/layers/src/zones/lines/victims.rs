@@ -15,11 +15,11 @@ use crate::policy::{GcPolicy, Victims};
 use crate::zones::layout::Layout;
 
 /// How finely victims are told apart.
-pub const LEVELS: u32 = 64;
+pub(super) const LEVELS: u32 = 64;
 
 /// What the choice of the next victim needs to know.
 #[derive(Debug)]
-pub struct Candidates {
+pub(super) struct Candidates {
     policy: Victims,
     /// Lines with a segment that failed.
     failed: VecDeque<u32>,
@@ -33,7 +33,7 @@ pub struct Candidates {
 
 impl Candidates {
     /// No line is full.
-    pub fn new(layout: &Layout, gc: GcPolicy) -> Self {
+    pub(super) fn new(layout: &Layout, gc: GcPolicy) -> Self {
         let count = layout.lines;
         Candidates {
             policy: Victims::new(gc, if layout.wide { count } else { 0 }, LEVELS, 1),
@@ -45,34 +45,34 @@ impl Candidates {
     }
 
     /// Bytes of what the policy keeps.
-    pub fn memory(layout: &Layout, gc: GcPolicy) -> u64 {
+    pub(super) fn memory(layout: &Layout, gc: GcPolicy) -> u64 {
         Victims::memory(gc, if layout.wide { layout.lines } else { 0 }, LEVELS)
     }
 
     /// A block was written.
-    pub fn tick(&mut self) {
+    pub(super) fn tick(&mut self) {
         self.now += 1;
     }
 
     /// A line may be worth collecting now.
-    pub fn changed(&mut self) {
+    pub(super) fn changed(&mut self) {
         self.not_worth_collecting_at = i64::MIN;
     }
 
     /// More or less of a line is valid than the policy was told.
-    pub fn level_changed(&mut self, line: u32, level: u8) {
+    pub(super) fn level_changed(&mut self, line: u32, level: u8) {
         self.policy.live_changed(line, level.into(), self.now);
     }
 
     /// A line that had a segment that failed is reset, or is collected.
-    pub fn forget_failed(&mut self, line: u32) {
+    pub(super) fn forget_failed(&mut self, line: u32) {
         self.failed.retain(|it| *it != line);
     }
 }
 
 impl Lines {
     /// The line that is being collected.
-    pub fn victim(&self) -> Option<u32> {
+    pub(crate) fn victim(&self) -> Option<u32> {
         self.candidates.victim
     }
 
@@ -113,7 +113,7 @@ impl Lines {
     ///
     /// # Panics
     /// When there is a victim already.
-    pub fn pick(&mut self, room: i64) -> Option<u32> {
+    pub(crate) fn pick(&mut self, room: i64) -> Option<u32> {
         assert!(self.candidates.victim.is_none(), "one victim at a time");
         // What failed moves first, but not at the cost of the last room.
         let ample = room - i64::from(self.layout.line_strips());
@@ -133,7 +133,7 @@ impl Lines {
     ///
     /// # Panics
     /// When there is no victim.
-    pub fn collected(&mut self, seq: u64) {
+    pub(crate) fn collected(&mut self, seq: u64) {
         let victim = self.candidates.victim.take().expect("a victim was gone through");
         self.fill(victim, seq);
     }

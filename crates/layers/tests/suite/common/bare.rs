@@ -23,13 +23,13 @@ const IMAGES: u8 = 6;
 type Pages = Vec<Option<Box<Page>>>;
 
 /// The contents of the devices while no command is in flight.
-pub struct Media {
+pub(crate) struct Media {
     pages: Vec<Pages>,
     zoned: Option<Pointers>,
 }
 
 /// See the module text.
-pub struct Bare {
+pub(crate) struct Bare {
     /// The layer.
     pub layer: AnyLayer,
     /// Commands that were sent, and not answered.
@@ -48,7 +48,7 @@ pub struct Bare {
 
 impl Media {
     /// Devices on which nothing was written.
-    pub fn new(devices: &[DeviceInfo]) -> Self {
+    pub(crate) fn new(devices: &[DeviceInfo]) -> Self {
         let blank = |device: &DeviceInfo| (0..=device.sectors / PER).map(|_| None).collect();
         let zoned = devices.first().and_then(|device| match device.kind {
             DeviceKind::Zoned(shape) => Some(Pointers::of_several(shape, devices.len())),
@@ -60,7 +60,7 @@ impl Media {
 
 impl Bare {
     /// Starts the layer and waits until it is ready.
-    pub fn start(
+    pub(crate) fn start(
         config: &LayerConfig,
         devices: &[DeviceInfo],
         media: Media,
@@ -89,30 +89,30 @@ impl Bare {
     }
 
     /// Blocks that the host sees.
-    pub fn blocks(&self) -> u64 {
+    pub(crate) fn blocks(&self) -> u64 {
         self.layer.limits().exported / PER
     }
 
     /// Writes blocks. Commands in flight proceed when the queue is full.
-    pub fn write(&mut self, block: u64, blocks: u64, fua: bool) -> Result<(), HostError> {
+    pub(crate) fn write(&mut self, block: u64, blocks: u64, fua: bool) -> Result<(), HostError> {
         let data = Payload::issue(1 << 24, (blocks * PER) as u32);
         self.ask(HostOp::Write { data, fua }, block, blocks)
     }
 
     /// Trims blocks.
-    pub fn trim(&mut self, block: u64, blocks: u64) -> Result<(), HostError> {
+    pub(crate) fn trim(&mut self, block: u64, blocks: u64) -> Result<(), HostError> {
         self.ask(HostOp::Trim { fua: false }, block, blocks)
     }
 
     /// Flushes, and waits for that.
-    pub fn flush(&mut self) -> Result<(), HostError> {
+    pub(crate) fn flush(&mut self) -> Result<(), HostError> {
         self.ask(HostOp::Flush, 0, 0)?;
         self.wait(0)
     }
 
     /// Waits until at most `most` requests are unanswered. Returns the first error since the last
     /// call.
-    pub fn wait(&mut self, most: u32) -> Result<(), HostError> {
+    pub(crate) fn wait(&mut self, most: u32) -> Result<(), HostError> {
         while self.waiting > most {
             assert!(self.go_on(), "{} requests are never answered", self.waiting);
         }
@@ -132,7 +132,7 @@ impl Bare {
     }
 
     /// Lets everything end that is under way.
-    pub fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         while self.go_on() {}
     }
 
@@ -173,7 +173,7 @@ impl Bare {
     }
 
     /// Cuts the power: commands in flight have not happened.
-    pub fn cut(mut self) -> Media {
+    pub(crate) fn cut(mut self) -> Media {
         self.layer.power_off();
         self.flying.drain(..).for_each(|(_, command)| command.void());
         self.media

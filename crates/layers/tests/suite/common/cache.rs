@@ -14,7 +14,7 @@ struct Overwritten {
 
 /// See the module text.
 #[derive(Debug, Default)]
-pub struct Cache {
+pub(crate) struct Cache {
     list: Vec<Overwritten>,
     written: u64,
     /// Flushes under way, and the last write that was complete when each was sent.
@@ -23,25 +23,25 @@ pub struct Cache {
 
 impl Cache {
     /// A device is about to overwrite bytes that hold this.
-    pub fn overwrites(&mut self, device: u8, at: usize, held: &[u8]) {
+    pub(crate) fn overwrites(&mut self, device: u8, at: usize, held: &[u8]) {
         self.written += 1;
         self.list.push(Overwritten { number: self.written, device, at, held: held.to_vec() });
     }
 
     /// A flush is sent.
-    pub fn flush_sent(&mut self, token: Token) {
+    pub(crate) fn flush_sent(&mut self, token: Token) {
         self.flushes.push((token, self.written));
     }
 
     /// A device has flushed.
-    pub fn flushed(&mut self, token: Token, device: u8) {
+    pub(crate) fn flushed(&mut self, token: Token, device: u8) {
         let at = self.flushes.iter().position(|(other, _)| *other == token).expect("it was sent");
         let (_, covered) = self.flushes.swap_remove(at);
         self.list.retain(|it| it.device != device || it.number > covered);
     }
 
     /// The power is cut: nothing of the cache survives.
-    pub fn lose(self, disk: &mut [u8]) {
+    pub(crate) fn lose(self, disk: &mut [u8]) {
         for Overwritten { at, held, .. } in self.list.into_iter().rev() {
             disk[at..at + held.len()].copy_from_slice(&held);
         }

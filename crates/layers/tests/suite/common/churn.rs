@@ -5,7 +5,7 @@ use hostftl_core::{Event, HostOp, SECTOR};
 use super::World;
 
 /// Content that names its sector and version.
-pub fn sector(lba: u64, version: u64) -> Vec<u8> {
+pub(crate) fn sector(lba: u64, version: u64) -> Vec<u8> {
     let mut bytes = vec![0; SECTOR];
     bytes[..8].copy_from_slice(&lba.to_le_bytes());
     bytes[8..16].copy_from_slice(&version.to_le_bytes());
@@ -14,27 +14,27 @@ pub fn sector(lba: u64, version: u64) -> Vec<u8> {
 }
 
 /// The content of a range, all of one version.
-pub fn data(lba: u64, sectors: u64, version: u64) -> Vec<u8> {
+pub(crate) fn data(lba: u64, sectors: u64, version: u64) -> Vec<u8> {
     (lba..lba + sectors).flat_map(|lba| sector(lba, version)).collect()
 }
 
 /// Whether the layer opened.
-pub fn ready(world: &World) -> bool {
+pub(crate) fn ready(world: &World) -> bool {
     world.events.iter().any(|event| matches!(event, Event::Ready { .. }))
 }
 
 /// A small generator.
-pub struct Random(pub u64);
+pub(crate) struct Random(pub u64);
 
 impl Random {
-    pub fn below(&mut self, below: u64) -> u64 {
+    pub(crate) fn below(&mut self, below: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963);
         (self.0 >> 33) % below
     }
 }
 
 /// Overwrites at random `times` over, checks every sector, and returns the versions.
-pub fn churn(
+pub(crate) fn churn(
     world: &mut World,
     versions: &mut [u64],
     random: &mut Random,
@@ -64,7 +64,7 @@ pub fn churn(
 }
 
 /// Compares every sector with its version.
-pub fn verify(world: &mut World, versions: &[u64]) {
+pub(crate) fn verify(world: &mut World, versions: &[u64]) {
     for (chunk, list) in versions.chunks(16).enumerate() {
         let lba = chunk as u64 * 16;
         let found = world.read(lba, list.len() as u64).unwrap();

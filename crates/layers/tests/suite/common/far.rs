@@ -9,29 +9,29 @@ use super::World;
 
 /// Sectors by number; all others are zeros.
 #[derive(Debug, Default)]
-pub struct Sparse(HashMap<u64, [u8; SECTOR]>);
+pub(crate) struct Sparse(HashMap<u64, [u8; SECTOR]>);
 
 impl Sparse {
-    pub fn read(&self, first: u64, sectors: u32) -> Vec<u8> {
+    pub(crate) fn read(&self, first: u64, sectors: u32) -> Vec<u8> {
         let all = first..first + u64::from(sectors);
         all.flat_map(|sector| self.0.get(&sector).copied().unwrap_or([0; SECTOR])).collect()
     }
 
-    pub fn write(&mut self, first: u64, bytes: &[u8]) {
+    pub(crate) fn write(&mut self, first: u64, bytes: &[u8]) {
         for (sector, bytes) in (first..).zip(bytes.as_chunks().0) {
             self.0.insert(sector, *bytes);
         }
     }
 
     /// The last sector of each device of so many sectors that was written.
-    pub fn last(&self, sectors: u64) -> u64 {
+    pub(crate) fn last(&self, sectors: u64) -> u64 {
         self.0.keys().map(|at| at % sectors).max().unwrap_or(0)
     }
 }
 
 impl World {
     /// Starts a layer over devices of one size, of which only what is written takes memory.
-    pub fn start_far(
+    pub(crate) fn start_far(
         config: &LayerConfig,
         devices: &[DeviceInfo],
         far: Sparse,
@@ -42,7 +42,7 @@ impl World {
     }
 
     /// Cuts the power: what is in flight has not happened.
-    pub fn cut_far(mut self) -> Sparse {
+    pub(crate) fn cut_far(mut self) -> Sparse {
         let far = self.far.take().expect("the devices are far");
         self.cut();
         far

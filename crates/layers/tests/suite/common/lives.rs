@@ -13,7 +13,7 @@ fn disk(config: &LayerConfig) -> Vec<u8> {
 }
 
 /// What is written comes back while the volume turns over.
-pub fn comes_back(config: &LayerConfig) {
+pub(crate) fn comes_back(config: &LayerConfig) {
     let mut world = World::start(config, disk(config), Mode::Format, 1);
     assert!(ready(&world));
     let mut versions = vec![0; world.layer.limits().exported as usize];
@@ -25,7 +25,7 @@ pub fn comes_back(config: &LayerConfig) {
 }
 
 /// After a clean stop nothing is replayed.
-pub fn stops_cleanly(config: &LayerConfig) {
+pub(crate) fn stops_cleanly(config: &LayerConfig) {
     let mut world = World::start(config, disk(config), Mode::Format, 2);
     let mut versions = vec![0; world.layer.limits().exported as usize];
     churn(&mut world, &mut versions, &mut Random(5), 2000, 50);
@@ -38,7 +38,7 @@ pub fn stops_cleanly(config: &LayerConfig) {
 }
 
 /// What was flushed is there after each of 40 cuts.
-pub fn survives_cuts(config: &LayerConfig) {
+pub(crate) fn survives_cuts(config: &LayerConfig) {
     let mut disk = disk(config);
     let mut mode = Mode::Format;
     let mut versions = Vec::new();

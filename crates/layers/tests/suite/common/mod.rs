@@ -1,12 +1,12 @@
 //! The smallest world with real bytes: one memory device whose commands complete in a seeded order.
 
-pub mod bare;
-pub mod cache;
-pub mod churn;
-pub mod far;
-pub mod lives;
+pub(crate) mod bare;
+pub(crate) mod cache;
+pub(crate) mod churn;
+pub(crate) mod far;
+pub(crate) mod lives;
 mod start;
-pub mod zoned;
+pub(crate) mod zoned;
 
 use std::collections::{HashMap, HashSet};
 
@@ -23,7 +23,7 @@ fn range(from: u32, bytes: u32) -> std::ops::Range<usize> {
 }
 
 /// A layer over a memory device.
-pub struct World {
+pub(crate) struct World {
     pub layer: AnyLayer,
     pub disk: Vec<u8>,
     pub events: Vec<Event>,
@@ -58,7 +58,7 @@ pub struct World {
 
 impl World {
     /// Does what an operator wants, as a driver does.
-    pub fn operate(&mut self, verb: Verb) -> Result<Answer, Refusal> {
+    pub(crate) fn operate(&mut self, verb: Verb) -> Result<Answer, Refusal> {
         let answer = self.layer.operate(verb);
         self.step(Input::Timer);
         answer
@@ -99,7 +99,7 @@ impl World {
     }
 
     /// Completes what is in flight, in a random order, until nothing moves.
-    pub fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         loop {
             if self.layer.next_timer() == Some(0) {
                 self.step(Input::Timer);
@@ -112,7 +112,7 @@ impl World {
     }
 
     /// Completes one command.
-    pub fn complete_one(&mut self) {
+    pub(crate) fn complete_one(&mut self) {
         let pick = self.random(self.flying.len());
         let pick = match &self.zoned {
             Some(zoned) => zoned.first(&self.flying, pick),
@@ -122,7 +122,7 @@ impl World {
     }
 
     /// Completes what is in flight except what `held` names, until nothing else moves.
-    pub fn settle_but(&mut self, held: impl Fn(Token, &Command) -> bool) {
+    pub(crate) fn settle_but(&mut self, held: impl Fn(Token, &Command) -> bool) {
         loop {
             if self.layer.next_timer() == Some(0) {
                 self.step(Input::Timer);
@@ -134,18 +134,18 @@ impl World {
 
     /// Completes the newest command of those that `wanted` names, and no timer before it. False
     /// when there is none.
-    pub fn complete_newest(&mut self, wanted: impl Fn(Token, &Command) -> bool) -> bool {
+    pub(crate) fn complete_newest(&mut self, wanted: impl Fn(Token, &Command) -> bool) -> bool {
         let pick = self.flying.iter().rposition(|(token, command)| wanted(*token, command));
         pick.map(|pick| self.complete(pick)).is_some()
     }
 
     /// How many commands in flight `wanted` names.
-    pub fn count(&self, wanted: impl Fn(Token, &Command) -> bool) -> usize {
+    pub(crate) fn count(&self, wanted: impl Fn(Token, &Command) -> bool) -> usize {
         self.flying.iter().filter(|(token, command)| wanted(*token, command)).count()
     }
 
     /// The newest command in flight.
-    pub fn newest(&self) -> Token {
+    pub(crate) fn newest(&self) -> Token {
         self.flying.last().expect("a command is in flight").0
     }
 
@@ -283,7 +283,12 @@ impl World {
     }
 
     /// Sends a request without waiting; returns its name.
-    pub fn send(&mut self, lba: u64, sectors: u64, op: impl FnOnce(&mut Self) -> HostOp) -> u64 {
+    pub(crate) fn send(
+        &mut self,
+        lba: u64,
+        sectors: u64,
+        op: impl FnOnce(&mut Self) -> HostOp,
+    ) -> u64 {
         while self.layer.credits().requests == 0 {
             assert!(!self.flying.is_empty() || self.layer.next_timer() == Some(0), "a stall");
             self.settle_once();
@@ -309,7 +314,7 @@ impl World {
     }
 
     /// A buffer with `bytes`.
-    pub fn payload(&mut self, bytes: Vec<u8>) -> Payload {
+    pub(crate) fn payload(&mut self, bytes: Vec<u8>) -> Payload {
         self.next_id += 1;
         let sectors = (bytes.len() / SECTOR) as u32;
         self.buffers.insert(self.next_id, bytes);
@@ -317,7 +322,7 @@ impl World {
     }
 
     /// Drives the layer until a request is answered.
-    pub fn wait(&mut self, id: u64) -> Result<(), HostError> {
+    pub(crate) fn wait(&mut self, id: u64) -> Result<(), HostError> {
         loop {
             if let Some(result) = self.replies.remove(&id) {
                 return result;
@@ -331,37 +336,37 @@ impl World {
     }
 
     /// What came of a request, and what was read, if it is answered.
-    pub fn answer(&mut self, id: u64) -> Option<Result<Vec<u8>, HostError>> {
+    pub(crate) fn answer(&mut self, id: u64) -> Option<Result<Vec<u8>, HostError>> {
         let result = self.replies.remove(&id)?;
         Some(result.map(|()| self.read_back.remove(&id).unwrap_or_default()))
     }
 
     /// Lets time pass until the next timer is due.
-    pub fn wait_for_timer(&mut self) {
+    pub(crate) fn wait_for_timer(&mut self) {
         let due = self.layer.next_timer().expect("there is a timer");
         self.elapsed = self.elapsed.max(due);
         self.step(Input::Timer);
     }
 
-    pub fn write(&mut self, lba: u64, bytes: Vec<u8>, fua: bool) -> u64 {
+    pub(crate) fn write(&mut self, lba: u64, bytes: Vec<u8>, fua: bool) -> u64 {
         let sectors = (bytes.len() / SECTOR) as u64;
         self.send(lba, sectors, |world| HostOp::Write { data: world.payload(bytes), fua })
     }
 
-    pub fn read(&mut self, lba: u64, sectors: u64) -> Result<Vec<u8>, HostError> {
+    pub(crate) fn read(&mut self, lba: u64, sectors: u64) -> Result<Vec<u8>, HostError> {
         let id = self.send(lba, sectors, |world| {
             HostOp::Read(world.payload(vec![0xdd; sectors as usize * SECTOR]))
         });
         self.wait(id).map(|()| self.read_back.remove(&id).expect("a read gives bytes"))
     }
 
-    pub fn flush(&mut self) {
+    pub(crate) fn flush(&mut self) {
         let id = self.send(0, 0, |_| HostOp::Flush);
         self.wait(id).expect("a flush");
     }
 
     /// Cuts the power: commands in flight have not happened, and a volatile cache is lost.
-    pub fn cut(mut self) -> Vec<u8> {
+    pub(crate) fn cut(mut self) -> Vec<u8> {
         self.layer.power_off();
         self.flying.drain(..).for_each(|(_, command)| command.void());
         let mut disk = std::mem::take(&mut self.disk);
@@ -370,7 +375,7 @@ impl World {
     }
 
     /// Completes one thing after the other until `is_over`; false when nothing moves any more.
-    pub fn run_until(&mut self, is_over: impl Fn(&Self) -> bool) -> bool {
+    pub(crate) fn run_until(&mut self, is_over: impl Fn(&Self) -> bool) -> bool {
         while !is_over(self) {
             let is_due = self.layer.next_timer() == Some(0);
             if !is_due && self.flying.is_empty() {
@@ -382,19 +387,19 @@ impl World {
     }
 
     /// The same, after a flush.
-    pub fn cut_flushed(mut self) -> Vec<u8> {
+    pub(crate) fn cut_flushed(mut self) -> Vec<u8> {
         self.flush();
         self.cut()
     }
 
     /// Stops cleanly.
-    pub fn stop(mut self) -> Vec<u8> {
+    pub(crate) fn stop(mut self) -> Vec<u8> {
         self.end();
         self.cut()
     }
 
     /// Asks for a stop.
-    pub fn begin_stop(&mut self) {
+    pub(crate) fn begin_stop(&mut self) {
         self.step(Input::Stop);
     }
 

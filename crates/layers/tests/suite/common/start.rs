@@ -16,21 +16,26 @@ fn parts(disk: &[u8], count: u64) -> Vec<DeviceInfo> {
 
 impl World {
     /// Starts the layer on `disk` and waits until it is ready or gives up.
-    pub fn start(config: &LayerConfig, disk: Vec<u8>, mode: Mode, seed: u64) -> Self {
+    pub(crate) fn start(config: &LayerConfig, disk: Vec<u8>, mode: Mode, seed: u64) -> Self {
         let block = DeviceInfo::block((disk.len() / SECTOR) as u64, config.superpage);
         let device = DeviceInfo { collection_hint: config.kind.needs_hint(), ..block };
         Self::start_on(vec![device], None, config, disk, mode, seed)
     }
 
     /// The same over a device that wants to know what of it is free.
-    pub fn start_discarding(config: &LayerConfig, disk: Vec<u8>, mode: Mode, seed: u64) -> Self {
+    pub(crate) fn start_discarding(
+        config: &LayerConfig,
+        disk: Vec<u8>,
+        mode: Mode,
+        seed: u64,
+    ) -> Self {
         let block = DeviceInfo::block((disk.len() / SECTOR) as u64, config.superpage);
         let device = DeviceInfo { discard: true, ..block };
         Self::start_on(vec![device], None, config, disk, mode, seed)
     }
 
     /// The same over a device that maps in `unit` sectors.
-    pub fn start_over(
+    pub(crate) fn start_over(
         config: &LayerConfig,
         unit: u32,
         disk: Vec<u8>,
@@ -42,7 +47,7 @@ impl World {
     }
 
     /// The same with a journal in the last `sectors` sectors of `disk`, which may be missing.
-    pub fn start_journaled(
+    pub(crate) fn start_journaled(
         config: &LayerConfig,
         disk: Vec<u8>,
         sectors: u64,
@@ -56,7 +61,7 @@ impl World {
 
     /// The same over two devices, each of which has half of `disk`, and wants to know what of it is
     /// free when `discard` says so.
-    pub fn start_pair(
+    pub(crate) fn start_pair(
         config: &LayerConfig,
         disk: Vec<u8>,
         discard: bool,
@@ -69,7 +74,7 @@ impl World {
     }
 
     /// The same over `count` devices, each of which has its part of `disk`.
-    pub fn start_array(
+    pub(crate) fn start_array(
         config: &LayerConfig,
         disk: Vec<u8>,
         count: u64,
@@ -80,7 +85,7 @@ impl World {
     }
 
     /// The same, until the layer is ready: more may be under way then.
-    pub fn start_array_until_ready(
+    pub(crate) fn start_array_until_ready(
         config: &LayerConfig,
         disk: Vec<u8>,
         count: u64,
@@ -96,7 +101,7 @@ impl World {
     }
 
     /// As [`World::start_array`] of a volume that is there, and the layer has only been woken yet.
-    pub fn wake_array(config: &LayerConfig, disk: Vec<u8>, count: u64, seed: u64) -> Self {
+    pub(crate) fn wake_array(config: &LayerConfig, disk: Vec<u8>, count: u64, seed: u64) -> Self {
         let devices = parts(&disk, count);
         Self::begin_with(devices, None, config, (disk, None), Mode::Open, seed)
     }

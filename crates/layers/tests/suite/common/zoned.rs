@@ -8,7 +8,7 @@ use super::World;
 
 /// See the module text, of devices of one shape. Places are in sectors.
 #[derive(Clone)]
-pub struct Pointers {
+pub(crate) struct Pointers {
     shape: Segments,
     devices: usize,
     /// Those of the first device, then those of the next one.
@@ -17,17 +17,17 @@ pub struct Pointers {
 
 impl Pointers {
     /// Segments of one device that are free.
-    pub fn new(shape: Segments) -> Self {
+    pub(crate) fn new(shape: Segments) -> Self {
         Pointers::of_several(shape, 1)
     }
 
     /// The same of so many devices.
-    pub fn of_several(shape: Segments, devices: usize) -> Self {
+    pub(crate) fn of_several(shape: Segments, devices: usize) -> Self {
         Pointers { shape, devices, list: vec![0; shape.count as usize * devices] }
     }
 
     /// A device.
-    pub fn info(&self) -> DeviceInfo {
+    pub(crate) fn info(&self) -> DeviceInfo {
         let sectors = u64::from(self.shape.size) * u64::from(self.shape.count);
         let kind = DeviceKind::Zoned(self.shape);
         DeviceInfo { kind, ..DeviceInfo::block(sectors, self.shape.write_unit) }
@@ -35,7 +35,7 @@ impl Pointers {
 
     /// Loses a part of what was written since `before`: in each segment what `keep` doesn't keep of
     /// so many times `unit` sectors.
-    pub fn lose(&mut self, before: &Pointers, unit: u64, mut keep: impl FnMut(u64) -> u64) {
+    pub(crate) fn lose(&mut self, before: &Pointers, unit: u64, mut keep: impl FnMut(u64) -> u64) {
         for (pointer, before) in self.list.iter_mut().zip(&before.list) {
             let more = pointer.checked_sub(*before).expect("nothing was reset");
             *pointer = (before + keep(more / unit) * unit).min(*pointer);
@@ -43,7 +43,7 @@ impl Pointers {
     }
 
     /// Loses what a device got since `before`; whether that is anything.
-    pub fn lose_on(&mut self, device: usize, before: &Pointers) -> bool {
+    pub(crate) fn lose_on(&mut self, device: usize, before: &Pointers) -> bool {
         let segments = self.segments_of(device);
         let lost = self.list[segments.clone()] != before.list[segments.clone()];
         self.list[segments.clone()].copy_from_slice(&before.list[segments]);
@@ -56,7 +56,7 @@ impl Pointers {
     }
 
     /// Instead of the command at `pick`, the first program to its segment.
-    pub fn first(&self, flying: &[(Token, Command)], pick: usize) -> usize {
+    pub(crate) fn first(&self, flying: &[(Token, Command)], pick: usize) -> usize {
         let segment = |command: &Command| match command {
             Command::Program { device, lba, .. } => {
                 Some((*device, lba / u64::from(self.shape.size)))
@@ -69,7 +69,7 @@ impl Pointers {
     }
 
     /// Whether a read ends beyond the write pointer: the device answers it with an error.
-    pub fn is_beyond(&self, command: &Command) -> bool {
+    pub(crate) fn is_beyond(&self, command: &Command) -> bool {
         let Command::Read { device, lba, into, .. } = command else { return false };
         let size = u64::from(self.shape.size);
         let pointer = self.list[self.segments_of((*device).into())][(*lba / size) as usize];
@@ -77,7 +77,7 @@ impl Pointers {
     }
 
     /// Moves pointers; answers a report.
-    pub fn perform(&mut self, command: &mut Command) -> Option<Verdict> {
+    pub(crate) fn perform(&mut self, command: &mut Command) -> Option<Verdict> {
         let size = u64::from(self.shape.size);
         let segments = self.segments_of(command.device().unwrap_or(0).into());
         let list = &mut self.list[segments];
@@ -127,7 +127,7 @@ impl Pointers {
 
 impl World {
     /// As [`World::start`], on zoned devices, and no further than to the first event.
-    pub fn start_zoned(
+    pub(crate) fn start_zoned(
         config: &LayerConfig,
         zoned: Pointers,
         disk: Vec<u8>,
@@ -139,7 +139,7 @@ impl World {
     }
 
     /// Stops cleanly; gives back the device, and the CRC of the map.
-    pub fn stop_zoned(mut self) -> (Pointers, Vec<u8>, Option<u32>) {
+    pub(crate) fn stop_zoned(mut self) -> (Pointers, Vec<u8>, Option<u32>) {
         self.end();
         let crc = self.layer.map_crc();
         (self.zoned.take().expect("a zoned device"), self.cut(), crc)

@@ -18,7 +18,7 @@ use crate::log::redundancy::rebuild::Chunk;
 /// See the module text. The chunk that was made lies in the buffer of the lane's sum, the others in
 /// their own; the second sum is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Agree {
+pub(super) struct Agree {
     lane: u8,
     /// The chunk that was made, and the parity that has to agree.
     made: Chunk,
@@ -48,24 +48,24 @@ enum Step {
 impl Agree {
     /// Of a chunk that a lane made of a row of so many data chunks, each of so many sectors, and of
     /// the parity that it was made without.
-    pub fn new(lane: u8, made: Chunk, parity: u8, (count, sectors): (u32, u32)) -> Self {
+    pub(super) fn new(lane: u8, made: Chunk, parity: u8, (count, sectors): (u32, u32)) -> Self {
         assert_ne!(made, Chunk::Parity(parity), "it agrees with itself");
         Agree { lane, made, parity, count, sectors, step: Step::Read, asked: false }
     }
 
     /// Whether the parity agrees, when that is known.
-    pub fn verdict(&self) -> Option<bool> {
+    pub(super) fn verdict(&self) -> Option<bool> {
         if let Step::Over(agrees) = self.step { Some(agrees) } else { None }
     }
 
     /// The parity.
-    pub fn parity(&self) -> u8 {
+    pub(super) fn parity(&self) -> u8 {
         self.parity
     }
 
     /// The next command, where the parity lies at `place`; none while one is under way, or when all
     /// is known.
-    pub fn next(&mut self, place: (u8, u64), buffers: &mut Buffers) -> Option<Command> {
+    pub(super) fn next(&mut self, place: (u8, u64), buffers: &mut Buffers) -> Option<Command> {
         if self.asked || self.verdict().is_some() {
             return None;
         }
@@ -126,7 +126,7 @@ impl Agree {
     }
 
     /// The command is over.
-    pub fn done(&mut self, command: Command, result: Ended, buffers: &mut Buffers) {
+    pub(super) fn done(&mut self, command: Command, result: Ended, buffers: &mut Buffers) {
         assert!(self.asked, "a command that is over was asked for: {self:?}");
         self.asked = false;
         let second = Buffer::GcSecond(self.lane);

@@ -8,7 +8,7 @@ use crate::log::redundancy::rebuild::Rebuild;
 
 /// See the module text. Chunks are sets of bits.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Chunks {
+pub(super) struct Chunks {
     /// How many the row has.
     count: u32,
     /// Of each, the sectors that its buffer has as they were read: the first, and how many.
@@ -25,61 +25,61 @@ pub struct Chunks {
 
 impl Chunks {
     /// Of a row of so many, none of which was read.
-    pub fn new(count: u32) -> Self {
+    pub(super) fn new(count: u32) -> Self {
         Chunks { count, ..Chunks::default() }
     }
 
     /// Of a row of so many, of which some may have been read before its head was known.
     #[must_use]
-    pub fn of_row(self, count: u32) -> Self {
+    pub(super) fn of_row(self, count: u32) -> Self {
         Chunks { count, here: self.here, ..Chunks::default() }
     }
 
     /// How many the row has.
-    pub fn count(&self) -> u32 {
+    pub(super) fn count(&self) -> u32 {
         self.count
     }
 
     /// Sectors of a chunk are read into its buffer: the first, and how many.
-    pub fn is_read(&mut self, chunk: u8, range: (u32, u32)) {
+    pub(super) fn is_read(&mut self, chunk: u8, range: (u32, u32)) {
         self.here[usize::from(chunk)] = range;
     }
 
     /// A chunk could not be read.
-    pub fn is_not_here(&mut self, chunk: u8) {
+    pub(super) fn is_not_here(&mut self, chunk: u8) {
         self.here[usize::from(chunk)] = (0, 0);
     }
 
     /// Whether the buffer of a chunk has these sectors: the first, and how many.
-    pub fn has(&self, chunk: u8, (from, sectors): (u32, u32)) -> bool {
+    pub(super) fn has(&self, chunk: u8, (from, sectors): (u32, u32)) -> bool {
         let (first, all) = self.here[usize::from(chunk)];
         first <= from && from + sectors <= first + all
     }
 
     /// A chunk can't be used as it was read, or rebuilt. False when nothing helps.
-    pub fn distrust(&mut self, chunk: u8) -> bool {
+    pub(super) fn distrust(&mut self, chunk: u8) -> bool {
         let may_help = !self.is_rebuilt(chunk) || self.ways[usize::from(chunk)].is_some();
         self.bad |= u32::from(may_help) << chunk;
         may_help
     }
 
     /// The medium is to be blamed for a chunk.
-    pub fn blame(&mut self, chunk: u8) {
+    pub(super) fn blame(&mut self, chunk: u8) {
         self.flawed |= 1 << chunk;
     }
 
     /// Whether a chunk was rebuilt, or could not be.
-    pub fn is_rebuilt(&self, chunk: u8) -> bool {
+    pub(super) fn is_rebuilt(&self, chunk: u8) -> bool {
         self.rebuilt >> chunk & 1 == 1
     }
 
     /// Whether a chunk has to be rebuilt.
-    pub fn any_bad(&self) -> bool {
+    pub(super) fn any_bad(&self) -> bool {
         self.bad != 0
     }
 
     /// The next chunk that has to be rebuilt, which is begun, and the way if there was one before.
-    pub fn begin_rebuild(&mut self) -> Option<(u8, Option<Rebuild>)> {
+    pub(super) fn begin_rebuild(&mut self) -> Option<(u8, Option<Rebuild>)> {
         let chunk = self.any_bad().then(|| self.bad.trailing_zeros() as u8)?;
         self.bad &= !(1 << chunk);
         self.rebuilt |= 1 << chunk;
@@ -87,18 +87,18 @@ impl Chunks {
     }
 
     /// A chunk was rebuilt; if it is wrong all the same, there may be another way.
-    pub fn was_rebuilt(&mut self, chunk: u8, other: Option<Rebuild>) {
+    pub(super) fn was_rebuilt(&mut self, chunk: u8, other: Option<Rebuild>) {
         assert!(self.is_rebuilt(chunk), "it was begun");
         self.ways[usize::from(chunk)] = other;
     }
 
     /// Whether anything is to be told.
-    pub fn any_flawed(&self) -> bool {
+    pub(super) fn any_flawed(&self) -> bool {
         self.flawed != 0
     }
 
     /// The next chunk of which something is to be told, which is done now.
-    pub fn take_flawed(&mut self) -> Option<u8> {
+    pub(super) fn take_flawed(&mut self) -> Option<u8> {
         let chunk = self.any_flawed().then(|| self.flawed.trailing_zeros() as u8)?;
         self.flawed &= !(1 << chunk);
         Some(chunk)

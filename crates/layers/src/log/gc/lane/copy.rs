@@ -22,7 +22,7 @@ use crate::log::output::Output;
 
 /// The records that one command moves.
 #[derive(Debug)]
-pub struct Batch {
+pub(super) struct Batch {
     /// Bytes in the buffers, then offsets in the views.
     parts: Vec<Part>,
     /// Each as a record of the victim's row, and as an item of the row to which it goes.
@@ -32,10 +32,10 @@ pub struct Batch {
 
 impl Batch {
     /// Bytes of memory for each record that it may have.
-    pub const BYTES: u64 = (size_of::<Part>() + size_of::<(u16, u32)>()) as u64;
+    pub(super) const BYTES: u64 = (size_of::<Part>() + size_of::<(u16, u32)>()) as u64;
 
     /// Of at most `most` records.
-    pub fn new(most: u32) -> Self {
+    pub(super) fn new(most: u32) -> Self {
         let (parts, records) = (Vec::with_capacity(most as usize), Vec::new());
         let mut batch = Batch { parts, records, row: 0 };
         batch.records.reserve_exact(most as usize);
@@ -44,12 +44,12 @@ impl Batch {
 }
 
 /// Records that were moved: each as a record of the victim's row and as an item of its new row.
-pub type Records = Vec<(u16, u32)>;
+pub(super) type Records = Vec<(u16, u32)>;
 
 impl Lane {
     /// The next record that may still be live and is not known to be damaged.
     #[inline]
-    pub fn next_live(&mut self, pages: &mut Pages) -> Option<&Live> {
+    pub(crate) fn next_live(&mut self, pages: &mut Pages) -> Option<&Live> {
         let may_be_live = |live: &Live| {
             let stays = match pages.pair(live.block) {
                 Some((place, _)) => place == live.place,
@@ -63,18 +63,23 @@ impl Lane {
     }
 
     /// Whether the next records may be moved now.
-    pub fn may_move(&self) -> bool {
+    pub(crate) fn may_move(&self) -> bool {
         self.is_moving() && self.outstanding == 0
     }
 
     /// The row to which the batch goes, if it has anything.
-    pub fn batch_row(&self) -> Option<u8> {
+    pub(crate) fn batch_row(&self) -> Option<u8> {
         (!self.batch.parts.is_empty()).then_some(self.batch.row)
     }
 
     /// Pins the map page of the next record, when it is not here or can't be pinned now. False when
     /// that has to come first.
-    pub fn pin_for_copy(&mut self, media: &mut Media, mapping: &mut Mapping, cx: &mut Cx) -> bool {
+    pub(crate) fn pin_for_copy(
+        &mut self,
+        media: &mut Media,
+        mapping: &mut Mapping,
+        cx: &mut Cx,
+    ) -> bool {
         let Live { block, place, .. } = self.live[self.cursor];
         let page = mapping.pages.map().page_of(block);
         if self.keep_page(page, media, mapping, cx) != Where::Here
@@ -89,13 +94,13 @@ impl Lane {
     /// Whether the next record lies behind the last one of the batch. Where blocks are told apart,
     /// the records of a chunk are ordered by stream before they are moved, and a block may have
     /// another stream by then.
-    pub fn goes_up(&self) -> bool {
+    pub(crate) fn goes_up(&self) -> bool {
         let next = &self.live[self.cursor];
         self.batch.parts.last().is_none_or(|last| last.from < next.byte)
     }
 
     /// Adds the next record to the batch: it becomes an item of a row, at byte `into`.
-    pub fn take(&mut self, (row, item): (u8, u32), into: u32) {
+    pub(crate) fn take(&mut self, (row, item): (u8, u32), into: u32) {
         assert!(self.batch_row().is_none_or(|it| it == row), "a batch goes to one row");
         let live = &self.live[self.cursor];
         let (len, seed) = (live.place.len(), seed(live.block, live.place.generation()));
@@ -106,7 +111,7 @@ impl Lane {
     }
 
     /// Sends the batch, which lies in a chunk of the victim's row.
-    pub fn send(&mut self, chunk: u8, media: &mut Media, output: &mut Output, cx: &mut Cx) {
+    pub(crate) fn send(&mut self, chunk: u8, media: &mut Media, output: &mut Output, cx: &mut Cx) {
         let mut parts = core::mem::take(&mut self.batch.parts);
         let (first, last) = (parts[0], parts[parts.len() - 1]);
         for part in &mut parts {
@@ -136,7 +141,7 @@ impl Lane {
 
     /// A batch is in its row, up to the first record that is damaged: the row, how many are right,
     /// and all of them.
-    pub fn moved(
+    pub(crate) fn moved(
         &mut self,
         command: Command,
         ended: Ended,
@@ -156,7 +161,7 @@ impl Lane {
     }
 
     /// A record as it was in the victim's row; it is in its new row now when that is `right`.
-    pub fn record(&mut self, record: u16, right: bool) -> Live {
+    pub(crate) fn record(&mut self, record: u16, right: bool) -> Live {
         let live = &mut self.live[usize::from(record)];
         if right {
             live.state = Checked::Moved;
@@ -165,7 +170,7 @@ impl Lane {
     }
 
     /// A batch is over.
-    pub fn batch_over(&mut self, right: usize, mut records: Records) {
+    pub(crate) fn batch_over(&mut self, right: usize, mut records: Records) {
         if let Some(&(record, _)) = records.get(right) {
             self.found_damaged(record);
         }

@@ -12,7 +12,12 @@ const TELLS: usize = 12;
 
 impl Lane {
     /// Tells one thing of the row that was not told yet. False when there is none.
-    pub fn tell_row(&mut self, media: &mut Media, mapping: &mut Mapping, cx: &mut Cx) -> bool {
+    pub(crate) fn tell_row(
+        &mut self,
+        media: &mut Media,
+        mapping: &mut Mapping,
+        cx: &mut Cx,
+    ) -> bool {
         if !self.chunks.any_flawed() {
             return false;
         }

@@ -25,14 +25,14 @@ const KINDS: usize = Kind::Filling as usize + 1;
 
 /// Some lanes, as a set of bits; it hands their numbers out in order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Set(u16);
+pub(crate) struct Set(u16);
 
 impl Set {
     const ALL: Set = Set(u16::MAX);
 
     /// The set with one more.
     #[must_use]
-    pub fn with(self, lane: u8) -> Set {
+    pub(crate) fn with(self, lane: u8) -> Set {
         Set(self.0 | 1 << lane)
     }
 
@@ -60,7 +60,7 @@ impl Iterator for Set {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Lanes {
+pub(crate) struct Lanes {
     lanes: Vec<Lane>,
     /// Those in each kind of phase.
     kinds: [Set; KINDS],
@@ -71,7 +71,7 @@ pub struct Lanes {
 
 impl Lanes {
     /// None has a row.
-    pub fn new(layout: &Layout) -> Self {
+    pub(crate) fn new(layout: &Layout) -> Self {
         const { assert!(LANES == u16::BITS as usize, "a set has a bit for each") };
         let mut kinds = [Set::default(); KINDS];
         kinds[Kind::Idle as usize] = Set::ALL;
@@ -86,7 +86,7 @@ impl Lanes {
 
     /// A lane, of which records are moved.
     #[inline]
-    pub fn lane(&mut self, lane: u8) -> &mut Lane {
+    pub(crate) fn lane(&mut self, lane: u8) -> &mut Lane {
         &mut self.lanes[usize::from(lane)]
     }
 
@@ -116,42 +116,42 @@ impl Lanes {
     }
 
     /// Where the row of a lane begins, or would.
-    pub fn at(&self, lane: u8) -> At {
+    pub(crate) fn at(&self, lane: u8) -> At {
         self.of(lane).at
     }
 
     /// Whether none has a row.
     #[inline]
-    pub fn are_idle(&self) -> bool {
+    pub(crate) fn are_idle(&self) -> bool {
         self.are_in(Kind::Idle) == Set::ALL
     }
 
     /// The first that has no row, and whether there are more.
     #[inline]
-    pub fn idle(&self) -> Option<(u8, bool)> {
+    pub(crate) fn idle(&self) -> Option<(u8, bool)> {
         let mut idle = self.are_in(Kind::Idle);
         let first = idle.next()?;
         Some((first, idle.next().is_some()))
     }
 
     /// Those whose heads have come, and do not count yet.
-    pub fn heads(&self) -> impl Iterator<Item = u8> {
+    pub(crate) fn heads(&self) -> impl Iterator<Item = u8> {
         self.are_in(Kind::Head).filter(|lane| self.head(*lane).is_some())
     }
 
     /// The head of a lane that has come, and does not count yet; whether it came without an error.
     #[inline]
-    pub fn head(&self, lane: u8) -> Option<(&MetaBuf, bool)> {
+    pub(crate) fn head(&self, lane: u8) -> Option<(&MetaBuf, bool)> {
         self.of(lane).head()
     }
 
     /// Those whose records are moved, or wait for that.
-    pub fn moving(&self) -> Set {
+    pub(crate) fn moving(&self) -> Set {
         self.are_in(Kind::Moving)
     }
 
     /// The slots of the rows that lanes have.
-    pub fn slots(&self) -> impl Iterator<Item = u32> {
+    pub(crate) fn slots(&self) -> impl Iterator<Item = u32> {
         self.lanes.iter().filter_map(Lane::slot)
     }
 
@@ -163,7 +163,7 @@ impl Lanes {
 
     /// The first in the order of rows of which it is found out what is live.
     #[inline]
-    pub fn sifting(&self) -> Option<u8> {
+    pub(crate) fn sifting(&self) -> Option<u8> {
         let sifting = self.are_in(Kind::Sifting);
         if sifting == Set::default() {
             return None;
@@ -174,7 +174,7 @@ impl Lanes {
     /// The lane whose records are moved next: of the first row of which not all is on its way, or,
     /// unless that is so `in_order`, of any that can be moved at once.
     #[inline]
-    pub fn mover(&self, in_order: bool) -> Option<u8> {
+    pub(crate) fn mover(&self, in_order: bool) -> Option<u8> {
         let may = |lane: &&Lane| !lane.has_all_on_its_way() && (in_order || lane.may_move());
         let first = self.in_order().map(|lane| self.of(lane)).find(may)?;
         first.is_moving().then_some(first.number)
@@ -278,7 +278,7 @@ impl Lanes {
 
     /// The map pages that the lanes behind the mover keep are let go when the mover can't go on: it
     /// may wait for a frame. The lane that is sifting goes on by itself. Whether there were any.
-    pub fn others_let_go(&mut self, mover: u8, mapping: &mut Mapping) -> bool {
+    pub(crate) fn others_let_go(&mut self, mover: u8, mapping: &mut Mapping) -> bool {
         let sifting = self.are_in(Kind::Sifting).with(mover);
         let mut any = false;
         for lane in self.lanes.iter_mut().filter(|lane| !sifting.has(lane.number)) {
@@ -299,12 +299,12 @@ impl Lanes {
     }
 
     /// As [`Lane::mend_next`].
-    pub fn mend_next(&mut self, lane: u8, media: &mut Media) -> bool {
+    pub(crate) fn mend_next(&mut self, lane: u8, media: &mut Media) -> bool {
         self.change(lane, |it| it.mend_next(media))
     }
 
     /// As [`Lane::read_done`].
-    pub fn read_done(
+    pub(crate) fn read_done(
         &mut self,
         (lane, chunk): (u8, u8),
         command: Command,
@@ -318,7 +318,7 @@ impl Lanes {
     }
 
     /// As [`Lane::check_done`].
-    pub fn check_done(
+    pub(crate) fn check_done(
         &mut self,
         (lane, entry): (u8, u16),
         command: Command,
@@ -329,17 +329,35 @@ impl Lanes {
     }
 
     /// As [`Lane::fill_done`].
-    pub fn fill_done(&mut self, lane: u8, command: Command, result: Ended, media: &mut Media) {
+    pub(crate) fn fill_done(
+        &mut self,
+        lane: u8,
+        command: Command,
+        result: Ended,
+        media: &mut Media,
+    ) {
         self.change(lane, |it| it.fill_done(command, result, media));
     }
 
     /// As [`Lane::second_done`].
-    pub fn second_done(&mut self, lane: u8, command: Command, result: Ended, media: &mut Media) {
+    pub(crate) fn second_done(
+        &mut self,
+        lane: u8,
+        command: Command,
+        result: Ended,
+        media: &mut Media,
+    ) {
         self.change(lane, |it| it.second_done(command, result, media));
     }
 
     /// As [`Lane::sum_done`].
-    pub fn sum_done(&mut self, lane: u8, command: Command, result: Ended, media: &mut Media) {
+    pub(crate) fn sum_done(
+        &mut self,
+        lane: u8,
+        command: Command,
+        result: Ended,
+        media: &mut Media,
+    ) {
         self.change(lane, |it| it.sum_done(command, result, media));
     }
 }

@@ -96,7 +96,7 @@ impl Phase {
 
 /// A live record of the row.
 #[derive(Clone, Copy, Debug)]
-pub struct Live {
+pub(crate) struct Live {
     /// Its block.
     pub block: u64,
     /// Where it lies.
@@ -113,7 +113,7 @@ pub struct Live {
 
 /// What is known of a live record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Checked {
+pub(crate) enum Checked {
     /// It is being moved, or will be.
     No,
     /// It was as it should be, and was moved.
@@ -128,7 +128,7 @@ pub enum Checked {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Lane {
+pub(crate) struct Lane {
     layout: Layout,
     number: u8,
     phase: Phase,
@@ -241,7 +241,7 @@ impl Lane {
     }
 
     /// Whether a chunk of its row has to be made from the others.
-    pub fn has_bad_chunk(&self) -> bool {
+    pub(crate) fn has_bad_chunk(&self) -> bool {
         self.chunks.any_bad()
     }
 }

@@ -5,11 +5,11 @@ use hostftl_core::field::{inverse, power, product};
 use super::Chunk;
 
 /// So many ways there are at most.
-pub const WAYS: u8 = 2 + 16;
+pub(super) const WAYS: u8 = 2 + 16;
 
 /// See the module text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub(super) enum Way {
     /// A data chunk from this parity, or this parity, and all other data.
     Parity(u8),
     /// From both parities and all data but this chunk.
@@ -18,7 +18,7 @@ pub enum Way {
 
 impl Way {
     /// They are tried in this order; parity is made in one way only.
-    pub fn number(number: u8, wanted: Chunk) -> Self {
+    pub(super) fn number(number: u8, wanted: Chunk) -> Self {
         match (wanted, number.checked_sub(2)) {
             (Chunk::Parity(which), _) => Way::Parity(which),
             (_, None) => Way::Parity(number),
@@ -27,7 +27,7 @@ impl Way {
     }
 
     /// The data chunk that it does without.
-    pub fn without(self) -> Option<Chunk> {
+    pub(super) fn without(self) -> Option<Chunk> {
         match self {
             Way::Parity(_) => None,
             Way::Without(chunk) => Some(Chunk::Data(chunk)),
@@ -35,7 +35,7 @@ impl Way {
     }
 
     /// The parities that it needs, as a set of bits.
-    pub fn needs(self, wanted: Chunk) -> u32 {
+    pub(super) fn needs(self, wanted: Chunk) -> u32 {
         match (wanted, self) {
             (Chunk::Parity(_), _) => 0,
             (_, Way::Parity(which)) => 1 << which,
@@ -44,7 +44,7 @@ impl Way {
     }
 
     /// The factor of a chunk in the sum that makes another one.
-    pub fn factor(self, chunk: Chunk, wanted: Chunk) -> u8 {
+    pub(super) fn factor(self, chunk: Chunk, wanted: Chunk) -> u8 {
         let (first, second) = match (wanted, self) {
             (Chunk::Parity(_), Way::Parity(0)) => (1, 0),
             (Chunk::Parity(_), _) => (0, 1),

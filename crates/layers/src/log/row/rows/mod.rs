@@ -35,7 +35,7 @@ struct Stream {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Rows {
+pub(crate) struct Rows {
     layout: Layout,
     list: Vec<Row>,
     /// The rows that are closed, being sealed or drained: a round may move them on.
@@ -65,7 +65,7 @@ impl IndexMut<u8> for Rows {
 
 impl Rows {
     /// Idle rows; no stream has begun.
-    pub fn new(layout: &Layout) -> Self {
+    pub(crate) fn new(layout: &Layout) -> Self {
         Rows {
             layout: *layout,
             list: (0..ROWS).map(|_| Row::new(layout)).collect(),
@@ -77,18 +77,18 @@ impl Rows {
     }
 
     /// All of them.
-    pub fn iter(&self) -> impl Iterator<Item = &Row> + Clone {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Row> + Clone {
         self.list.iter()
     }
 
     /// All of them, to be changed.
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Row> {
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Row> {
         self.list.iter_mut()
     }
 
     /// A row goes on in its cycle.
     #[inline]
-    pub fn go(&mut self, row: u8, next: Phase) {
+    pub(crate) fn go(&mut self, row: u8, next: Phase) {
         self[row].go(next);
         self.note_use(row);
         let moves = matches!(next, Phase::Closed | Phase::Sealing | Phase::Draining);
@@ -112,18 +112,18 @@ impl Rows {
     }
 
     /// The rows that a round may move on, as a set of bits.
-    pub fn active(&self) -> u32 {
+    pub(crate) fn active(&self) -> u32 {
         self.active
     }
 
     /// Whether the row that begins at `at` has still to be written.
-    pub fn is_unwritten(&self, at: At) -> bool {
+    pub(crate) fn is_unwritten(&self, at: At) -> bool {
         let is_it = |row: &&Row| row.at == at && row.phase() != Phase::Idle;
         self.list.iter().find(is_it).is_some_and(|row| row.phase() != Phase::Draining)
     }
 
     /// A row that is not in use.
-    pub fn idle(&self) -> Option<u8> {
+    pub(crate) fn idle(&self) -> Option<u8> {
         const { assert!(ROWS == u32::BITS as usize, "a set has a bit for each") };
         let first = (self.used[0] | self.used[1]).trailing_ones();
         (first < ROWS as u32).then_some(first as u8)
@@ -147,7 +147,7 @@ impl Rows {
     /// Takes room for `len` bytes in the row that a stream fills: which it is, the chunk, and the
     /// byte. `None` when it is full, or there is none.
     #[inline(always)]
-    pub fn take_here(&mut self, stream: u8, len: u32) -> Option<(u8, u8, u32)> {
+    pub(crate) fn take_here(&mut self, stream: u8, len: u32) -> Option<(u8, u8, u32)> {
         let row = self.streams[usize::from(stream)].filling?;
         let (chunk, byte) = self[row].take(len)?;
         Some((row, chunk, byte))
@@ -155,7 +155,7 @@ impl Rows {
 
     /// As [`Rows::take_here`], in the next row when that is full. A segment is opened only when
     /// more than `floor` stay free. `None` when there is no room now.
-    pub fn take_in_next(
+    pub(crate) fn take_in_next(
         &mut self,
         (stream, floor): (u8, impl Fn(&Rows, &Durability, &Segments) -> u32),
         len: u32,
@@ -178,7 +178,7 @@ impl Rows {
     }
 
     /// So many records are in a row, or will not come: one that takes no more may be sealed.
-    pub fn placed(&mut self, row: u8, records: u32, cx: &mut Cx) {
+    pub(crate) fn placed(&mut self, row: u8, records: u32, cx: &mut Cx) {
         let it = &mut self[row];
         assert!(it.placing >= records, "what is in a row was on its way");
         it.placing -= records;
@@ -188,7 +188,7 @@ impl Rows {
     }
 
     /// No more goes into a row.
-    pub fn close(&mut self, row: u8, media: &mut Media, cx: &mut Cx) {
+    pub(crate) fn close(&mut self, row: u8, media: &mut Media, cx: &mut Cx) {
         cx.disturb();
         self.go(row, Phase::Closed);
         let it = &self[row];
@@ -229,19 +229,19 @@ impl Rows {
     }
 
     /// The segment in which a stream goes on behind its own.
-    pub fn ahead(&self, stream: u8) -> Option<u32> {
+    pub(crate) fn ahead(&self, stream: u8) -> Option<u32> {
         self.streams[usize::from(stream)].ahead
     }
 
     /// Sees to it that a stream knows that segment.
-    pub fn look_ahead(&mut self, stream: u8, media: &mut Media) {
+    pub(crate) fn look_ahead(&mut self, stream: u8, media: &mut Media) {
         let ahead = &mut self.streams[usize::from(stream)].ahead;
         ahead.get_or_insert_with(|| media.devices.open_segment(stream, &mut media.segments));
     }
 
     /// Where the next row of a stream begins; opens a segment when it must, and more than `floor`
     /// are free.
-    pub fn next_at(&mut self, stream: u8, floor: u32, media: &mut Media) -> Option<At> {
+    pub(crate) fn next_at(&mut self, stream: u8, floor: u32, media: &mut Media) -> Option<At> {
         let it = &mut self.streams[usize::from(stream)];
         if it.next.is_none() {
             // Of the two segments that a stream holds one is always there already.
@@ -259,7 +259,7 @@ impl Rows {
 
     /// A row of a stream took so much of its slot: the next begins behind it; or in the segment
     /// ahead, when one of both misses a chunk, so that the stream comes to one that misses none.
-    pub fn advance(&mut self, stream: u8, at: At, sectors: u32, media: &mut Media) {
+    pub(crate) fn advance(&mut self, stream: u8, at: At, sectors: u32, media: &mut Media) {
         let devices = &media.devices;
         let ahead = self.streams[usize::from(stream)].ahead;
         let mut both = ahead.into_iter().chain([at.segment]);
@@ -274,7 +274,7 @@ impl Rows {
     /// Brings one stream on towards a segment that misses no chunk: closes the row that is filled,
     /// or writes one that lists nothing. False when all streams are there but that of the map, or
     /// none can be brought on now.
-    pub fn leave_exposed(
+    pub(crate) fn leave_exposed(
         &mut self,
         media: &mut Media,
         durability: &mut Durability,
@@ -284,7 +284,7 @@ impl Rows {
     }
 
     /// The same, towards segments in which a scrub found nothing wrong.
-    pub fn leave_flawed(
+    pub(crate) fn leave_flawed(
         &mut self,
         media: &mut Media,
         durability: &mut Durability,
@@ -322,7 +322,7 @@ impl Rows {
     }
 
     /// No stream goes on in a segment.
-    pub fn leave(&mut self, segment: u32, segments: &mut Segments) {
+    pub(crate) fn leave(&mut self, segment: u32, segments: &mut Segments) {
         for stream in &mut self.streams {
             if stream.next.is_some_and(|next| next.segment == segment) {
                 stream.next = None;
@@ -332,7 +332,7 @@ impl Rows {
     }
 
     /// Where the first row of a stream lies that is not sealed.
-    pub fn begins(&self, stream: u8, media: &Media) -> Option<Begin> {
+    pub(crate) fn begins(&self, stream: u8, media: &Media) -> Option<Begin> {
         let it = &self.streams[usize::from(stream)];
         let unsealed = self.list.iter().filter(|row| row.stream == stream && row.is_unsealed());
         let first = unsealed.min_by_key(|row| row.stamp).map(|row| (row.at, Some(row.ahead)));
@@ -345,7 +345,12 @@ impl Rows {
     }
 
     /// Closes the rows that a flush or a root waits for.
-    pub fn commit(&mut self, media: &mut Media, durability: &mut Durability, cx: &mut Cx) -> bool {
+    pub(crate) fn commit(
+        &mut self,
+        media: &mut Media,
+        durability: &mut Durability,
+        cx: &mut Cx,
+    ) -> bool {
         if durability.all_closed() {
             return false;
         }
@@ -370,7 +375,7 @@ impl Rows {
     /// The row in memory that has the record at `place`, which is in a segment, with the chunk and
     /// the byte in it.
     #[inline]
-    pub fn holding(
+    pub(crate) fn holding(
         &self,
         place: Place,
         segment: u32,
@@ -398,7 +403,7 @@ impl Rows {
     }
 
     /// The rows that are not sealed and have something.
-    pub fn unsealed(&self) -> Unsealed {
+    pub(crate) fn unsealed(&self) -> Unsealed {
         let mut first = Unsealed::default();
         for (_, it) in self.open_ones() {
             if !it.is_empty() {
@@ -411,7 +416,7 @@ impl Rows {
     }
 
     /// Whether all that comes before a row of its stream is on its way.
-    pub fn is_first(&self, row: u8) -> bool {
+    pub(crate) fn is_first(&self, row: u8) -> bool {
         let it = &self[row];
         let before = |other: &Row| {
             other.phase() == Phase::Sealing && other.stream == it.stream && other.seq < it.seq

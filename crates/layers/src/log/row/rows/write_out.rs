@@ -26,7 +26,7 @@ use crate::log::volume::Volume;
 
 impl Rows {
     /// Gives a row its number and its head.
-    pub fn seal(
+    pub(crate) fn seal(
         &mut self,
         row: u8,
         media: &mut Media,
@@ -135,7 +135,7 @@ impl Rows {
         open.find(|(_, other)| other.has_trims && other.stream != it.stream).map(|(row, _)| row)
     }
 
-    pub fn seal_step(&mut self, row: u8, media: &mut Media, cx: &mut Cx) -> bool {
+    pub(crate) fn seal_step(&mut self, row: u8, media: &mut Media, cx: &mut Cx) -> bool {
         match self[row].stage {
             Stage::Fill(step) => self.fill_step(row, step, media, cx),
             Stage::Fold(which, done) => self.fold_step(row, (which, done), media, cx),
@@ -208,7 +208,7 @@ impl Rows {
     }
 
     /// A step of sealing in memory is over.
-    pub fn seal_done(&mut self, row: u8, command: Command, media: &mut Media) {
+    pub(crate) fn seal_done(&mut self, row: u8, command: Command, media: &mut Media) {
         let mut views = Few::<View, MAX_PIECES>::new();
         let into = match command {
             Command::Place { from, into } => {
@@ -311,7 +311,7 @@ impl Rows {
     }
 
     /// A chunk of a row is written.
-    pub fn chunk_done(
+    pub(crate) fn chunk_done(
         &mut self,
         row: u8,
         command: Command,
@@ -331,7 +331,7 @@ impl Rows {
     }
 
     /// The program of a chunk is over, or was given up.
-    pub fn chunk_over(
+    pub(crate) fn chunk_over(
         &mut self,
         row: u8,
         media: &mut Media,
