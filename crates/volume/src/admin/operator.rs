@@ -95,7 +95,7 @@ pub(crate) struct Operator {
 
 impl Operator {
     /// The one of the volume that has these devices.
-    pub fn new(seats: Seats) -> Self {
+    pub(crate) fn new(seats: Seats) -> Self {
         Operator { seats: Arc::new(seats) }
     }
 
@@ -103,7 +103,7 @@ impl Operator {
     ///
     /// # Errors
     /// Why the new device is not in the place of the old one, in words.
-    pub fn replace(&self, spec: &ReplaceSpec) -> Result<Replaced, AdminError> {
+    pub(crate) fn replace(&self, spec: &ReplaceSpec) -> Result<Replaced, AdminError> {
         self.seats.replace(&ReplaceSpec { path: self.seats.path().into(), ..spec.clone() })
     }
 
@@ -111,12 +111,12 @@ impl Operator {
     ///
     /// # Errors
     /// Why the devices did not come, in words.
-    pub fn add(&self, spec: &AddSpec) -> Result<Added, AdminError> {
+    pub(crate) fn add(&self, spec: &AddSpec) -> Result<Added, AdminError> {
         self.seats.add(&AddSpec { path: self.seats.path().into(), ..spec.clone() })
     }
 
     /// Ends the copy of a device, if one is under way, because the volume is being closed.
-    pub fn end_copy(&self) {
+    pub(crate) fn end_copy(&self) {
         self.seats.end_copy();
     }
 
@@ -124,7 +124,7 @@ impl Operator {
     ///
     /// # Errors
     /// Why nothing was changed, in words.
-    pub fn act(&self, wish: &Wish) -> Result<Outcome, AdminError> {
+    pub(crate) fn act(&self, wish: &Wish) -> Result<Outcome, AdminError> {
         let verb = match wish {
             Wish::Offline(name) => {
                 self.seats.refuse_while_copying()?;

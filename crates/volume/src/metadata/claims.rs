@@ -16,7 +16,7 @@ use crate::util::error::{Error, device};
 ///
 /// # Errors
 /// When it has; the message names both. Nothing makes such a device free but `hostftl delete`.
-pub fn refuse_taken(one: &Device) -> Result<(), Error> {
+pub(crate) fn refuse_taken(one: &Device) -> Result<(), Error> {
     let own = one.own_zones();
     for Taken { claim, is_part } in one.taken()? {
         let theirs = claim.first..claim.first + claim.count;
@@ -43,7 +43,7 @@ pub fn refuse_taken(one: &Device) -> Result<(), Error> {
 ///
 /// # Errors
 /// When it is another.
-pub fn verify(one: &Device) -> Result<(), Error> {
+pub(crate) fn verify(one: &Device) -> Result<(), Error> {
     let Some(own) = one.own_zones() else { return Ok(()) };
     let at = places(one.bytes() / SECTOR as u64)[0];
     let Some(claim) = Claim::parse(&one.read_page(at)?) else { return Ok(()) };
@@ -59,7 +59,7 @@ pub fn verify(one: &Device) -> Result<(), Error> {
 ///
 /// # Errors
 /// When the device can't be written.
-pub fn make(one: &Device, of: &Superblock) -> Result<(), IoError> {
+pub(crate) fn make(one: &Device, of: &Superblock) -> Result<(), IoError> {
     let Some(own) = one.own_zones() else { return Ok(()) };
     let (volume, label) = (of.volume, of.label);
     let claim = Claim { volume, label, first: own.start, count: own.len() as u32 };
@@ -70,7 +70,7 @@ pub fn make(one: &Device, of: &Superblock) -> Result<(), IoError> {
 ///
 /// # Errors
 /// When the device can't be written.
-pub fn clear(one: &Device) -> Result<(), IoError> {
+pub(crate) fn clear(one: &Device) -> Result<(), IoError> {
     if one.own_zones().is_some() { write(one, &Page::default()) } else { Ok(()) }
 }
 

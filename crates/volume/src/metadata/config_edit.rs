@@ -4,7 +4,7 @@
 use toml_edit::{Array, DocumentMut, Item, RawString, TableLike, Value};
 
 /// The text `old` with the values of the text `new`; `new` itself where `old` is no TOML.
-pub fn with_values(old: &str, new: &str) -> String {
+pub(crate) fn with_values(old: &str, new: &str) -> String {
     let (Ok(mut document), Ok(values)) = (old.parse::<DocumentMut>(), new.parse::<DocumentMut>())
     else {
         return new.into();

@@ -17,14 +17,14 @@ use hostftl_core::{
 use serde::{Deserialize, Serialize};
 
 /// How a recording begins.
-pub const MAGIC: [u8; 8] = *b"HFTLREC1";
+pub(crate) const MAGIC: [u8; 8] = *b"HFTLREC1";
 /// The length that says that no batch follows.
-pub const END: u32 = u32::MAX;
+pub(crate) const END: u32 = u32::MAX;
 
 /// What the layer was made from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Head {
+pub(crate) struct Head {
     /// The layer and its parameters as canonical text.
     pub layer: String,
     pub deadline: Nanos,
@@ -74,7 +74,7 @@ impl From<&HeadDevice> for DeviceInfo {
 
 /// What a host wanted, without its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     Read,
     Write,
     Flush,
@@ -84,7 +84,7 @@ pub enum Kind {
 
 /// One record.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Entry<'a> {
+pub(crate) enum Entry<'a> {
     Host { kind: Kind, fua: bool, ticket: u64, lba: u64, sectors: u64 },
     Done { token: u64, result: Result<Verdict, DeviceError>, meta: &'a [u8] },
     Timer,
@@ -106,7 +106,7 @@ const DONE: u64 = 12;
 const VERB: u64 = 32;
 
 /// The record of `input`, `since` nanoseconds after the one before.
-pub fn emit(since: Nanos, input: &Input, out: &mut Vec<u8>) {
+pub(crate) fn emit(since: Nanos, input: &Input, out: &mut Vec<u8>) {
     put(out, since);
     match input {
         Input::Timer => put(out, TIMER),
@@ -129,7 +129,7 @@ pub fn emit(since: Nanos, input: &Input, out: &mut Vec<u8>) {
 }
 
 /// The record of a verb, `since` nanoseconds after the one before.
-pub fn emit_verb(since: Nanos, verb: Verb, out: &mut Vec<u8>) {
+pub(crate) fn emit_verb(since: Nanos, verb: Verb, out: &mut Vec<u8>) {
     [since, VERB].into_iter().chain(verb.to_numbers()).for_each(|number| put(out, number));
 }
 
@@ -160,7 +160,7 @@ fn put_pages(out: &mut Vec<u8>, pages: &[Page]) {
 }
 
 /// Takes the next record off the front of `bytes`; `None` when they are not one.
-pub fn parse<'a>(bytes: &mut &'a [u8]) -> Option<(Nanos, Entry<'a>)> {
+pub(crate) fn parse<'a>(bytes: &mut &'a [u8]) -> Option<(Nanos, Entry<'a>)> {
     let since = take(bytes)?;
     let entry = match take(bytes)? {
         TIMER => Entry::Timer,

@@ -23,7 +23,7 @@ const BATCH: usize = 256 << 10;
 
 /// A recording under way.
 #[derive(Debug)]
-pub struct Recording {
+pub(crate) struct Recording {
     path: PathBuf,
     pen: Arc<Mutex<Pen>>,
 }
@@ -49,7 +49,7 @@ impl Recording {
     ///
     /// # Errors
     /// When the file can't be made.
-    pub fn new(
+    pub(crate) fn new(
         path: &Path,
         layer: &LayerConfig,
         devices: &[DeviceInfo],
@@ -92,7 +92,7 @@ impl Recording {
     }
 
     /// What listens to the driver.
-    pub fn tap(&self) -> impl Tap + use<> {
+    pub(crate) fn tap(&self) -> impl Tap + use<> {
         Listener(self.pen.clone())
     }
 
@@ -100,7 +100,7 @@ impl Recording {
     ///
     /// # Errors
     /// When anything could not be written.
-    pub fn finish(self) -> Result<(), Error> {
+    pub(crate) fn finish(self) -> Result<(), Error> {
         let mut pen = lock(&self.pen);
         pen.write_batch();
         pen.write_end();

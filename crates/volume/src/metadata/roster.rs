@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 /// The superblocks of a volume's members, by index; `None` for one that is not there.
 #[derive(Debug, Default)]
-pub struct Roster {
+pub(crate) struct Roster {
     pure: Pure,
     /// The sectors of each device; 0 for one that is not there.
     sectors: Vec<u64>,
@@ -23,55 +23,55 @@ pub struct Roster {
 
 impl Roster {
     /// Of a volume that was just assembled.
-    pub fn new(records: Vec<Option<Record>>) -> Self {
+    pub(crate) fn new(records: Vec<Option<Record>>) -> Self {
         let sectors = records.iter().map(|it| it.map_or(0, |it| it.superblock.device_sectors));
         Roster { sectors: sectors.collect(), pure: Pure::new(records) }
     }
 
     /// Whether there are no superblocks at all: the volume is in memory.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.sectors.is_empty()
     }
 
     /// The sectors of each device, by index; 0 for one that is not there.
-    pub fn sectors(&self) -> impl Iterator<Item = u64> {
+    pub(crate) fn sectors(&self) -> impl Iterator<Item = u64> {
         self.sectors.iter().copied()
     }
 
     /// See [`Pure::next`].
-    pub fn next(&mut self, standing: Standing) -> Option<Write> {
+    pub(crate) fn next(&mut self, standing: Standing) -> Option<Write> {
         self.pure.next(standing, stamp)
     }
 
     /// See [`Pure::replace`].
-    pub fn replace(&mut self, index: u8, record: Record) {
+    pub(crate) fn replace(&mut self, index: u8, record: Record) {
         self.sectors[usize::from(index)] = record.superblock.device_sectors;
         self.pure.replace(index, record);
     }
 
     /// See [`Pure::add`].
-    pub fn add(&mut self, records: &[Record]) {
+    pub(crate) fn add(&mut self, records: &[Record]) {
         self.sectors.extend(records.iter().map(|it| it.superblock.device_sectors));
         self.pure.add(records.iter().copied());
     }
 
     /// See [`Pure::target`].
-    pub fn target(&self) -> Option<Superblock> {
+    pub(crate) fn target(&self) -> Option<Superblock> {
         self.pure.target()
     }
 
     /// See [`Pure::may_promise`].
-    pub fn may_promise(&self, lost: u16) -> bool {
+    pub(crate) fn may_promise(&self, lost: u16) -> bool {
         self.pure.may_promise(lost)
     }
 
     /// A copy is durable.
-    pub fn wrote(&mut self, write: &Write) {
+    pub(crate) fn wrote(&mut self, write: &Write) {
         self.pure.wrote(write);
     }
 
     /// A copy could not be written.
-    pub fn failed(&mut self, write: &Write) {
+    pub(crate) fn failed(&mut self, write: &Write) {
         self.pure.failed(write);
     }
 
@@ -80,7 +80,7 @@ impl Roster {
     ///
     /// # Errors
     /// When a member can't be written.
-    pub fn settle(&mut self, devices: &[Device], standing: Standing) -> Result<(), IoError> {
+    pub(crate) fn settle(&mut self, devices: &[Device], standing: Standing) -> Result<(), IoError> {
         while let Some(write) = self.next(standing) {
             let device = &devices[usize::from(write.member)];
             let (at, page) = page_of(&write);
@@ -133,7 +133,11 @@ pub(crate) fn stamp() -> Stamp {
 ///
 /// # Errors
 /// When the device can't be written.
-pub fn write_ends(one: &Device, sectors: u64, page: impl Fn(u64) -> Page) -> Result<(), IoError> {
+pub(crate) fn write_ends(
+    one: &Device,
+    sectors: u64,
+    page: impl Fn(u64) -> Page,
+) -> Result<(), IoError> {
     for at in places(sectors) {
         one.write_page(at, &page(at))?;
         one.sync()?;

@@ -18,7 +18,7 @@ use crate::util::error::Error;
 
 /// A change of the members that was cut off.
 #[derive(Debug, Default)]
-pub struct Cut {
+pub(crate) struct Cut {
     /// The pending devices that are members, by name, with their member numbers.
     pub come: Vec<(String, u8)>,
     /// The listed devices in whose place they came, by name.
@@ -48,7 +48,7 @@ fn choose(listed: &[Member], pending: &[Member], redundancy: Redundancy) -> Choi
 
 impl Cut {
     /// The superblocks of the members as [`Cut::of`] would choose them.
-    pub fn preview(
+    pub(crate) fn preview(
         listed: &[Member],
         pending: &[Member],
         redundancy: Redundancy,
@@ -60,7 +60,7 @@ impl Cut {
     }
 
     /// Chooses the members among the devices that the volume file lists and those that are pending.
-    pub fn of(
+    pub(crate) fn of(
         listed: Vec<Member>,
         pending: Vec<Member>,
         redundancy: Redundancy,
@@ -87,12 +87,12 @@ impl Cut {
     ///
     /// # Errors
     /// When such a device can't be written.
-    pub fn undo(&self) -> Result<(), Error> {
+    pub(crate) fn undo(&self) -> Result<(), Error> {
         self.undone.iter().try_for_each(|it| Ok(clear_ends(&it.device)?))
     }
 
     /// The outcome of the change, as a note shows it.
-    pub fn note(&self) -> String {
+    pub(crate) fn note(&self) -> String {
         let come = self.come.iter().map(|(name, index)| format!("{name} is device {index}"));
         let come: Vec<String> = come.collect();
         let outcome = match come.is_empty() {
@@ -108,7 +108,7 @@ impl Cut {
     /// # Errors
     /// When a device can't be written. When the file can't be, and a pending device could not be
     /// read: it might be taken for a member later, with its contents at the cut.
-    pub fn settle(&self, path: &Path, devices: &[String]) -> Result<String, Error> {
+    pub(crate) fn settle(&self, path: &Path, devices: &[String]) -> Result<String, Error> {
         self.undo()?;
         match Config::put_in_order(path, devices) {
             Ok(()) => Ok(self.note()),

@@ -16,7 +16,7 @@ const FULL: &str = "a start has to write: make room where the device is, and sta
                     `hostftl serve --read-only` reads the volume as it is";
 
 /// `error` of a start, and what to do if a device has no room.
-pub fn explain_full(error: IoError) -> Error {
+pub(crate) fn explain_full(error: IoError) -> Error {
     match &error {
         IoError::System { source, .. } if source.kind() == ErrorKind::StorageFull => {
             Error::Recovery { source: error, troubles: FULL.into() }
@@ -27,7 +27,7 @@ pub fn explain_full(error: IoError) -> Error {
 
 /// Turns the events of a layer into words.
 #[derive(Debug, Default)]
-pub struct Quiet {
+pub(crate) struct Quiet {
     /// The devices by name, in the order of the stack.
     devices: Vec<String>,
     /// Log writes that recovery applied.
@@ -50,25 +50,25 @@ pub struct Quiet {
 
 impl Quiet {
     /// One that calls the devices by their names.
-    pub fn of(devices: &[Device]) -> Self {
+    pub(crate) fn of(devices: &[Device]) -> Self {
         Self::telling(devices, Events::default())
     }
 
     /// The same, which reports to `events`.
-    pub fn telling(devices: &[Device], events: Events) -> Self {
+    pub(crate) fn telling(devices: &[Device], events: Events) -> Self {
         let devices = devices.iter().map(|device| device.name().into()).collect();
         Quiet { devices, events, ..Quiet::default() }
     }
 
     /// Returns the repairs, and the other events that an operator should know of.
-    pub fn sort_troubles(&self) -> (Vec<String>, Vec<String>) {
+    pub(crate) fn sort_troubles(&self) -> (Vec<String>, Vec<String>) {
         let is_repair = |event: &Event| event.kind == "mended";
         let notes = self.events.notes_of(is_repair);
         (notes, self.events.notes_of(|event| !is_repair(event)))
     }
 
     /// What a device is called.
-    pub fn name(&self, device: u8) -> &str {
+    pub(crate) fn name(&self, device: u8) -> &str {
         self.devices.get(usize::from(device)).map_or("", String::as_str)
     }
 
@@ -89,24 +89,24 @@ impl Quiet {
     }
 
     /// A device that has left can't be closed.
-    pub fn stays_open(&self, device: u8, why: &IoError) {
+    pub(crate) fn stays_open(&self, device: u8, why: &IoError) {
         let name = self.name(device);
         let text = format!("{name} was removed, and stays open until the volume is stopped: {why}");
         self.events.tell_of(device, Level::Warning, "device-held", text);
     }
 
     /// One device more.
-    pub fn add(&mut self, name: &str) {
+    pub(crate) fn add(&mut self, name: &str) {
         self.devices.push(name.into());
     }
 
     /// A device is called so from now on.
-    pub fn rename(&mut self, device: u8, name: String) {
+    pub(crate) fn rename(&mut self, device: u8, name: String) {
         self.devices[usize::from(device)] = name;
     }
 
     /// `error` and what led to it.
-    pub fn explain(&self, error: IoError) -> Error {
+    pub(crate) fn explain(&self, error: IoError) -> Error {
         let hint = self.is_full.then(|| FULL.to_owned());
         let troubles: Vec<String> = self.events.notes().into_iter().chain(hint).collect();
         match troubles.is_empty() || matches!(error, IoError::Look { .. }) {

@@ -79,7 +79,7 @@ struct Absent<'a> {
 ///
 /// # Errors
 /// When they are not a stack that can be used.
-pub fn gather(
+pub(crate) fn gather(
     (names, pending): (&[String], &[String]),
     redundancy: Redundancy,
     options: &OpenOptions,
@@ -213,7 +213,7 @@ pub(crate) fn is_absence(error: &Error) -> bool {
 
 /// Why a volume whose file lists `devices` is not opened without members that belong to it, and
 /// what to type.
-pub fn refusal(path: &Path, found: &Assembly, devices: &[String], command: &str) -> Error {
+pub(crate) fn refusal(path: &Path, found: &Assembly, devices: &[String], command: &str) -> Error {
     let (superblock, devices) = (&found.superblock, Names::opened(devices, found).list());
     let absent = (0..usize::from(superblock.count)).filter(|index| found.unsaid >> index & 1 == 1);
     let here: Vec<&str> = found.members.iter().flatten().map(|one| one.device.name()).collect();

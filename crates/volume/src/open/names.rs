@@ -138,14 +138,14 @@ pub(crate) struct Names {
 
 impl Names {
     /// Those of a volume in memory, whose file is all that there is.
-    pub fn in_memory(config: &Config) -> Self {
+    pub(crate) fn in_memory(config: &Config) -> Self {
         let entry = |name: &String| Entry { name: name.clone(), uuid: [0; 16], is_known: true };
         let entries = config.devices.iter().map(entry).collect();
         Names { volume: config.uuid.into_bytes(), entries }
     }
 
     /// Those of the devices that a volume file lists, which are looked at.
-    pub fn read(config: &Config) -> Self {
+    pub(crate) fn read(config: &Config) -> Self {
         if config.is_memory() {
             return Names::in_memory(config);
         }
@@ -154,7 +154,7 @@ impl Names {
     }
 
     /// Those of a volume file's list, whose devices were opened.
-    pub fn opened(list: &[String], found: &Assembly) -> Self {
+    pub(crate) fn opened(list: &[String], found: &Assembly) -> Self {
         let superblock = |name: &String| {
             let mut members = found.members.iter().flatten();
             let member = members.find(|it| it.device.name() == name).map(|it| it.superblock);
@@ -206,12 +206,12 @@ impl Names {
     }
 
     /// The names by member number.
-    pub fn list(&self) -> Vec<String> {
+    pub(crate) fn list(&self) -> Vec<String> {
         self.entries.iter().map(|entry| entry.name.clone()).collect()
     }
 
     /// A member as replies show it.
-    pub fn id(&self, index: u8) -> DeviceId {
+    pub(crate) fn id(&self, index: u8) -> DeviceId {
         let entry = &self.entries[usize::from(index)];
         let uuid = match entry.uuid {
             [0, ..] if entry.uuid == [0; 16] => String::new(),
@@ -221,18 +221,18 @@ impl Names {
     }
 
     /// All members, by number.
-    pub fn all(&self) -> Vec<DeviceId> {
+    pub(crate) fn all(&self) -> Vec<DeviceId> {
         (0..self.entries.len() as u8).map(|index| self.id(index)).collect()
     }
 
     /// Another device is member `index` from now on.
-    pub fn replace(&mut self, index: u8, name: &str, uuid: [u8; 16]) {
+    pub(crate) fn replace(&mut self, index: u8, name: &str, uuid: [u8; 16]) {
         let entry = Entry { name: name.into(), uuid, is_known: true };
         self.entries[usize::from(index)] = entry;
     }
 
     /// The list has grown, or has other names: those that are new are known.
-    pub fn take_list(&mut self, list: &[String], members: &[[u8; 16]]) {
+    pub(crate) fn take_list(&mut self, list: &[String], members: &[[u8; 16]]) {
         for (index, name) in list.iter().enumerate() {
             let (uuid, was) = (members[index], self.entries.get(index));
             let is_known = was.is_none_or(|was| was.is_known && was.name == *name);
@@ -249,7 +249,7 @@ impl Names {
     ///
     /// # Errors
     /// In words, when there is none, or it is not certain.
-    pub fn resolve(&self, wanted: &str, open: u16) -> Result<u8, AdminError> {
+    pub(crate) fn resolve(&self, wanted: &str, open: u16) -> Result<u8, AdminError> {
         let found = match Wanted::parse(wanted)? {
             Wanted::Number(number) => (number < self.entries.len()).then_some(number),
             Wanted::Uuid(uuid) => {

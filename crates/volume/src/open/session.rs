@@ -27,7 +27,7 @@ use crate::util::error::Error;
 
 /// What is known of the last run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Last {
+pub(crate) enum Last {
     /// The volume was never served.
     None,
     /// There was one, but no mark of it can be read.
@@ -45,7 +45,7 @@ struct Here {
 
 /// A volume that is about to be served, or is.
 #[derive(Clone, Debug)]
-pub struct Session {
+pub(crate) struct Session {
     volume: [u8; 16],
     mark: Mark,
     /// The number of the run before, or 0.
@@ -54,7 +54,7 @@ pub struct Session {
 }
 
 /// The names under which a volume is served after a clean or an unclean end.
-pub struct ServedNames {
+pub(crate) struct ServedNames {
     /// The name that clients use.
     pub name: String,
     /// Another name that means the same.
@@ -66,7 +66,7 @@ pub struct ServedNames {
 }
 
 /// How notes about an unclean end begin.
-pub const UNCLEAN: &str = "the last run ended uncleanly";
+pub(crate) const UNCLEAN: &str = "the last run ended uncleanly";
 /// Why the last run left nothing that a client could miss.
 const DURABLE: &str = "it answered writes only once they were durable, so nothing is lost";
 const REBOOTED: &str = "the machine was started again since, so none of its clients is left";
@@ -77,12 +77,12 @@ const KEPT: &str = "what it answered was kept in memory that outlives it, so not
 
 impl Last {
     /// What the marks on the devices say that are there and not in the set `lost`.
-    pub fn of(config: &Config, devices: &[Device], lost: u16) -> Self {
+    pub(crate) fn of(config: &Config, devices: &[Device], lost: u16) -> Self {
         last(config.uuid.into_bytes(), devices, lost)
     }
 
     /// The number of the run, or 0.
-    pub fn run(&self) -> u64 {
+    pub(crate) fn run(&self) -> u64 {
         match self {
             Last::Mark(mark) => mark.run,
             _ => 0,
@@ -93,7 +93,12 @@ impl Last {
 impl Session {
     /// What to do now after the `last` run, all of whose answers are `kept`, or not; none when
     /// nobody is to be served.
-    pub fn of(options: &StartOptions, config: &Config, last: Last, kept: bool) -> Option<Self> {
+    pub(crate) fn of(
+        options: &StartOptions,
+        config: &Config,
+        last: Last,
+        kept: bool,
+    ) -> Option<Self> {
         let service = options.service?;
         let volume = config.uuid.into_bytes();
         let through = options.acks == Acks::Media;
@@ -102,17 +107,17 @@ impl Session {
     }
 
     /// The number of the run.
-    pub fn run(&self) -> u64 {
+    pub(crate) fn run(&self) -> u64 {
         self.mark.run
     }
 
     /// The number of the run before, or 0.
-    pub fn last(&self) -> u64 {
+    pub(crate) fn last(&self) -> u64 {
         self.last
     }
 
     /// What the machine calls the time since it was started.
-    pub fn boot(&self) -> [u8; 16] {
+    pub(crate) fn boot(&self) -> [u8; 16] {
         self.mark.boot
     }
 
@@ -120,7 +125,7 @@ impl Session {
     ///
     /// # Errors
     /// When none of them takes it.
-    pub fn serving(&self, devices: &[Device], lost: u16) -> Result<(), IoError> {
+    pub(crate) fn serving(&self, devices: &[Device], lost: u16) -> Result<(), IoError> {
         write(&self.mark, self.volume, devices, lost)
     }
 
@@ -128,18 +133,18 @@ impl Session {
     ///
     /// # Errors
     /// When none of them takes it.
-    pub fn stopped(&self, devices: &[Device], lost: u16) -> Result<(), IoError> {
+    pub(crate) fn stopped(&self, devices: &[Device], lost: u16) -> Result<(), IoError> {
         let number = self.mark.number + 1;
         write(&Mark { number, serving: false, ..self.mark }, self.volume, devices, lost)
     }
 
     /// Whether the last run ended in another way than a clean stop.
-    pub fn is_unclean(&self) -> bool {
+    pub(crate) fn is_unclean(&self) -> bool {
         self.unclean.is_some()
     }
 
     /// Returns the names under which a volume with the name `plain` is served.
-    pub fn names(&self, plain: &str) -> ServedNames {
+    pub(crate) fn names(&self, plain: &str) -> ServedNames {
         ServedNames {
             name: self.name(plain),
             also: self.also(plain),
@@ -180,7 +185,7 @@ impl Session {
     }
 
     /// How the last run ended, if that was not clean, and what follows.
-    pub fn note(&self, plain: &str) -> Option<String> {
+    pub(crate) fn note(&self, plain: &str) -> Option<String> {
         let unclean = self.unclean.map(|why| format!("{UNCLEAN}: {why}"));
         let held = self.refusal(plain).map(|_| {
             format!(
@@ -198,7 +203,7 @@ impl Session {
 ///
 /// # Errors
 /// When what it left in memory can't be read.
-pub fn unclean_end(config: &Config, devices: &[Device]) -> Result<Option<String>, Error> {
+pub(crate) fn unclean_end(config: &Config, devices: &[Device]) -> Result<Option<String>, Error> {
     let last = Last::of(config, devices, 0);
     let left = left_by(config, &last)?;
     let left = left.map(|left| if left.count() > 0 { left.waits() } else { KEPT.into() });
@@ -215,7 +220,7 @@ pub fn unclean_end(config: &Config, devices: &[Device]) -> Result<Option<String>
 ///
 /// # Errors
 /// When no device takes it.
-pub fn forget_end(volume: Uuid, devices: &[Device]) -> Result<(), IoError> {
+pub(crate) fn forget_end(volume: Uuid, devices: &[Device]) -> Result<(), IoError> {
     if last(volume.into_bytes(), devices, 0) != Last::None {
         return Ok(());
     }
@@ -237,7 +242,7 @@ pub fn forget_end(volume: Uuid, devices: &[Device]) -> Result<(), IoError> {
 ///
 /// # Errors
 /// When that can't be read.
-pub fn left_by(config: &Config, last: &Last) -> Result<Option<Left>, Error> {
+pub(crate) fn left_by(config: &Config, last: &Last) -> Result<Option<Left>, Error> {
     let here = Here::now();
     match last {
         Last::Mark(mark)

@@ -18,7 +18,7 @@ use crate::util::error::{Error, device};
 
 /// A device and the superblock that counts.
 #[derive(Debug)]
-pub struct Member {
+pub(crate) struct Member {
     /// The device, whose window is its data.
     pub device: Device,
     /// What it says.
@@ -33,7 +33,7 @@ pub struct Member {
 ///
 /// # Errors
 /// When it is no device of a volume, in use, or shorter than it was.
-pub fn open_member(name: &str, access: Access) -> Result<Member, Error> {
+pub(crate) fn open_member(name: &str, access: Access) -> Result<Member, Error> {
     if name == MISSING {
         return Err(device(name, "the volume file names no device in this place"));
     }
@@ -105,7 +105,7 @@ pub(crate) fn known_format(name: &str, superblock: &Superblock) -> Result<(), Er
 
 /// The devices of a volume that are there, in the order of the stack.
 #[derive(Debug)]
-pub struct Assembly {
+pub(crate) struct Assembly {
     /// By index; `None` for a member that is not there.
     pub members: Vec<Option<Member>>,
     /// The newest superblock.
@@ -122,7 +122,7 @@ pub struct Assembly {
 
 impl Assembly {
     /// The members that are not there, as a set of bits by index.
-    pub fn missing(&self) -> u16 {
+    pub(crate) fn missing(&self) -> u16 {
         let absent = |(index, member): (usize, &Option<Member>)| match member {
             None => 1 << index,
             Some(_) => 0,
@@ -133,7 +133,7 @@ impl Assembly {
 
 /// What a stack can do without.
 #[derive(Clone, Copy, Debug)]
-pub struct Redundancy {
+pub(crate) struct Redundancy {
     /// So many devices.
     pub devices: u32,
     /// Whether there is a journal, which is beside them.
@@ -142,13 +142,16 @@ pub struct Redundancy {
 
 impl Redundancy {
     /// The journal's device as a bit, as the newest superblock says it; 0 without a journal.
-    pub fn journal_in(self, newest: Option<&Superblock>) -> u16 {
+    pub(crate) fn journal_in(self, newest: Option<&Superblock>) -> u16 {
         newest.filter(|_| self.journal).map_or(0, journal::bit_of)
     }
 }
 
 /// The newest superblock of those of `members` that are in the stack in this order.
-pub fn newest_of<'a>(order: &[Option<usize>], members: &'a [Superblock]) -> Option<&'a Superblock> {
+pub(crate) fn newest_of<'a>(
+    order: &[Option<usize>],
+    members: &'a [Superblock],
+) -> Option<&'a Superblock> {
     let there = order.iter().flatten().map(|at| &members[*at]);
     there.max_by_key(|one| one.generation)
 }
@@ -169,7 +172,7 @@ fn welcome(
 }
 
 /// Judges members as [`order`] does. A spare is not needed: nothing lies on it.
-pub fn judge(members: &[Superblock], redundancy: Redundancy) -> Verdict {
+pub(crate) fn judge(members: &[Superblock], redundancy: Redundancy) -> Verdict {
     let Redundancy { devices, journal } = redundancy;
     let newest = members.iter().max_by_key(|one| one.generation);
     let spares = newest.map_or(0, |newest| newest.spare.count_ones());
@@ -199,7 +202,7 @@ pub fn judge(members: &[Superblock], redundancy: Redundancy) -> Verdict {
 ///
 /// # Errors
 /// When they are no stack that can be used.
-pub fn order(
+pub(crate) fn order(
     members: Vec<Member>,
     mut left_out: Vec<String>,
     redundancy: Redundancy,
@@ -236,7 +239,7 @@ pub fn order(
 }
 
 /// A moment of a superblock, for people; `None` when none is known.
-pub fn time(seconds: u64) -> Option<String> {
+pub(crate) fn time(seconds: u64) -> Option<String> {
     let since = UNIX_EPOCH.checked_add(Duration::from_secs(seconds)).filter(|_| seconds > 0)?;
     // Beyond the year 9999 there is no way to write it.
     (seconds < 253_402_300_800).then(|| humantime::format_rfc3339_seconds(since).to_string())

@@ -43,24 +43,24 @@ pub(crate) struct Copying {
 
 impl Copying {
     /// A copy that begins now.
-    pub fn new(index: u8, old: DeviceId, new: String, uncopied: Arc<Uncopied>) -> Self {
+    pub(crate) fn new(index: u8, old: DeviceId, new: String, uncopied: Arc<Uncopied>) -> Self {
         let (all, begun, state) = (uncopied.bytes(), Instant::now(), AtomicU8::new(RUNS));
         let (is_over, ends) = (Mutex::default(), Condvar::new());
         Copying { index, old, new, uncopied, all, begun, state, is_over, ends }
     }
 
     /// Cancels the copy, unless the new device takes over already. Returns whether it is cancelled.
-    pub fn cancel(&self) -> bool {
+    pub(crate) fn cancel(&self) -> bool {
         self.leave(CANCELLED)
     }
 
     /// Cancels the copy because the volume is being closed.
-    pub fn stop(&self) {
+    pub(crate) fn stop(&self) {
         self.leave(STOPPED);
     }
 
     /// Decides that the new device takes over. Returns false for a copy that was cancelled.
-    pub fn take_over(&self) -> bool {
+    pub(crate) fn take_over(&self) -> bool {
         self.leave(TAKES_OVER)
     }
 
@@ -70,7 +70,7 @@ impl Copying {
     }
 
     /// Returns why the copy was cancelled, if it was.
-    pub fn is_cancelled(&self) -> Option<&'static str> {
+    pub(crate) fn is_cancelled(&self) -> Option<&'static str> {
         match self.state.load(SeqCst) {
             CANCELLED => Some("it was cancelled by command"),
             STOPPED => Some("the volume was stopped"),
@@ -79,19 +79,19 @@ impl Copying {
     }
 
     /// Records that nothing of the copy is left to be done.
-    pub fn end(&self) {
+    pub(crate) fn end(&self) {
         *self.is_over.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = true;
         self.ends.notify_all();
     }
 
     /// Waits until [`Copying::end`], for `most` at the longest.
-    pub fn wait(&self, most: Duration) {
+    pub(crate) fn wait(&self, most: Duration) {
         let is_over = self.is_over.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         drop(self.ends.wait_timeout_while(is_over, most, |is_over| !*is_over));
     }
 
     /// Adds the copy to a status.
-    pub fn show(&self, status: &mut Status) {
+    pub(crate) fn show(&self, status: &mut Status) {
         let left = self.uncopied.bytes();
         let done = self.all.saturating_sub(left);
         let rate = (done as f64 / self.begun.elapsed().as_secs_f64()) as u64;

@@ -23,20 +23,20 @@ pub(crate) struct Faces {
 
 impl Faces {
     /// Of `devices`, before they are served.
-    pub fn of(devices: &[Device], names: Names) -> Self {
+    pub(crate) fn of(devices: &[Device], names: Names) -> Self {
         let links = devices.iter().map(Device::watch).collect();
         Faces { still: Status::default(), names, links, drives: Drives::of(devices) }
     }
 
     /// Each loss of a connection is an event from now on.
-    pub fn tell_of_reconnects(&self, names: &[String], events: &Events) {
+    pub(crate) fn tell_of_reconnects(&self, names: &[String], events: &Events) {
         for (name, link) in names.iter().zip(&self.links) {
             link.iter().for_each(|link| tell_of(name, link, events));
         }
     }
 
     /// Another device, with this UUID, is in place `index`.
-    pub fn replace(&mut self, index: u8, device: &Device, uuid: [u8; 16], events: &Events) {
+    pub(crate) fn replace(&mut self, index: u8, device: &Device, uuid: [u8; 16], events: &Events) {
         let at = usize::from(index);
         self.names.replace(index, device.name(), uuid);
         self.links[at] = device.watch();
@@ -46,7 +46,13 @@ impl Faces {
     }
 
     /// The layer was opened anew over these devices, of which there were `count`.
-    pub fn reopened(&mut self, still: Status, devices: &[Device], count: usize, events: &Events) {
+    pub(crate) fn reopened(
+        &mut self,
+        still: Status,
+        devices: &[Device],
+        count: usize,
+        events: &Events,
+    ) {
         self.still.reopened(still);
         for device in &devices[count..] {
             let link = device.watch();
@@ -57,7 +63,7 @@ impl Faces {
     }
 
     /// Adds to a status what the connections and the drives tell now.
-    pub fn tell(&self, status: &mut Status) {
+    pub(crate) fn tell(&self, status: &mut Status) {
         status.set_ids(&self.names);
         for (device, watch) in status.devices.iter_mut().zip(&self.links) {
             if let Some(link) = watch.as_ref().map(LinkWatch::link) {

@@ -35,7 +35,7 @@ const NEVER: u64 = u64::MAX;
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Engine {
+pub(crate) struct Engine {
     core: Mutex<Core>,
     queue: Arc<Queue>,
     /// What is readable when a command is over; negative for none.
@@ -80,7 +80,7 @@ impl std::fmt::Debug for Core {
 
 impl Engine {
     /// An engine for a driver that is ready, whose jobs come from `queue`.
-    pub fn new(driver: Driver<AnyLayer>, jobs: Jobs, queue: Arc<Queue>) -> Arc<Self> {
+    pub(crate) fn new(driver: Driver<AnyLayer>, jobs: Jobs, queue: Arc<Queue>) -> Arc<Self> {
         let (ring, waker) = (ring_of(&driver), queue.waker().clone());
         let core = Mutex::new(Core { parts: Some((driver, jobs)), end: None });
         Arc::new(Engine {
@@ -108,7 +108,7 @@ impl Engine {
     ///
     /// # Errors
     /// When the layer stalls, or there is no driver any more.
-    pub fn run(&self) -> Result<(Driver<AnyLayer>, Jobs), IoError> {
+    pub(crate) fn run(&self) -> Result<(Driver<AnyLayer>, Jobs), IoError> {
         loop {
             self.help();
             assert!(!self.is_broken(), "the driver failed in another thread");
@@ -131,19 +131,19 @@ impl Engine {
     }
 
     /// The devices are the caller's care from now on; false when they are another's.
-    pub fn lead(&self) -> bool {
+    pub(crate) fn lead(&self) -> bool {
         let mut led = lock(&self.led);
         !std::mem::replace(&mut *led, true)
     }
 
     /// The devices are not the caller's care any more.
-    pub fn follow(&self) {
+    pub(crate) fn follow(&self) {
         *lock(&self.led) = false;
         self.parked.notify_all();
     }
 
     /// Does what can be done at once, unless another thread does.
-    pub fn help(&self) {
+    pub(crate) fn help(&self) {
         let _alarm = Alarm(self);
         for _ in 0..ROUNDS {
             let mut core = match self.core.try_lock() {
@@ -195,7 +195,7 @@ impl Engine {
     }
 
     /// Whether commands were under way after the last turn.
-    pub fn is_flying(&self) -> bool {
+    pub(crate) fn is_flying(&self) -> bool {
         self.flying.load(SeqCst)
     }
 
@@ -205,7 +205,7 @@ impl Engine {
     }
 
     /// What tells that, also when the engine is gone.
-    pub fn broken(&self) -> Arc<AtomicBool> {
+    pub(crate) fn broken(&self) -> Arc<AtomicBool> {
         self.broken.clone()
     }
 
@@ -213,13 +213,16 @@ impl Engine {
     ///
     /// # Errors
     /// Why nothing was changed.
-    pub fn operate(&self, verb: Verb) -> Result<Answer, Refusal> {
+    pub(crate) fn operate(&self, verb: Verb) -> Result<Answer, Refusal> {
         let closed = Err(Refusal::Because("the volume is being closed"));
         self.between(|driver, jobs| driver.operate(verb, jobs)).unwrap_or(closed)
     }
 
     /// Does something between two steps of the layer; none when the volume is being closed.
-    pub fn between<T>(&self, act: impl FnOnce(&mut Driver<AnyLayer>, &mut Jobs) -> T) -> Option<T> {
+    pub(crate) fn between<T>(
+        &self,
+        act: impl FnOnce(&mut Driver<AnyLayer>, &mut Jobs) -> T,
+    ) -> Option<T> {
         let _alarm = Alarm(self);
         let mut core = self.core.lock().ok()?;
         let is_over = core.end.is_some();
@@ -235,7 +238,7 @@ impl Engine {
     ///
     /// # Errors
     /// As there.
-    pub fn renew<T>(
+    pub(crate) fn renew<T>(
         &self,
         act: impl FnOnce(Driver<AnyLayer>, &mut Jobs) -> Result<(Driver<AnyLayer>, T), Error>,
     ) -> Option<Result<T, AdminError>> {
@@ -269,7 +272,7 @@ impl Engine {
 
     /// Asks for a turn, and says how many there were. While another driver is on its way each
     /// question counts: that takes as long as the devices may take.
-    pub fn pulse(&self) -> u64 {
+    pub(crate) fn pulse(&self) -> u64 {
         self.turns.fetch_add(u64::from(self.renews.load(Relaxed)), Relaxed);
         self.waker.ring();
         self.turns.load(Relaxed)
@@ -282,7 +285,7 @@ impl Engine {
     /// Waits until `fd` has something to read, or for `most`, and does what is to be done
     /// meanwhile, until that made `done` true; whether `fd` has something. The caller leads, and
     /// polls before each sleep by what `polling` learnt, if there is one.
-    pub fn wait_readable(
+    pub(crate) fn wait_readable(
         &self,
         fd: RawFd,
         most: Option<Duration>,

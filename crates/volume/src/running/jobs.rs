@@ -35,7 +35,7 @@ use self::extents::extents;
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Jobs {
+pub(crate) struct Jobs {
     inbox: Inbox,
     waiting: Vec<Option<Waiting>>,
     /// Who got answers since the last [`Jobs::told`].
@@ -96,7 +96,11 @@ impl Answers for Nobody {
 
 impl Jobs {
     /// Takes jobs out of `inbox`, and tells `news` what happens and `latencies` how long it takes.
-    pub fn new(inbox: Inbox, news: Arc<Mutex<Quiet>>, latencies: Arc<Mutex<Latencies>>) -> Self {
+    pub(crate) fn new(
+        inbox: Inbox,
+        news: Arc<Mutex<Quiet>>,
+        latencies: Arc<Mutex<Latencies>>,
+    ) -> Self {
         let (waiting, free, told) = (Vec::new(), Vec::new(), Vec::new());
         let (asked, keeper, held, through) = (None, None, Vec::new(), false);
         let (stash, parked, retries) = (None, None, false);
@@ -122,42 +126,42 @@ impl Jobs {
     }
 
     /// When each write, trim and zeroing is answered; the stash keeps it until it is durable.
-    pub fn set_acks(&mut self, acks: Acks, stash: Option<Stash>) {
+    pub(crate) fn set_acks(&mut self, acks: Acks, stash: Option<Stash>) {
         (self.through, self.stash) = (acks == Acks::Media, stash);
     }
 
     /// The stash, when the volume is over.
-    pub fn take_stash(&mut self) -> Option<Stash> {
+    pub(crate) fn take_stash(&mut self) -> Option<Stash> {
         self.stash.take()
     }
 
     /// Whether a job that was parked may be tried again, although the layer did nothing.
-    pub fn retries(&mut self) -> bool {
+    pub(crate) fn retries(&mut self) -> bool {
         std::mem::take(&mut self.retries) && self.parked.is_some()
     }
 
     /// From now on `keeper` decides when a promise may be made.
-    pub fn set_keeper(&mut self, keeper: Option<Keeper>) {
+    pub(crate) fn set_keeper(&mut self, keeper: Option<Keeper>) {
         self.keeper = keeper;
     }
 
     /// Sets the states of the devices before recovery; all that has changed since is reported.
     /// Nothing lies on those of `out`; a volume that only `reads` can't fail.
-    pub fn set_standing(&mut self, members: &Members, out: u16, reads: bool) {
+    pub(crate) fn set_standing(&mut self, members: &Members, out: u16, reads: bool) {
         (self.devices, self.reads) = (Reported::new(members.states(out), members.fresh), reads);
         let mut news = self.news.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         news.gone = members.gone;
     }
 
     /// The layer was opened again, with devices that came, those of `fresh`.
-    pub fn reopened(&mut self, fresh: u16) {
+    pub(crate) fn reopened(&mut self, fresh: u16) {
         self.devices.reopened(fresh);
     }
 
     /// How the devices stand by what `layer` says: lets the members know, and answers what that
     /// holds back no longer. For how long to wait at most before the next call, while anything is
     /// held.
-    pub fn keep(&mut self, layer: &impl Layer) -> Option<Duration> {
+    pub(crate) fn keep(&mut self, layer: &impl Layer) -> Option<Duration> {
         let (members, failed) = (layer.members(), layer.has_failed() && !self.reads);
         if self.devices.is_news(&members, failed) {
             let said = self.said();
@@ -187,22 +191,22 @@ impl Jobs {
     }
 
     /// What all superblocks say; none where they never change.
-    pub fn said(&self) -> Option<Superblock> {
+    pub(crate) fn said(&self) -> Option<Superblock> {
         self.keeper.as_ref()?.said()
     }
 
     /// See [`Keeper::begin_seat`]; none where members never change.
-    pub fn begin_seat(&mut self, coming: Coming) -> Option<Receiver<Result<(), AdminError>>> {
-        Some(self.keeper.as_mut()?.begin_seat(coming))
+    pub(crate) fn begin_seat(&mut self, seat: Coming) -> Option<Receiver<Result<(), AdminError>>> {
+        Some(self.keeper.as_mut()?.begin_seat(seat))
     }
 
     /// See [`Keeper::close`]; none where members never change.
-    pub fn close_device(&mut self, index: u8, absent: Reserve) -> Option<Receiver<()>> {
+    pub(crate) fn close_device(&mut self, index: u8, absent: Reserve) -> Option<Receiver<()>> {
         Some(self.keeper.as_mut()?.close(index, absent))
     }
 
     /// The device that was to come in place `index` came, or did not.
-    pub fn end_seat(&mut self, index: u8, came: bool) {
+    pub(crate) fn end_seat(&mut self, index: u8, came: bool) {
         self.keeper.iter_mut().for_each(|keeper| keeper.end_seat(index));
         self.order(index, false);
         if came {
@@ -211,12 +215,12 @@ impl Jobs {
     }
 
     /// An operator wants device `index` left out, or did before it came to that.
-    pub fn order(&mut self, index: u8, is_wanted: bool) {
+    pub(crate) fn order(&mut self, index: u8, is_wanted: bool) {
         self.devices.order(index, is_wanted);
     }
 
     /// Devices that have left, as all superblocks say, and are open still.
-    pub fn left(&self) -> u16 {
+    pub(crate) fn left(&self) -> u16 {
         match self.devices.open_of_removed() {
             0 => 0,
             open => open & self.said().map_or(0, |said| said.gone),
@@ -224,18 +228,18 @@ impl Jobs {
     }
 
     /// Tells of a device that has left and can't be closed.
-    pub fn stays_open(&self, index: u8, why: &IoError) {
+    pub(crate) fn stays_open(&self, index: u8, why: &IoError) {
         let news = self.news.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         news.stays_open(index, why);
     }
 
     /// A device that has left is not open any more, or stays so.
-    pub fn is_closed(&mut self, index: u8) {
+    pub(crate) fn is_closed(&mut self, index: u8) {
         self.devices.is_closed(index);
     }
 
     /// Whether an answer is held back.
-    pub fn holds(&self) -> bool {
+    pub(crate) fn holds(&self) -> bool {
         !self.held.is_empty()
     }
 
@@ -244,14 +248,14 @@ impl Jobs {
     ///
     /// # Errors
     /// When they can't be told.
-    pub fn finish(&mut self, layer: &impl Layer) -> Result<Option<Roster>, IoError> {
+    pub(crate) fn finish(&mut self, layer: &impl Layer) -> Result<Option<Roster>, IoError> {
         self.keep(layer);
         let standing = self.devices.look(layer);
         self.keeper.take().map_or(Ok(None), |keeper| keeper.finish(standing))
     }
 
     /// Who got answers since the last call, to be flushed.
-    pub fn told(&mut self) -> Vec<Arc<dyn Answers>> {
+    pub(crate) fn told(&mut self) -> Vec<Arc<dyn Answers>> {
         std::mem::take(&mut self.told)
     }
 

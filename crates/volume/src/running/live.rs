@@ -25,7 +25,7 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    pub fn new(
+    pub(crate) fn new(
         faces: Arc<Mutex<Faces>>,
         news: Arc<Mutex<Quiet>>,
         latencies: Arc<Mutex<Latencies>>,
@@ -35,7 +35,7 @@ impl Live {
     }
 
     /// The status now.
-    pub fn status(&self) -> Status {
+    pub(crate) fn status(&self) -> Status {
         let snapshot =
             self.watched.shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
         let news = self.news.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -64,12 +64,12 @@ impl Live {
     }
 
     /// The events that are kept, oldest first.
-    pub fn events(&self) -> Vec<Event> {
+    pub(crate) fn events(&self) -> Vec<Event> {
         self.watched.events.all()
     }
 
     /// Returns why nothing can be written any more; `None` while all is well.
-    pub fn failure(&self) -> Option<String> {
+    pub(crate) fn failure(&self) -> Option<String> {
         let shown = self.watched.shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let failed = shown.failed;
         drop(shown);

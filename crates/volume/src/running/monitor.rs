@@ -36,7 +36,7 @@ pub(crate) struct Watched {
 
 impl Watched {
     /// What there is to see of a driver, whose news go to `events`.
-    pub fn new(shown: Arc<Mutex<Snapshot>>, events: Events) -> Self {
+    pub(crate) fn new(shown: Arc<Mutex<Snapshot>>, events: Events) -> Self {
         let (meters, filling, scrubbing) = (Arc::default(), Arc::default(), Arc::default());
         Watched { shown, meters, filling, events, scrubbing, unkept: Unkept::default() }
     }
@@ -54,7 +54,7 @@ impl Watch {
     ///
     /// # Errors
     /// When the system gives no thread.
-    pub fn begin(watched: Watched, scrubbing: Option<Scrubbing>) -> Result<Self, IoError> {
+    pub(crate) fn begin(watched: Watched, scrubbing: Option<Scrubbing>) -> Result<Self, IoError> {
         let telling = |it: Scrubbing| it.telling(&watched.events, &watched.unkept);
         *watched.scrubbing() = scrubbing.map(telling);
         let (end, over) = channel();
@@ -88,7 +88,7 @@ impl Watched {
     }
 
     /// Looks now: what was begun or ended since the last time is kept when this returns.
-    pub fn look(&self) {
+    pub(crate) fn look(&self) {
         let shown = self.shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let (tasks, gauges) = (shown.tasks.clone(), shown.gauges);
         drop(shown);

@@ -56,7 +56,7 @@ pub(crate) struct Unkept(Arc<Mutex<Option<String>>>);
 
 impl Unkept {
     /// Why, in words.
-    pub fn why(&self) -> Option<String> {
+    pub(crate) fn why(&self) -> Option<String> {
         self.lock().clone()
     }
 
@@ -68,7 +68,7 @@ impl Unkept {
 impl Scrubbing {
     /// Goes on with the scrub of the volume of this file, if one was under way. With `every` one is
     /// begun so long after the last.
-    pub fn resume(volume: &Path, every: Option<Duration>, port: Port) -> Self {
+    pub(crate) fn resume(volume: &Path, every: Option<Duration>, port: Port) -> Self {
         let path = beside(volume, ENDING);
         let noted = read(&path);
         if let Some(place) = noted.place {
@@ -83,12 +83,12 @@ impl Scrubbing {
     }
 
     /// Tells `events` when the place can't be kept, and `unkept` why.
-    pub fn telling(self, events: &Events, unkept: &Unkept) -> Self {
+    pub(crate) fn telling(self, events: &Events, unkept: &Unkept) -> Self {
         Scrubbing { events: events.clone(), unkept: unkept.clone(), ..self }
     }
 
     /// How far the tasks are now.
-    pub fn look(&mut self, tasks: &[Task]) {
+    pub(crate) fn look(&mut self, tasks: &[Task]) {
         let now = seconds();
         let task = tasks.iter().find(|task| task.kind == TaskKind::Scrub);
         let was = self.noted.place;
@@ -119,7 +119,7 @@ impl Scrubbing {
     }
 
     /// Writes what the file should have. The first failure in a row is told.
-    pub fn write(&mut self) {
+    pub(crate) fn write(&mut self) {
         if self.noted == self.written {
             return;
         }
@@ -161,7 +161,7 @@ fn seconds() -> u64 {
 }
 
 /// Removes what says where the scrub of a volume is.
-pub fn forget(volume: &Path) {
+pub(crate) fn forget(volume: &Path) {
     fs::remove_file(beside(volume, ENDING)).ok();
 }
 

@@ -42,7 +42,7 @@ enum Order {
 
 /// A device that comes in the place of one that is lost.
 #[derive(Debug)]
-pub struct Coming {
+pub(crate) struct Coming {
     /// Whose place that is.
     pub index: u8,
     /// What it has.
@@ -53,7 +53,7 @@ pub struct Coming {
 
 /// What a device has that comes.
 #[derive(Debug)]
-pub enum Has {
+pub(crate) enum Has {
     /// Nothing, on so many sectors.
     Nothing(u64),
     /// All that the member has that it replaces, on so many sectors.
@@ -64,7 +64,7 @@ pub enum Has {
 
 impl Has {
     /// The sectors of the device, as its superblock tells them.
-    pub fn sectors(&self) -> u64 {
+    pub(crate) fn sectors(&self) -> u64 {
         match self {
             Has::Nothing(sectors) | Has::Everything(sectors, _) => *sectors,
             Has::AllUpTo(own) => own.device_sectors,
@@ -83,7 +83,7 @@ impl Has {
 
 /// Whether a host may be told that something is durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Promise {
+pub(crate) enum Promise {
     /// It may.
     Kept,
     /// Not yet: that is known within this time.
@@ -94,7 +94,7 @@ pub enum Promise {
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Keeper {
+pub(crate) struct Keeper {
     orders: Sender<Order>,
     progress: Arc<Mutex<Progress>>,
     /// Those in whose place another device is about to come, as a set of bits: until it is there
@@ -145,7 +145,7 @@ impl Keeper {
     ///
     /// # Errors
     /// When the system gives no thread, or no second way to a device.
-    pub fn new(
+    pub(crate) fn new(
         roster: Roster,
         layer: &LayerConfig,
         driver: &Driver<AnyLayer>,
@@ -198,12 +198,12 @@ impl Keeper {
     }
 
     /// A device failed; [`Keeper::look`] will say what that means.
-    pub fn suspect(&mut self) {
+    pub(crate) fn suspect(&mut self) {
         self.suspects = true;
     }
 
     /// What the layer says now.
-    pub fn look(&mut self, standing: Standing) {
+    pub(crate) fn look(&mut self, standing: Standing) {
         self.suspects = false;
         let more = without(of_members(standing, self.members), self.coming);
         let (was, mut wanted) = (self.wanted, self.wanted);
@@ -216,13 +216,13 @@ impl Keeper {
     }
 
     /// What all superblocks say.
-    pub fn said(&self) -> Option<Superblock> {
+    pub(crate) fn said(&self) -> Option<Superblock> {
         lock(&self.progress).said
     }
 
     /// Another device is about to come in the place of a lost one: its superblock is written, then
     /// those of the others. Who waits hears when all say so, or why they do not.
-    pub fn begin_seat(&mut self, coming: Coming) -> Receiver<Result<(), AdminError>> {
+    pub(crate) fn begin_seat(&mut self, coming: Coming) -> Receiver<Result<(), AdminError>> {
         // The loss of a device that is copied is recorded as ever.
         if !matches!(coming.has, Has::Everything(..)) {
             let bit = 1 << coming.index;
@@ -235,19 +235,19 @@ impl Keeper {
     }
 
     /// A lost device is to be closed: `absent` is in its place. Who waits hears when it is.
-    pub fn close(&mut self, index: u8, absent: Reserve) -> Receiver<()> {
+    pub(crate) fn close(&mut self, index: u8, absent: Reserve) -> Receiver<()> {
         let (says, hears) = channel();
         self.orders.send(Order::Close(index, absent, says)).ok();
         hears
     }
 
     /// It is there, or will not come: what the layer says of that place counts again.
-    pub fn end_seat(&mut self, index: u8) {
+    pub(crate) fn end_seat(&mut self, index: u8) {
         self.coming &= !(1 << index);
     }
 
     /// Whether something may be promised now.
-    pub fn promise(&self) -> Promise {
+    pub(crate) fn promise(&self) -> Promise {
         if self.suspects {
             return Promise::Waits(self.patience);
         }
@@ -266,7 +266,7 @@ impl Keeper {
     ///
     /// # Errors
     /// When they can't be told.
-    pub fn finish(mut self, standing: Standing) -> Result<Option<Roster>, IoError> {
+    pub(crate) fn finish(mut self, standing: Standing) -> Result<Option<Roster>, IoError> {
         self.look(standing);
         let Keeper { orders, progress, end, wanted, patience, .. } = self;
         drop(orders);

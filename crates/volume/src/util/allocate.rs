@@ -19,7 +19,7 @@ const PIECE: u64 = 256 << 20;
 /// # Errors
 /// When the file system has no room for it, or the process is to end: nothing, or a part, is
 /// allocated then.
-pub fn allocate(path: &Path, instead: &str) -> Result<Option<String>, Error> {
+pub(crate) fn allocate(path: &Path, instead: &str) -> Result<Option<String>, Error> {
     let opened = File::options().write(true).open(path).map_err(file(path, "open it"))?;
     let size = opened.metadata().map_err(file(path, "look at it"))?.len();
     let name = path.display().to_string();

@@ -52,7 +52,7 @@ const TAIL_SIGNATURES: &[(&str, u64, &[u8])] = &[
 ///
 /// # Errors
 /// When the device can't be read.
-pub fn find_content(device: &Device) -> Result<Option<String>, IoError> {
+pub(crate) fn find_content(device: &Device) -> Result<Option<String>, IoError> {
     let sectors = device.bytes() / SECTOR as u64;
     for at in places(sectors) {
         if is_ours(&device.read_page(at)?) {
@@ -118,7 +118,7 @@ fn samples(ranges: &[Range<u64>]) -> Vec<Range<u64>> {
 ///
 /// # Errors
 /// When the device can't be read.
-pub fn find_format(device: &Device) -> Result<Option<String>, IoError> {
+pub(crate) fn find_format(device: &Device) -> Result<Option<String>, IoError> {
     let [head, tail] = ends(device)?;
     Ok(known(&head, &tail))
 }

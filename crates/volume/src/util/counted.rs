@@ -1,7 +1,7 @@
 //! A number of things in words, in the singular or the plural.
 
 /// `1 range`, `2 ranges`.
-pub fn counted(number: u64, thing: &str) -> String {
+pub(crate) fn counted(number: u64, thing: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {thing}{plural}")
 }

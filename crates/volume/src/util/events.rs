@@ -24,11 +24,11 @@ use uuid::Uuid;
 use history::Writer;
 use ring::Ring;
 
-pub use history::{file_of, forget};
+pub(crate) use history::{file_of, forget};
 pub use kinds::KINDS;
 
 /// How many events are kept in full.
-pub const KEPT: usize = 1024;
+pub(crate) const KEPT: usize = 1024;
 /// The longest text of an event, in bytes.
 const LONGEST: usize = 1000;
 /// How long an acknowledgement may take to become durable.

@@ -9,13 +9,13 @@ use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 /// The file that a symbolic link leads to, or the file itself.
-pub fn target(path: &Path) -> PathBuf {
+pub(crate) fn target(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| path.into())
 }
 
 /// The file beside the volume file `volume` whose name has this `ending` more; it is the same by
 /// whatever link the volume file is named.
-pub fn beside(volume: &Path, ending: &str) -> PathBuf {
+pub(crate) fn beside(volume: &Path, ending: &str) -> PathBuf {
     let volume = target(volume);
     let mut name = volume.file_name().unwrap_or_default().to_os_string();
     name.push(ending);
@@ -26,7 +26,7 @@ pub fn beside(volume: &Path, ending: &str) -> PathBuf {
 ///
 /// # Errors
 /// When it exists, or can't be made.
-pub fn new_private(path: &Path) -> io::Result<File> {
+pub(crate) fn new_private(path: &Path) -> io::Result<File> {
     File::options().read(true).write(true).create_new(true).mode(0o600).open(path)
 }
 
@@ -35,7 +35,7 @@ pub fn new_private(path: &Path) -> io::Result<File> {
 ///
 /// # Errors
 /// When the system refuses; then `path` is as it was.
-pub fn replace_private(path: &Path, content: &[u8]) -> io::Result<File> {
+pub(crate) fn replace_private(path: &Path, content: &[u8]) -> io::Result<File> {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(".new");
     let new = path.with_file_name(name);
@@ -62,7 +62,7 @@ pub fn replace_private(path: &Path, content: &[u8]) -> io::Result<File> {
 ///
 /// # Errors
 /// When it exists, or the system refuses.
-pub fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+pub(crate) fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
         // NFS, for one, has no such call; a link never replaces anything either.
         Err(Errno::INVAL | Errno::NOSYS) => {
@@ -77,7 +77,7 @@ pub fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// When the system refuses.
-pub fn sync_folder(path: &Path) -> io::Result<()> {
+pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
@@ -86,7 +86,7 @@ pub fn sync_folder(path: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// When it is none, or can't be read.
-pub fn open_plain(path: &Path) -> io::Result<File> {
+pub(crate) fn open_plain(path: &Path) -> io::Result<File> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
     let file = File::options().read(true).custom_flags(flags as i32).open(path)?;
     match file.metadata()?.is_file() {

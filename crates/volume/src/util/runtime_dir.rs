@@ -14,7 +14,7 @@ use uuid::Uuid;
 use crate::util::error::{Error, file};
 
 /// The file with this ending for a volume; its folder may not be there yet.
-pub fn of(volume: Uuid, ending: &str) -> PathBuf {
+pub(crate) fn of(volume: Uuid, ending: &str) -> PathBuf {
     folder().join(format!("{}.{ending}", volume.simple()))
 }
 
@@ -22,7 +22,7 @@ pub fn of(volume: Uuid, ending: &str) -> PathBuf {
 ///
 /// # Errors
 /// When it can't be made, or others may write in it.
-pub fn prepare() -> Result<(), Error> {
+pub(crate) fn prepare() -> Result<(), Error> {
     own(&folder())
 }
 
@@ -30,7 +30,7 @@ pub fn prepare() -> Result<(), Error> {
 ///
 /// # Errors
 /// As [`prepare`].
-pub fn own(folder: &Path) -> Result<(), Error> {
+pub(crate) fn own(folder: &Path) -> Result<(), Error> {
     DirBuilder::new()
         .mode(0o700)
         .recursive(true)
@@ -48,7 +48,7 @@ pub fn own(folder: &Path) -> Result<(), Error> {
 
 /// The folders that may be in memory, the best first: that of the locks, and one of this user in
 /// the memory file system that nearly every Linux has at `/dev/shm`.
-pub fn in_memory() -> [PathBuf; 2] {
+pub(crate) fn in_memory() -> [PathBuf; 2] {
     [folder(), format!("/dev/shm/hostftl-{}", user()).into()]
 }
 

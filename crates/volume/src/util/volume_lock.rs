@@ -32,7 +32,7 @@ const LONGEST: u64 = 8192;
 
 /// The right to serve a volume, until it is dropped.
 #[derive(Debug)]
-pub struct Sole {
+pub(crate) struct Sole {
     path: PathBuf,
     file: File,
 }
@@ -42,7 +42,7 @@ impl Sole {
     ///
     /// # Errors
     /// When a process has it, which the message names with its volume file.
-    pub fn take(volume: Uuid, of: &Path) -> Result<Self, Error> {
+    pub(crate) fn take(volume: Uuid, of: &Path) -> Result<Self, Error> {
         runtime_dir::prepare()?;
         let path = runtime_dir::of(volume, "lock");
         let begun = Instant::now();

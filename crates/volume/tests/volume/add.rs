@@ -16,18 +16,23 @@ fn made(layer: &str, files: usize) -> Place {
     Place::with_volume(layer, files, 40)
 }
 
-pub fn spec(place: &Place, new: &[&str]) -> AddSpec {
+pub(crate) fn spec(place: &Place, new: &[&str]) -> AddSpec {
     let new = new.iter().map(|name| place.name(name)).collect();
     AddSpec { path: place.path("v.toml"), new, force: false, spare: false, rehearse: false }
 }
 
-pub fn content(block: u64) -> Vec<u8> {
+pub(crate) fn content(block: u64) -> Vec<u8> {
     (0..4096).map(|at| (block * 37 + at / 5) as u8).collect()
 }
 
 /// Serves it: writes the blocks of `write`, waits until so many devices may be lost, and reads
 /// those of `read`.
-pub fn serve(place: &Place, write: core::ops::Range<u64>, read: core::ops::Range<u64>, lose: u32) {
+pub(crate) fn serve(
+    place: &Place,
+    write: core::ops::Range<u64>,
+    read: core::ops::Range<u64>,
+    lose: u32,
+) {
     let how = OpenOptions { degraded: true, ..OpenOptions::default() };
     let (running, port) =
         open_with(&place.path("v.toml"), &how).unwrap().start(&StartOptions::default()).unwrap();
@@ -47,11 +52,11 @@ pub fn serve(place: &Place, write: core::ops::Range<u64>, read: core::ops::Range
     running.stop().unwrap();
 }
 
-pub fn blocks(place: &Place) -> u64 {
+pub(crate) fn blocks(place: &Place) -> u64 {
     status(&place.path("v.toml")).unwrap().exported_bytes / 4096
 }
 
-pub fn is_sound(place: &Place) -> bool {
+pub(crate) fn is_sound(place: &Place) -> bool {
     let mut progress = |_: u64, _: u64| {};
     let options = CheckOptions { data: Some(&mut progress), ..CheckOptions::default() };
     check_with(&place.path("v.toml"), options).unwrap().verdict == Verdict::Sound

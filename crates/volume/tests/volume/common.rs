@@ -10,26 +10,26 @@ use hostftl_layers::{LayerConfig, LayerKind};
 use hostftl_volume::front::{Answer, Job, JobOp, Port};
 use hostftl_volume::{CreateSpec, Running, create};
 
-pub const MIB: u64 = 1 << 20;
+pub(crate) const MIB: u64 = 1 << 20;
 
-pub struct Place {
+pub(crate) struct Place {
     pub folder: tempfile::TempDir,
 }
 
 impl Place {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Place { folder: tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap() }
     }
 
     /// With `v.toml` over so many files of `megabytes`, `d0` and so on.
     /// Gives the volume file the content `text`, with these devices as pending: as after a cut
     /// before the last step of a change of the devices.
-    pub fn cut_off(&self, text: &str, pending: &[&str]) {
+    pub(crate) fn cut_off(&self, text: &str, pending: &[&str]) {
         let names: Vec<String> = pending.iter().map(|name| self.name(name)).collect();
         fs::write(self.path("v.toml"), format!("pending = {names:?}\n{text}")).unwrap();
     }
 
-    pub fn with_volume(layer: &str, files: usize, megabytes: u64) -> Self {
+    pub(crate) fn with_volume(layer: &str, files: usize, megabytes: u64) -> Self {
         let place = Place::new();
         create(&CreateSpec {
             allocate: false,
@@ -44,17 +44,17 @@ impl Place {
         place
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    pub fn name(&self, name: &str) -> String {
+    pub(crate) fn name(&self, name: &str) -> String {
         self.path(name).to_str().unwrap().into()
     }
 
     /// What makes `v.toml` over the file `d0`, which does not exist yet; it stands for a modelled
     /// drive or a zoned device where the layer needs one.
-    pub fn spec(&self, layer: LayerKind) -> CreateSpec {
+    pub(crate) fn spec(&self, layer: LayerKind) -> CreateSpec {
         let model = if layer.needs_hint() { "drive:mlc-32g:capacity=64m@" } else { "" };
         CreateSpec {
             allocate: false,
@@ -76,7 +76,7 @@ impl Place {
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Waits until something is so of a volume that is served.
-pub fn until(running: &Running, is: impl Fn(&Running) -> bool) {
+pub(crate) fn until(running: &Running, is: impl Fn(&Running) -> bool) {
     let begun = Instant::now();
     while !is(running) {
         assert!(begun.elapsed() < PATIENCE, "{:?}", running.status());
@@ -85,23 +85,23 @@ pub fn until(running: &Running, is: impl Fn(&Running) -> bool) {
 }
 
 /// Layers over one device of any kind.
-pub fn layers() -> impl Iterator<Item = LayerKind> {
+pub(crate) fn layers() -> impl Iterator<Item = LayerKind> {
     LayerKind::of_blocks().chain([LayerKind::Pblk, LayerKind::Rrpc])
 }
 
-pub struct Client {
+pub(crate) struct Client {
     pub port: Port,
     sender: Sender<Answer>,
     answers: Receiver<Answer>,
 }
 
 impl Client {
-    pub fn new(port: Port) -> Self {
+    pub(crate) fn new(port: Port) -> Self {
         let (sender, answers) = channel();
         Client { port, sender, answers }
     }
 
-    pub fn ask(&self, op: JobOp, offset: u64, bytes: u64) -> Result<Vec<u8>, HostError> {
+    pub(crate) fn ask(&self, op: JobOp, offset: u64, bytes: u64) -> Result<Vec<u8>, HostError> {
         let reply = std::sync::Arc::new(self.sender.clone());
         self.port.submit(Job { op, offset, bytes, cookie: offset, reply });
         let answer = self.answers.recv().unwrap();
@@ -109,17 +109,17 @@ impl Client {
         answer.result.map(|()| answer.data.map(|data| data.to_vec()).unwrap_or_default())
     }
 
-    pub fn write(&self, offset: u64, bytes: &[u8], fua: bool) -> Result<(), HostError> {
+    pub(crate) fn write(&self, offset: u64, bytes: &[u8], fua: bool) -> Result<(), HostError> {
         let mut data = self.port.buffer(bytes.len() as u32);
         data.copy_from_slice(bytes);
         self.ask(JobOp::Write { data, fua }, offset, bytes.len() as u64).map(drop)
     }
 
-    pub fn read(&self, offset: u64, bytes: u64) -> Vec<u8> {
+    pub(crate) fn read(&self, offset: u64, bytes: u64) -> Vec<u8> {
         self.ask(JobOp::Read(self.port.buffer(bytes as u32)), offset, bytes).unwrap()
     }
 
-    pub fn flush(&self) {
+    pub(crate) fn flush(&self) {
         self.ask(JobOp::Flush, 0, 0).unwrap();
     }
 }

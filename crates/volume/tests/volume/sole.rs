@@ -73,7 +73,7 @@ fn a_volume_stops_also_when_its_control_socket_was_removed_or_replaced() {
 }
 
 /// The socket of a volume in one of the folders where it may be.
-pub fn socket_of(uuid: &str) -> PathBuf {
+pub(crate) fn socket_of(uuid: &str) -> PathBuf {
     let name = format!("{}.sock", uuid.replace('-', ""));
     let mut folders: Vec<PathBuf> = vec!["/run".into()];
     folders.extend(fs::read_dir("/run/user").into_iter().flatten().flatten().map(|it| it.path()));

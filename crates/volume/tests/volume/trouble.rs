@@ -118,16 +118,16 @@ fn survives_kills(place: &Place, spec: &CreateSpec, recorded: bool) {
 }
 
 /// A small file system of its own, as root; `None` when that can't be had.
-pub struct Small(PathBuf);
+pub(crate) struct Small(PathBuf);
 
 impl Small {
     /// The folder.
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.0
     }
 
     /// One of so many bytes, if this machine lets it be mounted.
-    pub fn mount(at: PathBuf, size: &str) -> Option<Self> {
+    pub(crate) fn mount(at: PathBuf, size: &str) -> Option<Self> {
         std::fs::create_dir(&at).unwrap();
         let size = format!("size={size}");
         let mut mount = Command::new("mount");

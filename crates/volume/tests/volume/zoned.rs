@@ -21,7 +21,7 @@ fn spec(place: &Place, layer: &str) -> CreateSpec {
 }
 
 /// What makes a volume with `layer` over three zoned files.
-pub fn zoned_log(place: &Place, layer: &str) -> CreateSpec {
+pub(crate) fn zoned_log(place: &Place, layer: &str) -> CreateSpec {
     let file = |name: &str| format!("zoned:{}?zone=256k&open=12", place.name(name));
     CreateSpec {
         path: place.path("v.toml"),

@@ -27,7 +27,7 @@ const SILENCE: Duration = Duration::from_secs(10);
 ///
 /// # Errors
 /// In words, when a process has the control socket and does not answer.
-pub fn ask(volume: Uuid) -> Result<Option<Report>, AdminError> {
+pub(crate) fn ask(volume: Uuid) -> Result<Option<Report>, AdminError> {
     let Some(server) = Server::connect(volume)? else { return Ok(None) };
     server.ask().map(Some).map_err(|error| server.silent(&error))
 }
@@ -37,7 +37,7 @@ pub fn ask(volume: Uuid) -> Result<Option<Report>, AdminError> {
 ///
 /// # Errors
 /// When it would.
-pub fn refuse_elsewhere(path: &Path, volume: Uuid) -> Result<(), Error> {
+pub(crate) fn refuse_elsewhere(path: &Path, volume: Uuid) -> Result<(), Error> {
     let told = ask(volume).map_err(|error| error.at(path))?;
     let Some(there) = told.and_then(|told| served_elsewhere(path, &told.status)) else {
         return Ok(());
@@ -48,22 +48,22 @@ pub fn refuse_elsewhere(path: &Path, volume: Uuid) -> Result<(), Error> {
 
 /// The outcome of a request to the process that serves a volume with this UUID, or why there is
 /// none; `None` when no process serves it.
-pub fn wish(volume: Uuid, wish: &Wish) -> Option<Result<Outcome, AdminError>> {
+pub(crate) fn wish(volume: Uuid, wish: &Wish) -> Option<Result<Outcome, AdminError>> {
     put(volume, Question::Wish(wish.clone()))
 }
 
 /// The same of a device that is to take the place of another.
-pub fn replace(volume: Uuid, spec: &ReplaceSpec) -> Option<Result<Replaced, AdminError>> {
+pub(crate) fn replace(volume: Uuid, spec: &ReplaceSpec) -> Option<Result<Replaced, AdminError>> {
     put(volume, Question::Replace(spec.clone()))
 }
 
 /// The same of devices that are to be added.
-pub fn add(volume: Uuid, spec: &AddSpec) -> Option<Result<Added, AdminError>> {
+pub(crate) fn add(volume: Uuid, spec: &AddSpec) -> Option<Result<Added, AdminError>> {
     put(volume, Question::Add(spec.clone()))
 }
 
 /// The same of a device that comes back.
-pub fn online(volume: Uuid, device: &str) -> Option<Result<Outcome, AdminError>> {
+pub(crate) fn online(volume: Uuid, device: &str) -> Option<Result<Outcome, AdminError>> {
     put(volume, Question::Wish(Wish::Online(device.into())))
 }
 

@@ -72,7 +72,7 @@ enum Question {
 
 /// The state of a served volume.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Report {
+pub(crate) struct Report {
     /// The figures now.
     pub status: Status,
     /// The events that are kept, oldest first.

@@ -34,7 +34,7 @@ const PULSE: Duration = Duration::from_secs(1);
 
 /// The socket of a volume that is served.
 #[derive(Debug)]
-pub struct Control {
+pub(crate) struct Control {
     path: PathBuf,
     /// Device and inode of the socket, to know it again.
     identity: Option<(u64, u64)>,
@@ -49,7 +49,7 @@ pub struct Control {
 impl Control {
     /// Answers with the status of `live` until it is closed. The caller has the volume's lock, so a
     /// socket that is there and answers nothing is left over from a process that was killed.
-    pub fn listen(volume: Uuid, live: Live, operator: Arc<Operator>) -> Result<Self, Error> {
+    pub(crate) fn listen(volume: Uuid, live: Live, operator: Arc<Operator>) -> Result<Self, Error> {
         runtime_dir::prepare()?;
         let path = runtime_dir::of(volume, "sock");
         match connect_unix(&path, &Deadline::after(PATIENCE)) {
@@ -78,7 +78,7 @@ impl Control {
     }
 
     /// Ends the answering and removes the socket.
-    pub fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         let threads = self.threads.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
         let Some(threads) = threads.take() else { return };
         self.over.store(true, SeqCst);

@@ -30,7 +30,7 @@ pub(super) struct Look {
 
 impl Look {
     /// The superblock that counts.
-    pub fn newest(&self) -> Option<&Superblock> {
+    pub(super) fn newest(&self) -> Option<&Superblock> {
         self.newest.as_ref()
     }
 }

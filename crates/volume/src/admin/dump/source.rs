@@ -34,26 +34,26 @@ pub(super) enum Source {
 }
 
 impl Source {
-    pub fn name(&self) -> String {
+    pub(super) fn name(&self) -> String {
         match self {
             Source::Device(device) => device.name().into(),
             Source::Saved { index, .. } => format!("device {index} in the backup"),
         }
     }
 
-    pub fn sectors(&self) -> u64 {
+    pub(super) fn sectors(&self) -> u64 {
         match self {
             Source::Device(device) => device.bytes() / SECTOR as u64,
             Source::Saved { sectors, .. } => *sectors,
         }
     }
 
-    pub fn is_zoned(&self) -> bool {
+    pub(super) fn is_zoned(&self) -> bool {
         matches!(self, Source::Device(device) if device.is_zoned())
     }
 
     /// The page at a sector of the whole device; of a backup that has it not, zeros.
-    pub fn read(&self, at: u64) -> Result<Page, String> {
+    pub(super) fn read(&self, at: u64) -> Result<Page, String> {
         match self {
             Source::Device(device) => device.read_page(at).map_err(|error| error.to_string()),
             Source::Saved { pages, .. } => {
@@ -73,7 +73,7 @@ pub(super) enum Meant {
 
 impl Meant {
     /// A file says by how it begins, or how long it is, what it is.
-    pub fn of(path: &Path) -> Result<Self, Error> {
+    pub(super) fn of(path: &Path) -> Result<Self, Error> {
         let Ok(found) = path.metadata() else { return Ok(Meant::Device) };
         if !found.is_file() {
             return Ok(Meant::Device);

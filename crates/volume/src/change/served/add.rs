@@ -37,7 +37,7 @@ impl Seats {
     ///
     /// # Errors
     /// Why they did not come, in words.
-    pub fn add(&self, spec: &AddSpec) -> Result<Added, AdminError> {
+    pub(crate) fn add(&self, spec: &AddSpec) -> Result<Added, AdminError> {
         let _changes = self.begin()?;
         let mut file = self.file()?;
         let layer = file

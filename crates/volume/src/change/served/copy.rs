@@ -78,7 +78,7 @@ impl Seats {
     ///
     /// # Errors
     /// In words, when one is.
-    pub fn refuse_while_copying(&self) -> Result<(), AdminError> {
+    pub(crate) fn refuse_while_copying(&self) -> Result<(), AdminError> {
         match &*lock(&self.live.copy) {
             None => Ok(()),
             Some(copy) => Err(AdminError::refused(format!(
@@ -97,7 +97,7 @@ impl Seats {
     ///
     /// # Errors
     /// In words, when the new device takes the old one's place already.
-    pub fn cancel_copy(&self, index: u8) -> Result<Option<String>, AdminError> {
+    pub(crate) fn cancel_copy(&self, index: u8) -> Result<Option<String>, AdminError> {
         let copy = lock(&self.live.copy).clone().filter(|copy| copy.index == index);
         let Some(copy) = copy else { return Ok(None) };
         let is_cancelled = copy.cancel();
@@ -112,7 +112,7 @@ impl Seats {
     }
 
     /// Ends the copy of a device, if one is under way, because the volume is being closed.
-    pub fn end_copy(&self) {
+    pub(crate) fn end_copy(&self) {
         let copy = lock(&self.live.copy).clone();
         if let Some(copy) = copy {
             copy.stop();

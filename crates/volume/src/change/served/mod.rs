@@ -93,7 +93,7 @@ impl Look {
 
 impl Seats {
     /// Those of the volume whose file is `path`, which takes jobs at `port`.
-    pub fn new(
+    pub(crate) fn new(
         path: &Path,
         port: Port,
         live: &Live,
@@ -106,12 +106,12 @@ impl Seats {
     }
 
     /// The volume's file.
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// What the volume's file has.
-    pub fn config(&self) -> Config {
+    pub(crate) fn config(&self) -> Config {
         lock(&self.config).clone()
     }
 
@@ -119,7 +119,7 @@ impl Seats {
     ///
     /// # Errors
     /// In words, when there is none, or it is not certain.
-    pub fn find(&self, wanted: &str) -> Result<u8, AdminError> {
+    pub(crate) fn find(&self, wanted: &str) -> Result<u8, AdminError> {
         let open = |driver: &mut Driver<AnyLayer>, _: &mut Jobs| {
             let devices = driver.devices().iter().enumerate();
             let open = devices.filter(|(_, device)| device.backing() != Backing::Absent);
@@ -131,12 +131,12 @@ impl Seats {
     }
 
     /// A device as replies show it.
-    pub fn id(&self, index: u8) -> DeviceId {
+    pub(crate) fn id(&self, index: u8) -> DeviceId {
         lock(&self.live.faces).names.id(index)
     }
 
     /// What should be known before a device is left out: that it works, and which others do not.
-    pub fn notes_on(&self, index: u8) -> Vec<String> {
+    pub(crate) fn notes_on(&self, index: u8) -> Vec<String> {
         self.live.status().note_if_healthy(index).into_iter().collect()
     }
 
@@ -181,7 +181,7 @@ impl Seats {
     ///
     /// # Errors
     /// Why nothing was changed, in words.
-    pub fn ask(&self, verb: Verb) -> Result<Answer, AdminError> {
+    pub(crate) fn ask(&self, verb: Verb) -> Result<Answer, AdminError> {
         match self.port.operate(verb) {
             Ok(answer) => {
                 // What is promised goes on after a crash.
@@ -218,7 +218,7 @@ impl Seats {
     /// Before a device goes: what is written is made known from the start on, so that the device
     /// lacks little when it is back. That is not waited for long: the device may be the one that
     /// hangs.
-    pub fn settle(&self) {
+    pub(crate) fn settle(&self) {
         let (begun, mut roots) = (Instant::now(), 0);
         // The second is begun when the first, which began after the call, is durable.
         while roots < 2 && begun.elapsed() < SETTLES {
@@ -234,7 +234,7 @@ impl Seats {
     ///
     /// # Errors
     /// Why it stays, in words.
-    pub fn offline(&self, index: u8) -> Result<bool, AdminError> {
+    pub(crate) fn offline(&self, index: u8) -> Result<bool, AdminError> {
         self.port.between(|_, jobs| jobs.order(index, true));
         let done = self.ask(Verb::Offline(index));
         if done != Ok(Answer::Begun) {
@@ -249,7 +249,7 @@ impl Seats {
     ///
     /// # Errors
     /// Why nothing was changed, or why it is not durable, in words.
-    pub fn set_leaving(&self, index: u8, leaves: bool) -> Result<bool, AdminError> {
+    pub(crate) fn set_leaving(&self, index: u8, leaves: bool) -> Result<bool, AdminError> {
         let verb = if leaves { Verb::Remove(index) } else { Verb::Cancel(index) };
         let is_new = self.ask(verb)? == Answer::Begun;
         let said = |said: &Superblock| (said.leaving | said.gone) >> index & 1 == 1;
@@ -284,7 +284,7 @@ impl Seats {
     ///
     /// # Errors
     /// Why that is not durable, in words.
-    pub fn clear(&self, device: Option<u8>) -> Result<(), AdminError> {
+    pub(crate) fn clear(&self, device: Option<u8>) -> Result<(), AdminError> {
         let failing = lock(&self.live.watched.shown).gauges.map_or(0, |gauges| gauges.failing);
         for it in (0..16).filter(|it| failing >> it & 1 == 1) {
             if device.is_none_or(|device| device == it) {
@@ -309,7 +309,7 @@ impl Seats {
     ///
     /// # Errors
     /// In words, when the file can't be written.
-    pub fn note_offline(&self, index: u8, is_out: bool) -> Result<(), AdminError> {
+    pub(crate) fn note_offline(&self, index: u8, is_out: bool) -> Result<(), AdminError> {
         let said = self.port.between(|_, jobs| jobs.said()).ok_or(CLOSED)?.ok_or(UNSAID)?;
         let device = Uuid::from_bytes(said.members[usize::from(index)]);
         let mut config = lock(&self.config);
@@ -322,7 +322,7 @@ impl Seats {
     }
 
     /// The spares that are ready, as replies show them.
-    pub fn spares(&self) -> Vec<DeviceId> {
+    pub(crate) fn spares(&self) -> Vec<DeviceId> {
         let ready = |driver: &mut Driver<AnyLayer>, _: &mut Jobs| {
             driver.layer().members().spares() & !driver.layer().members().lost()
         };

@@ -17,7 +17,7 @@ impl Seats {
     ///
     /// # Errors
     /// Why it is not there, in words.
-    pub fn online(&self, index: u8) -> Result<bool, AdminError> {
+    pub(crate) fn online(&self, index: u8) -> Result<bool, AdminError> {
         let _changes = self.begin()?;
         if self.is_journal(index) {
             return self.journal_online(index);

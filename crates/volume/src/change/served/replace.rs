@@ -21,7 +21,7 @@ impl Seats {
     ///
     /// # Errors
     /// Why it is not there, in words.
-    pub fn replace(self: &Arc<Self>, spec: &ReplaceSpec) -> Result<Replaced, AdminError> {
+    pub(crate) fn replace(self: &Arc<Self>, spec: &ReplaceSpec) -> Result<Replaced, AdminError> {
         let _changes = self.begin()?;
         let config = self.config();
         let index = usize::from(self.find(&spec.old)?);

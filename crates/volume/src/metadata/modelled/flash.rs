@@ -18,7 +18,7 @@ use super::side::{Head, Side};
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Flash {
+pub(super) struct Flash {
     drive: String,
     unit: u64,
     pools: Vec<Pool>,
@@ -35,7 +35,7 @@ impl Flash {
     ///
     /// # Errors
     /// In words: another drive's region, a damaged one, or what the system says.
-    pub fn open(spec: &DriveSpec, drive: &str, path: &Path) -> Result<Self, String> {
+    pub(super) fn open(spec: &DriveSpec, drive: &str, path: &Path) -> Result<Self, String> {
         let side = Side::open(spec, path).map_err(|why| why.to_string())?;
         let head = side.head().map_err(|why| why.to_string())?;
         let pools = (0..spec.pool_count()).map(|index| Pool::new(spec.pool(index)));

@@ -29,7 +29,7 @@ const NAME: usize = 32;
 
 /// What the head says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Head {
+pub(super) struct Head {
     /// Whether the pools are saved.
     pub clean: bool,
     /// The next sequence number.
@@ -40,7 +40,7 @@ pub struct Head {
 
 /// The open region.
 #[derive(Debug)]
-pub struct Side {
+pub(super) struct Side {
     file: File,
     at: u64,
     pages: u64,
@@ -52,7 +52,7 @@ fn pages(spec: &DriveSpec) -> u64 {
 
 impl Side {
     /// The least length of the file of a drive.
-    pub fn end(spec: &DriveSpec) -> u64 {
+    pub(super) fn end(spec: &DriveSpec) -> u64 {
         let head = spec.exported * SECTOR as u64 + BLOCK as u64;
         (head + pages(spec) * RECORD).next_multiple_of(BLOCK as u64)
     }
@@ -61,7 +61,7 @@ impl Side {
     ///
     /// # Errors
     /// What the system says.
-    pub fn open(spec: &DriveSpec, path: &Path) -> io::Result<Self> {
+    pub(super) fn open(spec: &DriveSpec, path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         Ok(Side { file, at: spec.exported * SECTOR as u64, pages: pages(spec) })
     }
@@ -70,7 +70,7 @@ impl Side {
     ///
     /// # Errors
     /// What the system says, or that the head is damaged.
-    pub fn head(&self) -> io::Result<Option<Head>> {
+    pub(super) fn head(&self) -> io::Result<Option<Head>> {
         let mut page = [0; BLOCK];
         self.file.read_exact_at(&mut page, self.at)?;
         if page.iter().all(|byte| *byte == 0) {
@@ -90,7 +90,7 @@ impl Side {
     ///
     /// # Errors
     /// What the system says.
-    pub fn set_head(&self, head: &Head) -> io::Result<()> {
+    pub(super) fn set_head(&self, head: &Head) -> io::Result<()> {
         let mut page = [0; BLOCK];
         let name = head.drive.as_bytes();
         if name.len() > BLOCK - NAME {
@@ -116,7 +116,7 @@ impl Side {
     ///
     /// # Errors
     /// What the system says.
-    pub fn programmed(&self, page: u64, logical: u32, seq: u64) -> io::Result<()> {
+    pub(super) fn programmed(&self, page: u64, logical: u32, seq: u64) -> io::Result<()> {
         let mut record = [0; RECORD as usize];
         record[..8].copy_from_slice(&seq.to_le_bytes());
         record[8..12].copy_from_slice(&logical.to_le_bytes());
@@ -127,7 +127,7 @@ impl Side {
     ///
     /// # Errors
     /// What the system says.
-    pub fn erased(&self, page: u64, count: u64) -> io::Result<()> {
+    pub(super) fn erased(&self, page: u64, count: u64) -> io::Result<()> {
         let zeros = vec![0; (count * RECORD) as usize];
         self.file.write_all_at(&zeros, self.record_at(page))
     }
@@ -137,7 +137,7 @@ impl Side {
     ///
     /// # Errors
     /// What the system says.
-    pub fn records(&self, page: u64, count: u64) -> io::Result<Vec<(u64, u32)>> {
+    pub(super) fn records(&self, page: u64, count: u64) -> io::Result<Vec<(u64, u32)>> {
         let mut bytes = vec![0; (count * RECORD) as usize];
         self.file.read_exact_at(&mut bytes, self.record_at(page))?;
         let record = |bytes: &[u8]| {
@@ -152,7 +152,7 @@ impl Side {
     ///
     /// # Errors
     /// What the system says.
-    pub fn saved(&mut self) -> io::Result<&mut File> {
+    pub(super) fn saved(&mut self) -> io::Result<&mut File> {
         let at = self.at + BLOCK as u64 + (self.pages * RECORD).next_multiple_of(BLOCK as u64);
         self.file.seek(SeekFrom::Start(at))?;
         Ok(&mut self.file)

@@ -46,7 +46,7 @@ pub struct DataRead {
 }
 
 /// See the module text.
-pub struct Sweep<'a> {
+pub(crate) struct Sweep<'a> {
     quiet: Quiet,
     arena: Arc<Arena>,
     limits: Limits,
@@ -73,7 +73,7 @@ impl<'a> Sweep<'a> {
     ///
     /// # Errors
     /// When the layer stalls.
-    pub fn run(
+    pub(crate) fn run(
         driver: &mut Driver<AnyLayer>,
         arena: Arc<Arena>,
         quiet: Quiet,
@@ -87,7 +87,7 @@ impl<'a> Sweep<'a> {
     ///
     /// # Errors
     /// As [`Sweep::run`].
-    pub fn sample(
+    pub(crate) fn sample(
         driver: &mut Driver<AnyLayer>,
         arena: Arc<Arena>,
         quiet: Quiet,

@@ -21,7 +21,7 @@ use crate::util::events::{Events, Level};
 ///
 /// # Errors
 /// When that can't be read or written, or is of a later run than the devices know.
-pub fn take_up(
+pub(crate) fn take_up(
     options: &StartOptions,
     (config, layer, roster): (&Config, &LayerConfig, Option<&mut Roster>),
     driver: &mut Driver<AnyLayer>,
@@ -49,7 +49,7 @@ pub fn take_up(
 ///
 /// # Errors
 /// When no device takes the mark.
-pub fn begin(
+pub(crate) fn begin(
     session: &Session,
     (options, config): (&StartOptions, &Config),
     devices: &[Device],
@@ -68,7 +68,7 @@ pub fn begin(
 ///
 /// # Errors
 /// When the volume is in memory itself, or the stash can't be made.
-pub fn stash_for(
+pub(crate) fn stash_for(
     options: &StartOptions,
     config: &Config,
     session: Option<&Session>,

@@ -16,7 +16,7 @@ pub(crate) struct Beside {
 
 impl Beside {
     /// That of these devices.
-    pub fn of<'a>(devices: impl Iterator<Item = &'a Device>) -> Self {
+    pub(crate) fn of<'a>(devices: impl Iterator<Item = &'a Device>) -> Self {
         let mut it = Beside::default();
         for device in devices {
             let bytes = device.bytes() + zone_table(device);
@@ -32,12 +32,12 @@ impl Beside {
 
     /// Sectors of data of which a device that comes has as many as the others; none where they may
     /// differ.
-    pub fn needed(&self) -> Option<u64> {
+    pub(crate) fn needed(&self) -> Option<u64> {
         self.zones.map(|zones| u64::from(zones.size) * u64::from(zones.count))
     }
 
     /// The same with a file of at least so many sectors.
-    pub fn with_room(self, sectors: u64) -> Self {
+    pub(crate) fn with_room(self, sectors: u64) -> Self {
         Beside { size: self.size.map(|size| size.max(sectors * SECTOR as u64)), ..self }
     }
 }

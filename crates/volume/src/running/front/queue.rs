@@ -30,7 +30,7 @@ struct Waiting {
 
 impl Queue {
     /// An empty queue, and its end where jobs are taken out; `waker` wakes the thread that has it.
-    pub fn new(export: Export, arena: Arc<Arena>, waker: Arc<Waker>) -> (Arc<Self>, Inbox) {
+    pub(crate) fn new(export: Export, arena: Arc<Arena>, waker: Arc<Waker>) -> (Arc<Self>, Inbox) {
         let (bytes, read_only) = (AtomicU64::new(export.bytes), export.read_only);
         let (export, waiting) = (RwLock::new(Arc::new(export)), Mutex::default());
         let queue = Arc::new(Queue { export, bytes, read_only, arena, waiting, waker });
@@ -38,30 +38,30 @@ impl Queue {
     }
 
     /// The block device behind the queue, as it is now.
-    pub fn export(&self) -> Arc<Export> {
+    pub(crate) fn export(&self) -> Arc<Export> {
         self.export.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
     }
 
     /// Gives the block device this length.
-    pub fn set_bytes(&self, bytes: u64) {
+    pub(crate) fn set_bytes(&self, bytes: u64) {
         let mut export = self.export.write().unwrap_or_else(|poisoned| poisoned.into_inner());
         *export = Arc::new(Export { bytes, ..(**export).clone() });
         self.bytes.store(bytes, SeqCst);
     }
 
     /// The buffers of the jobs.
-    pub fn arena(&self) -> &Arc<Arena> {
+    pub(crate) fn arena(&self) -> &Arc<Arena> {
         &self.arena
     }
 
     /// What wakes the thread that takes jobs out.
-    pub fn waker(&self) -> &Arc<Waker> {
+    pub(crate) fn waker(&self) -> &Arc<Waker> {
         &self.waker
     }
 
     /// Adds a job and wakes nobody. Answers it with an error when its range is not whole sectors of
     /// the export, or the queue is closed.
-    pub fn push(&self, job: Job) {
+    pub(crate) fn push(&self, job: Job) {
         let end = job.offset.checked_add(job.bytes);
         let inside = end.is_some_and(|end| end <= self.bytes.load(Relaxed));
         if !inside || !job.is_whole() {
@@ -88,13 +88,13 @@ impl Queue {
     }
 
     /// Whether a job waits, or the end.
-    pub fn has_work(&self) -> bool {
+    pub(crate) fn has_work(&self) -> bool {
         let waiting = self.lock();
         waiting.closed || !waiting.jobs.is_empty()
     }
 
     /// Takes no more jobs; those that wait will still be done.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.waker.ring();
     }

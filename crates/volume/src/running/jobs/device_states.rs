@@ -17,7 +17,7 @@ use crate::util::events::Level;
 
 /// See the module text.
 #[derive(Debug, Default)]
-pub struct Reported {
+pub(super) struct Reported {
     members: Members,
     /// Devices that came during this run, as a set of bits.
     came: u16,
@@ -31,24 +31,24 @@ pub struct Reported {
 
 impl Reported {
     /// The states before recovery, as the superblocks say; those of `came` came since the last run.
-    pub fn new(members: Members, came: u16) -> Self {
+    pub(super) fn new(members: Members, came: u16) -> Self {
         let closed = members.removed();
         Reported { members, came, closed, at_start: true, ..Reported::default() }
     }
 
     /// The layer was opened again, with devices that came.
-    pub fn reopened(&mut self, came: u16) {
+    pub(super) fn reopened(&mut self, came: u16) {
         (self.came, self.closed) = (came, self.members.removed());
         devices(came).for_each(|device| self.set_joining(device));
     }
 
     /// What the superblocks are to say of the states of `layer`.
-    pub fn look(&self, layer: &impl Layer) -> Standing {
+    pub(super) fn look(&self, layer: &impl Layer) -> Standing {
         standing(layer, self.came)
     }
 
     /// Whether the states of `now`, or that the layer has failed, may be news.
-    pub fn is_news(&self, now: &Members, has_failed: bool) -> bool {
+    pub(super) fn is_news(&self, now: &Members, has_failed: bool) -> bool {
         let is_same = |device| {
             let (was, is) = (self.members.get(device), now.get(device));
             (was.state, was.role) == (is.state, is.role)
@@ -57,7 +57,7 @@ impl Reported {
     }
 
     /// A device came in place `index`.
-    pub fn came(&mut self, index: u8) {
+    pub(super) fn came(&mut self, index: u8) {
         self.came |= 1 << index;
         self.set_joining(index);
     }
@@ -68,28 +68,28 @@ impl Reported {
     }
 
     /// Those that were removed, as all superblocks say, and are open still.
-    pub fn open_of_removed(&self) -> u16 {
+    pub(super) fn open_of_removed(&self) -> u16 {
         self.members.removed() & !self.closed
     }
 
     /// One that was removed is not open any more.
-    pub fn is_closed(&mut self, index: u8) {
+    pub(super) fn is_closed(&mut self, index: u8) {
         self.closed |= 1 << index;
     }
 
     /// An operator wants device `index` left out, or did before it came to that.
-    pub fn order(&mut self, index: u8, is_wanted: bool) {
+    pub(super) fn order(&mut self, index: u8, is_wanted: bool) {
         self.members.plan(index, is_wanted);
     }
 
     /// Losses are no longer those that recovery found.
-    pub fn end_start(&mut self) {
+    pub(super) fn end_start(&mut self) {
         self.at_start = false;
     }
 
     /// Reports how `now` differs from what was reported, as far as the superblocks, which are
     /// `said`, say so already; they never change where there are none.
-    pub fn hear(
+    pub(super) fn hear(
         &mut self,
         now: &Members,
         said: Option<&Superblock>,

@@ -5,7 +5,7 @@ use hostftl_core::{Layer, MAX_TOUCH, SECTOR};
 use crate::running::front::job::{Extent, MAX_EXTENTS};
 
 /// What is mapped from sector `lba` on: up to `sectors` sectors, but no more than a step may touch.
-pub fn extents(layer: &dyn Layer, lba: u64, sectors: u64) -> Vec<Extent> {
+pub(super) fn extents(layer: &dyn Layer, lba: u64, sectors: u64) -> Vec<Extent> {
     let mut all: Vec<Extent> = Vec::new();
     let mut at = 0;
     while at < sectors.min(MAX_TOUCH as u64) && all.len() < MAX_EXTENTS {

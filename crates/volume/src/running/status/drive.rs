@@ -74,27 +74,27 @@ struct Drive {
 
 impl Drives {
     /// Asks the drives of these devices what they count from.
-    pub fn of(devices: &[Device]) -> Self {
+    pub(crate) fn of(devices: &[Device]) -> Self {
         Drives(devices.iter().map(Drive::of).collect())
     }
 
     /// One device more.
-    pub fn add(&mut self, device: &Device) {
+    pub(crate) fn add(&mut self, device: &Device) {
         self.0.push(Drive::of(device));
     }
 
     /// Another device is in place `index`.
-    pub fn replace(&mut self, index: usize, device: &Device) {
+    pub(crate) fn replace(&mut self, index: usize, device: &Device) {
         self.0[index] = Drive::of(device);
     }
 
     /// Asks the drives; `None` in the place of one that reports nothing.
-    pub fn ask(&self) -> Vec<Option<DriveStatus>> {
+    pub(crate) fn ask(&self) -> Vec<Option<DriveStatus>> {
         self.0.iter().map(|drive| drive.as_ref().and_then(Drive::ask)).collect()
     }
 
     /// As [`Drives::ask`], for the devices of a volume that is not served.
-    pub fn ask_at_rest(devices: &[Device]) -> Vec<Option<DriveStatus>> {
+    pub(crate) fn ask_at_rest(devices: &[Device]) -> Vec<Option<DriveStatus>> {
         let facts = |device: &Device| device.nvme().and_then(|drive| drive.facts().ok());
         let status = |facts: Facts| DriveStatus::of(&facts, None);
         devices.iter().map(|device| facts(device).map(status)).collect()

@@ -12,7 +12,7 @@ const LONGEST: u64 = 90_000_000_000;
 
 /// What is told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     Read,
     Write,
     Flush,
@@ -28,12 +28,12 @@ impl Kind {
     ];
 
     /// What it is called.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         Self::ALL[self as usize].1
     }
 
     /// What a job is.
-    pub fn of(op: &JobOp) -> Self {
+    pub(crate) fn of(op: &JobOp) -> Self {
         match op {
             JobOp::Read(_) | JobOp::Status => Kind::Read,
             JobOp::Write { .. } => Kind::Write,
@@ -45,7 +45,7 @@ impl Kind {
 
 /// Since the volume was started; each figure is exact to two digits.
 #[derive(Debug)]
-pub struct Latencies([Histogram<u64>; 4]);
+pub(crate) struct Latencies([Histogram<u64>; 4]);
 
 impl Default for Latencies {
     fn default() -> Self {
@@ -69,13 +69,13 @@ pub struct Latency {
 
 impl Latencies {
     /// Counts one.
-    pub fn note(&mut self, kind: Kind, took: Duration) {
+    pub(crate) fn note(&mut self, kind: Kind, took: Duration) {
         let nanos = u64::try_from(took.as_nanos()).unwrap_or(LONGEST);
         self.0[kind as usize].saturating_record(nanos.max(1));
     }
 
     /// The kinds of which there were any.
-    pub fn list(&self) -> Vec<Latency> {
+    pub(crate) fn list(&self) -> Vec<Latency> {
         let all = Kind::ALL.iter().map(|(kind, name)| (&self.0[*kind as usize], name));
         let some = all.filter(|(histogram, _)| !histogram.is_empty());
         let latency = |(histogram, name): (&Histogram<u64>, &&str)| Latency {

@@ -107,7 +107,7 @@ pub(crate) struct Filling {
 
 impl Filling {
     /// What is held now; the threshold that was passed since the last look, if one was.
-    pub fn look(&mut self, live: u64, most: u64, now: Instant) -> Option<u64> {
+    pub(crate) fn look(&mut self, live: u64, most: u64, now: Instant) -> Option<u64> {
         if self.held.back().is_none_or(|(at, _)| now - *at >= EVERY) {
             self.held.push_back((now, live));
         }
@@ -124,7 +124,7 @@ impl Filling {
     }
 
     /// In how many seconds `most` will be held, when it grows as it has.
-    pub fn full_in(&self, live: u64, most: u64, now: Instant) -> Option<u64> {
+    pub(crate) fn full_in(&self, live: u64, most: u64, now: Instant) -> Option<u64> {
         let (begin, before) = *self.held.front()?;
         let seconds = (now - begin).as_secs_f64();
         // Within a moment everything grows without bounds, or not at all.

@@ -69,7 +69,7 @@ struct Meter(VecDeque<Look>);
 
 impl Meters {
     /// The tasks as they are now.
-    pub fn look(&mut self, tasks: &[Task], now: Instant) {
+    pub(crate) fn look(&mut self, tasks: &[Task], now: Instant) {
         self.0.retain(|name, _| tasks.iter().any(|task| task.kind.name() == *name));
         for task in tasks {
             self.0.entry(task.kind.name()).or_default().look(task, now);
@@ -77,7 +77,7 @@ impl Meters {
     }
 
     /// The tasks in figures.
-    pub fn tell(&self, tasks: &[Task]) -> Vec<TaskStatus> {
+    pub(crate) fn tell(&self, tasks: &[Task]) -> Vec<TaskStatus> {
         let tell = |task: &Task| {
             let rate = self.0.get(task.kind.name()).and_then(|meter| meter.rate(task));
             let seconds = |rate: u64| task.left.div_ceil(rate);

@@ -13,22 +13,22 @@ const DURABLE: u8 = 3;
 
 impl Seating {
     /// Begins to write the superblock. Returns false when it was withdrawn.
-    pub fn begin(&self) -> bool {
+    pub(crate) fn begin(&self) -> bool {
         self.0.compare_exchange(0, BEGUN, SeqCst, SeqCst).is_ok()
     }
 
     /// Withdraws the copy. Returns false when its superblock may be written already.
-    pub fn withdraw(&self) -> bool {
+    pub(crate) fn withdraw(&self) -> bool {
         self.0.compare_exchange(0, WITHDRAWN, SeqCst, SeqCst).is_ok()
     }
 
     /// Records that both copies of the superblock are durable: the new device is the member.
-    pub fn done(&self) {
+    pub(crate) fn done(&self) {
         self.0.store(DURABLE, SeqCst);
     }
 
     /// Whether the new device is the member.
-    pub fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         self.0.load(SeqCst) == DURABLE
     }
 }

@@ -49,18 +49,18 @@ enum Message {
 
 /// The way to the thread that writes.
 #[derive(Debug)]
-pub struct Writer {
+pub(super) struct Writer {
     messages: SyncSender<Message>,
     trouble: Arc<Mutex<Option<String>>>,
 }
 
 /// The file beside the volume file `volume`.
-pub fn file_of(volume: &Path) -> PathBuf {
+pub(crate) fn file_of(volume: &Path) -> PathBuf {
     beside(volume, ENDING)
 }
 
 /// Removes the file of a volume.
-pub fn forget(volume: &Path) {
+pub(crate) fn forget(volume: &Path) {
     fs::remove_file(file_of(volume)).ok();
 }
 

@@ -26,7 +26,7 @@ struct Entry {
 
 /// See the module text.
 #[derive(Debug, Default)]
-pub struct Ring {
+pub(super) struct Ring {
     entries: VecDeque<Entry>,
     /// The number of the newest.
     number: u64,
@@ -42,7 +42,7 @@ pub struct Ring {
 
 impl Ring {
     /// Takes in the events of earlier runs.
-    pub fn take_in(&mut self, known: Vec<Event>) {
+    pub(super) fn take_in(&mut self, known: Vec<Event>) {
         for event in known {
             self.entries.retain(|it| !event.continues(&it.event));
             self.number = self.number.max(event.number);
@@ -53,7 +53,7 @@ impl Ring {
     }
 
     /// Adds an event of this run, or counts one on that repeats. The entry as it is now.
-    pub fn push(&mut self, event: Event, kind: &'static str) -> Event {
+    pub(super) fn push(&mut self, event: Event, kind: &'static str) -> Event {
         *self.totals.entry(kind).or_default() += 1;
         self.number += 1;
         let mut event = Event { number: self.number, ..event };
@@ -103,29 +103,29 @@ impl Ring {
     }
 
     /// The number of the last event of earlier runs.
-    pub fn begun(&self) -> u64 {
+    pub(super) fn begun(&self) -> u64 {
         self.begun
     }
 
     /// All, oldest first.
-    pub fn iter(&self) -> impl Iterator<Item = &Event> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Event> {
         self.entries.iter().map(|it| &it.event)
     }
 
     /// The file has the entry with this number.
-    pub fn saved(&mut self, number: u64) {
+    pub(super) fn saved(&mut self, number: u64) {
         let entry = self.entries.iter_mut().rev().find(|it| it.event.number == number);
         entry.into_iter().for_each(|it| it.is_saved = true);
     }
 
     /// Events that are not in the file.
-    pub fn unsaved(&self) -> Vec<Event> {
+    pub(super) fn unsaved(&self) -> Vec<Event> {
         let unsaved = self.entries.iter().filter(|it| !it.is_saved);
         unsaved.map(|it| it.event.clone()).collect()
     }
 
     /// As [`super::Events::notes`], of those that are `wanted`.
-    pub fn notes(&self, wanted: impl Fn(&Event) -> bool) -> Vec<String> {
+    pub(super) fn notes(&self, wanted: impl Fn(&Event) -> bool) -> Vec<String> {
         let open = |it: &&Event| {
             let is_of_run = it.number > self.begun || it.kind == "mended";
             let is_note = is_of_run && NOTES.contains(&it.kind.as_str());
@@ -149,7 +149,7 @@ impl Ring {
     }
 
     /// As [`super::Events::damage`].
-    pub fn damage(&self) -> Option<String> {
+    pub(super) fn damage(&self) -> Option<String> {
         let is_end = |it: &&Event| ["scrub-over", "scrub-damage"].contains(&it.kind.as_str());
         let last = self.entries.iter().rev().map(|it| &it.event).find(is_end)?;
         let is_open = last.level == Level::Error && !self.is_acknowledged(last);
@@ -157,12 +157,12 @@ impl Ring {
     }
 
     /// How often each kind happened in this run.
-    pub fn totals(&self) -> BTreeMap<String, u64> {
+    pub(super) fn totals(&self) -> BTreeMap<String, u64> {
         self.totals.iter().map(|(kind, count)| ((*kind).into(), *count)).collect()
     }
 
     /// The same, without acknowledged ones.
-    pub fn open_totals(&self) -> BTreeMap<String, u64> {
+    pub(super) fn open_totals(&self) -> BTreeMap<String, u64> {
         let open = |(kind, count): (&&'static str, &u64)| {
             let rest = count - self.acknowledged.get(kind).copied().unwrap_or(0);
             (rest > 0).then(|| ((*kind).to_owned(), rest))

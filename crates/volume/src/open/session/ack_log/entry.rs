@@ -26,11 +26,11 @@ use hostftl_format::page::{self, Stamp, crc32c_of, put_u64, u64_at};
 
 const KIND: [u8; 4] = *b"STSH";
 /// The length of a head in bytes, of which all places are multiples.
-pub const HEAD: usize = 32;
+pub(crate) const HEAD: usize = 32;
 
 /// What was asked of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// Data.
     Write,
     /// The range is not needed.
@@ -45,7 +45,7 @@ pub enum Kind {
 
 /// One entry without its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub(crate) struct Entry {
     /// What was asked.
     pub kind: Kind,
     /// Its place: bytes of the ring since the file was made.
@@ -58,7 +58,7 @@ pub struct Entry {
 
 impl Entry {
     /// How much of the ring it takes, in bytes.
-    pub fn room(&self) -> u64 {
+    pub(crate) fn room(&self) -> u64 {
         match self.kind {
             Kind::Write | Kind::Void => HEAD as u64 + self.bytes,
             Kind::Trim | Kind::Zeroes => HEAD as u64,
@@ -67,7 +67,7 @@ impl Entry {
     }
 
     /// The head before `data`.
-    pub fn emit(&self, data: &[u8]) -> [u8; HEAD] {
+    pub(crate) fn emit(&self, data: &[u8]) -> [u8; HEAD] {
         let mut head = [0; HEAD];
         head[4] = match self.kind {
             Kind::Write => 1,
@@ -85,7 +85,7 @@ impl Entry {
     }
 
     /// What the head of an entry says whose place is `at`; none where there is none.
-    pub fn parse(head: &[u8; HEAD], at: u64) -> Option<Self> {
+    pub(crate) fn parse(head: &[u8; HEAD], at: u64) -> Option<Self> {
         let field = |from: usize| u64::from_le_bytes(head[from..from + 8].try_into().expect("8"));
         let kind = match head[4] {
             1 => Kind::Write,
@@ -103,12 +103,12 @@ impl Entry {
     }
 
     /// Whether `head` and `data`, which lie where the head says, are of one whole entry.
-    pub fn is_whole(&self, head: &[u8; HEAD], data: &[u8]) -> bool {
+    pub(crate) fn is_whole(&self, head: &[u8; HEAD], data: &[u8]) -> bool {
         self.sum(head, data).to_le_bytes() == head[..4]
     }
 
     /// The data that the checksum covers, in bytes.
-    pub fn covered(&self) -> u64 {
+    pub(crate) fn covered(&self) -> u64 {
         if self.kind == Kind::Write { self.bytes } else { 0 }
     }
 
@@ -119,7 +119,7 @@ impl Entry {
 
 /// Whose entries a file has, and where they begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Label {
+pub(crate) struct Label {
     /// The volume.
     pub volume: [u8; 16],
     /// The run that answered what is here.
@@ -134,7 +134,7 @@ pub struct Label {
 
 impl Label {
     /// The page number `number`, for its place.
-    pub fn emit(&self, number: u64) -> Page {
+    pub(crate) fn emit(&self, number: u64) -> Page {
         let mut page = Page::default();
         put_u64(&mut page, 32, self.run);
         page.0[40..56].copy_from_slice(&self.boot);
@@ -146,7 +146,7 @@ impl Label {
 
     /// What page `place`, 0 or 1, of a file says, with its number; none when it is not whole, or
     /// another volume's.
-    pub fn parse(page: &Page, volume: [u8; 16], place: u64) -> Option<(u64, Self)> {
+    pub(crate) fn parse(page: &Page, volume: [u8; 16], place: u64) -> Option<(u64, Self)> {
         let number = page::open(page, Stamp { kind: KIND, uuid: volume, at: place }).ok()?;
         let [run, room, tail] = [32, 56, 64].map(|at| u64_at(page, at));
         let boot = page.0[40..56].try_into().expect("sixteen bytes");

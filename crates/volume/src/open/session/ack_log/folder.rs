@@ -32,7 +32,7 @@ const ENDING: &str = ".stash";
 ///
 /// # Errors
 /// When no folder for it is in memory, or too little memory is left.
-pub fn make(volume: Uuid, run: u64, boot: [u8; 16]) -> Result<Stash, Error> {
+pub(crate) fn make(volume: Uuid, run: u64, boot: [u8; 16]) -> Result<Stash, Error> {
     let folders = runtime_dir::in_memory();
     let is_there = |folder: &&PathBuf| {
         runtime_dir::own(folder).is_ok()
@@ -57,7 +57,7 @@ fn is_tmpfs(kind: impl Into<i64>) -> bool {
 
 /// What a run left that died.
 #[derive(Debug)]
-pub struct Left {
+pub(crate) struct Left {
     pub(super) ring: Ring,
     pub(super) entries: Vec<Entry>,
 }
@@ -68,7 +68,7 @@ impl Left {
     ///
     /// # Errors
     /// When one can't be read.
-    pub fn find(volume: Uuid, run: u64, boot: [u8; 16]) -> Result<Option<Self>, Error> {
+    pub(crate) fn find(volume: Uuid, run: u64, boot: [u8; 16]) -> Result<Option<Self>, Error> {
         for (path, of) in files(volume) {
             if of == run {
                 let opened = Ring::open(&path, volume.into_bytes());
@@ -84,18 +84,18 @@ impl Left {
     }
 
     /// How many changes there are.
-    pub fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.entries.len() as u64
     }
 
     /// That it waits, in words.
-    pub fn waits(&self) -> String {
+    pub(crate) fn waits(&self) -> String {
         let (count, path) = (counted(self.count(), "answered write"), self.path().display());
         format!("{path} has {count} for the next `hostftl serve`, not all on the devices yet")
     }
 
     /// The file.
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.ring.path()
     }
 }
@@ -105,7 +105,7 @@ impl Left {
 ///
 /// # Errors
 /// When it is so.
-pub fn refuse_newer(volume: Uuid, run: u64) -> Result<(), Error> {
+pub(crate) fn refuse_newer(volume: Uuid, run: u64) -> Result<(), Error> {
     for (path, of) in files(volume).into_iter().filter(|(_, of)| *of > run) {
         let opened = Ring::open(&path, volume.into_bytes());
         let found = opened.map_err(file(&path, "read answered writes"))?;
@@ -124,7 +124,7 @@ pub fn refuse_newer(volume: Uuid, run: u64) -> Result<(), Error> {
 
 /// Removes the stashes of all runs of a volume but `run`. One that is of no use any more and holds
 /// something is told, unless it is of the run `done`, of which all is durable.
-pub fn tidy(volume: Uuid, run: u64, done: u64, events: &Events) {
+pub(crate) fn tidy(volume: Uuid, run: u64, done: u64, events: &Events) {
     for (path, of) in files(volume) {
         if of == run {
             continue;
@@ -145,13 +145,13 @@ pub fn tidy(volume: Uuid, run: u64, done: u64, events: &Events) {
 }
 
 /// Removes the stash of run `run` of a volume, which was never begun.
-pub fn forget_run(volume: Uuid, run: u64) {
+pub(crate) fn forget_run(volume: Uuid, run: u64) {
     let of_run = files(volume).into_iter().filter(|(_, of)| *of == run);
     of_run.for_each(|(path, _)| drop(fs::remove_file(path)));
 }
 
 /// Removes all stashes of a volume, which is no more.
-pub fn forget(volume: Uuid) {
+pub(crate) fn forget(volume: Uuid) {
     files(volume).iter().for_each(|(path, _)| drop(fs::remove_file(path)));
 }
 

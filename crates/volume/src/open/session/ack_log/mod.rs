@@ -21,12 +21,12 @@ use std::collections::BTreeMap;
 use self::entry::Kind;
 use self::ring::Ring;
 
-pub use self::folder::{Left, forget, forget_run, make, refuse_newer, tidy};
-pub use self::put::put_through;
+pub(crate) use self::folder::{Left, forget, forget_run, make, refuse_newer, tidy};
+pub(crate) use self::put::put_through;
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Stash {
+pub(crate) struct Stash {
     ring: Ring,
     /// What the layer has and has not answered: its place, and its range in bytes.
     flying: BTreeMap<u64, (u64, u64)>,
@@ -37,7 +37,7 @@ pub struct Stash {
 
 /// A change of the volume that is about to go to the layer.
 #[derive(Clone, Copy, Debug)]
-pub struct Change<'a> {
+pub(crate) struct Change<'a> {
     /// What it does.
     pub kind: Kind,
     /// The first byte of its range.
@@ -50,7 +50,7 @@ pub struct Change<'a> {
 
 /// Whether the layer may have a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Entrance {
+pub(crate) enum Entrance {
     /// It is kept at this place.
     Kept(u64),
     /// Something has to be answered first.
@@ -63,7 +63,7 @@ pub enum Entrance {
 
 /// What has to be done with the stash when a request is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub(crate) enum Part {
     /// Nothing.
     None,
     /// It is kept at this place.
@@ -78,7 +78,7 @@ impl Stash {
     }
 
     /// Keeps a change, if it may begin now.
-    pub fn enter(&mut self, change: &Change<'_>) -> Entrance {
+    pub(crate) fn enter(&mut self, change: &Change<'_>) -> Entrance {
         let Change { kind, offset, bytes, data } = *change;
         let (begin, end) = (offset, offset + bytes);
         if self.flying.values().any(|&(from, to)| from < end && begin < to) {
@@ -114,12 +114,12 @@ impl Stash {
     }
 
     /// The place up to which all is answered: what a flush makes durable that is sent now.
-    pub fn covers(&self) -> u64 {
+    pub(crate) fn covers(&self) -> u64 {
         self.flying.first_key_value().map_or(self.ring.head(), |(place, _)| *place)
     }
 
     /// The layer answered the change at `place`, perhaps with an error.
-    pub fn answered(&mut self, place: u64, is_ok: bool) {
+    pub(crate) fn answered(&mut self, place: u64, is_ok: bool) {
         if !is_ok {
             // If that can't be noted, it is put through again: it may have happened anyway.
             self.ring.void(place).ok();
@@ -130,7 +130,7 @@ impl Stash {
 
     /// The answer to a flush that covers what is before `place`, and that the stash `wanted`, or a
     /// client.
-    pub fn flushed(&mut self, place: u64, wanted: bool, is_ok: bool) {
+    pub(crate) fn flushed(&mut self, place: u64, wanted: bool, is_ok: bool) {
         if wanted {
             (self.flushes, self.failed) = (false, !is_ok);
         }
@@ -142,7 +142,7 @@ impl Stash {
     }
 
     /// The volume was stopped clean: nothing of this is needed any more.
-    pub fn remove(self) {
+    pub(crate) fn remove(self) {
         std::fs::remove_file(self.ring.path()).ok();
     }
 }

@@ -22,7 +22,7 @@ const MOST: usize = 32;
 ///
 /// # Errors
 /// When something can't be written. Then all is left as it was, for the next start.
-pub fn put_through(
+pub(crate) fn put_through(
     left: &Left,
     driver: &mut Driver<AnyLayer>,
     arena: &Arc<Arena>,

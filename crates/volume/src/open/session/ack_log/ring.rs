@@ -20,7 +20,7 @@ const BEGIN: u64 = 2 * BLOCK as u64;
 
 /// See the module text.
 #[derive(Debug)]
-pub struct Ring {
+pub(super) struct Ring {
     file: File,
     path: PathBuf,
     label: Label,
@@ -35,7 +35,7 @@ impl Ring {
     ///
     /// # Errors
     /// When there is not enough memory, or the file can't be made.
-    pub fn create(path: &Path, label: Label) -> io::Result<Self> {
+    pub(super) fn create(path: &Path, label: Label) -> io::Result<Self> {
         if let Err(error) = std::fs::remove_file(path)
             && error.kind() != ErrorKind::NotFound
         {
@@ -61,7 +61,7 @@ impl Ring {
     ///
     /// # Errors
     /// When it can't be read.
-    pub fn open(path: &Path, volume: [u8; 16]) -> io::Result<Option<(Self, Vec<Entry>)>> {
+    pub(super) fn open(path: &Path, volume: [u8; 16]) -> io::Result<Option<(Self, Vec<Entry>)>> {
         let file = File::options().read(true).write(true).open(path)?;
         let mut labels = Vec::new();
         for place in 0..2 {
@@ -109,19 +109,19 @@ impl Ring {
     ///
     /// # Errors
     /// When it can't be read.
-    pub fn read(&self, entry: &Entry, from: u64, data: &mut [u8]) -> io::Result<()> {
+    pub(super) fn read(&self, entry: &Entry, from: u64, data: &mut [u8]) -> io::Result<()> {
         self.file.read_exact_at(data, self.place(entry.at) + HEAD as u64 + from)
     }
 
     /// Whether an entry with so much data can be put now.
-    pub fn fits(&self, data: u64) -> bool {
+    pub(super) fn fits(&self, data: u64) -> bool {
         let needed = HEAD as u64 + data;
         let fill = if needed > self.to_end() { self.to_end() } else { 0 };
         self.used() + fill + needed <= self.label.room
     }
 
     /// Whether more than half of the ring is used.
-    pub fn is_half_full(&self) -> bool {
+    pub(super) fn is_half_full(&self) -> bool {
         self.used() > self.label.room / 2
     }
 
@@ -129,7 +129,13 @@ impl Ring {
     ///
     /// # Errors
     /// When the system refuses. Then nothing was put.
-    pub fn put(&mut self, kind: Kind, offset: u64, bytes: u64, data: &[u8]) -> io::Result<u64> {
+    pub(super) fn put(
+        &mut self,
+        kind: Kind,
+        offset: u64,
+        bytes: u64,
+        data: &[u8],
+    ) -> io::Result<u64> {
         assert!(self.fits(data.len() as u64), "who puts has asked whether it fits");
         if HEAD as u64 + data.len() as u64 > self.to_end() {
             let fill = Entry { kind: Kind::Fill, at: self.head, offset: 0, bytes: self.to_end() };
@@ -156,7 +162,7 @@ impl Ring {
     ///
     /// # Errors
     /// When the system refuses.
-    pub fn void(&mut self, at: u64) -> io::Result<()> {
+    pub(super) fn void(&mut self, at: u64) -> io::Result<()> {
         let mut head = [0; HEAD];
         self.file.read_exact_at(&mut head, self.place(at))?;
         let Some(entry) = Entry::parse(&head, at).filter(|it| it.kind == Kind::Write) else {
@@ -172,7 +178,7 @@ impl Ring {
     ///
     /// # Errors
     /// When the system refuses. Then it stays.
-    pub fn free(&mut self, to: u64) -> io::Result<()> {
+    pub(super) fn free(&mut self, to: u64) -> io::Result<()> {
         assert!(to <= self.head, "what was put is freed");
         if to <= self.label.tail {
             return Ok(());
@@ -181,22 +187,22 @@ impl Ring {
     }
 
     /// The place of the next entry.
-    pub fn head(&self) -> u64 {
+    pub(super) fn head(&self) -> u64 {
         self.head
     }
 
     /// The place of the oldest entry.
-    pub fn tail(&self) -> u64 {
+    pub(super) fn tail(&self) -> u64 {
         self.label.tail
     }
 
     /// Whose entries these are.
-    pub fn label(&self) -> &Label {
+    pub(super) fn label(&self) -> &Label {
         &self.label
     }
 
     /// The file.
-    pub fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
