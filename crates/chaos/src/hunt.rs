@@ -10,7 +10,7 @@ use crate::{Options, goal, layers};
 const RANGES: u64 = 5;
 
 /// Reports the first seed that finds one bug. False when none does.
-pub fn one(options: &Options, name: &str) -> Result<bool, String> {
+pub(crate) fn one(options: &Options, name: &str) -> Result<bool, String> {
     let bug = Bug::ALL.iter().copied().find(|bug| bug.name() == name).ok_or_else(|| {
         let names: Vec<_> = Bug::ALL.iter().map(|bug| bug.name()).collect();
         format!("no planted bug {name}; there are {}", names.join(", "))
@@ -39,7 +39,7 @@ pub fn one(options: &Options, name: &str) -> Result<bool, String> {
 }
 
 /// Hunts every bug in several ranges and prints a table. False when one escapes.
-pub fn all(options: &Options) -> Result<bool, String> {
+pub(crate) fn all(options: &Options) -> Result<bool, String> {
     let (from, to) = options.seeds;
     let length = to - from;
     let mut goal = goal(options);
@@ -75,7 +75,7 @@ fn hunt(bug: Bug, goal: &Goal) -> Result<Option<Violation>, String> {
 }
 
 /// Switches a bug of the membership on.
-pub fn plant_in_membership(name: &str) -> Result<(), String> {
+pub(crate) fn plant_in_membership(name: &str) -> Result<(), String> {
     use hostftl_format::planted::{Bug, set};
     let bug = Bug::ALL.iter().find(|bug| bug.name() == name);
     let names = || Bug::ALL.iter().map(|bug| bug.name()).collect::<Vec<_>>().join(", ");
