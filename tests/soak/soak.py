@@ -125,6 +125,8 @@ class Soak:
 
     def rot(self):
         """Overwrites parts of one device, which a scrub must repair durably."""
+        # A scrub that is under way, as after a kill, does not read again what it has passed.
+        self.settle()
         if self.can_lose() < 1:
             return
         self.flush()

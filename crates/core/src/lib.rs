@@ -17,7 +17,6 @@ mod cause;
 mod command;
 mod counters;
 mod device;
-mod device_set;
 mod digest;
 mod few;
 pub mod field;
@@ -40,7 +39,6 @@ pub use command::{
 };
 pub use counters::Counters;
 pub use device::{DeviceInfo, DeviceKind, Segments};
-pub use device_set::DeviceSet;
 pub use digest::StreamDigest;
 pub use few::Few;
 pub use field::Factors;

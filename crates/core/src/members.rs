@@ -1,5 +1,5 @@
-//! What the devices of a volume are to it: each has one state and one role, and a table says which
-//! changes of state there are.
+//! The devices of a volume: each has one state and one role, and a table lists the legal changes of
+//! state.
 
 /// The most devices of a volume.
 pub const MAX_MEMBERS: usize = 16;
@@ -13,8 +13,8 @@ pub enum MemberState {
     Missing,
     /// It failed, or an operator left it out.
     Lost,
-    /// It is missing or lost, and nothing lies on it any more, durably: redundancy is whole without
-    /// it.
+    /// It is missing or lost, and its data is on the other devices, durably: redundancy is whole
+    /// without it.
     Rebuilt,
     /// Another device came in its place, or as one more, and no durable root says yet what it
     /// lacks.
@@ -37,7 +37,7 @@ impl MemberState {
             (self, next),
             (Active, Lost | Removed)
                 | (Missing | Lost, Rebuilt | Joining | Returning | Removed)
-                // Data lies there again, in stripes that are written while there is no room.
+                // Stripes are opened on it again while the others have no room.
                 | (Rebuilt, Lost | Joining | Returning | Removed)
                 // It belongs now, failed again, or another one comes in its place.
                 | (Joining | Returning, Active | Lost)
@@ -49,31 +49,31 @@ impl MemberState {
         matches!(self, Missing | Lost | Rebuilt)
     }
 
-    /// Whether it came, and no start may believe what it holds yet.
+    /// Whether it came, and a start may not trust its contents yet.
     pub const fn is_coming(self) -> bool {
         matches!(self, Joining | Returning)
     }
 }
 
-/// What a device is there for.
+/// The purpose of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemberRole {
-    /// Data and parity lie on it.
+    /// It stores data and parity.
     Data,
-    /// The journal lies on it.
+    /// It stores the journal.
     Journal,
-    /// It takes the place of a device that is lost. Nothing lies on it until then.
+    /// It takes the place of a device that is lost, and is empty until then.
     Spare,
-    /// It is to be removed: what lies on it moves to the others.
+    /// It is to be removed: its data moves to the other devices.
     Leaving,
 }
 
 /// A device of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// How it stands.
+    /// Its state.
     pub state: MemberState,
-    /// What it is there for.
+    /// Its purpose.
     pub role: MemberRole,
     /// Whether a durable root says whether it is used.
     pub recorded: bool,
@@ -115,7 +115,7 @@ impl Members {
         self.list[usize::from(device)]
     }
 
-    /// Begins with a device that stands so, whatever it was.
+    /// Sets a device without regard to its state before.
     #[must_use]
     pub fn with(mut self, device: u8, member: Member) -> Self {
         self.put(device, member);
@@ -131,8 +131,7 @@ impl Members {
         self.list[usize::from(device)] = member;
     }
 
-    /// Changes the state of a device. What roots say has to be recorded anew if it was active, or
-    /// is.
+    /// Changes the state of a device. A change to or from active is unrecorded at first.
     ///
     /// # Panics
     /// When there is no such change.
@@ -144,7 +143,7 @@ impl Members {
         self.put(device, Member { state, recorded, ..was });
     }
 
-    /// Changes what a device is there for.
+    /// Changes the role of a device.
     ///
     /// # Panics
     /// For the journal's device, which stays that.
@@ -174,7 +173,7 @@ impl Members {
         self.unrecorded == 0
     }
 
-    /// The devices that something holds for, as a set of bits.
+    /// The devices for which `is` holds, as a set of bits.
     pub fn set(&self, is: impl Fn(Member) -> bool) -> u16 {
         let all = self.list.iter().enumerate();
         all.filter(|(_, member)| is(**member)).fold(0, |set, (device, _)| set | 1 << device)
@@ -196,7 +195,7 @@ impl Members {
         if self.inactive == 0 { 0 } else { self.set(|member| member.state == Rebuilt) }
     }
 
-    /// The devices that came, and that no start may believe yet.
+    /// The devices that came, and that a start may not trust yet.
     pub fn coming(&self) -> u16 {
         if self.inactive == 0 { 0 } else { self.set(|member| member.state.is_coming()) }
     }
