@@ -50,9 +50,9 @@ soak: setup-build ## a volume over files with kills, broken devices and every de
 	@scripts/cargo.sh build --release -p hostftl-cli
 	@python3 tests/soak/soak.py "$$(scripts/cargo.sh where)/hostftl" --minutes $(MINUTES) --seed $(SEED)
 
-seeds: setup-build ## renew the seeds that `make test` runs (crates/chaos/seeds.txt): LAYER=name
+seeds: setup-build ## renew the seeds that `make test` runs (crates/check/chaos/seeds.txt): LAYER=name
 	@scripts/cargo.sh build --release -p hostftl-chaos
-	@"$$(scripts/cargo.sh where)/hostftl-chaos" --list crates/chaos/seeds.txt --renew --layer $(LAYER)
+	@"$$(scripts/cargo.sh where)/hostftl-chaos" --list crates/check/chaos/seeds.txt --renew --layer $(LAYER)
 
 fuzz: setup-build ## mutated input for every parser: RUNS=n per target, TARGET=name SEED=first
 	@scripts/cargo.sh run --release --quiet -p hostftl-fuzz -- --runs $(RUNS) --seed $(SEED) \

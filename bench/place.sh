@@ -30,7 +30,7 @@ for _ in range(int(sys.argv[1])):
     print(took[0] / took[1], took[1], waf[0])
 PY
 load=synth:zipf:size=4k,span=1g,count=2000000
-PYTHONPATH=crates/python/tests "$work/env/bin/python" "$work/place.py" "$runs" "$load" >"$work/said"
+PYTHONPATH=crates/front/python/tests "$work/env/bin/python" "$work/place.py" "$runs" "$load" >"$work/said"
 echo "placement in Python ($load, two rounds)"
 echo "  time      $(cut -d ' ' -f 1 "$work/said" | spread 2) × the built-in SepBIT's," \
     "$(cut -d ' ' -f 2 "$work/said" | spread 2) s"

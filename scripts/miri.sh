@@ -11,4 +11,4 @@ fi
 # Tests that draw need few cases; files of tests are real ones.
 export PROPTEST_CASES="${PROPTEST_CASES:-2}" MIRIFLAGS="-Zmiri-disable-isolation ${MIRIFLAGS:-}"
 cargo "+$rust" miri test -p hostftl-core -p hostftl-nbd-proto --tests
-cargo "+$rust" miri test -p hostftl-work -p hostftl-format -p hostftl-io --lib
+cargo "+$rust" miri test -p hostftl-compute -p hostftl-format -p hostftl-io --lib

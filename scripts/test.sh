@@ -62,7 +62,7 @@ phase "lints" $cargo clippy --release --workspace --all-targets --quiet -- -D wa
 RUST_TEST_THREADS=$(($(nproc) * 2)) phase "tests" $cargo test --release --workspace --lib --bins --tests --quiet
 phase "examples in docs" $cargo test --release --workspace --doc --quiet
 phase "membership" "$bin/hostftl-chaos" --membership --seeds 0..300000
-phase "chaos" "$bin/hostftl-chaos" --list crates/chaos/seeds.txt
+phase "chaos" "$bin/hostftl-chaos" --list crates/check/chaos/seeds.txt
 phase_beside "kernel" eval "HOSTFTL=$bin/hostftl KILLS=5 tests/kernel/run.sh nbd ublk-kill &&
     nice -n 19 ${planted[*]} --no-run"
 # By hand the scripts kill the server ten times each.

@@ -39,7 +39,7 @@ build() {
     [ -x "$work/tools/bin/maturin" ] || environment "$work/tools" 'maturin>=1.9.4,<2'
     rm -rf "$wheels"
     PATH="$work/tools/bin:$PATH" "$work/tools/bin/maturin" build --quiet --release \
-        --manifest-path crates/python/Cargo.toml --target-dir "$target" --out "$wheels"
+        --manifest-path crates/front/python/Cargo.toml --target-dir "$target" --out "$wheels"
     wheel=$(ls "$wheels"/hostftl-*.whl)
 }
 
@@ -60,7 +60,7 @@ test)
     HOSTFTL=$(realpath "${HOSTFTL:-$(scripts/cargo.sh where)/hostftl}")
     [ -x "$HOSTFTL" ] || { echo "wheel: $HOSTFTL is missing; build it with: make build" >&2; exit 1; }
     export HOSTFTL
-    "$work/fresh/bin/python" -m pytest -p no:cacheprovider crates/python "$@"
+    "$work/fresh/bin/python" -m pytest -p no:cacheprovider crates/front/python "$@"
     ;;
 *)
     echo "wheel: there are: wheel.sh, wheel.sh test [ARG…]" >&2

@@ -5,12 +5,12 @@ use hostftl_mqsim::{Flow, Kind};
 
 /// Drives in XML.
 pub(super) fn drives() -> Vec<Vec<u8>> {
-    vec![include_bytes!("../../../crates/mqsim/tests/drive.xml").to_vec()]
+    vec![include_bytes!("../../../crates/study/mqsim/tests/drive.xml").to_vec()]
 }
 
 /// Workloads in XML.
 pub(super) fn workloads() -> Vec<Vec<u8>> {
-    vec![include_bytes!("../../../crates/mqsim/tests/work.xml").to_vec()]
+    vec![include_bytes!("../../../crates/study/mqsim/tests/work.xml").to_vec()]
 }
 
 /// Reads the input as workloads, as far as it is text.

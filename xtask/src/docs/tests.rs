@@ -8,7 +8,7 @@ const HACKING: &str = "# Hacking\n\n## Where is …?\n\n### `log`'s rows, and mo
 
 /// What is found in a document `docs/layers/log.md` with that text.
 fn found(text: &str) -> Vec<(usize, String)> {
-    let sources = ["crates/layers/src/log/row.rs", "scripts/demo.sh"];
+    let sources = ["crates/ftl/layers/src/log/row.rs", "scripts/demo.sh"];
     let documents = BTreeMap::from([
         ("docs/HACKING.md".to_owned(), HACKING.to_owned()),
         ("docs/layers/log.md".to_owned(), text.to_owned()),

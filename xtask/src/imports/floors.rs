@@ -28,13 +28,13 @@ pub(super) struct Crate {
 pub(super) const CRATES: [Crate; 5] = [
     Crate {
         name: "volume",
-        sources: "crates/volume/src",
+        sources: "crates/run/volume/src",
         within: "",
         floors: &["admin", "change", "running", "open", "metadata", "util"],
     },
     Crate {
         name: "log",
-        sources: "crates/layers/src",
+        sources: "crates/ftl/layers/src",
         within: "log",
         floors: &[
             "register rounds fast_path completion",
@@ -48,9 +48,9 @@ pub(super) const CRATES: [Crate; 5] = [
              row/records row/spread row/streams",
         ],
     },
-    Crate { name: "drives", sources: "crates/drives/src", within: "", floors: &[] },
-    Crate { name: "chaos", sources: "crates/chaos/src", within: "", floors: &[] },
-    Crate { name: "sim", sources: "crates/sim/src", within: "", floors: &[] },
+    Crate { name: "drives", sources: "crates/study/drives/src", within: "", floors: &[] },
+    Crate { name: "chaos", sources: "crates/check/chaos/src", within: "", floors: &[] },
+    Crate { name: "sim", sources: "crates/study/sim/src", within: "", floors: &[] },
 ];
 
 /// What is measured of a crate.

@@ -1,6 +1,6 @@
-//! `xtask imports`: the circles of imports, large structs and open fields of `crates/layers`, and
-//! the floors of `crates/volume` and of the layer `log`, held against checked-in tables that only
-//! become stricter.
+//! `xtask imports`: the circles of imports, large structs and open fields of `crates/ftl/layers`,
+//! and the floors of `crates/run/volume` and of the layer `log`, held against checked-in tables
+//! that only become stricter.
 
 mod circles;
 mod figures;
@@ -23,7 +23,7 @@ use floors::{CRATES, Floors};
 use tree::Tree;
 
 /// Where the sources lie that are measured.
-const SOURCES: &str = "crates/layers/src";
+const SOURCES: &str = "crates/ftl/layers/src";
 /// The table of what is allowed.
 const TABLE: &str = "xtask/imports.txt";
 /// The same of crates that are built in floors.

@@ -27,9 +27,9 @@ pub(super) struct Allowed {
 const GOAL: Allowed = Allowed { circle: 8, impls: 4, fields: 16, open: u32::MAX, density: 0 };
 
 const HEAD: &str = "\
-# What `xtask imports` allows each part of crates/layers today. A figure may become better, never
-# worse; `xtask imports --record` writes what became better. The goal of all parts is circle 8,
-# impls 4, fields 16; docs/HACKING.md says what each figure is.
+# What `xtask imports` allows each part of crates/ftl/layers today. A figure may become
+# better, never worse; `xtask imports --record` writes what became better. The goal of all
+# parts is circle 8, impls 4, fields 16; docs/HACKING.md says what each figure is.
 #
 # part        circle  impls  fields  open  asserts/1000
 ";

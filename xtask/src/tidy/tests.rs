@@ -20,22 +20,22 @@ fn assert_one(file: &str, text: &str, line: usize, word: &str) {
 
 #[test]
 fn clean_code_passes() {
-    assert_eq!(source::check("crates/core/src/lib.rs", CLEAN), []);
+    assert_eq!(source::check("crates/ftl/core/src/lib.rs", CLEAN), []);
     let words =
         "//! A HashMap in words.\n/* unsafe */\nfn f() -> &'static str { \"todo! unsafe\" }\n";
-    assert_eq!(source::check("crates/layers/src/a.rs", words), []);
+    assert_eq!(source::check("crates/ftl/layers/src/a.rs", words), []);
 }
 
 #[test]
 fn a_long_line_is_found() {
     let text = format!("//! Text.\n// {}\n", "x".repeat(98));
-    assert_one("crates/sim/src/a.rs", &text, 2, "101 columns");
+    assert_one("crates/study/sim/src/a.rs", &text, 2, "101 columns");
 }
 
 #[test]
 fn a_long_file_is_found() {
     let text = format!("//! Text.\n{}", "\n".repeat(500));
-    assert_one("crates/sim/src/a.rs", &text, 501, "501 lines");
+    assert_one("crates/study/sim/src/a.rs", &text, 501, "501 lines");
 }
 
 #[test]
@@ -46,13 +46,13 @@ fn a_long_function_is_found_and_a_full_one_is_not() {
             "//! Text.\nimpl A {{\n    pub fn long(\n        a: u8,\n    ) {{\n{body}    }}\n}}\n"
         )
     };
-    assert_one("crates/sim/src/a.rs", &function(67), 3, "71 lines");
-    assert_eq!(source::check("crates/sim/src/a.rs", &function(66)), []);
+    assert_one("crates/study/sim/src/a.rs", &function(67), 3, "71 lines");
+    assert_eq!(source::check("crates/study/sim/src/a.rs", &function(66)), []);
 }
 
 #[test]
 fn a_missing_text_at_the_top_is_found() {
-    assert_one("crates/sim/src/a.rs", "fn f() {}\n", 1, "no doc comment");
+    assert_one("crates/study/sim/src/a.rs", "fn f() {}\n", 1, "no doc comment");
 }
 
 #[test]
@@ -65,37 +65,42 @@ fn unfinished_work_is_found() {
         "debug_assert!(a)",
         "debug_assert_eq!(a, b)",
     ] {
-        assert_one("crates/sim/src/a.rs", &format!("//! Text.\nfn f() {{ {word}\n}}\n"), 2, "");
+        assert_one(
+            "crates/study/sim/src/a.rs",
+            &format!("//! Text.\nfn f() {{ {word}\n}}\n"),
+            2,
+            "",
+        );
     }
 }
 
 #[test]
 fn unsafe_is_found_outside_of_io_only() {
     let text = "//! Text.\nfn f() { unsafe { g() } }\n";
-    assert_one("crates/sim/src/a.rs", text, 2, "`unsafe`");
-    assert_eq!(source::check("crates/io/src/a.rs", text), []);
+    assert_one("crates/study/sim/src/a.rs", text, 2, "`unsafe`");
+    assert_eq!(source::check("crates/run/io/src/a.rs", text), []);
 }
 
 #[test]
 fn clocks_threads_and_chance_are_found_in_pure_crates_only() {
     for word in ["Instant", "SystemTime", "HashMap", "HashSet", "std::time", "thread::spawn"] {
         let text = format!("//! Text.\nuse {word};\n");
-        assert_one("crates/layers/src/a.rs", &text, 2, word);
-        assert_eq!(source::check("crates/sim/src/a.rs", &text), []);
+        assert_one("crates/ftl/layers/src/a.rs", &text, 2, word);
+        assert_eq!(source::check("crates/study/sim/src/a.rs", &text), []);
     }
 }
 
 #[test]
 fn a_pure_crate_that_is_not_no_std_or_allows_unsafe_is_found() {
     let text = CLEAN.replace("#![no_std]\n", "");
-    assert_one("crates/format/src/lib.rs", &text, 1, "no_std");
+    assert_one("crates/ftl/format/src/lib.rs", &text, 1, "no_std");
     let text = CLEAN.replace("#![forbid(unsafe_code)]\n", "");
-    assert_one("crates/format/src/lib.rs", &text, 1, "forbid");
+    assert_one("crates/ftl/format/src/lib.rs", &text, 1, "forbid");
 }
 
 #[test]
 fn a_dependency_off_the_list_is_found() {
-    let file = "crates/format/Cargo.toml";
+    let file = "crates/ftl/format/Cargo.toml";
     let listed = "[dependencies]\nhostftl-core.workspace = true\ncrc-fast.workspace = true\n";
     assert_eq!(manifest::check(file, listed), []);
     for added in ["rand = \"1\"", "rand.workspace = true", "rand = { version = \"1\" }"] {
@@ -106,7 +111,10 @@ fn a_dependency_off_the_list_is_found() {
     let tables = ["[dependencies.rand]\nversion = \"1\"\n", "[target.'cfg(unix)'.dependencies]\n"];
     tables.iter().for_each(|table| assert_eq!(manifest::check(file, table).len(), 1, "{table}"));
     assert_eq!(manifest::check(file, "[dev-dependencies]\nproptest.workspace = true\n"), []);
-    assert_eq!(manifest::check("crates/sim/Cargo.toml", "[dependencies]\nrand = \"1\"\n"), []);
+    assert_eq!(
+        manifest::check("crates/study/sim/Cargo.toml", "[dependencies]\nrand = \"1\"\n"),
+        []
+    );
 }
 
 #[test]

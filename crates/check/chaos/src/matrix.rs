@@ -1,0 +1,257 @@
+//! The table of docs/SEMANTICS.md: what each layer promises decides what is injected and demanded.
+
+use hostftl_layers::LayerKind;
+
+const TEXT: &str = include_str!("../../../../docs/SEMANTICS.md");
+const MARK: &str = "<!-- matrix: read by crates/check/chaos -->";
+/// The rows in which a layer says more when it has parity.
+const PARITY: &str = "parity";
+/// Those of the faults of a journal's device.
+const JOURNAL: &str = "a journal";
+
+/// What a layer says of a promise or fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// It holds, also under the fault.
+    Kept,
+    /// Under the fault requests may fail, but no wrong data is served.
+    Detected,
+    /// Nothing is said.
+    NotClaimed,
+}
+
+/// The rows of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+#[allow(missing_docs, reason = "docs/SEMANTICS.md explains each")]
+pub enum Row {
+    Newest,
+    OneOrder,
+    OwnContent,
+    Flush,
+    Fua,
+    PowerCut,
+    FixedAfterRecovery,
+    CleanStop,
+    ErrorIsError,
+    VolatileCache,
+    TornWrite,
+    ReadError,
+    Hang,
+    DeadDevice,
+    MetadataRot,
+    LogRot,
+    DataRot,
+    LostWrite,
+    MisdirectedWrite,
+    StaleDevice,
+    BadSegment,
+    WriteError,
+    FlushError,
+    NoSpace,
+}
+
+/// The keys of the rows, in the order of [`Row`].
+pub(crate) const ROWS: [&str; 24] = [
+    "newest",
+    "one-order",
+    "own-content",
+    "flush",
+    "fua",
+    "power-cut",
+    "fixed-after-recovery",
+    "clean-stop",
+    "error-is-error",
+    "volatile-cache",
+    "torn-write",
+    "read-error",
+    "hang",
+    "dead-device",
+    "metadata-rot",
+    "log-rot",
+    "data-rot",
+    "lost-write",
+    "misdirected-write",
+    "stale-device",
+    "bad-segment",
+    "write-error",
+    "flush-error",
+    "no-space",
+];
+
+/// What one layer claims.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claims([Claim; ROWS.len()]);
+
+impl Claims {
+    /// The claims of `layer` in docs/SEMANTICS.md; `parity` is for one with parity or a
+    /// mirror.
+    ///
+    /// # Errors
+    /// The row or column that is missing, or the cell that says something else.
+    pub fn of(layer: LayerKind, parity: bool) -> Result<Self, String> {
+        let mut claims = parse(TEXT, layer.name())?;
+        if parity {
+            claims.amend(TEXT, &mark(layer, PARITY))?;
+        }
+        Ok(claims)
+    }
+
+    /// The claims of `layer` where only its journal's device has faults.
+    ///
+    /// # Errors
+    /// As [`Claims::of`].
+    pub fn of_journal(layer: LayerKind) -> Result<Self, String> {
+        let mut claims = parse(TEXT, layer.name())?;
+        claims.amend(TEXT, &mark(layer, JOURNAL)).map(|()| claims)
+    }
+
+    /// Puts in what the table behind `mark` says.
+    fn amend(&mut self, text: &str, mark: &str) -> Result<(), String> {
+        let (_, table) = text.split_once(mark).ok_or(format!("SEMANTICS.md lacks {mark}"))?;
+        for cells in rows_of(table).skip(2) {
+            let key = cells[0].trim_matches('`');
+            let row = ROWS.iter().position(|row| *row == key);
+            let row = row.ok_or(format!("SEMANTICS.md, {mark}: what is {key}?"))?;
+            self.0[row] = claim(cells.get(1).copied().unwrap_or_default())
+                .ok_or(format!("SEMANTICS.md, {mark}, {key}: what is that?"))?;
+        }
+        Ok(())
+    }
+
+    /// On zoned devices a hang is only noticed.
+    pub fn on_zones(&mut self) {
+        self.0[Row::Hang as usize] = Claim::Detected;
+    }
+
+    /// The same of everything.
+    #[cfg(test)]
+    pub fn all(claim: Claim) -> Self {
+        Claims([claim; ROWS.len()])
+    }
+
+    /// What it says of `row`.
+    pub fn get(&self, row: Row) -> Claim {
+        self.0[row as usize]
+    }
+
+    /// Whether the fault `row` may be injected.
+    pub fn admits(&self, row: Row) -> bool {
+        self.get(row) != Claim::NotClaimed
+    }
+}
+
+/// What stands before the table of what `layer` says when it has `what`.
+fn mark(layer: LayerKind, what: &str) -> String {
+    format!("<!-- {layer} with {what}: read by crates/check/chaos -->")
+}
+
+fn parse(text: &str, layer: &str) -> Result<Claims, String> {
+    let (_, table) = text.split_once(MARK).ok_or("SEMANTICS.md has no matrix")?;
+    let mut lines = rows_of(table);
+    let header = lines.next().ok_or("the matrix of SEMANTICS.md is empty")?;
+    let column = header.iter().position(|&cell| cell == layer);
+    let column = column.ok_or(format!("SEMANTICS.md has no column for {layer}"))?;
+    let rows: Vec<Vec<&str>> = lines.skip(1).collect();
+    if let Some(row) = rows.iter().find(|row| !ROWS.contains(&row[0].trim_matches('`'))) {
+        return Err(format!("SEMANTICS.md has a row that chaos does not know: {}", row[0]));
+    }
+    let mut claims = [Claim::NotClaimed; ROWS.len()];
+    for (key, claim) in ROWS.iter().zip(&mut claims) {
+        let row = rows.iter().find(|row| row[0].trim_matches('`') == *key);
+        let row = row.ok_or(format!("SEMANTICS.md has no row for {key}"))?;
+        let cell = row.get(column).copied().unwrap_or_default();
+        *claim = self::claim(cell)
+            .ok_or_else(|| format!("SEMANTICS.md, {key} for {layer}: what is \"{cell}\"?"))?;
+    }
+    Ok(Claims(claims))
+}
+
+/// What a cell says before its colon.
+fn claim(cell: &str) -> Option<Claim> {
+    match cell.split(':').next().unwrap_or_default().trim() {
+        "kept" => Some(Claim::Kept),
+        "detected" => Some(Claim::Detected),
+        "–" => Some(Claim::NotClaimed),
+        _ => None,
+    }
+}
+
+/// The lines of the first table in `text`.
+fn rows_of(text: &str) -> impl Iterator<Item = Vec<&str>> {
+    let lines = text.lines().skip_while(|line| !line.starts_with('|'));
+    lines.take_while(|line| line.starts_with('|')).map(cells)
+}
+
+fn cells(line: &str) -> Vec<&str> {
+    line.trim_matches('|').split('|').map(str::trim).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use hostftl_layers::{LayerConfig, Registration};
+
+    use super::*;
+
+    #[test]
+    fn every_layer_says_something_of_every_promise_and_fault() {
+        for &layer in LayerKind::EVERY {
+            let choices = &layer.registration().chaos;
+            Claims::of(layer, false).unwrap_or_else(|why| panic!("{why}"));
+            if choices.parity.0 > 0 {
+                Claims::of(layer, true).unwrap_or_else(|why| panic!("{why}"));
+            }
+            if choices.journal > 0 {
+                Claims::of_journal(layer).unwrap_or_else(|why| panic!("{why}"));
+            }
+        }
+    }
+
+    #[test]
+    fn a_registration_promises_what_the_matrix_claims() {
+        for &layer in LayerKind::EVERY {
+            let Registration { promises, chaos, .. } = layer.registration();
+            let mut config = LayerConfig::new(layer);
+            for parity in (0..=2).filter(|parity| *parity == 0 || chaos.parity.0 > 0) {
+                config.log.parity = parity;
+                let claims = Claims::of(layer, parity > 0);
+                let claims = claims.unwrap_or_else(|why| panic!("{why}"));
+                let goes_on = claims.get(Row::DeadDevice) == Claim::Kept;
+                assert_eq!(config.tolerates(), u32::from(parity), "{layer}");
+                assert_eq!(parity > 0, goes_on, "{layer}, parity: {parity}");
+                assert!(!promises.tells_corrupt || claims.admits(Row::DataRot), "{layer}");
+                assert!(!promises.knows_lost || claims.admits(Row::DeadDevice), "{layer}");
+            }
+        }
+    }
+
+    #[test]
+    fn parity_changes_what_its_table_names_and_nothing_else() {
+        let with = |rows: &str| {
+            let mut claims = Claims([Claim::NotClaimed; ROWS.len()]);
+            let mark = mark(LayerKind::Log, PARITY);
+            let table = format!("{mark}\n| fault | log |\n|---|---|\n{rows}");
+            claims.amend(&table, &mark).map(|()| claims)
+        };
+        let claims = with("| `dead-device` | kept: so |\n\n| `hang` | kept |").expect("sound");
+        assert_eq!(claims.get(Row::DeadDevice), Claim::Kept);
+        assert_eq!(claims.get(Row::Hang), Claim::NotClaimed, "the table ends at a blank line");
+        assert!(with("| `ded-device` | kept |").is_err() && with("| `hang` | maybe |").is_err());
+    }
+
+    #[test]
+    fn a_row_or_column_that_is_missing_is_named() {
+        let without = |key: &str| {
+            let lines = TEXT.lines().filter(|line| !line.starts_with(&format!("| `{key}`")));
+            lines.collect::<Vec<_>>().join("\n")
+        };
+        for key in ROWS {
+            let why = parse(&without(key), "hard").expect_err("the row is gone");
+            assert!(why.contains(key), "{why}");
+        }
+        let why = parse(TEXT, "tape").expect_err("there is no such layer");
+        assert!(why.contains("tape"), "{why}");
+        let odd = TEXT.replace("| `hang` | detected", "| `hang` | maybe");
+        assert!(parse(&odd, "passthrough").is_err());
+    }
+}

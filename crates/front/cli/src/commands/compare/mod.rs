@@ -1,0 +1,236 @@
+//! `hostftl compare`: workloads over drives, a row per layer.
+
+mod beside;
+mod charts;
+mod devices;
+mod page;
+mod progress;
+mod report;
+mod scale;
+mod seeds;
+mod verdict;
+
+use std::path::PathBuf;
+
+use hostftl_frontend::{Question, STATES, Wrong, sheet};
+pub(super) use hostftl_frontend::{export, layer, stack};
+use hostftl_sim::{Export, LayerChoice, Outcome, Row, Study, StudyError, Warm};
+use serde::Serialize;
+
+use super::output::Output;
+use crate::console::Console;
+use crate::envelope::{self, Envelope};
+use crate::failure::Failure;
+use crate::{interrupt, units};
+pub(super) use progress::Progress;
+pub(super) use report::{NOTHING, aligned, styled};
+pub(super) use scale::years;
+
+/// Which layer pays on a workload, and what it costs
+///
+/// Runs each workload through each layer over a model of each drive, under a virtual clock, with
+/// the very code that serves a volume. The same command gives the same digits on every machine.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Traces of any known format, perhaps with options as in FILE:format=msr,dev=0; or workloads
+    /// such as synth:uniform:size=4k,span=64m,count=100000 or synth:like:w66,scale=0.01;
+    /// or MQSim's, as in workload.xml:capacity=29g
+    #[arg(value_name = "TRACE", required = true)]
+    traces: Vec<String>,
+    /// Drive models by name, TOML file or MQSim's ssdconfig.xml, with commas between; several
+    /// devices for one layer as in 4*tlc and slc-1g+qlc-64k, or as the TOML file of a stack
+    #[arg(long = "drive", value_name = "DRIVES", value_delimiter = ',', default_value = "hatl-2g")]
+    drives: Vec<String>,
+    /// Layers, with commas between, perhaps with parameters as in hard:spare=10; unless given,
+    /// those of the stack's file, or none,hard on one device, tier on two unlike ones, the
+    /// mirror log:parity=yes on two alike, raid5,log:parity=yes on more
+    #[arg(long, value_delimiter = ',', value_parser = layer)]
+    layers: Option<Vec<LayerChoice>>,
+    /// What the drive holds before the first request, with commas between: new, fill, steady (then
+    /// overwritten at random until write amplification settles), self (the workload itself,
+    /// repeated until it settles); fill, steady and self perhaps with the share of what is exported
+    /// that is written first, as in fill=70%
+    #[arg(long, value_name = "STATES", value_delimiter = ',', default_value = STATES)]
+    warm: Vec<Warm>,
+    /// What the host can address in every row: a size, or a share of what the drive exports; 80%
+    /// unless given, 65% of a raw drive's flash
+    #[arg(long, value_name = "SIZE|PERCENT", value_parser = export)]
+    export: Option<Export>,
+    /// Also say what the rows mean for a drive of this capacity, as drives are sold: life in years,
+    /// drive writes a day, memory
+    #[arg(long, value_name = "CAPACITY", value_parser = units::parse_capacity)]
+    scale_to: Option<u64>,
+    /// Keep aged stacks in this folder, and take from it those that are there
+    #[arg(long, value_name = "FOLDER")]
+    warm_cache: Option<PathBuf>,
+    /// Keep this many requests outstanding instead of following the trace's times
+    #[arg(long, value_name = "QD", value_parser = clap::value_parser!(u32).range(1..=256))]
+    closed_loop: Option<u32>,
+    /// Pack the addresses that the trace touches densely, so that a large trace fits a small drive
+    #[arg(long)]
+    compact: bool,
+    /// Count bad lines of the trace and leave them out
+    #[arg(long)]
+    skip_bad: bool,
+    /// Fixes everything that is chosen at random
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Make every row with so many seeds, from --seed on, and say what they come to: mean, 95 %
+    /// interval, and which layers do not differ
+    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=1000))]
+    seeds: u16,
+    /// Rows made at the same time; one per core unless given
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// Memory that all rows under way may take; three quarters of what is free unless given
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
+    memory: Option<u64>,
+    /// Print every table for every drive and workload
+    #[arg(long)]
+    wide: bool,
+    /// Also write the rows to this file, as CSV
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Also write the rows to this file, as Parquet
+    #[arg(long, value_name = "FILE")]
+    parquet: Option<PathBuf>,
+    /// Also write a page with tables and charts to this file; it needs nothing else
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When a trace or a drive can't be used, a law does not hold, or the user ended it.
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    let study = study(args)?;
+    let outputs = Outputs::open(args)?;
+    let outcomes = made(&study, args, console)?;
+    let page = outputs.html.is_some().then(|| {
+        let every: Vec<Row> = outcomes.iter().flat_map(|it| &it.rows).cloned().collect();
+        page::page(&outcomes[0], &every, &envelope::command())
+    });
+    let outcome = hostftl_frontend::seeds::merged(outcomes);
+    if outcome.rows.is_empty() && !interrupt::asked() {
+        return nothing_made(outcome, console);
+    }
+    outputs.write(&outcome, page)?;
+    let scaled = args.scale_to.map(|capacity| scale::all(&study, &outcome, capacity));
+    match (console.is_json(), &scaled) {
+        (true, Some(scaled)) => {
+            let rows = scale::json(&outcome, scaled)?;
+            console.value(&Envelope::new("compare", Rows { rows }))?;
+        }
+        (true, None) => console.value(&Envelope::new("compare", Rows { rows: &outcome }))?,
+        (false, _) if args.seeds > 1 => {
+            seeds::print(&outcome.rows, console)?;
+            let texts =
+                report::not_made(&outcome).into_iter().chain(report::about_states(&outcome));
+            texts.collect::<Vec<_>>().iter().try_for_each(|text| console.paragraph(text))?;
+        }
+        (false, _) => report::print(args, &outcome, console)?,
+    }
+    if let (false, Some(scaled)) = (console.is_json(), &scaled) {
+        scale::print(&outcome.rows, scaled, console)?;
+    }
+    match Wrong::of_holes(&outcome.holes) {
+        Some(wrong) => Err(wrong.into()),
+        None if interrupt::asked() => {
+            Err(Failure::interrupted("ended by a signal; what was known by then is printed"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Reports that no row could be made: as JSON, or one line for each row where the reasons differ.
+fn nothing_made(outcome: Outcome, console: &mut Console) -> Result<(), Failure> {
+    let is_shared = outcome.holes.windows(2).all(|two| two[0].reason() == two[1].reason());
+    if console.is_json() {
+        console.value(&Envelope::new("compare", Rows { rows: &outcome }))?;
+    } else if !is_shared {
+        report::not_made(&outcome).iter().try_for_each(|text| console.paragraph(text))?;
+    }
+    match Wrong::of_holes(&outcome.holes) {
+        Some(wrong) => Err(wrong.into()),
+        None => outcome.whole().map(drop).map_err(failure),
+    }
+}
+
+/// The rows of each seed; at least of one.
+fn made(study: &Study, args: &Args, console: &Console) -> Result<Vec<Outcome>, Failure> {
+    let mut outcomes = Vec::new();
+    for number in 0..u64::from(args.seeds) {
+        let study = Study { seed: args.seed.wrapping_add(number), ..study.clone() };
+        let progress = Progress::new(study.rows(), console.is_watched());
+        let progress = if number > 0 { progress.again() } else { progress };
+        let result = hostftl_sim::compare(&study, &progress);
+        progress.clear();
+        outcomes.push(result.map_err(failure)?);
+        if interrupt::asked() {
+            break;
+        }
+    }
+    Ok(outcomes)
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Rows<T> {
+    rows: T,
+}
+
+/// The files that were asked for.
+struct Outputs {
+    csv: Option<Output>,
+    parquet: Option<Output>,
+    html: Option<Output>,
+}
+
+impl Outputs {
+    fn open(args: &Args) -> Result<Self, Failure> {
+        let open = |path: &Option<PathBuf>| path.as_deref().map(Output::open).transpose();
+        Ok(Outputs {
+            csv: open(&args.csv)?,
+            parquet: open(&args.parquet)?,
+            html: open(&args.html)?,
+        })
+    }
+
+    fn write(self, outcome: &Outcome, page: Option<String>) -> Result<(), Failure> {
+        if let Some(file) = self.csv {
+            file.write(sheet::sheet(outcome).csv().as_bytes())?;
+        }
+        if let Some(file) = self.parquet {
+            file.write(&sheet::parquet(outcome)?)?;
+        }
+        match (self.html, page) {
+            (Some(file), Some(page)) => file.write(page.as_bytes()),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn study(args: &Args) -> Result<Study, Failure> {
+    let question = Question {
+        workloads: args.traces.clone(),
+        skip_bad: args.skip_bad,
+        drives: args.drives.clone(),
+        layers: args.layers.clone(),
+        warm: args.warm.clone(),
+        export: args.export.unwrap_or_default(),
+        cache: args.warm_cache.clone(),
+        closed_loop: args.closed_loop,
+        compact: args.compact,
+        seed: args.seed,
+        threads: args.threads,
+        memory: args.memory,
+    };
+    Ok(question.study()?)
+}
+
+/// An error of a study, with its exit code.
+pub(super) fn failure(error: StudyError) -> Failure {
+    Wrong::from(error).into()
+}

@@ -1,0 +1,116 @@
+//! The rows as one page that a storage engineer can show to the boss.
+
+use hostftl_report::{Page, Table};
+use hostftl_sim::{Outcome, Row};
+
+use super::report::{self, Column, summary_columns};
+use super::{beside, charts, devices, seeds, verdict};
+use crate::units::{bytes, count, counted};
+
+/// The page of the first seed's `outcome`, with what `every` row of all seeds comes to; `again` is
+/// the command that makes it again.
+pub(super) fn page(outcome: &Outcome, every: &[Row], again: &str) -> String {
+    let rows = &outcome.rows;
+    let mut page = Page::new("Which layer pays?");
+    page.lead(&verdict::of_all(rows));
+    if every.len() > rows.len() {
+        page.paragraph(&format!(
+            "Tables are of seed {}; charts with whiskers are of all seeds.",
+            rows.first().map_or(0, |row| row.seed)
+        ));
+        for text in seeds::differences(every) {
+            page.paragraph(&text);
+        }
+    }
+    if beside::states(outcome).len() > 1 {
+        side_by_side(&mut page, outcome);
+    }
+    for text in report::not_made(outcome) {
+        page.paragraph(&text);
+    }
+    let columns = summary_columns(outcome);
+    for group in verdict::groups(rows) {
+        section(&mut page, &columns, group);
+        if every.len() > rows.len() {
+            page.figures(seeds::charts(every, &group[0]));
+        }
+    }
+    page.section("Again");
+    page.paragraph(&format!(
+        "{}; the same command gives the same digits on every machine. The digest of a row stands \
+         for everything that the layer and the drive did.",
+        hostftl_frontend::program::name()
+    ));
+    page.code(again);
+    let mut digests = Table::new(&["row", "digest", "steps"]);
+    for row in rows {
+        digests.row([verdict::title(row, rows), row.digest.clone(), count(row.steps)]);
+    }
+    page.table(&digests);
+    page.finish()
+}
+
+/// What each layer comes to in each state, and what the states are.
+fn side_by_side(page: &mut Page, outcome: &Outcome) {
+    let (states, lines) = (beside::states(outcome), beside::lines(outcome));
+    for lines in lines.chunk_by(|one, other| one.workload == other.workload) {
+        page.section(&format!("{}: what the drive held before", lines[0].workload));
+        let several = lines.iter().any(|line| line.drive != lines[0].drive);
+        let names: &[&str] = if several { &["drive", "layer"] } else { &["layer"] };
+        let heads: Vec<&str> = names.iter().chain(&states).copied().collect();
+        let mut table = Table::new(&heads);
+        for line in lines {
+            let drive = several.then(|| line.drive.to_owned());
+            let names = drive.into_iter().chain([line.layer.to_owned()]);
+            table.row(names.chain(states.iter().map(|state| line.cell(state))));
+        }
+        page.table(&table);
+        let on = if several { String::new() } else { format!(" On {}.", lines[0].drive) };
+        page.paragraph(&format!("{}.{on}", report::title(&outcome.rows)));
+    }
+    for text in report::verdicts(outcome).iter().chain(&report::about_states(outcome)) {
+        page.paragraph(text);
+    }
+}
+
+/// Everything about one drive in one state under one workload.
+fn section(page: &mut Page, columns: &[Column], rows: &[Row]) {
+    let first = &rows[0];
+    page.section(&format!("{} on {}, {}", first.workload, first.drive, verdict::state(first)));
+    page.paragraph(&format!(
+        "The host writes {}, reads {}, flushes {}, and can address {}. State of the drive \
+         before: {}.",
+        bytes(first.host_write_bytes),
+        bytes(first.host_read_bytes),
+        counted(first.flushes, "time"),
+        bytes(first.exported_bytes),
+        first.warm,
+    ));
+    for remark in &first.remarks {
+        page.paragraph(&format!("To know: {remark}."));
+    }
+    // The heading says what all rows have in common.
+    let columns = columns.iter().filter(|(head, _)| !["drive", "state"].contains(head));
+    let columns: Vec<&Column> = columns.collect();
+    let heads: Vec<&str> = columns.iter().map(|(head, _)| *head).collect();
+    let mut table = Table::new(&heads);
+    let least = |row: &&Row| row.busy_ratio.is_some();
+    let best = rows.iter().filter(least).min_by(|one, other| {
+        one.busy_ratio.unwrap_or(1.0).total_cmp(&other.busy_ratio.unwrap_or(1.0))
+    });
+    for row in rows {
+        table.row(columns.iter().map(|(_, text)| text(row)));
+        if best.is_some_and(|best| std::ptr::eq(best, row)) {
+            table.strong();
+        }
+    }
+    page.table(&table);
+    rows.iter().filter_map(|row| verdict::of_row(row, rows)).for_each(|text| {
+        page.paragraph(&text);
+    });
+    if let Some(table) = devices::page_table(rows) {
+        page.table(&table);
+        page.paragraph(&format!("{}: {}", devices::TITLE, devices::MEANING));
+    }
+    page.figures(charts::all(rows));
+}

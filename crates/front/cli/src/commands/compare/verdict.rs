@@ -1,0 +1,137 @@
+//! What the rows come to, in words.
+
+pub(super) use hostftl_frontend::state;
+use hostftl_sim::Row;
+
+use crate::units::bytes;
+
+/// Below this ratio of busy times a layer clearly pays.
+pub(super) const CLEARLY_LESS: f64 = 0.95;
+/// Below this ratio, and not below the other, it is a small gain.
+pub(super) const A_LITTLE_LESS: f64 = 0.995;
+/// Above this ratio a layer costs more than it saves.
+pub(super) const CLEARLY_MORE: f64 = 1.05;
+
+/// The rows of each drive in each state under each workload.
+pub(super) fn groups(rows: &[Row]) -> Vec<&[Row]> {
+    let place = |row: &Row| (row.workload.clone(), row.drive.clone(), state(row).to_owned());
+    rows.chunk_by(|one, other| place(one) == place(other)).collect()
+}
+
+/// What a row of `rows` is called: its layer, and its drive, state and workload where there are
+/// several.
+pub(super) fn title(row: &Row, rows: &[Row]) -> String {
+    let mut title = row.layer.clone();
+    if rows.iter().any(|other| other.drive != row.drive) {
+        title = format!("{title} on {}", row.drive);
+    }
+    if rows.iter().any(|other| state(other) != state(row)) {
+        title = format!("{title} ({})", state(row));
+    }
+    if rows.iter().any(|other| other.workload != row.workload) {
+        title = format!("{title} under {}", row.workload);
+    }
+    title
+}
+
+/// Whether others are told relative to `row`.
+pub(super) fn is_base(row: &Row) -> bool {
+    row.layer == "passthrough" || row.base.as_ref() == Some(&row.layer)
+}
+
+/// What the rows that have a ratio are told relative to: `none`, `raid5`, or `base` where that
+/// differs.
+pub(super) fn base(rows: &[Row]) -> &'static str {
+    let mut bases = rows.iter().filter_map(|row| row.base.as_deref());
+    let is_none = |base: &str| base == "passthrough";
+    match (bases.clone().all(is_none), bases.all(|base| !is_none(base))) {
+        (true, _) => "none",
+        (false, true) => "raid5",
+        (false, false) => "base",
+    }
+}
+
+/// What a layer did to the drive's work; nothing for the base and without it.
+pub(super) fn of_row(row: &Row, rows: &[Row]) -> Option<String> {
+    let (ratio, memory) = (row.busy_ratio?, bytes(row.layer_bytes()));
+    let (layer, less) = (title(row, rows), 1.0 / ratio);
+    let under = match base(rows) {
+        "none" => "without it",
+        _ => "under the layer that it is compared with",
+    };
+    (!is_base(row)).then(|| match ratio {
+        ..CLEARLY_LESS => {
+            format!("{layer} divides the drive's work by {less:.2}; it takes {memory} of memory.")
+        }
+        ..A_LITTLE_LESS => {
+            format!("{layer} is a small gain: {}; it takes {memory} of memory.", gain(ratio))
+        }
+        ..=CLEARLY_MORE => format!(
+            "{layer} changes little: the drive works {ratio:.2} times as long as {under}; it takes \
+             {memory} of memory."
+        ),
+        _ => format!(
+            "{layer} does not pay here: the drive works {ratio:.2} times as long as {under}, \
+             and it takes {memory} of memory."
+        ),
+    })
+}
+
+/// What a ratio that is a small gain comes to.
+fn gain(ratio: f64) -> String {
+    format!("the drive works {:.1} % less", 100.0 * (1.0 - ratio))
+}
+
+/// The row of a group whose layer spares the drive most work, if any does clearly.
+fn best(group: &[Row]) -> Option<&Row> {
+    let pays = group.iter().filter(|row| row.busy_ratio.is_some_and(|it| it < CLEARLY_LESS));
+    let less = |one: &&Row, other: &&Row| {
+        one.busy_ratio.unwrap_or(1.0).total_cmp(&other.busy_ratio.unwrap_or(1.0))
+    };
+    pays.min_by(less)
+}
+
+/// All rows in a sentence.
+pub(super) fn of_all(rows: &[Row]) -> String {
+    let groups = groups(rows);
+    let related = groups.iter().any(|group| group.iter().any(|row| row.busy_ratio.is_some()));
+    let winners: Vec<&Row> = groups.iter().filter_map(|group| best(group)).collect();
+    let most = winners.iter().max_by(|one, other| {
+        other.busy_ratio.unwrap_or(1.0).total_cmp(&one.busy_ratio.unwrap_or(1.0))
+    });
+    let several = rows.iter().all(|row| row.devices.len() > 1);
+    let Some(most) = most else {
+        let others = || rows.iter().filter(|row| !is_base(row));
+        let least = others().filter_map(|row| Some((row, row.busy_ratio?)));
+        let least = least.min_by(|one, other| one.1.total_cmp(&other.1));
+        return match (related, others().next().is_some()) {
+            (true, true) => match least {
+                Some((row, ratio @ ..A_LITTLE_LESS)) => {
+                    format!("A small gain at the most: with {} {}.", title(row, rows), gain(ratio))
+                }
+                Some((row, ratio)) => format!(
+                    "No layer pays here: the least is {}, with {ratio:.2} times the work.",
+                    title(row, rows)
+                ),
+                None => "No layer pays here.".into(),
+            },
+            _ if several => {
+                "Without `raid5` and another layer nothing is told relative to it.".into()
+            }
+            _ => "Without `passthrough` and another layer there is nothing to compare.".into(),
+        };
+    };
+    let less = 1.0 / most.busy_ratio.unwrap_or(1.0);
+    let what = format!(
+        "divides the drive's work by {less:.2} for {} of memory",
+        bytes(most.layer_bytes())
+    );
+    match groups.len() {
+        1 => format!("{} pays on {}: it {what}.", most.layer, most.drive),
+        all => format!(
+            "A layer pays in {} of {all} cases; most of all {}, which {what}.",
+            winners.len(),
+            title(most, rows)
+        ),
+    }
+}

@@ -1,0 +1,92 @@
+//! `hostftl layers`: what each layer does, on what devices, when to use it, and its parameters.
+
+use hostftl_frontend::catalogue;
+use hostftl_layers::{LayerConfig, LayerKind, Parameter, Registration};
+use hostftl_sim::{ARRAY, Array};
+
+use crate::console::Console;
+use crate::failure::Failure;
+use crate::units::bytes;
+
+/// What each layer does, when to use it, its limits and its parameters
+///
+/// Parameters stand behind the layer's name, as in hard:superpage=256k:spare=10, wherever a layer
+/// is named.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Of these layers alone
+    #[arg(value_name = "LAYER", value_parser = which)]
+    layers: Vec<Which>,
+}
+
+/// What is asked for.
+#[derive(Clone, Copy)]
+enum Which {
+    Layer(LayerKind),
+    /// The array that studies compare layers with.
+    Array,
+}
+
+fn which(name: &str) -> Result<Which, String> {
+    match name == ARRAY.name {
+        true => Ok(Which::Array),
+        false => hostftl_frontend::layer_kind(name).map(Which::Layer),
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When the output can't be written.
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    let every = LayerKind::ALL.iter().copied().map(Which::Layer).chain([Which::Array]);
+    let list = if args.layers.is_empty() { every.collect() } else { args.layers.clone() };
+    if console.is_json() {
+        let value = |which: &Which| match which {
+            Which::Layer(kind) => catalogue::layer(*kind),
+            Which::Array => catalogue::array(),
+        };
+        return console.value(&list.iter().map(value).collect::<Vec<_>>());
+    }
+    for (index, which) in list.iter().enumerate() {
+        if index > 0 {
+            console.line("")?;
+        }
+        match which {
+            Which::Layer(kind) => text(*kind, console)?,
+            Which::Array => array(console)?,
+        }
+    }
+    Ok(())
+}
+
+fn array(console: &mut Console) -> Result<(), Failure> {
+    let Array { name, does, pays, devices, limits, parameter: (key, value, default, about) } =
+        ARRAY;
+    console.line(format!("{name}: {does}"))?;
+    console.line(format!("  on {devices}"))?;
+    console.hanging("  for     ", pays)?;
+    console.hanging("  limits  ", limits)?;
+    console.line(format!("  {key}={value}  [default: {default}]"))?;
+    console.indented("      ", about)
+}
+
+fn text(kind: LayerKind, console: &mut Console) -> Result<(), Failure> {
+    let Registration { name, about, devices, parameters, .. } = kind.registration();
+    console.line(format!("{name}: {}", about.does))?;
+    console.line(format!("  on {devices}"))?;
+    console.hanging("  for     ", about.pays)?;
+    console.hanging("  limits  ", about.limits)?;
+    if let Some(memory) = hostftl_frontend::memory_of_a_terabyte(kind) {
+        console.line(format!("  memory  {} of map and metadata a TB", bytes(memory)))?;
+    }
+    let config = LayerConfig::new(kind);
+    for parameter in *parameters {
+        let Parameter { key, value, about, .. } = parameter;
+        let default = (parameter.get)(&config);
+        let default = default.map_or(String::new(), |word| format!("  [default: {word}]"));
+        console.line(format!("  {key}={value}{default}"))?;
+        console.indented("      ", about)?;
+    }
+    Ok(())
+}

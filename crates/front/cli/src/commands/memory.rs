@@ -1,0 +1,100 @@
+//! `hostftl memory`: what each layer needs of memory, computed from its plan.
+
+use comfy_table::{CellAlignment, Table, TableStyle, presets};
+use hostftl_core::{BLOCK, SECTOR};
+use hostftl_frontend::usual_devices;
+use hostftl_layers::{AnyLayer, LayerConfig, LayerKind};
+use hostftl_volume::Memory;
+
+use crate::console::Console;
+use crate::failure::Failure;
+use crate::units::{bytes, parse_blocks};
+
+/// Lines between the table's head and its rows only.
+const STYLE: TableStyle = presets::UTF8_HORIZONTAL_ONLY.row_separator(presets::NOTHING.top_border);
+
+/// What each layer needs of memory while a volume of a size is served
+///
+/// No device is needed: the figures are those of the plan that `create` makes. Layers that take
+/// zones get some 32 thousand segments in 16 parallel units; `tier` a fast device of a 16th of the
+/// size; `scrambler` pages of 16 KiB. The last column is map and metadata for each 4 KiB that
+/// clients see.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The size of the devices together; again for more
+    #[arg(long = "size", value_parser = parse_blocks, default_values = ["32G", "512G"])]
+    sizes: Vec<u64>,
+    /// The layer, perhaps with parameters; again for more, all if not given
+    #[arg(long = "layer", value_name = "LAYER[:KEY=VALUE]...", value_parser = super::layer_config)]
+    layers: Vec<LayerConfig>,
+}
+
+/// One layer on one size.
+struct Row {
+    layer: String,
+    size: u64,
+    /// What clients would see, and the memory; or why there can be no such volume.
+    plan: Result<(u64, Memory), String>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When the output can't be written.
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    let all = || LayerKind::ALL.iter().map(|kind| LayerConfig::new(*kind)).collect();
+    let layers = if args.layers.is_empty() { all() } else { args.layers.clone() };
+    let cells = args.sizes.iter().flat_map(|size| layers.iter().map(move |layer| (*size, layer)));
+    let rows: Vec<Row> = cells.map(|(size, layer)| row(size, layer)).collect();
+    if console.is_json() {
+        return console.value(&rows.iter().map(json).collect::<Vec<_>>());
+    }
+    console.lines(table(&rows))?;
+    let impossible = rows.iter().filter_map(|row| Some((row, row.plan.as_ref().err()?)));
+    for (row, why) in impossible {
+        console.line(format!("{} on {}: {why}", row.layer, bytes(row.size)))?;
+    }
+    Ok(())
+}
+
+fn row(size: u64, layer: &LayerConfig) -> Row {
+    let (mut layer, devices) = (layer.clone(), usual_devices(size / SECTOR as u64, layer.kind));
+    layer.choose_spare(&devices, None);
+    let plan = AnyLayer::plan(&layer, &devices);
+    let figures = plan.map(|plan| (plan.limits.exported * SECTOR as u64, Memory::of(&plan)));
+    Row { layer: layer.kind.name().into(), size, plan: figures.map_err(|why| why.to_string()) }
+}
+
+fn json(row: &Row) -> serde_json::Value {
+    let figures = row.plan.as_ref().ok();
+    serde_json::json!({
+        "layer": row.layer,
+        "device_bytes": row.size,
+        "exported_bytes": figures.map(|it| it.0),
+        "memory": figures.map(|it| &it.1),
+        "impossible": row.plan.as_ref().err(),
+    })
+}
+
+fn table(rows: &[Row]) -> String {
+    let heads = ["devices", "layer", "map", "metadata", "buffers", "the rest", "all", "B/4 KiB"];
+    let mut table = Table::new();
+    table.load_style(STYLE).set_header(heads);
+    for row in rows {
+        let Ok((exported, memory)) = &row.plan else {
+            let none = heads[2..].iter().map(|_| String::from("-"));
+            table.add_row([bytes(row.size), row.layer.clone()].into_iter().chain(none));
+            continue;
+        };
+        let Memory { map_bytes, meta_bytes, arena_bytes, fixed_bytes, stated_bytes, .. } = *memory;
+        let buffers = arena_bytes + memory.clients_bytes;
+        let parts = [map_bytes, meta_bytes, buffers, fixed_bytes, stated_bytes];
+        let each = (map_bytes + meta_bytes) as f64 * BLOCK as f64 / *exported as f64;
+        let cells = [bytes(row.size), row.layer.clone()].into_iter().chain(parts.map(bytes));
+        table.add_row(cells.chain([format!("{each:.2}")]));
+    }
+    for column in table.column_iter_mut().skip(2) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table.to_string()
+}

@@ -1,0 +1,148 @@
+//! One file per command: its arguments, and what it does with them.
+
+mod advise;
+mod check;
+mod clear;
+mod compare;
+mod completions;
+mod copying;
+mod create;
+mod delete;
+mod device;
+mod drive;
+mod drives;
+mod dump;
+mod events;
+mod import;
+mod layers;
+mod man;
+mod memory;
+mod output;
+mod paper;
+mod probe;
+mod replay;
+mod scrub;
+mod serve;
+mod set;
+mod status;
+mod sweep;
+mod targets;
+mod trace;
+mod ublk;
+mod wait;
+mod witness;
+
+use hostftl_frontend::Wrong;
+use hostftl_layers::LayerConfig;
+use hostftl_trace::TraceError;
+use hostftl_volume::{AdminErrorKind, Error, Memory};
+
+use crate::console::Console;
+use crate::failure::Failure;
+use crate::units::bytes;
+
+/// Declares [`Command`]: each variant has the arguments of a module, whose `run` runs it.
+macro_rules! commands {
+    ($($(#[$attribute:meta])* $name:ident => $module:ident,)*) => {
+        /// A command with its arguments, in the order of `hostftl --help`.
+        #[derive(clap::Subcommand)]
+        pub(crate) enum Command {
+            $($(#[$attribute])* $name(Box<$module::Args>),)*
+        }
+
+        impl Command {
+            /// Runs the command.
+            ///
+            /// # Errors
+            /// As the command.
+            pub(crate) fn run(&self, console: &mut Console) -> Result<(), Failure> {
+                match self {
+                    $(Command::$name(args) => $module::run(args, console),)*
+                }
+            }
+        }
+    };
+}
+
+commands! {
+    Compare => compare,
+    Sweep => sweep,
+    Advise => advise,
+    Paper => paper,
+    Targets => targets,
+    Probe => probe,
+    Layers => layers,
+    Drives => drives,
+    Memory => memory,
+    Create => create,
+    Serve => serve,
+    Status => status,
+    Device => device,
+    Drive => drive,
+    Check => check,
+    Events => events,
+    Clear => clear,
+    Scrub => scrub,
+    Wait => wait,
+    Set => set,
+    Import => import,
+    Dump => dump,
+    Delete => delete,
+    Replay => replay,
+    Trace => trace,
+    Ublk => ublk,
+    Completions => completions,
+    #[command(hide = true)]
+    Man => man,
+}
+
+/// Reads a layer with its parameters, for clap.
+fn layer_config(text: &str) -> Result<LayerConfig, String> {
+    hostftl_frontend::layer_kind(text.split(':').next().unwrap_or_default())?;
+    LayerConfig::parse(text)
+}
+
+/// The exit code follows the kind of the error, whether the request was carried out here or by the
+/// process that serves the volume.
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        match error.kind() {
+            AdminErrorKind::Usage => Failure::usage(error),
+            AdminErrorKind::Violation => Failure::violation(error),
+            AdminErrorKind::NeedsHand => Failure::needs_hand(error),
+            AdminErrorKind::Interrupted => Failure::interrupted(error),
+            AdminErrorKind::Refused | AdminErrorKind::Failed | AdminErrorKind::Unknown => {
+                Failure::failed(error)
+            }
+        }
+    }
+}
+
+/// What is wrong with a trace, or with how it is named.
+impl From<TraceError> for Failure {
+    fn from(error: TraceError) -> Self {
+        Wrong::from(error).into()
+    }
+}
+
+/// What a volume needs of memory, in words.
+fn memory(memory: &Memory) -> String {
+    let Memory { map_bytes, meta_bytes, arena_bytes, clients_bytes, fixed_bytes, .. } = memory;
+    let [map, meta, arena] = [map_bytes, meta_bytes, arena_bytes].map(|it| bytes(*it));
+    let [clients, fixed, all] =
+        [clients_bytes, fixed_bytes, &memory.stated_bytes].map(|it| bytes(*it));
+    let parts = format!("map {map}, metadata {meta}, buffers {arena}");
+    format!("up to {all} ({parts}, clients {clients}, the rest {fixed})")
+}
+
+/// When a write is answered, in words.
+fn answers(ack: &str) -> &'static str {
+    match ack {
+        "buffer" => "a write once it is buffered; a flush makes it durable",
+        "memfd" => {
+            "a write once it is in memory that outlives the server; a flush makes it durable"
+        }
+        "durable" => "a write once it is durable",
+        _ => "a write once the device has completed it; a flush makes it durable",
+    }
+}

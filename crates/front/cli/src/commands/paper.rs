@@ -1,0 +1,291 @@
+//! `hostftl paper`: a published experiment made again.
+
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use comfy_table::{Cell, CellAlignment, Color, ContentArrangement, Table, presets};
+use hostftl_frontend::program;
+use hostftl_papers::{ALL, Check, Error, Findings, Kind, Options, Paper, Size, Watch};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::commands::output::Output;
+use crate::console::{Console, notice};
+use crate::failure::{Failure, code};
+use crate::{interrupt, nearest};
+
+/// What stands for all experiments.
+const EACH: &str = "all";
+
+/// Which experiments.
+#[derive(Clone, Debug)]
+struct Papers(Vec<Paper>);
+
+/// A published experiment made again: its figures beside ours, and which claims hold here
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Which one, or all; without a name, they are listed
+    #[arg(value_parser = papers)]
+    name: Option<Papers>,
+    /// At the published size, however long that takes
+    #[arg(long, conflicts_with = "quick")]
+    full: bool,
+    /// At the reduced size of the tests: the shape, in seconds
+    #[arg(long)]
+    quick: bool,
+    /// Also sweep the parameters that the paper fixes, where there is such a sweep
+    #[arg(long, visible_alias = "pareto")]
+    sweep: bool,
+    /// A folder with traces, for the experiments that use real ones [default: ./traces, if it is
+    /// there]
+    #[arg(long, value_name = "DIR", env = "HOSTFTL_TRACES")]
+    traces: Option<PathBuf>,
+    /// How many threads work at once
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512))]
+    threads: Option<u16>,
+    /// Fixes everything that is chosen at random
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Also write a page with charts
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+fn papers(name: &str) -> Result<Papers, String> {
+    if name == EACH {
+        return Ok(Papers(ALL.to_vec()));
+    }
+    let names: Vec<&str> = ALL.iter().map(|paper| paper.name).collect();
+    let found = ALL.iter().find(|paper| paper.name == name);
+    let found = found.map(|paper| Papers(vec![*paper]));
+    found.ok_or_else(|| nearest::unknown("paper", name, &names))
+}
+
+impl Args {
+    fn options(&self) -> Options {
+        let machine = std::thread::available_parallelism().map_or(1, usize::from);
+        let shipped = PathBuf::from("traces");
+        Options {
+            size: match (self.quick, self.full) {
+                (true, _) => Size::Quick,
+                (_, true) => Size::Full,
+                _ => Size::Usual,
+            },
+            sweep: self.sweep,
+            traces: self.traces.clone().or_else(|| shipped.is_dir().then_some(shipped)),
+            threads: self.threads.map_or(machine, usize::from),
+            seed: self.seed,
+            commit: program::COMMIT,
+        }
+    }
+}
+
+/// Makes the experiments and prints what they found.
+///
+/// # Errors
+/// When one can't be made, its figures break a law of conservation, a claim that held does not, or
+/// one that is listed as a miss holds.
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    let Some(Papers(papers)) = &args.name else { return list(console) };
+    let options = args.options();
+    let html = args.html.as_deref().map(Output::open).transpose()?;
+    let (mut all, mut broken) = (Vec::new(), None);
+    for paper in papers {
+        let found = match make(paper, &options, console) {
+            Ok(found) => found,
+            Err(why) if papers.len() > 1 && why.code == code::FAILED => {
+                notice(format_args!("{}; the others go on", why.text));
+                broken = Some(why);
+                continue;
+            }
+            Err(why) => return Err(why),
+        };
+        if !console.is_json() {
+            print(&found, console)?;
+        }
+        all.push(found);
+    }
+    match (console.is_json(), &all[..]) {
+        (true, [one]) if papers.len() == 1 => console.value(one)?,
+        (true, all) => console.value(&all)?,
+        (false, _) => {}
+    }
+    if let Some(file) = html {
+        let page = match &all[..] {
+            [one] => hostftl_papers::page(one),
+            all => hostftl_papers::pages(all),
+        };
+        file.write(page.as_bytes())?;
+    }
+    verdict(&all)?;
+    broken.map_or(Ok(()), Err)
+}
+
+fn make(paper: &Paper, options: &Options, console: &Console) -> Result<Findings, Failure> {
+    let waiting = Waiting::new(console.is_watched());
+    let found = paper.make(options, &waiting);
+    waiting.clear();
+    found.map_err(|error| match error {
+        Error::Cancelled => Failure::interrupted(format!("{}: interrupted", paper.name)),
+        Error::Failed(text) => Failure::failed(format!("{}: {text}", paper.name)),
+    })
+}
+
+/// Whether the laws hold, and each claim does what is known of it.
+fn verdict(all: &[Findings]) -> Result<(), Failure> {
+    let broken: Vec<&str> = all.iter().flat_map(|it| &it.violations).map(String::as_str).collect();
+    if !broken.is_empty() {
+        return Err(Failure::violation(broken.join("; ")));
+    }
+    let failed: Vec<String> = all.iter().flat_map(Findings::failed).map(Check::complaint).collect();
+    match failed.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::failed(format!("claims: {}", failed.join("; ")))),
+    }
+}
+
+fn list(console: &mut Console) -> Result<(), Failure> {
+    if console.is_json() {
+        let names: Vec<_> = ALL.iter().map(|paper| (paper.name, paper.about)).collect();
+        return console.value(&names);
+    }
+    ALL.iter().try_for_each(|paper| console.line(format!("{:<12} {}", paper.name, paper.about)))
+}
+
+fn print(found: &Findings, console: &mut Console) -> Result<(), Failure> {
+    console.lines(format!("{}\n", found.title))?;
+    console.paragraph(&found.lead)?;
+    for sheet in &found.sheets {
+        let rows = sheet.rows.iter().map(|row| row.iter().map(|cell| cell.text()).collect());
+        let table = table(&sheet.heads, &sheet.kinds, rows, 1);
+        console.coloured(format!("\n{}\n{table}", sheet.title))?;
+    }
+    if !found.checks.is_empty() {
+        let heads = Check::HEADS.map(String::from);
+        let rows = found.checks.iter().map(|check| check.cells().to_vec());
+        let (held, of) = found.held();
+        let table = table(&heads, &Check::KINDS, rows, heads.len());
+        console.lines(format!("\nClaims: {held} of {of} hold\n{table}"))?;
+    }
+    for text in found.setting.iter().chain(&found.notes) {
+        console.line("")?;
+        console.paragraph(text)?;
+    }
+    match &found.made {
+        Some(made) => console.lines(format!("\n{}\n", made.lines())),
+        None => Ok(()),
+    }
+}
+
+/// A table whose first `words` columns stand at the left, the others at the right; a terminal shows
+/// the kind of a column by its colour.
+fn table(
+    heads: &[String],
+    kinds: &[Kind],
+    rows: impl Iterator<Item = Vec<String>>,
+    words: usize,
+) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY.row_separator(presets::NOTHING.top_border));
+    table.set_content_arrangement(ContentArrangement::Dynamic);
+    let cell = |(at, text): (usize, String)| {
+        let cell = match kinds[at] {
+            Kind::Published => Cell::new(text).fg(Color::Blue),
+            Kind::Computed => Cell::new(text).fg(Color::Magenta),
+            Kind::Ours => Cell::new(text).fg(Color::Green),
+            Kind::Input | Kind::Difference | Kind::Plain => Cell::new(text),
+        };
+        match at < words {
+            true => cell,
+            false => cell.set_alignment(CellAlignment::Right),
+        }
+    };
+    let cells = |texts: Vec<String>| texts.into_iter().enumerate().map(cell).collect::<Vec<_>>();
+    table.set_header(cells(heads.to_vec()));
+    rows.for_each(|row| {
+        table.add_row(cells(row));
+    });
+    table
+}
+
+/// Runs shorter than this need no bar.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How often a line comes where nobody watches.
+const LINE: Duration = Duration::from_secs(30);
+
+/// Progress on standard error: a bar if somebody watches, else a line now and then.
+struct Waiting {
+    watched: bool,
+    begin: Instant,
+    bar: Mutex<Option<ProgressBar>>,
+    told: Mutex<Instant>,
+}
+
+impl Waiting {
+    fn new(watched: bool) -> Self {
+        let begin = Instant::now();
+        Waiting { watched, begin, bar: Mutex::new(None), told: Mutex::new(begin) }
+    }
+
+    /// Says how far it is, unless that was said shortly before.
+    fn tell(&self, what: &str, done: usize, of: usize) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.elapsed() >= LINE {
+            *told = Instant::now();
+            let (percent, seconds) = (done * 100 / of.max(1), self.begin.elapsed().as_secs());
+            eprintln!("hostftl: {percent} % is made, now {what}, after {seconds} s");
+        }
+    }
+
+    fn clear(&self) {
+        self.bar().iter().for_each(ProgressBar::finish_and_clear);
+    }
+
+    fn bar(&self) -> std::sync::MutexGuard<'_, Option<ProgressBar>> {
+        self.bar.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Watch for Waiting {
+    fn progress(&self, what: &str, done: usize, of: usize) {
+        if !self.watched {
+            return self.tell(what, done, of);
+        }
+        if self.begin.elapsed() < PATIENCE {
+            return;
+        }
+        let mut bar = self.bar();
+        let bar = bar.get_or_insert_with(|| {
+            let style = ProgressStyle::with_template("{msg:32} {wide_bar} {percent:>3} %  {eta}");
+            ProgressBar::new(of as u64).with_style(style.expect("the template is well formed"))
+        });
+        bar.set_length(of as u64);
+        bar.set_message(what.to_owned());
+        bar.set_position(done as u64);
+    }
+
+    fn cancelled(&self) -> bool {
+        interrupt::asked()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hostftl_papers::Band;
+
+    fn code_of(ours: f64, violation: Option<&str>) -> Option<u8> {
+        let mut findings = Findings::new("A system");
+        findings.checks.push(Check::new("gain", ours, Band::AtLeast(1.0)));
+        findings.violations.extend(violation.map(String::from));
+        verdict(&[Findings::new("Another"), findings]).err().map(|why| why.code)
+    }
+
+    #[test]
+    fn a_claim_that_does_not_hold_and_a_broken_law_end_the_command() {
+        assert_eq!(code_of(1.5, None), None);
+        assert_eq!(code_of(0.5, None), Some(code::FAILED));
+        assert_eq!(code_of(1.5, Some("a sector has no cause")), Some(code::VIOLATION));
+    }
+}

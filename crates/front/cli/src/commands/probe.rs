@@ -1,0 +1,194 @@
+//! `hostftl probe`: finds the grain in which a drive maps.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, IoSlice, IsTerminal, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::time::Instant;
+
+use hostftl_core::{BLOCK, Nanos, Page};
+use hostftl_drives::DriveSpec;
+use hostftl_frontend::Wrong;
+use hostftl_io::Device;
+use hostftl_nvme::Namespace;
+use hostftl_sim::probe::{Cost, Modelled, Probed, Subject, probe};
+
+use crate::console::Console;
+use crate::failure::Failure;
+use crate::units::{bytes, nanos};
+
+/// Find the superpage of a drive, its indirection unit, by timing writes
+///
+/// It overwrites what the device or file holds, so it asks first. A drive model is probed in
+/// modelled time.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// A block device or file, or a drive model as in qlc-64k or hatl-1g:page_kib=16
+    target: String,
+    /// Overwrite what the device holds, without asking
+    #[arg(long)]
+    yes: bool,
+    /// Fixes everything that is chosen at random
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When nobody agrees, or the target can't be written.
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    if Path::new(&args.target).exists() && !args.yes {
+        agree(&args.target)?;
+    }
+    let stated = super::drive::ask(&args.target).and_then(|facts| facts.namespace);
+    if let Some(namespace) = stated.as_ref().filter(|_| !console.is_json()) {
+        let says = super::drive::statement(namespace);
+        console.line(format!("{}: the drive states: {says}", args.target))?;
+        console.flush()?;
+    }
+    let probed = of(&args.target, args.seed)?;
+    match console.is_json() {
+        true => json((&args.target, stated.as_ref()), &probed, console),
+        false => text(&args.target, &probed, console),
+    }
+}
+
+/// Probes a device, a file or a drive model, and overwrites what it holds.
+///
+/// # Errors
+/// When it is in use, too small, or can't be written.
+pub(super) fn of(target: &str, seed: u64) -> Result<Probed, Failure> {
+    let said = |why: String| Failure::failed(format!("{target}: {why}"));
+    if Path::new(target).exists() {
+        let full = fs::canonicalize(target).map_err(|why| said(why.to_string()))?;
+        if let Some(user) = full.to_str().and_then(hostftl_volume::user_of) {
+            return Err(said(user));
+        }
+        let held = Device::open(target).map_err(|why| Failure::failed(why.to_string()))?;
+        return of_held(&held, seed);
+    }
+    let spec = DriveSpec::find(target).map_err(|why| {
+        let Failure { code, text } = Failure::from(Wrong::from(why));
+        Failure { code, text: format!("{text}; and no device has that name") }
+    })?;
+    super::drives::warn(target, &spec.left);
+    let mut model = Modelled::new(&spec).map_err(said)?;
+    probe(&mut model, seed).map_err(said)
+}
+
+/// Probes a device that this process holds, and overwrites what is on it.
+///
+/// # Errors
+/// When it is too small, or can't be written.
+pub(super) fn of_held(held: &Device, seed: u64) -> Result<Probed, Failure> {
+    let said = |why: String| Failure::failed(format!("{}: {why}", held.name()));
+    probe(&mut Real::over(held)?, seed).map_err(said)
+}
+
+/// Asks whether the device may be overwritten.
+fn agree(target: &str) -> Result<(), Failure> {
+    let input = io::stdin();
+    if !input.is_terminal() {
+        let why = "probing overwrites what it holds: say --yes";
+        return Err(Failure::usage(format!("{target}: {why}")));
+    }
+    eprint!("probing overwrites what {target} holds. Type yes to go on: ");
+    let mut answer = String::new();
+    let read = input.lock().read_line(&mut answer);
+    match read.is_ok() && answer.trim() == "yes" {
+        true => Ok(()),
+        false => Err(Failure::failed(format!("{target}: left as it is"))),
+    }
+}
+
+fn text(target: &str, probed: &Probed, console: &mut Console) -> Result<(), Failure> {
+    match probed.superpage {
+        Some(superpage) => console.line(format!("{target}: superpage {}", bytes(superpage)))?,
+        None if probed.is_hidden() => {
+            let why = "its write buffer survives a power cut and takes them at once";
+            return console.line(format!("{target}: writes tell nothing: {why}"));
+        }
+        None => console.line(format!("{target}: no superpage found"))?,
+    }
+    for cost in &probed.costs {
+        let each = cost.median as f64 / (cost.bytes as f64 / 1024.0) / 1e3;
+        let text = format!("{} a write, {each:.2} us a KiB", nanos(cost.median));
+        console.field(&bytes(cost.bytes), text)?;
+    }
+    if let Some(straddling) = probed.straddling {
+        let text = format!("a write across two costs {straddling:.2} times one that is aligned");
+        console.field("across", text)?;
+    }
+    Ok(())
+}
+
+fn json(
+    (target, stated): (&str, Option<&Namespace>),
+    probed: &Probed,
+    console: &mut Console,
+) -> Result<(), Failure> {
+    let costs = probed.costs.iter();
+    let cost = |it: &Cost| serde_json::json!({ "bytes": it.bytes, "median_ns": it.median });
+    let mut value = serde_json::json!({
+        "target": target,
+        "superpage_bytes": probed.superpage,
+        "hidden": probed.is_hidden(),
+        "straddling": probed.straddling,
+        "costs": costs.map(cost).collect::<Vec<_>>(),
+    });
+    if let Some(stated) = stated {
+        value["stated"] = serde_json::json!(stated);
+    }
+    console.value(&value)
+}
+
+/// A block device or file.
+struct Real<'a> {
+    file: File,
+    /// Holds the device for this process alone.
+    held: &'a Device,
+    pages: Vec<Page>,
+    written: u64,
+}
+
+impl<'a> Real<'a> {
+    fn over(held: &'a Device) -> Result<Self, Failure> {
+        let target = held.name();
+        let failed = |why: io::Error| Failure::failed(format!("{target}: {why}"));
+        let mut options = OpenOptions::new();
+        options.write(true);
+        // Where the page cache can't be passed by, each write is flushed at least.
+        let direct = options.custom_flags(libc::O_DIRECT | libc::O_DSYNC).open(target);
+        let file = direct.or_else(|_| options.custom_flags(libc::O_DSYNC).open(target));
+        let file = file.map_err(failed)?;
+        let pages = vec![Page([0x5a; BLOCK]); 1024];
+        Ok(Real { file, held, pages, written: 0 })
+    }
+}
+
+impl Subject for Real<'_> {
+    fn bytes(&self) -> u64 {
+        self.held.bytes()
+    }
+
+    fn write(&mut self, offset: u64, bytes: u64) -> Result<Nanos, String> {
+        self.written += 1;
+        let count = bytes.div_ceil(BLOCK as u64) as usize;
+        for page in &mut self.pages[..count] {
+            page.0[..8].copy_from_slice(&self.written.to_le_bytes());
+        }
+        let mut slices: Vec<IoSlice> =
+            self.pages[..count].iter().map(|page| IoSlice::new(&page.0)).collect();
+        if let Some(last) = slices.last_mut().filter(|_| bytes < BLOCK as u64) {
+            *last = IoSlice::new(&self.pages[0].0[..bytes as usize]);
+        }
+        let begun = Instant::now();
+        let done = self.file.seek(SeekFrom::Start(offset));
+        let done = done.and_then(|_| self.file.write_vectored(&slices));
+        match done.map_err(|why| why.to_string())? {
+            done if done as u64 == bytes => Ok(begun.elapsed().as_nanos() as Nanos),
+            done => Err(format!("a write of {bytes} bytes ended after {done}")),
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! `hostftl sweep`: the cells of a plan, made by one process or by many, and put together.
+
+pub(super) mod table;
+
+use std::path::{Path, PathBuf};
+
+use hostftl_frontend::Wrong;
+use hostftl_frontend::sweep::{Cells, Done, Means, Shard, Summary, SweepPlan, Sweeping};
+use hostftl_report::Sheet;
+use serde::Serialize;
+
+use super::compare::Progress;
+use super::output::Output;
+use crate::console::Console;
+use crate::envelope::Envelope;
+use crate::failure::{Failure, code};
+use crate::{interrupt, units};
+
+/// Every combination of a plan, each a file: in one process, or in many on several machines
+///
+/// A plan is a TOML file with lists: traces, drives, layers, warm, export, closed-loop, seeds (how
+/// many, or which), and compact and skip-bad; {a,b} within a text stands for one of each, as in
+/// "log:gc={greedy,fifo}". A cell is one combination with one seed. Its file is named by all that
+/// decides about it, and never half written; one that can't be has its reason. So a sweep can be
+/// interrupted and resumed, and its shards made anywhere and laid together.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The plan
+    #[arg(value_name = "PLAN")]
+    plan: PathBuf,
+    /// The folder of the cells
+    #[arg(long, value_name = "FOLDER")]
+    out: PathBuf,
+    /// Make the cells of this shard alone, as in 3/16: the third of sixteen
+    #[arg(long, value_name = "I/N", default_value_t)]
+    shard: Shard,
+    /// Seeds from 1 to this number, whatever the plan says
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    seeds: Option<u64>,
+    /// Leave the cells that are there as they are, and make the others
+    #[arg(long)]
+    resume: bool,
+    /// Then put all cells of the plan together in this file: .parquet, or .csv; the line of a cell
+    /// has its seed, version, command, every parameter and every figure
+    #[arg(long, value_name = "FILE")]
+    collect: Option<PathBuf>,
+    /// Keep aged stacks in this folder, and take from it those that are there
+    #[arg(long, value_name = "FOLDER")]
+    warm_cache: Option<PathBuf>,
+    /// Cells made at the same time; one per core unless given
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// Memory that all cells under way may take; three quarters of what is free unless given
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
+    memory: Option<u64>,
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Told<'a> {
+    cells: usize,
+    made: usize,
+    kept: usize,
+    failed: usize,
+    /// Why cells could not be made on this machine.
+    not_here: &'a [String],
+    /// What the seeds of each combination come to, when all cells were put together.
+    summary: Option<&'a [Summary]>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When the plan, a workload or the folder can't be used, when cells are missing, when a law does
+/// not hold, or the user ended it.
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    let collected = args.collect.as_deref().map(Output::open).transpose()?;
+    if collected.is_some() && args.shard.is_part() {
+        return Err(Failure::usage(
+            "--collect needs the cells of all shards: sweep without --shard, with --resume",
+        ));
+    }
+    let format = args.collect.as_deref().map(format).transpose()?;
+    let plan = SweepPlan::load(&args.plan).map_err(of_plan)?.with_seeds(args.seeds);
+    let means =
+        Means { threads: args.threads, memory: args.memory, cache: args.warm_cache.clone() };
+    let reading = Progress::new(0, console.is_watched());
+    let cells = Cells::open(&args.out)?;
+    let sweeping = Sweeping::open(plan, &means, &reading).map_err(of_plan)?;
+    let wanted = match args.resume {
+        true => sweeping.missing(args.shard, &cells),
+        false => sweeping.of(args.shard),
+    };
+    let progress = Progress::new(wanted.len(), console.is_watched()).again();
+    let mut done = sweeping.make(&wanted, &progress, &|name, bytes| cells.keep(name, &bytes));
+    progress.clear();
+    done.kept = sweeping.of(args.shard).len() - wanted.len();
+    if let Some(wrong) = done.unkept.take() {
+        return Err(wrong.into());
+    }
+    let is_whole = !interrupt::asked() && done.not_here.is_empty();
+    let mut summary = None;
+    if let (Some(output), Some(format), true) = (collected, format, is_whole) {
+        let (sheet, summaries) = sweeping.collect(&cells)?;
+        output.write(&format(&sheet)?)?;
+        summary = Some(summaries);
+    }
+    tell(args, &done, summary.as_deref(), console)?;
+    ended(&done)
+}
+
+/// A plan that makes no sense is a file that is not what it should be, and no wrong command line.
+fn of_plan(wrong: Wrong) -> Failure {
+    let failure = Failure::from(wrong);
+    if failure.code == code::USAGE { Failure::failed(failure.text) } else { failure }
+}
+
+/// How a sheet becomes a file.
+type Format = fn(&Sheet) -> Result<Vec<u8>, Failure>;
+
+/// The format that the name of a file asks for.
+fn format(path: &Path) -> Result<Format, Failure> {
+    match path.extension().and_then(|it| it.to_str()) {
+        Some("parquet") => {
+            Ok(|sheet| sheet.parquet(&hostftl_frontend::program::name()).map_err(Failure::failed))
+        }
+        Some("csv") => Ok(|sheet| Ok(sheet.csv().into_bytes())),
+        _ => Err(Failure::usage(format!(
+            "{}: the cells are put together in a file that ends with .parquet or .csv",
+            path.display()
+        ))),
+    }
+}
+
+/// Prints what was done.
+fn tell(
+    args: &Args,
+    done: &Done,
+    summary: Option<&[Summary]>,
+    console: &mut Console,
+) -> Result<(), Failure> {
+    let Done { cells, made, kept, failed, not_here, .. } = done;
+    let (cells, made, kept, failed) = (*cells, *made, *kept, *failed);
+    if console.is_json() {
+        let told = Told { cells, made, kept, failed, not_here, summary };
+        return console.value(&Envelope::new("sweep", told));
+    }
+    let folder = args.out.display();
+    let of = match args.shard.is_part() {
+        true => format!(", shard {} of them", args.shard),
+        false => String::new(),
+    };
+    console.line(format!(
+        "{} in {folder}{of}: {made} made, {kept} there before, {failed} of those made can't be",
+        units::counted(cells as u64, "cell")
+    ))?;
+    not_here.iter().try_for_each(|why| console.paragraph(&format!("Not made here: {why}")))?;
+    if let Some(summary) = summary {
+        table::print(summary, console)?;
+    }
+    Ok(())
+}
+
+/// How the command ends.
+fn ended(done: &Done) -> Result<(), Failure> {
+    if let Some(why) = &done.violation {
+        return Err(Failure::violation(why));
+    }
+    if interrupt::asked() {
+        let left = done.wanted - done.made - done.not_here.len();
+        return Err(Failure::interrupted(format!(
+            "ended by a signal; {} left to make: sweep again with --resume",
+            units::counted(left as u64, "cell")
+        )));
+    }
+    match done.not_here.first() {
+        Some(why) => Err(Failure::failed(format!(
+            "{} could not be made here, the first: {why}",
+            units::counted(done.not_here.len() as u64, "cell")
+        ))),
+        None => Ok(()),
+    }
+}

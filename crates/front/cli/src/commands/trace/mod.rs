@@ -1,0 +1,52 @@
+//! `hostftl trace`: look at traces, convert, record and make them.
+
+mod convert;
+mod info;
+mod progress;
+mod record;
+mod synth;
+
+use clap::Subcommand;
+pub(super) use hostftl_frontend::source;
+use hostftl_trace::Notes;
+
+use crate::console::{Console, notice};
+use crate::failure::Failure;
+
+/// Look at traces, convert, record and make them
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Info(info::Args),
+    Convert(convert::Args),
+    Record(record::Args),
+    Synth(synth::Args),
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When a trace can't be read or written, or the user ended it.
+pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    match &args.command {
+        Command::Info(args) => info::run(args, console),
+        Command::Convert(args) => convert::run(args, console),
+        Command::Record(args) => record::run(args, console),
+        Command::Synth(args) => synth::run(args, console),
+    }
+}
+
+/// Says what was noticed about a trace on standard error.
+pub(super) fn warn(trace: &str, notes: &Notes) {
+    notes.warnings().iter().for_each(|text| notice(format_args!("warning: {trace}: {text}")));
+}
+
+/// What an interrupted command says.
+fn interrupted() -> Failure {
+    Failure::interrupted("ended by a signal; what was read by then is printed")
+}

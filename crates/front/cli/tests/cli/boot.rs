@@ -1,0 +1,257 @@
+//! What a service manager hears of `hostftl serve`, and the units that are shipped for it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use hostftl_test_skip::skipped;
+use tempfile::TempDir;
+
+use crate::hostftl;
+
+/// Only a hang takes longer, on a slow machine too.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// A volume in a folder, and the socket of a service manager beside it.
+struct Machine {
+    dir: TempDir,
+    socket: UnixDatagram,
+}
+
+impl Machine {
+    fn new() -> Self {
+        let dir = TempDir::new().expect("there is room");
+        let args = ["create", "v.toml", "--device", "d.img", "--size", "16M", "--layer", "log"];
+        let made = hostftl().current_dir(dir.path()).args(args).output().expect("hostftl starts");
+        assert!(made.status.success(), "{made:?}");
+        let socket = UnixDatagram::bind(dir.path().join("notify")).expect("a socket");
+        socket.set_read_timeout(Some(PATIENCE)).expect("it is a socket");
+        Machine { dir, socket }
+    }
+
+    fn serve(&self, more: &[(&str, &str)]) -> Child {
+        let mut command = hostftl();
+        command.current_dir(self.dir.path()).args(["serve", "v.toml", "--nbd", "unix:s.sock"]);
+        command.env("NOTIFY_SOCKET", self.dir.path().join("notify"));
+        command.envs(more.iter().copied());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("hostftl starts")
+    }
+
+    /// Listens until a datagram has `word`; all lines until then.
+    fn hear(&self, word: &str) -> Vec<String> {
+        let (mut lines, begun) = (Vec::new(), Instant::now());
+        while begun.elapsed() < PATIENCE {
+            let mut text = [0; 1024];
+            let got = match self.socket.recv(&mut text) {
+                Ok(got) => got,
+                Err(error) => panic!("{error} instead of {word} after {lines:?}"),
+            };
+            let text = std::str::from_utf8(&text[..got]).expect("it is text");
+            lines.extend(text.lines().map(str::to_owned));
+            if text.lines().any(|line| line.starts_with(word)) {
+                return lines;
+            }
+        }
+        panic!("never {word}: {lines:?}")
+    }
+}
+
+fn signal(child: &Child, name: &str) {
+    let sent = Command::new("kill").args([name, &child.id().to_string()]).status();
+    assert!(sent.expect("kill runs").success());
+}
+
+fn has(lines: &[String], line: &str) -> bool {
+    lines.iter().any(|found| found == line)
+}
+
+#[test]
+fn a_service_manager_hears_each_step_of_a_server() {
+    let machine = Machine::new();
+    let mut child = machine.serve(&[("WATCHDOG_USEC", "400000")]);
+    let start = machine.hear("READY=1");
+    assert!(has(&start, "STATUS=v.toml: looks for its devices"), "{start:?}");
+    assert!(start.iter().any(|line| line.starts_with("EXTEND_TIMEOUT_USEC=")), "{start:?}");
+    assert!(has(&start, &format!("MAINPID={}", child.id())), "{start:?}");
+    let serves = start
+        .iter()
+        .any(|line| line.starts_with("STATUS=serves v (log, ") && line.ends_with("): all is well"));
+    assert!(serves, "{start:?}");
+    // Ready means that clients can connect.
+    assert!(machine.dir.path().join("s.sock").exists());
+    (0..5).for_each(|_| drop(machine.hear("WATCHDOG=1")));
+    signal(&child, "-TERM");
+    let stop = machine.hear("STOPPING=1");
+    assert!(stop.iter().any(|line| line.starts_with("STATUS=stops: ")), "{stop:?}");
+    assert_eq!(child.wait().expect("it ends").code(), Some(0));
+}
+
+#[test]
+fn nobody_is_told_that_a_volume_works_that_is_not_asked_for() {
+    let machine = Machine::new();
+    // The watchdog of another process is no business of this one.
+    let mut child = machine.serve(&[("WATCHDOG_USEC", "100000"), ("WATCHDOG_PID", "1")]);
+    machine.hear("READY=1");
+    machine.socket.set_read_timeout(Some(Duration::from_millis(700))).expect("it is a socket");
+    let mut text = [0; 1024];
+    while let Ok(got) = machine.socket.recv(&mut text) {
+        assert!(!text[..got].starts_with(b"WATCHDOG"), "it was told all the same");
+    }
+    signal(&child, "-TERM");
+    assert_eq!(child.wait().expect("it ends").code(), Some(0));
+}
+
+#[test]
+fn a_start_that_waits_tells_the_manager_for_whom() {
+    let machine = Machine::new();
+    let (there, away) = (machine.dir.path().join("d.img"), machine.dir.path().join("away"));
+    fs::rename(&there, &away).expect("it is there");
+    let mut child = machine.serve(&[]);
+    let waits = |line: &String| line.starts_with("STATUS=") && line.contains("d.img");
+    let mut heard = Vec::new();
+    while !heard.iter().any(waits) {
+        heard = machine.hear("STATUS=");
+        assert!(!has(&heard, "READY=1"), "{heard:?}");
+    }
+    fs::rename(&away, &there).expect("it is there");
+    machine.hear("READY=1");
+    signal(&child, "-TERM");
+    assert_eq!(child.wait().expect("it ends").code(), Some(0));
+}
+
+#[test]
+fn a_manager_that_can_t_be_told_is_no_reason_not_to_serve() {
+    let machine = Machine::new();
+    let mut child = machine.serve(&[("NOTIFY_SOCKET", "vsock:2:1")]);
+    let mut out = BufReader::new(child.stdout.take().expect("it is piped"));
+    let mut line = String::new();
+    out.read_line(&mut line).expect("it is text");
+    assert!(line.starts_with("ready nbd+unix:"), "{line}");
+    signal(&child, "-TERM");
+    let ended = child.wait_with_output().expect("it ends");
+    let err = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(0), "{err}");
+    assert!(err.contains("NOTIFY_SOCKET=vsock:2:1: can't tell the service manager"), "{err}");
+}
+
+/// The shipped units in a folder, with the tested command in them.
+fn units() -> (TempDir, PathBuf) {
+    let dir = TempDir::new().expect("there is room");
+    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../packaging/systemd");
+    let attach = shipped.join("../lib/attach").display().to_string();
+    for name in ["hostftl@.service", "hostftl@.socket", "hostftl-nbd@.service"] {
+        let text = fs::read_to_string(shipped.join(name)).expect("it is shipped");
+        let text = text.replace("/usr/bin/hostftl", env!("CARGO_BIN_EXE_hostftl"));
+        let text = text.replace("/usr/lib/hostftl/attach", &attach);
+        fs::write(dir.path().join(name), text).expect("there is room");
+    }
+    let service = dir.path().join("hostftl@.service");
+    (dir, service)
+}
+
+/// What `systemd-analyze` says, and whether it is content; none where it can't be had.
+fn analyze(args: &[&str]) -> Option<(bool, String)> {
+    let output = match Command::new("systemd-analyze").args(args).output() {
+        Ok(output) => output,
+        Err(error) => {
+            skipped(format!("systemd-analyze: {error}; install systemd"));
+            return None;
+        }
+    };
+    let text = [output.stdout, output.stderr].concat();
+    Some((output.status.success(), String::from_utf8_lossy(&text).into_owned()))
+}
+
+#[test]
+fn the_units_are_sound_and_leave_the_server_little() {
+    let (dir, service) = units();
+    let service = service.display().to_string();
+    let [socket, door] = ["hostftl@.socket", "hostftl-nbd@.service"]
+        .map(|name| dir.path().join(name).display().to_string());
+    let verify = ["verify", "--man=no", &service, &socket, &door];
+    let Some((sound, text)) = analyze(&verify) else { return };
+    // What it does not know it says, and is content.
+    assert!(sound && text.is_empty(), "{text}");
+    // 0 is a service that may do nothing, 100 one that may do all; 40 and less are called OK.
+    let security = ["security", "--no-pager", "--offline=true", "--threshold=30", &service];
+    let Some((confined, text)) = analyze(&security) else { return };
+    if text.contains("unrecognized option") {
+        return skipped("this systemd-analyze knows no --offline; 250 and later do");
+    }
+    assert!(confined, "{text}");
+}
+
+#[test]
+fn the_server_makes_no_system_call_that_its_unit_forbids() {
+    let Some((true, text)) = analyze(&["syscall-filter", "--no-pager"]) else { return };
+    if Command::new("strace").arg("-V").output().is_err() {
+        return skipped("strace is not installed");
+    }
+    let (machine, trace) = (Machine::new(), TempDir::new().expect("there is room"));
+    let trace = trace.path().join("calls");
+    let child = Command::new("strace")
+        .args(["-f", "-qq", "-e", "signal=none", "-o"])
+        .arg(&trace)
+        .args([env!("CARGO_BIN_EXE_hostftl"), "serve", "v.toml", "--nbd", "unix:s.sock"])
+        .current_dir(machine.dir.path())
+        .env("NOTIFY_SOCKET", machine.dir.path().join("notify"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    let mut child = child.expect("strace starts");
+    let told = machine.hear("READY=1");
+    let pid = told.iter().find_map(|line| line.strip_prefix("MAINPID=")).expect("its number");
+    let sent = Command::new("kill").args(["-TERM", pid]).status();
+    assert!(sent.expect("kill runs").success());
+    assert_eq!(child.wait().expect("it ends").code(), Some(0));
+    let used = fs::read_to_string(&trace).expect("it was written");
+    let used: BTreeSet<&str> = used.lines().filter_map(call).collect();
+    assert!(used.contains("sendto") && used.len() > 20, "{used:?}");
+    let sets = sets(&text);
+    let allowed = members(&sets, "@system-service");
+    let forbidden: BTreeSet<_> = ["@obsolete", "@keyring", "@swap"]
+        .into_iter()
+        .flat_map(|set| members(&sets, set))
+        .collect();
+    let kept: Vec<_> = used
+        .iter()
+        .filter(|call| !allowed.contains(**call) || forbidden.contains(**call))
+        .collect();
+    assert!(kept.is_empty(), "the unit forbids {kept:?}");
+}
+
+/// The call of a line of strace: `PID name(…`.
+fn call(line: &str) -> Option<&str> {
+    let call = line.split_whitespace().nth(1)?.split('(').next()?;
+    let is_name = call.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
+    (is_name && line.contains('(')).then_some(call)
+}
+
+/// The sets of `systemd-analyze syscall-filter`, each with the lines below it.
+fn sets(text: &str) -> Vec<(&str, Vec<&str>)> {
+    let mut sets: Vec<(&str, Vec<&str>)> = Vec::new();
+    for line in text.lines().filter(|line| !line.trim_start().starts_with('#')) {
+        match line.strip_prefix(' ') {
+            Some(member) => {
+                sets.iter_mut().last().into_iter().for_each(|set| set.1.push(member.trim()))
+            }
+            None if line.starts_with('@') => sets.push((line.trim(), Vec::new())),
+            None => {}
+        }
+    }
+    sets
+}
+
+/// All calls of a set, those of the sets in it too.
+fn members<'a>(sets: &[(&'a str, Vec<&'a str>)], name: &str) -> BTreeSet<&'a str> {
+    let list = sets.iter().find(|set| set.0 == name).map_or(&[][..], |set| &set.1);
+    let of = |member: &&'a str| match member.starts_with('@') {
+        true => members(sets, member),
+        false => BTreeSet::from([*member]),
+    };
+    list.iter().flat_map(of).collect()
+}

@@ -1,0 +1,37 @@
+//! The test of the test: cuts of the power find every flush that is left out.
+#![cfg(feature = "planted")]
+
+use std::process::Command;
+
+use hostftl_io::planted::{Bug, VARIABLE};
+use hostftl_test_skip::skipped;
+
+/// What the real client `medium` says of the program with a bug.
+fn medium(bug: &str) -> String {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../tests/e2e/run.sh");
+    let mut run = Command::new(script);
+    run.arg("medium").env("HOSTFTL", env!("CARGO_BIN_EXE_hostftl")).env(VARIABLE, bug);
+    let output = run.output().expect("the script runs");
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    text(&output.stdout) + &text(&output.stderr)
+}
+
+/// Whether a bug shows only where a flush fails or a device is opened again: the tests of
+/// crates/run/io find those.
+fn is_of_one_device(bug: Bug) -> bool {
+    matches!(bug, Bug::NextFlushBelieved | Bug::CacheBelieved)
+}
+
+#[test]
+fn a_flush_that_is_left_out_is_found_by_a_cut() {
+    let sound = medium("");
+    if sound.contains("SKIP medium") {
+        return skipped(sound);
+    }
+    assert!(sound.contains("ok   medium"), "{sound}");
+    for bug in Bug::ALL.iter().filter(|bug| !is_of_one_device(**bug)) {
+        let found = medium(&bug.name());
+        println!("medium {bug:?}: {}", found.lines().find(|it| it.contains("FAIL")).unwrap_or("-"));
+        assert!(found.contains("what was flushed is gone"), "{bug:?} is not found: {found}");
+    }
+}

@@ -1,0 +1,95 @@
+//! `advise`: which layer to take for a workload on a drive, or none.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use hostftl_frontend::advise::{Request, all, fill};
+use hostftl_frontend::{Wrong, units};
+use hostftl_sim::{Limits, Study};
+use pyo3::prelude::*;
+
+use crate::eye::Eye;
+use crate::{errors, outside, study};
+
+/// What Python asks, in the words of the command line.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Asked {
+    trace: String,
+    drive: String,
+    fill: String,
+    export: Option<String>,
+    ram: Option<String>,
+    life: Option<String>,
+    p99: Option<String>,
+    scale_to: Option<String>,
+    layers: Option<Vec<String>>,
+    seeds: u16,
+    seed: u64,
+    cache: Option<PathBuf>,
+    threads: Option<u16>,
+    memory: Option<String>,
+}
+
+impl Asked {
+    fn request(self) -> Result<Request, Wrong> {
+        fn read<T>(
+            text: Option<String>,
+            parse: impl Fn(&str) -> Result<T, String>,
+        ) -> Result<Option<T>, Wrong> {
+            text.map(|text| parse(&text)).transpose().map_err(Wrong::usage)
+        }
+        if !(1..=100).contains(&self.seeds) {
+            return Err(Wrong::usage("seeds are from 1 to 100"));
+        }
+        let limits = Limits {
+            memory_bytes: study::size(self.ram)?,
+            p99_ns: read(self.p99, units::parse_nanos)?,
+            years: read(self.life, units::parse_years)?,
+        };
+        Ok(Request {
+            trace: self.trace,
+            drive: self.drive,
+            fill: fill(&self.fill).map_err(Wrong::usage)?,
+            export: study::export(self.export)?,
+            limits,
+            scale_to: read(self.scale_to, units::parse_capacity)?,
+            layers: study::layers(self.layers)?,
+            seeds: self.seeds,
+            seed: self.seed,
+            cache: self.cache,
+            threads: study::threads(self.threads)?,
+            memory: study::size(self.memory)?,
+        })
+    }
+}
+
+/// Gives what `hostftl advise --json` prints, and what was noticed about the workload.
+#[pyfunction]
+pub(crate) fn advise(py: Python<'_>, asked: Asked) -> PyResult<(String, Vec<String>)> {
+    let request = asked.request().map_err(|why| errors::wrong(py, why))?;
+    let stop = AtomicBool::new(false);
+    let answer = outside::run(
+        py,
+        &stop,
+        |_| Ok(()),
+        || {
+            let mut warnings = Vec::new();
+            let mut run = |study: &Study, is_first: bool| {
+                let eye = Eye::new(&stop, study.rows());
+                let outcome = hostftl_sim::compare(study, &eye)?;
+                if is_first {
+                    warnings = eye.into_warnings();
+                }
+                match stop.load(Ordering::Relaxed) {
+                    true => Err(Wrong::interrupted("ended before there was an answer")),
+                    false => Ok(outcome),
+                }
+            };
+            let answer = all(&request, &mut run)?;
+            warnings.extend(answer.wrong.as_ref().map(|it| format!("a row failed: {it}")));
+            Ok((serde_json::to_string(&answer).map_err(Wrong::failed)?, warnings))
+        },
+    )?;
+    answer.map_err(|why| errors::wrong(py, why))
+}

@@ -1,0 +1,36 @@
+//! Faults as exceptions: the classes are Python's (`python/hostftl/errors.py`), the texts are those
+//! of the command line.
+
+use hostftl_frontend::{Wrong, WrongKind};
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+
+/// An exception of the package, `name` of `hostftl.errors`.
+fn exception(py: Python<'_>, name: &str, text: String) -> PyErr {
+    let class = py.import("hostftl.errors").and_then(|module| module.getattr(name));
+    match class.and_then(|class| Ok(class.cast_into::<PyType>()?)) {
+        Ok(class) => PyErr::from_type(class, text),
+        Err(error) => error,
+    }
+}
+
+/// What the user can mend, or a broken law.
+pub(crate) fn wrong(py: Python<'_>, wrong: Wrong) -> PyErr {
+    let name = match wrong.kind {
+        WrongKind::Failed | WrongKind::Interrupted => "StudyError",
+        WrongKind::Usage => "UsageError",
+        WrongKind::Violation => "ViolationError",
+    };
+    exception(py, name, wrong.text)
+}
+
+/// What makes no sense as it was given.
+pub(crate) fn usage(py: Python<'_>, text: String) -> PyErr {
+    wrong(py, Wrong::usage(text))
+}
+
+/// A panic on the way.
+pub(crate) fn fault(py: Python<'_>) -> PyErr {
+    let text = "a fault of HostFTL itself, told on standard error; please report this";
+    exception(py, "FaultError", text.to_owned())
+}

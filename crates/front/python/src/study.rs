@@ -1,0 +1,159 @@
+//! `compare`: the study that a dictionary asks for, and what it comes to.
+
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+use hostftl_frontend::seeds::{alike, merged};
+use hostftl_frontend::sweep::Summary;
+use hostftl_frontend::{Question, STATES, Wrong, sheet, units};
+use hostftl_sim::{Export, LayerChoice, Outcome, Study, StudyError, Warm};
+use pyo3::prelude::*;
+
+use crate::eye::Eye;
+use crate::sheets::{self, Column};
+use crate::{errors, outside};
+
+/// What Python asks, in the words of the command line.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Asked {
+    workloads: Vec<String>,
+    drives: Vec<String>,
+    layers: Option<Vec<String>>,
+    warm: Vec<String>,
+    export: Option<String>,
+    cache: Option<PathBuf>,
+    closed_loop: Option<u32>,
+    compact: bool,
+    skip_bad: bool,
+    seed: u64,
+    seeds: u16,
+    threads: Option<u16>,
+    memory: Option<String>,
+}
+
+/// As many seeds as the command line takes.
+const MOST_SEEDS: u16 = 1000;
+
+impl Asked {
+    fn study(self) -> Result<Study, Wrong> {
+        if !(1..=MOST_SEEDS).contains(&self.seeds) {
+            return Err(Wrong::usage(format!("seeds are from 1 to {MOST_SEEDS}")));
+        }
+        let warm = self.warm.iter().map(|text| text.parse::<Warm>());
+        let question = Question {
+            workloads: self.workloads,
+            skip_bad: self.skip_bad,
+            drives: self.drives,
+            layers: layers(self.layers)?,
+            warm: warm.collect::<Result<_, _>>().map_err(Wrong::usage)?,
+            export: export(self.export)?,
+            cache: self.cache,
+            closed_loop: self.closed_loop,
+            compact: self.compact,
+            seed: self.seed,
+            threads: threads(self.threads)?,
+            memory: size(self.memory)?,
+        };
+        question.study()
+    }
+}
+
+/// Layers by their texts.
+pub(crate) fn layers(texts: Option<Vec<String>>) -> Result<Option<Vec<LayerChoice>>, Wrong> {
+    let each = |texts: Vec<String>| -> Result<Vec<_>, String> {
+        texts.iter().map(|text| hostftl_frontend::layer(text)).collect()
+    };
+    texts.map(each).transpose().map_err(Wrong::usage)
+}
+
+/// What is exported, by its text.
+pub(crate) fn export(text: Option<String>) -> Result<Export, Wrong> {
+    text.map_or(Ok(Export::Usual), |text| hostftl_frontend::export(&text)).map_err(Wrong::usage)
+}
+
+/// Bytes, by their text.
+pub(crate) fn size(text: Option<String>) -> Result<Option<u64>, Wrong> {
+    text.map(|text| units::parse_size(&text)).transpose().map_err(Wrong::usage)
+}
+
+/// A number of threads.
+pub(crate) fn threads(count: Option<u16>) -> Result<Option<u16>, Wrong> {
+    match count {
+        Some(0 | 1025..) => Err(Wrong::usage("threads are from 1 to 1024")),
+        count => Ok(count),
+    }
+}
+
+/// What a comparison came to.
+#[derive(IntoPyObject)]
+pub(crate) struct Answer {
+    /// Rows and holes as the command line's `--json` prints them.
+    json: String,
+    /// The columns of its `--csv` and `--parquet`.
+    columns: Vec<Column>,
+    /// What several seeds come to, as JSON.
+    summary: Option<String>,
+    /// The pairs of layers that do not differ, as JSON.
+    alike: Option<String>,
+    /// What was noticed about the workloads.
+    warnings: Vec<String>,
+    /// The reason of a hole where a law was broken.
+    violation: Option<String>,
+}
+
+/// Compares. `progress` is called about twenty times a second with the share that is done.
+#[pyfunction]
+#[pyo3(signature = (asked, progress=None))]
+pub(crate) fn compare(
+    py: Python<'_>,
+    asked: Asked,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Answer> {
+    let seeds = usize::from(asked.seeds);
+    let study = asked.study().map_err(|why| errors::wrong(py, why))?;
+    let stop = AtomicBool::new(false);
+    let eye = Eye::new(&stop, study.rows().saturating_mul(seeds));
+    let look = |py: Python<'_>| match &progress {
+        Some(progress) => progress.call1(py, (eye.share(),)).map(drop),
+        None => Ok(()),
+    };
+    let outcome = outside::run(py, &stop, look, || with_seeds(&study, seeds, &eye))?;
+    let outcome = outcome.map_err(|why| errors::wrong(py, why.into()))?;
+    if outcome.rows.is_empty() {
+        outcome.whole().map_err(|why| errors::wrong(py, why.into()))?;
+        return Err(errors::usage(py, "there is nothing to compare".to_owned()));
+    }
+    answer(outcome, seeds, eye.into_warnings()).map_err(|why| errors::wrong(py, why))
+}
+
+/// Runs the study with so many seeds, from its own on.
+fn with_seeds(study: &Study, seeds: usize, eye: &Eye<'_>) -> Result<Outcome, StudyError> {
+    let one = |number: usize| {
+        eye.turn(number * study.rows());
+        let seed = study.seed.wrapping_add(number as u64);
+        hostftl_sim::compare(&Study { seed, ..study.clone() }, eye)
+    };
+    (0..seeds).map(one).collect::<Result<_, _>>().map(merged)
+}
+
+fn answer(outcome: Outcome, seeds: usize, warnings: Vec<String>) -> Result<Answer, Wrong> {
+    let violation = outcome.holes.iter().find(|hole| hole.is_violation());
+    let several = seeds > 1;
+    let summary = several.then(|| serde_json::to_string(&Summary::of_rows(&outcome.rows)));
+    let alike = several.then(|| serde_json::to_string(&alike(&outcome.rows).unwrap_or_default()));
+    Ok(Answer {
+        json: serde_json::to_string(&outcome).map_err(Wrong::failed)?,
+        summary: summary.transpose().map_err(Wrong::failed)?,
+        alike: alike.transpose().map_err(Wrong::failed)?,
+        violation: violation.map(|hole| hole.reason()),
+        columns: sheets::columns(sheet::sheet(&outcome)),
+        warnings,
+    })
+}
+
+/// The version of HostFTL, and the states that are compared unless the user says otherwise.
+pub(crate) fn constants(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("VERSION", env!("CARGO_PKG_VERSION"))?;
+    module.add("STATES", STATES)
+}

@@ -1,0 +1,330 @@
+//! Makes, starts, stops and deletes block devices.
+//!
+//! Invariants
+//! - One command at a time is under way, in a thread of its own: kernels are known that lose a
+//!   command or never end it, and whoever asked must not hang with it.
+//! - After a command without an answer there is no other: what the kernel was given stays as it is
+//!   until the process ends.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use io_uring::types::Fd;
+use io_uring::{IoUring, cqueue, opcode, squeue};
+
+use super::abi::{
+    self, ANY, Attributes, DeviceInfo, Features, INFO_BYTES, PARAMS_BYTES, Spec, order,
+};
+use super::error::UblkError;
+
+/// Where commands go.
+const NODE: &str = "/dev/ublk-control";
+/// How long a command may take.
+const LIMIT: Duration = Duration::from_secs(30);
+/// How long a stop may take: the kernel writes what its cache has of the device first.
+const STOP_LIMIT: Duration = Duration::from_secs(240);
+
+type Ring = IoUring<squeue::Entry128, cqueue::Entry>;
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Control {
+    orders: Sender<Order>,
+    stuck: AtomicBool,
+}
+
+/// One command with its memory, and whom to tell.
+#[derive(Debug)]
+struct Order {
+    number: u32,
+    id: u32,
+    data: u64,
+    memory: Vec<u8>,
+    done: Sender<io::Result<Vec<u8>>>,
+}
+
+/// The numbers of all ublk devices of this machine.
+pub fn devices() -> Vec<u32> {
+    let entries = fs::read_dir("/sys/class/ublk-char").into_iter().flatten().flatten();
+    let number = |name: &str| name.strip_prefix("ublkc")?.parse().ok();
+    let mut all: Vec<_> = entries.filter_map(|it| number(it.file_name().to_str()?)).collect();
+    all.sort_unstable();
+    all
+}
+
+impl Control {
+    /// The kernel's control of ublk devices.
+    ///
+    /// # Errors
+    /// When there is none, or the process has no right to it.
+    pub fn open() -> Result<Self, UblkError> {
+        Control::at(Path::new(NODE))
+    }
+
+    fn at(node: &Path) -> Result<Self, UblkError> {
+        let name = node.display().to_string();
+        let failed = |what| {
+            let name = name.clone();
+            move |source: io::Error| match source.kind() {
+                ErrorKind::NotFound => UblkError::NoModule(name),
+                ErrorKind::PermissionDenied => UblkError::NoRight(name),
+                _ => UblkError::System { name, what, source },
+            }
+        };
+        let node = OpenOptions::new().read(true).write(true).open(node).map_err(failed("open"))?;
+        let system = |what| {
+            let name = name.clone();
+            move |source| UblkError::System { name, what, source }
+        };
+        let ring = Ring::builder().build(4).map_err(system("make an io_uring for it"))?;
+        let (orders, queue) = channel();
+        let builder = thread::Builder::new().name("ublk control".into());
+        builder
+            .spawn(move || obey(&node, ring, &queue))
+            .map_err(system("start a thread for it"))?;
+        Ok(Control { orders, stuck: AtomicBool::new(false) })
+    }
+
+    /// What the kernel's ublk can do.
+    ///
+    /// # Errors
+    /// When it does not say.
+    pub fn features(&self) -> Result<Features, UblkError> {
+        let bytes = self.ask(NODE, "tell its features", order::GET_FEATURES, ANY, vec![0; 8])?;
+        Ok(Features(u64::from_ne_bytes(bytes[..8].try_into().expect("eight bytes"))))
+    }
+
+    /// Makes a device that is not started yet.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn add(&self, spec: &Spec) -> Result<DeviceInfo, UblkError> {
+        let made = self.ask(NODE, "add a device", order::ADD_DEV, ANY, spec.emit().to_vec());
+        match made {
+            Err(error) if matches!(error.number(), Some(libc::EPERM | libc::EACCES)) => {
+                Err(UblkError::NoRight(NODE.into()))
+            }
+            made => Ok(info(&made?)),
+        }
+    }
+
+    /// Says what users of a device are told, before it is started.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn set_attributes(&self, id: u32, of: &Attributes) -> Result<(), UblkError> {
+        let memory = of.emit().to_vec();
+        self.tell("set its attributes", order::SET_PARAMS, id, memory).map(drop)
+    }
+
+    /// A device that is served has so many sectors from now on; for kernels with
+    /// [`Features::UPDATE_SIZE`].
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn set_length(&self, id: u32, sectors: u64) -> Result<(), UblkError> {
+        let (name, what) = (format!("/dev/ublkb{id}"), "set its length");
+        let number = order::UPDATE_SIZE;
+        self.command(&name, what, number, id, sectors, Vec::new(), LIMIT).map(drop)
+    }
+
+    /// What users of a device are told.
+    ///
+    /// # Errors
+    /// When the kernel does not say.
+    pub fn attributes(&self, id: u32) -> Result<Attributes, UblkError> {
+        let mut memory = vec![0; PARAMS_BYTES];
+        memory[..4].copy_from_slice(&(PARAMS_BYTES as u32).to_ne_bytes());
+        let bytes = self.tell("tell its attributes", order::GET_PARAMS, id, memory)?;
+        Ok(Attributes::parse(bytes[..].try_into().expect("as long as it went")))
+    }
+
+    /// How a device stands; none where there is no such device.
+    ///
+    /// # Errors
+    /// When the kernel does not say.
+    pub fn info(&self, id: u32) -> Result<Option<DeviceInfo>, UblkError> {
+        let memory = vec![0; INFO_BYTES];
+        match self.tell("tell how it stands", order::GET_DEV_INFO, id, memory) {
+            Err(error) if matches!(error.number(), Some(libc::ENODEV | libc::EINVAL)) => Ok(None),
+            told => Ok(Some(info(&told?))),
+        }
+    }
+
+    /// Starts a device whose queues take requests already.
+    ///
+    /// # Errors
+    /// When the kernel refuses, or the queues take none.
+    pub fn start(&self, id: u32) -> Result<(), UblkError> {
+        self.with_pid("start it", order::START_DEV, id)
+    }
+
+    /// A device that waits for a server gets this one: its queues may take requests next.
+    ///
+    /// # Errors
+    /// When it does not wait, EBUSY when the kernel still sees to its last server's end.
+    pub fn begin_recovery(&self, id: u32) -> Result<(), UblkError> {
+        self.with_pid("begin its recovery", order::START_USER_RECOVERY, id)
+    }
+
+    /// The queues take requests, and those that waited come.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn end_recovery(&self, id: u32) -> Result<(), UblkError> {
+        self.with_pid("end its recovery", order::END_USER_RECOVERY, id)
+    }
+
+    /// The block device goes away, after what is under way; its queues must go on until then.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn stop(&self, id: u32) -> Result<(), UblkError> {
+        let name = format!("/dev/ublkb{id}");
+        self.command(&name, "stop it", order::STOP_DEV, id, 0, Vec::new(), STOP_LIMIT).map(drop)
+    }
+
+    /// A device that is stopped goes away for good, as soon as nobody has its nodes open.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn delete(&self, id: u32) -> Result<(), UblkError> {
+        match self.tell("delete it", order::DEL_DEV_ASYNC, id, Vec::new()) {
+            Err(error) if error.number() == Some(libc::EOPNOTSUPP) => {}
+            told => return told.map(drop),
+        }
+        self.tell("delete it", order::DEL_DEV, id, Vec::new()).map(drop)
+    }
+
+    fn with_pid(&self, what: &'static str, number: u32, id: u32) -> Result<(), UblkError> {
+        let (name, pid) = (format!("/dev/ublkb{id}"), std::process::id().into());
+        self.command(&name, what, number, id, pid, Vec::new(), LIMIT).map(drop)
+    }
+
+    fn tell(
+        &self,
+        what: &'static str,
+        number: u32,
+        id: u32,
+        memory: Vec<u8>,
+    ) -> Result<Vec<u8>, UblkError> {
+        self.ask(&format!("/dev/ublkb{id}"), what, number, id, memory)
+    }
+
+    fn ask(
+        &self,
+        name: &str,
+        what: &'static str,
+        number: u32,
+        id: u32,
+        memory: Vec<u8>,
+    ) -> Result<Vec<u8>, UblkError> {
+        self.command(name, what, number, id, 0, memory, LIMIT)
+    }
+
+    /// Gives a command to the thread, and waits for its answer; the memory that came with it.
+    #[allow(clippy::too_many_arguments)]
+    fn command(
+        &self,
+        name: &str,
+        what: &'static str,
+        number: u32,
+        id: u32,
+        data: u64,
+        memory: Vec<u8>,
+        limit: Duration,
+    ) -> Result<Vec<u8>, UblkError> {
+        let stuck = || UblkError::Stuck { name: name.into(), what, limit };
+        if self.stuck.load(SeqCst) {
+            return Err(stuck());
+        }
+        let (done, answer) = channel();
+        let order = Order { number, id, data, memory, done };
+        // A thread that is gone answers as one that hangs.
+        let answer = self.orders.send(order).ok().and_then(|()| answer.recv_timeout(limit).ok());
+        let Some(answer) = answer else {
+            self.stuck.store(true, SeqCst);
+            return Err(stuck());
+        };
+        answer.map_err(|source| UblkError::System { name: name.into(), what, source })
+    }
+}
+
+fn info(bytes: &[u8]) -> DeviceInfo {
+    DeviceInfo::parse(bytes.try_into().expect("as long as it went"))
+}
+
+/// The thread: carries out commands until nobody gives any more.
+fn obey(node: &File, mut ring: Ring, orders: &Receiver<Order>) {
+    for mut order in orders {
+        let result = carry_out(node, &mut ring, &mut order);
+        let memory = std::mem::take(&mut order.memory);
+        // Who does not wait any more knows that it did not get the answer.
+        order.done.send(result.map(|()| memory)).ok();
+    }
+}
+
+fn carry_out(node: &File, ring: &mut Ring, order: &mut Order) -> io::Result<()> {
+    let (memory, bytes) = (order.memory.as_mut_ptr() as u64, order.memory.len() as u16);
+    let memory = if bytes == 0 { 0 } else { memory };
+    let command = abi::order(order.id, memory, bytes, order.data);
+    let entry = opcode::UringCmd80::new(Fd(node.as_raw_fd()), order.number).cmd(command).build();
+    // SAFETY: the order's memory stays as it is until the command has ended, which is waited for.
+    unsafe { ring.submission().push(&entry) }.expect("one command at a time");
+    loop {
+        match ring.submit_and_wait(1) {
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => panic!("io_uring does not take commands any more: {error}"),
+        }
+        if let Some(done) = ring.completion().next() {
+            let result = done.result();
+            return if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok(()) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_said() {
+        let error = Control::at(Path::new("/nowhere/ublk-control")).unwrap_err();
+        assert!(matches!(error, UblkError::NoModule(_)), "{error}");
+        assert!(error.to_string().contains("modprobe ublk_drv"), "{error}");
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "io_uring")]
+    fn a_node_that_takes_no_commands_refuses_each() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let Ok(control) = Control::at(file.path()) else {
+            return hostftl_test_skip::skipped("io_uring is refused");
+        };
+        for _ in 0..2 {
+            let error = control.features().unwrap_err();
+            assert!(error.number().is_some(), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_command_without_an_answer_is_given_up_and_so_are_those_behind_it() {
+        let (orders, queue) = channel();
+        let control = Control { orders, stuck: AtomicBool::new(false) };
+        let ask = || {
+            let (what, limit) = ("do it", Duration::from_millis(20));
+            control.command("x", what, order::STOP_DEV, 0, 0, Vec::new(), limit)
+        };
+        assert!(matches!(ask(), Err(UblkError::Stuck { .. })));
+        drop(queue.recv().expect("the first was given to the thread"));
+        assert!(matches!(ask(), Err(UblkError::Stuck { .. })));
+        assert!(queue.try_recv().is_err(), "the second was not");
+    }
+}

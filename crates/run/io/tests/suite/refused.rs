@@ -1,0 +1,169 @@
+//! What happens where the kernel refuses io_uring, or to lock memory for it: a volume serves all
+//! the same, and says so once. The refusals are real, so each is made in a process of its own.
+
+use std::io;
+use std::process::Command;
+use std::sync::mpsc::channel;
+
+use hostftl_layers::{LayerConfig, LayerKind};
+use hostftl_test_skip::skipped;
+use hostftl_volume::front::{Answer, Job, JobOp, Port};
+use hostftl_volume::{CreateSpec, StartOptions, check, create, open};
+
+/// The variable that tells the child what to have refused.
+const REFUSE: &str = "HOSTFTL_TEST_REFUSE";
+/// How the child says that it could not have it refused.
+const SKIPPED: &str = "SKIPPED: ";
+
+/// Not a test of its own: the process in which something is refused.
+#[test]
+fn child() {
+    let refused = match std::env::var(REFUSE).as_deref() {
+        Ok("io_uring") => refuse_io_uring(),
+        Ok("any locked memory") => refuse_locked_memory(0),
+        Ok("much locked memory") => refuse_locked_memory(1 << 20),
+        _ => return,
+    };
+    match refused {
+        Ok(()) => serve(),
+        Err(error) => println!("{SKIPPED}the system does not let a process refuse itself: {error}"),
+    }
+}
+
+/// What a volume says when `what` is refused and `engine`, or none, asked for: the engine that it
+/// has and its notes, a line each.
+fn told(what: &str, engine: &str) -> Option<Vec<String>> {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "refused::child", "--nocapture"]).env(REFUSE, what);
+    let output = command.env("HOSTFTL_ENGINE", engine).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    if let Some(line) = text.lines().find(|line| line.starts_with(SKIPPED)) {
+        skipped(&line[SKIPPED.len()..]);
+        return None;
+    }
+    Some(text.lines().filter_map(|line| line.strip_prefix("told ")).map(String::from).collect())
+}
+
+#[test]
+fn without_io_uring_threads_serve() {
+    let Some(told) = told("io_uring", "") else { return };
+    let note = "io_uring is refused (Operation not permitted (os error 1)): using threads instead";
+    assert_eq!(told, ["pread", note]);
+}
+
+#[test]
+fn without_io_uring_whoever_insists_on_it_gets_an_error() {
+    let Some(told) = told("io_uring", "uring") else { return };
+    let error = "io_uring is refused (Operation not permitted (os error 1)); \
+                 unset HOSTFTL_ENGINE to use what there is";
+    assert_eq!(told, [error]);
+}
+
+const UNREGISTERED: &str = "buffers are not registered: raise `ulimit -l`";
+
+#[test]
+fn with_little_locked_memory_io_uring_serves() {
+    let Some(told) = told("much locked memory", "") else { return };
+    if told[0] != "io_uring" {
+        return skipped(format_args!("unregistered buffers need io_uring: {told:?}"));
+    }
+    assert_eq!(told[1..], [UNREGISTERED]);
+}
+
+/// Some kernels count the ring itself as locked memory, and so refuse it too.
+#[test]
+fn without_locked_memory_one_of_the_engines_serves() {
+    let Some(told) = told("any locked memory", "") else { return };
+    let note = if told[0] == "io_uring" { UNREGISTERED } else { "io_uring is refused (" };
+    assert!(told.len() == 2 && told[1].starts_with(note), "{told:?}");
+}
+
+/// Makes a volume, uses it twice, and prints what there is to be told.
+fn serve() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let spec = CreateSpec {
+        allocate: false,
+        path: folder.path().join("v.toml"),
+        devices: vec![folder.path().join("d0").to_str().unwrap().into()],
+        size: Some(32 << 20),
+        layer: LayerConfig::new(LayerKind::Hard),
+        label: String::new(),
+        force: false,
+    };
+    if let Err(error) = create(&spec) {
+        return println!("\ntold {error}");
+    }
+    let (running, port) = open(&spec.path).unwrap().start(&StartOptions::default()).unwrap();
+    let bytes: Vec<u8> = (0..1 << 20).map(|at| (at / 7 % 256) as u8).collect();
+    ask(&port, |mut data| {
+        data.copy_from_slice(&bytes);
+        JobOp::Write { data, fua: true }
+    });
+    let read = ask(&port, JobOp::Read).data.expect("a read brings its buffer back");
+    assert!(read[..] == bytes[..], "other bytes were read");
+    drop(read);
+    println!("\ntold {}", running.status().engine);
+    running.status().notes.iter().for_each(|note| println!("told {note}"));
+    running.stop().unwrap();
+    assert_eq!(check(&spec.path).unwrap().problems, Vec::<String>::new());
+}
+
+/// Does one job of 1 MiB.
+fn ask(port: &Port, op: impl FnOnce(hostftl_volume::front::Buffer) -> JobOp) -> Answer {
+    let (reply, answers) = channel();
+    let op = op(port.buffer(1 << 20));
+    port.submit(Job {
+        op,
+        offset: 1 << 20,
+        bytes: 1 << 20,
+        cookie: 0,
+        reply: std::sync::Arc::new(reply),
+    });
+    let answer = answers.recv().unwrap();
+    assert_eq!(answer.result, Ok(()));
+    answer
+}
+
+/// From now on this thread, and those that it starts, get EPERM for `io_uring_setup`.
+fn refuse_io_uring() -> io::Result<()> {
+    let rule =
+        |code: u32, jump: u8, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf: jump, k };
+    let number = libc::SYS_io_uring_setup as u32;
+    let mut rules = [
+        rule(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
+        rule(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, number),
+        rule(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+        rule(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog { len: rules.len() as u16, filter: rules.as_mut_ptr() };
+    // SAFETY: takes plain numbers, and only takes rights away.
+    succeeded(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }.into())?;
+    // SAFETY: the program and its rules are alive, and the kernel copies them.
+    let filtered =
+        unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &program, 0, 0) };
+    succeeded(filtered.into())
+}
+
+/// From now on this thread, and those that it starts, can lock no more than `bytes` bytes of
+/// memory, not even as root.
+fn refuse_locked_memory(bytes: u64) -> io::Result<()> {
+    let most = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
+    // SAFETY: reads a limit that is alive.
+    succeeded(unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &most) }.into())?;
+    /// `_LINUX_CAPABILITY_VERSION_3`, and the bit of `CAP_IPC_LOCK`.
+    const VERSION: u32 = 0x2008_0522;
+    const IPC_LOCK: u32 = 1 << 14;
+    let header = [VERSION, 0];
+    // Effective, permitted and inheritable, for the low and then the high capabilities.
+    let mut sets = [[0_u32; 3]; 2];
+    // SAFETY: the header and the sets have the size that this version means.
+    succeeded(unsafe { libc::syscall(libc::SYS_capget, header.as_ptr(), sets.as_mut_ptr()) })?;
+    sets[0].iter_mut().for_each(|set| *set &= !IPC_LOCK);
+    // SAFETY: as above; rights are only taken away.
+    succeeded(unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), sets.as_ptr()) })
+}
+
+fn succeeded(result: libc::c_long) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}

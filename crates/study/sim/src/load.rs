@@ -1,0 +1,334 @@
+//! Workloads as studies play them: read once, checked, and kept in 16 bytes a request, 17 when it
+//! says how well the data compresses. A flat trace costs nothing to read again: it stays in the
+//! page cache, where all processes of a machine share it.
+//!
+//! Invariants
+//! - What is played is what was read first, whether it was kept or is read again.
+//! - A kept workload has requests to device 0 only; another is refused before it is played.
+
+use hostftl_trace::{Compressibility, Grain, Notes, Op, Record, Source, Stream, TraceError};
+
+/// Bits of a kept request that are its length in sectors; all ones stand for a place in `wide`.
+const LENGTH_BITS: u32 = 24;
+/// Bits that are its first sector.
+const LBA_BITS: u32 = 38;
+const LENGTH_MASK: u64 = (1 << LENGTH_BITS) - 1;
+/// The percentage of a request of whose data nothing is known.
+const UNKNOWN: u8 = u8::MAX;
+/// Requests between two looks at whether somebody wants to stop.
+const GLANCE: u64 = 1 << 16;
+/// An odd number whose bits are mixed: 2^64 divided by the golden ratio.
+const DIGEST: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// A workload and what the user calls it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Load {
+    /// As the user wrote it.
+    pub name: String,
+    /// Where its requests come from.
+    pub source: Source,
+}
+
+impl Load {
+    /// The workload that `text` means, a trace or `synth:…`.
+    ///
+    /// # Errors
+    /// When its options make no sense.
+    pub fn parse(text: &str) -> Result<Self, TraceError> {
+        Ok(Load { name: text.to_owned(), source: text.parse()? })
+    }
+}
+
+/// A request in 16 bytes.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    t_ns: u64,
+    /// From the top: two bits of operation, the first sector, the length.
+    what: u64,
+}
+
+/// Requests in memory.
+#[derive(Debug, Default)]
+struct List {
+    kept: Vec<Kept>,
+    /// Those that are too long or too far for 16 bytes.
+    wide: Vec<Record>,
+    /// What compressing each request saves, or [`UNKNOWN`], when the workload says it.
+    saved: Option<Vec<u8>>,
+}
+
+impl List {
+    /// An empty list, with room for what compression saves when `has_saved`.
+    fn new(has_saved: bool) -> Self {
+        List { saved: has_saved.then(Vec::new), ..List::default() }
+    }
+
+    fn push(&mut self, record: &Record) {
+        let fits = record.lba >> LBA_BITS == 0 && record.sectors < LENGTH_MASK;
+        let (lba, length) = match fits {
+            true => (record.lba, record.sectors),
+            false => {
+                self.wide.push(*record);
+                (self.wide.len() as u64 - 1, LENGTH_MASK)
+            }
+        };
+        let what = (record.op as u64) << (LBA_BITS + LENGTH_BITS) | lba << LENGTH_BITS | length;
+        self.kept.push(Kept { t_ns: record.t_ns, what });
+        self.saved.iter_mut().for_each(|saved| saved.push(record.saved.unwrap_or(UNKNOWN)));
+    }
+
+    fn get(&self, index: usize) -> Option<Record> {
+        let Kept { t_ns, what } = *self.kept.get(index)?;
+        let lba = what >> LENGTH_BITS & ((1 << LBA_BITS) - 1);
+        let op = match what >> (LBA_BITS + LENGTH_BITS) {
+            0 => Op::Read,
+            1 => Op::Write,
+            2 => Op::Flush,
+            _ => Op::Discard,
+        };
+        match what & LENGTH_MASK {
+            LENGTH_MASK => Some(self.wide[lba as usize]),
+            sectors => {
+                let saved = self.saved.as_ref().map(|saved| saved[index]);
+                let saved = saved.filter(|percent| *percent != UNKNOWN);
+                Some(Record { saved, ..Record::new(t_ns, op, 0, lba, sectors) })
+            }
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        let saved = self.saved.as_ref().map_or(0, Vec::capacity);
+        let kept = self.kept.capacity() * size_of::<Kept>();
+        (kept + self.wide.capacity() * size_of::<Record>() + saved) as u64
+    }
+}
+
+/// A workload that was read once.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    source: Source,
+    seed: u64,
+    compact: bool,
+    list: Option<List>,
+    /// How many requests it has.
+    pub records: u64,
+    /// The first sector behind them all.
+    pub end: u64,
+    /// The greatest device number.
+    pub last_dev: u32,
+    /// What the reader noticed.
+    pub notes: Notes,
+    /// Whether it did not fit and is read again for each row.
+    pub again: bool,
+    /// Whether somebody asked to stop before it was read.
+    pub cancelled: bool,
+    /// One number for all requests.
+    digest: u64,
+    /// One number for the times of all requests.
+    clock: u64,
+    /// The least and the greatest time of a request.
+    times: Option<(u64, u64)>,
+    /// What the first writes are whole multiples of.
+    pub grain: Grain,
+}
+
+impl Loaded {
+    /// Reads `load`; keeps it in memory if that takes at most `limit` bytes. Synthetic workloads
+    /// are made again each time.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with it; a file also must have a request.
+    pub(crate) fn new(
+        load: &Load,
+        seed: u64,
+        compact: bool,
+        limit: u64,
+        cancelled: impl Fn() -> bool,
+    ) -> Result<Self, TraceError> {
+        let source = load.source.clone();
+        let mut stream = source.open(seed, compact)?;
+        let is_file = matches!(source.plain(), Source::File(_));
+        let is_kept = is_file && !stream.is_flat();
+        let mut loaded = Loaded {
+            source,
+            seed,
+            compact,
+            list: is_kept.then(|| List::new(stream.has_saved())),
+            records: 0,
+            end: 0,
+            last_dev: 0,
+            notes: Notes::default(),
+            again: false,
+            cancelled: false,
+            digest: 0,
+            clock: 0,
+            times: None,
+            grain: Grain::default(),
+        };
+        for record in &mut stream {
+            loaded.count(&record?, limit);
+            if loaded.records.is_multiple_of(GLANCE) && cancelled() {
+                loaded.cancelled = true;
+                return Ok(loaded);
+            }
+        }
+        loaded.notes = stream.notes();
+        match loaded.source.plain() {
+            Source::File(file) if loaded.records == 0 => {
+                Err(TraceError::Empty { path: file.path.clone(), why: loaded.notes.emptiness() })
+            }
+            _ => Ok(loaded),
+        }
+    }
+
+    fn count(&mut self, record: &Record, limit: u64) {
+        self.records += 1;
+        self.end = self.end.max(record.end());
+        self.last_dev = self.last_dev.max(record.dev);
+        self.grain.see(record);
+        let (first, last) = self.times.unwrap_or((record.t_ns, record.t_ns));
+        self.times = Some((first.min(record.t_ns), last.max(record.t_ns)));
+        self.clock = (self.clock ^ record.t_ns).wrapping_mul(DIGEST).rotate_left(29);
+        let saved = record.saved.map_or(0, |percent| u64::from(percent) + 1);
+        for word in [record.op as u64 | saved << 8, record.lba, record.sectors] {
+            self.digest = (self.digest ^ word).wrapping_mul(DIGEST).rotate_left(29);
+        }
+        if let Some(list) = &mut self.list {
+            list.push(record);
+            if list.bytes() > limit {
+                (self.list, self.again) = (None, true);
+            }
+        }
+    }
+
+    /// One number for what its requests do, in their order.
+    pub(crate) fn digest(&self) -> u64 {
+        self.digest
+    }
+
+    /// One number for what its requests do and when.
+    pub(crate) fn digest_with_times(&self) -> u64 {
+        (self.digest ^ self.clock.rotate_left(32)).wrapping_mul(DIGEST)
+    }
+
+    /// From its first request to its last, by its own clock, in ns; 0 when it has none.
+    pub(crate) fn duration(&self) -> u64 {
+        self.times.map_or(0, |(first, last)| last - first)
+    }
+
+    /// How well the written data compresses, as the user said.
+    pub(crate) fn compressibility(&self) -> Option<Compressibility> {
+        self.source.compressibility()
+    }
+
+    /// Bytes of memory that it takes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.list.as_ref().map_or(0, List::bytes)
+    }
+
+    /// What a reader of the results should know, a sentence each.
+    pub(crate) fn remarks(&self) -> Vec<String> {
+        let mut texts = self.notes.warnings();
+        if self.again {
+            texts.push("too long to be kept in memory: read again for each row".to_owned());
+        }
+        texts
+    }
+
+    /// The requests from the start.
+    ///
+    /// # Errors
+    /// When a file that was not kept can't be opened again.
+    pub(crate) fn open(
+        &self,
+    ) -> Result<impl Iterator<Item = Result<Record, TraceError>>, TraceError> {
+        Ok(match &self.list {
+            Some(list) => Requests::Kept(list, 0),
+            None => Requests::Read(Box::new(self.source.open(self.seed, self.compact)?)),
+        })
+    }
+}
+
+/// The requests of a workload, from where they are.
+enum Requests<'a> {
+    /// In memory, and which of them is next.
+    Kept(&'a List, usize),
+    Read(Box<Stream>),
+}
+
+impl Iterator for Requests<'_> {
+    type Item = Result<Record, TraceError>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        match self {
+            Requests::Kept(list, next) => {
+                let record = list.get(*next)?;
+                *next += 1;
+                Some(Ok(record))
+            }
+            Requests::Read(stream) => stream.next(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hostftl_trace::Writer;
+    use std::path::PathBuf;
+
+    fn load(text: &str, limit: u64) -> Loaded {
+        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../traces").join(text);
+        let load = Load::parse(path.to_str().expect("a plain path")).expect("a trace");
+        Loaded::new(&load, 1, true, limit, || false).expect("it can be read")
+    }
+
+    #[test]
+    fn kept_and_read_again_are_the_same() {
+        let kept = load("mariadb-oltp-head.csv.zst", u64::MAX);
+        let again = load("mariadb-oltp-head.csv.zst", 1 << 20);
+        assert!(!kept.again && again.again && again.bytes() == 0);
+        assert!(kept.bytes() <= 32 * kept.records, "a vector is at most half empty");
+        let records = |loaded: &Loaded| -> Vec<Record> {
+            loaded.open().expect("it opens").map(|record| record.expect("it is good")).collect()
+        };
+        assert_eq!(records(&kept).len() as u64, kept.records);
+        assert_eq!(records(&kept), records(&again));
+    }
+
+    #[test]
+    fn a_flat_trace_takes_no_memory_and_gives_the_same() {
+        let kept = load("mariadb-oltp-head.csv.zst", u64::MAX);
+        let path = std::env::temp_dir().join(format!("hostftl-load-{}.flat", std::process::id()));
+        let mut writer = Writer::create(&path, false).expect("a new file");
+        let records = |loaded: &Loaded| -> Vec<Record> {
+            loaded.open().expect("it opens").map(|record| record.expect("it is good")).collect()
+        };
+        records(&kept).iter().for_each(|record| writer.write(record).expect("room"));
+        writer.finish().expect("it is whole");
+        let load = Load::parse(path.to_str().expect("a plain path")).expect("a trace");
+        let shared = Loaded::new(&load, 1, false, 0, || false).expect("it can be read");
+        assert_eq!((shared.bytes(), shared.again, shared.remarks().len()), (0, false, 0));
+        assert_eq!(records(&shared), records(&kept));
+        assert_eq!(shared.digest_with_times(), kept.digest_with_times());
+        let packed = Loaded::new(&load, 1, true, u64::MAX, || false).expect("it can be read");
+        assert!(packed.bytes() > 0 && records(&packed) == records(&kept), "it is packed once");
+        std::fs::remove_file(&path).expect("it is there");
+    }
+
+    #[test]
+    fn long_and_far_requests_come_back_whole() {
+        let far = Record::new(7, Op::Read, 0, 1 << 40, 8);
+        let long = Record::new(8, Op::Discard, 0, 9, 1 << 30);
+        let near = Record { saved: Some(67), ..Record::new(9, Op::Write, 0, 3, 1) };
+        let all = [far, long, near, Record::flush(9, 0)];
+        for has_saved in [true, false] {
+            let mut list = List::new(has_saved);
+            all.iter().for_each(|record| list.push(record));
+            let found: Vec<Record> = (0..).map_while(|index| list.get(index)).collect();
+            let known = |it: Record| Record { saved: it.saved.filter(|_| has_saved), ..it };
+            assert_eq!(found, all.map(known));
+        }
+    }
+}
