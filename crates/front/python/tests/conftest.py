@@ -13,7 +13,7 @@ SMALL = "synth:uniform:size=4k,span=64m,count=4000"
 #: A study of these takes minutes.
 LONG = "synth:uniform:size=4k,span=1g,count=100000000"
 #: The trace that the project ships.
-TRACE = str(Path(__file__).parents[3] / "traces" / "mariadb-oltp-head.csv.zst")
+TRACE = str(Path(__file__).parents[4] / "traces" / "mariadb-oltp-head.csv.zst")
 
 
 class Cli:

@@ -8,7 +8,7 @@ from conftest import SMALL, TRACE
 
 jsonschema = pytest.importorskip("jsonschema")
 
-SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "results.schema.json").read_text())
+SCHEMA = json.loads((Path(__file__).parents[4] / "docs" / "results.schema.json").read_text())
 CHECK = jsonschema.Draft202012Validator(SCHEMA)
 
 
