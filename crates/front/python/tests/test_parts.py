@@ -158,10 +158,10 @@ def test_pictures_show_what_rows_say(tmp_path):
 
 
 def test_a_cause_has_one_colour_on_the_page_and_in_pictures():
-    pictures, crates = hostftl.pictures, Path(__file__).parents[2]
-    style = (crates / "report" / "src" / "style.css").read_text()
+    pictures, crates = hostftl.pictures, Path(__file__).parents[3]
+    style = (crates / "study" / "report" / "src" / "style.css").read_text()
     light = re.findall(r"--c\d: (#[0-9a-f]{6});", style)[: len(pictures.COLOURS)]
-    charts = (crates / "cli" / "src" / "commands" / "compare" / "charts.rs").read_text()
+    charts = (crates / "front" / "cli" / "src" / "commands" / "compare" / "charts.rs").read_text()
     causes = re.search(r"const CAUSES: \[&str; \d+\] =\s*\[([^]]*)\]", charts).group(1)
     assert pictures.COLOURS == dict(zip(re.findall(r'"([a-z]+)"', causes), light, strict=True))
     programmed = hostftl.compare(SMALL, "hatl-2g", ["none"])[0].programmed_bytes
