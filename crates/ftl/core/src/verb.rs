@@ -47,6 +47,14 @@ pub enum Verb {
     Settle,
     /// Forget how often a device failed: an operator has seen it.
     Clear(u8),
+    /// A device that is in use had damage, not known to be repaired, when the volume was served
+    /// before.
+    Doubt {
+        /// The index.
+        device: u8,
+        /// Whether it had failed repeatedly.
+        is_failing: bool,
+    },
 }
 
 /// What is to become of a scrub.
@@ -170,6 +178,7 @@ impl Verb {
             Verb::Settle => [9, 0, 0],
             Verb::Clear(device) => [10, device.into(), 0],
             Verb::Copied { device, discard } => [11, device.into(), discard.into()],
+            Verb::Doubt { device, is_failing } => [12, device.into(), is_failing.into()],
             Verb::Set(Setting::RebuildShare(percent)) => [5, 0, percent.into()],
             Verb::Set(Setting::Gc(policy)) => [5, 1, policy.into()],
             Verb::Set(Setting::FaultAfter(limit)) => [5, 2, limit.into()],
@@ -195,6 +204,7 @@ impl Verb {
             (9, _) => Verb::Settle,
             (10, _) => Verb::Clear(device.ok()?),
             (11, _) => Verb::Copied { device: device.ok()?, discard: value == 1 },
+            (12, _) => Verb::Doubt { device: device.ok()?, is_failing: value == 1 },
             (5, 1) => Verb::Set(Setting::Gc(small.ok()?)),
             (5, 2) => Verb::Set(Setting::FaultAfter(small.ok()?)),
             _ => return None,
@@ -228,12 +238,14 @@ mod tests {
             Verb::Set(Setting::Gc(2)),
             Verb::Set(Setting::FaultAfter(50)),
             Verb::Clear(3),
+            Verb::Doubt { device: 1, is_failing: true },
         ];
         for verb in verbs {
             assert_eq!(Verb::from_numbers(verb.to_numbers()), Some(verb));
         }
         for wrong in [
-            [12, 0, 0],
+            [13, 0, 0],
+            [12, 0, 2],
             [9, 1, 0],
             [7, 0, 2],
             [4, 4, 0],

@@ -394,6 +394,12 @@ impl Device {
         self.zoned.is_some()
     }
 
+    /// Returns whether a segment of a zoned device is written, by its write pointer.
+    pub fn has_written_segments(&self) -> bool {
+        let zoned = self.zones().map(|zoned| &zoned.gate.list);
+        zoned.is_some_and(|list| list.iter().any(|segment| segment.pointer > 0))
+    }
+
     pub(crate) fn zones(&self) -> Option<&Zoned> {
         self.zoned.as_ref()
     }

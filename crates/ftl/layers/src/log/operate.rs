@@ -39,6 +39,14 @@ impl Array {
                 self.media.devices.health_mut().clear(device);
                 Ok(Answer::Begun)
             }
+            Verb::Doubt { device, is_failing } if device < 16 => {
+                // Another device may have come in its place.
+                if self.media.devices.has_lost(device) {
+                    return Ok(Answer::WasSo);
+                }
+                self.media.devices.health_mut().doubt(device, is_failing);
+                Ok(Answer::Begun)
+            }
             Verb::Set(Setting::FaultAfter(limit)) => {
                 let health = self.media.devices.health_mut();
                 let is_new = health.limit() != limit;

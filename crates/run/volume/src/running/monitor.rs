@@ -96,7 +96,7 @@ impl Watched {
         let mut meters = self.meters.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         meters.look(&tasks, Instant::now());
         drop(meters);
-        self.scrubbing().iter_mut().for_each(|it| it.look(&tasks));
+        self.scrubbing().iter_mut().for_each(|it| it.look(&tasks, gauges.as_ref()));
         self.events.save_rest();
     }
 

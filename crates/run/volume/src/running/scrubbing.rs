@@ -1,8 +1,11 @@
-//! Where a scrub is, kept beside the volume's file, so that it goes on there after a restart; and
-//! when the next one is due.
+//! The position of a scrub and the devices with known damage, kept beside the volume file for the
+//! next start; and when the next scrub is due.
 //!
-//! The file is a hint: when it is lost, or older than the scrub, rows are read again. When it can't
-//! be written, an event and the status say so, and it is tried again.
+//! A start with known damage scrubs all data, because the layer does not know any more where the
+//! damage is. Until that scrub is complete, the devices count as damaged.
+//!
+//! When the file is lost, or its position is old, rows are read again and damage is found again.
+//! When it can't be written, an event and the status say so, and it is tried again.
 
 use std::fs;
 use std::io::{self, Read};
@@ -10,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use hostftl_core::{Scrub, Task, TaskKind, Verb};
+use hostftl_core::{Gauges, Scrub, Task, TaskKind, Verb};
 use serde::{Deserialize, Serialize};
 
 use crate::running::front::Port;
@@ -32,6 +35,12 @@ struct Noted {
     place: Option<u64>,
     #[serde(default)]
     paused: bool,
+    /// Devices with known damage that is not repaired durably, and failing ones, as a set of bits.
+    #[serde(default)]
+    damaged: u16,
+    /// Devices that failed repeatedly, as a set of bits.
+    #[serde(default)]
+    failing: u16,
     /// When the last one was over, in seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ended: Option<u64>,
@@ -66,12 +75,17 @@ impl Unkept {
 }
 
 impl Scrubbing {
-    /// Goes on with the scrub of the volume of this file, if one was under way. With `every` one is
-    /// begun so long after the last.
+    /// Tells the layer of known damage, and resumes the scrub that was under way, from the start of
+    /// the devices if there is damage. With `every` one is begun so long after the last.
     pub(crate) fn resume(volume: &Path, every: Option<Duration>, port: Port) -> Self {
         let path = beside(volume, ENDING);
         let noted = read(&path);
-        if let Some(place) = noted.place {
+        for device in (0..16).filter(|device| noted.damaged >> device & 1 == 1) {
+            let is_failing = noted.failing >> device & 1 == 1;
+            port.operate(Verb::Doubt { device, is_failing }).ok();
+        }
+        let is_damaged = noted.damaged != 0;
+        if let Some(place) = if is_damaged { Some(0) } else { noted.place } {
             port.operate(Verb::Scrub(Scrub::Start(place))).ok();
             if noted.paused {
                 port.operate(Verb::Scrub(Scrub::Pause)).ok();
@@ -87,8 +101,11 @@ impl Scrubbing {
         Scrubbing { events: events.clone(), unkept: unkept.clone(), ..self }
     }
 
-    /// How far the tasks are now.
-    pub(crate) fn look(&mut self, tasks: &[Task]) {
+    /// Records how far the tasks are and which devices have damage, and begins a scrub that is due.
+    pub(crate) fn look(&mut self, tasks: &[Task], gauges: Option<&Gauges>) {
+        if let Some(gauges) = gauges {
+            (self.noted.damaged, self.noted.failing) = (gauges.damaged, gauges.failing);
+        }
         let now = seconds();
         let task = tasks.iter().find(|task| task.kind == TaskKind::Scrub);
         let was = self.noted.place;
@@ -96,7 +113,10 @@ impl Scrubbing {
             Some(task) => {
                 (self.noted.place, self.noted.paused) = (Some(task.place), task.is_paused);
             }
-            None if was.is_some() => self.noted = Noted { ended: Some(now), ..Noted::default() },
+            None if was.is_some() => {
+                (self.noted.place, self.noted.paused) = (None, false);
+                self.noted.ended = Some(now);
+            }
             None => {
                 if let Some(every) = self.every {
                     let due =
@@ -111,7 +131,9 @@ impl Scrubbing {
         // One that is behind what is written is another scrub.
         let urgent = self.noted.place.is_some() != self.written.place.is_some()
             || self.noted.place < self.written.place
-            || self.noted.paused != self.written.paused;
+            || self.noted.paused != self.written.paused
+            || self.noted.damaged != self.written.damaged
+            || self.noted.failing != self.written.failing;
         let urgent = urgent && self.unkept.why().is_none();
         if self.noted != self.written && (urgent || self.at.elapsed() >= EVERY) {
             self.write();
@@ -126,8 +148,8 @@ impl Scrubbing {
         self.at = Instant::now();
         let trouble = self.keep().err().map(|error| {
             format!(
-                "{}: {error}; where a scrub is can't be kept, so after a restart it begins where \
-                 that was kept last: make room there",
+                "{}: {error}; the position of a scrub and known damage can't be kept, and a restart \
+                 knows what was kept last: make room there",
                 self.path.display()
             )
         });

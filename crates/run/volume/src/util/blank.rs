@@ -67,11 +67,11 @@ pub(crate) fn find_content(device: &Device) -> Result<Option<String>, IoError> {
     Ok(is_used.then(|| "data that is not zero".into()))
 }
 
-/// Whether the device reads something else than zeros anywhere, as far as samples show it. Segments
-/// are not looked at.
+/// Returns whether the device holds data other than zeros, as far as samples show it. Of a zoned
+/// device the write pointers are enough.
 fn holds_data(device: &Device) -> Result<bool, IoError> {
     if device.is_zoned() {
-        return Ok(false);
+        return Ok(device.has_written_segments());
     }
     let whole = |at: u64| at / SECTOR as u64 * SECTOR as u64;
     let ranges = device.data_ranges(0..whole(device.bytes()))?;

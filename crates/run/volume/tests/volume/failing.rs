@@ -1,6 +1,7 @@
 //! Devices that are there and fail: what is claimed of the volume, and what is refused.
 
 use std::fs::OpenOptions as File;
+use std::os::unix::fs::FileExt;
 
 use crate::common::{Client, Place, until};
 use hostftl_volume::front::Port;
@@ -61,6 +62,41 @@ fn a_device_that_fails_counts_as_missing_and_the_others_are_needed() {
     until(&running, |it| may_lose(it) == 1 && it.status().space.unwrap().exposed_bytes == 0);
     assert_eq!(running.status().devices[2].health, "good");
     operate(&path, &Wish::Offline("1".into())).unwrap();
+    read_all(&port);
+    running.stop().unwrap();
+}
+
+#[test]
+fn known_damage_outlives_a_restart_until_a_scrub_has_verified_all_data() {
+    let place = Place::with_volume("log:parity=yes:compress=none:fault-after=0", 4, 48);
+    let start = || {
+        let opened = open_with(&place.path("v.toml"), &OpenOptions::default()).unwrap();
+        opened.start(&StartOptions::default()).unwrap()
+    };
+    let (running, port) = start();
+    let client = Client::new(port.clone());
+    (0..BLOCKS).for_each(|at| client.write(at * 4096, &content(at), false).unwrap());
+    client.flush();
+    let device = File::new().write(true).open(place.path("d2")).unwrap();
+    let (first, last) = (1 << 20, device.metadata().unwrap().len() - (1 << 20));
+    (first..last).step_by(4096).for_each(|at| device.write_all_at(&[7; 4096], at).unwrap());
+    read_all(&port);
+    until(&running, |it| it.status().devices[2].health == "failing");
+    // What a killed server would find at its next start.
+    until(&running, |_| place.path("v.toml.scrub").exists());
+    let kept = std::fs::read(place.path("v.toml.scrub")).unwrap();
+    running.stop().unwrap();
+    std::fs::write(place.path("v.toml.scrub"), kept).unwrap();
+
+    let (running, port) = start();
+    let status = running.status();
+    assert_eq!(status.space.as_ref().unwrap().damaged, [2]);
+    assert_eq!((may_lose(&running), &status.devices[2].health[..]), (0, "failing"));
+    let refused = operate(&place.path("v.toml"), &Wish::Offline("1".into())).unwrap_err();
+    assert!(refused.to_string().contains("has damaged data"), "{refused}");
+    until(&running, |it| may_lose(it) == 1 && it.status().devices[2].health == "good");
+    assert!(running.events().total("scrub-over") > 0, "{:?}", running.status().events);
+    operate(&place.path("v.toml"), &Wish::Offline("1".into())).unwrap();
     read_all(&port);
     running.stop().unwrap();
 }

@@ -1,5 +1,9 @@
 //! Volumes on zoned files: made, used, left and found again.
 
+use std::path::Path;
+
+use hostftl_core::{BLOCK, Page, SECTOR};
+use hostftl_format::superblock::is_ours;
 use hostftl_layers::LayerConfig;
 use hostftl_volume::{
     CreateSpec, OpenOptions, StartOptions, check, create, import, open, open_with,
@@ -18,6 +22,31 @@ fn spec(place: &Place, layer: &str) -> CreateSpec {
         label: String::new(),
         force: false,
     }
+}
+
+/// Overwrites every superblock in a file with zeros.
+fn wipe_superblocks(path: &Path) {
+    let mut bytes = std::fs::read(path).unwrap();
+    let mut page = Page::default();
+    for at in (0..bytes.len() - BLOCK).step_by(SECTOR) {
+        page.0.copy_from_slice(&bytes[at..at + BLOCK]);
+        if is_ours(&page) {
+            bytes[at..at + BLOCK].fill(0);
+        }
+    }
+    std::fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn a_zoned_device_with_written_zones_is_not_blank() {
+    let place = Place::new();
+    let spec = spec(&place, "log");
+    create(&spec).unwrap();
+    std::fs::remove_file(&spec.path).unwrap();
+    wipe_superblocks(&place.path("segments"));
+    let message = create(&spec).unwrap_err().to_string();
+    assert!(message.contains("holds data that is not zero"), "{message}");
+    create(&CreateSpec { force: true, ..spec }).unwrap();
 }
 
 /// What makes a volume with `layer` over three zoned files.

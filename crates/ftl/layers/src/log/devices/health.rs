@@ -5,7 +5,8 @@
 //! was begun after that.
 //!
 //! A device with several faults is *failing*: the rest of its data is in doubt. It counts as
-//! missing until a scrub has verified all data or another device is in its place. With more faults
+//! missing until a scrub has verified all data or another device is in its place. So does a device
+//! that had damage before a restart, which does not tell where. With more faults
 //! within [`WINDOW`] it is given up like a device that cannot be written, so that a spare takes its
 //! place or the data is rebuilt on the other devices.
 //!
@@ -55,6 +56,8 @@ pub(crate) struct Health {
     /// Flaws that could not be moved, as [`Segments::unrepaired`] counts them.
     unrepaired: u64,
     failing: u16,
+    /// Devices that had damage before a restart.
+    doubted: u16,
     /// Failing devices for which an event was sent.
     reported: u16,
     /// Failing devices that are to be given up.
@@ -82,7 +85,7 @@ impl Health {
 
     /// Devices with data that is, or may be, damaged.
     pub(crate) fn damaged(&self) -> u16 {
-        self.failing | self.unrepaired_sets() as u16
+        self.failing | self.doubted | self.unrepaired_sets() as u16
     }
 
     /// Whether damage is not repaired durably yet.
@@ -92,6 +95,13 @@ impl Health {
 
     fn unrepaired_sets(&self) -> u32 {
         self.found | self.moved.map_or(0, |(devices, _)| devices)
+    }
+
+    /// A device had damage before a restart, or had failed repeatedly.
+    pub(crate) fn doubt(&mut self, device: u8, is_failing: bool) {
+        self.doubted |= 1 << device;
+        self.failing |= u16::from(is_failing) << device;
+        self.reported |= self.failing;
     }
 
     /// A stripe has damage, and it is not known on which device.
@@ -154,6 +164,7 @@ impl Health {
     pub(crate) fn clear(&mut self, device: u8) {
         self.faults[usize::from(device)] = Faults::default();
         self.failing &= !(1 << device);
+        self.doubted &= !(1 << device);
         self.reported &= self.failing;
         self.due &= !(1 << device);
     }

@@ -162,8 +162,8 @@ pub const KINDS: [(&str, Level, &str, &str); 36] = [
     (
         "scrub-unkept",
         Level::Warning,
-        "the position of a scrub can't be written beside the volume file",
-        "make room there; until then a restart scrubs the same data again",
+        "the position of a scrub and known damage can't be written beside the volume file",
+        "make room there; until then a restart scrubs the same data again, or forgets damage",
     ),
     ("task-over", Level::Info, "other background work is complete", "nothing"),
     (
