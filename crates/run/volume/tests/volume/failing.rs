@@ -84,9 +84,11 @@ fn known_damage_outlives_a_restart_until_a_scrub_has_verified_all_data() {
     until(&running, |it| it.status().devices[2].health == "failing");
     // What a killed server would find at its next start.
     until(&running, |_| place.path("v.toml.scrub").exists());
-    let kept = std::fs::read(place.path("v.toml.scrub")).unwrap();
+    let kept = std::fs::read_to_string(place.path("v.toml.scrub")).unwrap();
     running.stop().unwrap();
-    std::fs::write(place.path("v.toml.scrub"), kept).unwrap();
+    // The scrub of the start waits, so that the state before it can be seen.
+    let paused = kept.replace("\"paused\":false", "\"paused\":true");
+    std::fs::write(place.path("v.toml.scrub"), paused).unwrap();
 
     let (running, port) = start();
     let status = running.status();
@@ -94,6 +96,7 @@ fn known_damage_outlives_a_restart_until_a_scrub_has_verified_all_data() {
     assert_eq!((may_lose(&running), &status.devices[2].health[..]), (0, "failing"));
     let refused = operate(&place.path("v.toml"), &Wish::Offline("1".into())).unwrap_err();
     assert!(refused.to_string().contains("has damaged data"), "{refused}");
+    operate(&place.path("v.toml"), &Wish::ResumeScrub).unwrap();
     until(&running, |it| may_lose(it) == 1 && it.status().devices[2].health == "good");
     assert!(running.events().total("scrub-over") > 0, "{:?}", running.status().events);
     operate(&place.path("v.toml"), &Wish::Offline("1".into())).unwrap();

@@ -28,7 +28,7 @@ fn spec(place: &Place, layer: &str) -> CreateSpec {
 fn wipe_superblocks(path: &Path) {
     let mut bytes = std::fs::read(path).unwrap();
     let mut page = Page::default();
-    for at in (0..bytes.len() - BLOCK).step_by(SECTOR) {
+    for at in (0..=bytes.len() - BLOCK).step_by(SECTOR) {
         page.0.copy_from_slice(&bytes[at..at + BLOCK]);
         if is_ours(&page) {
             bytes[at..at + BLOCK].fill(0);
