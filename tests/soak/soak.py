@@ -76,6 +76,8 @@ class Soak:
         for first in range(0, len(self.model.latest), step):
             count = min(step, len(self.model.latest) - first)
             self.model.check(first, self.client.read(first * BLOCK, count * BLOCK), recovered)
+        # Damage that was found is kept over a kill within half a second.
+        time.sleep(0.5)
 
     def restart(self, *consent):
         """Starts the server again, perhaps with the devices in another order."""

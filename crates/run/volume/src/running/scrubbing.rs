@@ -148,8 +148,8 @@ impl Scrubbing {
         self.at = Instant::now();
         let trouble = self.keep().err().map(|error| {
             format!(
-                "{}: {error}; the position of a scrub and known damage can't be kept, and a restart \
-                 knows what was kept last: make room there",
+                "{}: {error}; the position of a scrub and known damage can't be kept, so a \
+                 restart uses older ones: make room there",
                 self.path.display()
             )
         });

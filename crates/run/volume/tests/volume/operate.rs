@@ -106,8 +106,8 @@ fn a_scrub_finds_what_rotted_and_a_paused_one_goes_on_after_a_restart() {
     assert_eq!(running.events().total("scrub-over"), 1);
     assert!(running.events().total("mended") > 3, "{:?}", running.status().events);
     running.stop().unwrap();
-    // Everything is repaired, so the next scrub finds nothing. It may have begun by itself: device 1
-    // failed repeatedly, and the scrub that was resumed did not verify all data.
+    // Everything is repaired, so the next scrub finds nothing. It may have begun by itself, because
+    // device 1 failed repeatedly and the resumed scrub did not verify all data.
     let (running, _) = operate_here(&path, &Wish::Scrub).unwrap();
     wait(&running);
     assert!(running.status().space.unwrap().damaged.is_empty());
