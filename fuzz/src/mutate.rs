@@ -44,9 +44,10 @@ fn change(input: &mut Vec<u8>, corpus: &[Vec<u8>], rng: &mut Xoshiro256PlusPlus)
 fn edge(place: &mut [u8], rng: &mut Xoshiro256PlusPlus) {
     let value = EDGES[rng.random_range(0..EDGES.len())];
     let width = [1, 2, 4, 8][rng.random_range(0..4)].min(place.len());
-    let bytes = match rng.random_bool(0.5) {
-        true => value.to_le_bytes()[..width].to_vec(),
-        false => value.to_be_bytes()[8 - width..].to_vec(),
+    let bytes = if rng.random_bool(0.5) {
+        value.to_le_bytes()[..width].to_vec()
+    } else {
+        value.to_be_bytes()[8 - width..].to_vec()
     };
     place[..width].copy_from_slice(&bytes);
 }

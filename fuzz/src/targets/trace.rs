@@ -64,9 +64,10 @@ fn blktrace(is_big: bool) -> Vec<u8> {
         [0x6561_7407, 1, 0, 5, 0, 8, 4096, action, 600, 8 << 20, 0, behind]
     };
     // Numbers of 64 bits are two words, the upper first; the last word is two numbers of 16 bits.
-    let put = |words: [u32; 12]| match is_big {
-        true => words.into_iter().flat_map(u32::to_be_bytes).collect::<Vec<u8>>(),
-        false => {
+    let put = |words: [u32; 12]| {
+        if is_big {
+            words.into_iter().flat_map(u32::to_be_bytes).collect::<Vec<u8>>()
+        } else {
             let mut bytes: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).collect();
             for number in [8..16, 16..24, 44..48] {
                 let half = number.len() / 2;

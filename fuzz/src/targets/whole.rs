@@ -177,13 +177,15 @@ fn superblock(case: &Case, device: usize, device_sectors: u64) -> Superblock {
 /// Another layer, or other parameters, in all superblocks.
 fn change_text(base: &Base, files: &mut Files, rng: &mut Xoshiro256PlusPlus) {
     let kinds = LayerKind::ALL;
-    let kind = match rng.random_bool(0.7) {
-        true => base.case.config.kind,
-        false => kinds[rng.random_range(0..kinds.len())],
+    let kind = if rng.random_bool(0.7) {
+        base.case.config.kind
+    } else {
+        kinds[rng.random_range(0..kinds.len())]
     };
-    let mut text = match rng.random_bool(0.5) && kind == base.case.config.kind {
-        true => base.case.config.to_text(),
-        false => kind.to_string(),
+    let mut text = if rng.random_bool(0.5) && kind == base.case.config.kind {
+        base.case.config.to_text()
+    } else {
+        kind.to_string()
     };
     let parameters = kind.registration().parameters;
     for _ in 0..rng.random_range(0..4) {

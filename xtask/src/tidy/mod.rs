@@ -54,9 +54,10 @@ pub(crate) fn check(root: &Path) -> anyhow::Result<Report> {
         let name = path.strip_prefix(root).expect("it is below the root").display().to_string();
         let text = fs::read_to_string(&path).with_context(|| format!("can't read {name}"))?;
         report.files += 1;
-        report.findings.extend(match name.ends_with(".toml") {
-            true => manifest::check(&name, &text),
-            false => source::check(&name, &text),
+        report.findings.extend(if name.ends_with(".toml") {
+            manifest::check(&name, &text)
+        } else {
+            source::check(&name, &text)
         });
     }
     Ok(report)

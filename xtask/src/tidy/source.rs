@@ -91,11 +91,10 @@ impl Check<'_> {
             };
             let one_line = line.trim_end().ends_with([';', '}']);
             let body = lines[start + 1..].iter();
-            let length = match one_line {
-                true => 1,
-                false => {
-                    body.take_while(|line| !ends(line) && !is_bodyless(line, indent)).count() + 2
-                }
+            let length = if one_line {
+                1
+            } else {
+                body.take_while(|line| !ends(line) && !is_bodyless(line, indent)).count() + 2
             };
             if length > MAX_FUNCTION {
                 let why = format!("a function of {length} lines; split it at {MAX_FUNCTION}");

@@ -81,9 +81,12 @@ impl Arena {
         let (before, rest) = self.bytes.split_at_mut(first);
         let (target, behind) = rest.split_at_mut(into.2 as usize);
         let (before, behind) = (&*before, &*behind);
-        let read = |(start, range): (&usize, &(u32, u32, u32))| match *start < first {
-            true => &before[*start..][..range.2 as usize],
-            false => &behind[*start - end..][..range.2 as usize],
+        let read = |(start, range): (&usize, &(u32, u32, u32))| {
+            if *start < first {
+                &before[*start..][..range.2 as usize]
+            } else {
+                &behind[*start - end..][..range.2 as usize]
+            }
         };
         (starts.iter().zip(from.iter()).map(read).collect(), target)
     }

@@ -224,9 +224,10 @@ fn sequences(options: &Options) -> Result<bool, String> {
             }
         }
     }
-    match options.json {
-        true => println!("{}", serde_json::to_string(&seen).map_err(|error| error.to_string())?),
-        false => println!("membership, seeds {from}..{to}: nothing wrong; {seen:?}"),
+    if options.json {
+        println!("{}", serde_json::to_string(&seen).map_err(|error| error.to_string())?)
+    } else {
+        println!("membership, seeds {from}..{to}: nothing wrong; {seen:?}")
     }
     Ok(true)
 }

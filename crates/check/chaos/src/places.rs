@@ -77,12 +77,13 @@ impl Places {
             return Ok(());
         };
         let Range { start, end } = place.device;
-        match lba >= start && lba.saturating_add(sectors) <= end {
-            true => Ok(()),
-            false => Err(format!(
+        if lba >= start && lba.saturating_add(sectors) <= end {
+            Ok(())
+        } else {
+            Err(format!(
                 "target {} reaches sectors {lba}+{sectors}, and has {start} to {end} of the device",
                 sender(token)
-            )),
+            ))
         }
     }
 }

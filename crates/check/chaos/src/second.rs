@@ -22,10 +22,8 @@ impl World {
 
     /// Whether a device dies, or hangs, when that is due.
     pub(crate) fn is_dying(&self, device: u8, dying: Dying) -> bool {
-        let fits = match self.is_second(device) {
-            true => dying != Dying::Victim,
-            false => dying != Dying::Second,
-        };
+        let fits =
+            if self.is_second(device) { dying != Dying::Victim } else { dying != Dying::Second };
         fits && self.may_fail(device)
     }
 

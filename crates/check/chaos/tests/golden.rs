@@ -24,9 +24,10 @@ fn writes() -> bool {
 /// The kind of a page: the four letters in its header, or what it holds instead.
 fn kind(page: &[u8]) -> String {
     let letters = &page[4..8];
-    match letters.iter().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit()) {
-        true => letters.escape_ascii().to_string(),
-        false => "data".into(),
+    if letters.iter().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit()) {
+        letters.escape_ascii().to_string()
+    } else {
+        "data".into()
     }
 }
 

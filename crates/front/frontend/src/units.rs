@@ -88,10 +88,7 @@ pub fn parse_share(text: &str) -> Result<u32, String> {
     let wrong = || format!("`{text}` is no share; write a percentage from 1% to 90%, as in 7%");
     let percent: f64 =
         text.strip_suffix('%').unwrap_or(text).trim().parse().map_err(|_| wrong())?;
-    match (1.0..=90.0).contains(&percent) {
-        true => Ok((percent * 10.0).round() as u32),
-        false => Err(wrong()),
-    }
+    if (1.0..=90.0).contains(&percent) { Ok((percent * 10.0).round() as u32) } else { Err(wrong()) }
 }
 
 /// A size with three digits and a binary unit: `1.86 GiB`.

@@ -81,9 +81,10 @@ pub(crate) fn advise(py: Python<'_>, asked: Asked) -> PyResult<(String, Vec<Stri
                 if is_first {
                     warnings = eye.into_warnings();
                 }
-                match stop.load(Ordering::Relaxed) {
-                    true => Err(Wrong::interrupted("ended before there was an answer")),
-                    false => Ok(outcome),
+                if stop.load(Ordering::Relaxed) {
+                    Err(Wrong::interrupted("ended before there was an answer"))
+                } else {
+                    Ok(outcome)
                 }
             };
             let answer = all(&request, &mut run)?;

@@ -157,12 +157,13 @@ impl Choose for Chooser {
             let classes = PyBytes::new(py, &sealed.classes);
             let chosen = self.rule.call_method1(py, "_choose", (valid, ages, classes))?;
             let chosen: Vec<usize> = chosen.extract(py)?;
-            match !chosen.is_empty() && chosen.iter().all(|at| *at < sealed.segments.len()) {
-                true => Ok(chosen),
-                false => Err(errors::usage(
+            if !chosen.is_empty() && chosen.iter().all(|at| *at < sealed.segments.len()) {
+                Ok(chosen)
+            } else {
+                Err(errors::usage(
                     py,
                     "a rule of collection gives places in the arrays, at least one".to_owned(),
-                )),
+                ))
             }
         };
         let chosen = if self.broken.is_set() { None } else { Some(Python::attach(ask)) };
@@ -199,9 +200,10 @@ fn writes(asked: &Asked) -> Result<(Vec<u32>, u32), Wrong> {
         }
         lbas.extend(blocks.map(|block| block as u32));
     }
-    match lbas.is_empty() {
-        true => Err(Wrong::failed(format!("{}: it writes nothing", asked.trace))),
-        false => Ok((lbas, end as u32)),
+    if lbas.is_empty() {
+        Err(Wrong::failed(format!("{}: it writes nothing", asked.trace)))
+    } else {
+        Ok((lbas, end as u32))
     }
 }
 

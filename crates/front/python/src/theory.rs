@@ -59,9 +59,10 @@ pub mod forms {
 
     #[pyfunction]
     fn mean_value(py: Python<'_>, demands: Vec<f64>, requests: u32) -> PyResult<(f64, Vec<f64>)> {
-        match demands.iter().all(|it| it.is_finite() && *it > 0.0) && !demands.is_empty() {
-            true => Ok(theory::mean_value(&demands, requests)),
-            false => Err(errors::usage(py, "every station has a time above 0".to_owned())),
+        if demands.iter().all(|it| it.is_finite() && *it > 0.0) && !demands.is_empty() {
+            Ok(theory::mean_value(&demands, requests))
+        } else {
+            Err(errors::usage(py, "every station has a time above 0".to_owned()))
         }
     }
 }
@@ -81,15 +82,14 @@ fn skew(py: Python<'_>, classes: Vec<(f64, f64)>) -> PyResult<Vec<Class>> {
     let sums = classes.iter().fold((0.0, 0.0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
     let is_whole = |sum: f64| (sum - 1.0).abs() < 1e-6;
     let is_share = |share: f64| share > 0.0 && share <= 1.0;
-    match is_whole(sums.0)
+    if is_whole(sums.0)
         && is_whole(sums.1)
         && classes.iter().all(|(rate, fraction)| is_share(*rate) && is_share(*fraction))
     {
-        true => Ok(classes.iter().map(|&(rate, fraction)| Class { rate, fraction }).collect()),
-        false => {
-            let text = "classes are pairs of shares above 0, of the writes and of the pages, and \
+        Ok(classes.iter().map(|&(rate, fraction)| Class { rate, fraction }).collect())
+    } else {
+        let text = "classes are pairs of shares above 0, of the writes and of the pages, and \
                         each kind sums up to 1";
-            Err(errors::usage(py, text.to_owned()))
-        }
+        Err(errors::usage(py, text.to_owned()))
     }
 }

@@ -135,9 +135,10 @@ pub fn announce<D: From<T>, T: Clone + PartialEq>(
     new: &[T],
 ) {
     pending.retain(|name| !new.contains(name));
-    match planted(Bug::FileBeforeSuperblocks) {
-        true => devices.extend(new.iter().cloned().map(D::from)),
-        false => pending.extend_from_slice(new),
+    if planted(Bug::FileBeforeSuperblocks) {
+        devices.extend(new.iter().cloned().map(D::from))
+    } else {
+        pending.extend_from_slice(new)
     }
 }
 

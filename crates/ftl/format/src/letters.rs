@@ -26,9 +26,10 @@ impl fmt::Display for Plain<'_> {
             f.write_str(seen)?;
             let mut letters = unseen.chars();
             let letter = letters.next().expect("it was found");
-            match letter.is_control() {
-                true => write!(f, "{}", letter.escape_default())?,
-                false => write!(f, "{}", letter.escape_unicode())?,
+            if letter.is_control() {
+                write!(f, "{}", letter.escape_default())?
+            } else {
+                write!(f, "{}", letter.escape_unicode())?
             }
             rest = letters.as_str();
         }

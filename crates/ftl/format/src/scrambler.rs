@@ -102,10 +102,7 @@ pub fn parse_map(
     at: u64,
 ) -> Result<(), Fault> {
     let found = page::open(page, Stamp { kind: MAP, uuid, at })?;
-    match found == images && u64_at(page, HEADER) == first {
-        true => Ok(()),
-        false => Err(Fault::Foreign),
-    }
+    if found == images && u64_at(page, HEADER) == first { Ok(()) } else { Err(Fault::Foreign) }
 }
 
 /// Entry `index` of a map page that parsed.

@@ -229,15 +229,16 @@ pub fn emit_ledger(
 pub fn parse_ledger(page: &Page, uuid: [u8; 16], at: u64) -> Result<Ledger<'_>, Fault> {
     let generation = page::open(page, Stamp { kind: LEDGER, uuid, at })?;
     let (wide, regions) = (u32_at(page, 32), u32_at(page, 36));
-    match wide > 0 && regions <= MOST_REGIONS {
-        true => Ok(Ledger {
+    if wide > 0 && regions <= MOST_REGIONS {
+        Ok(Ledger {
             generation,
             wide,
             regions,
             lives: Lives::parse(page, BODY),
             bits: &page.0[BITS..],
-        }),
-        false => Err(Fault::Damaged),
+        })
+    } else {
+        Err(Fault::Damaged)
     }
 }
 

@@ -61,9 +61,10 @@ pub const MISSES: &[Miss] = &[
 impl Miss {
     /// When the claim does not hold, as README says it.
     pub fn when(&self) -> String {
-        let sizes = match self.sizes == ALL {
-            true => "all".into(),
-            false => self.sizes.iter().map(Size::to_string).collect::<Vec<_>>().join(", "),
+        let sizes = if self.sizes == ALL {
+            "all".into()
+        } else {
+            self.sizes.iter().map(Size::to_string).collect::<Vec<_>>().join(", ")
         };
         if self.shipped { format!("{sizes}; shipped trace") } else { sizes }
     }

@@ -16,9 +16,10 @@ pub enum Cell {
 impl Cell {
     /// By how many per cent `ours` is off `known`; nothing where nothing is known.
     pub fn off(known: f64, ours: f64) -> Self {
-        match known == 0.0 {
-            true => Cell::Nothing,
-            false => Cell::Text(format!("{:+.1} %", (ours / known - 1.0) * 100.0)),
+        if known == 0.0 {
+            Cell::Nothing
+        } else {
+            Cell::Text(format!("{:+.1} %", (ours / known - 1.0) * 100.0))
         }
     }
 

@@ -34,9 +34,10 @@ impl Origin {
     /// That of the trace `name`, where it is another than the paper's if it is our database's, or
     /// the volume of a cloud.
     pub(crate) fn of(name: &str) -> Self {
-        match name.starts_with("mariadb-") || name.starts_with("cloudphysics-") {
-            true => Origin::Another,
-            false => Origin::Real,
+        if name.starts_with("mariadb-") || name.starts_with("cloudphysics-") {
+            Origin::Another
+        } else {
+            Origin::Real
         }
     }
 

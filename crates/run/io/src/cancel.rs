@@ -25,8 +25,5 @@ pub fn is_requested() -> bool {
 /// # Errors
 /// [`IoError::Interrupted`].
 pub fn check(name: &str) -> Result<(), IoError> {
-    match is_requested() {
-        true => Err(IoError::Interrupted { name: name.into() }),
-        false => Ok(()),
-    }
+    if is_requested() { Err(IoError::Interrupted { name: name.into() }) } else { Ok(()) }
 }

@@ -94,9 +94,10 @@ fn data_ranges(file: &File, within: Range<u64>) -> io::Result<Vec<Range<u64>>> {
             Err(rustix::io::Errno::INVAL) => at,
             Err(error) => return Err(error.into()),
         };
-        let end = match ranges.len() < MOST_RANGES {
-            true => seek(file, SeekFrom::Hole(start)).unwrap_or(within.end),
-            false => within.end,
+        let end = if ranges.len() < MOST_RANGES {
+            seek(file, SeekFrom::Hole(start)).unwrap_or(within.end)
+        } else {
+            within.end
         };
         if start < within.end {
             ranges.push(start..end.min(within.end));

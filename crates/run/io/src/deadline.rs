@@ -68,9 +68,10 @@ impl Deadline {
     /// As [`Deadline::left`].
     pub fn wait(&self, fd: BorrowedFd<'_>, to_write: bool) -> io::Result<()> {
         let most = self.left()?.min(STEP);
-        match to_write {
-            true => waker::wait_writable(fd.as_raw_fd(), most),
-            false => drop(waker::wait_readable(fd.as_raw_fd(), Some(most))),
+        if to_write {
+            waker::wait_writable(fd.as_raw_fd(), most);
+        } else {
+            waker::wait_readable(fd.as_raw_fd(), Some(most));
         }
         Ok(())
     }

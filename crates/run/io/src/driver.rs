@@ -376,9 +376,10 @@ impl<L: Layer> Driver<L> {
         let (members, failed) = (self.layer.members(), self.layer.has_failed());
         let mut shown = self.shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         // They are looked for once: a layer that lost something writes nothing more.
-        let lost_ranges = match shown.members.lost() == members.lost() {
-            true => shown.lost_ranges.clone(),
-            false => self.layer.lost_ranges().into(),
+        let lost_ranges = if shown.members.lost() == members.lost() {
+            shown.lost_ranges.clone()
+        } else {
+            self.layer.lost_ranges().into()
         };
         let tasks = self.layer.tasks().into_iter().collect();
         *shown = Snapshot {

@@ -43,9 +43,10 @@ impl Memory {
     /// # Panics
     /// When they are not within the buffer, or neither arena has it.
     pub(crate) fn address(&self, id: u32, from: u32, len: u32) -> *mut u8 {
-        match self.layer.has(id) {
-            true => self.layer.address(id, from, len),
-            false => self.host.address(id, from, len),
+        if self.layer.has(id) {
+            self.layer.address(id, from, len)
+        } else {
+            self.host.address(id, from, len)
         }
     }
 

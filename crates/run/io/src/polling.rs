@@ -105,10 +105,7 @@ impl Wait<'_> {
 
 impl Drop for Wait<'_> {
     fn drop(&mut self) {
-        match self.polls {
-            true => self.stop(),
-            false => self.place.learn(self.began.elapsed()),
-        }
+        if self.polls { self.stop() } else { self.place.learn(self.began.elapsed()) }
     }
 }
 

@@ -212,9 +212,10 @@ impl World {
             },
             None => {
                 let compute = Compute::new(command, &self.memory);
-                match compute.bytes() <= INLINE {
-                    true => self.later.push_back((slot, compute)),
-                    false => self.pool.put(Task::Compute(slot, compute)),
+                if compute.bytes() <= INLINE {
+                    self.later.push_back((slot, compute))
+                } else {
+                    self.pool.put(Task::Compute(slot, compute))
                 }
             }
         }

@@ -17,9 +17,10 @@ pub(crate) fn range(
         Command::Flush { .. } | Command::Reset { .. } => return Err(Ok(())),
         other => unreachable!("{other:?} goes to no device"),
     };
-    match lba.checked_add(length.into()).is_some_and(|end| end <= sectors) {
-        true => Ok((lba, length)),
-        false => Err(Err(DeviceError::Media)),
+    if lba.checked_add(length.into()).is_some_and(|end| end <= sectors) {
+        Ok((lba, length))
+    } else {
+        Err(Err(DeviceError::Media))
     }
 }
 

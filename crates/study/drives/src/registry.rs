@@ -29,9 +29,10 @@ fn kind_of(text: &Text) -> &'static Registration {
 
 /// Returns the keys that the file of a device of that kind may have.
 pub(crate) fn keys(registration: &'static Registration) -> impl Iterator<Item = Key> {
-    let (values, default) = match registration.is_flash {
-        true => (KIND_VALUES.as_str(), KINDS[0].kind),
-        false => (registration.kind, ""),
+    let (values, default) = if registration.is_flash {
+        (KIND_VALUES.as_str(), KINDS[0].kind)
+    } else {
+        (registration.kind, "")
     };
     let kind = Key { key: "kind", values, default, about: registration.about };
     std::iter::once(kind).chain(registration.keys.iter().copied().flatten().copied())

@@ -147,8 +147,9 @@ fn told(value: &str) -> String {
 
 fn short(text: &str) -> String {
     let plain = on_one_line(text);
-    match plain.chars().count() > LONGEST {
-        true => plain.chars().take(LONGEST).chain(['…']).collect(),
-        false => plain,
+    if plain.chars().count() > LONGEST {
+        plain.chars().take(LONGEST).chain(['…']).collect()
+    } else {
+        plain
     }
 }

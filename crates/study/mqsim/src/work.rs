@@ -106,9 +106,10 @@ pub fn scenarios(text: &str) -> Result<Vec<Vec<Flow>>, Fault> {
         }
         all.push(flows);
     }
-    match all.is_empty() {
-        true => Err(Fault { line: line(&root), why: format!("{WORK} has no {SCENARIO}") }),
-        false => Ok(all),
+    if all.is_empty() {
+        Err(Fault { line: line(&root), why: format!("{WORK} has no {SCENARIO}") })
+    } else {
+        Ok(all)
     }
 }
 
@@ -119,10 +120,7 @@ fn elements<'a>(node: Node<'a, 'a>) -> impl Iterator<Item = Node<'a, 'a>> {
 fn expect(node: &Node, names: &[&str]) -> Result<(), Fault> {
     let found = node.tag_name().name();
     let why = || format!("expected {}, found {found}", names.join(" or "));
-    match names.contains(&found) {
-        true => Ok(()),
-        false => Err(Fault { line: line(node), why: why() }),
-    }
+    if names.contains(&found) { Ok(()) } else { Err(Fault { line: line(node), why: why() }) }
 }
 
 fn flow(node: Node) -> Result<Flow, Fault> {

@@ -110,11 +110,8 @@ fn flows_are_made_or_played() {
 fn wrong(text: &str, from: &str, to: &str) -> Fault {
     assert!(text.contains(from), "{from} is not in the file");
     let changed = text.replacen(from, to, 1);
-    match text.contains("<MQSim") {
-        true => scenarios(&changed).map(drop),
-        false => drive(&changed).map(drop),
-    }
-    .expect_err("it is wrong")
+    if text.contains("<MQSim") { scenarios(&changed).map(drop) } else { drive(&changed).map(drop) }
+        .expect_err("it is wrong")
 }
 
 #[test]

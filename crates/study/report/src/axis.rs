@@ -103,9 +103,10 @@ impl Scale {
 
     /// Where `value` lies, from 0 to 1.
     pub(crate) fn at(&self, value: f64) -> f64 {
-        let part = match self.is_log {
-            true => (value / self.from).log10() / (self.to / self.from).log10(),
-            false => (value - self.from) / (self.to - self.from),
+        let part = if self.is_log {
+            (value / self.from).log10() / (self.to / self.from).log10()
+        } else {
+            (value - self.from) / (self.to - self.from)
         };
         part.clamp(0.0, 1.0)
     }

@@ -26,13 +26,15 @@ impl Figure {
     pub(crate) fn html(&self) -> String {
         let key = |(name, colour): &(String, usize)| self.key(colour % COLOURS, name);
         let keys: String = self.legend.iter().map(key).collect();
-        let legend = match keys.is_empty() {
-            true => String::new(),
-            false => format!("<ul class=\"legend\">{keys}</ul>\n"),
+        let legend = if keys.is_empty() {
+            String::new()
+        } else {
+            format!("<ul class=\"legend\">{keys}</ul>\n")
         };
-        let note = match self.note.is_empty() {
-            true => String::new(),
-            false => format!("<p class=\"note\">{}</p>\n", escape(&self.note)),
+        let note = if self.note.is_empty() {
+            String::new()
+        } else {
+            format!("<p class=\"note\">{}</p>\n", escape(&self.note))
         };
         let title = escape(&self.title);
         format!("<figure>\n<figcaption>{title}</figcaption>\n{legend}{}{note}</figure>\n", self.svg)
@@ -45,9 +47,10 @@ impl Figure {
     }
 
     fn key(&self, colour: usize, name: &str) -> String {
-        let sample = match self.has_lines {
-            true => format!("<path class=\"s{colour}\" d=\"M0 6L24 6\"/>"),
-            false => format!("<rect class=\"f{colour}\" width=\"24\" height=\"12\"/>"),
+        let sample = if self.has_lines {
+            format!("<path class=\"s{colour}\" d=\"M0 6L24 6\"/>")
+        } else {
+            format!("<rect class=\"f{colour}\" width=\"24\" height=\"12\"/>")
         };
         let name = escape(name);
         format!("<li><svg viewBox=\"0 0 24 12\" aria-hidden=\"true\">{sample}</svg>{name}</li>")

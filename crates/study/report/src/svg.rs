@@ -134,9 +134,10 @@ pub(crate) fn wrapped(text: &str, most: f64) -> Vec<String> {
         }
         for letter in piece.chars() {
             let line = lines.last_mut().expect("there is one");
-            match width(line) + CHARACTER > most && letter != ' ' {
-                true => lines.push(letter.to_string()),
-                false => line.push(letter),
+            if width(line) + CHARACTER > most && letter != ' ' {
+                lines.push(letter.to_string())
+            } else {
+                line.push(letter)
             }
         }
     }

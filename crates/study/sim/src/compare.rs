@@ -45,9 +45,8 @@ pub fn compare(study: &Study, watch: &dyn Watch) -> Result<Outcome, StudyError> 
     let jobs = jobs.collect::<Vec<_>>();
     let cells: Vec<&Cell> = results.iter().flatten().collect();
     let stop = || watch.cancelled();
-    let made = schedule::run(&jobs, left, study.threads, |index| match stop() {
-        true => Ok(None),
-        false => run::run(cells[index], watch, &stop),
+    let made = schedule::run(&jobs, left, study.threads, |index| {
+        if stop() { Ok(None) } else { run::run(cells[index], watch, &stop) }
     });
     let mut made = made.into_iter();
     let results = results.drain(..).map(|cell| match cell {

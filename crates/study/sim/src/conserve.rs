@@ -79,10 +79,7 @@ fn causes(work: &Work, index: usize, row: Option<u32>) -> Result<(), Violation> 
 }
 
 fn equal(what: &str, one: u64, other: u64) -> Result<(), Violation> {
-    match one == other {
-        true => Ok(()),
-        false => Err(Violation::Sum { what: what.to_owned(), one, other }),
-    }
+    if one == other { Ok(()) } else { Err(Violation::Sum { what: what.to_owned(), one, other }) }
 }
 
 #[cfg(test)]

@@ -64,16 +64,17 @@ impl Legs {
                 .all(|cause| tally.get(cause) == 0 || is_map(cause) || cause == Cause::Pad),
             _ => false,
         };
-        match map {
-            true => Legs { map: spent.total(), ..Legs::default() },
-            false => Legs {
+        if map {
+            Legs { map: spent.total(), ..Legs::default() }
+        } else {
+            Legs {
                 queue: spent.queue,
                 gc: spent.gc,
                 rmw: spent.rmw,
                 bus: spent.bus,
                 die: spent.die,
                 ..Legs::default()
-            },
+            }
         }
     }
 

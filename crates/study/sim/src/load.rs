@@ -65,12 +65,11 @@ impl List {
 
     fn push(&mut self, record: &Record) {
         let fits = record.lba >> LBA_BITS == 0 && record.sectors < LENGTH_MASK;
-        let (lba, length) = match fits {
-            true => (record.lba, record.sectors),
-            false => {
-                self.wide.push(*record);
-                (self.wide.len() as u64 - 1, LENGTH_MASK)
-            }
+        let (lba, length) = if fits {
+            (record.lba, record.sectors)
+        } else {
+            self.wide.push(*record);
+            (self.wide.len() as u64 - 1, LENGTH_MASK)
         };
         let what = (record.op as u64) << (LBA_BITS + LENGTH_BITS) | lba << LENGTH_BITS | length;
         self.kept.push(Kept { t_ns: record.t_ns, what });

@@ -95,9 +95,10 @@ impl<'a> Place<'a> {
             return Ok(());
         }
         let end = load.end;
-        Err(match study.compact {
-            true => StudyError::TooLarge { workload, needed: mib(end), drive, mib: mib(exported) },
-            false => StudyError::Beyond { workload, end, drive, exported, mib: mib(exported) },
+        Err(if study.compact {
+            StudyError::TooLarge { workload, needed: mib(end), drive, mib: mib(exported) }
+        } else {
+            StudyError::Beyond { workload, end, drive, exported, mib: mib(exported) }
         })
     }
 
@@ -200,9 +201,10 @@ fn plan(layer: &LayerChoice, stack: &Stack) -> Result<Plan, StudyError> {
 /// `word` as a shell takes it.
 pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+%@".contains(c);
-    match word.chars().all(plain) && !word.is_empty() {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
+    if word.chars().all(plain) && !word.is_empty() {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
     }
 }
 

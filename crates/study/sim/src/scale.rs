@@ -63,10 +63,11 @@ impl Scaled {
         let rate = (seconds > 0.0 && row.host_write_bytes > 0)
             .then(|| row.host_write_bytes as f64 / seconds);
         let years = |tb: Option<f64>, rate: Option<f64>| Some(tb? * 1e12 / (rate? * YEAR));
-        let memory = match stack.is_raw() {
+        let memory = if stack.is_raw() {
             // By proportion: what a larger raw drive is made of is not known.
-            true => Ok((row.layer_bytes() as f64 * factor) as u64),
-            false => memory(stack, &layer.suited(row.grain, stack.map_unit()), row, factor),
+            Ok((row.layer_bytes() as f64 * factor) as u64)
+        } else {
+            memory(stack, &layer.suited(row.grain, stack.map_unit()), row, factor)
         };
         let impossible = memory.as_ref().err().cloned();
         let memory_bytes = memory.ok();

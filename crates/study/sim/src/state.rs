@@ -111,9 +111,10 @@ impl FromStr for Warm {
         let Some(share) = share else { return Ok(warm) };
         let percent =
             share.strip_suffix('%').unwrap_or(share).parse::<f64>().map_err(|_| wrong())?;
-        match (1.0..=100.0).contains(&percent) {
-            true => Ok(warm.after_fill((percent * 10.0).round() as u16)),
-            false => Err(wrong()),
+        if (1.0..=100.0).contains(&percent) {
+            Ok(warm.after_fill((percent * 10.0).round() as u16))
+        } else {
+            Err(wrong())
         }
     }
 }

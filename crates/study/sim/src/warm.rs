@@ -55,9 +55,10 @@ impl Warmed {
     /// The name in reports.
     pub fn name(&self) -> String {
         let settles = matches!(self.warm.how, How::Steady | How::Own);
-        match settles && !self.reached {
-            true => format!("{} (not reached)", self.warm),
-            false => self.warm.to_string(),
+        if settles && !self.reached {
+            format!("{} (not reached)", self.warm)
+        } else {
+            self.warm.to_string()
         }
     }
 }

@@ -474,9 +474,10 @@ impl<L: Layer, D: Model> World<L, D> {
     fn compute(&mut self, slot: u32, command: &Command) -> Verdict {
         let (took, verdict) = self.costs.of(command);
         self.inherited[slot as usize] = self.legs;
-        match self.counts {
-            true => self.ended.push_back(Ended { slot, result: Ok(()), spent: Spent::default() }),
-            false => self.events.push(self.now + took, Event::Host(slot)),
+        if self.counts {
+            self.ended.push_back(Ended { slot, result: Ok(()), spent: Spent::default() })
+        } else {
+            self.events.push(self.now + took, Event::Host(slot))
         }
         verdict
     }

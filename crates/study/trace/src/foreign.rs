@@ -66,9 +66,10 @@ pub(crate) fn name(head: &[u8]) -> Option<(&'static str, &'static str)> {
         let has =
             |name: &[u8]| head[..head.len().min(4096)].windows(name.len()).any(|it| it == name);
         let is_sheet = has(b"[Content_Types].xml") || has(b"xl/");
-        return Some(match is_sheet {
-            true => ("an Excel workbook", SHEET),
-            false => ("a ZIP archive", "use `unzip -p FILE | hostftl trace info -`"),
+        return Some(if is_sheet {
+            ("an Excel workbook", SHEET)
+        } else {
+            ("a ZIP archive", "use `unzip -p FILE | hostftl trace info -`")
         });
     }
     if is_tar(head) {

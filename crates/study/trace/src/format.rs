@@ -214,15 +214,16 @@ fn score(file: &TraceFile, unit: Option<Unit>, format: Format, head: &[u8]) -> (
     let (mut found, mut at) = (0, 0);
     while found < ENOUGH && at < head.len() {
         let mut line = Fields::new(&head[at..]);
-        let is_good = match line.is_end() {
-            true => line.line_end().is_ok(),
-            false => match text.record(&mut line, unit, &mut left) {
+        let is_good = if line.is_end() {
+            line.line_end().is_ok()
+        } else {
+            match text.record(&mut line, unit, &mut left) {
                 Ok(request) => {
                     found += u64::from(request.is_some());
                     true
                 }
                 Err(_) => false,
-            },
+            }
         };
         if !is_good {
             break;

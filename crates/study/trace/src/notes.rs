@@ -159,9 +159,8 @@ impl Notes {
     /// Why a file without requests has none: a clause behind a colon, or nothing.
     pub fn emptiness(&self) -> String {
         if let Some((format, Some(dev))) = self.asked.filter(|_| self.others > 0) {
-            let name = |dev: u32| match format.has_kernel_devices() {
-                true => device_name(dev),
-                false => dev.to_string(),
+            let name = |dev: u32| {
+                if format.has_kernel_devices() { device_name(dev) } else { dev.to_string() }
             };
             let mut devices: Vec<_> = self.other_devices.iter().collect();
             devices.sort_by_key(|(dev, count)| (u64::MAX - **count, **dev));

@@ -44,9 +44,10 @@ impl Synth {
             Pattern::Zipf => {
                 let zipf = self.zipf.as_ref().expect("it is made with the workload");
                 let rank = (self.rng.sample(zipf) as u64).clamp(1, units) - 1;
-                match units.is_multiple_of(SCATTER) {
-                    true => rank,
-                    false => (u128::from(rank) * u128::from(SCATTER) % u128::from(units)) as u64,
+                if units.is_multiple_of(SCATTER) {
+                    rank
+                } else {
+                    (u128::from(rank) * u128::from(SCATTER) % u128::from(units)) as u64
                 }
             }
         }

@@ -96,9 +96,10 @@ impl Writer {
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
         }
         let file = BufWriter::new(File::create(&self.partial)?);
-        let mut sink = match compress {
-            true => Sink::Zstd(Box::new(zstd::Encoder::new(file, LEVEL)?)),
-            false => Sink::Plain(file),
+        let mut sink = if compress {
+            Sink::Zstd(Box::new(zstd::Encoder::new(file, LEVEL)?))
+        } else {
+            Sink::Plain(file)
         };
         match self.format {
             Format::Packed => sink.write(&packed::header(self.has_saved))?,

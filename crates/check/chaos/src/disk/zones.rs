@@ -120,9 +120,10 @@ impl Zones {
     pub(crate) fn may_read(&self, lba: u64, sectors: u64) -> Result<(), Refusal> {
         let (index, at) = self.place(lba, sectors)?;
         let Zone { pointer, offline, .. } = self.list[index];
-        let readable = match offline || pointer == self.shape.size {
-            true => pointer,
-            false => pointer.saturating_sub(self.shape.unreadable),
+        let readable = if offline || pointer == self.shape.size {
+            pointer
+        } else {
+            pointer.saturating_sub(self.shape.unreadable)
         };
         let fits = at + sectors as u32 <= readable;
         if fits { Ok(()) } else { Err(Refusal::Unreadable) }

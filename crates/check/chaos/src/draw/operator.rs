@@ -13,10 +13,7 @@ const SALT: u64 = 0x776f_7264_7320_6f66;
 /// never.
 pub(crate) fn rate(seed: u64, layer: LayerKind) -> u32 {
     let mut dice = Dice::new(seed.rotate_left(24) ^ SALT, layer as u64);
-    match dice.chance(layer.registration().chaos.verbs) {
-        true => dice.pick(&[1, 1, 5, 20]),
-        false => 0,
-    }
+    if dice.chance(layer.registration().chaos.verbs) { dice.pick(&[1, 1, 5, 20]) } else { 0 }
 }
 
 /// Draws a request. With `keeps_scrubbing` a scrub is rarely stopped.

@@ -250,10 +250,7 @@ impl Swarm {
                 None => megabytes * 2048 + dice.below(256) * 8,
             },
             superpage,
-            map_unit: match choices.has_small_units {
-                true => dice.pick(&[8, superpage]),
-                false => superpage,
-            },
+            map_unit: if choices.has_small_units { dice.pick(&[8, superpage]) } else { superpage },
             parity,
             stacked: dice.chance(500),
             compress: dice.pick(&[Codec::Lz4, Codec::Raw]),

@@ -28,9 +28,10 @@ impl Life<'_> {
             Event::Unrecoverable(why) => self.refused(why),
             Event::DeviceFailed { device, abandoned, .. } => {
                 w.tallies.note_if(abandoned, Named::Abandoned);
-                match errors.any() {
-                    true => Ok(()),
-                    false => Err(format!("device {device} is said to have failed and did not")),
+                if errors.any() {
+                    Ok(())
+                } else {
+                    Err(format!("device {device} is said to have failed and did not"))
                 }
             }
             Event::Lost { sectors } => self.heard.lost(sectors, errors, w),
@@ -45,9 +46,10 @@ impl Life<'_> {
                     w.is_gone(device);
                 }
                 let any = w.swarm.victim.is_none() && (w.damaged || errors.any());
-                match w.victims >> device & 1 == 1 || any {
-                    true => Ok(()),
-                    false => Err(format!("device {device} is said to fail and was not harmed")),
+                if w.victims >> device & 1 == 1 || any {
+                    Ok(())
+                } else {
+                    Err(format!("device {device} is said to fail and was not harmed"))
                 }
             }
             Event::Older { device } if w.to_copy().is_some_and(|it| it != device) => {

@@ -178,10 +178,7 @@ impl<'a> Life<'a> {
                 self.disks[disk].write(write.copy, &write.superblock, false);
             }
         }
-        match before == self.disks {
-            true => Ok(()),
-            false => Err(End::Breach(Rule::ALookChangesNothing)),
-        }
+        if before == self.disks { Ok(()) } else { Err(End::Breach(Rule::ALookChangesNothing)) }
     }
 
     /// Starts the volume; with consent, also without members that are away.

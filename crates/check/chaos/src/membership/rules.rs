@@ -14,10 +14,7 @@ impl Life<'_> {
             let superblock = self.disks[disk].superblock().map(|it| it.superblock);
             superblock.is_ok_and(|it| lost & !it.missing == 0)
         };
-        match session.disks(session.used & !lost).all(knows) {
-            true => Ok(()),
-            false => Err(End::Breach(rule)),
-        }
+        if session.disks(session.used & !lost).all(knows) { Ok(()) } else { Err(End::Breach(rule)) }
     }
 
     /// Whether a disk, in reach or not, has a newer superblock.
@@ -31,9 +28,10 @@ impl Life<'_> {
         let here = self.file.disks().map(|disk| &self.disks[disk]);
         let here = here.filter(|disk| disk.here && disk.superblock().is_ok());
         let acked = here.map(|disk| self.history.acked(disk.data.node));
-        match acked.into_iter().all(|acked| self.history.leads_to(acked, node)) {
-            true => Ok(()),
-            false => Err(End::Breach(Rule::ForksStayApart)),
+        if acked.into_iter().all(|acked| self.history.leads_to(acked, node)) {
+            Ok(())
+        } else {
+            Err(End::Breach(Rule::ForksStayApart))
         }
     }
 
@@ -42,9 +40,10 @@ impl Life<'_> {
         let taking_part: Vec<usize> = session.disks(session.used & !session.lost).collect();
         let here = self.file.disks().filter(|disk| self.disks[*disk].here);
         let mut left_out = here.filter(|disk| !taking_part.contains(disk));
-        match left_out.all(|disk| self.given_up >> disk & 1 == 1) {
-            true => Ok(()),
-            false => Err(End::Breach(Rule::NobodyIsThrownOut)),
+        if left_out.all(|disk| self.given_up >> disk & 1 == 1) {
+            Ok(())
+        } else {
+            Err(End::Breach(Rule::NobodyIsThrownOut))
         }
     }
 

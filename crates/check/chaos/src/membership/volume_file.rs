@@ -187,9 +187,10 @@ impl Life<'_> {
         };
         let found = member_at(place, &said.superblock, newest);
         let is_named = |member: &u8| newest.members[usize::from(*member)] == said.superblock.device;
-        match found.is_none_or(|member| is_named(&member)) {
-            true => Ok(found),
-            false => Err(End::Breach(Rule::TheNamedDevice)),
+        if found.is_none_or(|member| is_named(&member)) {
+            Ok(found)
+        } else {
+            Err(End::Breach(Rule::TheNamedDevice))
         }
     }
 

@@ -202,9 +202,10 @@ impl Done {
                 if hole.is_violation() && self.violation.is_none() {
                     self.violation = Some(hole.reason());
                 }
-                match hole.is_of_machine() {
-                    true => self.not_here.push(hole.reason()),
-                    false => (self.made, self.failed) = (self.made + 1, self.failed + 1),
+                if hole.is_of_machine() {
+                    self.not_here.push(hole.reason())
+                } else {
+                    (self.made, self.failed) = (self.made + 1, self.failed + 1)
                 }
             }
             Err(wrong) => self.unkept = self.unkept.take().or(Some(wrong)),

@@ -126,11 +126,10 @@ impl SweepPlan {
         };
         let study = question.study()?;
         let lists = [study.rows(), variants.exports.len(), variants.loops.len()];
-        match lists.iter().all(|length| *length > 0) {
-            true => Ok((study, variants)),
-            false => {
-                Err(Wrong::usage("a list of the plan is empty: there is nothing to sweep over"))
-            }
+        if lists.iter().all(|length| *length > 0) {
+            Ok((study, variants))
+        } else {
+            Err(Wrong::usage("a list of the plan is empty: there is nothing to sweep over"))
         }
     }
 }

@@ -108,10 +108,7 @@ impl Alone {
         self.steps += 1;
         let mut out = self.spare.pop().unwrap_or_default();
         self.log.step(0, input, &mut out);
-        match out.room() == MAX_OUTPUTS {
-            true => self.spare.push(out),
-            false => self.said.push_back(out),
-        }
+        if out.room() == MAX_OUTPUTS { self.spare.push(out) } else { self.said.push_back(out) }
     }
 
     #[inline]

@@ -102,10 +102,7 @@ impl<Op: Copy, Mark: Copy + Default> Common<Op, Mark> {
     }
 
     pub(super) fn next_timer(&self) -> Option<Nanos> {
-        match self.more {
-            true => Some(0),
-            false => self.commands.wake().into_iter().chain(self.alarm).min(),
-        }
+        if self.more { Some(0) } else { self.commands.wake().into_iter().chain(self.alarm).min() }
     }
 
     /// A timer came: what waited for this time goes on.

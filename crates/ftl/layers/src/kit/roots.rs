@@ -21,9 +21,10 @@ pub(crate) fn newest<Root>(
     let sound = (0..READS).filter(|index| !reads.failed(*index)).filter_map(parse);
     let best = sound.max_by_key(number).ok_or("no root of the volume can be read")?;
     let is_unreadable = |slot: usize| (0..COPIES).all(|copy| reads.failed(slot * COPIES + copy));
-    match is_unreadable(0) || is_unreadable(1) {
-        true => Err("both copies of a root can't be read"),
-        false => Ok(best),
+    if is_unreadable(0) || is_unreadable(1) {
+        Err("both copies of a root can't be read")
+    } else {
+        Ok(best)
     }
 }
 

@@ -242,9 +242,10 @@ impl<C: Core> Shell<C> {
         }
         // Not by `with`: a closure would hold the command once more.
         let cx = &mut Cx::new(now, out, MAX_OUTPUTS, &mut self.common);
-        match given_up {
-            true => self.core.late_done(token, op, command, ended, cx),
-            false => self.core.done(op, command, ended, cx),
+        if given_up {
+            self.core.late_done(token, op, command, ended, cx)
+        } else {
+            self.core.done(op, command, ended, cx)
         }
     }
 

@@ -39,9 +39,10 @@ impl Array {
     /// How many more map pages must be left to be pinned than a write of the host pins.
     #[inline]
     pub(super) fn spare_of_host(&self) -> u32 {
-        match self.background.collection.wants_collection(&self.media.segments) {
-            true => self.mapping.pages.map().reserve_of_collection(),
-            false => self.mapping.pages.map().reserve(),
+        if self.background.collection.wants_collection(&self.media.segments) {
+            self.mapping.pages.map().reserve_of_collection()
+        } else {
+            self.mapping.pages.map().reserve()
         }
     }
 

@@ -33,8 +33,9 @@ pub(super) fn check_live(mapping: &Mapping, media: &Media) -> Result<(), &'stati
     if !segments.check() {
         return Err("what is counted of full segments is not what they have");
     }
-    match mapped as u64 == pages.map().mapped() || !all && (mapped as u64) < pages.map().mapped() {
-        true => pages.map().check(),
-        false => Err("the number of mapped blocks is not that of the map"),
+    if mapped as u64 == pages.map().mapped() || !all && (mapped as u64) < pages.map().mapped() {
+        pages.map().check()
+    } else {
+        Err("the number of mapped blocks is not that of the map")
     }
 }

@@ -20,9 +20,10 @@ impl Engine {
     #[inline(always)]
     pub(crate) fn command_done(&mut self, op: Op, command: Command, ended: Ended, cx: &mut Cx) {
         // A command is too long to be handed on more often than it must be.
-        match self.array.layout().zoned || ended.is_err() {
-            true => self.judge_done(op, command, ended, cx),
-            false => self.finish(op, command, ended, cx),
+        if self.array.layout().zoned || ended.is_err() {
+            self.judge_done(op, command, ended, cx)
+        } else {
+            self.finish(op, command, ended, cx)
         }
     }
 
@@ -186,12 +187,11 @@ impl Array {
             unreachable!("an image comes back")
         };
         let well = ended.is_ok() && self.mapping.pages.loads().is_image(index, &buf);
-        match !well && self.layout().parity > 0 {
-            true => {
-                let place = (device, lba, pages);
-                self.media.salvage.ask(Wanted::Image(index), place, buf, &self.media.devices, cx);
-            }
-            false => self.image_read(index, buf, well, cx),
+        if !well && self.layout().parity > 0 {
+            let place = (device, lba, pages);
+            self.media.salvage.ask(Wanted::Image(index), place, buf, &self.media.devices, cx);
+        } else {
+            self.image_read(index, buf, well, cx)
         }
     }
 

@@ -236,10 +236,7 @@ impl Core for Engine {
 
     #[inline]
     fn run(&mut self, cx: &mut Cx) -> bool {
-        match self.is_calm(cx) {
-            true => self.pump_calm(cx),
-            false => self.pump_all(cx),
-        }
+        if self.is_calm(cx) { self.pump_calm(cx) } else { self.pump_all(cx) }
     }
 
     fn stop(&mut self, cx: &mut Cx) -> bool {

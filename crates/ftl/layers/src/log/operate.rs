@@ -17,10 +17,9 @@ impl Array {
             Verb::MayRemove(device) => self.remove(device, false),
             Verb::Cancel(device) => self.cancel(device),
             Verb::Offline(device) => self.do_without(device),
-            Verb::Settle => Ok(match self.mapping.checkpoint.hurry() {
-                true => Answer::Begun,
-                false => Answer::WasSo,
-            }),
+            Verb::Settle => {
+                Ok(if self.mapping.checkpoint.hurry() { Answer::Begun } else { Answer::WasSo })
+            }
             Verb::MayReplace(device) => self.may_replace(device),
             Verb::Replaced { device, discard } => {
                 self.comes(device, |devices, _| devices.replaced(device, discard))

@@ -68,9 +68,6 @@ impl Default for Params {
 impl Params {
     /// So many segments in the order in which a new volume takes them.
     pub(in crate::log) fn order(&self, count: u32) -> VecDeque<u32> {
-        match self.backwards {
-            true => (0..count).rev().collect(),
-            false => (0..count).collect(),
-        }
+        if self.backwards { (0..count).rev().collect() } else { (0..count).collect() }
     }
 }

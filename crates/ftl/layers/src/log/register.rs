@@ -55,9 +55,8 @@ const PARAMETERS: &[Parameter] = &[
             let known = |_| "auto, or a percentage from 0 to 90";
             if config.log.chooses_spare { Ok(()) } else { (SPARE.set)(config, word).map_err(known) }
         },
-        get: |config| match config.log.chooses_spare {
-            true => Some("auto".to_string()),
-            false => (SPARE.get)(config),
+        get: |config| {
+            if config.log.chooses_spare { Some("auto".to_string()) } else { (SPARE.get)(config) }
         },
         ..SPARE
     },

@@ -123,9 +123,10 @@ impl Turned {
         if members >> device & 1 == 0 {
             return None;
         }
-        let below = match self.stripe.is_dense() {
-            true => device.into(),
-            false => (members & ((1_u16 << device) - 1)).count_ones(),
+        let below = if self.stripe.is_dense() {
+            device.into()
+        } else {
+            (members & ((1_u16 << device) - 1)).count_ones()
         };
         let chunk = self.wrap(below + u32::from(self.count - self.first)) as u8;
         (chunk < self.count - parity).then_some(chunk)

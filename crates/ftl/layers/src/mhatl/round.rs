@@ -127,9 +127,10 @@ impl Buddies {
         if cx.command_room() <= OWN_OPS / 2 || area.pool.free() <= KEPT_FREE {
             return false;
         }
-        let begun = match of_vsp {
-            true => self.gather_vsp(area, victim, cx),
-            false => self.gather_lsp(area, lsp, (0, 0), cx).is_some(),
+        let begun = if of_vsp {
+            self.gather_vsp(area, victim, cx)
+        } else {
+            self.gather_lsp(area, lsp, (0, 0), cx).is_some()
         };
         self.round.begun += u32::from(begun);
         begun

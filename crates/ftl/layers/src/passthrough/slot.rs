@@ -75,9 +75,8 @@ impl Slot {
     #[inline]
     pub(super) fn send(&mut self, token: Token, most: u32, out: &mut Out) -> bool {
         let lba = self.lba;
-        let after = |fua: bool| match fua && !planted(Bug::FuaWithoutFlush) {
-            true => Stage::Flush,
-            false => Stage::Over,
+        let after = |fua: bool| {
+            if fua && !planted(Bug::FuaWithoutFlush) { Stage::Flush } else { Stage::Over }
         };
         match self.stage {
             Stage::Over => return false,

@@ -348,9 +348,10 @@ impl Layer for Raid5 {
     fn check(&self) -> Result<(), &'static str> {
         let mut rows = self.rows.clone();
         rows.sort_unstable_by_key(|rows| rows.start);
-        match rows.windows(2).any(|pair| pair[0].end > pair[1].start) {
-            true => Err("two operations write one row"),
-            false => Ok(()),
+        if rows.windows(2).any(|pair| pair[0].end > pair[1].start) {
+            Err("two operations write one row")
+        } else {
+            Ok(())
         }
     }
 

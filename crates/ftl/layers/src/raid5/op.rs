@@ -160,10 +160,7 @@ impl Raid5 {
     }
 
     fn write(&mut self, slot: u16, part: Part, whole: bool, out: &mut Out) {
-        let (first, chunks) = match whole {
-            true => (0, self.width()),
-            false => (part.at / self.chunk, 1),
-        };
+        let (first, chunks) = if whole { (0, self.width()) } else { (part.at / self.chunk, 1) };
         let (lba, sectors) = (self.lba(part), part.sectors / chunks);
         for index in 0..chunks {
             let view = self.data(slot).view_sectors(part.from + index * sectors, sectors);

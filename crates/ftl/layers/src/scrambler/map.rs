@@ -92,9 +92,10 @@ impl Map {
             mapped += 1;
         }
         let back = self.back.iter().filter(|raw| **raw != 0).count() as u64;
-        match mapped == self.mapped && back == mapped {
-            true => Ok(()),
-            false => Err("the count of mapped slots is wrong"),
+        if mapped == self.mapped && back == mapped {
+            Ok(())
+        } else {
+            Err("the count of mapped slots is wrong")
         }
     }
 }

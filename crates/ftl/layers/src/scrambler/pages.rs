@@ -253,9 +253,10 @@ impl Pages {
         }
         self.used[page as usize] &= !bit;
         if listed {
-            match empties && self.used(page) == 0 {
-                true => self.link_to(self.emptied(), page),
-                false => self.link(page),
+            if empties && self.used(page) == 0 {
+                self.link_to(self.emptied(), page)
+            } else {
+                self.link(page)
             }
         }
     }
@@ -318,9 +319,10 @@ impl Pages {
         if empty != self.empty {
             return Err("the empty pages and their number are not the same");
         }
-        match listed + writing + self.discarding as usize == self.fresh as usize {
-            true => Ok(()),
-            false => Err("a page is in no list and is not being written"),
+        if listed + writing + self.discarding as usize == self.fresh as usize {
+            Ok(())
+        } else {
+            Err("a page is in no list and is not being written")
         }
     }
 }

@@ -225,9 +225,10 @@ impl Recovery {
         let seq = self.cursor;
         let page = &self.reads.pages(0)[(seq % u64::from(self.layout.blocks())) as usize];
         let head = parse_log(page, self.uuid, self.layout.log_at(seq)).ok()?;
-        let of_age = match head.seq < root.boundary {
-            true => head.epoch < root.epoch,
-            false => head.epoch == root.epoch,
+        let of_age = if head.seq < root.boundary {
+            head.epoch < root.epoch
+        } else {
+            head.epoch == root.epoch
         };
         (head.seq == seq && of_age).then_some(head)
     }
@@ -265,9 +266,10 @@ impl Recovery {
         }
         let next = seq + 1;
         let step = if next % blocks == 0 { Step::Log } else { Step::Apply };
-        match next >= root.first_log + self.layout.ring_len() {
-            true => self.go(Step::Counts, 0),
-            false => self.go(step, next),
+        if next >= root.first_log + self.layout.ring_len() {
+            self.go(Step::Counts, 0)
+        } else {
+            self.go(step, next)
         }
     }
 
@@ -310,9 +312,10 @@ impl Recovery {
                 Err(why) => return give_up(why, cx),
             }
         }
-        match end < self.layout.slots {
-            true => self.go(Step::Counts, end.into()),
-            false => self.go(Step::Pages, 0),
+        if end < self.layout.slots {
+            self.go(Step::Counts, end.into())
+        } else {
+            self.go(Step::Pages, 0)
         }
     }
 
@@ -322,10 +325,7 @@ impl Recovery {
         let end = (from + COUNT_STEP).min(taken);
         cx.touch((end - from) as usize);
         (from..end).for_each(|page| space.pages_mut().adopt_page(page));
-        match end < taken {
-            true => self.go(Step::Pages, end.into()),
-            false => self.go(Step::Root, 0),
-        }
+        if end < taken { self.go(Step::Pages, end.into()) } else { self.go(Step::Root, 0) }
     }
 
     /// Writes the root of a new epoch, so that torn log pages never count later.
@@ -340,12 +340,11 @@ impl Recovery {
         let boundary = ring.next();
         let root = Root { epoch, boundary, page, slot, count, ..*checkpoint.root() };
         checkpoint.adopt(root);
-        match ring.is_long(&root, &self.layout) {
-            true => checkpoint.begin(ring.next()),
-            false => {
-                let root = Root { number: root.number + 1, ..root };
-                checkpoint.write_root(root, space, &self.layout, cx);
-            }
+        if ring.is_long(&root, &self.layout) {
+            checkpoint.begin(ring.next())
+        } else {
+            let root = Root { number: root.number + 1, ..root };
+            checkpoint.write_root(root, space, &self.layout, cx);
         }
         true
     }

@@ -285,9 +285,10 @@ impl Writes {
             let (begin, _) = fill.part(index, slot);
             let (_, end) = fill.part(index + len - 1, slot);
             let (host, sectors) = ((len - 1) * slot + end - begin, len * slot);
-            let from = match fill.straight {
-                true => cx.requests().data(fill.req).view_sectors(fill.span.at, sectors),
-                false => fill.buffer().view_sectors(first * slot, sectors),
+            let from = if fill.straight {
+                cx.requests().data(fill.req).view_sectors(fill.span.at, sectors)
+            } else {
+                fill.buffer().view_sectors(first * slot, sectors)
             };
             let tally = tally(host, sectors - host, 0, cx);
             let lba = lba + u64::from(first * slot);
@@ -346,9 +347,10 @@ impl Writes {
         fill.failed |= !ok;
         for piece in gather {
             let Piece::Data(view) = piece else { unreachable!("a fill writes data") };
-            match fill.straight {
-                true => cx.requests().data(fill.req).repay(view),
-                false => fill.buffer().repay(view),
+            if fill.straight {
+                cx.requests().data(fill.req).repay(view)
+            } else {
+                fill.buffer().repay(view)
             }
         }
     }

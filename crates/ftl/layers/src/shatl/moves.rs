@@ -301,10 +301,7 @@ impl Movers {
             }
             return over;
         };
-        let len = match mover.whole {
-            true => sp,
-            false => (begin..sp).take_while(copied).count() as u32,
-        };
+        let len = if mover.whole { sp } else { (begin..sp).take_while(copied).count() as u32 };
         mover.cursor = begin + len;
         mover.outstanding += 1;
         cx.counters().gc_copied += u64::from(len);

@@ -72,9 +72,10 @@ fn plan(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Plan, PlanError>
         meta_bytes: one.meta_bytes + other.meta_bytes,
     });
     let sum = sum.expect("there is a target");
-    match all.iter().all(|one| one.plan.buffer_sectors == sum.buffer_sectors) {
-        true => Ok(sum),
-        false => Err(PlanError("the targets want buffers of different lengths")),
+    if all.iter().all(|one| one.plan.buffer_sectors == sum.buffer_sectors) {
+        Ok(sum)
+    } else {
+        Err(PlanError("the targets want buffers of different lengths"))
     }
 }
 

@@ -340,10 +340,8 @@ impl Recovery {
         }
         let seq = self.replay().head.expect("a log write was found").seq;
         let fill = u32::from(listing.fill);
-        let listed = match listing.lost {
-            true => Listed::default(),
-            false => Listed { seq, crc: listing.crc, fill },
-        };
+        let listed =
+            if listing.lost { Listed::default() } else { Listed { seq, crc: listing.crc, fill } };
         self.listed[vsp as usize] = listed;
         for i in 0..runs {
             let run = run_at(self.replay().page(tail, page), runs_at, i);

@@ -208,9 +208,10 @@ impl Blocks {
             line: None,
         };
         self.list[index] = Some(write);
-        match whole {
-            true => self.give(index as u8, store, cx),
-            false => self.fill_rest(index as u8, store, cx),
+        if whole {
+            self.give(index as u8, store, cx)
+        } else {
+            self.fill_rest(index as u8, store, cx)
         }
         true
     }

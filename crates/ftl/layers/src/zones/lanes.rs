@@ -83,9 +83,10 @@ impl Lanes {
     pub(super) fn read(&mut self, lane: usize, place: (u32, u32), tail_only: bool, cx: &mut Cx) {
         let buf = self.lend(lane);
         self.list[lane].place = place;
-        let (lba, pages) = match tail_only {
-            true => (self.layout.tail_at(place.0, place.1), 1),
-            false => (self.layout.lba(place.0, place.1), self.layout.strip_blocks() + 1),
+        let (lba, pages) = if tail_only {
+            (self.layout.tail_at(place.0, place.1), 1)
+        } else {
+            (self.layout.lba(place.0, place.1), self.layout.strip_blocks() + 1)
         };
         let into = Target::Meta { buf, pages };
         let command = Command::Read { device: 0, lba, into, cause: Cause::Checkpoint };

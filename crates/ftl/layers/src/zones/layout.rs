@@ -123,13 +123,13 @@ impl Layout {
         let valid =
             lines.checked_sub(keep + u64::from(self.reserve + self.spoiled)).ok_or(too_small)?;
         let valid = blocks(valid, strips.saturating_sub(2));
-        let spared = match self.wide {
-            true => most - most * u64::from(permille) / 1000,
+        let spared = if self.wide {
+            most - most * u64::from(permille) / 1000
+        } else {
             // rrpc sets four segments of each unit aside, then a share of the rest.
-            false => {
-                let rest = lines.saturating_sub(4 * u64::from(self.device.units));
-                blocks(rest, strips) * u64::from(1000 - permille) / 1000
-            }
+
+            let rest = lines.saturating_sub(4 * u64::from(self.device.units));
+            blocks(rest, strips) * u64::from(1000 - permille) / 1000
         };
         self.blocks = valid.min(spared);
         if self.blocks == 0 {

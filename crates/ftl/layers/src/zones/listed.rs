@@ -166,9 +166,10 @@ impl Reader {
     ) {
         let place = part_place(victim, self.part, &self.layout, lines);
         self.buf.take_back(meta_of(command));
-        match ok && part_tail(self.buf.pages(), place, &self.layout).is_some() {
-            true => self.next = Some(0),
-            false => lines.at_mut(victim).set_listed(false),
+        if ok && part_tail(self.buf.pages(), place, &self.layout).is_some() {
+            self.next = Some(0)
+        } else {
+            lines.at_mut(victim).set_listed(false)
         }
     }
 }

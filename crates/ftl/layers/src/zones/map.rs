@@ -92,9 +92,10 @@ impl Map {
 
     /// Bytes of the map of such a volume.
     pub(super) fn memory(layout: &Layout) -> u64 {
-        match layout.wide {
-            true => layout.blocks * u64::from(layout.entry),
-            false => 16 * layout.blocks + 8 * layout.device_blocks(),
+        if layout.wide {
+            layout.blocks * u64::from(layout.entry)
+        } else {
+            16 * layout.blocks + 8 * layout.device_blocks()
         }
     }
 

@@ -17,12 +17,10 @@ fn is_taken(kind: LayerKind, parameter: &Parameter, word: &str) -> bool {
 fn outside(low: &str, high: &str) -> [String; 2] {
     let unit = |word: &str| word.trim_start_matches(|it: char| it.is_ascii_digit()).to_owned();
     let number = |word: &str| word.trim_end_matches(['k', 'm', 'g']).parse::<i64>().unwrap();
-    match unit(low).is_empty() && unit(high).is_empty() {
-        true => [(number(low) - 1).to_string(), (number(high) + 1).to_string()],
-        false => [
-            format!("{}{}", number(low) / 2, unit(low)),
-            format!("{}{}", number(high) * 2, unit(high)),
-        ],
+    if unit(low).is_empty() && unit(high).is_empty() {
+        [(number(low) - 1).to_string(), (number(high) + 1).to_string()]
+    } else {
+        [format!("{}{}", number(low) / 2, unit(low)), format!("{}{}", number(high) * 2, unit(high))]
     }
 }
 

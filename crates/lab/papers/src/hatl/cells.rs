@@ -101,8 +101,9 @@ fn study(part: &Progress, options: &Options) -> Result<Vec<Rows>, Error> {
     };
     let rows =
         hostftl_sim::compare(&study, part).and_then(Outcome::whole).map_err(|why| failed(&why))?;
-    match rows.len() == group.rows() && !part.watch.cancelled() {
-        true => Ok(rows.chunks(group.layers.len()).map(<[Row]>::to_vec).collect()),
-        false => Err(Error::Cancelled),
+    if rows.len() == group.rows() && !part.watch.cancelled() {
+        Ok(rows.chunks(group.layers.len()).map(<[Row]>::to_vec).collect())
+    } else {
+        Err(Error::Cancelled)
     }
 }

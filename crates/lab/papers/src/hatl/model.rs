@@ -45,9 +45,10 @@ impl Stream {
                 busy += lsps.map(|lsp| layer.write_lsp(lsp)).sum::<f64>();
                 continue;
             }
-            let block = match draw < self.large + self.share {
-                true => dice.random_range(0..self.hot),
-                false => dice.random_range(self.hot..self.blocks),
+            let block = if draw < self.large + self.share {
+                dice.random_range(0..self.hot)
+            } else {
+                dice.random_range(self.hot..self.blocks)
             };
             plain += READ + WRITE;
             busy += layer.write(block);

@@ -222,20 +222,21 @@ pub(super) fn origins(findings: &mut Findings, made: &Made) {
 pub(super) fn settings(findings: &mut Findings, extent: &Extent, made: &Made) {
     let of = |layers: &Layers| layers.iter().map(|(_, text)| *text).collect::<Vec<_>>().join(",");
     let setting = &mut findings.setting;
-    setting.push(match made.scaled {
-        false => format!(
+    setting.push(if made.scaled {
+        format!(
+            "Scaled: drive, memory and footprints are a sixteenth of the seed's: drive `hatl-2g`, \
+             new; layers {}; real traces are left out. All rows export 80 % of the drive.",
+            of(&SCALED)
+        )
+    } else {
+        format!(
             "The seed's configuration: drive `hatl-32g` (32 GiB, superpages of 64 KiB in 4 \
              channels and 4 ways, read 60 us, program 800 us, erase 1.5 ms), new; layers {}. Real \
              traces with their own times, addresses packed; {} uniform writes, 16 under way. All \
              rows export 80 % of the drive.",
             of(&SEED),
             extent.uniform.unwrap_or_default()
-        ),
-        true => format!(
-            "Scaled: drive, memory and footprints are a sixteenth of the seed's: drive `hatl-2g`, \
-             new; layers {}; real traces are left out. All rows export 80 % of the drive.",
-            of(&SCALED)
-        ),
+        )
     });
     if are_given(made.real()) {
         setting.push(traces::TOLD.into());

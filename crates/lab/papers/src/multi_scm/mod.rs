@@ -90,9 +90,10 @@ fn each<T: Send>(
     let costs = vec![hostftl_sim::Job::default(); jobs.len()];
     let results = hostftl_sim::run_jobs(&costs, u64::MAX, options.threads, |index| {
         let (load, setup) = &jobs[index];
-        let outcome = match watch.cancelled() {
-            true => Ok(None),
-            false => play(setup, load, options.seed, &|| watch.cancelled()),
+        let outcome = if watch.cancelled() {
+            Ok(None)
+        } else {
+            play(setup, load, options.seed, &|| watch.cancelled())
         };
         let name = format!("{}{what}", load.name);
         watch.progress(&name, done.fetch_add(1, Ordering::Relaxed) + 1, jobs.len());

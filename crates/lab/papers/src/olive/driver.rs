@@ -132,9 +132,10 @@ fn add_pblk(findings: &mut Findings, rrpc: &[[f64; 3]], seed: u64) -> Result<(),
 /// A figure of Table 3, and where it stands.
 fn source(published: f64) -> Known {
     let table = "Table 3";
-    match published == MISPRINT {
-        true => Known::new(published, format!("{table}, where 128.632 is printed for it")),
-        false => Known::new(published, table),
+    if published == MISPRINT {
+        Known::new(published, format!("{table}, where 128.632 is printed for it"))
+    } else {
+        Known::new(published, table)
     }
 }
 
@@ -143,9 +144,12 @@ fn source(published: f64) -> Known {
 fn gains(name: &'static str, block: usize, ours: &[[f64; 3]]) -> Gains {
     let quotient = |row: &[f64; 3], by: &[f64; 3]| std::array::from_fn(|at| row[at] / by[at]);
     let random = PUBLISHED[block].3;
-    let iops = |at: usize| match random {
-        true => ours[block][at] * 1e3,
-        false => ours[block][at] * 1e6 / f64::from(SIZES[at] * 1024),
+    let iops = |at: usize| {
+        if random {
+            ours[block][at] * 1e3
+        } else {
+            ours[block][at] * 1e6 / f64::from(SIZES[at] * 1024)
+        }
     };
     Gains {
         name,
@@ -158,19 +162,18 @@ fn gains(name: &'static str, block: usize, ours: &[[f64; 3]]) -> Gains {
 
 fn claims(findings: &mut Findings, both: &[Gains; 2]) {
     for gains in both {
-        let (name, why) = match gains.random {
-            true => ("random write", BUFFERED),
-            false => ("sequential write", IN_ORDER),
-        };
+        let (name, why) =
+            if gains.random { ("random write", BUFFERED) } else { ("sequential write", IN_ORDER) };
         for (size, kib) in SIZES.into_iter().enumerate() {
             let claim = format!("gain of LightNVM, {name}, {kib} KiB");
             let known = Known::new(gains.published[size], "Table 4");
             let check = Check::near_published(claim, known, gains.ours[size], placing::NEAR);
             let computed = Known::new(placing::strips(gains.random, kib), BUSY);
             let check = check.computed(computed);
-            findings.checks.push(match gains.random && kib == 128 {
-                true => check.because(TOO_FAST).unexplained(),
-                false => check.because(why),
+            findings.checks.push(if gains.random && kib == 128 {
+                check.because(TOO_FAST).unexplained()
+            } else {
+                check.because(why)
             });
         }
     }

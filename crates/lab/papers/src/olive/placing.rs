@@ -43,11 +43,10 @@ pub(super) fn strips(random: bool, kib: u32) -> f64 {
     let (spec, sectors) = (OliveSpec::default(), kib * 2);
     let (chips, depth) = (spec.chips as f64, f64::from(DEPTH));
     let speed = |sectors: u32, took: u64| f64::from(sectors) / took as f64;
-    let block = match random {
-        true => {
-            chips * depth / (depth + chips - 1.0) * speed(sectors, spec.elsewhere_time(sectors))
-        }
-        false => speed(sectors, spec.chip_time(sectors, true)),
+    let block = if random {
+        chips * depth / (depth + chips - 1.0) * speed(sectors, spec.elsewhere_time(sectors))
+    } else {
+        speed(sectors, spec.chip_time(sectors, true))
     };
     let (whole, data) = STRIP;
     chips * speed(data, spec.chip_time(whole, true)) / block

@@ -68,9 +68,10 @@ fn headline(loads: &[Workload], paper: &[Pair]) -> Check {
     let claim = "write performance, src1_0, the most of the four free capacities";
     let known = Known::new(2.2, "Fig. 5 and section 4");
     let check = Check::near_published(claim, known, most, 25.0);
-    match headline().any(|(load, _)| load.given) {
-        true => check.on_given_trace().because(UNSAID),
-        false => check.because(STAND_IN),
+    if headline().any(|(load, _)| load.given) {
+        check.on_given_trace().because(UNSAID)
+    } else {
+        check.because(STAND_IN)
     }
 }
 

@@ -187,9 +187,10 @@ impl Queue {
     pub fn submit_and_sleep(&mut self, has_work: impl FnOnce() -> bool, polls: Option<Wait<'_>>) {
         self.hear_waker();
         self.waker.fall_asleep();
-        match has_work() {
-            true => self.submit(),
-            false => self.wait(polls),
+        if has_work() {
+            self.submit()
+        } else {
+            self.wait(polls)
         }
         self.waker.get_up();
     }

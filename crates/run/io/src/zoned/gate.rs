@@ -70,9 +70,10 @@ impl Gate {
         let size = u64::from(self.shape.size);
         let (index, at) = ((lba / size) as usize, lba % size);
         let fits = |segment: &Segment| sectors > 0 && at + sectors <= segment.len.into();
-        match self.list.get(index).is_some_and(fits) {
-            true => Ok((index, at as u32)),
-            false => Err(DeviceError::Unsupported),
+        if self.list.get(index).is_some_and(fits) {
+            Ok((index, at as u32))
+        } else {
+            Err(DeviceError::Unsupported)
         }
     }
 
@@ -83,9 +84,10 @@ impl Gate {
     pub(crate) fn may_read(&self, lba: u64, sectors: u64) -> Result<(), DeviceError> {
         let (index, at) = self.place(lba, sectors)?;
         let segment = &self.list[index];
-        let readable = match segment.offline || segment.pointer == segment.len {
-            true => segment.pointer,
-            false => segment.pointer.saturating_sub(self.shape.unreadable),
+        let readable = if segment.offline || segment.pointer == segment.len {
+            segment.pointer
+        } else {
+            segment.pointer.saturating_sub(self.shape.unreadable)
         };
         if at + sectors as u32 <= readable { Ok(()) } else { Err(DeviceError::Media) }
     }

@@ -236,9 +236,10 @@ fn found(
     let segment =
         |zone: &Zone| Segment::new(size, (zone.pointer as u32).min(size), 0, zone.offline);
     let mut list: Vec<Zone> = whole.copied().collect();
-    let (kept, max_open) = match is_part || rest[0].start < 2 * RESERVE {
-        false => (None, max_open),
-        true => (Some(keep(&mut list)?), with_room(max_open)?),
+    let (kept, max_open) = if is_part || rest[0].start < 2 * RESERVE {
+        (Some(keep(&mut list)?), with_room(max_open)?)
+    } else {
+        (None, max_open)
     };
     let start = list[0].start;
     let list: Vec<Segment> = list.iter().map(segment).collect();

@@ -160,9 +160,10 @@ impl Zoned {
         let first = head + RESERVE_BYTES;
         let stride = u64::from(gate.shape.size) * SECTOR as u64;
         let zone = |zone: u32| first + stride * u64::from(zone);
-        let home = match part.is_whole() {
-            true => [head, zone(all)],
-            false => [zone(part.zones.start), zone(part.zones.end - part.kept)],
+        let home = if part.is_whole() {
+            [head, zone(all)]
+        } else {
+            [zone(part.zones.start), zone(part.zones.end - part.kept)]
         };
         Zoned { gate, keeper, home: Home::Fixed(home), part, first, stride }
     }

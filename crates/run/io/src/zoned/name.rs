@@ -46,9 +46,10 @@ impl ZonedName {
         };
         let shape = options.map(parse_shape).transpose()?;
         let zoned = ZonedName { medium: medium.into(), shape, part };
-        match zoned.part.is_some() && zoned.memory().is_some() {
-            true => Err("memory is one volume's alone: it has no parts".into()),
-            false => Ok(zoned),
+        if zoned.part.is_some() && zoned.memory().is_some() {
+            Err("memory is one volume's alone: it has no parts".into())
+        } else {
+            Ok(zoned)
         }
     }
 
@@ -135,11 +136,12 @@ fn parse_shape(options: &str) -> Result<Segments, String> {
     }
     shape.write_best = best.unwrap_or(shape.write_unit);
     let one = Segments { count: shape.units, ..shape };
-    match zonefile::is_possible(&one) && shape.size <= 1 << 30 {
-        true => Ok(shape),
-        false => Err("write must divide best, best must divide zone, write must divide \
+    if zonefile::is_possible(&one) && shape.size <= 1 << 30 {
+        Ok(shape)
+    } else {
+        Err("write must divide best, best must divide zone, write must divide \
                       unreadable, which is less than zone, and nothing else may be 0"
-            .into()),
+            .into())
     }
 }
 

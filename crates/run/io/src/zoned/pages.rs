@@ -56,9 +56,10 @@ impl Medium for File {
     fn append(&self, at: u64, pages: &[Page]) -> io::Result<()> {
         let slices: Vec<_> = pages.iter().map(|page| IoSlice::new(&page.0)).collect();
         let written = rustix::io::pwritev(self, &slices, at * SECTOR as u64)?;
-        match written == size_of_val(pages) {
-            true => Ok(()),
-            false => Err(io::Error::other("a record was written in part")),
+        if written == size_of_val(pages) {
+            Ok(())
+        } else {
+            Err(io::Error::other("a record was written in part"))
         }
     }
 
@@ -335,9 +336,10 @@ impl Pair {
 }
 
 fn keep(pages: &mut BTreeMap<u64, Box<Page>>, sector: u64, page: &Page) {
-    match page.0.iter().all(|byte| *byte == 0) {
-        true => pages.remove(&sector),
-        false => pages.insert(sector, Box::new(page.clone())),
+    if page.0.iter().all(|byte| *byte == 0) {
+        pages.remove(&sector)
+    } else {
+        pages.insert(sector, Box::new(page.clone()))
     };
 }
 

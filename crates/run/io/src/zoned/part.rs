@@ -56,9 +56,12 @@ impl PartName {
             _ => return Err(wrong()),
         };
         let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let number = |text: &str| match text.bytes().all(|byte| byte.is_ascii_digit()) {
-            true => text.parse::<u32>().map_err(|_| wrong()),
-            false => Err(wrong()),
+        let number = |text: &str| {
+            if text.bytes().all(|byte| byte.is_ascii_digit()) {
+                text.parse::<u32>().map_err(|_| wrong())
+            } else {
+                Err(wrong())
+            }
         };
         let (first, last) = (number(first)?, number(last)?);
         if last < first || last == u32::MAX {

@@ -32,9 +32,8 @@ fn start(path: &Path, good: usize) {
     let listener = UnixListener::bind(path).unwrap();
     thread::spawn(move || {
         for (number, stream) in listener.incoming().map_while(Result::ok).enumerate() {
-            thread::spawn(move || match number < good {
-                true => drop(serve_one_read(stream)),
-                false => trickle(stream),
+            thread::spawn(move || {
+                if number < good { drop(serve_one_read(stream)) } else { trickle(stream) }
             });
         }
     });

@@ -341,9 +341,10 @@ impl Drive {
             }
             self.program(now, owner, &data);
         }
-        match buffered && self.back.timed {
-            true => self.back.acks.write(slot, now),
-            false => self.started(slot, pending),
+        if buffered && self.back.timed {
+            self.back.acks.write(slot, now)
+        } else {
+            self.started(slot, pending)
         }
     }
 

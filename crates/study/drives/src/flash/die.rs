@@ -184,9 +184,10 @@ impl Flash {
     #[inline]
     fn begin(&mut self, now: Nanos, die: u32, mut set: Set) {
         let mut array = self.draw(u64::from(set.rows) * self.times.array[set.kind as usize]);
-        let transfer = match self.times.bus > 0 && set.sectors > 0 {
-            true => self.draw(self.on_bus(set.sectors)),
-            false => 0,
+        let transfer = if self.times.bus > 0 && set.sectors > 0 {
+            self.draw(self.on_bus(set.sectors))
+        } else {
+            0
         };
         if self.dies[die as usize].parked.is_some_and(|(_, since, _)| since == now) {
             array += self.times.suspend.unwrap_or(0);

@@ -194,9 +194,10 @@ impl Olive {
         self.buses[bus] = begin + transfer;
         self.chips[chip] = begin + took;
         self.controllers[controller] = begin + took;
-        match is_write {
-            true => self.counts.busy.programs += took,
-            false => self.counts.busy.reads[Cause::Host as usize] += took,
+        if is_write {
+            self.counts.busy.programs += took
+        } else {
+            self.counts.busy.reads[Cause::Host as usize] += took
         }
         begin + took
     }

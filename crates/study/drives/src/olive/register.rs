@@ -119,9 +119,10 @@ impl File {
         let count = |key, value| optional(key, value, 1, 256, 4).map(|count: u32| count as usize);
         let interleave = optional("interleave_kib", &self.interleave_kib, 4, 1 << 20, 2048)?;
         let chips: usize = count("chips", &self.chips)?;
-        let units = match raw {
-            true => (u64::from(SEGMENT) * SECTOR as u64 * chips as u64, "segments on all chips"),
-            false => (BLOCK as u64, "blocks"),
+        let units = if raw {
+            (u64::from(SEGMENT) * SECTOR as u64 * chips as u64, "segments on all chips")
+        } else {
+            (BLOCK as u64, "blocks")
         };
         let bytes = capacity(self.capacity.get_ref(), units, 47).map_err(|why| (at, why))?;
         let sectors = bytes / SECTOR as u64;

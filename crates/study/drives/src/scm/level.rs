@@ -156,9 +156,10 @@ impl Level {
         }
         let levelled = self.interval > 0 && !self.free.is_empty();
         let beyond = self.most.iter().zip(&self.thresholds).any(|(most, least)| *most > least + 1);
-        match levelled && beyond {
-            true => Err("scm: a page was written beyond its threshold"),
-            false => Ok(()),
+        if levelled && beyond {
+            Err("scm: a page was written beyond its threshold")
+        } else {
+            Ok(())
         }
     }
 }

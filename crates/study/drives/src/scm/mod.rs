@@ -142,9 +142,10 @@ impl Scm {
     /// # Errors
     /// The first one that does not hold.
     pub fn check(&self) -> Result<(), &'static str> {
-        match self.wear().total == self.counts.written() {
-            true => self.level.check(),
-            false => Err("scm: the writes of all sectors are not those of all causes"),
+        if self.wear().total == self.counts.written() {
+            self.level.check()
+        } else {
+            Err("scm: the writes of all sectors are not those of all causes")
         }
     }
 

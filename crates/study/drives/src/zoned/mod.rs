@@ -193,9 +193,10 @@ impl Zoned {
     pub fn read(&self, lba: u64, sectors: u64) -> Result<Range<u32>, Refusal> {
         let (index, at) = self.place(lba, sectors)?;
         let Segment { pointer, offline, .. } = self.segments[index as usize];
-        let readable = match offline || pointer == self.spec.pages {
-            true => pointer,
-            false => pointer.saturating_sub(self.spec.unreadable),
+        let readable = if offline || pointer == self.spec.pages {
+            pointer
+        } else {
+            pointer.saturating_sub(self.spec.unreadable)
         };
         let (readable, end) = (readable * self.spec.page_sectors, at + sectors as u32);
         if end > readable {
@@ -304,9 +305,10 @@ impl Zoned {
         let broken = |it: &Segment| {
             it.pointer > self.spec.pages || !it.pointer.is_multiple_of(self.spec.write)
         };
-        match self.segments.iter().any(broken) {
-            true => Err("a write pointer where none can be"),
-            false => Ok(()),
+        if self.segments.iter().any(broken) {
+            Err("a write pointer where none can be")
+        } else {
+            Ok(())
         }
     }
 

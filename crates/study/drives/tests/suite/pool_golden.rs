@@ -57,9 +57,10 @@ fn changes(source: &str) -> (Vec<Change>, u32) {
             _ => continue,
         };
         // A page is changed by any write of a part, and trimmed by what covers it.
-        let (first, last) = match trimmed {
-            false => (record.lba / PAGE, record.end().div_ceil(PAGE)),
-            true => (record.lba.div_ceil(PAGE), record.end() / PAGE),
+        let (first, last) = if trimmed {
+            (record.lba.div_ceil(PAGE), record.end() / PAGE)
+        } else {
+            (record.lba / PAGE, record.end().div_ceil(PAGE))
         };
         changes.extend((first..last).map(|page| Change { page: page as u32, trimmed }));
         end = end.max(last as u32);
@@ -75,10 +76,7 @@ fn play(changes: &[Change], logical: u32, gc: &str, frontiers: Frontiers) -> Str
     let mut pool = Pool::new(spec).expect("a possible pool");
     (0..logical).for_each(|page| pool.write(page, &mut |_| {}));
     for &Change { page, trimmed } in changes {
-        match trimmed {
-            true => pool.trim(page),
-            false => pool.write(page, &mut |_| {}),
-        }
+        if trimmed { pool.trim(page) } else { pool.write(page, &mut |_| {}) }
     }
     let work = pool.work();
     format!("{}, {}, {}", work.host, work.copies, work.erases)

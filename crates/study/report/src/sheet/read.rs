@@ -82,10 +82,7 @@ fn column<T: DataType>(
         }
     }
     let mut values = values.into_iter();
-    let each = (0..rows).map(|row| match optional && levels[row] == 0 {
-        true => None,
-        false => values.next(),
-    });
+    let each = (0..rows).map(|row| if optional && levels[row] == 0 { None } else { values.next() });
     Ok(each.collect())
 }
 

@@ -140,9 +140,10 @@ impl LogSpec {
             return Err("a segment has from 1 to 1048576 blocks, and a log at least one".into());
         }
         let pages = u64::from(self.segments(MOST_CLASSES)) * u64::from(self.segment);
-        match pages < u64::from(NOWHERE) {
-            true => Ok(()),
-            false => Err("the log has more than 2^32 pages: make it smaller".into()),
+        if pages < u64::from(NOWHERE) {
+            Ok(())
+        } else {
+            Err("the log has more than 2^32 pages: make it smaller".into())
         }
     }
 }
@@ -219,9 +220,10 @@ impl SegmentLog {
 
     /// When a block was written that was written at `last`, as far as it is known.
     fn written(&self, lba: u32, last: u64) -> u64 {
-        match self.by_segment {
-            true => self.means[(self.map[lba as usize] / self.spec.segment) as usize].0 as u64,
-            false => last,
+        if self.by_segment {
+            self.means[(self.map[lba as usize] / self.spec.segment) as usize].0 as u64
+        } else {
+            last
         }
     }
 
@@ -366,10 +368,7 @@ impl SegmentLog {
             }
             valid[(*page / self.spec.segment) as usize] += 1;
         }
-        match valid == self.valid {
-            true => Ok(()),
-            false => Err("valid pages are counted wrongly".to_owned()),
-        }
+        if valid == self.valid { Ok(()) } else { Err("valid pages are counted wrongly".to_owned()) }
     }
 }
 

@@ -234,9 +234,10 @@ impl Event {
         let is_big = u32::from_be_bytes(bytes[..4].try_into().ok()?) == MAGIC | VERSION;
         let number = |at: usize, length: usize| {
             let fold = |sum: u64, byte: &u8| sum << 8 | u64::from(*byte);
-            match is_big {
-                true => bytes[at..at + length].iter().fold(0, fold),
-                false => bytes[at..at + length].iter().rev().fold(0, fold),
+            if is_big {
+                bytes[at..at + length].iter().fold(0, fold)
+            } else {
+                bytes[at..at + length].iter().rev().fold(0, fold)
             }
         };
         let action = number(28, 4) as u32;

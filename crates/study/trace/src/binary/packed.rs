@@ -129,9 +129,10 @@ impl Base {
         if record.op != Op::Flush {
             put(payload, zigzag(record.lba.wrapping_sub(self.end)));
             let grains = record.sectors / GRAIN;
-            match record.sectors.is_multiple_of(GRAIN) && grains < 32 {
-                true => tag |= (grains as u8) << 3,
-                false => put(payload, record.sectors),
+            if record.sectors.is_multiple_of(GRAIN) && grains < 32 {
+                tag |= (grains as u8) << 3
+            } else {
+                put(payload, record.sectors)
             }
             self.end = record.end();
         }

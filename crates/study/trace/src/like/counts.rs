@@ -65,10 +65,7 @@ fn solve(low: f64, high: f64, excess: impl Fn(f64) -> f64) -> f64 {
     let (mut low, mut high) = (low.ln(), high.ln());
     for _ in 0..60 {
         let middle = (low + high) / 2.0;
-        match excess(middle.exp()) > 0.0 {
-            true => low = middle,
-            false => high = middle,
-        }
+        if excess(middle.exp()) > 0.0 { low = middle } else { high = middle }
     }
     high.exp()
 }

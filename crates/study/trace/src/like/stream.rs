@@ -105,9 +105,10 @@ impl Iterator for LikeStream {
         let chance: f64 = self.rng.random();
         self.t_ns += -(1.0 - chance).ln() * self.gap_ns;
         let t_ns = self.t_ns as u64;
-        match self.rng.random_range(0..left) < self.writes_left {
-            true => Some(self.write(t_ns)),
-            false => Some(self.read(t_ns)),
+        if self.rng.random_range(0..left) < self.writes_left {
+            Some(self.write(t_ns))
+        } else {
+            Some(self.read(t_ns))
         }
     }
 }

@@ -127,9 +127,10 @@ impl Lines {
         line: &[u8],
         take: &mut impl FnMut(&Record) -> Result<(), TraceError>,
     ) -> Result<(), TraceError> {
-        let found = match line.len() < MAX_LINE {
-            true => self.events.kernel(&mut Fields::new(line), Unit::Seconds, &mut self.left).ok(),
-            false => None,
+        let found = if line.len() < MAX_LINE {
+            self.events.kernel(&mut Fields::new(line), Unit::Seconds, &mut self.left).ok()
+        } else {
+            None
         };
         let Some(found) = found else {
             self.bad += 1;

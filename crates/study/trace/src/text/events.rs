@@ -257,15 +257,16 @@ impl Events {
         }
         let seen: Vec<_> = self.seen.iter().map(|(name, n)| format!("{n} × {name}")).collect();
         let seen = seen.join(", ");
-        Some(match is_blkparse {
-            true => format!(
+        Some(if is_blkparse {
+            format!(
                 "it has no D (issued) and no Q (queued) events, only {seen}; record them with \
                  blktrace, without -a or with -a issue"
-            ),
-            false => format!(
+            )
+        } else {
+            format!(
                 "it has no block_rq_issue events, only {seen}; record them, as with trace-cmd \
                  record -e block:block_rq_issue or perf record -e block:block_rq_issue"
-            ),
+            )
         })
     }
 }

@@ -242,9 +242,10 @@ pub(super) fn tencent(
 fn skip_header(line: &mut Fields<'_>, name: &[u8]) -> Parsed<bool> {
     let is_letter = line.peek().is_some_and(|byte| byte.is_ascii_alphabetic());
     let is_header = is_letter && line.word("a header")?.eq_ignore_ascii_case(name);
-    match is_header {
-        true => line.skip_line()?,
-        false => line.at = 0,
+    if is_header {
+        line.skip_line()?
+    } else {
+        line.at = 0
     }
     Ok(is_header)
 }

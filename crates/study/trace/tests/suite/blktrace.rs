@@ -24,9 +24,12 @@ fn event(
 ) -> Vec<u8> {
     let (sequence, time, sector, bytes) = number;
     let mut all = Vec::new();
-    let mut put = |value: u64, size: usize| match is_big {
-        true => all.extend_from_slice(&value.to_be_bytes()[8 - size..]),
-        false => all.extend_from_slice(&value.to_le_bytes()[..size]),
+    let mut put = |value: u64, size: usize| {
+        if is_big {
+            all.extend_from_slice(&value.to_be_bytes()[8 - size..])
+        } else {
+            all.extend_from_slice(&value.to_le_bytes()[..size])
+        }
     };
     put(0x6561_7407, 4);
     put(sequence.into(), 4);

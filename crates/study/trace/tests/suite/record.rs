@@ -21,9 +21,10 @@ impl Loop {
         let losetup = Command::new("losetup").args(["--find", "--show"]).arg(&file).output();
         let output = losetup.map_err(|error| format!("losetup: {error}"))?;
         let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
-        match output.status.success() {
-            true => Ok(Loop(said(&output.stdout).into())),
-            false => Err(said(&output.stderr)),
+        if output.status.success() {
+            Ok(Loop(said(&output.stdout).into()))
+        } else {
+            Err(said(&output.stderr))
         }
     }
 }

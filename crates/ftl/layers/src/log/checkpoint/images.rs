@@ -201,9 +201,12 @@ impl Checkpoint {
         let pages = |chunk: u32| (total - chunk * per).min(per);
         let (align, full) = (self.layout.align, self.layout.chunk);
         let parity = self.layout.parity > 0;
-        let sectors = |chunk: u32| match chunk + 1 < chunks || parity && chunks > 1 {
-            true => full,
-            false => (pages(chunk) * SECTORS_PER_BLOCK).next_multiple_of(align),
+        let sectors = |chunk: u32| {
+            if chunk + 1 < chunks || parity && chunks > 1 {
+                full
+            } else {
+                (pages(chunk) * SECTORS_PER_BLOCK).next_multiple_of(align)
+            }
         };
         let seq = output.durability.seal_images();
         media.devices.membership_mut().has_row(at.segment, seq);

@@ -24,9 +24,10 @@ impl Checkpoint {
     /// Writes a root.
     pub(crate) fn send_root(&mut self, root: Root, devices: &mut Devices, cx: &mut Cx) {
         self.next = Root { everywhere: self.everywhere, ..root };
-        match devices.layout().zoned {
-            true => self.send_root_in_turn(devices, cx),
-            false => self.send_copy(0, devices, cx),
+        if devices.layout().zoned {
+            self.send_root_in_turn(devices, cx)
+        } else {
+            self.send_copy(0, devices, cx)
         }
     }
 
@@ -65,9 +66,10 @@ impl Checkpoint {
                 devices.submit(Op::Root { device }, Command::Flush { device }, cx);
                 continue;
             }
-            let (at, gap) = match layout.zoned {
-                true => self.roots.enter(device, copy),
-                false => (layout.root_at(root.number, copy), 0),
+            let (at, gap) = if layout.zoned {
+                self.roots.enter(device, copy)
+            } else {
+                (layout.root_at(root.number, copy), 0)
             };
             let mut buf = self.bufs.pop().expect("a root for each device");
             let tops = self.top.iter().map(|&(place, crc)| {

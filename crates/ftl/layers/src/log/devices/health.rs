@@ -136,9 +136,10 @@ impl Health {
 
     /// A segment has damage on a device, and its valid data is not known yet.
     pub(crate) fn flaw_later(&mut self, device: u8, segment: u32) {
-        match self.at_start.len() < AT_START {
-            true => self.at_start.push(segment),
-            false => self.failing |= 1 << device,
+        if self.at_start.len() < AT_START {
+            self.at_start.push(segment)
+        } else {
+            self.failing |= 1 << device
         }
     }
 

@@ -191,9 +191,10 @@ impl Devices {
     /// that is known it may miss what any device lacks.
     pub(super) fn can_go_on_in(&self, segment: u32) -> bool {
         let failed = self.zones.failed(segment);
-        match self.membership.is_complete() {
-            true => (failed | self.missing_of(segment)).count_ones() <= self.most,
-            false => self.can_do_without(failed | self.lost()),
+        if self.membership.is_complete() {
+            (failed | self.missing_of(segment)).count_ones() <= self.most
+        } else {
+            self.can_do_without(failed | self.lost())
         }
     }
 
@@ -402,9 +403,11 @@ impl Devices {
     /// Whether a device has the chunk at sector `lba`: only then it is read.
     #[inline]
     pub(super) fn has_chunk(&self, device: u8, lba: u64) -> bool {
-        match self.is_returning(device) {
-            true => lba < self.layout.first(), // What it has is known from its roots.
-            false => !self.has_lost(device) && !self.lacks(device, lba),
+        if self.is_returning(device) {
+            lba < self.layout.first()
+        } else {
+            // What it has is known from its roots.
+            !self.has_lost(device) && !self.lacks(device, lba)
         }
     }
 

@@ -101,10 +101,7 @@ impl Newcomers {
 
     /// A durable root says which are still lost; those that have joined.
     pub(super) fn joined(&mut self, lost: u16) -> u16 {
-        let joined = match planted(Bug::JoinedEarly) {
-            true => self.joining(),
-            false => self.listed() & !lost,
-        };
+        let joined = if planted(Bug::JoinedEarly) { self.joining() } else { self.listed() & !lost };
         self.end(joined);
         joined
     }

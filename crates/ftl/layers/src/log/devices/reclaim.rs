@@ -77,12 +77,11 @@ impl Devices {
         self.reclaim.count += 1;
         let have = (0..layout.devices).filter(|device| layout.lengths.has(*device, segment));
         for device in have {
-            let wants = match layout.zoned {
-                true => {
-                    let usable = !self.zones.has_failed(segment, device);
-                    usable && !self.has_lost(device) && self.zones.sent(segment, device) > 0
-                }
-                false => self.reclaim.gains[usize::from(device)],
+            let wants = if layout.zoned {
+                let usable = !self.zones.has_failed(segment, device);
+                usable && !self.has_lost(device) && self.zones.sent(segment, device) > 0
+            } else {
+                self.reclaim.gains[usize::from(device)]
             };
             if wants {
                 self.reclaim.left[segment as usize] += 1;
@@ -126,9 +125,10 @@ impl Devices {
         }
         self.reclaim.count -= 1;
         self.membership.release(segment);
-        match self.is_hurt(segment) {
-            true => segments.retire(segment),
-            false => segments.release(segment),
+        if self.is_hurt(segment) {
+            segments.retire(segment)
+        } else {
+            segments.release(segment)
         }
         if zoned {
             cx.wake();

@@ -52,9 +52,10 @@ fn is_stuck(devices: &Devices) -> bool {
 pub(crate) fn excess(segments: &Segments, devices: &Devices, layout: &Layout) -> u64 {
     let stays = devices.staying();
     let is_possible = stays.count_ones() > u32::from(layout.parity) && devices.exposed() != 0;
-    match is_possible && is_stuck(devices) {
-        true => segments.excess(stays, segments.reserves(), layout, false),
-        false => 0,
+    if is_possible && is_stuck(devices) {
+        segments.excess(stays, segments.reserves(), layout, false)
+    } else {
+        0
     }
 }
 
@@ -235,10 +236,7 @@ impl Collection {
         let left = live_exposed(segments, devices);
         let done = self.protection.all.saturating_sub(left);
         let joins = devices.membership().any_lacking() || devices.is_lack_outdated();
-        let kind = match comes || joins {
-            true => TaskKind::Join,
-            false => TaskKind::Protect,
-        };
+        let kind = if comes || joins { TaskKind::Join } else { TaskKind::Protect };
         Some(Task { kind, is_paused: false, lacks_room: false, done, left, place: 0 })
     }
 
@@ -261,9 +259,10 @@ impl Collection {
             cx.wake();
         } else if mapping.checkpoint.is_idle() {
             // What can't be moved would be tried for ever.
-            match self.mending.tries_again(left) {
-                true => drop(mapping.checkpoint.hurry()),
-                false => media.segments.forget_flaws(),
+            if self.mending.tries_again(left) {
+                mapping.checkpoint.hurry();
+            } else {
+                media.segments.forget_flaws();
             }
             cx.wake();
         }

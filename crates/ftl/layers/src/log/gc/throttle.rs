@@ -103,9 +103,10 @@ impl Collection {
 
     /// A row of the victim is over, of which so many bytes were moved.
     pub(super) fn pace_on(&mut self, moved: u64, media: &mut Media, cx: &Cx) {
-        match self.paced {
-            true => media.share.over(cx.now(), moved),
-            false => self.effort.copied(moved),
+        if self.paced {
+            media.share.over(cx.now(), moved)
+        } else {
+            self.effort.copied(moved)
         }
         let (left, lead) = (self.lead_left(&media.segments), media.segments.reserves().lead);
         self.pace.pay(self.slots_over(), u64::from(512 * left.min(lead) / lead));

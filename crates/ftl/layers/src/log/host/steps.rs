@@ -206,10 +206,7 @@ impl Blocks {
             Step::Giving => self.end_block(index, None, array, cx),
             Step::Plain => {
                 self.let_go(index, array);
-                match writes {
-                    true => self.merge(index, array, cx),
-                    false => self.give(index, array, cx),
-                }
+                if writes { self.merge(index, array, cx) } else { self.give(index, array, cx) }
             }
             Step::Merging => self.pack(index, array, cx),
             Step::Packing => self.packed(index, verdict, array),
@@ -357,9 +354,10 @@ impl Blocks {
         if it.req == NOBODY {
             return self.free.push(index);
         }
-        match error.is_none() && it.origin.rescued().is_some() && !it.writes {
-            true => self.begin_repair(index, it, array, cx),
-            false => self.free.push(index),
+        if error.is_none() && it.origin.rescued().is_some() && !it.writes {
+            self.begin_repair(index, it, array, cx)
+        } else {
+            self.free.push(index)
         }
         let active = cx.requests().at(it.req);
         active.outstanding -= 1;

@@ -92,13 +92,12 @@ pub(crate) fn split<'a>(
     }
     let number = made - 1;
     let ring = Ring::new(number, &devices[number], config.superpage)?;
-    let rows = match made == devices.len() {
-        true => devices[..number].into(),
-        false => {
-            let mut rows = devices.to_vec();
-            rows[number] = devices[0].clone();
-            rows.into()
-        }
+    let rows = if made == devices.len() {
+        devices[..number].into()
+    } else {
+        let mut rows = devices.to_vec();
+        rows[number] = devices[0].clone();
+        rows.into()
     };
     Ok((rows, Some(ring)))
 }

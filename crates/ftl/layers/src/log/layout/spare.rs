@@ -30,14 +30,15 @@ impl fmt::Display for ChosenSpare {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ChosenSpare { permille, segment, usual_segment } = *self;
         write!(f, "spare=auto is {}.{} %: ", permille / 10, permille % 10)?;
-        match segment == usual_segment {
-            true => write!(f, "with more, segments are no longer than {}", Size(segment)),
-            false => write!(
+        if segment == usual_segment {
+            write!(f, "with more, segments are no longer than {}", Size(segment))
+        } else {
+            write!(
                 f,
                 "a segment has {} on each device instead of {}, so that the devices copy less",
                 Size(segment),
                 Size(usual_segment)
-            ),
+            )
         }
     }
 }

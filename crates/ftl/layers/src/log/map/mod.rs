@@ -194,9 +194,10 @@ impl Map {
     #[inline]
     fn split(&self, block: u64) -> (u32, usize) {
         let (few, all) = (FEW_PAIRS as u64, PAIRS as u64);
-        match self.few_pairs {
-            true => ((block / few) as u32, (block % few) as usize),
-            false => ((block / all) as u32, (block % all) as usize),
+        if self.few_pairs {
+            ((block / few) as u32, (block % few) as usize)
+        } else {
+            ((block / all) as u32, (block % all) as usize)
         }
     }
 

@@ -22,9 +22,12 @@ pub(crate) const FEW_PAIRS: usize = 16;
 /// to `row` blocks that can't be compressed.
 pub(crate) fn frames(pages: u32, blocks: u64, row: u32, memory: Option<u64>) -> u32 {
     let all = pages + spare(pages);
-    let default = || match u64::from(all) * FRAME_BYTES <= SMALL {
-        true => u64::MAX,
-        false => SMALL.max(blocks * 4096 / SHARE),
+    let default = || {
+        if u64::from(all) * FRAME_BYTES <= SMALL {
+            u64::MAX
+        } else {
+            SMALL.max(blocks * 4096 / SHARE)
+        }
     };
     let some = memory.unwrap_or_else(default) / FRAME_BYTES;
     let least = (LEAST_ROWS * row).min(all);

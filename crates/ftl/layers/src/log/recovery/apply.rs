@@ -106,10 +106,8 @@ fn apply_record(entry: Entry, place: Place, array: &mut Array, cx: &mut Cx) -> b
     let known = entry.kind == Kind::Data
         && entry.block < array.mapping.pages.map().len()
         && array.mapping.pages.pair(entry.block) == Some((entry.place, entry.crc));
-    let applied = match known {
-        true => Applied::Yes,
-        false => apply_sound(Entry { place, ..entry }, array, cx),
-    };
+    let applied =
+        if known { Applied::Yes } else { apply_sound(Entry { place, ..entry }, array, cx) };
     match applied {
         Applied::Yes => array.output.journal.applied(&entry),
         Applied::Later => return false,

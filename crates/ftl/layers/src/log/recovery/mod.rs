@@ -301,9 +301,10 @@ impl Recovery {
                 cx.tell(Event::Older { device });
             }
         }
-        let why = match array.layout().parity > 0 {
-            true => "more devices are missing or stale than parity makes up for",
-            false => "a device lacks a root that was on all devices, and all are needed",
+        let why = if array.layout().parity > 0 {
+            "more devices are missing or stale than parity makes up for"
+        } else {
+            "a device lacks a root that was on all devices, and all are needed"
         };
         give_up(why, cx);
     }

@@ -180,14 +180,13 @@ impl Replay {
         let first = self.queue.front().expect("a row to apply");
         let (seq, of_map) = (first.head.seq, first.head.stream == MAP);
         let trusted = of_map || seq <= self.durable || planted(Bug::RowsUnverified);
-        match trusted || self.verify.is_over() {
-            true => self.apply_first(array, cx),
-            false => {
-                let Replay { verify, queue, sent, .. } = self;
-                let found = queue.front().expect("a row to verify");
-                let moved = verify.pump(found, sent, &mut array.media, cx);
-                moved.unwrap_or_else(|| self.end_here())
-            }
+        if trusted || self.verify.is_over() {
+            self.apply_first(array, cx)
+        } else {
+            let Replay { verify, queue, sent, .. } = self;
+            let found = queue.front().expect("a row to verify");
+            let moved = verify.pump(found, sent, &mut array.media, cx);
+            moved.unwrap_or_else(|| self.end_here())
         }
     }
 

@@ -29,9 +29,10 @@ impl Recovery {
         }
         let Some(into) = self.report.take() else { return false };
         let command = Command::Report { device, about: About::Segments(from), into };
-        match came {
-            true => self.sent.send_to_newcomer(device, command, &mut array.media.devices, cx),
-            false => self.sent.send(0, command, &mut array.media.devices, cx),
+        if came {
+            self.sent.send_to_newcomer(device, command, &mut array.media.devices, cx)
+        } else {
+            self.sent.send(0, command, &mut array.media.devices, cx)
         }
         true
     }

@@ -97,9 +97,10 @@ impl Layout {
             }
             let byte = place.byte().wrapping_sub(begin);
             let fits = place.device() < self.devices && byte < length;
-            match even {
-                true => fits && (byte & (chunk - 1)) + u64::from(place.len()) <= chunk,
-                false => fits && self.admits_place(place),
+            if even {
+                fits && (byte & (chunk - 1)) + u64::from(place.len()) <= chunk
+            } else {
+                fits && self.admits_place(place)
             }
         })
     }

@@ -205,9 +205,10 @@ impl Salvage {
         };
         assert!(self.outstanding > 0, "a chunk that comes was asked for");
         self.outstanding -= 1;
-        match ended.is_ok() {
-            true => self.parts[usize::from(part)] = Some(buf),
-            false => self.bufs.push(buf),
+        if ended.is_ok() {
+            self.parts[usize::from(part)] = Some(buf)
+        } else {
+            self.bufs.push(buf)
         }
         if self.outstanding > 0 {
             return Step::None;

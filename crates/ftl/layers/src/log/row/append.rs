@@ -47,9 +47,10 @@ pub(crate) struct To {
 /// are not needed while it has nothing, but for the rows that the host's segment takes.
 fn copies_floor(kept: &Reserves, slots: u32, rows: &Rows, durability: &Durability) -> u32 {
     let (least, most) = (kept.restore_floor(), kept.gc_floor());
-    match durability.has_all(durability.host(), rows.unsealed()) {
-        true => most.min(least + segments_for(slots, slots)),
-        false => most,
+    if durability.has_all(durability.host(), rows.unsealed()) {
+        most.min(least + segments_for(slots, slots))
+    } else {
+        most
     }
 }
 
@@ -303,9 +304,10 @@ impl Array {
         for (index, &(record, item)) in records.iter().enumerate() {
             let Live { block, place, .. } =
                 self.background.collection.lane(lane).record(record, index < right);
-            match index < right {
-                true => self.publish_copy(row, item, place, cx),
-                false => self.output.rows[row].items[item as usize].heir = DEAD,
+            if index < right {
+                self.publish_copy(row, item, place, cx)
+            } else {
+                self.output.rows[row].items[item as usize].heir = DEAD
             }
             let page = self.mapping.pages.map().page_of(block);
             self.mapping.pages.map_mut().unpin(page);

@@ -34,9 +34,10 @@ impl Scrub {
         }
         if valid == Some(true) {
             self.note_faults(media, cx);
-            match media.segments.flaw(self.at.segment) {
-                true => self.repairs.found(self.at.segment),
-                false => self.lost += 1,
+            if media.segments.flaw(self.at.segment) {
+                self.repairs.found(self.at.segment)
+            } else {
+                self.lost += 1
             }
         }
         self.end_row(media, cx);

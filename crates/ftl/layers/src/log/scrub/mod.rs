@@ -345,12 +345,11 @@ impl Scrub {
             unreachable!("a head comes back")
         };
         let head = ended.ok().and_then(|_| self.head_of(&buf, lba, &media.devices));
-        match head.is_none() && self.layout.parity > 0 {
-            true => {
-                let place = (device, lba, pages);
-                media.salvage.ask(Wanted::Scrub, place, buf, &media.devices, cx);
-            }
-            false => self.head_read(buf, head, false, media, output, cx),
+        if head.is_none() && self.layout.parity > 0 {
+            let place = (device, lba, pages);
+            media.salvage.ask(Wanted::Scrub, place, buf, &media.devices, cx);
+        } else {
+            self.head_read(buf, head, false, media, output, cx)
         }
     }
 
@@ -425,9 +424,10 @@ impl Scrub {
                 Next::Sum(which, command) => (Checking::Sum(which), command),
                 Next::Wait => return moved,
                 Next::Over => {
-                    match self.check.is_wrong() {
-                        true => self.go(Phase::Doubting(0)),
-                        false => self.end_row(media, cx),
+                    if self.check.is_wrong() {
+                        self.go(Phase::Doubting(0))
+                    } else {
+                        self.end_row(media, cx)
                     }
                     return true;
                 }

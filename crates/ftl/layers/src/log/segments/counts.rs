@@ -14,12 +14,11 @@ impl Segments {
     pub(crate) fn space(&self) -> (u64, u64, u64) {
         let (grain, widest) = (u64::from(GRAIN), u64::from(self.rooms[usize::from(self.width)]));
         let empty = self.empty.iter().map(|empty| empty.segment);
-        let free = match self.free.is_uneven() {
-            false => u64::from(self.free() + self.empty()) * widest,
-            true => {
-                let opens = |at: u32| usize::from(self.list[at as usize].widths.opens);
-                self.free.to_open().chain(empty).map(|at| u64::from(self.rooms[opens(at)])).sum()
-            }
+        let free = if self.free.is_uneven() {
+            let opens = |at: u32| usize::from(self.list[at as usize].widths.opens);
+            self.free.to_open().chain(empty).map(|at| u64::from(self.rooms[opens(at)])).sum()
+        } else {
+            u64::from(self.free() + self.empty()) * widest
         };
         let stale = self.full.room.saturating_sub(self.full.grains);
         (self.total * grain, free * grain, stale * grain)
@@ -49,9 +48,10 @@ impl Segments {
     /// Live grains of the host's data, as they were when the last root was begun.
     pub(crate) fn count(&self, segment: u32) -> u32 {
         let it = &self.list[segment as usize];
-        match it.counted_at == self.reuse.roots() as u32 && !planted(Bug::CountsNotFrozen) {
-            true => it.counted,
-            false => it.of_data(),
+        if it.counted_at == self.reuse.roots() as u32 && !planted(Bug::CountsNotFrozen) {
+            it.counted
+        } else {
+            it.of_data()
         }
     }
 

@@ -59,9 +59,10 @@ pub(crate) struct Pointers {
 impl Pointers {
     /// Zones that are empty; the devices' reports tell more.
     pub(crate) fn new(layout: &Layout) -> Self {
-        let (segments, devices) = match layout.zoned {
-            true => (layout.segments as usize, u32::from(layout.devices)),
-            false => (0, 0),
+        let (segments, devices) = if layout.zoned {
+            (layout.segments as usize, u32::from(layout.devices))
+        } else {
+            (0, 0)
         };
         let limited = layout.max_open > 0;
         Pointers {

@@ -68,12 +68,11 @@ impl Ledger {
     /// A directory may say that a page is dirty, or says so no more.
     pub(crate) fn count(&mut self, page: u32, dirty: bool) {
         let region = (page / self.wide) as usize;
-        match dirty {
-            true => self.counts[region] += 1,
-            false => {
-                assert!(self.counts[region] > 0, "a slot is taken off the list once");
-                self.counts[region] -= 1;
-            }
+        if dirty {
+            self.counts[region] += 1
+        } else {
+            assert!(self.counts[region] > 0, "a slot is taken off the list once");
+            self.counts[region] -= 1;
         }
         self.lacks |= dirty && !self.named[region];
     }
@@ -140,9 +139,6 @@ impl Ledger {
             return Err("tier: the ledger miscounts the dirty slots of a region");
         }
         let unnamed = counts.iter().zip(&self.named).any(|(count, named)| *count > 0 && !named);
-        match unnamed && !self.lacks {
-            true => Err("tier: the ledger forgets a dirty region"),
-            false => Ok(()),
-        }
+        if unnamed && !self.lacks { Err("tier: the ledger forgets a dirty region") } else { Ok(()) }
     }
 }

@@ -327,9 +327,10 @@ impl Slots {
         if (0..self.count()).filter(held).any(|slot| self.find(self.get(slot).page) != Some(slot)) {
             return Err("tier: a slot is not found by its page");
         }
-        match (0..self.count()).filter(held).count() + self.free.len() == self.slots.len() {
-            true => Ok(()),
-            false => Err("tier: a slot is neither free nor held"),
+        if (0..self.count()).filter(held).count() + self.free.len() == self.slots.len() {
+            Ok(())
+        } else {
+            Err("tier: a slot is neither free nor held")
         }
     }
 }

@@ -102,9 +102,10 @@ impl Lists {
         let wear = if self.reuse == Reuse::FewestErases { erases } else { 0 };
         let it = &mut self.units[unit as usize];
         it.coming -= 1;
-        match failed {
-            true => it.bad += 1,
-            false => it.free.push(Reverse(Free { wear, turn: self.turn, segment })),
+        if failed {
+            it.bad += 1
+        } else {
+            it.free.push(Reverse(Free { wear, turn: self.turn, segment }))
         }
         self.turn += 1;
     }

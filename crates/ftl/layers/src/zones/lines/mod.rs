@@ -360,9 +360,10 @@ impl Lines {
         let front = if of_map { self.layout.fronts } else { self.layout.front(line) };
         self.map_lines += u32::from(of_map);
         self.at_mut(line).go(State::Open);
-        match left {
-            true => self.fronts.add_partly(front, line),
-            false => self.at_mut(line).take_no_more(),
+        if left {
+            self.fronts.add_partly(front, line)
+        } else {
+            self.at_mut(line).take_no_more()
         }
         let failed = |column: u32| {
             let chunk = self.chunks.at(self.layout.segment(line, column));

@@ -143,12 +143,11 @@ impl Lines {
         if self.candidates.not_worth_collecting_at >= room {
             return None;
         }
-        let victim = match self.layout.wide {
-            true => self.of_policy(room),
-            false => {
-                let valid = |line: u32| self.at(line).valid();
-                self.lists.most_invalid(|line| self.fits(line, room), valid)
-            }
+        let victim = if self.layout.wide {
+            self.of_policy(room)
+        } else {
+            let valid = |line: u32| self.at(line).valid();
+            self.lists.most_invalid(|line| self.fits(line, room), valid)
         };
         if victim.is_none() {
             self.candidates.not_worth_collecting_at = room;
@@ -176,17 +175,19 @@ impl Lines {
     /// A line may be collected from now on.
     pub(super) fn offer(&mut self, line: u32) {
         let level = self.at(line).level;
-        match self.layout.wide {
-            true => self.candidates.policy.sealed(line, level.into(), self.candidates.now),
-            false => self.lists.offer(self.layout.front(line), line),
+        if self.layout.wide {
+            self.candidates.policy.sealed(line, level.into(), self.candidates.now)
+        } else {
+            self.lists.offer(self.layout.front(line), line)
         }
     }
 
     /// A line may not be collected any more.
     pub(super) fn withdraw(&mut self, line: u32) {
-        match self.layout.wide {
-            true => self.candidates.policy.freed(line),
-            false => self.lists.withdraw(self.layout.front(line), line),
+        if self.layout.wide {
+            self.candidates.policy.freed(line)
+        } else {
+            self.lists.withdraw(self.layout.front(line), line)
         }
     }
 }

@@ -157,10 +157,7 @@ impl World {
             }
             _ => false,
         };
-        let result = match unreadable {
-            true => Err(DeviceError::Media),
-            false => self.perform(&mut command),
-        };
+        let result = if unreadable { Err(DeviceError::Media) } else { self.perform(&mut command) };
         if let (Some(cache), Command::Flush { device }) = (&mut self.cache, &command) {
             cache.flushed(token, *device);
         }

@@ -119,9 +119,10 @@ impl Agree {
             Chunk::Data(chunk) => u32::from(chunk) == number,
             Chunk::Parity(_) => number == self.count,
         };
-        match is_made {
-            true => (factor ^ 1, Buffer::GcSum(self.lane)),
-            false => (factor, Buffer::Gc(self.lane, number as u8)),
+        if is_made {
+            (factor ^ 1, Buffer::GcSum(self.lane))
+        } else {
+            (factor, Buffer::Gc(self.lane, number as u8))
         }
     }
 

@@ -133,9 +133,10 @@ impl Lane {
 
     /// Where the records of a chunk lie that are not moved yet.
     fn source(&self, chunk: u8) -> Buffer {
-        match self.chunks.is_rebuilt(chunk) {
-            true => Buffer::GcSum(self.number),
-            false => Buffer::Gc(self.number, chunk),
+        if self.chunks.is_rebuilt(chunk) {
+            Buffer::GcSum(self.number)
+        } else {
+            Buffer::Gc(self.number, chunk)
         }
     }
 
@@ -184,10 +185,7 @@ impl Lane {
     fn found_damaged(&mut self, record: u16) {
         let live = &mut self.live[usize::from(record)];
         self.chunks.blame(live.chunk);
-        live.state = match self.chunks.distrust(live.chunk) {
-            true => Checked::Bad,
-            false => Checked::Gone,
-        };
+        live.state = if self.chunks.distrust(live.chunk) { Checked::Bad } else { Checked::Gone };
         self.cursor = usize::from(record) + 1;
     }
 }

@@ -145,9 +145,10 @@ impl Lane {
 
     /// Where the bytes of a chunk of the row are.
     fn buffer_of(&self, chunk: u8, fill: &Fill) -> Buffer {
-        match fill.chunk == Some(Chunk::Data(chunk)) {
-            true => Buffer::GcSum(self.number),
-            false => Buffer::Gc(self.number, chunk),
+        if fill.chunk == Some(Chunk::Data(chunk)) {
+            Buffer::GcSum(self.number)
+        } else {
+            Buffer::Gc(self.number, chunk)
         }
     }
 

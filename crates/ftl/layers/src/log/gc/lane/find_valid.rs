@@ -44,9 +44,10 @@ impl Lane {
         if next == entries && media.segments.tells_blocks_apart() {
             self.order_by_stream(media);
         }
-        self.go(match next == entries {
-            true => Phase::Reading { asked: false },
-            false => Phase::Sifting(next),
+        self.go(if next == entries {
+            Phase::Reading { asked: false }
+        } else {
+            Phase::Sifting(next)
         });
         next > from || next == entries
     }

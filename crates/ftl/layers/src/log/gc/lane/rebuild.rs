@@ -170,9 +170,10 @@ impl Lane {
         cx: &mut Cx,
     ) {
         let lane = self.number;
-        let (op, buffer) = match second {
-            false => (Op::GcSum { lane }, Buffer::GcSum(lane)),
-            true => (Op::GcSecond { lane }, Buffer::GcSecond(lane)),
+        let (op, buffer) = if second {
+            (Op::GcSecond { lane }, Buffer::GcSecond(lane))
+        } else {
+            (Op::GcSum { lane }, Buffer::GcSum(lane))
         };
         let into = Target::Data(media.buffers.at(buffer).view_mut_sectors(from, sectors));
         let lba = self.layout.lba(self.at) + u64::from(from);

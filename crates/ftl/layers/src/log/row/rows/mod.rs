@@ -92,9 +92,10 @@ impl Rows {
         self[row].go(next);
         self.note_use(row);
         let moves = matches!(next, Phase::Closed | Phase::Sealing | Phase::Draining);
-        match moves {
-            true => self.active |= 1 << row,
-            false => self.active &= !(1 << row),
+        if moves {
+            self.active |= 1 << row
+        } else {
+            self.active &= !(1 << row)
         }
         if !self[row].is_unsealed() {
             self.unsealed &= !(1 << row);
