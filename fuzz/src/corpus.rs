@@ -13,9 +13,6 @@ fn folder(target: &Target) -> PathBuf {
 }
 
 /// The kept inputs of a target with their paths, in the order of their names.
-///
-/// # Errors
-/// When the folder or a file of it can't be read.
 pub(crate) fn kept(target: &Target) -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
     let folder = folder(target);
     let entries = fs::read_dir(&folder)
@@ -29,9 +26,6 @@ pub(crate) fn kept(target: &Target) -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
 }
 
 /// Where a target's runs start: what is kept, and what the emitters make today.
-///
-/// # Errors
-/// As [`kept`].
 pub(crate) fn seeds(target: &Target) -> anyhow::Result<Vec<Vec<u8>>> {
     let mut seeds: Vec<Vec<u8>> = kept(target)?.into_iter().map(|(_, bytes)| bytes).collect();
     let made = (target.made)().into_iter().filter(|bytes| !seeds.contains(bytes));
@@ -40,9 +34,6 @@ pub(crate) fn seeds(target: &Target) -> anyhow::Result<Vec<Vec<u8>>> {
 }
 
 /// Keeps what the emitters make today; what is there already stays as it is.
-///
-/// # Errors
-/// When a file can't be written.
 pub(crate) fn keep_made(target: &Target) -> anyhow::Result<()> {
     fs::create_dir_all(folder(target))?;
     let there = kept(target)?;
@@ -54,9 +45,6 @@ pub(crate) fn keep_made(target: &Target) -> anyhow::Result<()> {
 }
 
 /// Keeps one input under a name and returns its path.
-///
-/// # Errors
-/// When the file can't be written.
 pub(crate) fn keep(target: &Target, name: &str, bytes: &[u8]) -> anyhow::Result<PathBuf> {
     let path = folder(target).join(name);
     fs::create_dir_all(folder(target))?;

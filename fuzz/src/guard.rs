@@ -17,9 +17,6 @@ const PER_BYTE: u64 = 256;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Checks one input of a target.
-///
-/// # Errors
-/// What the input broke, in words.
 pub(crate) fn check(target: &Target, input: &[u8], seed: u64) -> anyhow::Result<()> {
     let mut outcome = Ok(());
     let guarded = AssertUnwindSafe(|| {

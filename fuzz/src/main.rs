@@ -63,9 +63,6 @@ fn main() -> ExitCode {
 }
 
 /// Runs one target and prints its line; false when an input broke it.
-///
-/// # Errors
-/// When its corpus can't be read or added to.
 fn fuzz(target: &Target, first: u64, runs: u64) -> anyhow::Result<bool> {
     let seeds = corpus::seeds(target)?;
     let begin = Instant::now();

@@ -22,9 +22,6 @@ pub(crate) struct Repository {
 }
 
 /// Reads the repository at `root`.
-///
-/// # Errors
-/// When git does not list it, or a document can't be read.
 pub(crate) fn read(root: &Path) -> anyhow::Result<Repository> {
     let asked = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
     let list = Command::new("git").args(asked).current_dir(root).output()?;

@@ -167,9 +167,6 @@ impl Allowed {
 pub(super) type Table = BTreeMap<String, Allowed>;
 
 /// Reads the table. Of a crate that is in it twice the stricter figures count.
-///
-/// # Errors
-/// At a line that is no row.
 pub(super) fn read(text: &str) -> anyhow::Result<Table> {
     let mut table = Table::new();
     for line in text.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty()) {

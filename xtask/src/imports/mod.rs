@@ -45,18 +45,12 @@ pub(crate) enum Form {
 }
 
 /// Prints the table of the sources in `folder`, of this crate or another.
-///
-/// # Errors
-/// When a file can't be read.
 pub(crate) fn table_of(folder: &Path) -> anyhow::Result<()> {
     print!("{}", show::table(&measure(&Tree::read(folder)?)));
     Ok(())
 }
 
 /// Measures the repository at `root`, prints it as `form` and gives what became worse, in words.
-///
-/// # Errors
-/// When a file can't be read or written.
 pub(crate) fn run(root: &Path, form: Form) -> anyhow::Result<Vec<String>> {
     let measured = measure(&Tree::read(&root.join(SOURCES))?);
     let crates = CRATES.iter().map(|one| {

@@ -19,7 +19,6 @@ pub(super) struct Struct {
     pub open: u32,
 }
 
-/// See the module text.
 #[derive(Debug, Default)]
 pub(super) struct Source {
     /// What a `use` brings in: the name that the file gives it, and the path.

@@ -39,9 +39,6 @@ const HOPS: u32 = 16;
 
 impl Tree {
     /// Reads all below `folder`.
-    ///
-    /// # Errors
-    /// When a file can't be read.
     pub(super) fn read(folder: &FsPath) -> anyhow::Result<Self> {
         let mut texts = Vec::new();
         collect(folder, folder, &mut texts)?;

@@ -36,9 +36,6 @@ pub(crate) struct Part {
 }
 
 /// The parts of the program for `target`, by name.
-///
-/// # Errors
-/// When cargo can't say.
 pub(crate) fn read(root: &Path, target: &str) -> anyhow::Result<Vec<Part>> {
     let args = ["metadata", "--locked", "--format-version", "1", "--filter-platform", target];
     let output = Command::new("cargo").args(args).current_dir(root).output()?;
@@ -103,9 +100,6 @@ fn checksum(lock: &toml::Table, name: &str, version: &str) -> Option<String> {
 }
 
 /// What breaks the rules of `deny.toml`: a licence that is not allowed, another source.
-///
-/// # Errors
-/// When `deny.toml` can't be read.
 pub(crate) fn check(parts: &[Part], deny: &str) -> anyhow::Result<Vec<String>> {
     let deny: toml::Table = deny.parse().context("deny.toml")?;
     let allowed = deny.get("licenses").and_then(|it| it.get("allow")?.as_array());
@@ -127,9 +121,6 @@ pub(crate) fn check(parts: &[Part], deny: &str) -> anyhow::Result<Vec<String>> {
 }
 
 /// Writes the bill of materials and the notices into `folder`.
-///
-/// # Errors
-/// When a file can't be written, or that of a licence can't be read.
 pub(crate) fn write(parts: &[Part], version: &str, folder: &Path) -> anyhow::Result<()> {
     let bill = serde_json::to_string_pretty(&bill::emit(parts, version))?;
     let files =

@@ -12,9 +12,6 @@ use super::Part;
 const NAMES: [&str; 4] = ["LICEN", "COPYING", "NOTICE", "UNLICENSE"];
 
 /// All texts.
-///
-/// # Errors
-/// When one can't be read.
 pub(super) fn emit(parts: &[Part]) -> anyhow::Result<String> {
     let mut texts: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut out = String::from(

@@ -40,9 +40,6 @@ pub(crate) struct Report {
 }
 
 /// Checks every Rust file, every manifest of a pure crate below `root`, and what is committed.
-///
-/// # Errors
-/// When a file can't be read.
 pub(crate) fn check(root: &Path) -> anyhow::Result<Report> {
     let mut paths = Vec::new();
     for folder in ["crates", "xtask", "fuzz", "bench"] {

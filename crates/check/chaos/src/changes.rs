@@ -73,9 +73,6 @@ impl World {
     }
 
     /// A root is durable.
-    ///
-    /// # Errors
-    /// When a device has left that was told to stay after all.
     pub(crate) fn look_at_stays(&mut self, layer: &AnyLayer) -> Result<(), String> {
         // A spare may take the place of one that is lost, which leaves then.
         if self.config.members.spare & !layer.members().spares() != 0 {

@@ -75,9 +75,6 @@ impl World {
     }
 
     /// A command is over: what does the copy lack, and is it the time for another one?
-    ///
-    /// # Errors
-    /// When the layer writes with a copy in place that it must notice.
     pub(crate) fn follow_copy(
         &mut self,
         command: &Command,
@@ -122,9 +119,6 @@ impl World {
     }
 
     /// The layer is ready: an older copy of a device without parity must have been noticed.
-    ///
-    /// # Errors
-    /// When it was not.
     pub(crate) fn ready_with_copy(&self) -> Result<(), String> {
         match self.swarm.older.filter(|_| self.has_copy()) {
             Some(device) if self.leaves(device) => Ok(()),
@@ -136,9 +130,6 @@ impl World {
     }
 
     /// A volume is refused with an older copy; one of its journal, unless it was stopped cleanly.
-    ///
-    /// # Errors
-    /// When the journal was not needed.
     pub(crate) fn refused_with_copy(&mut self) -> Result<(), String> {
         if self.clean && self.swarm.older.is_none() {
             return Err("refused with an older journal, which a clean stop left unneeded".into());

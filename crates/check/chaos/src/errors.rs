@@ -5,7 +5,6 @@
 
 use crate::matrix::{Claim, Claims, Row};
 
-/// See the module text.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Errors {
     /// Device errors, hangs included.

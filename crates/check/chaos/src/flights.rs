@@ -37,7 +37,6 @@ impl Flight {
     }
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(crate) struct Flights {
     going: Vec<Flight>,
@@ -92,9 +91,6 @@ impl Flights {
     }
 
     /// Whether a command to a segment comes at a time when it may.
-    ///
-    /// # Errors
-    /// With what it comes at the same time.
     pub(crate) fn keeps_order(
         &self,
         command: &Command,

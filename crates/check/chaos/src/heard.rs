@@ -18,9 +18,6 @@ pub(crate) struct Heard {
 
 impl Heard {
     /// So many sectors are said to be lost.
-    ///
-    /// # Errors
-    /// When nothing happened to the medium or to a command.
     pub(crate) fn lost(
         &mut self,
         sectors: u32,
@@ -36,9 +33,6 @@ impl Heard {
     }
 
     /// A range of the host is said to be corrupt.
-    ///
-    /// # Errors
-    /// When it can't be.
     pub(crate) fn corrupt(
         &mut self,
         lba: u64,
@@ -83,9 +77,6 @@ fn has_fault(errors: &Errors, w: &World) -> bool {
 
 /// Damage of the devices `damaged` was reported in this step, so that no repair is durable: the
 /// layer can do without one device less.
-///
-/// # Errors
-/// When the layer claims that it can lose as many devices as if nothing was damaged.
 pub(crate) fn exposed(damaged: u16, layer: &AnyLayer, w: &World) -> Result<(), String> {
     let may_lose = may_lose(layer);
     let damaged = damaged & !(layer.members().lost() | layer.members().removed());
@@ -96,9 +87,6 @@ pub(crate) fn exposed(damaged: u16, layer: &AnyLayer, w: &World) -> Result<(), S
 }
 
 /// A range of a device is said to be mended.
-///
-/// # Errors
-/// When nothing happened to that device.
 pub(crate) fn mended(device: u8, lba: u64, sectors: u32, w: &mut World) -> Result<(), String> {
     let size = w.machine.disks.get(usize::from(device)).map_or(0, |disk| disk.sectors());
     let harmed = w.victims >> device & 1 == 1;

@@ -54,7 +54,6 @@ pub(crate) struct Excuses<'a> {
     pub heard: &'a Heard,
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(crate) struct Host {
     pending: Vec<Option<Pending>>,
@@ -93,9 +92,6 @@ impl Host {
 
     /// After a step: whether a request waits for too long. With `idle` the layer has nothing to do
     /// for one.
-    ///
-    /// # Errors
-    /// When it does.
     pub(crate) fn look_at_stall(&mut self, steps: u64, idle: bool) -> Result<(), String> {
         if self.waiting == 0 || idle {
             self.last_reply = steps;
@@ -218,9 +214,6 @@ impl Host {
     }
 
     /// Judges a reply that came in a step.
-    ///
-    /// # Errors
-    /// What was expected and what was found instead.
     pub(crate) fn answered(
         &mut self,
         reply: Reply,

@@ -73,9 +73,6 @@ impl World {
 
     /// A volume may be refused without its journal, unless it was stopped cleanly, and when the
     /// journal did not answer before it died.
-    ///
-    /// # Errors
-    /// When it may not.
     pub(crate) fn refused_without_journal(&mut self, hung_once: bool) -> Result<(), String> {
         if self.clean && !hung_once {
             return Err(

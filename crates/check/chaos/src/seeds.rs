@@ -10,9 +10,6 @@ use crate::report::Format;
 use crate::{Options, threads};
 
 /// Runs the list at `path`, or writes it. Returns whether all promises hold and all events occur.
-///
-/// # Errors
-/// When the file can't be read or written, or is no list.
 pub(crate) fn listed(options: &Options, path: &Path, layers: &[LayerKind]) -> Result<bool, String> {
     let fault = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let text = match fs::read_to_string(path) {

@@ -31,9 +31,6 @@ pub(crate) struct State {
 
 impl State {
     /// What the file says; a file that does not exist yet is an empty state.
-    ///
-    /// # Errors
-    /// When the file can't be read or was not written by this program.
     pub(crate) fn open(path: Option<&Path>) -> Result<Self, String> {
         let Some(path) = path else { return Ok(State::default()) };
         let name = path.display();
@@ -62,9 +59,6 @@ impl State {
     }
 
     /// Writes the state of a layer, whole or not at all.
-    ///
-    /// # Errors
-    /// When the file can't be written.
     pub(crate) fn keep(&mut self, layer: &str, summary: &Summary) -> Result<(), String> {
         let Some(path) = &self.path else { return Ok(()) };
         let kept = Kept {

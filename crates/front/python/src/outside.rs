@@ -15,9 +15,6 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// Does `job`, which ends early when `stop` is set; `look` is called now and then with the lock,
 /// and its error, like that of a signal, sets `stop`.
-///
-/// # Errors
-/// The exception of a signal's handler or of `look`, and a panic of `job`.
 pub(crate) fn run<T: Send>(
     py: Python<'_>,
     stop: &AtomicBool,

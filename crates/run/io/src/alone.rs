@@ -39,9 +39,6 @@ pub(crate) enum Hold {
 /// Opens and locks a device. Tries again while it is held by nobody who lives: after a kill the
 /// kernel holds it until the transfers of the dead process are over; or by a child that is about to
 /// begin.
-///
-/// # Errors
-/// When it can't be opened, or somebody has it.
 pub(crate) fn open(
     name: &str,
     is_block: bool,
@@ -112,9 +109,6 @@ fn is_named(file: &File, name: &str) -> bool {
 }
 
 /// Locks zones of a device that was opened for [`Hold::Part`], with the same patience.
-///
-/// # Errors
-/// When somebody has one of them, who is named with the zones.
 pub(crate) fn take(
     file: &File,
     name: &str,

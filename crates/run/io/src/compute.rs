@@ -30,7 +30,6 @@ thread_local! {
     static TOOLS: RefCell<Tools> = RefCell::default();
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(crate) struct Compute {
     /// A list of parts in it lies in the command, which the driver keeps.

@@ -29,9 +29,6 @@ pub fn connect_unix(path: &Path, deadline: &Deadline) -> io::Result<UnixStream> 
 }
 
 /// Connects to the unix socket with this name in the abstract space.
-///
-/// # Errors
-/// As [`connect_unix`].
 pub(crate) fn connect_claim(name: &str, deadline: &Deadline) -> io::Result<UnixStream> {
     let place = SocketAddrUnix::new_abstract_name(name.as_bytes())?;
     connect_to(&place, AddressFamily::UNIX, deadline).map(UnixStream::from)
@@ -39,9 +36,6 @@ pub(crate) fn connect_claim(name: &str, deadline: &Deadline) -> io::Result<UnixS
 
 /// Connects to the first of the addresses that answers; each gets its share of the time. The
 /// stream does not block.
-///
-/// # Errors
-/// As the last address answers.
 pub(crate) fn connect_tcp(places: &[SocketAddr], deadline: &Deadline) -> io::Result<TcpStream> {
     let mut last = io::Error::other("the host has no address");
     for (index, place) in places.iter().enumerate() {

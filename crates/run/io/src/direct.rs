@@ -53,9 +53,6 @@ pub(crate) fn turn_on(file: &File, block_device: bool) -> Direct {
 
 /// Switches a block device to direct transfers in units of at most `most` bytes, and says in which.
 /// For devices whose writes are never of less: the page cache would change their order.
-///
-/// # Errors
-/// What the system says, or that the units are longer.
 pub(crate) fn insist(file: &File, most: usize) -> io::Result<usize> {
     let unit = unit_from_statx(file).or_else(|| logical_block(file)).unwrap_or(u32::MAX) as usize;
     if unit == 0 || unit > most {

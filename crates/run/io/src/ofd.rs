@@ -58,9 +58,6 @@ fn call(
 
 /// Locks, if nobody stands in the way; for one who only reads, others who only read do not. Else
 /// the range that stands in the way, in the kernel's numbers (first, last).
-///
-/// # Errors
-/// What the system says.
 pub(crate) fn try_lock(fd: RawFd, what: &What, writes: bool) -> io::Result<Option<(u64, u64)>> {
     let kind = if writes { libc::F_WRLCK } else { libc::F_RDLCK };
     loop {
@@ -92,9 +89,6 @@ pub(crate) struct Held {
 impl Held {
     /// Waits for the lock: against all others, or against those who write. The descriptor stays
     /// open as long as it is held.
-    ///
-    /// # Errors
-    /// What the system says.
     pub(crate) fn wait(fd: RawFd, what: What, writes: bool) -> io::Result<Self> {
         let kind = if writes { libc::F_WRLCK } else { libc::F_RDLCK };
         call(fd, libc::F_OFD_SETLKW, kind, &what)?;

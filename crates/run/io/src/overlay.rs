@@ -17,7 +17,6 @@ pub const LOOK_MOST: usize = 512 << 20;
 const OF_SECTOR: usize = SECTOR + 48;
 const OF_RANGE: usize = 48;
 
-/// See the module text.
 #[derive(Debug)]
 pub(crate) struct Overlay {
     /// By the number of the sector on the whole device.
@@ -53,9 +52,6 @@ impl Overlay {
     }
 
     /// Does a transfer, of which nothing is written to `device`.
-    ///
-    /// # Errors
-    /// What the device says to a read, and no space when there is no more memory for it.
     pub(crate) fn run(&mut self, transfer: &Transfer, device: &Device) -> Result<(), DeviceError> {
         let range = sectors(transfer);
         let new = match transfer.call() {

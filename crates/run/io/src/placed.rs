@@ -100,9 +100,6 @@ impl Placed {
     }
 
     /// Writes in this thread, until it is over.
-    ///
-    /// # Errors
-    /// What the drive or the kernel says, as a device's error.
     pub(crate) fn run(&self, transfer: &mut Transfer, placement: u8) -> Result<(), DeviceError> {
         loop {
             if let Some(result) = transfer.absorb(self.write_once(transfer, placement)) {

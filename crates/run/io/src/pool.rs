@@ -74,7 +74,6 @@ impl Task {
     }
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(crate) struct Pool {
     shared: Arc<Shared>,
@@ -104,9 +103,6 @@ struct Tasks {
 
 impl Pool {
     /// `threads` threads that wake `waker` for each finished task.
-    ///
-    /// # Errors
-    /// When the system gives no thread.
     pub(crate) fn new(threads: usize, waker: Arc<Waker>) -> io::Result<Self> {
         let (tasks, finished) = (Mutex::default(), Mutex::default());
         let (more, has_finished) = (Condvar::new(), AtomicBool::new(false));

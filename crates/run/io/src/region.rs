@@ -18,9 +18,6 @@ unsafe impl Sync for Region {}
 
 impl Region {
     /// Maps `len` bytes.
-    ///
-    /// # Errors
-    /// What the kernel says when it has no room.
     pub(crate) fn new(len: usize) -> io::Result<Self> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let lazily = if cfg!(miri) { 0 } else { libc::MAP_NORESERVE };

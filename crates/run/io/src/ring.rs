@@ -31,7 +31,6 @@ const MAX_CANCELLED: u32 = 64;
 /// The name of the poll that hears the waker.
 const WAKE: u64 = u64::MAX;
 
-/// See the module text.
 pub(crate) struct Ring {
     ring: IoUring,
     transfers: Vec<Option<Transfer>>,
@@ -45,9 +44,6 @@ pub(crate) struct Ring {
 
 impl Ring {
     /// A ring, with the memory registered if the limit on locked memory allows it.
-    ///
-    /// # Errors
-    /// When the kernel refuses io_uring.
     pub(crate) fn new(memory: &Memory) -> io::Result<Self> {
         let ring = build(true).or_else(|_| build(false))?;
         if !ring.params().is_feature_ext_arg() || !ring.params().is_feature_nodrop() {

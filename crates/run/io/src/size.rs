@@ -16,9 +16,6 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
 }
 
 /// The bytes of the memory that a device called `name` is, which `size` says.
-///
-/// # Errors
-/// When it is no size.
 pub(crate) fn memory_bytes(name: &str, size: &str) -> Result<u64, IoError> {
     parse_bytes(size).map_err(|why| IoError::Name { name: name.into(), why })
 }

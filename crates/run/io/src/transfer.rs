@@ -42,7 +42,6 @@ const ZERO_PIECES: usize = 64;
 /// Stands for the descriptor of a device that is no file.
 pub(crate) const NO_FILE: RawFd = -1;
 
-/// See the module text.
 #[derive(Debug)]
 pub(crate) struct Transfer {
     pub slot: u32,

@@ -42,9 +42,6 @@ impl Trust {
 
     /// What a flush comes to whose own outcome is `result`: an error too when another one failed
     /// meanwhile, because the system tells only one of the two.
-    ///
-    /// # Errors
-    /// That of the flush, and [`DeviceError::Media`] after another one.
     pub(crate) fn heard<T>(&self, result: Result<T, DeviceError>) -> Result<T, DeviceError> {
         if self.cached && result.is_err() && !planted(Bug::NextFlushBelieved) {
             self.lost.store(true, Ordering::Release);
@@ -53,9 +50,6 @@ impl Trust {
     }
 
     /// Does a flush here, if one can still be believed.
-    ///
-    /// # Errors
-    /// What `flush` says, or that an earlier one failed.
     pub(crate) fn flush(&self, flush: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         let lost = || Err(io::Error::other(LOST));
         if self.is_lost() {
@@ -68,9 +62,6 @@ impl Trust {
 }
 
 /// Writes what the page cache has of a file or block device that was just opened, and drops it.
-///
-/// # Errors
-/// What the system says; then what it had may be gone.
 pub(crate) fn renew(file: &File, block_device: bool) -> io::Result<()> {
     if planted(Bug::CacheBelieved) {
         return Ok(());

@@ -45,7 +45,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// else is to be done.
 const WORTH_LENDING: usize = 8;
 
-/// See the module text.
 pub(crate) struct World {
     // The engines come first: they stop using the memory of the rest when they are dropped.
     ring: Option<Ring>,

@@ -21,7 +21,6 @@ struct Due {
     served: Nanos,
 }
 
-/// See the module text.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     heap: BinaryHeap<Reverse<Due>>,

@@ -52,9 +52,6 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// Returns the text of `NAME[:KEY=VALUE]…`, where `NAME` is built in or a file.
-///
-/// # Errors
-/// When there is neither.
 pub(crate) fn text(asked: &str) -> Result<Text, DriveError> {
     let (origin, options) = split(asked);
     let text = match KINDS.iter().flat_map(|it| it.built_in).find(|(name, _)| *name == origin) {
@@ -79,9 +76,6 @@ fn read(origin: &str) -> Result<String, DriveError> {
 }
 
 /// Returns the device that `NAME[:KEY=VALUE]…` describes.
-///
-/// # Errors
-/// When there is no such device or file, or the device is impossible.
 pub(crate) fn find(asked: &str) -> Result<Arc<dyn Description>, DriveError> {
     let text = text(asked)?;
     (kind_of(&text).read)(&text)

@@ -34,9 +34,6 @@ pub(crate) struct Keys<'a> {
 
 impl<'a> Keys<'a> {
     /// The keys below `node`, apart from the sections that `within` names.
-    ///
-    /// # Errors
-    /// When a key is there twice, or holds more than a text.
     pub(crate) fn of(node: Node<'a, 'a>, within: &[&str]) -> Result<Self, Fault> {
         let mut entries: Vec<Entry> = Vec::new();
         for child in node.children().filter(Node::is_element) {
@@ -73,9 +70,6 @@ impl<'a> Keys<'a> {
     }
 
     /// The number behind a key.
-    ///
-    /// # Errors
-    /// When it is none.
     pub(crate) fn number<T: FromStr>(&mut self, key: &str) -> Result<Option<At<T>>, Fault> {
         let Some(At { line, value }) = self.word(key) else { return Ok(None) };
         match value.parse() {
@@ -87,9 +81,6 @@ impl<'a> Keys<'a> {
     }
 
     /// The number behind a key that must be there.
-    ///
-    /// # Errors
-    /// When it is not there, or is none.
     pub(crate) fn needed<T: FromStr>(&mut self, key: &str) -> Result<At<T>, Fault> {
         let missing = Fault { line: self.line, why: format!("{} has no {key}", self.name) };
         self.number(key)?.ok_or(missing)
@@ -102,9 +93,6 @@ impl<'a> Keys<'a> {
     }
 
     /// What the word behind a key stands for in `known`.
-    ///
-    /// # Errors
-    /// When it stands for nothing, with the words that do.
     pub(crate) fn one_of<T: Copy>(
         &mut self,
         key: &str,

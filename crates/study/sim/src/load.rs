@@ -134,9 +134,6 @@ pub(crate) struct Loaded {
 impl Loaded {
     /// Reads `load`; keeps it in memory if that takes at most `limit` bytes. Synthetic workloads
     /// are made again each time.
-    ///
-    /// # Errors
-    /// The first thing that is wrong with it; a file also must have a request.
     pub(crate) fn new(
         load: &Load,
         seed: u64,
@@ -235,9 +232,6 @@ impl Loaded {
     }
 
     /// The requests from the start.
-    ///
-    /// # Errors
-    /// When a file that was not kept can't be opened again.
     pub(crate) fn open(
         &self,
     ) -> Result<impl Iterator<Item = Result<Record, TraceError>>, TraceError> {

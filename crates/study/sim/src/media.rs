@@ -57,9 +57,6 @@ impl Media {
     }
 
     /// Writes all pages, for [`Media::load`].
-    ///
-    /// # Errors
-    /// When `out` can't be written.
     pub(crate) fn save(&self, out: &mut impl Write) -> io::Result<()> {
         out.write_all(&(self.pages.len() as u64).to_le_bytes())?;
         for (&(device, lba), page) in &self.pages {
@@ -71,9 +68,6 @@ impl Media {
     }
 
     /// The pages that [`Media::save`] wrote.
-    ///
-    /// # Errors
-    /// When `from` can't be read, or ends early.
     pub(crate) fn load(from: &mut impl Read) -> io::Result<Self> {
         let mut word = [0; 8];
         from.read_exact(&mut word)?;

@@ -86,9 +86,6 @@ impl Serialize for Words<'_> {
 }
 
 /// Writes pairs as a map in their order.
-///
-/// # Errors
-/// Those of `serializer`.
 pub(crate) fn as_map<S: Serializer>(
     pairs: &[(String, String)],
     serializer: S,

@@ -24,9 +24,6 @@ const MOST_ROUNDS: u64 = 4096;
 const DEPTH: u32 = 32;
 
 /// Repeats the workload of `ageing`, without its reads, until it makes no difference any more.
-///
-/// # Errors
-/// A workload that can't be read again, what the layer broke, or a request that failed.
 pub(crate) fn repeat<L: Layer, D: Model>(
     world: &mut World<L, D>,
     ageing: &Ageing,

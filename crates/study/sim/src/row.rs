@@ -137,9 +137,6 @@ impl Row {
     }
 
     /// Refuses a row with a figure that is not a number.
-    ///
-    /// # Errors
-    /// The name of that figure.
     pub(crate) fn numbers(self) -> Result<Self, Violation> {
         let figures = [
             ("waf_layer", self.waf_layer),

@@ -16,9 +16,6 @@ use crate::work::Work;
 use crate::world::World;
 
 /// Makes the row; returns `None` when `stop` asked to stop before its workload began.
-///
-/// # Errors
-/// A trace that can't be read again, or a broken law.
 pub(crate) fn run(
     cell: &Cell,
     watch: &dyn Watch,
@@ -91,9 +88,6 @@ struct Run<'a> {
 }
 
 /// Builds the row of a finished run.
-///
-/// # Errors
-/// When a figure is not a number.
 fn row<L: Layer, D: Model>(run: &Run, world: &World<L, D>) -> Result<Row, Violation> {
     let (work, host, cell) = (run.work, run.front.totals(), run.cell);
     let bytes = |sectors: u64| sectors * SECTOR as u64;

@@ -37,9 +37,6 @@ fn wrong(path: &Path, why: impl ToString) -> StudyError {
 }
 
 /// Writes `world`, which was stopped and is made from what `about` says, to `path`.
-///
-/// # Errors
-/// When the file can't be written.
 pub(crate) fn save<L: Layer>(
     world: &World<L, Device>,
     warmed: &Warmed,
@@ -79,9 +76,6 @@ fn encoded<L: Layer>(
 
 /// What [`save`] wrote to `path`: drives made as `specs` say, their metadata, and how they were
 /// aged, which is `warm`.
-///
-/// # Errors
-/// When the file can't be read, is damaged, or was made from another stack than `about` says.
 pub(crate) fn load(
     specs: &[DeviceSpec],
     about: &str,

@@ -100,9 +100,6 @@ impl<L: Layer, D: Model> World<L, D> {
 
     /// `layer` over `drives`, whose metadata is `media` if it is kept at all, run until it is
     /// ready. What waits in the drives counts as sent by the host.
-    ///
-    /// # Errors
-    /// When the layer does not become ready.
     pub(crate) fn over(
         layer: L,
         drives: Vec<D>,

@@ -142,9 +142,6 @@ const USUAL: [(&str, Op); 22] = [
 
 impl OpWords {
     /// Takes `word`, or several with `|` between, for `op`.
-    ///
-    /// # Errors
-    /// When there is no word, or it has another meaning already.
     pub(crate) fn name(&mut self, words: &str, op: Op) -> Result<(), String> {
         for word in words.split('|') {
             if word.is_empty() {

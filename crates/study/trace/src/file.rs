@@ -102,9 +102,6 @@ impl TraceFile {
     }
 
     /// Checks that every option means something in `format`.
-    ///
-    /// # Errors
-    /// That one does not, with those that do.
     pub(crate) fn check(&self, format: Format) -> Result<(), TraceError> {
         let given = [
             ("columns", self.columns.is_some()),

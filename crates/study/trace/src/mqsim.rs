@@ -32,9 +32,6 @@ struct Options {
 }
 
 /// The source that `text` names; nothing when that is no XML file.
-///
-/// # Errors
-/// When the file can't be read, is not what it should be, or the options make no sense.
 pub(crate) fn source(text: &str) -> Result<Option<Source>, TraceError> {
     let Some((path, options)) = parted(text) else { return Ok(None) };
     let wrong = |why: String| TraceError::Options { text: text.to_owned(), why };

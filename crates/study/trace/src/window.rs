@@ -17,9 +17,6 @@ pub(crate) struct Window {
 
 impl Window {
     /// The beginning of `input`.
-    ///
-    /// # Errors
-    /// When it can't be read.
     pub(crate) fn new(input: Box<dyn Read + Send>) -> io::Result<Self> {
         let buffer = vec![0; CHUNK];
         let mut window = Window { input, buffer, at: 0, end: 0, over: false };
@@ -42,9 +39,6 @@ impl Window {
 
     /// Reads on unless `bytes`, at most 256 KiB, are in the buffer or the file is over; whether
     /// they are in the buffer.
-    ///
-    /// # Errors
-    /// When the file can't be read on.
     #[inline]
     pub(crate) fn has(&mut self, bytes: usize) -> io::Result<bool> {
         if self.end - self.at < bytes && !self.over {

@@ -74,9 +74,6 @@ impl FromStr for Workload {
 }
 
 /// The workload that the text behind `synth:` means.
-///
-/// # Errors
-/// What is wrong and what is right.
 pub(crate) fn workload(text: &str) -> Result<Workload, String> {
     let (name, options) = text.split_once(':').unwrap_or((text, ""));
     let pattern = Pattern::ALL.iter().find(|(known, _)| *known == name).map(|(_, it)| *it);

@@ -67,9 +67,6 @@ impl Zones {
     }
 
     /// The segment of a range and where in it the range begins.
-    ///
-    /// # Errors
-    /// When it is not within one segment.
     pub(crate) fn place(&self, lba: u64, sectors: u64) -> Result<(usize, u32), Refusal> {
         let size = u64::from(self.shape.size);
         let (index, at) = (lba / size, lba % size);
@@ -79,9 +76,6 @@ impl Zones {
     }
 
     /// Whether a write may happen now.
-    ///
-    /// # Errors
-    /// Why not.
     pub(crate) fn may_write(&self, lba: u64, sectors: u64) -> Result<(), Refusal> {
         let (index, at) = self.place(lba, sectors)?;
         let zone = &self.list[index];
@@ -102,9 +96,6 @@ impl Zones {
     }
 
     /// Whether a segment may be reset now.
-    ///
-    /// # Errors
-    /// Why not.
     pub(crate) fn may_reset(&self, lba: u64, sectors: u64) -> Result<(), Refusal> {
         let (index, at) = self.place(lba, sectors)?;
         if at != 0 || sectors != u64::from(self.shape.size) {
@@ -114,9 +105,6 @@ impl Zones {
     }
 
     /// Whether a range can be read now.
-    ///
-    /// # Errors
-    /// Why not.
     pub(crate) fn may_read(&self, lba: u64, sectors: u64) -> Result<(), Refusal> {
         let (index, at) = self.place(lba, sectors)?;
         let Zone { pointer, offline, .. } = self.list[index];
@@ -210,9 +198,6 @@ impl Zones {
     }
 
     /// Answers `About::Segments`.
-    ///
-    /// # Errors
-    /// `Unsupported` for other questions.
     pub(crate) fn report(&self, about: About, into: &mut MetaBuf) -> Result<Verdict, DeviceError> {
         let About::Segments(from) = about else { return Err(DeviceError::Unsupported) };
         let (size, mut count) = (u64::from(self.shape.size), 0);

@@ -31,9 +31,6 @@ pub(super) struct Mortal {
 
 /// Draws whether the log of a seed has a journal, on what device, and whether faults happen to it
 /// alone.
-///
-/// # Errors
-/// When SEMANTICS.md does not admit the run.
 pub(super) fn draw(seed: u64, layer: LayerKind, swarm: &Swarm) -> Result<Option<Journal>, String> {
     let mut dice = Dice::new(!seed, layer as u64);
     if !dice.chance(layer.registration().chaos.journal) {

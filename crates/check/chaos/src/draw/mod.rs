@@ -48,9 +48,6 @@ pub(crate) struct Seed {
 }
 
 /// Draws the choices of a seed for `layer`.
-///
-/// # Errors
-/// When SEMANTICS.md does not admit the run.
 pub(crate) fn seed(number: u64, layer: LayerKind) -> Result<Seed, String> {
     let mut dice = Dice::new(number, layer as u64);
     let stack = Stack::draw(&mut dice, layer, second::with_two_parities(number, layer));

@@ -49,7 +49,6 @@ pub(crate) enum Phase {
     Over(End),
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(crate) struct Life<'w> {
     w: &'w mut World,
@@ -75,9 +74,6 @@ pub(crate) struct Life<'w> {
 
 impl<'w> Life<'w> {
     /// A new life over what the devices hold; with `calm` nothing goes wrong in it.
-    ///
-    /// # Errors
-    /// When the layer refuses a plan that it made before.
     pub(crate) fn new(w: &'w mut World, mode: Mode, calm: bool) -> Result<Self, String> {
         let (buffers, free) = w.issue();
         let layer = AnyLayer::new(&w.config, &w.infos, buffers, mode);
@@ -119,9 +115,6 @@ impl<'w> Life<'w> {
     }
 
     /// Lives until the end.
-    ///
-    /// # Errors
-    /// What was expected and what was found instead.
     pub(crate) fn run(mut self) -> Result<End, String> {
         let mut out = Out::new();
         loop {

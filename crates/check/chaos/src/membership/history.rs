@@ -1,6 +1,5 @@
 //! What was written, as a tree: who consents to go on without a member may fork it.
 
-/// See the module text.
 #[derive(Clone, Debug)]
 pub(super) struct History {
     nodes: Vec<Node>,

@@ -67,7 +67,6 @@ pub(super) enum Outcome {
     Refuses,
 }
 
-/// See the module text.
 pub(super) struct Life<'a> {
     pub(super) dice: Dice,
     /// Whether superblocks go through bytes.
@@ -134,9 +133,6 @@ impl<'a> Life<'a> {
     }
 
     /// Goes through the sequence.
-    ///
-    /// # Errors
-    /// The first rule that does not hold.
     pub(super) fn run(&mut self) -> Result<(), Rule> {
         for _ in 0..self.dice.between(8, 28) {
             self.seen.events += 1;

@@ -20,7 +20,6 @@ use crate::vsp::pool::{Lost, Pool};
 /// The map entry of a sector whose only copy can't be checked: an error until it is written.
 const LOST: u32 = u32::MAX;
 
-/// See the module text.
 #[derive(Debug)]
 pub(crate) struct Map {
     superpage: u32,

@@ -2,7 +2,6 @@
 
 use hostftl_core::{Command, MetaBuf, Page, Piece, Target};
 
-/// See the module text.
 #[derive(Debug)]
 pub(crate) struct MetaHome(Option<MetaBuf>);
 

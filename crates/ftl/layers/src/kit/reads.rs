@@ -6,7 +6,6 @@ use hostftl_core::{Cause, Command, Page, Target};
 
 use super::metabuf::{MetaHome, meta_of};
 
-/// See the module text.
 #[derive(Debug)]
 pub(crate) struct Reads {
     bufs: Vec<MetaHome>,

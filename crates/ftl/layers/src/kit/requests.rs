@@ -115,7 +115,6 @@ impl<Mark> Active<Mark> {
     }
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(crate) struct Requests<Mark> {
     order: Order,

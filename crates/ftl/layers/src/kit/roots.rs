@@ -10,9 +10,6 @@ pub(crate) const READS: usize = 2 * COPIES;
 
 /// The newest root of a batch of [`READS`] reads, of which number `slot · COPIES + copy` brought
 /// that copy. `parse` gives the root in a read, if there is a sound one, and `number` its number.
-///
-/// # Errors
-/// When there is none, or when a slot can't be read at all: the newest root may be there.
 pub(crate) fn newest<Root>(
     reads: &Reads,
     parse: impl Fn(usize) -> Option<Root>,

@@ -100,9 +100,6 @@ pub(crate) trait Core: Debug {
     /// their end.
     fn wind_down(&mut self, cx: &mut CxOf<Self>) -> bool;
     /// As [`Layer::operate`], of an engine that runs and works.
-    ///
-    /// # Errors
-    /// Why nothing was changed.
     fn operate(&mut self, _verb: Verb) -> Result<Answer, Refusal> {
         Err(Refusal::Unable)
     }
@@ -114,9 +111,6 @@ pub(crate) trait Core: Debug {
     fn after_step(&mut self, _cx: &mut CxOf<Self>) {}
 
     /// As [`Layer::check`], of a volume that is open.
-    ///
-    /// # Errors
-    /// The first invariant that does not hold, in words.
     fn check(&self) -> Result<(), &'static str>;
     /// As [`Layer::power_off`].
     fn power_off(&mut self);
@@ -150,7 +144,6 @@ pub(crate) trait Core: Debug {
     }
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(crate) struct Shell<C: Core> {
     plan: Plan,

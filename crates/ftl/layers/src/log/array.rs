@@ -16,7 +16,6 @@ use crate::log::output::Output;
 #[cfg(doc)]
 use crate::log::redundancy::timed_out::Hung;
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Array {
     /// Devices, segments and buffers.

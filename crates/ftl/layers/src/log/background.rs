@@ -10,7 +10,6 @@ use crate::log::ops::Cx;
 use crate::log::output::Output;
 use crate::log::scrub::Scrub;
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Background {
     /// Garbage collection and rebuild.

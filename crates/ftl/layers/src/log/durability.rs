@@ -48,7 +48,6 @@ pub(super) struct Unsealed {
     pub any: Option<u64>,
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Durability {
     /// The number of the next row.

@@ -17,7 +17,6 @@ const WARMING: usize = 4;
 /// Map pages that warming passes in one step.
 const WARM_STEP: u32 = 256;
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Mapping {
     /// The map of blocks, its pages and their images.

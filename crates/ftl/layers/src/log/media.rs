@@ -15,7 +15,6 @@ use crate::log::redundancy::metadata::Salvage;
 use crate::log::segments::Segments;
 use crate::log::share::Share;
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Media {
     /// The members, and the commands to them.

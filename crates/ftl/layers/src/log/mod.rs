@@ -91,7 +91,6 @@ use volume::Volume;
 /// The layer.
 pub(crate) type Log = Shell<Engine>;
 
-/// See the module text.
 #[derive(Debug)]
 pub(crate) struct Engine {
     blocks: Blocks,

@@ -19,7 +19,6 @@ use crate::planted::{Bug, planted};
 /// As [`WINDOW`], where rows that aren't durable keep their buffers.
 const HELD_WINDOW: u64 = 4;
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Output {
     /// The volume and its life, which are in every head.

@@ -29,7 +29,6 @@ const PROBE_REST: u64 = 400;
 const WEIGHT: u64 = 8;
 const SLOW_WEIGHT: u64 = 64;
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Share {
     percent: u8,
@@ -83,9 +82,6 @@ impl Share {
     }
 
     /// Another share.
-    ///
-    /// # Errors
-    /// When it is none.
     pub(super) fn change(&mut self, percent: u8) -> Result<Answer, Refusal> {
         if !(1..=100).contains(&percent) {
             return Err(Refusal::Because("a share is 1 to 100 percent"));

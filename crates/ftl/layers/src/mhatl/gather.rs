@@ -146,7 +146,6 @@ impl Job {
     }
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Jobs {
     list: Vec<Job>,

@@ -24,7 +24,6 @@ use crate::vsp::leaves::{LOST, Leaf, Leaves, Size};
 /// Leaves beyond the cap and a tenth: what is in stages may part that many runs for a while.
 const SLACK: u32 = 8192;
 
-/// See the module text.
 #[derive(Debug)]
 pub(crate) struct Map {
     superpage: u32,

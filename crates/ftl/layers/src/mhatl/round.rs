@@ -28,7 +28,6 @@ const LOOK: u32 = 8192;
 /// Victims in a row of which nothing is gained, after which a round ends.
 const FUTILE: u32 = 64;
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Round {
     /// Leaves that are wanted at the most.

@@ -27,7 +27,6 @@ const SLOTS: usize = 256;
 /// The longest transfer, in sectors: 1 MiB.
 const MAX_TRANSFER: u32 = 2048;
 
-/// See the module text.
 #[derive(Debug)]
 pub(crate) struct Passthrough {
     limits: Limits,

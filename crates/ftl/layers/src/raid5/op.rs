@@ -25,7 +25,6 @@ pub(super) enum Step {
     Over,
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Op {
     /// The request that it is for.

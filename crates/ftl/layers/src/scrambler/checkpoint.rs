@@ -35,7 +35,6 @@ enum Stage {
     Last,
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Checkpoint {
     stage: Stage,

@@ -40,7 +40,6 @@ pub(super) struct Span {
     pub at: u32,
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Fill {
     /// The buffer, one page long.

@@ -59,7 +59,6 @@ struct Retiring {
     number: u64,
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Journal {
     /// Changes from number `durable` on, and those of the round under way before them.

@@ -46,9 +46,6 @@ pub(super) struct Layout {
 
 impl Layout {
     /// Lays the device out, with so many thousandths of it that the host never gets.
-    ///
-    /// # Errors
-    /// When it is no device for a scrambler, or too small.
     pub(super) fn new(
         params: &Params,
         spare: u32,

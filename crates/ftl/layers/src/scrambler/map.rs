@@ -65,9 +65,6 @@ impl Map {
     }
 
     /// Counts the entry of a logical slot, and gives the slot.
-    ///
-    /// # Errors
-    /// When it makes no sense beside the others.
     pub(super) fn adopt(&mut self, logical: u32) -> Result<Option<u32>, &'static str> {
         let Some(slot) = self.look_up(logical) else { return Ok(None) };
         let back = self.back.get_mut(slot as usize).ok_or("the map points outside the data")?;
@@ -80,9 +77,6 @@ impl Map {
     }
 
     /// Compares both directions.
-    ///
-    /// # Errors
-    /// The first disagreement.
     pub(super) fn check(&self) -> Result<(), &'static str> {
         let mut mapped = 0;
         for (logical, raw) in self.to.iter().enumerate().filter(|(_, raw)| **raw != 0) {

@@ -57,7 +57,6 @@ const MOST_DISCARDS: u32 = 4;
 /// The layer.
 pub(crate) type Scrambler = Shell<Engine>;
 
-/// See the module text.
 #[derive(Debug)]
 pub(crate) struct Engine {
     layout: Layout,

@@ -32,7 +32,6 @@ pub(super) enum Rule {
     LeastUsed,
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Pages {
     per_page: u32,
@@ -294,9 +293,6 @@ impl Pages {
     }
 
     /// Compares the tables: `slots` are used, and `writing` pages are being written.
-    ///
-    /// # Errors
-    /// The first disagreement.
     pub(super) fn check(&self, slots: u64, writing: usize) -> Result<(), &'static str> {
         let used: u64 = self.used.iter().map(|used| u64::from(used.count_ones())).sum();
         if used != slots {

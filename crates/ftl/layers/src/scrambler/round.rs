@@ -9,7 +9,6 @@ use super::ops::{Cx, Op};
 use crate::kit::metabuf::{MetaHome, meta_of};
 use crate::planted::{Bug, planted};
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Ring {
     buf: MetaHome,

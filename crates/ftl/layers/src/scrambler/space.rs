@@ -14,7 +14,6 @@ use crate::planted::{Bug, planted};
 /// Slots given back in one go.
 const RELEASE_STEP: usize = 1024;
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Space {
     per_page: u32,
@@ -162,9 +161,6 @@ impl Space {
     }
 
     /// Compares the tables, while `writing` pages with `taken` slots are being written.
-    ///
-    /// # Errors
-    /// The first disagreement.
     pub(super) fn check(&self, taken: u64, writing: usize) -> Result<(), &'static str> {
         self.map.check()?;
         let used = self.map.mapped() + self.journal.retiring() as u64 + taken;

@@ -20,7 +20,6 @@ use crate::vsp::ops::{Cx, Op::Own};
 /// Thousandths of the hidden area from which on everything in the victim goes home.
 const CROWDED: u64 = 880;
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Forward {
     buffer: Option<Payload>,

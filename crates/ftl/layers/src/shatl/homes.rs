@@ -57,7 +57,6 @@ fn set_bit(bits: &mut [u8], part: u32, on: bool) -> bool {
     *byte != before
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(crate) struct Homes {
     lsps: u32,

@@ -26,7 +26,6 @@ pub(super) const LOST: u32 = 1 << 31;
 /// The most sectors that the top bit leaves room for.
 pub(super) const MOST_SECTORS: u64 = LOST as u64 - 1;
 
-/// See the module text.
 #[derive(Debug)]
 pub(crate) struct Map {
     superpage: u32,

@@ -76,7 +76,6 @@ impl Mover {
     }
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Movers {
     list: Vec<Mover>,

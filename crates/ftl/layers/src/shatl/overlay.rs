@@ -40,7 +40,6 @@ const PINS_SHARE: u32 = 3;
 /// The oldest that a run can be.
 const OLDEST: u16 = 1 << 14;
 
-/// See the module text.
 #[derive(Debug)]
 pub(crate) struct Overlay {
     superpage: u32,

@@ -41,7 +41,6 @@ impl Mean {
     }
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Price {
     /// Sectors of a map unit; 0 when nobody knows.

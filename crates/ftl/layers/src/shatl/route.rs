@@ -29,7 +29,6 @@ const STREAMS: usize = 8;
 /// LSPs that are looked at in one go.
 const LOOK: u32 = 1024;
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Route {
     threshold: u64,

@@ -18,7 +18,6 @@ const LOOK: u32 = 64;
 /// The least that is enough.
 const LEAST: u32 = 64;
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Spill {
     hand: u32,

@@ -34,7 +34,6 @@ enum Stage {
     Seal,
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Commit {
     stage: Stage,

@@ -6,7 +6,6 @@
 
 use hostftl_core::{DeviceError, HostError};
 
-/// See the module text.
 #[derive(Debug, Default)]
 pub(super) struct Failures {
     /// Which devices are gone: the fast one, the slow one.

@@ -6,7 +6,6 @@ use alloc::vec::Vec;
 use super::layout::Layout;
 use super::params::Policy;
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Heat {
     policy: Policy,

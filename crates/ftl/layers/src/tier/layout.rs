@@ -36,9 +36,6 @@ pub(super) struct Layout {
 
 impl Layout {
     /// Of a stack of two devices.
-    ///
-    /// # Errors
-    /// When there are not two block devices that are large enough.
     pub(super) fn new(page: u32, devices: &[DeviceInfo]) -> Result<Self, PlanError> {
         let [fast, slow] = devices else {
             return Err(PlanError("tier takes two devices: the fast one first, then the slow one"));

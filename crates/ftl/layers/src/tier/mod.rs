@@ -53,7 +53,6 @@ use recovery::Start;
 /// The layer.
 pub(crate) type Tier = Shell<Engine>;
 
-/// See the module text.
 #[derive(Debug)]
 pub(crate) struct Engine {
     cache: Cache,

@@ -32,7 +32,6 @@ struct Job {
     copies: u8,
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Moves {
     layout: Layout,

@@ -61,7 +61,6 @@ enum Step {
     Done,
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Start {
     layout: Layout,

@@ -52,7 +52,6 @@ pub(super) enum Moved {
     Lost,
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Route {
     layout: Layout,

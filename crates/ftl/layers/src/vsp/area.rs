@@ -21,7 +21,6 @@ use super::wishes::Wishes;
 
 /// Log writes between device flushes that nobody asked for: this bounds what recovery verifies.
 const FLUSH_EVERY: u64 = 8;
-/// See the module text.
 #[derive(Debug)]
 pub(crate) struct Area<T: Table> {
     pub layout: Layout,
@@ -153,9 +152,6 @@ impl<T: Table> Area<T> {
     }
 
     /// As `Layer::check`.
-    ///
-    /// # Errors
-    /// The first invariant that does not hold.
     pub(crate) fn check(&self) -> Result<(), &'static str> {
         self.table.check(&self.pool)?;
         self.pool.check_queues()

@@ -89,7 +89,6 @@ struct Rotation {
     settles: u64,
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(crate) struct Checkpoint {
     group_entries: u64,

@@ -43,7 +43,6 @@ struct Kill {
     end: End,
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(crate) struct Direct {
     /// Events so far.

@@ -59,9 +59,6 @@ pub(crate) struct Layout {
 
 impl Layout {
     /// Superpages on the one device.
-    ///
-    /// # Errors
-    /// When no layer of this family can work on it.
     pub(crate) fn superpages(
         config: &LayerConfig,
         devices: &[DeviceInfo],
@@ -97,9 +94,6 @@ impl Layout {
 
     /// All data in virtual superpages, and an entry of the map for each logical sector. The map
     /// area depends on what is exported, and that on the map area: go round until it rests.
-    ///
-    /// # Errors
-    /// As [`Layout::superpages`], or when the device is too small.
     pub(crate) fn logged(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Self, PlanError> {
         let total = Self::superpages(config, devices)?;
         let too_small = PlanError("the device is too small for the layer with this superpage");

@@ -46,7 +46,6 @@ impl Leaf {
 
 /// Leaves that a change of one sector never needs.
 pub(crate) const STRETCH: u32 = 64;
-/// See the module text.
 #[derive(Debug)]
 pub(crate) struct Leaves {
     superpage: u32,
@@ -398,9 +397,6 @@ impl Leaves {
     }
 
     /// Compares lists, chains and counts with each other.
-    ///
-    /// # Errors
-    /// The first disagreement.
     pub(crate) fn check(&self) -> Result<(), &'static str> {
         let (mut count, mut chained) = (0, 0);
         let touched = self.heads.iter().filter(|head| *head != 0).count() as u32;

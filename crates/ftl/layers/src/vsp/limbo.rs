@@ -13,7 +13,6 @@ use super::records::Records;
 /// The most different marks; what comes with more waits for the same one as what came before it.
 const MARKS: usize = 256;
 
-/// See the module text.
 #[derive(Debug)]
 pub(crate) struct Limbo {
     queue: Queue,

@@ -80,7 +80,6 @@ struct Names {
     left: u32,
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(crate) struct Log {
     uuid: [u8; 16],

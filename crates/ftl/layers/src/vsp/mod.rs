@@ -62,7 +62,6 @@ use recovery::Recovery;
 pub(crate) use scheme::{CxOf, Scheme};
 pub(crate) use table::Table;
 
-/// See the module text.
 #[derive(Debug)]
 pub(crate) struct Machine<S: Scheme> {
     area: Area<S::Table>,

@@ -41,7 +41,6 @@ pub(crate) enum State {
 /// No superpage: the end of a list.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// See the module text.
 #[derive(Debug)]
 pub(crate) struct Pool {
     superpage: u32,
@@ -316,9 +315,6 @@ impl Pool {
     }
 
     /// Compares the tables with each other and with the live slots that the map counts.
-    ///
-    /// # Errors
-    /// The first disagreement.
     pub(crate) fn check(&self, valid: &[u16]) -> Result<(), &'static str> {
         for (vsp, counted) in (0..).zip(valid) {
             if self.valid(vsp) != u32::from(*counted) {
@@ -348,9 +344,6 @@ impl Pool {
     }
 
     /// Every superpage is in exactly one place.
-    ///
-    /// # Errors
-    /// The first queue in which that is not so.
     pub(crate) fn check_queues(&self) -> Result<(), &'static str> {
         let states = |wanted: State| self.all().filter(|vsp| self.state(*vsp) == wanted).count();
         if states(State::Free) != self.free.len() {

@@ -39,7 +39,6 @@ const STATES: [State; 8] = [
     State::Staged(u8::MAX),
 ];
 
-/// See the module text.
 #[derive(Debug)]
 pub(crate) struct Records {
     count: u32,

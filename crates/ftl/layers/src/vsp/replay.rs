@@ -51,7 +51,6 @@ impl Default for Search {
     }
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Replay {
     step: Step,

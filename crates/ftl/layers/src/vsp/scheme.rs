@@ -21,9 +21,6 @@ pub(crate) trait Scheme: Debug + Sized {
     const WEIGHS: bool = false;
 
     /// Where everything lies.
-    ///
-    /// # Errors
-    /// When it can't work on these devices.
     fn layout(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Layout, PlanError>;
     /// Bytes of the map.
     fn map_bytes(config: &LayerConfig, layout: &Layout) -> u64;

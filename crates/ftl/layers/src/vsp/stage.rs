@@ -38,7 +38,6 @@ pub(crate) enum Phase {
     Draining,
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(crate) struct Stage {
     /// The buffer, one superpage long.

@@ -12,7 +12,6 @@ use hostftl_core::Payload;
 use super::layout::STAGES;
 use super::stage::{Phase, Stage};
 
-/// See the module text.
 #[derive(Debug)]
 pub(crate) struct Stages {
     list: Vec<Stage>,

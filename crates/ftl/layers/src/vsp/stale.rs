@@ -19,7 +19,6 @@ const SCAN: u32 = 1024;
 /// Images that the device is told to forget at once.
 const MOST: u32 = 4;
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Stale {
     /// Whether the image before the last one is stale, of each group.

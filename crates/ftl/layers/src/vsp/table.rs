@@ -70,9 +70,6 @@ pub(crate) trait Table: Debug {
     /// Empties a slot that the log says was replaced in place, without counting.
     fn replay_kill(&mut self, vsn: u32, changed: impl FnMut(u64));
     /// Counts the entry of a key.
-    ///
-    /// # Errors
-    /// When it makes no sense beside the others.
     fn adopt(&mut self, pool: &mut Pool, key: u64) -> Result<(), &'static str>;
     /// Forgets what adopting did to superpage `vsp`.
     fn disown(&mut self, pool: &mut Pool, vsp: u32);
@@ -91,8 +88,5 @@ pub(crate) trait Table: Debug {
     fn settled(&mut self) {}
 
     /// Compares every table with every other.
-    ///
-    /// # Errors
-    /// The first disagreement.
     fn check(&self, pool: &Pool) -> Result<(), &'static str>;
 }

@@ -2,7 +2,6 @@
 
 use super::log::Mark;
 
-/// See the module text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Wishes {
     commit: Mark,

@@ -56,7 +56,6 @@ pub(super) struct Root {
     pub images: u32,
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Checkpoint {
     layout: Layout,

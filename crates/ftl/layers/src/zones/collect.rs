@@ -32,7 +32,6 @@ const RUN: usize = 16;
 /// Map entries that are looked at in one go.
 const SEARCHED: u64 = 16_384;
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Collection {
     layout: Layout,

@@ -15,7 +15,6 @@ use crate::kit::requests::Kind;
 use crate::kit::watermark::Watermark;
 use crate::planted::{Bug, planted};
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Durability {
     /// Rows that were opened, and up to which they are written.

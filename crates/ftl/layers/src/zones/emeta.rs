@@ -75,7 +75,6 @@ struct List {
     whole: bool,
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Emeta {
     layout: Layout,

@@ -23,7 +23,6 @@ pub(super) enum Phase {
     Moving,
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Lane {
     phase: Phase,

@@ -26,7 +26,6 @@ struct Lane {
     tries: u8,
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Lanes {
     layout: Layout,

@@ -42,7 +42,6 @@ enum Entries {
     },
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Map(Entries);
 

@@ -66,7 +66,6 @@ use store::Store;
 /// The layer.
 pub(crate) type Zones = Shell<Engine>;
 
-/// See the module text.
 #[derive(Debug)]
 pub(crate) struct Engine {
     layout: Layout,

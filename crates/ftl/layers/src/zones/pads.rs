@@ -22,7 +22,6 @@ use super::layout::Layout;
 use super::ops::{Cx, fail};
 use super::store::Store;
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Pads {
     layout: Layout,

@@ -52,7 +52,6 @@ enum Step {
     Over,
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Recovery {
     layout: Layout,

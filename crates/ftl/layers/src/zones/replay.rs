@@ -38,7 +38,6 @@ struct Found {
     at: u32,
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Replay {
     layout: Layout,

@@ -32,7 +32,6 @@ pub(super) enum Phase {
     Draining,
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Row {
     phase: Phase,

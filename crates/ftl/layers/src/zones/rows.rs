@@ -11,7 +11,6 @@ use hostftl_core::{Payload, Piece};
 
 use super::row::{Phase, Row};
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Rows {
     list: Vec<Row>,

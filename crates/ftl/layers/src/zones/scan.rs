@@ -23,7 +23,6 @@ struct Seen {
     strip: u32,
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Scan {
     layout: Layout,

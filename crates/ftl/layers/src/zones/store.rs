@@ -23,7 +23,6 @@ use super::rows::Rows;
 use super::strips::{Draft, Strips};
 use crate::planted::{Bug, planted};
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Store {
     pub map: Map,

@@ -27,7 +27,6 @@ pub(super) struct Draft {
     pub placement: u8,
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Strips {
     layout: Layout,

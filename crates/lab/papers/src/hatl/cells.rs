@@ -59,9 +59,6 @@ impl hostftl_sim::Watch for Progress<'_> {
 }
 
 /// The rows of each workload of each group, in their order.
-///
-/// # Errors
-/// When a trace can't be read, a law is broken, or nobody waits.
 pub(super) fn make(
     groups: &[Group],
     options: &Options,

@@ -69,18 +69,12 @@ pub(super) const REFERENCE: [Reference; 4] = [
 ];
 
 /// The workload that `text` means, under a name for people.
-///
-/// # Errors
-/// When its options make no sense.
 pub(super) fn parse(name: &str, text: &str) -> Result<Load, Error> {
     let load = Load::parse(text).map_err(|why| Error::Failed(why.to_string()))?;
     Ok(Load { name: name.into(), ..load })
 }
 
 /// The real traces that are in a folder, and the file of each.
-///
-/// # Errors
-/// As for [`parse`].
 pub(super) fn traces(folder: Option<&Path>) -> Result<(Vec<Load>, Vec<String>), Error> {
     let files = TRACES.iter().filter_map(|name| {
         let path = crate::traces::find(folder?, name)?;
@@ -119,9 +113,6 @@ pub(super) struct Scratch(PathBuf);
 impl Scratch {
     /// Writes it: of each hundred requests five go on in order, in 256 KiB, through the second 256
     /// MiB of the drive.
-    ///
-    /// # Errors
-    /// When the file can't be written.
     pub(super) fn new(writes: u64, seed: u64) -> Result<Self, Error> {
         let name = format!("hostftl-paper-{}-{seed}.csv", std::process::id());
         let scratch = Scratch(std::env::temp_dir().join(name));
@@ -152,9 +143,6 @@ impl Scratch {
     }
 
     /// The workload of a case.
-    ///
-    /// # Errors
-    /// When it can't be read.
     pub(super) fn load(&self, case: &Reference, writes: u64) -> Result<Load, Error> {
         match case.synth {
             Some(synth) => parse(case.name, &format!("synth:{synth},count={writes}")),

@@ -108,9 +108,6 @@ pub(super) struct Load {
 
 impl Load {
     /// The paper's four: the trace where the folder has it, else what stands in for it.
-    ///
-    /// # Errors
-    /// When a trace is there and can't be read.
     pub(super) fn all(options: &Options) -> Result<Vec<Self>, Error> {
         let folder = options.traces.as_deref();
         let load = |of: &Published| match folder.and_then(|it| crate::traces::find(it, of.name)) {
@@ -186,9 +183,6 @@ impl Load {
     }
 
     /// The head of the database trace in a folder of traces, if it is there.
-    ///
-    /// # Errors
-    /// When it is there and can't be read.
     pub(super) fn database(folder: &Path) -> Result<Option<Self>, Error> {
         let names = ["mariadb-oltp-head.csv.zst", "mariadb-oltp.csv.zst"];
         let path = names.map(|name| folder.join(name)).into_iter().find(|path| path.exists());
@@ -197,9 +191,6 @@ impl Load {
     }
 
     /// The requests, without flushes: a multi-SCM SSD has nothing volatile.
-    ///
-    /// # Errors
-    /// When a file can't be opened.
     pub(super) fn open(
         &self,
         seed: u64,

@@ -21,9 +21,6 @@ use stack::{Figures, Outcome, Setup};
 const CASES: usize = 4;
 
 /// Makes the experiment.
-///
-/// # Errors
-/// When a trace can't be read, or nobody waits.
 pub(crate) fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Error> {
     let mut all = Load::all(options)?;
     if let Some(folder) = &options.traces {

@@ -25,9 +25,6 @@ const WHOLE_PAGES: &str = "mariadb-oltp writes whole pages. One that is not in M
     levels more there.";
 
 /// Adds the table and what it claims.
-///
-/// # Errors
-/// When nobody waits.
 pub(super) fn add(
     findings: &mut Findings,
     rows: &[(&Load, &[Outcome])],

@@ -19,9 +19,6 @@ const POLICIES: [(TierPolicy, &str); 4] = [
 ];
 
 /// Adds a table and a chart for each workload.
-///
-/// # Errors
-/// When nobody waits.
 pub(super) fn sweep(
     findings: &mut Findings,
     all: &[Load],

@@ -199,9 +199,6 @@ impl Ssd {
 }
 
 /// Plays a workload; nothing when nobody waits any longer.
-///
-/// # Errors
-/// When the workload can't be read.
 pub(super) fn play(
     setup: &Setup,
     load: &Load,

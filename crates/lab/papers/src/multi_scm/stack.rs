@@ -105,9 +105,6 @@ fn memories(setup: &Setup, user: u32) -> [ScmSpec; 2] {
 }
 
 /// Plays a workload, one request at a time; nothing when nobody waits any longer.
-///
-/// # Errors
-/// What could not be made or read.
 pub(super) fn play(
     setup: &Setup,
     load: &Load,

@@ -70,9 +70,6 @@ pub(super) struct Found {
 
 impl Bench {
     /// Runs it.
-    ///
-    /// # Errors
-    /// When the world breaks a law.
     pub(super) fn run(&self, seed: u64) -> Result<Found, Error> {
         let mut world = self.world()?;
         if self.op == Op::Read && self.driver != Driver::Block {

@@ -62,9 +62,6 @@ fn bench(driver: Driver, op: Op, random: bool, kib: u32) -> Bench {
 }
 
 /// Adds both tables and what they claim.
-///
-/// # Errors
-/// When the world breaks a law.
 pub(super) fn add(findings: &mut Findings, seed: u64) -> Result<(), Error> {
     let mut sheet = Sheet::new("Block driver against LightNVM (Tables 3 and 4)")
         .words(["cell"])

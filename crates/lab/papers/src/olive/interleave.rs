@@ -44,9 +44,6 @@ fn is_best(speeds: &[f64], width: u32) -> bool {
 }
 
 /// Adds a table and a chart for reads and for writes.
-///
-/// # Errors
-/// When the world breaks a law.
 pub(super) fn add(findings: &mut Findings, seed: u64) -> Result<(), Error> {
     let (mut met, mut alone) = (0, 0);
     for (op, name) in [(Op::Read, "read"), (Op::Write, "write")] {

@@ -15,9 +15,6 @@ use crate::{Error, Findings, Options, Watch};
 const SIZES: [u32; 3] = [4, 64, 128];
 
 /// Makes the experiment.
-///
-/// # Errors
-/// When nobody waits, or the world breaks a law.
 pub(crate) fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Error> {
     let mut findings = Findings::new("Olive: eMMC chips under a block driver and under LightNVM");
     findings.lead =

@@ -54,9 +54,6 @@ pub(super) fn strips(random: bool, kib: u32) -> f64 {
 
 /// Adds what LightNVM's writes gain by placing, in order and at random, and the claim that random
 /// writes gain what is published when each request goes whole.
-///
-/// # Errors
-/// When the world breaks a law.
 pub(super) fn add(findings: &mut Findings, rows: &[Gains; 2], seed: u64) -> Result<(), Error> {
     let mut sheet = Sheet::new("Gains of writes under LightNVM, by where they go")
         .words(["writes"])

@@ -9,9 +9,6 @@ use super::bench::{Bench, DEPTH, Driver, Walk};
 use crate::{Band, Cell, Check, Error, Findings, Known, Sheet};
 
 /// Adds the table of the ports.
-///
-/// # Errors
-/// When the world breaks a law.
 pub(super) fn add(findings: &mut Findings, seed: u64) -> Result<(), Error> {
     let mut sheet = Sheet::new("Ports, interleave 128 KiB")
         .words([""])
@@ -53,9 +50,6 @@ pub(super) fn add(findings: &mut Findings, seed: u64) -> Result<(), Error> {
 }
 
 /// Adds what waits when chips share buses and controllers, which the paper set aside.
-///
-/// # Errors
-/// When the world breaks a law.
 pub(super) fn add_conflicts(findings: &mut Findings, seed: u64) -> Result<(), Error> {
     let ours = [
         "MB/s",

@@ -13,9 +13,6 @@ use crate::Error;
 const CHUNK: u64 = 2048;
 
 /// A drive of the paper's blocks (4 MiB, 256 pages of 16 KiB) with one chip.
-///
-/// # Errors
-/// When there is no such drive.
 pub(super) fn drive(nand_blocks: u32, exported_percent: f64) -> Result<DriveSpec, Error> {
     let spare = 100.0 - exported_percent;
     let text = format!(
@@ -74,9 +71,6 @@ fn failed(why: impl std::fmt::Display) -> Error {
 
 impl Bench {
     /// `layer` over a new drive.
-    ///
-    /// # Errors
-    /// When the layer can't work there.
     pub(super) fn new(spec: &DriveSpec, layer: &LayerConfig) -> Result<Self, Error> {
         let devices = [spec.device_info()];
         let plan = AnyLayer::plan(layer, &devices).map_err(failed)?;
@@ -105,9 +99,6 @@ impl Bench {
 
     /// Writes the first `sectors` in order, and then plays those of `records` that write, all
     /// without taking time: reads age nothing.
-    ///
-    /// # Errors
-    /// A broken law.
     pub(super) fn age(
         &mut self,
         sectors: u64,
@@ -124,9 +115,6 @@ impl Bench {
     }
 
     /// Plays `records`, one after the other.
-    ///
-    /// # Errors
-    /// A broken law.
     pub(super) fn measure(
         &mut self,
         records: impl Iterator<Item = Record>,
@@ -159,9 +147,6 @@ impl Bench {
     }
 
     /// Stops the stack and checks the laws of conservation over its whole life.
-    ///
-    /// # Errors
-    /// The first law that is broken.
     pub(super) fn finish(mut self) -> Result<(), Error> {
         self.world.stop().map_err(failed)?;
         check_laws(&self.world, &self.asked).map_err(failed)

@@ -46,9 +46,6 @@ const PAPER: [(&str, f64, &str); 5] = [
 
 /// The workloads: traces of these names where the folder has them, `mariadb-oltp` for tpcc-mysql,
 /// and synthetic ones for the others. src1_0's stand-in is there twice, aligned and not.
-///
-/// # Errors
-/// When a trace can't be read.
 pub(super) fn workloads(options: &Options) -> Result<Vec<Workload>, Error> {
     let all = PAPER.iter().skip(options.size.pick(2, 0, 0)).step_by(options.size.pick(2, 1, 1));
     let mut loads = Vec::new();
@@ -120,9 +117,6 @@ impl Workload {
     }
 
     /// The requests, again and again; flushes left out.
-    ///
-    /// # Errors
-    /// When a trace can't be opened.
     pub(super) fn requests(
         &self,
         seed: u64,

@@ -183,9 +183,6 @@ impl Job<'_> {
 }
 
 /// Makes the experiment.
-///
-/// # Errors
-/// When a trace can't be read, a law is broken, or nobody waits.
 pub(crate) fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Error> {
     let loads = workloads(options)?;
     let blind = "scrambler:spare=0:refresh=0";

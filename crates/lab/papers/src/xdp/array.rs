@@ -89,9 +89,6 @@ fn drive(options: &Options) -> Result<DriveSpec, Error> {
 }
 
 /// Ages a stack and measures random writes on it.
-///
-/// # Errors
-/// What could not be made, or that nobody waits.
 pub(super) fn measure(kind: Lab, options: &Options, watch: &dyn Watch) -> Result<Outcome, Error> {
     let failed = |why: String| Error::Failed(format!("{}: {why}", kind.name()));
     let drive = drive(options)?;

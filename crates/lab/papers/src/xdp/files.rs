@@ -90,9 +90,6 @@ impl Real {
 
 /// Makes the volume, fills it, writes it at random until collection runs, and counts what as many
 /// random writes as it has blocks come to.
-///
-/// # Errors
-/// When the volume can't be made or fails, or nobody waits.
 pub(super) fn measure(options: &Options, watch: &dyn Watch) -> Result<Real, Error> {
     let failed = |why: &dyn std::fmt::Display| Error::Failed(format!("the volume on files: {why}"));
     let folder = tempfile::tempdir().map_err(|why| failed(&why))?;

@@ -29,9 +29,6 @@ const ROUNDS: u64 = 5;
 const PARTS: usize = 5;
 
 /// Makes the experiment.
-///
-/// # Errors
-/// When the files can't be made or written, or nobody waits.
 pub(crate) fn run(options: &Options, watch: &dyn Watch) -> Result<Findings, Error> {
     let mut findings = Findings::new("XDP: a log array with compression and RAID 5");
     watch.progress("fio's job on files", 0, PARTS);

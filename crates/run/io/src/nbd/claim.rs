@@ -20,7 +20,6 @@ use crate::holder::describe;
 /// How long the process that has an export may take to be found.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Claim {
     _listener: UnixListener,
@@ -29,9 +28,6 @@ pub(super) struct Claim {
 impl Claim {
     /// Claims the export of `uri`, whose host has the address `at`, and which the server calls
     /// `canonical` if it gives a name.
-    ///
-    /// # Errors
-    /// When it is claimed already.
     pub(super) fn new(
         name: &str,
         uri: &Uri,

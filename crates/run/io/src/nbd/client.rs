@@ -40,7 +40,6 @@ enum State {
     Dead,
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Client {
     uri: Uri,

@@ -44,9 +44,6 @@ pub(super) struct Dialing {
 
 impl Dialing {
     /// Begins to connect, which takes `most` at the longest. `tell` is called at the end.
-    ///
-    /// # Errors
-    /// When the system has no thread for it.
     pub(super) fn begin(
         uri: Uri,
         most: Duration,
@@ -74,9 +71,6 @@ impl Dialing {
     }
 
     /// Waits for the end.
-    ///
-    /// # Errors
-    /// When the server can't be used, or this process is to end.
     pub(super) fn wait(mut self) -> io::Result<Dialed> {
         let deadline = Deadline::after(self.most + STEP);
         loop {

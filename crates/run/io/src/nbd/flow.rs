@@ -27,7 +27,6 @@ const MAX_ZEROES: u32 = 1 << 30;
 /// How long a flush of the client's own is not tried again after it failed.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Flow {
     waiting: VecDeque<Item>,
@@ -167,9 +166,6 @@ impl Flow {
     }
 
     /// The server answered the request of the item at `cookie`.
-    ///
-    /// # Errors
-    /// When the connection is of no use any more.
     pub(super) fn answer(
         &mut self,
         cookie: u64,

@@ -24,7 +24,6 @@ struct Newer {
     bytes: Option<Box<[u8]>>,
 }
 
-/// See the module text.
 #[derive(Debug, Default)]
 pub(super) struct Ghosts {
     list: Vec<Ghost>,

@@ -28,7 +28,6 @@ pub(crate) enum Origin {
     Seal,
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(crate) struct Item {
     pub transfer: Transfer,

@@ -48,7 +48,6 @@ impl Kept {
     }
 }
 
-/// See the module text.
 #[derive(Debug, Default)]
 pub(super) struct Unflushed {
     list: VecDeque<Kept>,

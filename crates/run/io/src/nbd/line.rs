@@ -30,7 +30,6 @@ enum Bit {
     Data(libc::iovec),
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Line {
     number: usize,
@@ -85,9 +84,6 @@ impl Line {
     }
 
     /// Sends as much as the socket takes.
-    ///
-    /// # Errors
-    /// When the connection is broken.
     pub(super) fn send(&mut self) -> io::Result<()> {
         while !self.out.is_empty() {
             let mut slices = [IoSlice::new(&[]); PIECES];
@@ -134,9 +130,6 @@ impl Line {
 
     /// Receives what is there, payload straight into the memory of `items`, and appends the
     /// answers that are whole to `said`.
-    ///
-    /// # Errors
-    /// When the connection is broken, or the server breaks the protocol.
     pub(super) fn receive(
         &mut self,
         items: &mut [Option<Item>],

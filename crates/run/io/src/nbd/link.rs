@@ -172,10 +172,6 @@ fn notice_death(stream: &TcpStream) -> io::Result<()> {
 
 /// Connects to the server, agrees with it on the export and reads its first block, all of it before
 /// the deadline. The connection that is returned does not block.
-///
-/// # Errors
-/// When the system or the server refuses, the server is late, or the export can't be the device of
-/// a volume.
 pub(super) fn call(uri: &Uri, deadline: &Deadline) -> io::Result<(Stream, Negotiated, Page)> {
     let mut stream = Stream::plain(Socket::connect(&uri.place, deadline)?);
     let export = negotiate(&mut stream, uri, deadline)?;

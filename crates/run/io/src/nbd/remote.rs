@@ -27,7 +27,6 @@ use crate::pool::Finished;
 use crate::transfer::Transfer;
 use crate::waker::Waker;
 
-/// See the module text.
 #[derive(Debug)]
 pub(crate) struct Remote {
     shared: Arc<Shared>,
@@ -96,10 +95,6 @@ pub struct Link {
 
 impl Remote {
     /// Calls the server.
-    ///
-    /// # Errors
-    /// When the server can't be reached or its export can't be used, or a volume on this machine
-    /// has it.
     pub(crate) fn open(name: &str, uri: Uri) -> Result<Self, IoError> {
         let system = |what| {
             let name = name.to_owned();
@@ -155,9 +150,6 @@ impl Remote {
     }
 
     /// Does a transfer, and waits for its end.
-    ///
-    /// # Errors
-    /// What the server says, or what is wrong with the connection.
     pub(crate) fn run(&self, transfer: Transfer) -> io::Result<()> {
         self.shared.run(transfer)
     }
@@ -200,9 +192,6 @@ impl Drop for Remote {
 
 impl Shared {
     /// Does a transfer, and waits for its end.
-    ///
-    /// # Errors
-    /// What the server says, or what is wrong with the connection.
     pub(crate) fn run(&self, transfer: Transfer) -> io::Result<()> {
         let (sender, answer) = channel();
         self.order(transfer, Origin::Caller(sender));

@@ -14,15 +14,11 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use super::uri::Security;
 use crate::secret::read_secret;
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Session(Box<ClientConnection>);
 
 impl Session {
     /// Agrees with the server over a socket that waits.
-    ///
-    /// # Errors
-    /// When a certificate can't be used, or client and server can't agree.
     pub(super) fn begin<S: Read + Write>(security: &Security, socket: &mut S) -> io::Result<Self> {
         let name = ServerName::try_from(security.name.clone());
         let name = name.map_err(|why| bad(&security.name)(why.to_string()))?;
@@ -36,9 +32,6 @@ impl Session {
     }
 
     /// Receives what is there; 0 at the end.
-    ///
-    /// # Errors
-    /// When nothing is there, the connection is broken, or a record is not what the server sent.
     pub(super) fn read<S: Read + Write>(
         &mut self,
         socket: &mut S,
@@ -72,9 +65,6 @@ impl Session {
     }
 
     /// Takes some of `from`; what it took is sent now or by the next call.
-    ///
-    /// # Errors
-    /// When the socket takes nothing, or the connection is broken.
     pub(super) fn write<S: Write>(
         &mut self,
         socket: &mut S,
@@ -95,9 +85,6 @@ impl Session {
     }
 
     /// Sends what is left, as much as the socket takes.
-    ///
-    /// # Errors
-    /// When the connection is broken.
     pub(super) fn flush<S: Write>(&mut self, socket: &mut S) -> io::Result<()> {
         while self.0.wants_write() {
             match self.0.write_tls(socket) {

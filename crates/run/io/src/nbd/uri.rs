@@ -32,7 +32,6 @@ pub(crate) struct Security {
     pub name: String,
 }
 
-/// See the module text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Uri {
     pub place: Place,
@@ -51,9 +50,6 @@ impl Uri {
     }
 
     /// Understands a name; the path of a socket becomes absolute.
-    ///
-    /// # Errors
-    /// In words, with what to write instead.
     pub(crate) fn parse(name: &str) -> Result<Self, String> {
         let forms = "write nbd://HOST:PORT/EXPORT or nbd+unix:///EXPORT?socket=PATH";
         let (scheme, rest) = name.split_once("://").ok_or(forms)?;

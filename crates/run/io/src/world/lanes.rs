@@ -18,9 +18,6 @@ use crate::waker::Waker;
 const THREADS_OF_DEVICE: usize = 8;
 
 /// So many threads, which wake whoever sleeps on `waker`.
-///
-/// # Errors
-/// When the system gives none.
 pub(super) fn threads(count: usize, waker: &Arc<Waker>) -> Result<Pool, IoError> {
     Pool::new(count, waker.clone()).map_err(IoError::Start)
 }
@@ -33,9 +30,6 @@ pub(super) fn threads_for(device: &Device, is_placed: bool, has_ring: bool) -> u
 
 impl World {
     /// Puts another device in the place of one to which no command is under way; that.
-    ///
-    /// # Errors
-    /// When one is, or the system gives no threads; nothing was changed then.
     pub(crate) fn replace(&mut self, index: usize, device: Device) -> Result<Device, IoError> {
         let under_way = self.under_way(index);
         if under_way > 0 {

@@ -21,9 +21,6 @@ pub struct Taken {
 
 impl Zoned {
     /// What is taken of the device that it is, or of which it is a part; each once.
-    ///
-    /// # Errors
-    /// What the system says.
     pub(crate) fn taken(&self, file: &File) -> io::Result<Vec<Taken>> {
         let mut found = match self.keeper {
             Keeper::Memory => Vec::new(),

@@ -49,7 +49,6 @@ pub(crate) enum Turn {
     Later(usize),
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(crate) struct Gate {
     pub shape: Segments,
@@ -78,9 +77,6 @@ impl Gate {
     }
 
     /// Whether a range can be read.
-    ///
-    /// # Errors
-    /// `Media` beyond what is written and readable.
     pub(crate) fn may_read(&self, lba: u64, sectors: u64) -> Result<(), DeviceError> {
         let (index, at) = self.place(lba, sectors)?;
         let segment = &self.list[index];
@@ -93,9 +89,6 @@ impl Gate {
     }
 
     /// Takes a program of the flight `slot`.
-    ///
-    /// # Errors
-    /// When it is against the rules, or the segment is offline.
     pub(crate) fn program(
         &mut self,
         slot: u32,
@@ -160,9 +153,6 @@ impl Gate {
     }
 
     /// Takes a reset: whether anything is to be done, which [`Gate::was_reset`] ends.
-    ///
-    /// # Errors
-    /// When it is not one whole segment that nothing else is done with, or that is offline.
     pub(crate) fn reset(&mut self, slot: u32, lba: u64, sectors: u64) -> Result<bool, DeviceError> {
         let index = (lba / u64::from(self.shape.size)) as usize;
         let whole = lba.is_multiple_of(self.shape.size.into()) && index < self.list.len();
@@ -187,9 +177,6 @@ impl Gate {
     }
 
     /// The host marks a segment bad, or good: whether that changes anything.
-    ///
-    /// # Errors
-    /// When no segment begins at `lba`, or something is done with it.
     pub(crate) fn mark(&mut self, lba: u64, bad: bool) -> Result<bool, DeviceError> {
         let index = (lba / u64::from(self.shape.size)) as usize;
         let segment = self.list.get_mut(index).filter(|segment| {
@@ -219,9 +206,6 @@ impl Gate {
     }
 
     /// Answers `About::Segments`.
-    ///
-    /// # Errors
-    /// `Unsupported` for other questions.
     pub(crate) fn report(&self, about: About, into: &mut MetaBuf) -> Result<Verdict, DeviceError> {
         let About::Segments(from) = about else { return Err(DeviceError::Unsupported) };
         let (size, mut count) = (u64::from(self.shape.size), 0);

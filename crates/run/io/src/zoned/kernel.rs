@@ -128,9 +128,6 @@ const FEWEST: usize = 4;
 const KEPT: u32 = 2;
 
 /// All zones of a zoned block device as segments, and how many a part of them keeps at each end.
-///
-/// # Errors
-/// What the kernel says.
 pub(super) fn all(file: &File) -> io::Result<(Segments, u32)> {
     let zones = zones(file, there(file)?)?;
     let size = zones.iter().find(|zone| !zone.conventional).map_or(0, |zone| zone.capacity);
@@ -171,9 +168,6 @@ fn limits(file: &File) -> io::Result<(u32, u32)> {
 }
 
 /// The pages that a zoned block device holds in its zones, by the sector for which each stands.
-///
-/// # Errors
-/// What the kernel says.
 pub(super) fn pages(file: &File) -> io::Result<Vec<BTreeMap<u64, Box<Page>>>> {
     let (write_unit, _) = limits(file)?;
     let mut found = Vec::new();
@@ -188,9 +182,6 @@ pub(super) fn pages(file: &File) -> io::Result<Vec<BTreeMap<u64, Box<Page>>>> {
 }
 
 /// The zones of a zoned block device, or those of a part.
-///
-/// # Errors
-/// What the kernel says, or what HostFTL can't use.
 pub(super) fn open(file: &File, part: Option<&Part>) -> io::Result<Found> {
     let zones = zones(file, there(file)?)?;
     let stride = u64::from(number(file.as_raw_fd(), BLKGETZONESZ)?);
@@ -280,9 +271,6 @@ fn with_room(max_open: u32) -> io::Result<u32> {
 }
 
 /// Resets the zone at byte `offset`.
-///
-/// # Errors
-/// When the kernel refuses.
 pub(super) fn reset(fd: RawFd, offset: u64, len: u64) -> Result<Verdict, DeviceError> {
     let range = [offset / SECTOR as u64, len / SECTOR as u64];
     // SAFETY: the request reads a range of two u64.

@@ -84,9 +84,6 @@ pub(crate) struct Zoned {
 
 impl Zoned {
     /// Segments in memory of `bytes` bytes.
-    ///
-    /// # Errors
-    /// When they do not fit.
     pub(crate) fn memory(name: &ZonedName, bytes: u64) -> Result<Self, String> {
         let shape = name.fit(bytes, false)?;
         let segment = |_| gate::Segment::new(shape.size, 0, 0, false);
@@ -95,9 +92,6 @@ impl Zoned {
     }
 
     /// All segments of a file or block device, and how many zones a part keeps at each end.
-    ///
-    /// # Errors
-    /// When it is not zoned.
     pub(crate) fn all(file: &File, is_block: bool) -> io::Result<(Segments, u32)> {
         if is_block {
             return kernel::all(file);
@@ -107,9 +101,6 @@ impl Zoned {
     }
 
     /// What the head of a zoned file says of all segments, or of a part.
-    ///
-    /// # Errors
-    /// When it has none, or a damaged one.
     pub(crate) fn file(file: &File, part: Option<Part>) -> io::Result<Self> {
         let all = Table::shape(file)?;
         let part = part.unwrap_or_else(|| Part::whole(&all));
@@ -120,9 +111,6 @@ impl Zoned {
 
     /// The zones of a block device, or a part of them. Superblocks lie in its first conventional
     /// zones, and where it has none, as in a part, in two of its zones at each end.
-    ///
-    /// # Errors
-    /// When it is not zoned, or its zones can't be used.
     pub(crate) fn block(file: &File, part: Option<Part>) -> io::Result<Self> {
         let kernel::Found { gate, start, stride, kept } = kernel::open(file, part.as_ref())?;
         let part = part.map(|part| Part { shape: gate.shape, ..part });
@@ -145,9 +133,6 @@ impl Zoned {
     }
 
     /// Finds the pages that zones hold; before that they read as zeros.
-    ///
-    /// # Errors
-    /// What the system says.
     pub(crate) fn load(&self, file: &File) -> io::Result<()> {
         match &self.home {
             Home::Fixed(_) => Ok(()),
@@ -221,9 +206,6 @@ impl Zoned {
     }
 
     /// Leaves nothing in the zones that are kept for the reserves, if they lie in zones.
-    ///
-    /// # Errors
-    /// What the system says.
     pub(crate) fn free_reserves(&self, file: &File) -> io::Result<()> {
         match &self.home {
             Home::Fixed(_) => Ok(()),
@@ -232,9 +214,6 @@ impl Zoned {
     }
 
     /// Frees all segments durably, for a device that is not used any more in this process.
-    ///
-    /// # Errors
-    /// What the system says.
     pub(crate) fn clear(&self, file: &File) -> io::Result<()> {
         let shape = self.gate.shape;
         match &self.keeper {
@@ -250,9 +229,6 @@ impl Zoned {
     }
 
     /// What a kernel does to reset a zone.
-    ///
-    /// # Errors
-    /// When it refuses.
     pub(crate) fn reset_by_kernel(
         fd: RawFd,
         offset: u64,
@@ -300,9 +276,6 @@ pub fn path_of(name: &str) -> Option<Result<String, IoError>> {
 
 /// The one way to write the name of a zoned device: what a file says of itself is left out, and a
 /// part stays.
-///
-/// # Errors
-/// When the path is not UTF-8, or an option makes no sense.
 pub(crate) fn full_name(name: &str) -> Result<String, IoError> {
     let Some(path) = path_of(name) else { return Ok(name.into()) };
     let path = path?;

@@ -28,9 +28,6 @@ pub(crate) struct ZonedName {
 impl ZonedName {
     /// Reads `zoned:PATH?zone=4M&units=1&write=4K&best=4K&unreadable=0&open=0#zones=0-63`; `None`
     /// when the name is not of a zoned device.
-    ///
-    /// # Errors
-    /// In words, when an option is unknown or the segments can't be.
     pub(crate) fn parse(name: &str) -> Option<Result<Self, String>> {
         Some(Self::read(name.strip_prefix(PREFIX)?))
     }
@@ -54,17 +51,11 @@ impl ZonedName {
     }
 
     /// The length in bytes of memory, if it is that.
-    ///
-    /// # Errors
-    /// When it is no size.
     pub(crate) fn memory(&self) -> Option<Result<u64, String>> {
         self.medium.strip_prefix("mem:").map(parse_bytes)
     }
 
     /// The segments that fit into a device of `bytes` bytes, which has a head if `headed`.
-    ///
-    /// # Errors
-    /// When none fits.
     pub(crate) fn fit(&self, bytes: u64, headed: bool) -> Result<Segments, String> {
         let shape = self.shape.unwrap_or_else(default_shape);
         let all = bytes / SECTOR as u64;

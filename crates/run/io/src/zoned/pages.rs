@@ -74,7 +74,6 @@ impl Medium for File {
     }
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(crate) struct Pages {
     pairs: [Mutex<Pair>; 2],
@@ -99,33 +98,21 @@ impl Pages {
     }
 
     /// Finds what the zones hold.
-    ///
-    /// # Errors
-    /// What the system says.
     pub(crate) fn load(&self, medium: &impl Medium) -> io::Result<()> {
         self.pairs.iter().try_for_each(|pair| lock(pair).load(medium))
     }
 
     /// The page that stands for `sector`: zeros before it was written.
-    ///
-    /// # Errors
-    /// What the system says, of a zone that holds something else.
     pub(crate) fn read(&self, sector: u64, medium: &impl Medium) -> io::Result<Page> {
         lock(&self.pairs[self.pair_of(sector)]).read(sector, sector % RESERVE, medium)
     }
 
     /// Writes the page that stands for `sector`; durable after a sync.
-    ///
-    /// # Errors
-    /// What the system says; the page is then what it was, or the new one.
     pub(crate) fn write(&self, sector: u64, page: &Page, medium: &impl Medium) -> io::Result<()> {
         lock(&self.pairs[self.pair_of(sector)]).write(sector, page, medium)
     }
 
     /// Frees all of the zones: every page is zeros then.
-    ///
-    /// # Errors
-    /// What the system says.
     pub(crate) fn free(&self, medium: &impl Medium) -> io::Result<()> {
         for pair in &self.pairs {
             let mut pair = lock(pair);
@@ -143,9 +130,6 @@ impl Pages {
 
 /// All pages that count in a zone of which nothing else is known; none where it holds something
 /// else. Lengths as for [`Pages::new`].
-///
-/// # Errors
-/// What the system says.
 pub(super) fn pages_in(
     zone: Zone,
     (len, capacity, unit): (u64, u64, u64),

@@ -44,9 +44,6 @@ pub(crate) fn split(name: &str) -> Option<(&str, &str)> {
 
 impl PartName {
     /// Reads what stands behind the `#`.
-    ///
-    /// # Errors
-    /// In words, when it is no part.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let wrong = || format!("\"#{text}\" is no part: write #zones=0-63, or #units=0-3");
         let (key, range) = text.split_once('=').ok_or_else(wrong)?;
@@ -90,9 +87,6 @@ impl Part {
 
     /// The part that `name` says of a device with these segments, of which `kept` are kept at each
     /// end.
-    ///
-    /// # Errors
-    /// In words, when the device has no such part, or nothing fits on it.
     pub(crate) fn of(name: &PartName, all: &Segments, kept: u32) -> Result<Self, String> {
         let (zones, units) = find(name, all)?;
         let (count, each) = (zones.len() as u32, zones.len() as u32 / units);

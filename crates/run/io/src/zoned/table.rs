@@ -41,7 +41,6 @@ pub(crate) struct Wait {
     pub frees: Option<(u64, u64)>,
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(crate) struct Table {
     pages: Vec<Kept>,
@@ -53,9 +52,6 @@ pub(crate) struct Table {
 
 impl Table {
     /// Writes the head of a new zoned file.
-    ///
-    /// # Errors
-    /// What the system says.
     pub(crate) fn make(file: &File, shape: &Segments) -> io::Result<()> {
         let place = |at: u64| at * SECTOR as u64;
         for index in 0..zonefile::table_pages(shape.count) {
@@ -71,9 +67,6 @@ impl Table {
     }
 
     /// Reads what the head of a zoned file says of its segments.
-    ///
-    /// # Errors
-    /// What is wrong with it, in words.
     pub(crate) fn shape(file: &File) -> io::Result<Segments> {
         let mut shape = None;
         for at in zonefile::SHAPE_PLACES {
@@ -85,9 +78,6 @@ impl Table {
     }
 
     /// Reads the table of a zoned file that has `all` segments, and those of a part as they stand.
-    ///
-    /// # Errors
-    /// What is wrong with it, in words.
     pub(crate) fn load(file: &File, all: &Segments, part: &Part) -> io::Result<(Self, Gate)> {
         let mut pages = Vec::new();
         for index in 0..zonefile::table_pages(all.count) {
@@ -163,9 +153,6 @@ impl Table {
 
     /// Frees the segments of a part durably, for a device that is not used any more in this
     /// process.
-    ///
-    /// # Errors
-    /// What the system says.
     pub(crate) fn free(&self, file: &File) -> io::Result<()> {
         let free = |segment| Entry { pointer: 0, ..self.entry(segment) };
         let changes = self.changes(free);
@@ -272,9 +259,6 @@ pub(crate) struct Settling {
 
 impl Settling {
     /// Does it in this thread.
-    ///
-    /// # Errors
-    /// What failed first; then the table is as it was.
     pub(crate) fn run(self) -> Result<Verdict, DeviceError> {
         self.flush()?;
         write(&self.changes, self.fd, || self.flush())?;

@@ -19,7 +19,6 @@ pub(super) struct Waiting {
     until: u64,
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Acks {
     /// Sectors of the buffer that programs may hold.

@@ -36,7 +36,6 @@ pub(super) struct Open {
     pub held: u32,
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Back {
     pub flash: Flash,

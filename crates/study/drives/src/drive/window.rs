@@ -30,7 +30,6 @@ struct Entry {
     chain: u32,
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Window {
     capacity: usize,

@@ -18,7 +18,6 @@ struct Least {
     index: u64,
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Agenda {
     /// The least of each pair below it, two by two; the root is at 1, the moments are the second

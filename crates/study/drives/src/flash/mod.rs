@@ -57,7 +57,6 @@ struct Tables {
     bus: Nanos,
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(crate) struct Flash {
     shape: Shape,

@@ -10,7 +10,6 @@ use std::collections::VecDeque;
 
 use super::{ScmSpec, Wear};
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Level {
     page: u32,
@@ -104,9 +103,6 @@ impl Level {
     }
 
     /// What [`Level::words`] gave; all writes count as the host's.
-    ///
-    /// # Errors
-    /// When the words are no state that can be.
     pub(super) fn of_words(spec: &ScmSpec, words: &[u32]) -> Result<Self, &'static str> {
         let mut level = Level::new(spec);
         let (all, wide) = (level.most.len(), spec.page as usize);
@@ -140,9 +136,6 @@ impl Level {
     }
 
     /// Whether every invariant holds.
-    ///
-    /// # Errors
-    /// The first one that does not hold.
     pub(super) fn check(&self) -> Result<(), &'static str> {
         let Wear { total, .. } = self.wear();
         if total != self.host + self.copied {

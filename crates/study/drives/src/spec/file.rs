@@ -75,9 +75,6 @@ pub(super) struct File {
 }
 
 /// The drive that a text describes.
-///
-/// # Errors
-/// The line or the option that is wrong, and why.
 pub(crate) fn spec(text: &Text) -> Result<DriveSpec, DriveError> {
     let file: File = text.parse()?;
     let sliced = text.options.iter().any(|(_, option)| option.starts_with("capacity="));

@@ -60,9 +60,6 @@ pub(crate) fn split(asked: &str) -> (&str, Vec<String>) {
 
 impl Text {
     /// What `text` says, which is TOML or MQSim's XML; `origin` is its name in messages.
-    ///
-    /// # Errors
-    /// The line of XML that is wrong, and why.
     pub(crate) fn new(name: &str, origin: &str, text: String) -> Result<Self, DriveError> {
         let (name, origin) = (name.to_owned(), origin.to_owned());
         let (options, made_of, left) = (Vec::new(), Vec::new(), Vec::new());
@@ -88,9 +85,6 @@ impl Text {
     }
 
     /// Parses the keys.
-    ///
-    /// # Errors
-    /// The line or the option that is wrong, and why.
     pub(crate) fn parse<T: DeserializeOwned>(&self) -> Result<T, DriveError> {
         toml::from_str(&self.text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);

@@ -9,9 +9,6 @@ use toml::Spanned;
 pub(crate) type Fault = (usize, String);
 
 /// Parses the capacity of a device in whole units of `unit` bytes, below 2^`below`.
-///
-/// # Errors
-/// In words.
 pub(crate) fn capacity(text: &str, (unit, named): (u64, &str), below: u32) -> Result<u64, String> {
     let most = 1 << (below - 40);
     let wrong = || format!("capacity must be a size such as \"512m\" or \"1.92TB\", below {most}t");
@@ -20,9 +17,6 @@ pub(crate) fn capacity(text: &str, (unit, named): (u64, &str), below: u32) -> Re
 }
 
 /// Returns a number from `least` to `most`.
-///
-/// # Errors
-/// In words.
 pub(crate) fn within<T>(key: &str, value: &Spanned<T>, least: T, most: T) -> Result<T, Fault>
 where
     T: Copy + PartialOrd + Display,
@@ -35,9 +29,6 @@ where
 }
 
 /// Returns a number as [`within`], or `or` where the key is not set.
-///
-/// # Errors
-/// In words.
 pub(crate) fn optional<T>(
     key: &str,
     value: &Option<Spanned<T>>,

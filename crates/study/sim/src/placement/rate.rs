@@ -43,7 +43,6 @@ impl Known {
     }
 }
 
-/// See the module text.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frequency {
     blocks: f64,

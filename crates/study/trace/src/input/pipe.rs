@@ -47,18 +47,12 @@ pub(super) fn is_stdin(path: &Path) -> bool {
 
 impl Pipe {
     /// The bytes of the pipe at `path`; `once` when they are not read again.
-    ///
-    /// # Errors
-    /// When the pipe can't be opened, or was read without being kept.
     pub(crate) fn open(&self, path: &Path, once: bool) -> io::Result<Box<dyn Read + Send>> {
         reader(&self.0, || File::open(path), once)
     }
 
     /// The bytes of standard input; `once` when they are not read again. A file is read as a file
     /// if it stands at its beginning.
-    ///
-    /// # Errors
-    /// When it is closed, or was read without being kept.
     pub(crate) fn open_stdin(&self, once: bool) -> io::Result<Box<dyn Read + Send>> {
         let stdin = || io::stdin().as_fd().try_clone_to_owned().map(File::from);
         if SHARED.get().is_none() {

@@ -29,9 +29,6 @@ pub struct Like {
 }
 
 /// Reads `volume=w66,scale=0.1,flush=64`.
-///
-/// # Errors
-/// What is wrong and what is right.
 pub(crate) fn parse(options: &str) -> Result<Like, String> {
     let mut like = Like { volume: &Volume::all()[0], scale: 1.0, flush: 0, compress: None };
     let mut named = false;

@@ -13,9 +13,6 @@ pub(super) struct Device {
 
 impl Device {
     /// The device at `path`.
-    ///
-    /// # Errors
-    /// What it is instead, and what to do.
     pub(super) fn find(path: &Path) -> Result<Self, String> {
         let metadata = fs::metadata(path).map_err(|error| format!("no such device: {error}"))?;
         if !metadata.file_type().is_block_device() {

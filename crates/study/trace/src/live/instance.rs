@@ -19,9 +19,6 @@ pub(super) struct Instance {
 
 impl Instance {
     /// An instance that looks at one device only, and is switched off.
-    ///
-    /// # Errors
-    /// Why the kernel refuses, and what to do.
     pub(super) fn new(device: u32) -> Result<Self, String> {
         let root = PLACES.map(Path::new).into_iter().find(|place| place.join("instances").exists());
         let root = root.ok_or_else(|| match fs::read_dir(PLACES[0]).map_err(|it| it.kind()) {
@@ -44,17 +41,11 @@ impl Instance {
     }
 
     /// Begins or ends to take events.
-    ///
-    /// # Errors
-    /// As [`Instance::new`].
     pub(super) fn switch(&self, on: bool) -> Result<(), String> {
         self.set(&format!("{EVENT}/enable"), if on { "1" } else { "0" })
     }
 
     /// The events as text; reading does not wait.
-    ///
-    /// # Errors
-    /// As [`Instance::new`].
     pub(super) fn open_pipe(&self) -> Result<File, String> {
         let mut options = OpenOptions::new();
         options.read(true).custom_flags(libc::O_NONBLOCK);

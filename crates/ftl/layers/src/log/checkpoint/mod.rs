@@ -65,7 +65,6 @@ pub(super) enum Phase {
 /// row, the next row, and the row that was opened last.
 type Stir = (u64, u64, u64, u64);
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Checkpoint {
     layout: Layout,

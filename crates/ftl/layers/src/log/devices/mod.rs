@@ -58,7 +58,6 @@ struct Commands {
     read_at_start: u64,
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Devices {
     layout: Layout,

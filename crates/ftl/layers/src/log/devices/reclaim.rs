@@ -18,7 +18,6 @@ use crate::log::segments::Segments;
 /// Segments that devices are told to forget at once.
 const MOST: u32 = 32;
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Reclaim {
     /// Which devices gain from knowing what is free.

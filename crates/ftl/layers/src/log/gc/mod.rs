@@ -40,7 +40,6 @@ use crate::log::ops::{Cx, Op};
 use crate::log::output::Output;
 use crate::log::redundancy::metadata::Wanted;
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Collection {
     layout: Layout,

@@ -50,7 +50,6 @@ impl Pass {
     }
 }
 
-/// See the module text.
 #[derive(Debug, Default)]
 pub(super) struct Passes {
     /// The segment that is gone through, and whether all was well so far.

@@ -21,7 +21,6 @@ use crate::log::segments::Segments;
 /// What the host has at most, in rows: a short rest may be made up for.
 const MOST_ROWS: u64 = 2;
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Pace {
     /// What the host may write, in bytes; the last record may overdraw it.

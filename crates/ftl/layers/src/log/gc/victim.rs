@@ -11,7 +11,6 @@
 
 use crate::log::layout::{At, LANES};
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Victim {
     segment: u32,

@@ -136,7 +136,6 @@ impl BlockOp {
     }
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Blocks {
     /// How blocks are compressed.

@@ -68,7 +68,6 @@ struct Kept {
     upto: u64,
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Journal {
     ring: Ring,

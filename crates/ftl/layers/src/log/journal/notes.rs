@@ -18,7 +18,6 @@ pub(super) struct Note {
     pub stamp: u64,
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Notes {
     list: VecDeque<Note>,

@@ -73,7 +73,6 @@ pub(crate) enum Done {
     Restored(u8, u32),
 }
 
-/// See the module text.
 #[derive(Debug, Default)]
 pub(super) struct Played {
     step: Step,

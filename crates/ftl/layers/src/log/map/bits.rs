@@ -17,7 +17,6 @@ pub(crate) enum Next {
     Over,
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(crate) struct Bits {
     words: Vec<u64>,

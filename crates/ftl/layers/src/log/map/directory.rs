@@ -11,7 +11,6 @@ use hostftl_format::log::{Kind, PAIRS, Place, emit_page, pair};
 
 use crate::log::map::bits::{Bits, Next};
 
-/// See the module text.
 #[derive(Debug)]
 pub(crate) struct Directory {
     places: Vec<u64>,

@@ -87,7 +87,6 @@ pub(super) enum Where {
     Bad,
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Map {
     blocks: u64,
@@ -101,7 +100,6 @@ pub(super) struct Map {
     hand: usize,
     /// Whether there are frames for all pages.
     is_whole: bool,
-    /// See the module text.
     limit: u32,
     /// Pages that collection must be able to change while segments are few.
     for_collection: u32,

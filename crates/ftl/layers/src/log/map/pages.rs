@@ -37,7 +37,6 @@ struct Asked {
     purpose: Purpose,
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(crate) struct Loads {
     layout: Layout,

@@ -16,9 +16,6 @@ pub(crate) fn has_up_to(root: &Root, device: u8) -> u64 {
 }
 
 /// See [`RootPlaces`].
-///
-/// # Errors
-/// When the layer can't work on such devices, or roots have no fixed places on them.
 pub(crate) fn roots_at(
     config: &LayerConfig,
     infos: &[DeviceInfo],
@@ -33,9 +30,6 @@ pub(crate) fn roots_at(
 }
 
 /// See [`crate::roots::LastOn`].
-///
-/// # Errors
-/// When the layer can't work on such devices.
 pub(crate) fn last_on(
     config: &LayerConfig,
     infos: &[DeviceInfo],

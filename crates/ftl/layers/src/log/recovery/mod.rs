@@ -62,7 +62,6 @@ pub(super) enum Step {
     Checkpoint,
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Recovery {
     mode: Mode,

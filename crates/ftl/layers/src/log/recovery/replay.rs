@@ -61,7 +61,6 @@ impl Chain {
     }
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(crate) struct Replay {
     layout: Layout,

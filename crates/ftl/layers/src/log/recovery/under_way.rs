@@ -5,7 +5,6 @@ use hostftl_core::Command;
 use crate::log::devices::Devices;
 use crate::log::ops::{Cx, Op};
 
-/// See the module text.
 #[derive(Debug, Default)]
 pub(super) struct UnderWay(u32);
 

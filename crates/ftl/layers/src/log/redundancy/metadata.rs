@@ -86,7 +86,6 @@ enum Again {
     Was,
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(crate) struct Salvage {
     layout: Layout,

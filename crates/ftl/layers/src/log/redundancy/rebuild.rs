@@ -90,7 +90,6 @@ pub(crate) fn parity_factors(which: u8, count: usize, kept: bool) -> Factors {
     }
 }
 
-/// See the module text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rebuild {
     stripe: Stripe,

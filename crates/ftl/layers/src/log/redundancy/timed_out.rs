@@ -31,7 +31,6 @@ use crate::log::row::streams::MAP;
 /// scrub, one for what is salvaged.
 const HELD_HEADS: usize = LANES + 2;
 
-/// See the module text.
 #[derive(Debug)]
 pub(crate) struct Hung {
     layout: Layout,

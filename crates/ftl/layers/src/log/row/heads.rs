@@ -5,7 +5,6 @@ use alloc::vec::Vec;
 
 use hostftl_core::MetaBuf;
 
-/// See the module text.
 #[derive(Debug)]
 pub(crate) struct Heads {
     here: Vec<MetaBuf>,

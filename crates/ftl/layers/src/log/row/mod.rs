@@ -86,7 +86,6 @@ pub(super) struct Item {
     pub byte: u32,
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(crate) struct Row {
     phase: Phase,

@@ -6,7 +6,6 @@ use hostftl_format::log::Place;
 use crate::log::layout::{At, Layout};
 use crate::log::stripe::{Stripe, Turned};
 
-/// See the module text.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Spread {
     /// Which chunk is on which device.

@@ -62,7 +62,6 @@ enum Phase {
     Ending,
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Scrub {
     layout: Layout,
@@ -112,9 +111,6 @@ impl Scrub {
 
     /// Starts, pauses, resumes or stops the scrub; `beyond` is how many blocks nothing could bring
     /// back yet.
-    ///
-    /// # Errors
-    /// When there is none to be changed.
     pub(super) fn wish(
         &mut self,
         wish: Wish,

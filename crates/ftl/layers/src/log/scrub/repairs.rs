@@ -19,7 +19,6 @@ struct Found {
     rows: u64,
 }
 
-/// See the module text.
 #[derive(Debug, Default)]
 pub(super) struct Repairs {
     /// In segments that are flawed, or were since nothing was.

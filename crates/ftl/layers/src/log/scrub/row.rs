@@ -29,7 +29,6 @@ pub(super) enum Next {
     Over,
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Check {
     records: Vec<Record>,

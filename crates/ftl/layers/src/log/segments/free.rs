@@ -9,7 +9,6 @@ use alloc::vec::Vec;
 
 use super::Widths;
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Free {
     /// Those that may be opened, the one first that has been free for the longest time.

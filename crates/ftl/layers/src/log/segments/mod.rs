@@ -188,7 +188,6 @@ struct Flaws {
     unrepaired: u64,
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Segments {
     list: Vec<Segment>,

@@ -3,7 +3,6 @@
 //! Invariants
 //! - One root is under way at a time.
 
-/// See the module text.
 #[derive(Debug, Default)]
 pub(crate) struct Reuse {
     /// Roots begun so far.

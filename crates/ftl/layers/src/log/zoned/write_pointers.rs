@@ -39,7 +39,6 @@ struct Open {
     erased: bool,
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(crate) struct Pointers {
     devices: u32,

@@ -12,7 +12,6 @@ use hostftl_format::tier::seal_directory;
 
 use super::super::layout::Layout;
 
-/// See the module text.
 #[derive(Debug)]
 pub(crate) struct Directory {
     uuid: [u8; 16],

@@ -20,7 +20,6 @@ use crate::kit::metabuf::{MetaHome, meta_of};
 /// The least pages of a region.
 const LEAST: u32 = 64;
 
-/// See the module text.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     layout: Layout,

@@ -34,7 +34,6 @@ const WORTH: usize = 64;
 /// Slots looked at to find one that nobody uses.
 const LOOK: usize = 16;
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Cache {
     layout: Layout,
@@ -370,9 +369,6 @@ impl Cache {
     }
 
     /// Whether every invariant holds; looks at every slot.
-    ///
-    /// # Errors
-    /// The first that does not hold.
     pub(super) fn check(&self) -> Result<(), &'static str> {
         self.slots.check()?;
         let listed = || {

@@ -106,7 +106,6 @@ impl Slot {
     }
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Slots {
     slots: Vec<Slot>,
@@ -307,9 +306,6 @@ impl Slots {
     }
 
     /// Whether every invariant holds; looks at every slot.
-    ///
-    /// # Errors
-    /// The first that does not hold.
     pub(super) fn check(&self) -> Result<(), &'static str> {
         let ordered = (0..self.count()).filter(|&slot| self.is_ordered(slot)).count();
         let mut last = NONE;

@@ -62,7 +62,6 @@ impl Chunk {
     }
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(crate) struct Chunks {
     list: Vec<Chunk>,

@@ -25,7 +25,6 @@ struct Front {
     partly: VecDeque<u32>,
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Fronts {
     /// Those of the host, then that of the map.

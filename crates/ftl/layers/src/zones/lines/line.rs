@@ -32,7 +32,6 @@ pub(crate) enum State {
     Dead,
 }
 
-/// See the module text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Line {
     state: State,

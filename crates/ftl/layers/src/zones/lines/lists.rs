@@ -52,7 +52,6 @@ struct Unit {
     bad: u32,
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Lists {
     units: Vec<Unit>,

@@ -34,7 +34,6 @@ use victims::Candidates;
 pub(super) use line::{Line, State};
 pub(super) use lists::Who;
 
-/// See the module text.
 #[derive(Debug)]
 pub(super) struct Lines {
     layout: Layout,

@@ -28,7 +28,6 @@ pub(crate) struct Media {
     zoned: Option<Pointers>,
 }
 
-/// See the module text.
 pub(crate) struct Bare {
     /// The layer.
     pub layer: AnyLayer,

@@ -12,7 +12,6 @@ struct Overwritten {
     held: Vec<u8>,
 }
 
-/// See the module text.
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
     list: Vec<Overwritten>,

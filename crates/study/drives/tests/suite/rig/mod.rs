@@ -7,7 +7,6 @@ use hostftl_drives::{Drive, DriveSpec, Ended, Spent};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// See the module text.
 pub(crate) struct Rig {
     pub drive: Drive,
     pub now: Nanos,

@@ -58,7 +58,6 @@ impl Iterator for Set {
     }
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(crate) struct Lanes {
     lanes: Vec<Lane>,

@@ -126,7 +126,6 @@ pub(crate) enum Checked {
     Told,
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(crate) struct Lane {
     layout: Layout,

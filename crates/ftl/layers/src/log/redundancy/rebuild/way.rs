@@ -7,7 +7,6 @@ use super::Chunk;
 /// So many ways there are at most.
 pub(super) const WAYS: u8 = 2 + 16;
 
-/// See the module text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     /// A data chunk from this parity, or this parity, and all other data.

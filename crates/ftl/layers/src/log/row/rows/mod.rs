@@ -33,7 +33,6 @@ struct Stream {
     filling: Option<u8>,
 }
 
-/// See the module text.
 #[derive(Debug)]
 pub(crate) struct Rows {
     layout: Layout,
