@@ -16,7 +16,7 @@ pub use admin::dump::{
     SuperblockText, back_up, dump, restore,
 };
 pub use admin::import::{Imported, import};
-pub use admin::members::{add, online, replace};
+pub use admin::members::{Back, add, online, replace};
 pub use admin::operate::clear;
 pub use admin::operate::set;
 pub use admin::operate::{operate, operate_here};
@@ -26,7 +26,6 @@ pub use admin::serve::{Figures, Running};
 pub use admin::status::status;
 pub use admin::status::{EventList, events};
 pub use change::add::{AddSpec, Added};
-pub use change::online::Back;
 pub use change::replace::{ReplaceSpec, Replaced};
 pub use hostftl_io::{Access, protect};
 pub use metadata::config::Config;

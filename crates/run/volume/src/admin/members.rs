@@ -4,14 +4,14 @@
 use std::path::Path;
 
 use crate::admin::control::client;
-use crate::admin::operator::Outcome;
+use crate::admin::operate::operate_here;
+use crate::admin::operator::{Outcome, Wish};
 use crate::change;
 use crate::change::add::{AddSpec, Added};
-use crate::change::online::Back;
 use crate::change::replace::{ReplaceSpec, Replaced};
 use crate::metadata::config::Config;
 use crate::metadata::modelled;
-use crate::open::names::complete;
+use crate::open::names::{DeviceId, complete};
 use crate::open::volume::lock;
 use crate::util::error::Error;
 use crate::util::volume_lock::Sole;
@@ -53,25 +53,38 @@ pub fn replace(spec: &ReplaceSpec, tell: &mut dyn FnMut(u64, u64)) -> Result<Rep
     change::replace::replace((spec, &full), config, &opened, tell)
 }
 
-/// Takes a device back that the volume does without.
+/// A device that is back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Back {
+    /// The device.
+    pub device: DeviceId,
+    /// Whether it was out; else it belonged already.
+    pub is_new: bool,
+    /// Whether the volume is served, and its missing data is rebuilt from then on.
+    pub served: bool,
+    /// Facts that the operator should know.
+    pub notes: Vec<String>,
+}
+
+impl Back {
+    fn of(done: Outcome, served: bool) -> Self {
+        let Outcome { is_new, device, notes } = done;
+        Back { device: device.unwrap_or_default(), is_new, served, notes }
+    }
+}
+
+/// Takes back a device that was left out.
 ///
 /// # Errors
-/// When the volume does without others too that belong; when the device is not the
-/// one that was lost. Nothing was changed then.
+/// When another member is missing, or the device is not the one that was lost. It stays out then.
 pub fn online(path: &Path, wanted: &str) -> Result<Back, Error> {
     let config = Config::load(path)?;
     client::refuse_elsewhere(path, config.uuid)?;
     let wanted = complete(wanted, &config)?;
     if let Some(done) = client::online(config.uuid, &wanted) {
-        let back = |done: Outcome| Back {
-            device: done.device.unwrap_or_default(),
-            is_new: done.is_new,
-            served: true,
-            notes: done.notes,
-        };
-        return done.map(back).map_err(|error| error.at(path));
+        return done.map(|done| Back::of(done, true)).map_err(|error| error.at(path));
     }
-    let _lock = lock(path)?;
-    let _sole = Sole::take(config.uuid, path)?;
-    change::online::online(path, config, &wanted)
+    let (running, done) = operate_here(path, &Wish::Online(wanted))?;
+    running.stop()?;
+    Ok(Back::of(done, false))
 }

@@ -142,9 +142,7 @@ impl Operator {
                     return Ok(self.of_device(index, true, notes));
                 }
                 let is_new = self.seats.online(index)?;
-                let noted = self.seats.note_offline(index, false);
-                let notes = noted.err().into_iter().map(|error| error.text).collect();
-                return Ok(self.of_device(index, is_new, notes));
+                return Ok(self.of_device(index, is_new, Vec::new()));
             }
             Wish::Remove(name) => return self.set_leaving(name, true),
             Wish::MayRemove(name) => {

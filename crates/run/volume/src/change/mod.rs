@@ -6,6 +6,5 @@
 pub(crate) mod add;
 pub(crate) mod copied;
 pub(crate) mod interrupted;
-pub(crate) mod online;
 pub(crate) mod replace;
 pub(crate) mod served;

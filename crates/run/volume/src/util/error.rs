@@ -219,8 +219,11 @@ impl AdminError {
         AdminError { text: words(&self.text), ..self }
     }
 
-    /// Returns the error of the volume whose file is `path`.
-    pub(crate) fn at(self, path: &Path) -> Error {
+    /// Returns the error of the volume whose file is `path`, which its text may name already.
+    pub(crate) fn at(mut self, path: &Path) -> Error {
+        if let Some(text) = self.text.strip_prefix(&format!("{}: ", path.display())) {
+            self.text = text.into();
+        }
         match self.kind {
             AdminErrorKind::Refused => Error::Refused { path: path.into(), why: self.text },
             _ => Error::Admin { path: path.into(), error: self },

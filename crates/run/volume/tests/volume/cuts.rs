@@ -169,7 +169,7 @@ fn verbs_that_are_cut_off_after_any_step_are_finished_or_undone() {
 #[test]
 fn nothing_is_changed_while_the_volume_file_can_not_be_written() {
     let cases = VERBS[..5].iter().flat_map(|verb| [(*verb, false), (*verb, true)]);
-    let cases = cases.filter(|it| !matches!(it, ("copy" | "online", true)));
+    let cases = cases.filter(|it| *it != ("copy", true));
     for (verb, is_served) in cases {
         let place = made(verb);
         let path = place.path("v.toml");
@@ -185,7 +185,8 @@ fn nothing_is_changed_while_the_volume_file_can_not_be_written() {
         assert_eq!(fs::read(&path).unwrap(), before, "{verb}");
         if let Some((running, client)) = running {
             let now = running.status();
-            assert!(now.devices.iter().all(|it| it.health == "good"), "{verb}: {now:?}");
+            let good = now.devices.iter().filter(|it| it.health == "good").count();
+            assert_eq!(good, if verb == "online" { 3 } else { 4 }, "{verb}: {now:?}");
             verify(&client, verb);
             running.stop().unwrap();
         }

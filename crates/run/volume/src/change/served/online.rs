@@ -3,13 +3,13 @@
 use hostftl_core::{Layer, MetaBuf, SECTORS_PER_BLOCK, Verb};
 use hostftl_format::superblock::Superblock;
 use hostftl_io::{Access, Device, zoned_path};
+use uuid::Uuid;
 
 use super::{CLOSED, Look, PATIENCE, Seats, lock, put};
-use crate::change::online::verify;
 use crate::change::replace::cleared;
 use crate::open::stack::{Member, open_member};
 use crate::running::superblock_writer::Has;
-use crate::util::error::AdminError;
+use crate::util::error::{AdminError, Error, device};
 
 impl Seats {
     /// Takes a device back that the volume does without. Whether it was out; else it belongs
@@ -22,10 +22,10 @@ impl Seats {
         if self.is_journal(index) {
             return self.journal_online(index);
         }
-        let look = self.look(index)?;
-        if !look.was_lost {
+        if !self.seen(index)?.was_lost {
             return Ok(false);
         }
+        let look = self.look(index)?;
         let name = self.config().devices[usize::from(index)].clone();
         if zoned_path(&name).is_some() {
             self.refuse_to_erase(&name)?;
@@ -39,10 +39,13 @@ impl Seats {
         let Member { device, .. } = member;
         if device.is_zoned() {
             // What is in zones can't be gone on with: all of it is made anew.
+            self.note_offline(index, false)?;
             let device = cleared(device)?;
             return self.seat(&look, device).map(|_| true);
         }
         let has = self.last_on(&look, &device, &own)?;
+        // A volume file that can't be written is found before a superblock is written.
+        self.note_offline(index, false)?;
         let written = self.write_down(index, &device, Has::AllUpTo(Box::new(own)));
         let verb = Verb::Returned { device: index, has };
         lock(&self.live.news).rename(index, name);
@@ -91,4 +94,28 @@ impl Seats {
         last_on(&layer, &look.infos, look.index, &mut read)
             .map_err(|why| AdminError::refused(why.to_string()))
     }
+}
+
+/// Returns the superblock of a device that is to come back in place `index`. It must be the device
+/// that was lost.
+fn verify(own: &Member, newest: &Superblock, index: usize) -> Result<Superblock, Error> {
+    let said = own.superblock;
+    let is_it = said.volume == newest.volume
+        && said.device == newest.members[index]
+        && said.generation < newest.generation;
+    if is_it {
+        return Ok(said);
+    }
+    if said.device == newest.members[index] && said.volume == newest.volume {
+        let why = "is as new as the others: it was not lost, or they are older copies";
+        return Err(device(own.device.name(), why));
+    }
+    let (was, is) = (newest.members[index], said.device);
+    let why = format!(
+        "is not the device that was lost ({}) but {}; `hostftl device replace` takes it as a new \
+         one",
+        Uuid::from_bytes(was),
+        Uuid::from_bytes(is)
+    );
+    Err(device(own.device.name(), why))
 }
