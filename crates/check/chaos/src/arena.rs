@@ -6,7 +6,7 @@
 //! - What a command borrows is recorded when it is submitted and forgotten when it is over.
 
 use hostftl_compute::Sources;
-use hostftl_core::{Command, Few, MAX_PIECES, Payload, Piece, SECTOR, Target};
+use hostftl_core::{ArrayVec, Command, MAX_PIECES, Payload, Piece, SECTOR, Target};
 
 /// What fresh buffers are full of: no sector of a host looks like it.
 pub(crate) const GARBAGE: u8 = 0xa5;
@@ -72,11 +72,11 @@ impl Arena {
     /// When one of `from` and `into` overlap.
     pub fn apart(
         &mut self,
-        from: &Few<(u32, u32, u32), MAX_PIECES>,
+        from: &ArrayVec<(u32, u32, u32), MAX_PIECES>,
         into: (u32, u32, u32),
     ) -> (Sources<'_>, &mut [u8]) {
         let at = |(id, from, _): (u32, u32, u32)| self.starts[id as usize] + from as usize;
-        let starts: Few<usize, MAX_PIECES> = from.iter().map(|range| at(*range)).collect();
+        let starts: ArrayVec<usize, MAX_PIECES> = from.iter().map(|range| at(*range)).collect();
         let (first, end) = (at(into), at(into) + into.2 as usize);
         let (before, rest) = self.bytes.split_at_mut(first);
         let (target, behind) = rest.split_at_mut(into.2 as usize);

@@ -2,8 +2,8 @@
 
 use hostftl_compute::{Job, Tools};
 use hostftl_core::{
-    About, BLOCK, Cause, Command, DeviceError, Few, Gather, MAX_PIECES, MetaBuf, Piece, SECTOR,
-    Tally, Target, Verdict, View, ViewMut,
+    About, ArrayVec, BLOCK, Cause, Command, DeviceError, Gather, MAX_PIECES, MetaBuf, Piece,
+    SECTOR, Tally, Target, Verdict, View, ViewMut,
 };
 use hostftl_format::report;
 
@@ -112,7 +112,7 @@ impl Machine {
         let pages = &mut into.pages_mut()[..pages as usize];
         assert_eq!(bytes.len(), size_of_val(pages), "a copy is as long as what is copied");
         for (page, bytes) in pages.iter_mut().zip(bytes.chunks_exact(BLOCK)) {
-            Job::Copy.run(&Few::from_iter([bytes]), &mut page.0, &mut self.tools)?;
+            Job::Copy.run(&ArrayVec::from_iter([bytes]), &mut page.0, &mut self.tools)?;
         }
         Ok(Verdict::default())
     }
@@ -122,22 +122,24 @@ impl Machine {
         let job = Job::of(command).expect("it goes to no device");
         let range = |view: &View| (view.id(), view.from(), view.bytes());
         let target = |view: &ViewMut| (view.id(), view.from(), view.bytes());
-        let (from, into): (Few<_, MAX_PIECES>, _) = match command {
+        let (from, into): (ArrayVec<_, MAX_PIECES>, _) = match command {
             Command::Place { from: Piece::Data(from), into }
             | Command::Pack { from, into, .. }
             | Command::Unpack { from, into, .. }
-            | Command::Move { from, into, .. } => (Few::from_iter([range(from)]), target(into)),
-            Command::Place { from: Piece::Zeros(_), into } => (Few::new(), target(into)),
+            | Command::Move { from, into, .. } => {
+                (ArrayVec::from_iter([range(from)]), target(into))
+            }
+            Command::Place { from: Piece::Zeros(_), into } => (ArrayVec::new(), target(into)),
             Command::Place { from: Piece::Meta { buf, pages }, into } => {
                 self.staging.clear();
                 let pages = &buf.pages()[..*pages as usize];
                 pages.iter().for_each(|page| self.staging.extend_from_slice(&page.0));
                 let into = self.arena.slice_mut(into.id(), into.from(), into.bytes());
-                return job.run(&Few::from_iter([&self.staging[..]]), into, &mut self.tools);
+                return job.run(&ArrayVec::from_iter([&self.staging[..]]), into, &mut self.tools);
             }
             Command::Digest { from, .. } => {
                 let bytes = self.arena.slice(from.id(), from.from(), from.bytes());
-                return job.run(&Few::from_iter([bytes]), &mut [], &mut self.tools);
+                return job.run(&ArrayVec::from_iter([bytes]), &mut [], &mut self.tools);
             }
             Command::Fold { from, into, .. } => (from.iter().map(range).collect(), target(into)),
             other => unreachable!("{other:?} goes to a device"),

@@ -18,13 +18,15 @@ mod fold;
 mod parts;
 mod tools;
 
-use hostftl_core::{Codec, Command, DeviceError, Factors, Few, MAX_PIECES, Part, Piece, Verdict};
+use hostftl_core::{
+    ArrayVec, Codec, Command, DeviceError, Factors, MAX_PIECES, Part, Piece, Verdict,
+};
 use hostftl_format::page::crc32c;
 
 pub use tools::Tools;
 
 /// The ranges that a job reads, in the order in which its command names them.
-pub type Sources<'a> = Few<&'a [u8], MAX_PIECES>;
+pub type Sources<'a> = ArrayVec<&'a [u8], MAX_PIECES>;
 
 /// A command that goes to no device, without its ranges.
 #[derive(Clone, Copy, Debug)]

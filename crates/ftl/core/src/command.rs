@@ -6,11 +6,11 @@
 use alloc::vec::Vec;
 
 use crate::cause::{Cause, Tally};
-use crate::few::Few;
 use crate::field::Factors;
 use crate::meta::MetaBuf;
 use crate::payload::{View, ViewMut};
 use crate::words::{BLOCK, SECTOR, SECTORS_PER_BLOCK};
+use arrayvec::ArrayVec;
 
 /// The layer's name for a command in flight; unique among those in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -61,7 +61,7 @@ impl Piece {
 }
 
 /// What a program writes, in order. Its length is a whole number of sectors.
-pub type Gather = Few<Piece, MAX_PIECES>;
+pub type Gather = ArrayVec<Piece, MAX_PIECES>;
 
 /// Where a read puts what it finds.
 #[derive(Debug)]
@@ -160,7 +160,7 @@ pub enum Command {
     /// CRC-32C; the verdict has the number of those that were right.
     Move { from: View, into: ViewMut, parts: Vec<Part> },
     /// `into` becomes the sum of all of `from` and of what it held, each by its factor.
-    Fold { from: Few<View, MAX_PIECES>, into: ViewMut, factors: Factors },
+    Fold { from: ArrayVec<View, MAX_PIECES>, into: ViewMut, factors: Factors },
 }
 
 impl Command {

@@ -4,13 +4,13 @@ use alloc::vec::Vec;
 
 use crate::command::{Command, DeviceError, Done, Token};
 use crate::counters::Counters;
-use crate::few::Few;
 use crate::gauges::Gauges;
 use crate::members::Members;
 use crate::payload::Payload;
 use crate::request::{Reply, Request};
 use crate::verb::{Answer, Refusal, Task, TaskEnd, TaskKind, Verb};
 use crate::words::Nanos;
+use arrayvec::ArrayVec;
 
 /// The most outputs of one step.
 pub const MAX_OUTPUTS: usize = 64;
@@ -275,8 +275,8 @@ pub trait Layer {
         Err(Refusal::Unable)
     }
     /// The tasks that are under way in the background, or rest.
-    fn tasks(&self) -> Few<Task, 5> {
-        Few::new()
+    fn tasks(&self) -> ArrayVec<Task, 5> {
+        ArrayVec::new()
     }
     /// How much more the host may send now.
     fn credits(&self) -> Credits;
@@ -307,8 +307,8 @@ pub trait Layer {
     /// Bytes of host memory that the map takes, all tables counted.
     fn map_bytes(&self) -> u64;
     /// What else it shows of its present state: names and figures.
-    fn facts(&self) -> Few<(&'static str, u64), 8> {
-        Few::new()
+    fn facts(&self) -> ArrayVec<(&'static str, u64), 8> {
+        ArrayVec::new()
     }
     /// Whether sector `lba` may hold something other than zeros, and for how many of `sectors`
     /// sectors that stays so: at least one. It looks at no more than [`MAX_TOUCH`] of them. A layer

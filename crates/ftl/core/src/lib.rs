@@ -18,7 +18,6 @@ mod command;
 mod counters;
 mod device;
 mod digest;
-mod few;
 pub mod field;
 #[cfg(feature = "std")]
 pub mod files;
@@ -32,6 +31,7 @@ mod size;
 mod verb;
 mod words;
 
+pub use arrayvec::ArrayVec;
 pub use cause::{CAUSES, Cause, Tally};
 pub use command::{
     ALL_ZEROS, About, Codec, Command, DeviceError, Done, Gather, MAX_PIECES, Part, Piece, Target,
@@ -40,7 +40,6 @@ pub use command::{
 pub use counters::Counters;
 pub use device::{DeviceInfo, DeviceKind, Segments};
 pub use digest::StreamDigest;
-pub use few::Few;
 pub use field::Factors;
 pub use gauges::Gauges;
 pub use layer::{

@@ -3,8 +3,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use hostftl_core::{
-    Cause, Command, Event, Few, MAX_OUTPUTS, Out, Output, Payload, Piece, StreamDigest, Tally,
-    Target, Ticket, Token,
+    Cause, Command, Event, MAX_OUTPUTS, Out, Output, Payload, Piece, StreamDigest, Tally, Target,
+    Ticket, Token,
 };
 
 /// The message of the panic in `misuse`.
@@ -58,14 +58,6 @@ fn a_step_has_a_bounded_number_of_outputs() {
     assert!(panic_of(|| out.push(Output::Event(Event::Stopped))).contains("outputs"));
     assert_eq!(out.drain().count(), MAX_OUTPUTS);
     assert_eq!(out.room(), MAX_OUTPUTS);
-}
-
-#[test]
-fn a_gather_list_is_short() {
-    let mut few: Few<u32, 2> = Few::new();
-    few.push(1);
-    few.push(2);
-    assert!(panic_of(|| few.push(3)).contains("is full"));
 }
 
 #[test]

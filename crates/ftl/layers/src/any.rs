@@ -4,8 +4,8 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use hostftl_core::{
-    Answer, Counters, Credits, DeviceInfo, Few, Gauges, Input, Layer, Limits, Members, Nanos, Out,
-    Payload, Refusal, Task, Verb,
+    Answer, ArrayVec, Counters, Credits, DeviceInfo, Gauges, Input, Layer, Limits, Members, Nanos,
+    Out, Payload, Refusal, Task, Verb,
 };
 
 use crate::config::{LayerConfig, Mode, Plan, PlanError};
@@ -86,7 +86,7 @@ impl Layer for AnyLayer {
         self.0.operate(verb)
     }
 
-    fn tasks(&self) -> Few<Task, 5> {
+    fn tasks(&self) -> ArrayVec<Task, 5> {
         self.0.tasks()
     }
 
@@ -126,7 +126,7 @@ impl Layer for AnyLayer {
         self.0.map_bytes()
     }
 
-    fn facts(&self) -> Few<(&'static str, u64), 8> {
+    fn facts(&self) -> ArrayVec<(&'static str, u64), 8> {
         self.0.facts()
     }
 

@@ -8,7 +8,7 @@
 use std::cell::RefCell;
 
 use hostftl_compute::{Job, Tools};
-use hostftl_core::{Command, DeviceError, Few, MAX_PIECES, Piece, Verdict, View, ViewMut};
+use hostftl_core::{ArrayVec, Command, DeviceError, MAX_PIECES, Piece, Verdict, View, ViewMut};
 
 use crate::memory::Memory;
 
@@ -34,7 +34,7 @@ thread_local! {
 pub(crate) struct Compute {
     /// A list of parts in it lies in the command, which the driver keeps.
     job: Job<'static>,
-    from: Few<Range, MAX_PIECES>,
+    from: ArrayVec<Range, MAX_PIECES>,
     into: Range,
 }
 
@@ -60,9 +60,9 @@ impl Compute {
             Command::Place { from, into } => (source(from, memory), target(into)),
             Command::Pack { from, into, .. }
             | Command::Unpack { from, into, .. }
-            | Command::Move { from, into, .. } => (Few::from_iter([view(from)]), target(into)),
+            | Command::Move { from, into, .. } => (ArrayVec::from_iter([view(from)]), target(into)),
             Command::Digest { from, .. } | Command::Peek { from, .. } => {
-                (Few::from_iter([view(from)]), pages)
+                (ArrayVec::from_iter([view(from)]), pages)
             }
             Command::Fold { from, into, .. } => (from.iter().map(view).collect(), target(into)),
             other => panic!("{other:?} is not for a worker"),
@@ -101,14 +101,14 @@ fn range(memory: &Memory, id: u32, from: u32, len: u32) -> Range {
 }
 
 /// The bytes of a piece; nothing for zeros.
-fn source(piece: &Piece, memory: &Memory) -> Few<Range, MAX_PIECES> {
+fn source(piece: &Piece, memory: &Memory) -> ArrayVec<Range, MAX_PIECES> {
     let range = match piece {
         Piece::Data(view) => range(memory, view.id(), view.from(), view.bytes()),
         Piece::Meta { buf, pages } => {
             let pages = &buf.pages()[..*pages as usize];
             Range { start: pages.as_ptr().cast_mut().cast(), len: size_of_val(pages) }
         }
-        Piece::Zeros(_) => return Few::new(),
+        Piece::Zeros(_) => return ArrayVec::new(),
     };
-    Few::from_iter([range])
+    ArrayVec::from_iter([range])
 }

@@ -3,9 +3,9 @@
 use alloc::vec::Vec;
 
 use hostftl_core::{
-    ALL_ZEROS, BLOCK, Cause, Codec, Command, DeviceError, Event, Factors, Few, Gather, HostError,
-    HostOp, MAX_PIECES, Nanos, Out, Output, Page, Part, Payload, Piece, Reply, Request, SECTOR,
-    SECTORS_PER_BLOCK, Tally, Target, Ticket, Verdict,
+    ALL_ZEROS, ArrayVec, BLOCK, Cause, Codec, Command, DeviceError, Event, Factors, Gather,
+    HostError, HostOp, MAX_PIECES, Nanos, Out, Output, Page, Part, Payload, Piece, Reply, Request,
+    SECTOR, SECTORS_PER_BLOCK, Tally, Target, Ticket, Verdict,
 };
 
 use super::expect::Expect;
@@ -230,7 +230,7 @@ impl Exerciser {
     fn fold(&mut self, from: &[usize], into: usize, factors: Factors, out: &mut Out) {
         let bytes = self.job().bytes();
         let shift = |buffer: usize| if buffer == 0 { SHIFT } else { 0 };
-        let mut views = Few::<_, MAX_PIECES>::new();
+        let mut views = ArrayVec::<_, MAX_PIECES>::new();
         for &buffer in from {
             views.push(self.buffers[buffer].view(shift(buffer), bytes));
         }

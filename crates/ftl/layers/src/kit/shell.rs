@@ -15,9 +15,9 @@ use alloc::vec::Vec;
 use core::fmt::Debug;
 
 use hostftl_core::{
-    Answer, Codec, Command, Counters, Credits, DeviceError, Done, Event, Few, Gauges, Input, Layer,
-    Limits, MAX_OUTPUTS, MAX_TOUCH, Members, Nanos, Out, Output, Piece, Refusal, Request, Task,
-    Token, Verb, Verdict, View, ViewMut,
+    Answer, ArrayVec, Codec, Command, Counters, Credits, DeviceError, Done, Event, Gauges, Input,
+    Layer, Limits, MAX_OUTPUTS, MAX_TOUCH, Members, Nanos, Out, Output, Piece, Refusal, Request,
+    Task, Token, Verb, Verdict, View, ViewMut,
 };
 
 use super::cx::{Common, Cx};
@@ -104,8 +104,8 @@ pub(crate) trait Core: Debug {
         Err(Refusal::Unable)
     }
     /// As [`Layer::tasks`].
-    fn tasks(&self) -> Few<Task, 5> {
-        Few::new()
+    fn tasks(&self) -> ArrayVec<Task, 5> {
+        ArrayVec::new()
     }
     /// A step is over, whatever it did.
     fn after_step(&mut self, _cx: &mut CxOf<Self>) {}
@@ -131,8 +131,8 @@ pub(crate) trait Core: Debug {
         Vec::new()
     }
     /// As [`Layer::facts`].
-    fn facts(&self) -> Few<(&'static str, u64), 8> {
-        Few::new()
+    fn facts(&self) -> ArrayVec<(&'static str, u64), 8> {
+        ArrayVec::new()
     }
     /// As [`Layer::mapped`].
     fn mapped(&self, _lba: u64, sectors: u64) -> (bool, u64) {
@@ -299,7 +299,7 @@ impl<C: Core> Layer for Shell<C> {
         }
     }
 
-    fn tasks(&self) -> Few<Task, 5> {
+    fn tasks(&self) -> ArrayVec<Task, 5> {
         self.core.tasks()
     }
 
@@ -341,7 +341,7 @@ impl<C: Core> Layer for Shell<C> {
         self.plan.map_bytes
     }
 
-    fn facts(&self) -> Few<(&'static str, u64), 8> {
+    fn facts(&self) -> ArrayVec<(&'static str, u64), 8> {
         self.core.facts()
     }
 

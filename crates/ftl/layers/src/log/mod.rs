@@ -52,7 +52,7 @@ mod zoned;
 use alloc::vec::Vec;
 
 use hostftl_core::{
-    Answer, BLOCK, Codec, Command, DeviceError, DeviceInfo, Few, Gauges, MAX_TOUCH, Members,
+    Answer, ArrayVec, BLOCK, Codec, Command, DeviceError, DeviceInfo, Gauges, MAX_TOUCH, Members,
     Payload, Piece, Refusal, Request, SECTORS_PER_BLOCK, Setting, Task, Token, Verb, Verdict, View,
     ViewMut,
 };
@@ -281,7 +281,7 @@ impl Core for Engine {
         }
     }
 
-    fn tasks(&self) -> Few<Task, 5> {
+    fn tasks(&self) -> ArrayVec<Task, 5> {
         let Array { background: Background { collection, scrub }, media, .. } = &self.array;
         let Media { segments, devices, .. } = media;
         let protects = collection.protection_task(segments, devices);
@@ -313,10 +313,10 @@ impl Core for Engine {
         journal.map_or(*members, |(device, member)| members.with(device, member))
     }
 
-    fn facts(&self) -> Few<(&'static str, u64), 8> {
+    fn facts(&self) -> ArrayVec<(&'static str, u64), 8> {
         let (used, frames) = self.array.mapping.pages.map().use_of_frames();
         let pages = self.array.layout().tree.pages.into();
-        let mut facts = Few::new();
+        let mut facts = ArrayVec::new();
         self.array.output.journal.tell(&mut facts);
         facts.push(("map_pages", pages));
         facts.push(("map_frames", frames.into()));

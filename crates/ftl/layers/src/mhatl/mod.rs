@@ -13,7 +13,7 @@ pub(crate) mod params;
 pub(crate) mod register;
 mod round;
 
-use hostftl_core::{Command, DeviceInfo, Few, Payload};
+use hostftl_core::{ArrayVec, Command, DeviceInfo, Payload};
 
 use crate::config::{LayerConfig, PlanError};
 use crate::kit::Shell;
@@ -86,10 +86,10 @@ impl Scheme for Buddies {
         }
     }
 
-    fn facts(&self, area: &Area<Map>) -> Few<(&'static str, u64), 8> {
+    fn facts(&self, area: &Area<Map>) -> ArrayVec<(&'static str, u64), 8> {
         let (leaves, cap) = (&area.table.leaves, self.round.cap);
         let (count, touched) = (leaves.count(), leaves.touched());
-        Few::from_iter([
+        ArrayVec::from_iter([
             ("leaves", count.into()),
             ("leaf_cap", cap.into()),
             ("leaf_bytes", 4 * u64::from(count)),

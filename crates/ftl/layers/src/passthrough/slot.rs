@@ -127,7 +127,7 @@ impl Slot {
     pub(super) fn repay(&mut self, command: &mut Command) {
         match command {
             Command::Program { gather, .. } => {
-                for piece in gather.drain() {
+                for piece in gather.drain(..) {
                     if let Piece::Data(view) = piece {
                         self.data.as_mut().expect("a write has a payload").repay(view);
                     }
@@ -205,7 +205,7 @@ impl Slot {
 #[inline]
 fn program(token: Token, lba: u64, piece: impl FnOnce() -> Piece, tally: &Tally, out: &mut Out) {
     out.push_with(|| {
-        let (gather, tally) = (Gather::one(piece()), *tally);
+        let (gather, tally) = (Gather::from_iter([piece()]), *tally);
         Output::Submit(token, Command::Program { device: 0, lba, gather, tally, placement: 0 })
     });
 }

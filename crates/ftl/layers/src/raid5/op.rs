@@ -3,7 +3,7 @@
 use core::ops::Range;
 
 use hostftl_core::{
-    Cause, Command, Factors, Few, Gather, MAX_PIECES, Out, Payload, Piece, Tally, Target, View,
+    ArrayVec, Cause, Command, Factors, Gather, MAX_PIECES, Out, Payload, Piece, Tally, Target, View,
 };
 
 use super::{Part, Raid5, host};
@@ -107,7 +107,7 @@ impl Raid5 {
 
     /// The chunks that the new parity needs beside the new data, one or two: all other data where
     /// that is no more to read than the old data and the old parity, as md has it.
-    fn needed(&self, part: Part) -> Few<u32, 2> {
+    fn needed(&self, part: Part) -> ArrayVec<u32, 2> {
         let written = part.at / self.chunk;
         match self.width() {
             2 | 3 => (0..self.width()).filter(|chunk| *chunk != written).collect(),
@@ -130,7 +130,7 @@ impl Raid5 {
     /// The parity is in the second buffer afterwards.
     fn fold(&mut self, slot: u16, part: Part, whole: bool, out: &mut Out) {
         let [old, parity] = [2 * usize::from(slot), 2 * usize::from(slot) + 1];
-        let mut from = Few::<View, MAX_PIECES>::new();
+        let mut from = ArrayVec::<View, MAX_PIECES>::new();
         if !whole {
             from.push(self.data(slot).view_sectors(part.from, part.sectors));
             if self.needed(part).len() == 2 {
@@ -178,7 +178,7 @@ impl Raid5 {
 
     /// Takes back what a command borrowed from the request or from the operation's buffers.
     pub(super) fn repay(&mut self, slot: u16, request: u16, command: Command) {
-        let (first, mut owned) = (2 * usize::from(slot), Few::<View, MAX_PIECES>::new());
+        let (first, mut owned) = (2 * usize::from(slot), ArrayVec::<View, MAX_PIECES>::new());
         let mut filled = None;
         match command {
             Command::Read { into: Target::Data(view), .. } => filled = Some(view),

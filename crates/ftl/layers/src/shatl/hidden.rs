@@ -1,6 +1,6 @@
 //! What the map of a hidden area must tell, beside where sectors are.
 
-use hostftl_core::Few;
+use hostftl_core::ArrayVec;
 
 use crate::vsp::Table;
 use crate::vsp::layout::Layout;
@@ -65,7 +65,7 @@ pub(crate) trait HiddenMap: Table<Op = Op> + Sized {
         None
     }
     /// See `Layer::facts`.
-    fn facts(&self) -> Few<(&'static str, u64), 8> {
-        Few::new()
+    fn facts(&self) -> ArrayVec<(&'static str, u64), 8> {
+        ArrayVec::new()
     }
 }

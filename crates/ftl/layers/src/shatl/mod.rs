@@ -39,7 +39,7 @@ mod whole;
 
 use core::fmt::Debug;
 
-use hostftl_core::{Command, DeviceInfo, Few, Payload, SECTORS_PER_BLOCK};
+use hostftl_core::{ArrayVec, Command, DeviceInfo, Payload, SECTORS_PER_BLOCK};
 use hostftl_format::hard::MAP_ENTRIES;
 
 use crate::config::{LayerConfig, PlanError};
@@ -213,7 +213,7 @@ impl<M: HiddenMap> Scheme for Hidden<M> {
         }
     }
 
-    fn facts(&self, area: &Area<M>) -> Few<(&'static str, u64), 8> {
+    fn facts(&self, area: &Area<M>) -> ArrayVec<(&'static str, u64), 8> {
         area.table.facts()
     }
 

@@ -15,7 +15,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use hostftl_core::{Few, Page};
+use hostftl_core::{ArrayVec, Page};
 use hostftl_format::hard::{MAP_ENTRIES, fill_map};
 
 use crate::vsp::Table;
@@ -177,8 +177,8 @@ impl HiddenMap for Overlay {
         self.leaves.of(lsp).map(|leaf| 1 + u32::from(self.age(leaf.vsn))).sum()
     }
 
-    fn facts(&self) -> Few<(&'static str, u64), 8> {
-        Few::from_iter([
+    fn facts(&self) -> ArrayVec<(&'static str, u64), 8> {
+        ArrayVec::from_iter([
             ("leaves", self.leaves.count().into()),
             ("leaf_cap", self.capacity.into()),
             ("hidden_sectors", self.mapped),

@@ -47,7 +47,9 @@ pub(crate) mod write_out;
 
 use alloc::vec::Vec;
 
-use hostftl_core::{Command, DeviceError, DeviceInfo, Event, Few, MAX_TOUCH, Payload, Request};
+use hostftl_core::{
+    ArrayVec, Command, DeviceError, DeviceInfo, Event, MAX_TOUCH, Payload, Request,
+};
 
 use crate::config::{LayerConfig, Mode, Plan, PlanError};
 use crate::kit::shell::Ended;
@@ -245,7 +247,7 @@ impl<S: Scheme> Core for Machine<S> {
         self.area.void();
     }
 
-    fn facts(&self) -> Few<(&'static str, u64), 8> {
+    fn facts(&self) -> ArrayVec<(&'static str, u64), 8> {
         self.scheme.facts(&self.area)
     }
 

@@ -3,7 +3,7 @@
 
 use core::fmt::Debug;
 
-use hostftl_core::{Command, DeviceInfo, Few, Payload};
+use hostftl_core::{ArrayVec, Command, DeviceInfo, Payload};
 
 use crate::config::{LayerConfig, PlanError};
 
@@ -65,8 +65,8 @@ pub(crate) trait Scheme: Debug + Sized {
         false
     }
     /// See `Layer::facts`.
-    fn facts(&self, _area: &Area<Self::Table>) -> Few<(&'static str, u64), 8> {
-        Few::new()
+    fn facts(&self, _area: &Area<Self::Table>) -> ArrayVec<(&'static str, u64), 8> {
+        ArrayVec::new()
     }
     /// The power is off.
     fn void(&mut self) {}

@@ -43,7 +43,7 @@ mod strips;
 use alloc::vec::Vec;
 
 use hostftl_core::{
-    Command, DeviceError, DeviceInfo, Few, MAX_OUTPUTS, MAX_TOUCH, Payload, Request, SECTOR,
+    ArrayVec, Command, DeviceError, DeviceInfo, MAX_OUTPUTS, MAX_TOUCH, Payload, Request, SECTOR,
     SECTORS_PER_BLOCK,
 };
 use hostftl_format::zones::Written;
@@ -274,7 +274,7 @@ impl Core for Engine {
         (mapped, (end * per).min(lba + sectors) - lba)
     }
 
-    fn facts(&self) -> Few<(&'static str, u64), 8> {
+    fn facts(&self) -> ArrayVec<(&'static str, u64), 8> {
         let Written { host, gc, pad, map, checkpoint, list } = *self.store.strips.written();
         let sectors = [
             ("ever_host_bytes", host),

@@ -5,7 +5,7 @@
 //! Sectors that a short row has not written are never touched, because a row of more than one chunk
 //! is written to its end.
 
-use hostftl_core::{Command, DeviceError, Event, Few, HostError, SECTOR, Verdict};
+use hostftl_core::{ArrayVec, Command, DeviceError, Event, HostError, SECTOR, Verdict};
 use hostftl_format::log::seed;
 
 use crate::log::array::Array;
@@ -95,7 +95,7 @@ impl Blocks {
     fn rescue_fold(&mut self, index: u8, rebuild: Rebuild, array: &mut Array, cx: &mut Cx) {
         let bytes = self.range_bytes(index);
         let (scratch, at) = array.media.buffers.scratch(index);
-        let mut from = Few::new();
+        let mut from = ArrayVec::new();
         from.push(scratch.view(at + PLAIN, bytes));
         let into = scratch.view_mut(at, bytes);
         let step = Step::Rescuing(Rescue::Folding(rebuild));

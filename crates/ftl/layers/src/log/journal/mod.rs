@@ -30,7 +30,7 @@ pub(in crate::log) mod ring;
 
 use alloc::collections::VecDeque;
 
-use hostftl_core::{DeviceError, Event, Few, Member, MemberRole, MemberState, MetaBuf};
+use hostftl_core::{ArrayVec, DeviceError, Event, Member, MemberRole, MemberState, MetaBuf};
 use hostftl_format::log::Place;
 use hostftl_format::log::journal::MOST_PAGES;
 
@@ -252,7 +252,7 @@ impl Journal {
     }
 
     /// Tells how many records rows need, and how many flushes sealed rows all the same.
-    pub(super) fn tell(&self, facts: &mut Few<(&'static str, u64), 8>) {
+    pub(super) fn tell(&self, facts: &mut ArrayVec<(&'static str, u64), 8>) {
         if self.state != State::None {
             facts.push(("journal_records", self.kept.len() as u64));
             facts.push(("journal_passed_by", self.passed_by));

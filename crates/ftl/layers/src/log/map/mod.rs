@@ -24,6 +24,7 @@ use alloc::vec::Vec;
 
 use hostftl_core::Page;
 use hostftl_format::log::{Kind, PAIRS, Place, emit_page, pair};
+use prefetch_index::prefetch_index;
 
 use crate::log::layout::Layout;
 use crate::log::map::bits::{Bits, Next};
@@ -241,7 +242,7 @@ impl Map {
             let (page, index) = self.split(block);
             // A page that is away has no pair; the one that is fetched instead is as good as none.
             let frame = (self.frame_of[page as usize] as usize).saturating_sub(1);
-            branches::prefetch_read_data::<_, 0>(&raw const self.pairs[frame * PAIRS + index]);
+            prefetch_index(&self.pairs, frame * PAIRS + index);
         }
     }
 

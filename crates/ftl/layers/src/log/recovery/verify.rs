@@ -8,8 +8,8 @@
 //! and nothing else can be.
 
 use hostftl_core::{
-    Cause, Command, DeviceError, Factors, Few, Gather, MAX_PIECES, Piece, SECTOR, Tally, Target,
-    View,
+    ArrayVec, Cause, Command, DeviceError, Factors, Gather, MAX_PIECES, Piece, SECTOR, Tally,
+    Target, View,
 };
 use hostftl_format::log::{self, Kind, seed};
 
@@ -177,7 +177,7 @@ impl Verify {
         let into = media.layout().number_of(wanted);
         let sectors = found.sectors_of(into);
         let mut factors = Factors::plain(!rebuild.is_begin());
-        let mut sources = Few::<View, MAX_PIECES>::new();
+        let mut sources = ArrayVec::<View, MAX_PIECES>::new();
         while let Some(chunk) = rebuild.next().filter(|_| sources.len() < MAX_PIECES) {
             let buffer = Buffer::row(0, media.layout().number_of(chunk));
             factors.new[sources.len()] = rebuild.factors().0;

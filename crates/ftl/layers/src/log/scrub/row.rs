@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use hostftl_core::{Command, Factors, Few, MAX_PIECES, MetaBuf, SECTOR, View};
+use hostftl_core::{ArrayVec, Command, Factors, MAX_PIECES, MetaBuf, SECTOR, View};
 use hostftl_format::log::{self, Head};
 
 use crate::log::buffers::{Buffer, Buffers};
@@ -218,7 +218,7 @@ impl Check {
     }
 
     fn fold(&mut self, mut folds: Rebuild, buffers: &mut Buffers) -> Next {
-        let (mut from, mut factors) = (Few::<View, MAX_PIECES>::new(), Factors::ADD);
+        let (mut from, mut factors) = (ArrayVec::<View, MAX_PIECES>::new(), Factors::ADD);
         factors.old = u8::from(!folds.is_begin());
         while let Some(Chunk::Data(chunk)) = folds.next().filter(|_| from.len() < MAX_PIECES) {
             factors.new[from.len()] = folds.factors().0;

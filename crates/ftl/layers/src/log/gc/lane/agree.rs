@@ -9,7 +9,7 @@
 //! the sum must have the checksum of that chunk.
 
 use hostftl_core::field::power;
-use hostftl_core::{Cause, Command, Factors, Few, MAX_PIECES, Target, View};
+use hostftl_core::{ArrayVec, Cause, Command, Factors, MAX_PIECES, Target, View};
 
 use crate::kit::shell::Ended;
 use crate::log::buffers::{Buffer, Buffers};
@@ -93,8 +93,12 @@ impl Agree {
     }
 
     /// What comes into the sum from a number on, as much as one command adds.
-    fn summands(&mut self, first: u32, buffers: &mut Buffers) -> (Few<View, MAX_PIECES>, Factors) {
-        let (mut from, mut factors) = (Few::<View, MAX_PIECES>::new(), Factors::ADD);
+    fn summands(
+        &mut self,
+        first: u32,
+        buffers: &mut Buffers,
+    ) -> (ArrayVec<View, MAX_PIECES>, Factors) {
+        let (mut from, mut factors) = (ArrayVec::<View, MAX_PIECES>::new(), Factors::ADD);
         let mut next = first;
         while next <= self.count && from.len() < MAX_PIECES {
             let (factor, of) = self.summand(next);

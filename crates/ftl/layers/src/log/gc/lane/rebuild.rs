@@ -5,7 +5,7 @@
 //! Invariant: the sum has a buffer of its own. What was read of the other chunks is what they are
 //! made from when one of them turns out to be damaged too.
 
-use hostftl_core::{Cause, Command, Factors, Few, MAX_PIECES, Payload, Target, View};
+use hostftl_core::{ArrayVec, Cause, Command, Factors, MAX_PIECES, Payload, Target, View};
 
 use crate::kit::shell::Ended;
 use crate::log::buffers::Buffer;
@@ -214,7 +214,7 @@ impl Lane {
             return false;
         }
         let (first, sectors) = mend.range;
-        let (mut from, mut factors) = (Few::<View, MAX_PIECES>::new(), Factors::ADD);
+        let (mut from, mut factors) = (ArrayVec::<View, MAX_PIECES>::new(), Factors::ADD);
         while let Some(chunk) = mend.rebuild.next().filter(|_| from.len() < MAX_PIECES) {
             let buffer = match chunk {
                 Chunk::Data(chunk) => Buffer::Gc(self.number, chunk),

@@ -7,7 +7,7 @@
 //! whole.
 
 use hostftl_core::{
-    BLOCK, Cause, Command, Few, Gather, MAX_PIECES, MetaBuf, Piece, SECTOR, Tally, View,
+    ArrayVec, BLOCK, Cause, Command, Gather, MAX_PIECES, MetaBuf, Piece, SECTOR, Tally, View,
 };
 use hostftl_format::log::{self, Entry, Head};
 
@@ -194,7 +194,7 @@ impl Rows {
         let end = chunks.min(done + MAX_PIECES as u8);
         it.stage = if end == chunks { Stage::Fold(which + 1, 0) } else { Stage::Fold(which, end) };
         it.pending += 1;
-        let mut from = Few::new();
+        let mut from = ArrayVec::new();
         for index in (chunks - end..chunks - done).rev() {
             let buffer = Buffer::row(row, index.into());
             from.push(media.buffers.at(buffer).view(0, size));
@@ -209,7 +209,7 @@ impl Rows {
 
     /// A step of sealing in memory is over.
     pub(crate) fn seal_done(&mut self, row: u8, command: Command, media: &mut Media) {
-        let mut views = Few::<View, MAX_PIECES>::new();
+        let mut views = ArrayVec::<View, MAX_PIECES>::new();
         let into = match command {
             Command::Place { from, into } => {
                 if let Piece::Meta { buf, .. } = from {
