@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The table of README: what each layer does to three drives in four states, and to a slice sixteen
-# times as large in three of them, the losses too. Prints Markdown; with the name of a file, puts it
+# The table of docs/RESULTS.md: each layer on three drives in four states, and on a slice sixteen times
+# as large in three of them, with the losses. Prints Markdown; with the name of a file, puts it
 # there between the marks. Takes long: `log` on the large slice most of it.
 #
 #     bench/honest.sh [FILE]

@@ -362,6 +362,19 @@ fn explain(text: &str, error: &toml::de::Error) -> String {
 mod tests {
     use super::*;
 
+    #[test]
+    fn the_examples_are_volume_files() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples/volumes");
+        let mut count = 0;
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let config = Config::load(&path).unwrap_or_else(|why| panic!("{why}"));
+            config.layer_config().unwrap_or_else(|why| panic!("{}: {why}", path.display()));
+            count += 1;
+        }
+        assert!(count >= 7, "{count} examples");
+    }
+
     fn config() -> Config {
         Config {
             uuid: Uuid::from_u128(7),
