@@ -1,10 +1,11 @@
-//! `hatl-auto`: how a budget of memory is spent.
+//! `hatl-auto`: division of the memory budget.
 //!
-//! Everything counts: leaves, pool, kills, movers. A hidden area of a twentieth of the device is
-//! its own. Of the rest of the budget half is for leaves, and with what is left homes are lent to
-//! the area: a quarter of the device, or as many as that pays for. What remains is for leaves until
-//! there is one for each block of the device, and for as many homes that half of the area is valid
-//! where each leaf is a block; then for more homes, and then for leaves again.
+//! The budget covers leaves, pool, kills and movers. A twentieth of the device is the layer's own
+//! hidden area, and its memory is paid first. Half of the budget is for leaves, and with the
+//! remainder homes are lent to the area: a quarter of the device, or as many as the remainder pays
+//! for. Memory that is still left goes to leaves, until there is one for each block of the device,
+//! together with enough lent homes that half of the area is valid when each leaf is a block; then
+//! to more lent homes; and finally to leaves again.
 
 use hostftl_core::SECTORS_PER_BLOCK;
 
@@ -14,18 +15,18 @@ use crate::vsp::layout::{FLOOR, Layout};
 use super::overlay::Overlay;
 use super::{LEAST, hidden, memory};
 
-/// Sectors of device for a byte of budget, unless one is asked for: 4 MiB for 32 GiB.
+/// Sectors of device for each byte of the default budget: 4 MiB for 32 GiB.
 const BUDGET: u64 = 16;
-/// Bytes of budget of a smaller device, unless one is asked for.
+/// Minimum of the default budget, in bytes.
 const LEAST_BUDGET: u64 = 4 << 20;
-/// Hundredths of the budget that are for leaves; what superpages leave over is for leaves too.
+/// Percentage of the budget that is reserved for leaves.
 const LEAVES: u64 = 50;
-/// More leaves than this have links that are too long.
+/// Maximum number of leaves; with more, the links between them would be too long.
 const MOST_LEAVES: u32 = 1 << 28;
-/// Leaves without which it does not begin.
+/// Minimum number of leaves.
 const FEWEST: u32 = 512;
 
-/// Roots and map groups, homes, the hidden area, of which a part is lent.
+/// Lays out roots and map groups, the homes, and the hidden area, part of which is lent.
 pub(super) fn layout(config: &LayerConfig, total: u32, map_unit: u32) -> Result<Layout, PlanError> {
     let sp = config.superpage;
     if !sp.is_power_of_two() {
@@ -33,7 +34,7 @@ pub(super) fn layout(config: &LayerConfig, total: u32, map_unit: u32) -> Result<
     }
     let least = PlanError("hatl-auto needs a larger budget for a hidden area at all");
     let own = LEAST.max(total / 20);
-    // Single sectors stand for a device of which nobody knows how it maps.
+    // A unit of one sector stands for a device with an unknown map unit.
     let finer = map_unit > 1 && map_unit < sp && sp.is_multiple_of(map_unit);
     let unit = if finer { map_unit } else { 0 };
     let with = |lent: u32, leaves: u32| {
@@ -69,7 +70,7 @@ pub(super) fn layout(config: &LayerConfig, total: u32, map_unit: u32) -> Result<
     with(lent, largest(leaves, most, |leaves| fits(lent, leaves)))
 }
 
-/// The largest number up to `most` that fits; `least` is taken to fit.
+/// Returns the largest number in `least..=most` that fits. `least` is assumed to fit.
 fn largest(least: u32, most: u32, fits: impl Fn(u32) -> bool) -> u32 {
     let (mut least, mut beyond) = (least, most.max(least) + 1);
     while least + 1 < beyond {

@@ -1,8 +1,8 @@
-//! sVGC: which superpages of the hidden area are emptied, and when.
+//! sVGC: choice of the victims in the hidden area, and its schedule.
 //!
-//! The victim is the full superpage whose sectors touch the fewest LSPs; each of these goes home
-//! ([`super::moves`]). In the mode `ressd` all LSPs that the hidden area holds anything of are
-//! moved in one batch, in the order of their addresses.
+//! The victim is the full superpage whose sectors touch the fewest LSPs; each of these LSPs goes
+//! home ([`super::moves`]). In the mode `ressd` all LSPs with hidden sectors are moved in one
+//! batch, in address order.
 
 use hostftl_core::Event;
 
@@ -22,14 +22,15 @@ use super::params::Reclaim;
 use super::route::Route;
 use super::spill::Spill;
 
-/// Superpages that are kept free or soon free beside the reserve.
+/// Superpages that are kept free, or about to be free, beyond the reserve.
 const MARGIN: u32 = 8;
-/// The same where the area is roomy, as a share of what is not lent: log is written seldom.
+/// Divisor of the superpages that are not lent: the same margin for a roomy area, so that log
+/// writes are rare.
 const MARGIN_SHARE: u32 = 24;
-/// LSPs that a batch looks at in one go.
+/// LSPs that a batch examines in one step.
 const LOOK: u32 = 4096;
 
-/// What empties a victim beside its own state.
+/// Parts that take part in emptying a victim.
 #[derive(Debug)]
 pub(super) struct Parts<'a> {
     movers: &'a mut Movers,
@@ -39,7 +40,7 @@ pub(super) struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    /// All of it.
+    /// Bundles the parts.
     pub(super) fn new(
         movers: &'a mut Movers,
         forward: &'a mut Forward,
@@ -50,37 +51,37 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// The victim under way. See the module text.
+/// The victim under way.
 #[derive(Debug)]
 pub(super) struct Victims {
     reclaim: Reclaim,
     victim: Option<u32>,
-    /// The next slot of the victim, or the next LSP of the batch.
+    /// Next slot of the victim, or next LSP of the batch.
     cursor: u32,
     /// Whether part of the victim could not be moved.
     failed: bool,
-    /// Whether the victim was chosen for what it holds, and is not to be emptied.
+    /// Whether only the LSPs that are worth it leave the victim.
     spilling: bool,
 }
 
 impl Victims {
-    /// None under way.
+    /// Creates the state without a victim.
     pub(super) fn new(config: &LayerConfig) -> Self {
         let reclaim = config.shatl.reclaim;
         Victims { reclaim, victim: None, cursor: 0, failed: false, spilling: false }
     }
 
-    /// The victim under way.
+    /// Returns the victim under way.
     pub(super) fn victim(&self) -> Option<u32> {
         self.victim
     }
 
-    /// Part of the victim can't be moved.
+    /// Notes that part of the victim is unreadable.
     pub(super) fn note_failed(&mut self) {
         self.failed = true;
     }
 
-    /// Gives idle movers work.
+    /// Assigns work to idle movers. Returns whether anything moved.
     pub(super) fn pump_victims<M: HiddenMap>(
         &mut self,
         area: &mut Area<M>,
@@ -98,7 +99,7 @@ impl Victims {
         }
     }
 
-    /// Chooses a victim, or begins a batch, when few superpages are free.
+    /// Chooses a victim, or starts a batch, when few superpages are free.
     fn choose<M: HiddenMap>(
         &mut self,
         area: &mut Area<M>,
@@ -116,7 +117,7 @@ impl Victims {
         let leaving = lend::leaving_victim(area);
         let soon = free + area.pool.discarding() + area.pool.limbo().len() as u32;
         let enough = soon > reserve + margin;
-        // What is at most half valid gains room, however few are left.
+        // A victim that is at most half valid frees space, even if few superpages remain.
         let early = (enough && soon <= kills::left_free(area))
             .then(|| area.pool.victim(area.layout.superpage / 2 + 1))
             .flatten();
@@ -126,7 +127,8 @@ impl Victims {
             return true;
         }
         if leaving.is_none() && now {
-            // A host that fills a stage brings the log along; others wait for superpages.
+            // A host that fills a stage writes the log in passing; a direct write waits for
+            // superpages and does not.
             let stuck = free <= FLOOR || with.route.waits;
             return free <= reserve && stuck && area.press_limbo(false);
         }
@@ -136,7 +138,8 @@ impl Victims {
         true
     }
 
-    /// Begins with a superpage of which something should go home, if there is one.
+    /// Starts with a superpage that contains an LSP worth moving home. Returns whether there is
+    /// one.
     fn spill<M: HiddenMap>(
         &mut self,
         area: &mut Area<M>,
@@ -172,7 +175,7 @@ impl Victims {
         cx.tell(Event::GcStarted);
     }
 
-    /// Begins to move the next LSP that the victim holds a sector of, or ends with the victim.
+    /// Starts to move the next LSP with a sector in the victim, or finishes the victim.
     fn feed_victim<M: HiddenMap>(
         &mut self,
         area: &mut Area<M>,
@@ -225,7 +228,7 @@ impl Victims {
         true
     }
 
-    /// Begins to move the next LSP of the batch, or ends the batch.
+    /// Starts to move the next LSP of the batch, or finishes the batch.
     fn feed_batch<M: HiddenMap>(
         &mut self,
         area: &mut Area<M>,
@@ -252,7 +255,8 @@ impl Victims {
         end > from
     }
 
-    /// Begins to move the LSP home if it is worth it; how many slots to go on, if it went on.
+    /// Starts to move an LSP home if it is worth it. Returns the number of slots to skip, or `None`
+    /// if the move cannot start now.
     pub(super) fn spill_lsp<M: HiddenMap>(
         &mut self,
         area: &mut Area<M>,

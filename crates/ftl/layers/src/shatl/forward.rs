@@ -1,9 +1,11 @@
-//! The victim is read once, as a whole; what of it goes home is laid over from there, and the rest
-//! is copied within the hidden area, where that is wanted (`hatl-auto`): all of it, unless the area
-//! is crowded or copying gains little. What is worth it goes home instead, see [`super::spill`].
+//! The buffer of the victim, which is read once as a whole.
+//!
+//! LSPs that go home take their sectors from this buffer. In `hatl-auto` the remaining sectors are
+//! copied within the hidden area, unless the area is crowded or copying gains little. LSPs that are
+//! worth it go home instead ([`super::spill`]).
 //!
 //! Invariants
-//! - The buffer holds the victim from the end of its read until the next one begins.
+//! - The buffer holds the victim from the end of its read until the next read starts.
 //! - A copy is published only where the map still points at its source.
 
 use hostftl_core::{Cause, Command, Payload, Piece, Target, ViewMut};
@@ -17,47 +19,47 @@ use super::ops::Op;
 use super::spill::Spill;
 use crate::vsp::ops::{Cx, Op::Own};
 
-/// Thousandths of the hidden area from which on everything in the victim goes home.
+/// Share of valid slots, in thousandths, beyond which all data of a victim goes home.
 const CROWDED: u64 = 880;
 
 #[derive(Debug)]
 pub(super) struct Forward {
     buffer: Option<Payload>,
-    /// The superpage that the buffer holds.
+    /// The superpage in the buffer.
     holds: Option<u32>,
     reading: bool,
     copying: u32,
-    /// Whether copying all of what it holds would gain much.
+    /// Whether copying all its valid data would gain enough.
     pays: bool,
 }
 
 impl Forward {
-    /// Nothing read yet.
+    /// Creates an empty buffer.
     pub(super) fn new(buffer: Payload) -> Self {
         Forward { buffer: Some(buffer), holds: None, reading: false, copying: 0, pays: false }
     }
 
-    /// Whether commands are under way.
+    /// Returns whether commands are under way.
     pub(super) fn is_busy(&self) -> bool {
         self.reading || self.copying > 0
     }
 
-    /// Whether the victim is being read.
+    /// Returns whether the victim is being read.
     pub(super) fn is_reading(&self) -> bool {
         self.reading
     }
 
-    /// Whether the buffer holds a superpage.
+    /// Returns whether the buffer holds a superpage.
     pub(super) fn holds(&self, vsp: u32) -> bool {
         !self.reading && self.holds == Some(vsp)
     }
 
-    /// The buffer that the victim is read into.
+    /// Returns the buffer of the victim.
     pub(super) fn buffer(&mut self) -> &mut Payload {
         self.buffer.as_mut().expect("the buffer stays here")
     }
 
-    /// The power is off.
+    /// Discards the buffer after a power cut.
     pub(super) fn void(&mut self) {
         if let Some(buffer) = self.buffer.take() {
             buffer.void();
@@ -82,7 +84,7 @@ impl Forward {
         cx.submit(Own(Op::Bounce { vsp: victim }), command);
     }
 
-    /// Whether what the victim has of an LSP stays hidden.
+    /// Returns whether the victim's data of an LSP stays hidden.
     pub(super) fn stays<M: HiddenMap>(
         &self,
         area: &mut Area<M>,
@@ -100,8 +102,8 @@ impl Forward {
         !area.table.is_full(slots) || !spill.is_worth_it(area, lsp)
     }
 
-    /// Copies at most `left` live slots of the victim, from `slot` on, into the filling stage. How
-    /// many.
+    /// Copies at most `left` valid slots of the victim, from virtual sector `from` on, into the
+    /// filling stage. Returns the number of slots copied.
     pub(super) fn copy_run<M: HiddenMap>(
         &mut self,
         area: &mut Area<M>,
@@ -125,7 +127,8 @@ impl Forward {
         len
     }
 
-    /// Slots of the victim were laid over what a mover moves: where.
+    /// Takes back the buffer's view after a copy into a mover's buffer. Returns the view of the
+    /// mover.
     pub(super) fn laid(&mut self, command: Command) -> ViewMut {
         let Command::Place { from: Piece::Data(from), into } = command else {
             unreachable!("slots of the victim are copied")
@@ -134,7 +137,7 @@ impl Forward {
         into
     }
 
-    /// A command that fills or uses the buffer is over.
+    /// Handles the completion of a command that fills or uses the buffer.
     pub(super) fn forward_done<M: HiddenMap>(
         &mut self,
         area: &mut Area<M>,

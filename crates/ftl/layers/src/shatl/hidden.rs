@@ -1,4 +1,4 @@
-//! What the map of a hidden area must tell, beside where sectors are.
+//! The interface of the map of a hidden area, beyond that of a table.
 
 use hostftl_core::ArrayVec;
 
@@ -9,62 +9,64 @@ use super::homes::Homes;
 use super::lend::Loans;
 use super::ops::Op;
 
-/// What the hidden area holds, and how to go on with it.
+/// A map of the hidden area, with the policy that depends on it.
 pub(crate) trait HiddenMap: Table<Op = Op> + Sized {
-    /// Whether a superpage weighs another thing than its live slots.
+    /// Whether the weight of a superpage differs from its number of valid slots.
     const WEIGHS: bool;
 
-    /// An empty map.
+    /// Creates an empty map.
     fn new(layout: &Layout) -> Self;
-    /// Bytes of what says where sectors are.
+    /// Returns the bytes of the map from sectors to slots.
     fn memory(layout: &Layout) -> u64;
-    /// Bytes of the way back from LSPs, and of what is known of superpages beside the pool.
+    /// Returns the bytes of the map from LSPs to slots, and of records of superpages beside the
+    /// pool.
     fn reverse_memory(layout: &Layout) -> u64;
 
-    /// The LSP of a sector.
+    /// Returns the LSP of a sector.
     fn lsp(&self, lsn: u64) -> u32;
-    /// How many LSPs there are.
+    /// Returns the number of LSPs.
     fn lsps(&self) -> u32;
-    /// The slots that hold sectors of an LSP, readable or not, and the sectors.
+    /// Returns the slots that hold sectors of an LSP, readable or not, with the sectors.
     fn hidden(&self, lsp: u32) -> impl Iterator<Item = (u32, u64)>;
-    /// The LSPs of what is live in a superpage, as often as runs of them lie there.
+    /// Returns the LSPs of the valid data in a superpage, once for each run.
     fn lsps_in(&self, vsp: u32) -> impl Iterator<Item = u32>;
-    /// The sector that a slot holds, readable or not.
+    /// Returns the sector that a slot holds, readable or not.
     fn holds(&self, slot: u32) -> Option<u64>;
-    /// Whether no sector of an LSP is in the hidden area.
+    /// Returns whether no sector of an LSP is in the hidden area.
     fn is_home(&self, lsp: u32) -> bool {
         self.hidden(lsp).next().is_none()
     }
 
-    /// Whether there is room for what one more run needs while so many are on their way.
+    /// Returns whether the map has room for one more run while `_placing` copies are under way.
     fn admits(&self, _placing: u32) -> bool {
         true
     }
-    /// Whether what is live in a victim may stay hidden.
+    /// Returns whether valid data of a victim may stay hidden.
     fn copies(&self) -> bool {
         false
     }
-    /// Whether LSPs should go home although superpages are free, of which there are `slots`.
+    /// Returns whether LSPs should go home although superpages are free. `_slots` is the number of
+    /// slots that valid data may take.
     fn is_full(&self, _slots: u64) -> bool {
         false
     }
-    /// How much it helps to send an LSP home.
+    /// Returns the benefit of sending an LSP home, as a sum of ages.
     fn worth(&self, _lsp: u32) -> u32 {
         0
     }
-    /// What a superpage holds reads as errors from here on.
+    /// Marks all sectors of a superpage as lost: they read as errors from now on.
     fn give_up(&mut self, _vsp: u32) {
         unreachable!("only what is lent is given up while the layer runs")
     }
-    /// The homes that are part of the hidden area.
+    /// Returns the homes that are lent to the hidden area, if the layer lends any.
     fn loans(&mut self) -> Option<&mut Loans> {
         None
     }
-    /// What is known of homes that hold something.
+    /// Returns the record of homes that hold data, if the layer keeps one.
     fn homes(&mut self) -> Option<&mut Homes> {
         None
     }
-    /// See `Layer::facts`.
+    /// Returns figures for `Layer::facts`.
     fn facts(&self) -> ArrayVec<(&'static str, u64), 8> {
         ArrayVec::new()
     }

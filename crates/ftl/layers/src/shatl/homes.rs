@@ -1,33 +1,34 @@
-//! How much room homes leave on the device, and how much of it the hidden area takes (`hatl-auto`).
+//! Limit on the share of the device that the hidden area occupies (`hatl-auto`).
 //!
-//! Two collections need room: that of the drive, which finds pages dead that were written again at
-//! home, and that of the hidden area. What one takes the other lacks. A log of which a share *u* is
-//! valid programs 1 / (2 (1 − *u*)) times what is written to it, and never less than once. So with
-//! room *R* beside homes that hold something, and *V* superpages of valid hidden sectors in *U*
-//! superpages, what is put into the area goes by U / (U − V), and what the drive programs for a
-//! home by 1 / (R − U). The drive copies nothing for the area, of which superpages die in the order
-//! in which they were written. With φ, the share of the area in all that the layer programs, which
-//! is measured, the product of both is the least where
+//! Two garbage collections compete for the space beside valid homes: that of the drive, in which
+//! pages become invalid when homes are overwritten, and that of the hidden area. A log with a share
+//! *u* of valid data programs 1 / (2 (1 − *u*)) sectors for each sector written to it, and never
+//! less than one. Let *R* be the room beside homes that hold data, and *V* superpages of valid
+//! hidden sectors be stored in *U* superpages. Then the cost of a write to the area is proportional
+//! to U / (U − V), and the drive's cost of a write to a home to 1 / (R − U). The drive copies
+//! nothing for the area itself, because its superpages become invalid in the order in which they
+//! were written. With φ, the measured share of the area in all programmed sectors, the product of
+//! both is least where
 //!
 //! > φ V (R − U) = (1 − φ) U (U − V).
 //!
-//! Where half of the area is valid that is U = φ R: each takes as much of the room as is programmed
-//! there. Of that at most the share φ may be valid: the more is programmed in the area, the less
-//! does a move home pay, which programs a whole superpage. So that is φ² R, but no less than R / 4,
-//! which φ is a half for: what may be hidden less goes home more often, and φ would sink by that
-//! alone.
+//! If half of the area is valid, the solution is U = φ R: each side takes a share of the room equal
+//! to its share of the programs. Of these superpages at most the share φ may be valid. The more is
+//! programmed in the area, the less a move home pays off, because it programs a whole superpage.
+//! The limit of valid data is therefore φ² R, but at least R / 4, the value for φ = 1/2. A lower
+//! limit would send data home more often, and φ would shrink by that alone.
 //!
-//! A home that is not written again is no work for the drive: it lies in a block all of which is
-//! valid. Where the homes that are written again and the hidden area are no more than half of the
-//! room, the drive copies next to nothing, and there is nothing to save. A home is written again if
-//! it was in this turn or in the one before: a turn is the time in which twice as much is
-//! programmed as the device has. In that time the drive packs what is not written again. What is
-//! put into homes that held nothing does not count, as when a volume is filled.
+//! A home that is not overwritten causes no work for the drive, because its erase block stays
+//! completely valid. While the homes that are written repeatedly and the hidden area take at most
+//! half of the room, the drive copies almost nothing, and the area is not limited. A home counts as
+//! written repeatedly if it was overwritten in this turn or in the previous one. A turn lasts until
+//! twice the device's capacity was programmed; in that time the drive packs data that is not
+//! overwritten. Writes to homes that held no data do not count, as when a volume is filled.
 //!
-//! A home may hold something unless the volume was made by this process and nothing was written
-//! there since, or a trim forgot it. That is known by parts of the volume, of which there are so
-//! few that the memory does not grow with the device; so is which homes are written again. After a
-//! start all may be.
+//! A home may hold data unless this process created the volume and never wrote there, or the home
+//! was trimmed. This is tracked for parts of the volume, a fixed number of them, so that the memory
+//! does not grow with the device. The same parts track homes that are written repeatedly. After a
+//! start every part counts as holding data and as written repeatedly.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -35,21 +36,21 @@ use core::ops::Range;
 
 use crate::vsp::layout::Layout;
 
-/// How many parts there are, at the most.
+/// Maximum number of parts.
 const PARTS: u32 = 8192;
-/// The share of the device that is programmed before what was programmed earlier counts half.
+/// Divisor of the device size: after this share was programmed, older programs count half.
 const WINDOW: u64 = 16;
-/// The share of the device in a turn: what is programmed in one, and what the device has.
+/// Length of a turn in programmed sectors, as a multiple of the device size.
 const TURN: u64 = 2;
-/// Of so many parts a share is told.
+/// Denominator of the shares of hidden area and homes.
 const WHOLE: u64 = 1024;
 
-/// The bit of a part.
+/// Returns the bit of a part.
 fn bit(bits: &[u8], part: u32) -> bool {
     bits[part as usize / 8] >> (part % 8) & 1 == 1
 }
 
-/// Sets the bit of a part; whether that is new.
+/// Sets the bit of a part. Returns whether it changed.
 fn set_bit(bits: &mut [u8], part: u32, on: bool) -> bool {
     let byte = &mut bits[part as usize / 8];
     let before = *byte;
@@ -57,33 +58,34 @@ fn set_bit(bits: &mut [u8], part: u32, on: bool) -> bool {
     *byte != before
 }
 
+/// Occupied homes, repeatedly written homes, and the recent split of programs.
 #[derive(Debug)]
 pub(crate) struct Homes {
     lsps: u32,
-    /// LSPs of a part; the last one may have fewer.
+    /// Number of LSPs in a part; the last part may have fewer.
     part: u32,
-    /// A bit for each part that holds nothing.
+    /// A bit for each part that holds no data.
     empty: Vec<u8>,
-    /// LSPs of the parts that may hold something.
+    /// Number of LSPs in the parts that may hold data.
     taken: u32,
-    /// The LSP after those that were put into homes that held nothing last.
+    /// The LSP after the last ones that were written to homes without data.
     front: u32,
-    /// Bits for the parts that were written again, in this turn and in the one before.
+    /// Bits of the parts that were overwritten, in this turn and in the previous one.
     turns: [Vec<u8>; 2],
-    /// LSPs of the parts that were written again in either.
+    /// Number of LSPs in the parts that were overwritten in either turn.
     again: u32,
-    /// Sectors that are programmed in this turn, and those that are still to be.
+    /// Sectors programmed in this turn, and the length of a turn.
     turn: (u64, u64),
-    /// Superpages that are homes, hidden area or both.
+    /// Number of superpages that are homes, hidden area or both.
     all: u32,
-    /// Sectors that were programmed in the hidden area and at home lately.
+    /// Sectors programmed recently in the hidden area and at home.
     programmed: [u64; 2],
-    /// How many these are at the most, before older ones count half.
+    /// Sum of `programmed` beyond which both are halved.
     window: u64,
 }
 
 impl Homes {
-    /// All may hold something, and be written again.
+    /// Creates the state after a start: every home may hold data and be written repeatedly.
     pub(crate) fn new(layout: &Layout) -> Self {
         let lsps = (layout.exported / u64::from(layout.superpage)) as u32;
         let all = lsps + layout.count - layout.lent;
@@ -91,7 +93,7 @@ impl Homes {
         Homes::over((lsps, all), lsps.div_ceil(PARTS), device)
     }
 
-    /// The same with parts of so many LSPs, where the device has so many sectors.
+    /// Creates the same with `part` LSPs in a part and `device` sectors of device.
     fn over((lsps, all): (u32, u32), part: u32, device: u64) -> Self {
         let bytes = lsps.div_ceil(part).div_ceil(8) as usize;
         let mut homes = Homes {
@@ -115,17 +117,17 @@ impl Homes {
         self.lsps.div_ceil(self.part)
     }
 
-    /// LSPs of a part.
+    /// Returns the number of LSPs in a part.
     fn size(&self, part: u32) -> u32 {
         self.lsps.min((part + 1) * self.part) - part * self.part
     }
 
-    /// Sectors are programmed in the hidden area.
+    /// Counts sectors that are programmed in the hidden area.
     pub(crate) fn hide(&mut self, sectors: u64) {
         self.count([sectors, 0]);
     }
 
-    /// Sectors that were counted as programmed in the hidden area go home instead.
+    /// Takes back sectors counted by [`Homes::hide`] that are written home instead.
     pub(crate) fn unhide(&mut self, sectors: u64) {
         self.programmed[0] = self.programmed[0].saturating_sub(sectors);
     }
@@ -146,11 +148,12 @@ impl Homes {
         }
     }
 
-    /// So many sectors are programmed at home, in these LSPs.
+    /// Counts sectors that are programmed at the homes of `lsps`.
     pub(crate) fn fill(&mut self, lsps: Range<u32>, sectors: u64) {
         self.count([0, sectors]);
         for part in lsps.start / self.part..lsps.end.div_ceil(self.part) {
             let first = part * self.part;
+            // A sequential fill that continues inside a part overwrites nothing.
             let goes_on = lsps.start > first && lsps.start == self.front;
             if self.set(part, false) || goes_on {
                 self.front = lsps.end;
@@ -167,7 +170,7 @@ impl Homes {
         }
     }
 
-    /// LSPs hold nothing: all of them were trimmed, or they never held anything.
+    /// Marks homes as holding no data, because they were trimmed or never written.
     pub(crate) fn clear(&mut self, lsps: Range<u32>) {
         let last = lsps.end == self.lsps;
         let end = if last { lsps.end.div_ceil(self.part) } else { lsps.end / self.part };
@@ -180,7 +183,7 @@ impl Homes {
         }
     }
 
-    /// Notes whether a part holds nothing; whether that is new.
+    /// Notes whether a part holds no data. Returns whether that changed.
     fn set(&mut self, part: u32, empty: bool) -> bool {
         let new = set_bit(&mut self.empty, part, empty);
         let lsps = if new { self.size(part) } else { 0 };
@@ -188,24 +191,25 @@ impl Homes {
         new
     }
 
-    /// Superpages that no home takes.
+    /// Returns the number of superpages that no home occupies.
     fn room(&self) -> u32 {
         self.all - self.taken
     }
 
-    /// Superpages that the drive does not need to copy nothing.
+    /// Returns the number of superpages that the area can take without copies in the drive.
     fn needless(&self) -> u32 {
         (self.room() / 2).saturating_sub(self.again)
     }
 
-    /// The shares of the hidden area and of homes in what was programmed, none of which is nothing.
+    /// Returns the shares of the hidden area and of homes in recent programs, in 1024ths and never
+    /// 0.
     fn shares(&self) -> [u64; 2] {
         let [area, home] = self.programmed;
         let area = (area * WHOLE / (area + home).max(1)).clamp(1, WHOLE - 1);
         [area, WHOLE - area]
     }
 
-    /// Superpages that what is valid in the hidden area may take at the most.
+    /// Returns the number of superpages that valid hidden data may fill.
     pub(crate) fn most(&self) -> u32 {
         let [area, _] = self.shares();
         let area = area.max(WHOLE / 2);
@@ -213,8 +217,8 @@ impl Homes {
         self.needless().max(share as u32)
     }
 
-    /// Superpages that the hidden area should take while `valid` of them would be enough for what
-    /// it holds.
+    /// Returns the number of superpages that the hidden area should occupy when its data fills
+    /// `valid` of them.
     pub(crate) fn spread(&self, valid: u32) -> u32 {
         let [area, home] = self.shares().map(i128::from);
         let (valid, room) = (i128::from(valid), i128::from(self.room()));
@@ -228,7 +232,8 @@ impl Homes {
 mod tests {
     use super::*;
 
-    /// 1000 homes, and 50 superpages that are hidden area only, of 8 sectors each.
+    /// Returns 1000 homes, and 50 superpages that belong only to the hidden area, of 8 sectors
+    /// each.
     fn homes() -> Homes {
         Homes { window: 8400, ..Homes::over((1000, 1050), 3, 8400) }
     }

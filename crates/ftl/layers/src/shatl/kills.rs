@@ -1,4 +1,4 @@
-//! The end of hidden copies that a write at home replaced, and the room that there is in the area.
+//! Kills of hidden copies that a write at home replaced, and the free room of the hidden area.
 
 use crate::vsp::Area;
 use crate::vsp::layout::STAGES;
@@ -8,49 +8,51 @@ use crate::vsp::pool::{Lost, State};
 use super::hidden::HiddenMap;
 use super::ops::Op;
 
-/// Superpages of the hidden area.
+/// Returns the number of superpages of the hidden area.
 pub(super) fn superpages<M: HiddenMap>(area: &mut Area<M>) -> u32 {
     area.layout.count - area.table.loans().map_or(0, |loans| loans.gone())
 }
 
-/// Slots that what is valid in the hidden area may take, but for a margin.
+/// Returns the number of slots that valid hidden data may take, before margins.
 pub(super) fn hidden_slots<M: HiddenMap>(area: &mut Area<M>) -> u64 {
     let most = area.table.homes().map_or(u32::MAX, |homes| homes.most());
     u64::from(superpages(area).min(most)) * u64::from(area.layout.superpage)
 }
 
-/// Superpages of the hidden area that should be free, so that the drive has their room.
+/// Returns the number of superpages of the hidden area that should be free, so that the drive can
+/// use their space.
 pub(super) fn left_free<M: HiddenMap>(area: &mut Area<M>) -> u32 {
     let valid = area.table.mapped().div_ceil(area.layout.superpage.into()) as u32;
     let spread = area.table.homes().map_or(u32::MAX, |homes| homes.spread(valid));
-    // What is open, or pinned by log until a checkpoint, can't be emptied.
+    // Open superpages, and those pinned by log until a checkpoint, cannot be emptied.
     let busy = STAGES + area.layout.max_pinned();
     superpages(area).saturating_sub(spread.saturating_add(busy))
 }
 
-/// Whether the map has room for what one more run may need.
+/// Returns whether the map has room for one more run.
 pub(super) fn admits<M: HiddenMap>(area: &Area<M>) -> bool {
     area.table.admits(area.stages.placing())
 }
 
-/// How many slots from one on hold sectors of an LSP.
+/// Returns the number of consecutive slots, from `slot` on, that hold sectors of an LSP.
 pub(super) fn run_of<M: HiddenMap>(area: &mut Area<M>, slot: u32, lsp: u32) -> u32 {
     let sp = area.layout.superpage;
     let same = |i: &u32| area.table.live(slot + i).is_some_and(|l| area.table.lsp(l) == lsp);
     1 + (1..sp - slot % sp).take_while(same).count() as u32
 }
 
-/// Whether all copies of an LSP may be killed now; asks for what makes room if not.
+/// Returns whether all copies of an LSP may be killed now. If not, requests the log writes that
+/// make room.
 pub(super) fn room_for_kills<M: HiddenMap>(area: &mut Area<M>) -> bool {
     let room = area.direct.room() >= area.layout.superpage as usize;
     if !room {
-        // What is open is closed too: its pad carries the log where no superpage is left.
+        // Open stages are closed too: their pads carry the log if no superpage is left.
         area.wishes.press(area.mark_all());
     }
     room
 }
 
-/// Kills the hidden copies of the sectors `low..end` of an LSP.
+/// Kills the hidden copies of the sectors `low..end` of an LSP, as one event.
 pub(super) fn kill_copies<M: HiddenMap>(
     area: &mut Area<M>,
     lsp: u32,
@@ -67,10 +69,11 @@ pub(super) fn kill_copies<M: HiddenMap>(
     end_kills(area);
 }
 
-/// Kills what a slot holds; `end_kills` ends the event.
+/// Kills the copy in a slot, as part of the event that [`end_kills`] ends.
 pub(super) fn kill_slot<M: HiddenMap>(area: &mut Area<M>, slot: u32, cx: &mut Cx<Op>) {
     let lsn = area.table.holds(slot).expect("a slot that dies holds a sector");
     let vsp = area.pool.superpage_of(slot);
+    // The kill must be logged after the listing of the copy, or replay would restore the copy.
     let stamp = match area.pool.state(vsp) {
         State::Staged(index) => {
             area.stages.moved_home(index);

@@ -1,12 +1,12 @@
-//! Loans: the homes at the end of the volume are part of the hidden area until a host writes there.
+//! Loans: homes at the end of the volume are part of the hidden area until a host writes to them.
 //!
-//! A host that never wrote to a home does not need it. The last homes are also the first superpages
-//! of the hidden area, in parts. When a host first writes to one of a part, the loan of the part
-//! ends: its superpages are emptied and not used again, the device forgets what they held, and when
-//! that and its record in the log are durable, the host's write goes on. So a sector is hidden only
-//! when its home is its own, and collection can always move it there.
+//! A home that the host never wrote is unused. The last homes are also the first superpages of the
+//! hidden area, divided into parts. When a host first writes to a home of a part, the loan of the
+//! part ends. Its superpages are emptied and no longer filled, the device discards them, and when
+//! this and its log record are durable, the host's write continues. A sector is therefore hidden
+//! only if its home is not lent, and GC can always move it home.
 //!
-//! A part goes Lent → Ending → Forgetting → Recorded → Over, one at a time.
+//! A part goes through Lent → Ending → Forgetting → Recorded → Over, one part at a time.
 
 use hostftl_core::{Command, Event};
 use hostftl_format::hard::Listing;
@@ -22,23 +22,23 @@ use super::hidden::HiddenMap;
 use super::ops::Op;
 use crate::vsp::ops::{Cx, Op::Own};
 
-/// How many parts there are, at the most.
+/// Maximum number of parts.
 const PARTS: u32 = 32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Its superpages are being emptied.
+    /// The superpages of the part are being emptied.
     Ending,
-    /// The device forgets what they held.
+    /// The device is discarding the superpages.
     Forgetting,
-    /// That waits to be durable, with this event.
+    /// The end of the loan is this event, which is not durable yet.
     Recorded(u64),
 }
 
-/// Which loans are over. Superpages are those of the hidden area.
+/// The state of the loans. Superpages are numbered as in the hidden area.
 #[derive(Debug)]
 pub(crate) struct Loans {
-    /// Superpages of a part; the last one may have fewer.
+    /// Superpages of a part; the last part may have fewer.
     part: u32,
     lent: u32,
     /// The LSP whose home is superpage 0.
@@ -46,12 +46,12 @@ pub(crate) struct Loans {
     /// A bit for each part whose loan is over.
     over: u32,
     ending: Option<(u32, Phase)>,
-    /// The superpage of which all that can be read was moved last.
+    /// The superpage whose readable data was moved away last, so that only unreadable slots remain.
     salvaged: Option<u32>,
 }
 
 impl Loans {
-    /// All parts are lent.
+    /// Creates the state in which all parts are lent.
     pub(crate) fn new(layout: &Layout) -> Self {
         let lsps = (layout.exported / u64::from(layout.superpage)) as u32;
         Loans {
@@ -64,17 +64,17 @@ impl Loans {
         }
     }
 
-    /// Whether the loan of a superpage is over.
+    /// Returns whether the loan of a superpage is over.
     pub(crate) fn is_over(&self, vsp: u32) -> bool {
         vsp < self.lent && self.over >> (vsp / self.part) & 1 == 1
     }
 
-    /// Whether the home of an LSP is lent.
+    /// Returns whether the home of an LSP is lent.
     pub(crate) fn has(&self, lsp: u32) -> bool {
         lsp.checked_sub(self.first).is_some_and(|vsp| !self.is_over(vsp))
     }
 
-    /// The loans of superpages are over, of those that were lent at all.
+    /// Ends the loans of `count` superpages, as far as they were lent.
     pub(crate) fn end(&mut self, vsp: u32, count: u32) {
         let end = vsp.saturating_add(count).min(self.lent);
         for part in vsp / self.part..end.div_ceil(self.part) {
@@ -82,13 +82,14 @@ impl Loans {
         }
     }
 
-    /// How many LSPs from one on, `most` at the most, are lent or not as it is.
+    /// Returns the number of LSPs from `lsp` on, at most `most`, that are lent if it is lent, or
+    /// not lent if it is not.
     pub(crate) fn run(&self, lsp: u32, most: u32) -> u32 {
         let lent = self.has(lsp);
         1 + (1..most).take_while(|i| self.has(lsp + i) == lent).count() as u32
     }
 
-    /// Superpages that are homes only, or about to be.
+    /// Returns the number of superpages that are only homes, or about to be.
     pub(crate) fn gone(&self) -> u32 {
         let part = |part: u32| self.lent.min((part + 1) * self.part) - part * self.part;
         let ending = self.ending.map_or(0, |(at, _)| 1 << at);
@@ -96,12 +97,12 @@ impl Loans {
         (0..PARTS).filter(|at| gone >> at & 1 == 1).map(part).sum()
     }
 
-    /// Whether a superpage may not be filled again.
+    /// Returns whether a superpage must not be filled again because its loan is ending.
     pub(crate) fn is_leaving(&self, vsp: u32) -> bool {
         self.ending.is_some_and(|(part, _)| vsp < self.lent && vsp / self.part == part)
     }
 
-    /// Whether the loan of the home of an LSP is ending: it is over when that is durable.
+    /// Returns whether the loan of an LSP's home is ending. It ends when that is durable.
     fn is_ending(&self, lsp: u32) -> bool {
         lsp.checked_sub(self.first).is_some_and(|vsp| self.is_leaving(vsp))
     }
@@ -111,7 +112,8 @@ impl Loans {
     }
 }
 
-/// Whether no home of the LSPs is lent; asks for the end of the first loan if one is.
+/// Returns whether none of the LSPs has a lent home. If one has, starts the end of the first such
+/// loan.
 pub(super) fn owns_homes<M: HiddenMap>(
     area: &mut Area<M>,
     lsps: core::ops::RangeInclusive<u32>,
@@ -129,20 +131,21 @@ pub(super) fn owns_homes<M: HiddenMap>(
     false
 }
 
-/// Takes the superpages of the ending loan out of the free queue. A few that may hold the next
-/// log write stay there until it is elsewhere.
+/// Takes the superpages of the ending loan out of the free queue. A few that may contain the next
+/// log write stay there until the log has moved on.
 fn withhold<M: HiddenMap>(area: &mut Area<M>, part: u32, cx: &mut Cx<Op>) {
     let vsps = area.table.loans().map_or(0..0, |loans| loans.superpages(part));
     let horizon = area.log.horizon() as usize;
     let names = area.pool.free_list().take(horizon);
     let names = names.filter(|vsp| vsps.contains(vsp));
     let named = names.clone().count() as u32;
+    // The last log write names these superpages, and the next one must go to one of them.
     let keep = (LAST_NAMES + 1).saturating_sub(area.log.horizon() - named).min(named);
     let mut kept = [NONE; LAST_NAMES as usize + 1];
     kept.iter_mut().zip(names.take(keep as usize)).for_each(|(kept, vsp)| *kept = vsp);
     area.log.take_names(named - keep);
-    // Their states lie side by side: four take less time than an entry of the map. The largest
-    // volume has 118,000 in a part.
+    // The states are adjacent in memory: reading four takes less time than a map entry. A part of
+    // the largest volume has 118,000.
     cx.touch(vsps.len() / 4 + horizon);
     for vsp in vsps {
         if area.pool.state(vsp) == State::Free && !kept.contains(&vsp) {
@@ -152,8 +155,8 @@ fn withhold<M: HiddenMap>(area: &mut Area<M>, part: u32, cx: &mut Cx<Op>) {
     }
 }
 
-/// A superpage of the ending loan that must be emptied, and that a victim can be: one of which
-/// a part can't be read comes last, for what of it can.
+/// Returns a superpage of the ending loan that can be a victim. One with unreadable slots comes
+/// last, so that its readable data is moved.
 pub(super) fn leaving_victim<M: HiddenMap>(area: &mut Area<M>) -> Option<u32> {
     let loans = area.table.loans()?;
     let (part, Phase::Ending) = loans.ending? else { return None };
@@ -166,7 +169,7 @@ pub(super) fn leaving_victim<M: HiddenMap>(area: &mut Area<M>) -> Option<u32> {
     (is(first, State::Stuck) && salvaged != Some(first)).then_some(first)
 }
 
-/// Notes whether all that can be read of a superpage is elsewhere.
+/// Notes whether all readable data of a superpage was moved away.
 pub(super) fn note_salvaged<M: HiddenMap>(area: &mut Area<M>, vsp: u32, salvaged: bool) {
     if let Some(loans) = area.table.loans() {
         loans.salvaged = loans.salvaged.filter(|other| *other != vsp);
@@ -174,9 +177,9 @@ pub(super) fn note_salvaged<M: HiddenMap>(area: &mut Area<M>, vsp: u32, salvaged
     }
 }
 
-/// Gives up what is left in a superpage of the ending loan of which everything that can be read
-/// is elsewhere: its sectors are errors until they are written, and another superpage, of which
-/// nothing is written, stands for that.
+/// Releases a superpage of the ending loan of which only unreadable slots remain. Their sectors
+/// read as errors until they are rewritten. Another superpage, of which nothing is written, takes
+/// over their place in the map.
 fn bury<M: HiddenMap>(area: &mut Area<M>, vsp: u32, cx: &mut Cx<Op>) -> bool {
     let sp = area.layout.superpage;
     if area.pool.free() <= FLOOR as usize {
@@ -208,7 +211,7 @@ fn bury<M: HiddenMap>(area: &mut Area<M>, vsp: u32, cx: &mut Cx<Op>) -> bool {
     true
 }
 
-/// Moves the end of a loan on.
+/// Advances the end of a loan. Returns whether anything moved.
 pub(super) fn pump_loans<M: HiddenMap>(area: &mut Area<M>, cx: &mut Cx<Op>) -> bool {
     let Some(loans) = area.table.loans() else { return false };
     let Some((part, phase)) = loans.ending else { return false };
@@ -235,7 +238,7 @@ pub(super) fn pump_loans<M: HiddenMap>(area: &mut Area<M>, cx: &mut Cx<Op>) -> b
     }
 }
 
-/// Tells the device to forget what the superpages of the ending loan held.
+/// Discards the superpages of the ending loan on the device.
 fn forget_lent<M: HiddenMap>(
     area: &mut Area<M>,
     part: u32,
@@ -252,7 +255,7 @@ fn forget_lent<M: HiddenMap>(
     true
 }
 
-/// Whether nothing more of a superpage can be read.
+/// Returns whether only unreadable data remains in a superpage.
 fn is_salvaged<M: HiddenMap>(area: &mut Area<M>, vsp: u32) -> bool {
     let known = area.table.loans().is_some_and(|loans| loans.salvaged == Some(vsp));
     known && !area.pool.pinned(vsp)
@@ -269,7 +272,7 @@ fn set_ending<M: HiddenMap>(area: &mut Area<M>, part: u32, phase: Phase) {
     loans.ending = Some((part, phase));
 }
 
-/// Asks for what frees a superpage of the ending loan.
+/// Requests the action that frees a superpage of the ending loan.
 fn press_out<M: HiddenMap>(area: &mut Area<M>, part: u32, vsp: u32, cx: &mut Cx<Op>) -> bool {
     match area.pool.state(vsp) {
         State::Free => {
@@ -292,7 +295,7 @@ fn press_out<M: HiddenMap>(area: &mut Area<M>, part: u32, vsp: u32, cx: &mut Cx<
     }
 }
 
-/// The device forgot what the superpages of the ending loan held.
+/// Records the end of the loan after the device discarded its superpages.
 pub(super) fn loan_forgotten<M: HiddenMap>(area: &mut Area<M>, ok: bool) {
     let loans = area.table.loans().expect("there are loans");
     let Some((part, Phase::Forgetting)) = loans.ending else {

@@ -1,11 +1,12 @@
-//! The map of the hidden area: which logical sector each slot holds, and for each logical
-//! superpage (LSP) the slots that hold its sectors.
+//! Map of the hidden area: the logical sector of each slot, and the slots of each logical superpage
+//! (LSP).
 //!
 //! Invariants
-//! - `slots[v] = l + 1` when slot `v` holds sector `l`, with the top bit when it can't be read; 0
-//!   is empty. No two slots hold the same sector once recovery is over.
-//! - Every slot that is not empty is once in the chain of its LSP: `heads` and `next`, slot + 1.
-//! - A superpage weighs as many LSPs as its slots hold sectors of.
+//! - `slots[v] = l + 1` if slot `v` holds sector `l`, with the top bit set if it is unreadable; 0
+//!   if the slot is empty. After recovery no two slots hold the same sector.
+//! - Every slot that is not empty is in the chain of its LSP exactly once. `heads` and `next`
+//!   contain slot + 1.
+//! - The weight of a superpage is the number of LSPs with sectors in its slots.
 //! - On media the entry of key `v` is `slots[v]`.
 
 use alloc::vec;
@@ -21,9 +22,10 @@ use crate::vsp::pool::{Lost, Pool};
 use super::hidden::HiddenMap;
 use super::ops::Op;
 
-/// The bit of an entry whose content can't be checked: an error until the sector is written.
+/// Bit of an entry whose data cannot be verified. The sector reads as an error until it is
+/// rewritten.
 pub(super) const LOST: u32 = 1 << 31;
-/// The most sectors that the top bit leaves room for.
+/// Maximum number of sectors that fit beside [`LOST`].
 pub(super) const MOST_SECTORS: u64 = LOST as u64 - 1;
 
 #[derive(Debug)]
@@ -33,13 +35,13 @@ pub(crate) struct Map {
     slots: Vec<u32>,
     next: Vec<u32>,
     heads: Vec<u32>,
-    /// Superpages with slots that can't be read.
+    /// Superpages with unreadable slots.
     lost: Vec<bool>,
     mapped: u64,
 }
 
 impl Map {
-    /// The slots that hold sectors of an LSP.
+    /// Returns the slots that hold sectors of an LSP.
     fn chain(&self, lsp: u32) -> impl Iterator<Item = u32> + '_ {
         let mut at = self.heads[lsp as usize];
         core::iter::from_fn(move || {
@@ -49,21 +51,22 @@ impl Map {
         })
     }
 
-    /// Whether a superpage holds a sector of `lsp` in a slot of which `other` is true.
+    /// Returns whether a superpage holds a sector of `lsp` in a slot that satisfies `other`.
     fn shares(&self, vsp: u32, lsp: u32, other: impl Fn(u32) -> bool) -> bool {
         self.chain(lsp).any(|slot| slot / self.superpage == vsp && other(slot))
     }
 
-    /// Puts a sector into an empty slot.
+    /// Stores a sector in an empty slot.
     fn set(&mut self, slot: u32, lsn: u64) {
         let lsp = self.lsp(lsn) as usize;
         self.slots[slot as usize] = lsn as u32 + 1;
+        // A damaged image may name a sector outside the volume; `adopt` reports it.
         if let Some(head) = self.heads.get_mut(lsp) {
             self.next[slot as usize] = core::mem::replace(head, slot + 1);
         }
     }
 
-    /// Empties a slot.
+    /// Empties a slot and removes it from its chain.
     fn clear(&mut self, slot: u32) {
         let Some(lsn) = self.holds(slot) else { return };
         let lsp = self.lsp(lsn) as usize;

@@ -1,23 +1,24 @@
-//! sHATL: every sector has a home, and small writes go to a hidden area first.
+//! sHATL: every sector has a home, and small writes are stored in a hidden area first.
 //!
-//! Source: Choi and Shin, sHATL; its mode `ressd` is ReSSD (Lee and others), as they describe it.
-//! The crash protocol is ours: the hidden area is a small log of virtual superpages as `hard` has
-//! it ([`crate::vsp`]), and what is written home goes by the rules of [`crate::vsp::direct`].
+//! Source: Choi and Shin, sHATL; the mode `ressd` is ReSSD (Lee and others) as described there. The
+//! crash protocol is this project's. The hidden area is a small log of virtual superpages as in
+//! `hard` ([`crate::vsp`]). Writes to homes follow the rules of [`crate::vsp::direct`].
 //!
-//! [`map`] says what the hidden area holds; [`route`] decides where a write goes and writes home;
-//! [`collect`] empties superpages of the hidden area; [`moves`] brings whole logical superpages
-//! (LSPs) home for that; [`forward`] reads the victim, and copies what of it stays hidden where
-//! that is wanted.
+//! [`map`] maps the slots of the hidden area. [`route`] chooses between home and hidden area for
+//! each write, and writes home. [`collect`] empties superpages of the hidden area. For that,
+//! [`moves`] writes whole logical superpages (LSPs) home, and [`forward`] reads the victim and
+//! copies data that stays hidden.
 //!
-//! `hatl-auto`, our own, has another map ([`overlay`]), a hidden area that is large while the
-//! volume is not full ([`lend`]), and sends home what is worth the most ([`spill`]); [`auto`] makes
-//! the most of a budget of memory.
+//! `hatl-auto`, this project's extension, has a compact map ([`overlay`]), a hidden area that is
+//! large while the volume is not full ([`lend`]), and selects the LSPs that are most useful to send
+//! home ([`spill`]). [`auto`] divides its memory budget.
 //!
 //! Invariants
-//! - A sector that the hidden area holds is read from there, every other from its home.
-//! - Of the writes, trims and moves under way, none that goes home overlaps another one: a read
-//!   sees the versions of a sector in one order.
-//! - A hidden copy dies when what replaced it at home is over; see [`crate::vsp::direct`].
+//! - A sector that the hidden area holds is read from there, every other sector from its home.
+//! - Of the writes, trims and moves to homes under way, no two overlap, so reads see the versions
+//!   of a sector in one order.
+//! - A hidden copy becomes invalid when the write that replaced it at home is complete; see
+//!   [`crate::vsp::direct`].
 
 mod auto;
 mod collect;
@@ -66,11 +67,11 @@ pub(crate) type Shatl = Shell<Machine<Hidden<Map>>>;
 /// `hatl-auto`.
 pub(crate) type HatlAuto = Shell<Machine<Hidden<Overlay>>>;
 
-/// The fewest superpages of a hidden area: stages, reserve and pinned log, and as many again.
+/// Minimum superpages of a hidden area: stages, reserve and pinned log, and as many again.
 const LEAST: u32 = 64;
 
-/// Roots and map groups, then the hidden area and the homes, or these first where some are lent: of
-/// `count` superpages of hidden area the first `lent`.
+/// Lays out roots and map groups, then the hidden area, then the homes. If the first `lent` of the
+/// `count` superpages of hidden area are lent, the homes come before the area.
 fn hidden(superpage: u32, total: u32, (count, lent): (u32, u32)) -> Result<Layout, PlanError> {
     let own = count - lent;
     if own < LEAST {
@@ -111,14 +112,14 @@ fn hidden(superpage: u32, total: u32, (count, lent): (u32, u32)) -> Result<Layou
     })
 }
 
-/// Bytes of everything that grows with the hidden area or the volume.
+/// Returns the bytes of memory that grow with the hidden area or the volume.
 fn memory<M: HiddenMap>(layout: &Layout) -> u64 {
     let superpages = Pool::memory(layout.count, layout.superpage) + 6 * u64::from(layout.groups);
     let way = Direct::memory(layout.kills) + Movers::memory(layout.superpage);
     M::memory(layout) + M::reverse_memory(layout) + superpages + way
 }
 
-/// sHATL's part of the machine.
+/// The scheme of the layers with a hidden area.
 #[derive(Debug)]
 pub(crate) struct Hidden<M> {
     route: Route,

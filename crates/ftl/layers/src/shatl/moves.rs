@@ -1,14 +1,15 @@
-//! LSPs on their way home.
+//! Moves of LSPs from the hidden area to their homes.
 //!
-//! An LSP is read from its home, all its hidden sectors are laid over it, and it is written home as
-//! one superpage; then the hidden copies die unless they are newer by now.
+//! The home of an LSP is read, all its hidden sectors are copied over it, and it is written home as
+//! one superpage. Then the hidden copies are killed, unless they were replaced meanwhile.
 //!
 //! Invariants
-//! - A mover goes Idle → Fetching → Laying → Writing → Killing → Idle, and no two move the same
-//!   LSP.
-//! - `copies[o]` is the slot + 1 whose content the buffer has, or will have, at sector `o` of the
-//!   LSP; with [`AGAIN`] a run that it was in could not be read, and it is read again by itself.
-//! - The buffer is written as a whole only when every sector of it was read.
+//! - A mover goes through Idle → Fetching → Laying → Writing → Killing → Idle, and no two movers
+//!   have the same LSP.
+//! - `copies[o]` is the slot + 1 of the copy that the buffer holds, or will hold, at sector `o` of
+//!   the LSP. With [`AGAIN`] the read of a run that contained it failed, and it is read again
+//!   alone.
+//! - The buffer is written as a whole only if every sector of it was read.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -29,9 +30,9 @@ use super::lend;
 use super::ops::Op;
 use super::route::Route;
 
-/// LSPs that are moved at once; each has a buffer.
+/// Number of LSPs that are moved concurrently; each has a buffer.
 pub(super) const MOVERS: u32 = 4;
-/// The bit of a copy that is read again.
+/// Bit of a copy that must be read again alone.
 const AGAIN: u32 = 1 << 31;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,9 +52,9 @@ struct Mover {
     copies: Vec<u32>,
     cursor: u32,
     outstanding: u32,
-    /// Whether the home was read, so that the buffer has all of the LSP.
+    /// Whether the home was read, so that the buffer contains the whole LSP.
     whole: bool,
-    /// Whether copies are read again, sector by sector.
+    /// Whether copies are being read again, sector by sector.
     again: bool,
 }
 
@@ -82,7 +83,7 @@ pub(super) struct Movers {
 }
 
 impl Movers {
-    /// All idle.
+    /// Creates idle movers.
     pub(super) fn new(layout: &Layout, buffers: impl Iterator<Item = Payload>) -> Self {
         let mover = |payload| Mover {
             payload: Some(payload),
@@ -97,29 +98,29 @@ impl Movers {
         Movers { list: buffers.map(mover).collect() }
     }
 
-    /// Bytes of the lists of all movers.
+    /// Returns the bytes of the lists of all movers.
     pub(super) fn memory(superpage: u32) -> u64 {
         u64::from(MOVERS) * 4 * u64::from(superpage)
     }
 
-    /// A command that filled part of a mover's buffer is over.
+    /// Takes back the view of a command that filled part of a mover's buffer.
     pub(super) fn repay(&mut self, mover: u8, into: ViewMut) {
         let mover = &mut self.list[mover as usize];
         mover.buffer().repay_mut(into);
         mover.outstanding -= 1;
     }
 
-    /// Whether any LSP is being moved.
+    /// Returns whether any LSP is being moved.
     pub(super) fn is_busy(&self) -> bool {
         self.any(|_| true)
     }
 
-    /// Whether an LSP that is being moved is one of those.
+    /// Returns whether an LSP that is being moved satisfies `those`.
     pub(super) fn any(&self, those: impl Fn(u32) -> bool) -> bool {
         self.list.iter().any(|mover| mover.phase != Phase::Idle && those(mover.lsp))
     }
 
-    /// The power is off.
+    /// Discards the buffers after a power cut.
     pub(super) fn void(&mut self) {
         for mover in &mut self.list {
             if let Some(payload) = mover.payload.take() {
@@ -128,7 +129,7 @@ impl Movers {
         }
     }
 
-    /// Moves every mover on.
+    /// Advances every mover. Returns whether anything moved.
     pub(super) fn pump_movers<M: HiddenMap>(
         &mut self,
         area: &mut Area<M>,
@@ -150,7 +151,7 @@ impl Movers {
         moved
     }
 
-    /// Reads the home of an LSP into the buffer of an idle mover.
+    /// Reads the home of an LSP into the buffer of an idle mover. Returns whether the move started.
     pub(super) fn begin_move<M: HiddenMap>(
         &mut self,
         area: &mut Area<M>,
@@ -177,6 +178,7 @@ impl Movers {
         }
         cx.touch(sp as usize);
         (mover.lsp, mover.cursor, mover.whole, mover.again) = (lsp, 0, false, false);
+        // Every sector is hidden, so the home need not be read.
         if count == sp {
             mover.go(Phase::Laying);
             return true;
@@ -190,7 +192,8 @@ impl Movers {
         true
     }
 
-    /// Drops copies from `cursor` on that died meanwhile; the next run of those that did not.
+    /// Drops copies from `cursor` on that became invalid meanwhile. Returns the next run of valid
+    /// ones, as its first sector in the LSP and its length.
     fn next_run<M: HiddenMap>(
         &mut self,
         area: &mut Area<M>,
@@ -228,7 +231,7 @@ impl Movers {
         Some((begin, len))
     }
 
-    /// Reads the next run of hidden copies over what was read from home.
+    /// Reads the next run of hidden copies over the data from home.
     fn lay_over<M: HiddenMap>(
         &mut self,
         area: &mut Area<M>,
@@ -281,7 +284,7 @@ impl Movers {
         true
     }
 
-    /// Writes the buffer home: all of it, or only the hidden sectors where the home can't be read.
+    /// Writes the buffer home: all of it, or only the hidden sectors if the home is unreadable.
     fn write_back<M: HiddenMap>(
         &mut self,
         area: &mut Area<M>,
@@ -345,7 +348,7 @@ impl Movers {
         true
     }
 
-    /// A command of a mover is over.
+    /// Handles the completion of a mover's command.
     pub(super) fn mover_done<M: HiddenMap>(
         &mut self,
         area: &mut Area<M>,
@@ -395,6 +398,7 @@ impl Movers {
                     }
                 }
                 mover.outstanding -= 1;
+                // The write failed, so every hidden copy stays valid.
                 if !ok {
                     mover.copies.fill(0);
                 }
@@ -404,7 +408,7 @@ impl Movers {
     }
 }
 
-/// A superpage of which a part can't be read is no victim again.
+/// Excludes a superpage with unreadable slots from the choice of victims.
 fn stick<M: HiddenMap>(area: &mut Area<M>, victims: &mut Victims, vsp: u32) {
     match area.pool.state(vsp) {
         State::Full => {

@@ -1,29 +1,29 @@
-//! What the commands are for that only the hidden area sends.
+//! Purposes of the commands that only the hidden area submits.
 
 use crate::vsp::ops::OwnOp;
 
-/// What a command was for.
+/// The purpose of a command.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Op {
     /// A host's write to its home.
     Direct { req: u16, lsn: u64, sectors: u64 },
-    /// A mover reads the home of what it moves.
+    /// A mover reads the home of its LSP.
     Fetch { mover: u8 },
-    /// A mover lays slots of superpage `vsp`, at `slot` of what it moves, over that.
+    /// A mover reads slots of superpage `vsp` over its buffer, from sector `slot` of the LSP on.
     Overlay { mover: u8, vsp: u32, slot: u32, len: u32 },
-    /// The same out of a stage.
+    /// The same from a stage.
     OverlayStage { mover: u8, stage: u8 },
-    /// Slots of the victim, which was read, are laid over what a mover moves.
+    /// The same from the buffer of the victim.
     OverlayBounce { mover: u8 },
-    /// Collection reads the whole victim, once.
+    /// GC reads the whole victim.
     Bounce { vsp: u32 },
-    /// Slots of the victim, from virtual sector `from`, are copied into a stage.
+    /// Slots of the victim, from virtual sector `from` on, are copied into a stage.
     Forward { stage: u8, from: u32, slot: u32, len: u32 },
-    /// A mover writes home what it moved.
+    /// A mover writes its LSP home.
     WriteBack { mover: u8 },
-    /// A stage goes home.
+    /// A whole stage is written home.
     Whole { stage: u8 },
-    /// The device forgets what lent homes held.
+    /// The device discards the superpages of an ending loan.
     Loan,
 }
 

@@ -1,16 +1,16 @@
-//! The map of a large hidden area in little memory: runs of sectors, as `mhatl` has them.
+//! Compact map of a large hidden area: runs of sectors, as in `mhatl`.
 //!
-//! Memory is for what is live, not for slots: the area can be many times as large as what its map
-//! can hold, so that collection finds superpages in which almost nothing is live. Its front part is
-//! lent: homes of sectors that no host ever wrote. See [`super::lend`].
+//! Memory grows with valid data and not with slots. The area can be many times as large as its map
+//! can fill, so that GC finds superpages with almost no valid data. The front part of the area is
+//! lent: it consists of homes that no host has written yet ([`super::lend`]).
 //!
 //! Invariants
-//! - A sector is in at most one run; a run lies in slots of one superpage.
-//! - What is live in a superpage whose bit in `lost` is set can't be read.
-//! - Before recovery is over, `early` has the map, by slot; replay passes through states that would
-//!   need more leaves than there are.
+//! - A sector is in at most one run; a run is in slots of one superpage.
+//! - Valid slots of a superpage with its bit set in `lost` are unreadable.
+//! - During recovery `early` holds the map, by slot, because replay passes through states that
+//!   would need more leaves than exist.
 //! - On media the entry of key `v` is as in [`super::map`], or [`HOME`] for every slot of a
-//!   superpage that was lent and is a home only.
+//!   superpage that was lent and is only a home now.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -29,29 +29,31 @@ use super::lend;
 use super::map::{LOST, Map};
 use super::ops::Op;
 
-/// What the map on media has of a slot of a superpage that is a home only.
+/// Entry on media for a slot of a superpage that is only a home.
 const HOME: u32 = u32::MAX;
-/// Leaves that are wanted at the most, in 32nds of those that there can be.
+/// Share of the leaves, in 32nds, beyond which LSPs go home.
 const WANTED: u32 = 31;
-/// Thousandths of the slots that may be live.
+/// Share of the slots, in thousandths, beyond which LSPs go home.
 const FULL: u64 = 780;
-/// Log may keep one in so many of the superpages that the area should take beside what is valid.
+/// Divisor of the area's superpages beyond the valid data: log may pin this share.
 const PINS_SHARE: u32 = 3;
-/// The oldest that a run can be.
+/// Maximum age of a run, in ticks.
 const OLDEST: u16 = 1 << 14;
 
+/// The map of the hidden area of `hatl-auto`.
 #[derive(Debug)]
 pub(crate) struct Overlay {
     superpage: u32,
     lsps: u32,
     leaves: Leaves,
     capacity: u32,
-    /// A bit for each superpage.
+    /// A bit for each superpage that is unreadable.
     lost: Vec<u8>,
-    /// When something was last put into each superpage, in ticks of the clock.
+    /// Tick of the last write into each superpage.
     touched: Vec<u16>,
-    /// Sectors put in so far.
+    /// Number of sectors stored so far.
     clock: u64,
+    /// The map by slot, until recovery ends.
     early: Option<Map>,
     mapped: u64,
     loans: lend::Loans,
@@ -59,14 +61,14 @@ pub(crate) struct Overlay {
 }
 
 impl Overlay {
-    /// Ticks since something was put into the superpage of a slot.
+    /// Returns the number of ticks since the last write into the superpage of a slot.
     fn age(&self, vsn: u32) -> u16 {
         let tick = u64::from(self.capacity / 4).max(1);
         let now = (self.clock / tick) as u16;
         now.wrapping_sub(self.touched[(vsn / self.superpage) as usize]).min(OLDEST)
     }
 
-    /// Whether what is live in a superpage can't be read.
+    /// Returns whether the valid slots of a superpage are unreadable.
     fn is_unreadable(&self, vsp: u32) -> bool {
         self.lost[vsp as usize / 8] >> (vsp % 8) & 1 == 1
     }
@@ -76,12 +78,12 @@ impl Overlay {
         *byte = *byte & !(1 << (vsp % 8)) | u8::from(lost) << (vsp % 8);
     }
 
-    /// Superpages of the hidden area.
+    /// Returns the number of superpages of the hidden area.
     fn vsps(&self) -> u32 {
         self.touched.len() as u32
     }
 
-    /// How many leaves and lists there are room for.
+    /// Returns the size of the leaves and of the lists that index them.
     pub(crate) fn size(layout: &Layout, capacity: u32) -> Size {
         let lsps = (layout.exported / u64::from(layout.superpage)) as u32;
         let lists = (capacity / 4).clamp(1, lsps);
@@ -89,12 +91,13 @@ impl Overlay {
         Size { superpage, capacity, lsps, lists, vsps: layout.count, low: false }
     }
 
-    /// Bytes of the leaves and of the lists that they are found by.
+    /// Returns the bytes of the leaves and of the lists that index them.
     pub(crate) fn leaf_memory(layout: &Layout) -> u64 {
         Self::size(layout, layout.leaves).leaf_memory()
     }
 
-    /// Whether the map has no room for more leaves than what is on its way may need.
+    /// Returns whether the free leaves may not suffice for the copies under way. One copy can split
+    /// a run at each level of the buddy tree.
     fn is_tight(&self, placing: u32) -> bool {
         let each = 4 * (self.superpage.ilog2() + 1);
         self.leaves.count() + each * (placing + 4) > self.capacity
@@ -168,7 +171,8 @@ impl HiddenMap for Overlay {
     }
 
     fn is_full(&self, slots: u64) -> bool {
-        // Before it is tight with nothing on its way, something must be going home.
+        // LSPs must go home before the map is tight with nothing under way: otherwise a write waits
+        // and nothing frees leaves.
         let many = 32 * self.leaves.count() > WANTED * self.capacity || self.is_tight(4);
         many || self.mapped * 1000 > FULL * slots
     }

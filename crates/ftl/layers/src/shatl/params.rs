@@ -1,27 +1,28 @@
 //! The parameters of `shatl` and `hatl-auto`.
 
-/// How `shatl` empties its hidden area.
+/// Victim policy of `shatl`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reclaim {
     /// The superpage that touches the fewest logical superpages (sHATL).
     Fewest,
-    /// All of it, in the order of addresses; writes that go on where one ended go home (ReSSD).
+    /// The whole area in address order; writes that continue a previous one go home (ReSSD).
     Batch,
 }
 
-/// What only these two can be told.
+/// Parameters of these two layers only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Params {
-    /// The size of `shatl`'s hidden area, in sectors; 128 MiB by default.
+    /// Size of `shatl`'s hidden area, in sectors; 128 MiB by default.
     pub hidden: u64,
-    /// From this length on `shatl` writes home, in sectors; see [`Params::direct_from`].
+    /// Length from which on writes of `shatl` go home, in sectors; [`Params::direct_from`] has the
+    /// default.
     pub threshold: Option<u32>,
-    /// How `shatl` empties its hidden area.
+    /// Victim policy of `shatl`.
     pub reclaim: Reclaim,
-    /// Bytes of memory that the map of `hatl-auto` may take with all that belongs to it; 4 MiB for
-    /// each 32 GiB of device, and no less, unless it is set.
+    /// Memory for the map of `hatl-auto` and everything that grows with it, in bytes. By default 4
+    /// MiB for each 32 GiB of device, and at least 4 MiB.
     pub budget: Option<u64>,
-    /// Whether `hatl-auto` has as few leaves as it can, whatever its budget: for tests.
+    /// Whether `hatl-auto` uses the minimum number of leaves, whatever its budget. For tests.
     pub fewest_leaves: bool,
 }
 
@@ -38,8 +39,8 @@ impl Default for Params {
 }
 
 impl Params {
-    /// From which length on `shatl` writes home, in sectors: a superpage, or 32 KiB as ReSSD,
-    /// unless a threshold is set.
+    /// Returns the length from which on writes of `shatl` go home, in sectors. The default is a
+    /// superpage, or 32 KiB with [`Reclaim::Batch`].
     pub fn direct_from(self, superpage: u32) -> u32 {
         self.threshold.unwrap_or(match self.reclaim {
             Reclaim::Fewest => superpage,

@@ -1,28 +1,28 @@
-//! What small writes cost at home and in the hidden area, in sectors that the drive programs, and
-//! whether to step aside: to write home while hiding does not pay (`hatl-auto`).
+//! Costs of small writes at home and in the hidden area, in programmed sectors, and the decision to
+//! step aside: to write home while hiding does not pay off (`hatl-auto`).
 //!
-//! At home a write costs all map units that it touches. That is an upper bound: a drive may join
-//! parts in its buffer, and does not tell. In the hidden area it costs what the layer programs for
-//! it: the write, its share of pads and of the log, and what collection copies. Both are means over
-//! what was programmed lately. A drive of which nobody knows the map unit has no price at home, and
-//! everything small is hidden.
+//! At home a write costs all map units that it touches. This is an upper bound, because a drive may
+//! merge parts in its buffer. In the hidden area a write costs the sectors that the layer programs
+//! for it: the data itself, its share of pads and log, and the copies of GC. Both are means over
+//! recent writes. If the drive's map unit is unknown, there is no price at home, and every small
+//! write is hidden.
 //!
-//! Hidden superpages are room that the drive's own collection lacks, so a sector that is programmed
-//! costs more of the drive's work while they are in use: by a quarter while homes are lent, and
-//! twice as much where the volume was written everywhere. These two are estimates of ours, from
-//! what the drive models of the project copied in such states.
+//! Hidden superpages take room that the drive's own GC lacks, so a programmed sector costs the
+//! drive more while they are in use: a quarter more while homes are lent, and twice as much if the
+//! volume was written everywhere. Both factors are estimates from the copies of this project's
+//! drive models in such states.
 
-/// Superpages that are programmed in the hidden area in one window.
+/// Length of a window, in superpages programmed in the hidden area.
 const WINDOW: u64 = 64;
-/// The share of a mean that a new window replaces.
+/// Divisor of a mean: this share is replaced by each new window.
 const SHARE: u64 = 8;
-/// So many times what the hidden area holds is written home before hiding is tried again.
+/// Multiple of the hidden area's size that is written home before hiding is tried again.
 const PATIENCE: u64 = 16;
-/// Quarters that a hidden sector costs while homes are lent, and when none is.
+/// Cost of a hidden sector in quarters, while homes are lent and while none is.
 const WITH_LOANS: u64 = 5;
 const WITHOUT: u64 = 8;
 
-/// What was programmed for what was written, both fading.
+/// Sectors programmed and sectors written, both fading.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mean {
     programmed: u64,
@@ -43,21 +43,21 @@ impl Mean {
 
 #[derive(Debug)]
 pub(super) struct Price {
-    /// Sectors of a map unit; 0 when nobody knows.
+    /// Sectors of a map unit; 0 if unknown.
     unit: u64,
     window: u64,
     home: Mean,
     hidden: Mean,
-    /// Sectors that were hidden since the window began, and what the layer had programmed then.
+    /// Sectors hidden in this window, and the layer's own programs when the window started.
     begun: (u64, u64),
-    /// Sectors to be written home before hiding is tried again; 0 while small writes are hidden.
+    /// Sectors to write home before hiding is tried again; 0 while small writes are hidden.
     aside: u64,
-    /// How many these are when it begins to step aside.
+    /// Initial value of `aside`.
     patience: u64,
 }
 
 impl Price {
-    /// Nothing is known, and small writes are hidden. `unit` and `superpage` are in sectors; the
+    /// Creates an empty record: small writes are hidden. `unit` and `superpage` are in sectors; the
     /// hidden area has `count` superpages.
     pub(super) fn new(unit: u32, superpage: u32, count: u32) -> Self {
         let superpage = u64::from(superpage);
@@ -72,24 +72,26 @@ impl Price {
         }
     }
 
-    /// Whether a write has no unit in part: it costs no more than itself at home.
+    /// Returns whether a write covers only whole map units, so that it costs no more than its own
+    /// length at home.
     pub(super) fn is_whole(&self, lba: u64, sectors: u64) -> bool {
         self.unit > 0 && lba.is_multiple_of(self.unit) && sectors.is_multiple_of(self.unit)
     }
 
-    /// Whether small writes go home.
+    /// Returns whether small writes go home.
     pub(super) fn is_aside(&self) -> bool {
         self.aside > 0
     }
 
-    /// A small write is on its way. `own` is what the layer programmed so far beside what hosts
-    /// wrote, and `lends` whether homes are lent.
+    /// Counts a small write. `own` is the number of sectors that the layer has programmed beside
+    /// host data; `lends` states whether homes are lent.
     pub(super) fn note(&mut self, (lba, sectors): (u64, u64), own: u64, lends: bool) {
         if self.unit == 0 {
             return;
         }
         let units = (lba + sectors - 1) / self.unit - lba / self.unit + 1;
         self.home.add(units * self.unit, sectors);
+        // While small writes go home, the hidden cost is not measured; it starts afresh afterwards.
         if self.is_aside() {
             self.aside = self.aside.saturating_sub(sectors);
             if !self.is_aside() {
@@ -119,8 +121,8 @@ impl Price {
 mod tests {
     use super::*;
 
-    /// Small writes of `sectors` at random places of whole superpages, for each of which the layer
-    /// programs `own` more; how many of a thousand are hidden.
+    /// Issues small writes of `sectors` at random superpages, each with `own` further sectors
+    /// programmed by the layer. Returns how many of 1000 are hidden.
     fn hidden(price: &mut Price, sectors: u64, own: u64, lends: bool) -> u32 {
         let mut count = 0;
         let mut sum = 0;

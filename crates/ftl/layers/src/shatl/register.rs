@@ -1,4 +1,4 @@
-//! What `shatl` and `hatl-auto` tell of themselves.
+//! Registration of `shatl` and `hatl-auto`.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -87,12 +87,12 @@ fn vary(config: &mut LayerConfig, dice: &mut dyn Chance) {
     }
 }
 
-/// All of the hidden area at once, whatever else was drawn.
+/// Selects the mode `ressd` with its default threshold, overriding other draws.
 fn batch(config: &mut LayerConfig) {
     (config.shatl.reclaim, config.shatl.threshold) = (Reclaim::Batch, None);
 }
 
-/// See [`crate::registry`].
+/// Registration of `shatl`.
 pub(crate) const SHATL: Registration = Registration {
     kind: LayerKind::Shatl,
     name: "shatl",
@@ -117,7 +117,7 @@ pub(crate) const SHATL: Registration = Registration {
     },
 };
 
-/// See [`crate::registry`].
+/// Registration of `hatl-auto`.
 pub(crate) const HATL_AUTO: Registration = Registration {
     kind: LayerKind::HatlAuto,
     name: "hatl-auto",

@@ -1,7 +1,7 @@
-//! Where a write goes, and writes that go home.
+//! Choice between home and hidden area for each write, and the writes to homes.
 //!
-//! A direct write or a trim is one command. When it is over, the hidden copies that it replaced
-//! die, LSP by LSP, and then it is answered.
+//! A direct write or a trim is one command. After its completion the hidden copies that it replaced
+//! are killed, LSP by LSP, and then the request is acknowledged.
 
 use alloc::collections::VecDeque;
 use alloc::vec;
@@ -24,31 +24,31 @@ use super::ops::Op;
 use super::params::Reclaim;
 use super::price::Price;
 
-/// Streams whose ends are known.
+/// Number of streams whose ends are tracked.
 const STREAMS: usize = 8;
-/// LSPs that are looked at in one go.
+/// LSPs that one step scans for replaced copies.
 const LOOK: u32 = 1024;
 
+/// Targets of writes, and the direct writes under way.
 #[derive(Debug)]
 pub(super) struct Route {
     threshold: u64,
-    /// What small writes cost here and there.
+    /// Costs of small writes at home and in the hidden area.
     price: Price,
-    /// Where the last writes ended, when writes that go on there go home.
+    /// Ends of the last writes, if a write that continues one of them goes home.
     streams: Option<[u64; STREAMS]>,
     oldest: usize,
     /// Whether a direct write or a trim waits for free superpages.
     pub waits: bool,
-    /// Commands under way for each request that goes home.
+    /// Number of direct commands under way for each request.
     homeward: Vec<u32>,
-    /// All of them.
+    /// Sum of `homeward`.
     under_way: u32,
-    /// Those that are over but for the copies that they replaced: request, first sector and end.
+    /// Completed commands whose replaced copies are not killed yet: request, first sector and end.
     killing: VecDeque<(u16, u64, u64)>,
 }
 
 impl Route {
-    /// Nothing under way.
     pub(super) fn new(config: &LayerConfig, layout: &Layout) -> Self {
         let batch = config.shatl.reclaim == Reclaim::Batch;
         Route {
@@ -69,7 +69,7 @@ impl Route {
         sectors >= self.threshold || cheap || follows()
     }
 
-    /// Counts a write that may be hidden.
+    /// Counts a write that could be hidden.
     fn count<M: HiddenMap>(
         &mut self,
         area: &mut Area<M>,
@@ -87,7 +87,7 @@ impl Route {
         self.price.note((lba, sectors), own, lends);
     }
 
-    /// Notes where a write ended.
+    /// Records the end of a write.
     fn note(&mut self, lba: u64, end: u64) {
         let Some(ends) = &mut self.streams else { return };
         match ends.iter_mut().find(|at| **at == lba) {
@@ -99,8 +99,10 @@ impl Route {
         }
     }
 
-    /// Moves the first write or trim on. While more is hidden than should be, and something is on
-    /// its way out of the area, no small write begins.
+    /// Advances the first write or trim in the queue.
+    ///
+    /// A small write does not start while the hidden area is too full and data is leaving it.
+    /// Otherwise a fast host could fill the area completely.
     pub(super) fn route<M: HiddenMap>(
         &mut self,
         area: &mut Area<M>,
@@ -141,7 +143,8 @@ impl Route {
         moved
     }
 
-    /// Trims what comes next that is not lent. What is lent reads zeros.
+    /// Trims the next range of sectors whose homes are not lent. Sectors of lent homes read as
+    /// zeros already.
     fn trim_home<M: HiddenMap>(
         &mut self,
         area: &mut Area<M>,
@@ -169,7 +172,7 @@ impl Route {
         ready
     }
 
-    /// Whether sectors can be written or trimmed at home now.
+    /// Returns whether sectors can be written or trimmed at home now.
     fn may_write_home<M: HiddenMap>(
         &mut self,
         area: &mut Area<M>,
@@ -179,7 +182,7 @@ impl Route {
         end: u64,
         cx: &mut Cx<Op>,
     ) -> bool {
-        // What dies by it needs log, and the superpages left are for collection.
+        // The kills that follow need log, and the superpages of the reserve are for GC.
         let log = area.pool.free() > area.layout.reserve as usize;
         self.waits = !log;
         let few = (self.under_way as usize) < SLOTS;
@@ -188,7 +191,7 @@ impl Route {
             && !self.is_taken(area, movers, req, from, end, cx)
     }
 
-    /// Whether something under way keeps a request from going home.
+    /// Returns whether an operation under way overlaps a request that should go home.
     fn is_taken<M: HiddenMap>(
         &mut self,
         area: &mut Area<M>,
@@ -206,20 +209,20 @@ impl Route {
             || self.changing(lba, end, cx).any(|other| other != req)
     }
 
-    /// The writes and trims under way of any of the sectors `lba..end`.
+    /// Returns the writes and trims under way that overlap the sectors `lba..end`.
     fn changing(&self, lba: u64, end: u64, cx: &mut Cx<Op>) -> impl Iterator<Item = u16> {
         let all = cx.requests().changing();
         let there = all.filter(move |(_, it)| it.lba < end && lba < it.lba + it.sectors);
         there.map(|(req, _)| req)
     }
 
-    /// Whether a direct write or trim of any of the sectors `lba..end` is under way.
+    /// Returns whether a direct write or trim of any sector in `lba..end` is under way.
     pub(super) fn is_direct(&self, lba: u64, end: u64, cx: &mut Cx<Op>) -> bool {
         self.under_way > 0
             && self.changing(lba, end, cx).any(|req| self.homeward[usize::from(req)] > 0)
     }
 
-    /// Sends the next `sectors` of a request home.
+    /// Submits the next `sectors` of a request to their homes.
     fn write_home<M: HiddenMap>(
         &mut self,
         area: &mut Area<M>,
@@ -257,7 +260,7 @@ impl Route {
         cx.submit(Own(Op::Direct { req, lsn: first, sectors }), command);
     }
 
-    /// A direct write or trim is over on the device.
+    /// Handles the completion of a direct write or trim.
     pub(super) fn direct_done<M: HiddenMap>(
         &mut self,
         area: &mut Area<M>,
@@ -287,7 +290,7 @@ impl Route {
         area.complete_if_over(req, cx);
     }
 
-    /// The device failed: nothing more dies.
+    /// Completes direct writes without kills after a device failure. Returns whether one was left.
     pub(super) fn end_killing<M: HiddenMap>(
         &mut self,
         area: &mut Area<M>,
@@ -298,7 +301,7 @@ impl Route {
         true
     }
 
-    /// Kills hidden copies that the first of the finished direct writes replaced.
+    /// Kills hidden copies that the oldest completed direct write replaced.
     pub(super) fn pump_killing<M: HiddenMap>(
         &mut self,
         area: &mut Area<M>,

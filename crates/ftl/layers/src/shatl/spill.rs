@@ -1,9 +1,10 @@
-//! Which LSPs go home where memory is short although superpages are free (`hatl-auto`).
+//! Selection of LSPs that go home because memory is short although superpages are free
+//! (`hatl-auto`).
 //!
-//! A hand goes round the hidden area. What an LSP is worth is the sum of the ages of its runs: many
-//! runs are moved at the price of one, and what was not written for long will not be written soon.
-//! How much is enough follows what is found: it rises with each LSP that goes home, and sinks with
-//! each that stays.
+//! A clock hand passes over the hidden area. The worth of an LSP is the sum of the ages of its
+//! runs: many runs move at the price of one, and data that was not written for long is unlikely to
+//! be written soon. The threshold follows the supply: it rises with each LSP that goes home, and
+//! falls with each that stays.
 
 use crate::vsp::Area;
 use crate::vsp::pool::State;
@@ -13,27 +14,27 @@ use super::kills;
 use super::ops::Op;
 use crate::vsp::ops::Cx;
 
-/// Superpages that are looked at in one go.
+/// Superpages that the hand examines in one step.
 const LOOK: u32 = 64;
-/// The least that is enough.
+/// Minimum of the threshold.
 const LEAST: u32 = 64;
 
 #[derive(Debug)]
 pub(super) struct Spill {
     hand: u32,
-    /// From this worth on, in 64ths, an LSP goes home.
+    /// Threshold of the worth of an LSP, in 64ths.
     enough: u32,
-    /// Superpages passed over since one could be looked at.
+    /// Superpages skipped in a row because they are not full or are pinned.
     idle: u32,
 }
 
 impl Spill {
-    /// The hand stands at the first superpage.
+    /// Creates the state with the hand at the first superpage.
     pub(super) fn new() -> Self {
         Spill { hand: 0, enough: LEAST, idle: 0 }
     }
 
-    /// An LSP goes home: the next must be worth more.
+    /// Raises the threshold after an LSP went home.
     pub(super) fn take(&mut self) {
         self.enough = self.enough.saturating_add(self.enough / 8);
     }
@@ -42,12 +43,12 @@ impl Spill {
         self.enough = (self.enough - self.enough / 32).max(LEAST);
     }
 
-    /// Whether an LSP is worth going home although superpages are free.
+    /// Returns whether an LSP is worth moving home although superpages are free.
     pub(super) fn is_worth_it<M: HiddenMap>(&self, area: &Area<M>, lsp: u32) -> bool {
         u64::from(area.table.worth(lsp)) * 64 >= u64::from(self.enough)
     }
 
-    /// The next superpage with an LSP that should go home.
+    /// Returns the next superpage with an LSP that should go home.
     pub(super) fn spilled<M: HiddenMap>(
         &mut self,
         area: &mut Area<M>,
@@ -81,7 +82,7 @@ impl Spill {
         if self.idle < area.layout.count {
             cx.wake();
         } else if !kills::admits(area) {
-            // Nothing can go home before what is open or pinned is not.
+            // Data in open or pinned superpages cannot go home, so these are closed and unpinned.
             area.checkpoint.hurry();
             if area.stages.filling().is_some() {
                 area.stages.close_filling();

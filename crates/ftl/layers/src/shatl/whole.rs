@@ -1,6 +1,6 @@
-//! Stages that hold all of one LSP go home at once (`hatl-auto`): hiding gains nothing there, for
-//! the home gets a whole superpage in any case. The rules of order are those of
-//! [`crate::vsp::homing`].
+//! Direct writes of stages that contain a whole LSP (`hatl-auto`). Hiding such a stage gains
+//! nothing, because the home receives a whole superpage in any case. The rules of order are those
+//! of [`crate::vsp::homing`].
 
 use hostftl_core::{Command, Gather, Piece};
 
@@ -14,7 +14,7 @@ use super::moves::Movers;
 use super::ops::Op;
 use super::route::Route;
 
-/// Sends the oldest stage home that should go there.
+/// Writes the oldest stage home that contains a whole LSP.
 pub(super) fn pump<M: HiddenMap>(
     area: &mut Area<M>,
     movers: &Movers,
@@ -35,7 +35,7 @@ pub(super) fn pump<M: HiddenMap>(
         cx.touch(sp as usize);
         let lsp = area.table.lsp(first);
         let taken = movers.any(|other| other == lsp) || route.is_direct(first, first + sp, cx);
-        // What was written home since, or is in a younger stage, is newer.
+        // A direct write or a younger stage may have replaced a sector since.
         let slot = u64::from(stage.vsp()) * sp;
         let newest = (0..sp).all(|i| area.table.find(first + i) == Some((slot + i) as u32));
         let newest = newest || planted(Bug::HomeOverNewer);
