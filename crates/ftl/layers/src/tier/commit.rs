@@ -1,9 +1,10 @@
-//! Making things durable: flushes of both devices, and the directory of dirty slots.
+//! Commits: flushes of both devices and writes of the directory of dirty slots.
 //!
 //! Invariants
-//! - One commit is under way at a time, so that a page of the directory is written only when the
-//!   one before it is durable.
-//! - A commit flushes both devices first; what it lists or drops was complete when it began.
+//! - Only one commit is under way at a time, so a page of the directory is written only after its
+//!   previous version is durable.
+//! - A commit flushes both devices first. Changes that it adds to or removes from the directory
+//!   were complete when it started.
 
 use alloc::vec::Vec;
 
@@ -17,37 +18,38 @@ use super::ops::{Cx, Op, ROOM};
 use crate::kit::Life;
 use crate::kit::metabuf::{MetaHome, meta_of};
 
-/// Pages of the directory between two flushes.
+/// Maximum number of directory pages between two flushes.
 const ROUND: usize = 32;
-/// Pages of the directory in flight.
+/// Maximum number of directory pages in flight.
 const BUFFERS: usize = 8;
 
-/// How far a commit is.
+/// The stage of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Idle,
-    /// Both devices are flushed.
+    /// Both devices are being flushed.
     Flush,
-    /// The directory is written.
+    /// The directory is being written.
     List,
-    /// What was written of it is flushed.
+    /// The written pages are being flushed.
     Seal,
 }
 
+/// The commit under way.
 #[derive(Debug)]
 pub(super) struct Commit {
     stage: Stage,
     flying: u8,
-    /// Pages of the directory written since the last flush of it, and whether the ledger was.
+    /// Directory pages written since their last flush, and whether the ledger was.
     written: usize,
     ledger: bool,
     buffers: Vec<MetaHome>,
-    /// Whether a commit with everything in it, also what is clean, was begun.
+    /// Whether the final commit, which also lists clean slots, has started.
     closed: bool,
 }
 
 impl Commit {
-    /// Nothing to do yet.
+    /// Creates the idle state.
     pub(super) fn new() -> Self {
         Commit {
             stage: Stage::Idle,
@@ -59,10 +61,10 @@ impl Commit {
         }
     }
 
-    /// Goes on to the next stage.
+    /// Changes to the next stage.
     ///
     /// # Panics
-    /// When that is no next stage, or when commands of this one are not over.
+    /// If the transition is not allowed, or commands of the current stage are under way.
     fn go(&mut self, next: Stage) {
         let fits = matches!(
             (self.stage, next),
@@ -76,12 +78,13 @@ impl Commit {
         self.stage = next;
     }
 
-    /// Whether everything is durable, also what is clean is listed, and nothing changes any more.
+    /// Returns whether the final commit is complete: everything is durable, clean slots are listed,
+    /// and nothing changes any more.
     pub(super) fn is_closed(&self) -> bool {
         self.closed && self.stage == Stage::Idle
     }
 
-    /// A command of the commit under way is over.
+    /// Handles the completion of a command of the commit.
     pub(super) fn done(&mut self, op: Op, command: Command, ok: bool, cache: &mut Cache, cx: &Cx) {
         assert!(self.flying > 0, "a command of a commit is over once");
         self.flying -= 1;
@@ -100,8 +103,8 @@ impl Commit {
         }
     }
 
-    /// Takes the commit as far as it goes; `moves_idle` is whether no page is between the devices,
-    /// and `lives` is what a ledger tells of starts.
+    /// Advances the commit as far as possible. `moves_idle` states whether no page is moving
+    /// between the devices; `lives` goes into the ledger.
     pub(super) fn pump(
         &mut self,
         front: &mut Front,
@@ -130,7 +133,8 @@ impl Commit {
         }
     }
 
-    /// Begins a commit if somebody waits for one.
+    /// Starts a commit if a request or a stop waits for one, or enough slots were cleaned. Returns
+    /// whether one started.
     fn begin(
         &mut self,
         front: &mut Front,
@@ -162,7 +166,7 @@ impl Commit {
         cx.submit(Op::Flush { device }, Command::Flush { device });
     }
 
-    /// Writes the next page of the directory, or seals what was written.
+    /// Writes the next page of the directory, or flushes the pages written so far.
     fn list(&mut self, front: &mut Front, cache: &mut Cache, lives: Lives, cx: &mut Cx) -> bool {
         let closing = self.closed && cx.life() == Life::Stopping;
         if self.written < ROUND {
@@ -174,7 +178,8 @@ impl Commit {
                 return true;
             }
         }
-        // What this round lists is named on the slow device before anybody is told.
+        // The regions of this round must be named on the slow device before a flush is
+        // acknowledged.
         if !self.ledger && cache.ledger().is_due(closing) {
             self.ledger = true;
             self.flying += 1;
@@ -212,7 +217,7 @@ impl Commit {
         self.written += 1;
     }
 
-    /// What was written of the directory is durable.
+    /// Continues with further directory pages after a flush, or ends the commit.
     fn sealed(&mut self, front: &mut Front, cache: &mut Cache, cx: &mut Cx) -> bool {
         if !cache.directory().is_at_end() {
             self.go(Stage::List);
@@ -222,14 +227,14 @@ impl Commit {
         self.end(front, cache, cx)
     }
 
-    /// Answers the members, and frees what was cleaned.
+    /// Acknowledges the members and frees cleaned slots.
     fn end(&mut self, front: &mut Front, cache: &mut Cache, cx: &mut Cx) -> bool {
         if !front.answer_members(cx) {
             return false;
         }
         self.go(Stage::Idle);
         cache.end_commit();
-        // A stop that came meanwhile waits for a commit of its own, and nothing else is under way.
+        // A stop that arrived meanwhile needs another commit, and no command would wake the layer.
         if cx.life() == Life::Stopping && !self.closed {
             cx.wake();
         }

@@ -1,22 +1,22 @@
-//! Which of the two devices failed, and what the host is told because of that.
+//! Failures of the two devices, and the resulting errors for the host.
 //!
 //! Invariants
-//! - What failed does not recover: a device that is gone stays gone, and once writing is over, it
-//!   stays over.
+//! - Failures are permanent: a failed device stays failed, and writing never resumes.
 
 use hostftl_core::{DeviceError, HostError};
 
+/// The failed devices, and the error that ended writing.
 #[derive(Debug, Default)]
 pub(super) struct Failures {
-    /// Which devices are gone: the fast one, the slow one.
+    /// Failed devices: the fast one, the slow one.
     gone: [bool; 2],
-    /// Why nothing is written any more.
+    /// Error that ended all writing.
     error: Option<HostError>,
 }
 
 impl Failures {
-    /// A device failed. Whether that is news: the first failure of all, or a device that is gone
-    /// and was not before.
+    /// Records the failure of a device. Returns whether it is to be reported: the first failure of
+    /// all, or the first time that this device is gone.
     pub(super) fn add(&mut self, device: u8, error: DeviceError) -> bool {
         let is_gone = error == DeviceError::Gone;
         let gone = &mut self.gone[usize::from(device)];
@@ -26,20 +26,20 @@ impl Failures {
         news
     }
 
-    /// What all but reads is answered with; `None` when everything works.
+    /// Returns the error for all requests but reads, or `None` while both devices work.
     #[inline]
     pub(super) fn error(&self) -> Option<HostError> {
         self.error
     }
 
-    /// Which devices are gone: the fast one, the slow one.
+    /// Returns the failed devices: the fast one, the slow one.
     #[inline]
     pub(super) fn gone(&self) -> [bool; 2] {
         self.gone
     }
 }
 
-/// What a host is told of a device's error.
+/// Returns the host's error for a device's error.
 pub(super) fn host_error(error: DeviceError) -> HostError {
     match error {
         DeviceError::NoSpace => HostError::NoSpace,

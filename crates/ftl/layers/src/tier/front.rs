@@ -1,9 +1,10 @@
-//! Requests under way: which of them can go on, and which wait for a commit.
+//! Requests under way: those that can proceed, and those that wait for a commit.
 //!
 //! Invariants
-//! - A request that can't go on is not among the ready ones, and any command that ends makes it
-//!   ready again.
-//! - A request that waits for a commit, or is a member of the one under way, has nothing under way.
+//! - A request that cannot proceed is not in `ready`. The completion of any command makes it ready
+//!   again.
+//! - A request that waits for a commit, or is a member of the current one, has no command under
+//!   way.
 
 use hostftl_core::{Command, DeviceError, HostError, Piece, Request, Target};
 
@@ -16,63 +17,63 @@ use super::params::Params;
 use super::route::{Moved, Route};
 use crate::kit::requests::Kind;
 
-/// Commands of one request at once.
+/// Maximum number of commands of one request.
 const FLYING: u32 = 8;
 
-/// See the module text. Each word is a set of requests.
+/// The requests under way. Each word is a set of requests.
 #[derive(Debug)]
 pub(super) struct Front {
     route: Route,
     taken: u64,
     ready: u64,
-    /// A command of theirs is past its deadline.
+    /// Requests with a command past its deadline.
     late: u64,
-    /// They wait for the next commit.
+    /// Requests that wait for the next commit.
     waiting: u64,
-    /// They wait for the commit under way.
+    /// Requests that wait for the commit under way.
     members: u64,
 }
 
 impl Front {
-    /// None.
+    /// Creates the state without requests.
     pub(super) fn new(layout: &Layout, params: &Params) -> Self {
         let route = Route::new(layout, params);
         Front { route, taken: 0, ready: 0, late: 0, waiting: 0, members: 0 }
     }
 
-    /// Whether one may be able to go on.
+    /// Returns whether a request may be able to proceed.
     #[inline]
     pub(super) fn can_move(&self) -> bool {
         self.ready != 0 || self.late != 0
     }
 
-    /// Something changed: all may be able to go on.
+    /// Makes all requests ready after any change.
     #[inline]
     pub(super) fn wake(&mut self) {
         self.ready = self.taken;
     }
 
-    /// A command of a request is past its deadline.
+    /// Marks a request with a command past its deadline.
     pub(super) fn set_late(&mut self, req: u16) {
         assert!(self.taken & 1 << req != 0, "a request with a command is under way");
         self.late |= 1 << req;
     }
 
-    /// Requests that stand at a page which could not be fetched go around the fast device.
+    /// Redirects requests at a page that could not be fetched to the slow device.
     pub(super) fn go_around(&mut self, page: u32, cx: &mut Cx) {
         self.route.go_around(page, cx);
     }
 
-    /// Takes a request.
+    /// Accepts a request.
     pub(super) fn accept(&mut self, request: Request, cx: &mut Cx) {
-        // Flushes count as pending when their commit begins.
+        // A flush is counted as pending when its commit starts.
         let Some(req) = cx.take_request(request, false) else { return };
         self.taken |= 1 << req;
         self.ready |= 1 << req;
         self.route.forget_choice(req);
     }
 
-    /// Lets every request go on that can.
+    /// Advances every request that can proceed.
     pub(super) fn pump(
         &mut self,
         cache: &mut Cache,
@@ -91,7 +92,7 @@ impl Front {
         }
     }
 
-    /// Lets a request make one move; false when it can't.
+    /// Advances a request by one piece. Returns whether it moved.
     fn go_on(
         &mut self,
         req: u16,
@@ -126,7 +127,7 @@ impl Front {
         }
     }
 
-    /// Ends a request, or lets it wait for a commit.
+    /// Completes a request, or lets it wait for a commit.
     fn finish(&mut self, req: u16, cx: &mut Cx) {
         let it = cx.request(req);
         match it.error {
@@ -136,7 +137,7 @@ impl Front {
         }
     }
 
-    /// Ends a request of which nothing is under way.
+    /// Completes a request that has no command under way.
     fn answer(&mut self, req: u16, result: Result<(), HostError>, cx: &mut Cx) {
         assert!(self.taken & 1 << req != 0, "a request ends once");
         let rest = !(1 << req);
@@ -146,19 +147,19 @@ impl Front {
         cx.answer(req, result);
     }
 
-    /// Whether a request waits for the next commit.
+    /// Returns whether a request waits for the next commit.
     pub(super) fn is_any_waiting(&self) -> bool {
         self.waiting != 0
     }
 
-    /// A commit begins: those that wait become its members. How many.
+    /// Makes the waiting requests members of a new commit. Returns their number.
     pub(super) fn begin_commit(&mut self) -> u32 {
         assert_eq!(self.members, 0, "the members of a commit are answered before the next");
         self.members = core::mem::take(&mut self.waiting);
         self.members.count_ones()
     }
 
-    /// What the commit under way covers is durable: its members are answered. Whether all are.
+    /// Acknowledges the members of a completed commit. Returns whether all are acknowledged.
     pub(super) fn answer_members(&mut self, cx: &mut Cx) -> bool {
         while self.members != 0 {
             if cx.room() < ROOM {
@@ -172,7 +173,7 @@ impl Front {
         true
     }
 
-    /// A device failed: nothing can be promised any more.
+    /// Fails all requests that wait for durability, after a device failure.
     pub(super) fn fail_members(&mut self, error: HostError, cx: &mut Cx) {
         let mut failed = self.waiting | self.members;
         while failed != 0 {
@@ -187,7 +188,7 @@ impl Front {
         (self.waiting, self.members) = (failed, 0);
     }
 
-    /// Answers requests that wait for a late command; their payload follows when it ends.
+    /// Answers requests with a late command. Their payload is returned when that command ends.
     pub(super) fn abandon_late(&mut self, cx: &mut Cx) {
         while self.late != 0 {
             if cx.room() < ROOM {
@@ -199,7 +200,7 @@ impl Front {
         }
     }
 
-    /// A command of a request is over.
+    /// Handles the completion of a request's command.
     pub(super) fn done(
         &mut self,
         op: Op,
@@ -234,7 +235,7 @@ impl Front {
     }
 }
 
-/// Gives a request the parts of its payload back that a command borrowed.
+/// Returns the borrowed parts of a request's payload.
 fn repay(req: u16, command: Command, cx: &mut Cx) {
     match command {
         Command::Read { into: Target::Data(view), .. } => cx.requests().data(req).repay_mut(view),

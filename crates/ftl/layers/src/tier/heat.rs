@@ -1,4 +1,4 @@
-//! Which pages the policy wants on the fast device, by how often they were accessed.
+//! Promotion policy: whether a page moves to the fast device.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -6,20 +6,21 @@ use alloc::vec::Vec;
 use super::layout::Layout;
 use super::params::Policy;
 
+/// The policy and its counts.
 #[derive(Debug)]
 pub(super) struct Heat {
     policy: Policy,
-    /// Accesses to pages that are not here, by a mix of their numbers; two may share a count.
+    /// Accesses to pages that are not cached, by a hash of the page; pages may share a count.
     counts: Vec<u8>,
 }
 
 impl Heat {
-    /// No page was accessed.
+    /// Creates the state without accesses.
     pub(super) fn new(policy: Policy, layout: &Layout) -> Self {
         Heat { policy, counts: vec![0; Self::bytes(policy, layout) as usize] }
     }
 
-    /// Bytes that it takes.
+    /// Returns the bytes of memory.
     pub(super) fn bytes(policy: Policy, layout: &Layout) -> u64 {
         match policy {
             Policy::After(_) => 4 * u64::from(layout.slots).next_power_of_two(),
@@ -27,7 +28,7 @@ impl Heat {
         }
     }
 
-    /// Whether the policy wants a page that is accessed and not here.
+    /// Returns whether the policy promotes a page that is accessed and not cached.
     pub(super) fn promotes(&mut self, page: u32, is_write: bool) -> bool {
         match self.policy {
             Policy::Lru | Policy::Exclusive => true,

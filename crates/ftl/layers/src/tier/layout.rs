@@ -1,41 +1,44 @@
-//! Where things lie: two roots, the directory and the slots on the fast device, the pages and the
-//! ledger on the slow one.
+//! Positions on the devices: two roots, the directory and the slots on the fast device, the pages
+//! and the ledger on the slow one.
 
 use hostftl_core::{DeviceInfo, DeviceKind, SECTORS_PER_BLOCK};
 use hostftl_format::tier::{ENTRIES, LEDGER_SECTORS, MOST_PAGES};
 
 use crate::config::PlanError;
 
-/// The fast device in the stack.
+/// Index of the fast device.
 pub(super) const FAST: u8 = 0;
-/// The slow device in the stack.
+/// Index of the slow device.
 pub(super) const SLOW: u8 = 1;
-/// Sectors of the longest transfer: 1 MiB.
+/// Maximum length of a transfer in sectors: 1 MiB.
 pub(super) const MAX_TRANSFER: u32 = 2048;
-/// Fewer slots than this make no cache.
+/// Minimum number of slots.
 const LEAST_SLOTS: u32 = 4;
 /// The first sector of the directory.
 const DIRECTORY: u64 = 2 * SECTORS_PER_BLOCK as u64;
 
-/// See the module text. Lengths are in sectors.
+/// Sizes and positions of everything on the two devices. Lengths are in sectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
-    /// What moves at once.
+    /// Length of a page, the unit of movement.
     pub page: u32,
-    /// Pages that the fast device holds.
+    /// Number of slots on the fast device.
     pub slots: u32,
-    /// Pages of the directory, each with two places.
+    /// Number of pages of the directory; each has two places.
     pub directory: u32,
     /// The first sector of slot 0.
     pub first: u64,
-    /// Pages of the slow device.
+    /// Number of pages of the slow device.
     pub pages: u32,
-    /// Sectors of the slow device, the ledger's included.
+    /// Sectors of the slow device, including the ledger.
     pub slow: u64,
 }
 
 impl Layout {
-    /// Of a stack of two devices.
+    /// Lays out a stack of two devices.
+    ///
+    /// # Errors
+    /// If the devices or the page size do not fit the layer.
     pub(super) fn new(page: u32, devices: &[DeviceInfo]) -> Result<Self, PlanError> {
         let [fast, slow] = devices else {
             return Err(PlanError("tier takes two devices: the fast one first, then the slow one"));
@@ -55,7 +58,7 @@ impl Layout {
                  use larger ones (page=128k takes 256 TiB)",
             ));
         }
-        // The directory grows with the slots; what it takes is less than one slot in a thousand.
+        // The directory grows with the slots, but takes less than one slot in a thousand.
         let mut slots = most as u32;
         loop {
             let directory = slots.div_ceil(ENTRIES as u32);
@@ -73,41 +76,41 @@ impl Layout {
         }
     }
 
-    /// What the host sees, in sectors.
+    /// Returns the exported size in sectors.
     pub(super) fn exported(&self) -> u64 {
         u64::from(self.pages) * u64::from(self.page)
     }
 
-    /// The first sector of a slot on the fast device.
+    /// Returns the first sector of a slot on the fast device.
     #[inline]
     pub(super) fn slot_at(&self, slot: u32) -> u64 {
         self.first + u64::from(slot) * u64::from(self.page)
     }
 
-    /// The first sector of a page on the slow device.
+    /// Returns the first sector of a page on the slow device.
     #[inline]
     pub(super) fn page_at(&self, page: u32) -> u64 {
         u64::from(page) * u64::from(self.page)
     }
 
-    /// The sector of a root.
+    /// Returns the sector of a root.
     pub(super) fn root_at(number: u64) -> u64 {
         number % 2 * u64::from(SECTORS_PER_BLOCK)
     }
 
-    /// The sector of a page of the directory in its generation.
+    /// Returns the sector of a page of the directory in a generation.
     pub(super) fn directory_at(page: u32, generation: u64) -> u64 {
         let place = u64::from(page) * 2 + generation % 2;
         DIRECTORY + place * u64::from(SECTORS_PER_BLOCK)
     }
 
-    /// The slots that a page of the directory tells of.
+    /// Returns the slots whose entries a page of the directory contains.
     pub(super) fn slots_of(&self, page: u32) -> core::ops::Range<u32> {
         let first = page * ENTRIES as u32;
         first..(first + ENTRIES as u32).min(self.slots)
     }
 
-    /// The page of the directory that tells of a slot.
+    /// Returns the page of the directory that contains a slot's entry.
     #[inline]
     pub(super) fn directory_of(slot: u32) -> u32 {
         slot / ENTRIES as u32

@@ -1,19 +1,19 @@
-//! A fast non-volatile device as a write-back cache over a slow one.
+//! A fast non-volatile device as a write-back cache of a slow one.
 //!
-//! Source: Kinoshita et al., the multi-SCM SSD; the crash protocol is ours. Pages move whole; the
-//! slow device has a home for each, and a page that the fast one holds too is read and written
-//! there. What makes it crash-safe (docs/layers/tier.md):
+//! Source: Kinoshita et al., the multi-SCM SSD; the crash protocol is this project's. Pages move as
+//! a whole. The slow device has a home for each page, and a page that is also on the fast device is
+//! read and written there. The crash protocol is described in docs/layers/tier.md.
 //!
 //! Invariants
-//! - The directory on the fast device names slots whose content is newer than the slow device's. A
-//!   slot gets its entry only when a flush has made its content durable, and loses it only when a
-//!   flush has made the slow device's copy durable.
-//! - A slot is given to another page only when no entry for it can be on the medium.
-//! - A flush is answered when everything it covers is durable on the slow device, or durable in a
-//!   slot that has an entry.
-//! - While a page moves between the devices, whoever changes it waits, or it counts as not moved.
-//! - A device that failed ends all writing: what is there can still be read, and from both devices
-//!   if what failed was a write or a flush.
+//! - The directory on the fast device lists slots that are newer than the slow device's pages. An
+//!   entry is added only after a flush made the slot's data durable, and removed only after a flush
+//!   made the copy on the slow device durable.
+//! - A slot is assigned to another page only if no entry for it can be on the medium.
+//! - A flush is acknowledged when all data that it covers is durable, either on the slow device or
+//!   in a listed slot.
+//! - While a page moves between the devices, changes to it wait, or the move does not count.
+//! - A failed device ends all writing. Reads continue, from both devices if only a write or a flush
+//!   failed.
 
 mod cache;
 mod commit;
@@ -50,9 +50,10 @@ use moves::{JOBS, Moves};
 use ops::{Cx, OPS, Op, REQUESTS, ROOM};
 use recovery::Start;
 
-/// The layer.
+/// The layer `tier`.
 pub(crate) type Tier = Shell<Engine>;
 
+/// The engine of `tier`.
 #[derive(Debug)]
 pub(crate) struct Engine {
     cache: Cache,
@@ -64,7 +65,10 @@ pub(crate) struct Engine {
 }
 
 impl Tier {
-    /// What the layer needs over `devices`: the fast one and the slow one.
+    /// Returns the resources that the layer needs over `devices`: the fast one, then the slow one.
+    ///
+    /// # Errors
+    /// If the devices or the page size do not fit the layer.
     pub(crate) fn plan(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Plan, PlanError> {
         let layout = Layout::new(config.tier.page, devices)?;
         let limits = Limits {
@@ -79,7 +83,10 @@ impl Tier {
         Ok(Plan { limits, buffers, buffer_sectors, map_bytes, meta_bytes })
     }
 
-    /// The layer.
+    /// Creates the layer.
+    ///
+    /// # Errors
+    /// As [`Tier::plan`].
     pub(crate) fn new(
         config: &LayerConfig,
         devices: &[DeviceInfo],
@@ -101,7 +108,7 @@ impl Tier {
 }
 
 impl Engine {
-    /// A device failed: nothing is written any more.
+    /// Ends all writing after a device failure.
     fn fail(&mut self, device: u8, error: DeviceError, abandoned: bool, cx: &mut Cx) {
         if self.failures.add(device, error) {
             cx.tell(Event::DeviceFailed { device, error, abandoned });
@@ -112,13 +119,13 @@ impl Engine {
         }
     }
 
-    /// Lets requests go on, those first whose commands are late.
+    /// Advances requests, after answering those with late commands.
     fn pump_front(&mut self, cx: &mut Cx) {
         self.front.abandon_late(cx);
         self.front.pump(&mut self.cache, &mut self.moves, &self.failures, cx);
     }
 
-    /// What is left for the next step.
+    /// Requests another step if a request is still ready.
     fn leave_rest(&self, cx: &mut Cx) {
         if self.front.can_move() {
             cx.wake();
@@ -126,7 +133,7 @@ impl Engine {
     }
 }
 
-/// A round does all that can be done, so that no second one is needed in a step.
+/// One round does all possible work, so a step needs no second one.
 impl Core for Engine {
     type Op = Op;
     type Mark = ();
@@ -174,7 +181,7 @@ impl Core for Engine {
         self.done(op, command, ended, cx);
     }
 
-    /// Requests that wait for a late command are answered, and the devices count as gone.
+    /// Answers requests that wait for a late command, and treats the device as failed.
     fn woken(&mut self, late: bool, cx: &mut Cx) -> bool {
         if !late {
             return true;

@@ -1,8 +1,8 @@
-//! What moves between the devices: pages that come to the fast one, and dirty ones that go back.
+//! Moves between the devices: pages fetched to the fast one, and dirty pages written back.
 //!
 //! Invariants
-//! - A buffer is idle exactly when its job is free.
-//! - Half of the jobs are for fetching and half for cleaning, so that neither waits for the other.
+//! - A buffer is idle exactly if its job is free.
+//! - Half of the jobs fetch and half clean, so that neither waits for the other.
 
 use alloc::vec::Vec;
 
@@ -14,9 +14,9 @@ use super::ops::{Cx, OWN_OPS, Op, ROOM};
 use super::params::Policy;
 use crate::planted::{Bug, planted};
 
-/// Pages on their way at once.
+/// Maximum number of pages moving concurrently.
 pub(super) const JOBS: usize = 16;
-/// Of these, on their way to the fast device.
+/// Number of jobs that fetch pages to the fast device.
 const FETCHES: usize = 8;
 
 #[derive(Debug)]
@@ -24,14 +24,15 @@ struct Job {
     buffer: Payload,
     slot: u32,
     page: u32,
-    /// Whether the buffer has the page.
+    /// Whether the buffer contains the page.
     loaded: bool,
-    /// Whether the page is where it should be, and only copies of the buffer are left.
+    /// Whether the move is complete, and only copies from the buffer remain.
     over: bool,
-    /// Requests that are getting their part of the buffer.
+    /// Number of copies from the buffer under way.
     copies: u8,
 }
 
+/// The jobs that move pages.
 #[derive(Debug)]
 pub(super) struct Moves {
     layout: Layout,
@@ -41,19 +42,19 @@ pub(super) struct Moves {
     cleaning: Vec<u8>,
 }
 
-/// What came of an attempt to fetch a page.
+/// The result of an attempt to fetch a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fetched {
-    /// It is on its way.
+    /// The fetch started.
     Begun,
-    /// It has to wait for something that will end.
+    /// The fetch must wait for another operation to end.
     Later,
-    /// There is no free slot.
+    /// No slot is free.
     Full,
 }
 
 impl Moves {
-    /// A job for each buffer.
+    /// Creates a job for each buffer.
     pub(super) fn new(layout: &Layout, policy: Policy, buffers: Vec<Payload>) -> Self {
         let job = |buffer| Job { buffer, slot: 0, page: 0, loaded: false, over: false, copies: 0 };
         Moves {
@@ -65,17 +66,17 @@ impl Moves {
         }
     }
 
-    /// Pages on their way to the slow device.
+    /// Returns the number of pages being written back.
     fn cleanings(&self) -> usize {
         JOBS - FETCHES - self.cleaning.len()
     }
 
-    /// Whether nothing is on its way.
+    /// Returns whether no page is moving.
     pub(super) fn is_idle(&self) -> bool {
         self.fetching.len() + self.cleaning.len() == JOBS
     }
 
-    /// Ends a job, whose buffer is idle as soon as nobody copies from it.
+    /// Ends a job. Its buffer is idle when the last copy from it ends. Returns its slot and page.
     fn end(&mut self, job: u8) -> (u32, u32) {
         let it = &mut self.jobs[usize::from(job)];
         assert!(!it.over, "a move ends once");
@@ -95,7 +96,7 @@ impl Moves {
         }
     }
 
-    /// The job whose buffer has what is on its way to a slot.
+    /// Returns the job whose buffer contains the page that is being fetched to a slot.
     pub(super) fn loaded(&self, slot: u32) -> Option<u8> {
         let has = |job: &Job| job.loaded && job.slot == slot && job.copies < u8::MAX;
         self.jobs[..FETCHES].iter().position(has).map(|job| job as u8)
@@ -109,7 +110,7 @@ impl Moves {
         it.buffer.view_sectors(from, sectors)
     }
 
-    /// Takes part of a buffer back.
+    /// Takes part of a buffer back after a copy.
     pub(super) fn take_back(&mut self, job: u8, view: View) {
         let it = &mut self.jobs[usize::from(job)];
         it.buffer.repay(view);
@@ -117,7 +118,7 @@ impl Moves {
         self.free(job);
     }
 
-    /// Takes back what a command borrowed.
+    /// Takes back the view that a command borrowed.
     fn repay(&mut self, job: u8, command: Command) {
         let buffer = &mut self.jobs[usize::from(job)].buffer;
         match command {
@@ -133,14 +134,14 @@ impl Moves {
         }
     }
 
-    /// The power is off.
+    /// Discards the buffers after a power cut.
     pub(super) fn void(&mut self) {
         self.jobs.drain(..).for_each(|job| {
             job.buffer.void();
         });
     }
 
-    /// Begins to fetch a page, unless the slow device's copy `is_changing`.
+    /// Starts to fetch a page, unless `is_changing`: the slow device's copy is being written.
     pub(super) fn fetch(
         &mut self,
         page: u32,
@@ -187,7 +188,7 @@ impl Moves {
         cx.submit(op, Command::Program { device, lba, gather, tally, placement: 0 });
     }
 
-    /// A step of a move is over; the page that could not be fetched, if so.
+    /// Handles the completion of a step of a move. Returns the page if it could not be fetched.
     pub(super) fn done(
         &mut self,
         op: Op,
@@ -238,14 +239,14 @@ impl Moves {
         None
     }
 
-    /// A page could not be fetched: which.
+    /// Releases the slot of a page that could not be fetched. Returns the page.
     fn drop_fetched(&mut self, job: u8, cache: &mut Cache) -> u32 {
         let (slot, page) = self.end(job);
         cache.release(slot);
         page
     }
 
-    /// Sees to it that there are free slots.
+    /// Evicts pages until enough slots are free or about to be.
     pub(super) fn evict(&mut self, cache: &mut Cache, cx: &mut Cx) {
         while cache.is_short(self.cleanings()) {
             if cx.room() < ROOM {

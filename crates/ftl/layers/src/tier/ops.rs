@@ -1,51 +1,51 @@
-//! What commands are for, and what the parts take.
+//! Purposes of commands, and the context of the engine's parts.
 
 use crate::kit;
 
-/// Commands in flight at once.
+/// Maximum number of commands in flight.
 pub(super) const OPS: u16 = 512;
-/// Of these, kept for everything that is not a host's read or write.
+/// Commands reserved for everything but the host's reads and writes.
 pub(super) const OWN_OPS: usize = 64;
-/// Requests under way at once; a word has a bit for each.
+/// Maximum number of requests under way; a word has a bit for each.
 pub(super) const REQUESTS: usize = 64;
-/// Outputs that one move of anything may need.
+/// Maximum number of outputs of one move of any part.
 pub(super) const ROOM: usize = 4;
 
-/// What a command was for.
+/// The purpose of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Op {
-    /// Request `req` reads a slot.
+    /// Request `req` reads from a slot.
     ReadSlot { req: u16, slot: u32 },
-    /// Request `req` writes a slot.
+    /// Request `req` writes to a slot.
     WriteSlot { req: u16, slot: u32 },
     /// Request `req` writes a whole page into a new slot.
     Take { req: u16, slot: u32 },
-    /// Request `req` reads the slow device.
+    /// Request `req` reads from the slow device.
     ReadSlow { req: u16 },
-    /// Request `req` changes pages of the slow device, from `first` to `last`.
+    /// Request `req` writes or trims the pages `first` to `last` of the slow device.
     WriteSlow { req: u16, first: u32, last: u32 },
-    /// Request `req` gets its part of buffer `job`.
+    /// Request `req` copies its part of buffer `job`.
     Copy { req: u16, job: u8 },
-    /// A page comes from the slow device, into buffer `job`.
+    /// A page is read from the slow device into buffer `job`.
     Fetch { job: u8 },
-    /// It goes into its slot.
+    /// A fetched page is written to its slot.
     Fill { job: u8 },
-    /// A page comes from its slot, into buffer `job`.
+    /// A page is read from its slot into buffer `job`.
     Collect { job: u8 },
-    /// It goes to the slow device.
+    /// A page is written back to the slow device.
     WriteBack { job: u8 },
-    /// A device makes things durable, for the commit under way.
+    /// A device is flushed for the commit under way.
     Flush { device: u8 },
-    /// A page of the directory, from metadata buffer `buf`.
+    /// A page of the directory is written from metadata buffer `buf`.
     Directory { buf: u8 },
-    /// The ledger.
+    /// The ledger is written.
     Ledger,
-    /// A step of the start or the stop.
+    /// A command of the start or the stop.
     Own,
 }
 
 impl Op {
-    /// The request that waits for it.
+    /// Returns the request that waits for the command.
     pub(crate) fn request(&self) -> Option<u16> {
         match *self {
             Op::ReadSlot { req, .. }
@@ -58,7 +58,7 @@ impl Op {
         }
     }
 
-    /// Whether it is a read: a medium that fails one may still be sound elsewhere.
+    /// Returns whether the command is a read. A device that fails one may still be sound elsewhere.
     pub(crate) fn is_read(&self) -> bool {
         matches!(
             self,
@@ -67,6 +67,6 @@ impl Op {
     }
 }
 
-/// What the parts take. Requests go on in any order, and what a request waits for is known to the
-/// [`front`](super::front).
+/// The context of the parts. Requests complete in any order; [`front`](super::front) tracks the
+/// conditions that they wait for.
 pub(super) type Cx<'a> = kit::Cx<'a, Op, ()>;

@@ -1,26 +1,27 @@
-//! The parameters of a tiered volume; `register.rs` has their words.
+//! Parameters of `tier`; `register.rs` parses them.
 
-/// Which pages come to the fast device.
+/// Which pages move to the fast device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
     /// Every page that is read or written.
     Lru,
-    /// The same, and the slow device's copy no longer counts: every eviction writes.
+    /// Every page that is read or written; the slow device's copy no longer counts, so every
+    /// eviction writes.
     Exclusive,
     /// Pages that are written.
     Writes,
-    /// Pages that are read or written so often.
+    /// Pages after this number of reads and writes.
     After(u8),
 }
 
-/// What only `tier` can be told.
+/// Parameters of `tier` only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Params {
-    /// What moves between the devices at once, in sectors.
+    /// Size of a page, the unit of movement, in sectors.
     pub page: u32,
-    /// Which pages come to the fast device.
+    /// Which pages move to the fast device.
     pub policy: Policy,
-    /// The share of slots that is kept free, in hundredths.
+    /// Percentage of slots that is kept free.
     pub free: u32,
 }
 

@@ -1,17 +1,17 @@
-//! The start, on blank devices or on what they hold, and the stop.
+//! The start, on blank devices or an existing volume, and the stop.
 //!
-//! Steps of an opening: flush both devices, so that what is read is durable; read both roots and
-//! the ledger; read the directory; begin a life; share it. A stop writes the directory with its
-//! clean pages too, and then a root that says "stopped".
+//! Steps of opening a volume: flush both devices, so that everything read is durable; read both
+//! roots and the ledger; read the directory; begin a life; share it. A stop writes the directory
+//! with its clean pages, and then a root marked as clean.
 //!
-//! A life has the next number. It is begun when both devices have it durably, in a root that says
-//! "not stopped" and in a ledger, and shared when both also know that of each other.
+//! A life is numbered one higher than the last. It has begun when both devices hold it durably, in
+//! an unclean root and in a ledger. It is shared when both also record that of each other.
 //!
 //! Invariants
-//! - Nothing is served before the life is shared: a device without it is an older copy then, and
-//!   refused.
-//! - What is shared is durable on both devices, so a start that is cut off makes neither an older
-//!   one.
+//! - No request is served before the life is shared. From then on a device without it is an older
+//!   copy and is refused.
+//! - A shared life is durable on both devices, so a start that is cut off makes neither of them an
+//!   older copy.
 
 use alloc::vec::Vec;
 
@@ -33,15 +33,15 @@ use crate::planted::{Bug, planted};
 
 /// Pages of the directory that one command reads or writes, each with both places.
 const BATCH: u32 = 8;
-/// Commands at once.
+/// Maximum number of commands in flight.
 const BATCHES: usize = 4;
 
-/// No count of roots or ledgers ever gets there.
+/// Bound on the numbers of roots and ledgers, which is never reached.
 const MOST: u64 = 1 << 62;
-/// Generations of a page of the directory; some are left for those to come.
+/// Bound on the generation of a directory page on the medium; the remainder is for future writes.
 const MOST_PAGES_WRITTEN: u64 = u32::MAX as u64 - (1 << 24);
 
-/// What is being done.
+/// A step of the start or stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     /// Both devices are flushed before anything is read.
@@ -49,41 +49,42 @@ enum Step {
     Roots,
     Read,
     Format,
-    /// What was formatted is flushed before the root.
+    /// The formatted directory is flushed before the root is written.
     FormatFlush,
     Begin,
     BeginFlush,
     Share,
     ShareFlush,
-    /// The root of a stop.
+    /// The clean root of a stop is written.
     Root,
     RootFlush,
     Done,
 }
 
+/// The start or stop under way.
 #[derive(Debug)]
 pub(super) struct Start {
     layout: Layout,
     uuid: [u8; 16],
     step: Step,
-    /// Commands of the step in flight, and whether it was begun.
+    /// Commands of the step in flight, and whether the step has started.
     flying: u8,
     begun: bool,
-    /// The first page of the directory that was not asked for yet.
+    /// The first page of the directory that was not requested yet.
     next: u32,
     buffers: Vec<MetaBuf>,
     root: u64,
     clean: bool,
-    /// The lives of the newest root, and of the newest ledger.
+    /// Lives of the newest root and of the newest ledger.
     found: [Option<Lives>; 2],
-    /// What the devices are told of starts.
+    /// Lives that are written to the devices.
     lives: Lives,
     replayed: u64,
     dropped: u64,
 }
 
 impl Start {
-    /// Nothing was done yet.
+    /// Creates the state before the first step.
     pub(super) fn new(layout: &Layout, uuid: [u8; 16], mode: Mode) -> Self {
         Start {
             layout: *layout,
@@ -105,15 +106,15 @@ impl Start {
         }
     }
 
-    /// What the devices are told of starts.
+    /// Returns the lives that are written to the devices.
     pub(super) fn lives(&self) -> Lives {
         self.lives
     }
 
-    /// Goes on to the next step.
+    /// Changes to the next step.
     ///
     /// # Panics
-    /// When that is no next step, or when commands of this one are not over.
+    /// If the transition is not allowed, or commands of the current step are under way.
     fn go(&mut self, next: Step) {
         let fits = matches!(
             (self.step, next),
@@ -133,7 +134,7 @@ impl Start {
         self.step = next;
     }
 
-    /// Takes the start as far as it goes.
+    /// Advances the start as far as possible.
     pub(super) fn pump(&mut self, cache: &mut Cache, cx: &mut Cx) {
         while cx.life() == Life::Starting {
             if cx.room() < ROOM {
@@ -215,7 +216,7 @@ impl Start {
         self.send(Command::Read { device, lba, into, cause }, cx);
     }
 
-    /// Writes a root, into the place of the one before the last.
+    /// Writes a root into the place of the one before the last.
     fn write_root(&mut self, clean: bool, cx: &mut Cx) {
         self.root += 1;
         let Layout { page, slots, pages, .. } = self.layout;
@@ -257,7 +258,7 @@ impl Start {
         }
     }
 
-    /// A command of the start or the stop is over.
+    /// Handles the completion of a command of the start or stop.
     pub(super) fn done(&mut self, command: Command, ok: bool, cache: &mut Cache, cx: &mut Cx) {
         assert!(self.flying > 0, "a command of the start is over once");
         self.flying -= 1;
@@ -298,7 +299,7 @@ impl Start {
         self.found[usize::from(FAST)] = Some(root.lives);
     }
 
-    /// Whether both devices are those of the last start, and not older copies of them.
+    /// Compares the lives of both devices, and refuses the volume if one device is an older copy.
     fn compare_lives(&mut self, cx: &mut Cx) {
         let [Some(fast), Some(slow)] = self.found else {
             return give_up("the slow device has no whole ledger of this volume", cx);
@@ -313,7 +314,7 @@ impl Start {
         self.lives = Lives { life, shared };
     }
 
-    /// Takes pages of the directory, from the one at sector `lba` on.
+    /// Adopts pages of the directory, from the one at sector `lba` on.
     fn take_directory(&mut self, lba: u64, content: &[Page], cache: &mut Cache, cx: &mut Cx) {
         let first = (0..self.layout.directory).step_by(BATCH as usize);
         let mut first = first.filter(|&number| Layout::directory_at(number, 0) == lba);
@@ -341,7 +342,7 @@ impl Start {
         }
     }
 
-    /// Takes what the directory says of a slot; false when that can't be.
+    /// Adopts an entry of the directory. Returns `false` if it is impossible.
     fn take_entry(&mut self, slot: u32, entry: Entry, cache: &mut Cache) -> bool {
         let (page, state) = match entry {
             Entry::Dirty(page) => (page, State::Dirty),
@@ -360,7 +361,7 @@ impl Start {
         true
     }
 
-    /// Takes the stop as far as it goes, when all is durable.
+    /// Advances the stop as far as possible, once everything is durable.
     pub(super) fn pump_stop(&mut self, cx: &mut Cx) {
         if cx.room() < ROOM {
             return cx.wake();
@@ -382,7 +383,7 @@ impl Start {
     }
 }
 
-/// The volume can't be opened, unless that is known.
+/// Refuses to open the volume, unless that was reported already.
 fn give_up(why: &'static str, cx: &mut Cx) {
     if cx.life() != Life::Over {
         cx.give_up(why);

@@ -1,4 +1,4 @@
-//! What `tier` tells of itself.
+//! Registration of `tier`.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -69,7 +69,7 @@ fn policy(word: &str) -> Option<Policy> {
     }
 }
 
-/// See [`crate::registry`].
+/// Registration of `tier`.
 pub(crate) const REGISTRATION: Registration = Registration {
     kind: LayerKind::Tier,
     name: "tier",

@@ -1,9 +1,9 @@
-//! Where each piece of a request goes: to a slot, a buffer, or the slow device.
+//! Targets of the pieces of a request: a slot, a buffer, or the slow device.
 //!
 //! Invariants
-//! - A request goes over its range page by page. Whether the page at its cursor is to come to the
-//!   fast device is decided once.
-//! - What of the slow device a request changes is noted until the command is over, and is not
+//! - A request proceeds through its range page by page. The policy decides only once whether the
+//!   page at its cursor moves to the fast device.
+//! - Pages of the slow device that a request changes are recorded until the command ends, and not
 //!   fetched meanwhile.
 
 use alloc::vec;
@@ -22,50 +22,51 @@ use crate::kit::Life;
 use crate::kit::requests::{Active, Kind};
 use crate::planted::{Bug, planted};
 
-/// Pages that one command may trim: a bound for the work of a step.
+/// Maximum number of pages that one command trims, which bounds the work of a step.
 const TRIMMED: u32 = 4096;
 
-/// Where the next piece of a request is to go.
+/// The target of the next piece of a request.
 enum Way {
-    /// To a slot.
+    /// A slot.
     Slot(u32),
-    /// To a buffer that has the page.
+    /// A buffer that contains the page.
     Buffer(u8),
-    /// To the slow device, and the page stays there.
+    /// The slow device; the page is not fetched.
     Slow,
-    /// Nowhere before something ends.
+    /// None yet: another operation must end first.
     Wait,
-    /// The only newest copy is on a device that failed.
+    /// None: the only current copy is on a failed device.
     Lost,
-    /// Whole into a new slot.
+    /// A new slot, for a whole page.
     Take(u32),
 }
 
-/// What came of the next piece of a request.
+/// The result of sending the next piece of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Moved {
-    /// It is on its way.
+    /// The command was submitted.
     Sent,
-    /// It can't go before something ends.
+    /// The piece must wait for another operation to end.
     Waits,
-    /// It can go nowhere.
+    /// No device has the data.
     Lost,
 }
 
+/// Choices of targets, and changes of the slow device under way.
 #[derive(Debug)]
 pub(super) struct Route {
     layout: Layout,
     policy: Policy,
     heat: Heat,
-    /// For each request, whether the page at the cursor is to come here; not decided yet if
-    /// nothing.
+    /// For each request, whether the page at its cursor moves to the fast device; `None` if
+    /// undecided.
     choices: Vec<Option<bool>>,
     /// Changes of the slow device under way: first and last page.
     changes: Vec<(u32, u32)>,
 }
 
 impl Route {
-    /// Nothing was accessed.
+    /// Creates the state before any access.
     pub(super) fn new(layout: &Layout, params: &Params) -> Self {
         Route {
             layout: *layout,
@@ -76,12 +77,12 @@ impl Route {
         }
     }
 
-    /// A request stands at another page.
+    /// Forgets the choice of a request that moved to another page.
     pub(super) fn forget_choice(&mut self, req: u16) {
         self.choices[usize::from(req)] = None;
     }
 
-    /// Requests that stand at a page which could not be fetched go around the fast device.
+    /// Redirects requests at a page that could not be fetched to the slow device.
     pub(super) fn go_around(&mut self, page: u32, cx: &mut Cx) {
         let at = |it: &Active<()>| at(it) / u64::from(self.layout.page) == u64::from(page);
         for (req, _) in cx.requests().active().filter(|(_, it)| at(it)) {
@@ -89,13 +90,13 @@ impl Route {
         }
     }
 
-    /// A change of the slow device is over.
+    /// Notes the end of a change of the slow device.
     pub(super) fn change_over(&mut self, first: u32, last: u32) {
         let at = self.changes.iter().position(|&change| change == (first, last));
         self.changes.swap_remove(at.expect("a change was noted when it began"));
     }
 
-    /// Whether a page of the slow device is being changed.
+    /// Returns whether a page of the slow device is being changed.
     fn is_changing(&self, page: u32) -> bool {
         self.changes.iter().any(|&(first, last)| (first..=last).contains(&page))
     }
@@ -121,7 +122,7 @@ impl Route {
         Moved::Sent
     }
 
-    /// Where the next piece of a request, in `page`, is to go.
+    /// Returns the target of the next piece of a request, in `page`.
     fn way(
         &mut self,
         req: u16,
@@ -144,7 +145,7 @@ impl Route {
         }
     }
 
-    /// Where a piece goes whose page is not here.
+    /// Returns the target of a piece in a page that is not cached.
     fn way_in(
         &mut self,
         req: u16,
@@ -179,7 +180,8 @@ impl Route {
         }
     }
 
-    /// The sectors from a request's cursor to the end of `pages` pages, `page` being the first.
+    /// Returns the number of sectors from a request's cursor to the end of `pages` pages from
+    /// `page` on, or to the end of the request.
     fn piece(&self, req: u16, page: u32, pages: u32, cx: &mut Cx) -> u32 {
         let behind = (u64::from(page) + u64::from(pages)) * u64::from(self.layout.page);
         let it = cx.request(req);
@@ -195,7 +197,7 @@ impl Route {
         self.forget_choice(req);
     }
 
-    /// A piece within a page that is here.
+    /// Sends a piece within a cached page.
     fn use_slot(&mut self, req: u16, page: u32, slot: u32, cache: &mut Cache, cx: &mut Cx) {
         let sectors = self.piece(req, page, 1, cx);
         let it = cx.request(req);
@@ -210,7 +212,7 @@ impl Route {
         self.submit(req, sectors, Op::WriteSlot { req, slot }, command, cx);
     }
 
-    /// A read within a page that is in a buffer.
+    /// Copies a piece of a read from the buffer that contains its page.
     fn copy(&mut self, req: u16, page: u32, job: u8, moves: &mut Moves, cx: &mut Cx) {
         let sectors = self.piece(req, page, 1, cx);
         let it = cx.request(req);
@@ -220,14 +222,14 @@ impl Route {
         self.submit(req, sectors, Op::Copy { req, job }, Command::Place { from, into }, cx);
     }
 
-    /// A whole page into a new slot.
+    /// Writes a whole page into a new slot.
     fn take_whole(&mut self, req: u16, slot: u32, cx: &mut Cx) {
         let (lba, sectors) = (self.layout.slot_at(slot), self.layout.page);
         let command = program(req, FAST, lba, sectors, cx);
         self.submit(req, sectors, Op::Take { req, slot }, command, cx);
     }
 
-    /// A piece that goes to the slow device, over as many pages as are not here.
+    /// Sends a piece to the slow device, over as many consecutive pages as are not cached.
     fn use_slow(&mut self, req: u16, page: u32, cache: &Cache, cx: &mut Cx) {
         let it = cx.request(req);
         let (kind, zeroes) = (it.kind, it.is_zeroing());
@@ -257,12 +259,12 @@ impl Route {
     }
 }
 
-/// The sector at which a request stands.
+/// Returns the sector at a request's cursor.
 fn at(it: &Active<()>) -> u64 {
     it.lba + it.cursor
 }
 
-/// Where to read when a device has failed.
+/// Returns the source of a read after a device failure.
 fn way_out(found: Option<u32>, cache: &Cache, failures: &Failures) -> Way {
     let state = found.map_or(State::Free, |slot| cache.state(slot));
     let [fast, slow] = failures.gone();
@@ -277,14 +279,14 @@ fn way_out(found: Option<u32>, cache: &Cache, failures: &Failures) -> Way {
     }
 }
 
-/// The read of the next piece of a request.
+/// Returns the command that reads the next piece of a request.
 fn read(req: u16, device: u8, lba: u64, sectors: u32, cx: &mut Cx) -> Command {
     let from = cx.request(req).cursor as u32;
     let into = Target::Data(cx.requests().data(req).view_mut_sectors(from, sectors));
     Command::Read { device, lba, into, cause: Cause::Host }
 }
 
-/// The program of what a write or a zeroing puts at its cursor.
+/// Returns the command that writes data or zeros at a request's cursor.
 fn program(req: u16, device: u8, lba: u64, sectors: u32, cx: &mut Cx) -> Command {
     let it = cx.request(req);
     let from = it.cursor as u32;

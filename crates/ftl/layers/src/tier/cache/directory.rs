@@ -1,8 +1,9 @@
-//! The directory of the fast device: which of its pages differ from what the medium has, and in
-//! which generation each is.
+//! State of the directory's pages: those that differ from their copies on the medium, and their
+//! generations.
 //!
 //! Invariants
-//! - What must change before the next flush is answered is part of what differs.
+//! - Pages that must be written before the next flush is acknowledged are a subset of those that
+//!   differ.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -12,20 +13,21 @@ use hostftl_format::tier::seal_directory;
 
 use super::super::layout::Layout;
 
+/// Pages of the directory that have to be written.
 #[derive(Debug)]
 pub(crate) struct Directory {
     uuid: [u8; 16],
-    /// Pages that flushes wait for, and those that differ from the medium's: a bit for each.
+    /// Bits of the pages that flushes wait for, and of those that differ from the medium.
     must: Vec<u64>,
     differs: Vec<u64>,
     /// The generation of each page.
     generations: Vec<u32>,
-    /// The first page that the commit under way did not look at.
+    /// The first page that the commit under way has not examined.
     cursor: u32,
 }
 
 impl Directory {
-    /// Nothing differs.
+    /// Creates the state in which no page differs.
     pub(crate) fn new(layout: &Layout, uuid: [u8; 16]) -> Self {
         let pages = layout.directory as usize;
         Directory {
@@ -37,41 +39,42 @@ impl Directory {
         }
     }
 
-    /// Bytes that it takes.
+    /// Returns the bytes of memory.
     pub(crate) fn bytes(layout: &Layout) -> u64 {
         u64::from(layout.directory) * 4 + u64::from(layout.directory.div_ceil(64)) * 16
     }
 
-    /// A page has this generation on the medium.
+    /// Records the generation of a page on the medium.
     pub(crate) fn adopt(&mut self, page: u32, generation: u32) {
         assert_eq!(self.generations[page as usize], 0, "a page of the directory is found once");
         self.generations[page as usize] = generation;
     }
 
-    /// A slot's entry on the medium is no longer as it would be after a stop.
+    /// Marks the page of a slot as different from its state after a clean stop.
     pub(crate) fn note(&mut self, slot: u32) {
         let page = Layout::directory_of(slot);
         self.differs[page as usize / 64] |= 1 << (page % 64);
     }
 
-    /// A slot's entry on the medium has to change before the next flush is answered.
+    /// Marks the page of a slot as one to write before the next flush is acknowledged.
     pub(crate) fn must(&mut self, slot: u32) {
         self.note(slot);
         let page = Layout::directory_of(slot);
         self.must[page as usize / 64] |= 1 << (page % 64);
     }
 
-    /// The next commit looks at all pages.
+    /// Restarts the examination at the first page, for the next commit.
     pub(crate) fn rewind(&mut self) {
         self.cursor = 0;
     }
 
-    /// Whether the commit under way looked at all pages.
+    /// Returns whether the commit under way has examined all pages.
     pub(crate) fn is_at_end(&self) -> bool {
         self.cursor as usize >= self.generations.len()
     }
 
-    /// The next page that the commit under way has to write; with `all`, also what only differs.
+    /// Returns the next page that the commit under way has to write. With `all`, pages that only
+    /// differ are included.
     pub(crate) fn next(&mut self, all: bool) -> Option<u32> {
         let list = if all { &self.differs } else { &self.must };
         while (self.cursor as usize) < self.generations.len() {
@@ -89,8 +92,8 @@ impl Directory {
         None
     }
 
-    /// Seals a page with its entries in the next generation, and tells where it goes. With `left`
-    /// it has to be written again.
+    /// Seals a page with its entries in the next generation. Returns its sector. With `left` the
+    /// page must be written again later.
     pub(crate) fn seal(&mut self, page: u32, content: &mut Page, left: bool) -> u64 {
         let (word, bit) = (page as usize / 64, 1 << (page % 64));
         assert!(self.must[word] & !self.differs[word] == 0, "what must change differs");

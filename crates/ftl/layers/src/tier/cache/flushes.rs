@@ -1,46 +1,48 @@
-//! Which flush of each device covers what: whether something is durable is asked here.
+//! Flush numbers of each device, which decide whether data is durable.
 //!
 //! Invariants
-//! - Flushes of a device have numbers, and `covered` only grows: what was complete before flush `n`
-//!   began is durable when `n` is covered.
+//! - The flushes of a device are numbered, and `covered` only grows. Data that was complete before
+//!   flush `n` started is durable once `n` is covered.
 
-/// See the module text. Devices are the fast one and the slow one.
+/// Flush numbers by device: the fast one, the slow one.
 #[derive(Debug)]
 pub(crate) struct Flushes {
-    /// Flushes begun, of each device; that of the commit under way is one less.
+    /// Number of the next flush of each device. The flush of the commit under way has the number
+    /// before it.
     begun: [u32; 2],
     covered: [u32; 2],
-    /// Whether something was written since the last flush began.
+    /// Whether a device was written since its last flush started.
     unflushed: [bool; 2],
 }
 
 impl Flushes {
-    /// Nothing was written.
+    /// Creates the state before any write.
     pub(crate) fn new() -> Self {
         Flushes { begun: [1; 2], covered: [0; 2], unflushed: [false; 2] }
     }
 
-    /// Flushes of a device begun so far: what is complete now the next one covers.
+    /// Returns the number of a device's next flush, which covers all data that is complete now.
     pub(crate) fn begun(&self, device: u8) -> u32 {
         self.begun[usize::from(device)]
     }
 
-    /// The newest flush of each device that is over.
+    /// Returns the newest completed flush of each device.
     pub(crate) fn covered(&self) -> [u32; 2] {
         self.covered
     }
 
-    /// Something was written to a device.
+    /// Notes a write to a device.
     pub(crate) fn changed(&mut self, device: u8) {
         self.unflushed[usize::from(device)] = true;
     }
 
-    /// Whether a flush of one of the devices would find something.
+    /// Returns whether a flush of either device is necessary.
     pub(crate) fn is_any_pending(&self) -> bool {
         self.unflushed != [false; 2]
     }
 
-    /// A commit covers a device. Whether that takes a flush; else all is durable already.
+    /// Starts the coverage of a device by a commit. Returns whether that needs a flush; otherwise
+    /// everything is durable already.
     pub(crate) fn begin(&mut self, device: u8) -> bool {
         let index = usize::from(device);
         self.begun[index] += 1;
@@ -51,13 +53,13 @@ impl Flushes {
         pending
     }
 
-    /// What a commit wrote is flushed.
+    /// Starts the flush of pages that a commit wrote.
     pub(crate) fn begin_seal(&mut self, device: u8) {
         self.unflushed[usize::from(device)] = false;
         self.begun[usize::from(device)] += 1;
     }
 
-    /// The flush with which a commit began is over.
+    /// Notes the completion of a commit's first flush of a device.
     pub(crate) fn cover(&mut self, device: u8) {
         let index = usize::from(device);
         assert!(self.covered[index] < self.begun[index], "a flush is over after it began");

@@ -1,12 +1,13 @@
-//! The ledger: the slow device names the regions of which the fast one may hold something newer, so
-//! that a volume which lost its fast device can say what is lost.
+//! The ledger on the slow device. It names the regions with newer data on the fast device, so that
+//! a volume that lost its fast device can report the lost ranges.
 //!
 //! Invariants
-//! - `counts` has for each region how many slots with pages of it a directory on the medium may
-//!   call dirty.
-//! - A commit whose directory calls a page dirty is over only when a ledger that names the page's
-//!   region is durable. What is named and no longer dirty goes when that is more than half of what
-//!   is named, or the layer stops: so a region costs a write now and then, and not at each turn.
+//! - `counts` has for each region the number of slots with its pages that a directory on the medium
+//!   may list as dirty.
+//! - A commit whose directory lists a page as dirty ends only after a ledger that names the page's
+//!   region is durable. Clean regions are removed when they exceed half of the named ones, or when
+//!   the layer stops. A region therefore costs a write only occasionally, not each time it becomes
+//!   dirty or clean.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -17,26 +18,27 @@ use hostftl_format::tier::{Lives, MOST_REGIONS, emit_ledger, ledger_at, parse_le
 use super::super::layout::{Layout, SLOW};
 use crate::kit::metabuf::{MetaHome, meta_of};
 
-/// The least pages of a region.
+/// Minimum number of pages in a region.
 const LEAST: u32 = 64;
 
+/// The regions of the slow device, and the newest ledger on it.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     layout: Layout,
     uuid: [u8; 16],
-    /// Pages of a region.
+    /// Number of pages in a region.
     wide: u32,
     counts: Vec<u32>,
-    /// What the last one that was written names.
+    /// Regions that the last written ledger names.
     named: Vec<bool>,
     generation: u64,
     buf: MetaHome,
-    /// Whether something is dirty that the last one does not name.
+    /// Whether a dirty region is missing from the last ledger.
     lacks: bool,
 }
 
 impl Ledger {
-    /// Nothing is dirty.
+    /// Creates a ledger without dirty regions.
     pub(crate) fn new(layout: &Layout, uuid: [u8; 16]) -> Self {
         let regions = Self::regions(layout) as usize;
         Ledger {
@@ -59,12 +61,12 @@ impl Ledger {
         layout.pages.div_ceil(Self::wide(layout))
     }
 
-    /// Bytes that it takes.
+    /// Returns the bytes of memory.
     pub(crate) fn bytes(layout: &Layout) -> u64 {
         5 * u64::from(Self::regions(layout))
     }
 
-    /// A directory may say that a page is dirty, or says so no more.
+    /// Counts a page that a directory may list as dirty from now on, or no longer lists.
     pub(crate) fn count(&mut self, page: u32, dirty: bool) {
         let region = (page / self.wide) as usize;
         if dirty {
@@ -76,17 +78,18 @@ impl Ledger {
         self.lacks |= dirty && !self.named[region];
     }
 
-    /// Whether a ledger must be written; a last one also when it names too much.
+    /// Returns whether a ledger must be written. The last one of a run is also due if clean regions
+    /// are named.
     pub(crate) fn is_due(&self, last: bool) -> bool {
         self.lacks || self.generation == 0 || last && self.idle() > 0
     }
 
-    /// Regions that are named, and nothing of them is dirty.
+    /// Returns the number of named regions without dirty pages.
     fn idle(&self) -> usize {
         self.counts.iter().zip(&self.named).filter(|(count, named)| **count == 0 && **named).count()
     }
 
-    /// Names what is dirty, and what was named before unless that is to go.
+    /// Names the dirty regions, and keeps the clean ones unless they are due for removal.
     fn name(&mut self, last: bool) {
         let named = self.named.iter().filter(|named| **named).count();
         let forget = last || 2 * self.idle() > named;
@@ -97,8 +100,8 @@ impl Ledger {
         self.lacks = false;
     }
 
-    /// Takes what the slow device has in its two places; the lives that it tells of, when one of
-    /// the two is whole.
+    /// Adopts the newest valid ledger of the two places. Returns its lives, or `None` if neither
+    /// place is valid.
     pub(crate) fn adopt(&mut self, pages: &[Page]) -> Option<Lives> {
         assert_eq!(self.generation, 0, "a ledger is found once");
         let places = [0, 1].map(|place| ledger_at(self.layout.slow, place));
@@ -111,8 +114,8 @@ impl Ledger {
         Some(newest.lives)
     }
 
-    /// The program of the next one, into the place of the one before; with `last` it names only
-    /// what is dirty.
+    /// Returns the program of the next ledger, into the place of the one before the last. With
+    /// `last` it names only dirty regions.
     pub(crate) fn write(&mut self, last: bool, lives: Lives) -> Command {
         let mut buf = self.buf.lend();
         self.name(last);
@@ -125,12 +128,13 @@ impl Ledger {
         Command::Program { device: SLOW, lba, gather, tally, placement: 0 }
     }
 
-    /// It is written.
+    /// Takes the buffer back after the write of a ledger.
     pub(crate) fn written(&mut self, command: Command) {
         self.buf.take_back(meta_of(command));
     }
 
-    /// The dirty slots and what the last ledger names agree, when none is due.
+    /// Checks that the counts match `dirty`, the pages of listed slots, and that every dirty region
+    /// is named unless a ledger is due.
     pub(crate) fn check(&self, dirty: impl Iterator<Item = u32>) -> Result<(), &'static str> {
         let mut counts = vec![0; self.counts.len()];
         dirty.for_each(|page| counts[(page / self.wide) as usize] += 1);

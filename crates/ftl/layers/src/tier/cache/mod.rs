@@ -1,10 +1,10 @@
-//! The pages that the fast device holds: the life of a slot, and what the media say of it.
+//! Pages on the fast device: the life cycle of slots, and their state on the media.
 //!
 //! Invariants
-//! - What is newer in a slot than on the slow device differs from the directory, or is listed there
-//!   as dirty; what is listed as dirty is counted in the ledger.
-//! - A slot is freed only when no directory on the medium calls it dirty.
-//! - What a commit lists or drops was covered by the flushes with which it began.
+//! - A slot that is newer than the slow device's page is either listed as dirty in the directory,
+//!   or its page of the directory differs. Every slot listed as dirty is counted in the ledger.
+//! - A slot is freed only if no directory on the medium lists it as dirty.
+//! - Entries that a commit adds or removes are covered by the flushes at its start.
 
 mod directory;
 mod flushes;
@@ -27,13 +27,14 @@ use ledger::Ledger;
 use slots::Slots;
 pub(super) use slots::State;
 
-/// Slots that wait for a commit at most, together with those that are being cleaned.
+/// Maximum number of slots that wait for a commit or are being cleaned.
 pub(super) const MOST_CLEANED: usize = 128;
-/// So many cleaned slots are worth a commit.
+/// Number of cleaned slots that justify a commit.
 const WORTH: usize = 64;
-/// Slots looked at to find one that nobody uses.
+/// Number of slots examined in the search for an idle one.
 const LOOK: usize = 16;
 
+/// The slots of the fast device, and their records on both devices.
 #[derive(Debug)]
 pub(super) struct Cache {
     layout: Layout,
@@ -43,14 +44,14 @@ pub(super) struct Cache {
     flushes: Flushes,
     /// Slots that the next commit may free.
     cleaned: Vec<u32>,
-    /// How many slots should be free.
+    /// Number of slots that should be free.
     wanted: u32,
     /// Whether a commit is under way.
     is_committing: bool,
 }
 
 impl Cache {
-    /// Nothing is held.
+    /// Creates an empty cache.
     pub(super) fn new(layout: &Layout, params: &Params, uuid: [u8; 16]) -> Self {
         Cache {
             layout: *layout,
@@ -64,57 +65,58 @@ impl Cache {
         }
     }
 
-    /// Bytes of the map.
+    /// Returns the bytes of the map.
     pub(super) fn map_bytes(layout: &Layout) -> u64 {
         Slots::bytes(layout.slots)
     }
 
-    /// Bytes of what else it takes.
+    /// Returns the bytes of directory and ledger.
     pub(super) fn meta_bytes(layout: &Layout) -> u64 {
         Directory::bytes(layout) + Ledger::bytes(layout)
     }
 
-    /// The slot that holds a page.
+    /// Returns the slot that holds a page.
     #[inline]
     pub(super) fn find(&self, page: u32) -> Option<u32> {
         self.slots.find(page)
     }
 
-    /// How a slot holds its page.
+    /// Returns the state of a slot.
     #[inline]
     pub(super) fn state(&self, slot: u32) -> State {
         self.slots.get(slot).state()
     }
 
-    /// Whether no slot is free.
+    /// Returns whether no slot is free.
     #[inline]
     pub(super) fn is_full(&self) -> bool {
         self.slots.free() == 0
     }
 
-    /// Whether too few slots are free, with so many that are being cleaned, and more can be.
+    /// Returns whether too few slots are free, given `cleaning` slots that are being cleaned, and
+    /// more may be cleaned.
     pub(super) fn is_short(&self, cleaning: usize) -> bool {
         let coming = cleaning + self.cleaned.len();
         (self.slots.free() as usize + coming) < self.wanted as usize && coming < MOST_CLEANED
     }
 
-    /// Flushes of the devices, and what they cover.
+    /// Returns the flush numbers of the devices.
     pub(super) fn flushes(&mut self) -> &mut Flushes {
         &mut self.flushes
     }
 
-    /// The directory's pages on the medium.
+    /// Returns the state of the directory's pages.
     pub(super) fn directory(&mut self) -> &mut Directory {
         &mut self.directory
     }
 
-    /// What the slow device names.
+    /// Returns the ledger.
     pub(super) fn ledger(&mut self) -> &mut Ledger {
         &mut self.ledger
     }
 
-    /// The ranges of sectors of which the newest content is on a device that is gone: the fast one,
-    /// the slow one.
+    /// Returns the ranges of sectors whose newest data is on a failed device: the fast one, the
+    /// slow one.
     pub(super) fn lost_ranges(&self, [fast, slow]: [bool; 2]) -> Vec<(u64, u64)> {
         match (fast, slow) {
             (false, false) => Vec::new(),
@@ -123,31 +125,31 @@ impl Cache {
         }
     }
 
-    /// Gives a free slot to a page.
+    /// Assigns a free slot to a page.
     pub(super) fn take(&mut self, page: u32, state: State) -> Option<u32> {
         let slot = self.slots.take(page, state)?;
         self.directory.note(slot);
         Some(slot)
     }
 
-    /// The directory on the medium says that a slot holds a page.
+    /// Restores a slot that the directory on the medium assigns to a page.
     pub(super) fn restore(&mut self, slot: u32, page: u32, state: State) {
         self.slots.restore(slot, page, state);
         self.set_listed(slot, state == State::Dirty);
     }
 
-    /// The directory on the medium says of a slot what can't be relied on.
+    /// Skips an entry of the directory that is not trustworthy after an unclean stop.
     pub(super) fn pass_over(&mut self, slot: u32) {
-        // The next clean stop must not leave it as it is.
+        // The next clean stop must overwrite the entry.
         self.directory.note(slot);
     }
 
-    /// The whole directory was read.
+    /// Rebuilds the list of free slots after the whole directory was read.
     pub(super) fn end_restore(&mut self) {
         self.slots.recount();
     }
 
-    /// A read of a slot begins.
+    /// Notes the start of a read of a slot.
     pub(super) fn begin_read(&mut self, slot: u32) {
         self.slots.get_mut(slot).readers += 1;
         if self.slots.is_ordered(slot) {
@@ -156,27 +158,27 @@ impl Cache {
         }
     }
 
-    /// It is over.
+    /// Notes the end of a read of a slot.
     pub(super) fn end_read(&mut self, slot: u32) {
         let it = self.slots.get_mut(slot);
         assert!(it.readers > 0, "a read is over once");
         it.readers -= 1;
     }
 
-    /// A write of a slot begins.
+    /// Notes the start of a write of a slot.
     pub(super) fn begin_write(&mut self, slot: u32) {
         self.dirty(slot);
         self.slots.get_mut(slot).writers += 1;
     }
 
-    /// It is over.
+    /// Notes the end of a write of a slot.
     pub(super) fn end_write(&mut self, slot: u32) {
         let it = self.slots.get_mut(slot);
         assert!(it.writers > 0, "a write is over once");
         it.writers -= 1;
     }
 
-    /// A page is in its slot now, though perhaps not durable.
+    /// Notes that a page was written to its slot. It may not be durable yet.
     pub(super) fn arrived(&mut self, slot: u32, state: State) {
         let epoch = self.flushes.begun(FAST);
         let it = self.slots.get_mut(slot);
@@ -189,13 +191,13 @@ impl Cache {
         }
     }
 
-    /// A page did not arrive in its slot.
+    /// Frees a slot, for example after its page could not be fetched.
     pub(super) fn release(&mut self, slot: u32) {
         self.slots.release(slot);
         self.directory.note(slot);
     }
 
-    /// A slot's content is about to become newer than the slow device's.
+    /// Marks a slot as newer than the slow device's page, before it is written.
     pub(super) fn dirty(&mut self, slot: u32) {
         let it = self.slots.get_mut(slot);
         let was = it.state();
@@ -216,7 +218,7 @@ impl Cache {
         self.slots.use_now(slot);
     }
 
-    /// The slot that nobody uses now, of those that were not used for the longest time.
+    /// Returns an idle slot among the least recently used ones.
     pub(super) fn oldest_idle(&self) -> Option<u32> {
         let idle = |&slot: &u32| {
             let it = self.slots.get(slot);
@@ -225,14 +227,14 @@ impl Cache {
         self.slots.oldest().take(LOOK).find(idle)
     }
 
-    /// Frees a clean slot that nobody uses.
+    /// Frees a clean, idle slot.
     pub(super) fn drop_clean(&mut self, slot: u32) {
         assert_eq!(self.state(slot), State::Clean, "what is only here is not dropped");
         self.slots.unuse(slot);
         self.release(slot);
     }
 
-    /// Begins to clean a dirty slot: its page.
+    /// Starts to clean a dirty slot. Returns its page.
     pub(super) fn begin_cleaning(&mut self, slot: u32) -> u32 {
         self.slots.unuse(slot);
         let it = self.slots.get_mut(slot);
@@ -241,7 +243,8 @@ impl Cache {
         it.page
     }
 
-    /// A slot could not be cleaned; `unreadable` when it can't be for as long as it is.
+    /// Returns a slot to `Dirty` after a failed cleaning. `unreadable` excludes it from cleaning
+    /// until it is rewritten.
     pub(super) fn stay_dirty(&mut self, slot: u32, unreadable: bool) {
         let it = self.slots.get_mut(slot);
         it.go(State::Dirty);
@@ -251,7 +254,7 @@ impl Cache {
         }
     }
 
-    /// The slow device has what a slot had when it was read.
+    /// Notes that the slow device received a slot's contents.
     pub(super) fn written_back(&mut self, slot: u32) {
         let epoch = self.flushes.begun(SLOW);
         let it = self.slots.get_mut(slot);
@@ -261,6 +264,7 @@ impl Cache {
         }
         it.go(State::Cleaned);
         it.cleaned = epoch;
+        // A commit may already have listed the slot as dirty in a page that is being written.
         if (it.listed && !planted(Bug::ReuseListed)) || self.is_committing {
             if !core::mem::replace(&mut it.queued, true) {
                 self.cleaned.push(slot);
@@ -271,7 +275,7 @@ impl Cache {
         self.let_go(slot);
     }
 
-    /// Frees a slot that is cleaned and that no directory calls dirty, unless somebody reads it.
+    /// Frees a cleaned slot that no directory lists as dirty. A slot in use becomes clean instead.
     fn let_go(&mut self, slot: u32) {
         if self.slots.get(slot).readers == 0 && self.slots.get(slot).writers == 0 {
             return self.release(slot);
@@ -281,7 +285,7 @@ impl Cache {
         self.directory.note(slot);
     }
 
-    /// A directory on the medium may call a slot dirty from now on, or surely does not.
+    /// Notes whether a directory on the medium may list a slot as dirty from now on.
     fn set_listed(&mut self, slot: u32, listed: bool) {
         let it = self.slots.get_mut(slot);
         if core::mem::replace(&mut it.listed, listed) != listed {
@@ -289,19 +293,19 @@ impl Cache {
         }
     }
 
-    /// Whether enough was cleaned that a commit is worth while.
+    /// Returns whether enough slots were cleaned to justify a commit.
     pub(super) fn is_worth_commit(&self) -> bool {
         self.cleaned.len() >= (self.wanted as usize).div_ceil(2).min(WORTH)
     }
 
-    /// A commit begins.
+    /// Notes the start of a commit.
     pub(super) fn begin_commit(&mut self) {
         assert!(!self.is_committing, "one commit is under way at a time");
         self.is_committing = true;
         self.directory.rewind();
     }
 
-    /// Fills a page of the directory with the entries that the medium has from now on; its sector.
+    /// Fills a page of the directory with its new entries. Returns its sector.
     pub(super) fn list(&mut self, page: u32, content: &mut Page) -> u64 {
         assert!(self.is_committing, "the directory changes in a commit");
         clear_directory(content);
@@ -314,8 +318,7 @@ impl Cache {
         self.directory.seal(page, content, left)
     }
 
-    /// The entry of a slot, which becomes what the medium may say from now on; sets `left` when a
-    /// later commit has to write it again.
+    /// Returns the new entry of a slot. Sets `left` if a later commit must write the entry again.
     fn list_slot(&mut self, slot: u32, left: &mut bool) -> Entry {
         let [fast, slow] = self.flushes.covered();
         let it = self.slots.get_mut(slot);
@@ -342,13 +345,14 @@ impl Cache {
         }
     }
 
-    /// The ledger that names what is dirty, to be written; with `last` it names nothing else.
+    /// Returns the program of a ledger that names the dirty regions. With `last` it names no
+    /// others.
     pub(super) fn write_ledger(&mut self, last: bool, lives: Lives, cx: &mut Cx) -> Command {
         cx.counters().map_written += u64::from(SECTORS_PER_BLOCK);
         self.ledger.write(last, lives)
     }
 
-    /// A commit is over: what it dropped is free, unless somebody uses it.
+    /// Frees idle slots whose entries the completed commit removed.
     pub(super) fn end_commit(&mut self) {
         assert!(self.is_committing, "a commit ends once");
         self.is_committing = false;
@@ -368,7 +372,7 @@ impl Cache {
         self.cleaned = cleaned;
     }
 
-    /// Whether every invariant holds; looks at every slot.
+    /// Checks every invariant, by examining all slots.
     pub(super) fn check(&self) -> Result<(), &'static str> {
         self.slots.check()?;
         let listed = || {
@@ -396,7 +400,7 @@ mod tests {
         Cache::new(&layout, &Params::default(), [7; 16])
     }
 
-    /// A commit that writes the only page of the directory: the entry of a slot in it.
+    /// Runs a commit that writes the only page of the directory. Returns the entry of a slot in it.
     fn commit(cache: &mut Cache, slot: u32, is_flushed: bool) -> Entry {
         let mut buf = MetaBuf::new(1);
         cache.begin_commit();

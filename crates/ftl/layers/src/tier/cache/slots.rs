@@ -1,59 +1,57 @@
-//! What the slots of the fast device hold: look-up by page, order of use, and the free ones.
+//! Slots of the fast device: look-up by page, order of use, and free slots.
 //!
 //! Invariants
-//! - A page is in at most one slot; a slot that is not free is found by its page.
-//! - In the order of use are exactly the slots that are `Clean` or `Dirty` and not stuck.
-//! - A slot is free only when nothing reads it and no entry of it as dirty can be on the medium.
+//! - A page is in at most one slot, and every slot that is not free is found by its page.
+//! - The order of use contains exactly the slots that are `Clean` or `Dirty` and not stuck.
+//! - A slot is free only if nothing reads it and no entry on the medium can list it as dirty.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// No slot.
 const NONE: u32 = u32::MAX;
 
-/// What a slot holds.
+/// The state of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Nothing.
+    /// No page.
     Free,
-    /// A page is on its way from the slow device.
+    /// A page is being read from the slow device.
     Filling,
-    /// A page of the host's is on its way; the slow device has an older one.
+    /// The host is writing a whole page; the slow device has an older version.
     Taking,
-    /// What the slow device has too.
+    /// The slow device has the same contents.
     Clean,
-    /// What is newer than the slow device's.
+    /// Newer than the slow device's page.
     Dirty,
-    /// The same, and it is on its way to the slow device.
+    /// Newer than the slow device's page, and being written back.
     Cleaning,
-    /// The slow device has it too, but the directory may call it dirty.
+    /// Written back, but a directory on the medium may list it as dirty.
     Cleaned,
 }
 
-/// One slot.
+/// A slot of the fast device.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
-    /// The page that it holds.
+    /// The page in the slot.
     pub page: u32,
-    /// How it holds it.
     state: State,
-    /// Reads of it under way.
+    /// Number of reads under way.
     pub readers: u16,
-    /// Writes of it under way.
+    /// Number of writes under way.
     pub writers: u16,
-    /// Whether it was written while it was on its way to the slow device.
+    /// Whether it was written while it was being written back.
     pub touched: bool,
-    /// Whether a directory on the medium may say that it is dirty.
+    /// Whether a directory on the medium may list it as dirty.
     pub listed: bool,
-    /// Whether a directory that no longer says so is under way.
+    /// Whether a directory page that no longer lists it is being written.
     pub dropping: bool,
-    /// Whether it waits in the list of cleaned slots.
+    /// Whether it is in the list of cleaned slots.
     pub queued: bool,
-    /// Whether it can't be read, and so can't be cleaned.
+    /// Whether it is unreadable and so cannot be cleaned.
     pub stuck: bool,
-    /// Flushes of the fast device begun when the page arrived: the next one makes it durable.
+    /// Number of the fast device's flush that makes the page durable.
     pub born: u32,
-    /// Flushes of the slow device begun when it was cleaned.
+    /// Number of the slow device's flush that makes the copy durable.
     pub cleaned: u32,
     prev: u32,
     next: u32,
@@ -78,17 +76,17 @@ const EMPTY: Slot = Slot {
 };
 
 impl Slot {
-    /// How it holds its page.
+    /// Returns the state.
     #[inline]
     pub(super) fn state(&self) -> State {
         self.state
     }
 
-    /// Goes on to the next state.
+    /// Changes to the next state.
     ///
     /// # Panics
-    /// When that is no next state: what is newer than the slow device's is not forgotten, and
-    /// becomes clean only by way of the slow device.
+    /// If the transition is not allowed: contents newer than the slow device's are never dropped,
+    /// and become clean only by being written back.
     #[inline]
     pub(super) fn go(&mut self, next: State) {
         let fits = matches!(
@@ -109,7 +107,7 @@ impl Slot {
 #[derive(Debug)]
 pub(super) struct Slots {
     slots: Vec<Slot>,
-    /// The first slot of each chain of pages.
+    /// The first slot of each hash chain of pages.
     heads: Vec<u32>,
     free: Vec<u32>,
     newest: u32,
@@ -117,7 +115,7 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    /// So many free slots.
+    /// Creates `count` free slots.
     pub(super) fn new(count: u32) -> Self {
         Slots {
             slots: vec![EMPTY; count as usize],
@@ -132,29 +130,29 @@ impl Slots {
         (count as usize).next_power_of_two()
     }
 
-    /// Bytes of so many slots.
+    /// Returns the bytes of memory for `count` slots.
     pub(super) fn bytes(count: u32) -> u64 {
         (count as usize * (size_of::<Slot>() + 4) + Self::chains(count) * 4) as u64
     }
 
-    /// One slot.
+    /// Returns a slot.
     #[inline]
     pub(super) fn get(&self, slot: u32) -> &Slot {
         &self.slots[slot as usize]
     }
 
-    /// One slot, to change what is not about lists.
+    /// Returns a slot, for changes that do not concern the lists.
     #[inline]
     pub(super) fn get_mut(&mut self, slot: u32) -> &mut Slot {
         &mut self.slots[slot as usize]
     }
 
-    /// How many slots there are.
+    /// Returns the number of slots.
     pub(super) fn count(&self) -> u32 {
         self.slots.len() as u32
     }
 
-    /// How many of them are free.
+    /// Returns the number of free slots.
     #[inline]
     pub(super) fn free(&self) -> u32 {
         self.free.len() as u32
@@ -166,7 +164,7 @@ impl Slots {
         (mixed ^ mixed >> 15) as usize & (self.heads.len() - 1)
     }
 
-    /// The slot that holds a page.
+    /// Returns the slot that holds a page.
     #[inline]
     pub(super) fn find(&self, page: u32) -> Option<u32> {
         let mut at = self.heads[self.head_of(page)];
@@ -180,20 +178,21 @@ impl Slots {
         None
     }
 
-    /// Gives a free slot to a page; it is in no order of use yet.
+    /// Assigns a free slot to a page. The slot is not in the order of use yet.
     pub(super) fn take(&mut self, page: u32, state: State) -> Option<u32> {
         let slot = self.free.pop()?;
         self.hold(slot, page, state);
         Some(slot)
     }
 
-    /// As [`Slots::take`], of a certain slot, while the directory is read.
+    /// Assigns a given slot to a page while the directory is read, and puts it into the order of
+    /// use.
     pub(super) fn restore(&mut self, slot: u32, page: u32, state: State) {
         self.hold(slot, page, state);
         self.use_now(slot);
     }
 
-    /// After [`Slots::restore`]: which slots are free.
+    /// Rebuilds the list of free slots after [`Slots::restore`].
     pub(super) fn recount(&mut self) {
         let Slots { slots, free, .. } = self;
         free.retain(|&slot| slots[slot as usize].state == State::Free);
@@ -209,7 +208,7 @@ impl Slots {
         self.heads[head] = slot;
     }
 
-    /// Frees a slot that is in no order of use.
+    /// Frees a slot that is not in the order of use.
     pub(super) fn release(&mut self, slot: u32) {
         let Slot { page, chain, readers, writers, listed, .. } = *self.get(slot);
         assert!(readers == 0 && writers == 0 && !listed, "a slot is free when nobody needs it");
@@ -228,7 +227,7 @@ impl Slots {
         self.free.push(slot);
     }
 
-    /// Puts a slot, which is in no order, before all others.
+    /// Inserts a slot into the order of use as the most recent.
     #[inline]
     pub(super) fn use_now(&mut self, slot: u32) {
         let newest = core::mem::replace(&mut self.newest, slot);
@@ -239,7 +238,7 @@ impl Slots {
         }
     }
 
-    /// Puts a slot, which is in no order, behind all others.
+    /// Inserts a slot into the order of use as the least recent.
     pub(super) fn use_last(&mut self, slot: u32) {
         let oldest = core::mem::replace(&mut self.oldest, slot);
         (self.get_mut(slot).prev, self.get_mut(slot).next) = (oldest, NONE);
@@ -249,7 +248,7 @@ impl Slots {
         }
     }
 
-    /// Takes a slot out of the order of use.
+    /// Removes a slot from the order of use.
     #[inline]
     pub(super) fn unuse(&mut self, slot: u32) {
         let Slot { prev, next, .. } = *self.get(slot);
@@ -263,21 +262,21 @@ impl Slots {
         }
     }
 
-    /// Whether a slot is in the order of use.
+    /// Returns whether a slot is in the order of use.
     #[inline]
     pub(super) fn is_ordered(&self, slot: u32) -> bool {
         let Slot { state, stuck, .. } = *self.get(slot);
         matches!(state, State::Clean | State::Dirty) && !stuck
     }
 
-    /// Slots from the one that was not used for the longest time.
+    /// Returns the slots from the least recently used on.
     pub(super) fn oldest(&self) -> impl Iterator<Item = u32> + '_ {
         let some = |slot: u32| (slot != NONE).then_some(slot);
         core::iter::successors(some(self.oldest), move |&slot| some(self.get(slot).prev))
     }
 
-    /// The ranges of sectors, in order, of pages that are newer here than on the slow device, or,
-    /// with `inverse`, of all of `pages` pages that are not here.
+    /// Returns the ranges of sectors, in order, of pages that are newer here than on the slow
+    /// device. With `inverse`, returns the ranges of all of `pages` pages that are not here.
     pub(super) fn ranges(&self, wide: u32, pages: u32, inverse: bool) -> Vec<(u64, u64)> {
         let newer = |state| matches!(state, State::Dirty | State::Cleaning);
         let here = |state| newer(state) || matches!(state, State::Clean | State::Cleaned);
@@ -305,7 +304,7 @@ impl Slots {
         gaps.filter(|(_, length)| *length > 0).collect()
     }
 
-    /// Whether every invariant holds; looks at every slot.
+    /// Checks every invariant, by examining all slots.
     pub(super) fn check(&self) -> Result<(), &'static str> {
         let ordered = (0..self.count()).filter(|&slot| self.is_ordered(slot)).count();
         let mut last = NONE;
