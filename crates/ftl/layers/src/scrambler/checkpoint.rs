@@ -1,13 +1,13 @@
-//! Checkpoints: images of the whole map in one of two areas, in turn, and then a root.
+//! Checkpoints: images of the whole map, written to two areas in turn, followed by a root.
 //!
 //! Invariants
-//! - Images are as old as the moment they were put together. What changed since a checkpoint began
-//!   is in the log from its first page on.
-//! - The root that names the images is written when they and the data that they point at are
-//!   durable. A change in them may be missing in the log: then no slot that it freed was used
-//!   again, so that what an older record in the log says of that sector is there too.
-//! - After a failure no checkpoint goes on. A failed flush may have dropped images that a flush
-//!   beside it did not cover.
+//! - An image shows the map at the moment when it was composed. Changes since the start of the
+//!   checkpoint are in the log, from its first page on.
+//! - The root that names the images is written after they and the data that they point at are
+//!   durable. A change in an image may be missing from the log. In that case no slot that it
+//!   released was reused, so the version of the sector that an older log record names still exists.
+//! - After a failure no checkpoint continues. A failed flush may have lost images that a concurrent
+//!   flush did not cover.
 
 use hostftl_core::{Cause, Command, Event, Gather, Piece, SECTORS_PER_BLOCK, Tally};
 use hostftl_format::scrambler::{MAP_ENTRIES, Root, emit_map, emit_root};
@@ -20,59 +20,60 @@ use crate::kit::metabuf::{MetaHome, meta_of};
 use crate::kit::roots::COPIES;
 use crate::planted::{Bug, planted};
 
-/// How far a checkpoint is.
+/// The stage of a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// There is none.
+    /// No checkpoint is under way.
     Idle,
-    /// Pages of images from this one on are to be written.
+    /// Pages of images from this one on have to be written.
     Images(u32),
-    /// The images become durable, and the data that they point at.
+    /// The images, and the data that they point at, are being flushed.
     Flush,
-    /// Copies of the root are being written, so many.
+    /// The given number of copies of the root is being written.
     Roots(u8),
-    /// They become durable.
+    /// The root is being flushed.
     Last,
 }
 
+/// The checkpoint under way, and the durable root.
 #[derive(Debug)]
 pub(super) struct Checkpoint {
     stage: Stage,
     uuid: [u8; 16],
-    /// The log page with which replay after it begins.
+    /// The log page at which replay starts after this checkpoint.
     first_log: u64,
     bufs: [MetaHome; COPIES],
-    /// The root that is durable.
+    /// The durable root.
     root: Root,
-    /// The root that is being written.
+    /// The root being written.
     next: Root,
 }
 
 impl Checkpoint {
-    /// None under way, and no root.
+    /// Creates the idle state without a root.
     pub(super) fn new(layout: &Layout, uuid: [u8; 16]) -> Self {
         let buf = || MetaHome::new(layout.blocks() as usize);
         let (bufs, root) = ([buf(), buf()], Root::default());
         Checkpoint { stage: Stage::Idle, uuid, first_log: 0, bufs, root, next: root }
     }
 
-    /// Whether none is under way.
+    /// Returns whether no checkpoint is under way.
     pub(super) fn is_idle(&self) -> bool {
         self.stage == Stage::Idle
     }
 
-    /// The root that is durable.
+    /// Returns the durable root.
     pub(super) fn root(&self) -> &Root {
         &self.root
     }
 
-    /// Recovery goes on from this root.
+    /// Adopts the root that recovery found.
     pub(super) fn adopt(&mut self, root: Root) {
         assert!(self.is_idle(), "a root is found before one is written");
         self.root = root;
     }
 
-    /// Moves the checkpoint on.
+    /// Advances the checkpoint. Returns whether anything moved.
     pub(super) fn pump(&mut self, space: &Space, layout: &Layout, cx: &mut Cx) -> bool {
         match self.stage {
             Stage::Images(next) if next < layout.area => self.write_image(next, space, layout, cx),
@@ -85,7 +86,7 @@ impl Checkpoint {
         }
     }
 
-    /// Begins to write images; replay goes on after them with log page `first_log`.
+    /// Starts a checkpoint after which replay starts at log page `first_log`.
     pub(super) fn begin(&mut self, first_log: u64) {
         assert!(self.is_idle(), "one checkpoint is under way at a time");
         self.first_log = first_log;
@@ -114,12 +115,12 @@ impl Checkpoint {
         true
     }
 
-    /// A page of images is written.
+    /// Takes the buffer back after a page of images was written.
     pub(super) fn image_written(&mut self, at: u8, command: Command) {
         self.bufs[usize::from(at)].take_back(meta_of(command));
     }
 
-    /// A flush of the checkpoint is over. Whether the root that it wrote is durable.
+    /// Handles the completion of a flush. Returns whether a new root is durable.
     pub(super) fn flushed(
         &mut self,
         space: &Space,
@@ -167,7 +168,7 @@ impl Checkpoint {
         }
     }
 
-    /// A copy of the root is written.
+    /// Handles the completion of one copy of the root.
     pub(super) fn root_written(&mut self, copy: u8, command: Command, cx: &mut Cx) {
         self.image_written(copy, command);
         let Stage::Roots(left) = self.stage else {

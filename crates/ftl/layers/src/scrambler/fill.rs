@@ -1,73 +1,74 @@
-//! Fills: one write of one page each, from the choice of the page to the map.
+//! Fills: each writes one page once, from the choice of the page to the update of the map.
 //!
-//! Whole slots that lie in a row are written straight from the host's payload, and the drive reads
-//! and writes the rest of the page. Otherwise a buffer is put together first: what the page holds
-//! (when the slots taken lie apart), the old content of slots that change in part, and the host's
-//! data. When the page can't be read, its slots are written run by run instead.
+//! Whole consecutive slots are written directly from the host's payload, and the drive itself
+//! merges the rest of the page. Otherwise a buffer is composed first from the contents of the page
+//! (if the slots taken are not consecutive), the old contents of partly changed slots, and the
+//! host's data. If the page cannot be read, its slots are written run by run.
 //!
 //! Invariants
 //! - A page is written by one fill at a time, and no two fills change the same logical slot.
-//! - A fill writes used slots only with what they hold.
-//! - The map changes when all writes of a fill are over and went well.
+//! - A fill writes used slots only with their current contents.
+//! - The map changes after all writes of a fill have succeeded.
 
 use hostftl_core::{Payload, ViewMut};
 
-/// Where a fill is in its cycle; each begins when the commands of the one before are over.
+/// The step of a fill. Each starts when the commands of the previous one are complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Not in use.
+    /// The fill is not in use.
     Idle,
-    /// The used slots of the page come into the buffer.
+    /// The used slots of the page are read into the buffer.
     Merge,
-    /// The old content of slots that change in part comes into the buffer.
+    /// The old contents of partly changed slots are read into the buffer.
     Old,
-    /// The host's data comes into the buffer.
+    /// The host's data is copied into the buffer.
     Data,
-    /// It is written.
+    /// The page is written.
     Program,
-    /// All is over.
+    /// All commands are complete.
     Over,
 }
 
-/// What a fill changes, in sectors of the volume.
+/// The range that a fill changes, in sectors of the volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Span {
     /// The first sector.
     pub from: u64,
-    /// One past the last.
+    /// The sector after the last.
     pub end: u64,
-    /// Where the first lies in the request, in sectors; not for zeros.
+    /// Offset of the first sector in the request's payload, in sectors. Unused for zeros.
     pub at: u32,
 }
 
+/// A write of one page.
 #[derive(Debug)]
 pub(super) struct Fill {
-    /// The buffer, one page long.
+    /// The buffer of one page; `None` after a power cut.
     pub buffer: Option<Payload>,
-    /// Where in its cycle.
+    /// The current step.
     pub step: Step,
-    /// Commands under way.
+    /// Number of commands under way.
     pub outstanding: u32,
-    /// The request.
+    /// The request that is written.
     pub req: u16,
-    /// The page.
+    /// The page that is written.
     pub page: u32,
-    /// The slots of it that are written.
+    /// The slots of the page that are written, a bit for each.
     pub mask: u64,
-    /// What it changes.
+    /// The range that changes.
     pub span: Span,
-    /// The first logical slot of that.
+    /// The first logical slot of the range.
     pub logical: u32,
-    /// Whether the host's payload is written as it is.
+    /// Whether the host's payload is written without the buffer.
     pub straight: bool,
-    /// Whether the whole page is written.
+    /// Whether the whole page is written from the buffer.
     pub whole: bool,
-    /// Whether something is missing, so that nothing is written.
+    /// Whether data is missing, so that nothing is written.
     pub failed: bool,
 }
 
 impl Fill {
-    /// An idle fill with its buffer.
+    /// Creates an idle fill with its buffer.
     pub(super) fn new(buffer: Payload) -> Self {
         Fill {
             buffer: Some(buffer),
@@ -84,30 +85,31 @@ impl Fill {
         }
     }
 
-    /// The buffer.
+    /// Returns the buffer.
     pub(super) fn buffer(&mut self) -> &mut Payload {
         self.buffer.as_mut().expect("a fill keeps its buffer")
     }
 
-    /// A command that wrote into the buffer is over.
+    /// Takes back the view of a command that wrote into the buffer.
     pub(super) fn repay(&mut self, view: ViewMut) {
         self.buffer().repay_mut(view);
         self.outstanding -= 1;
     }
 
-    /// Logical slots that it changes.
+    /// Returns the number of logical slots that the fill changes.
     pub(super) fn count(&self) -> u32 {
         self.mask.count_ones()
     }
 
-    /// Whether it is under way and changes one of `count` logical slots from `logical` on.
+    /// Returns whether the fill is under way and changes one of `count` logical slots from
+    /// `logical` on.
     pub(super) fn changes(&self, logical: u32, count: u32) -> bool {
         self.step != Step::Idle
             && self.logical < logical + count
             && logical < self.logical + self.count()
     }
 
-    /// The part of logical slot number `index` of the fill that changes, in sectors of the slot.
+    /// Returns the changed part of the fill's logical slot `index`, in sectors of the slot.
     pub(super) fn part(&self, index: u32, slot: u32) -> (u32, u32) {
         let begin = (u64::from(self.logical) + u64::from(index)) * u64::from(slot);
         let from = self.span.from.max(begin) - begin;
@@ -115,7 +117,7 @@ impl Fill {
         (from as u32, end as u32)
     }
 
-    /// Runs of slots in its mask: where each begins in the page, its length, and the number of the
+    /// Returns the runs of slots in the mask: first slot in the page, length, and index of the
     /// first logical slot in the fill.
     pub(super) fn runs(&self) -> impl Iterator<Item = (u32, u32, u32)> + use<> {
         let (mut rest, mut index) = (self.mask, 0);

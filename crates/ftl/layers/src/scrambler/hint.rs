@@ -1,4 +1,5 @@
-//! What the device collects next: asked for every so many writes, and when nothing is left of it.
+//! Queries of the device's next victim: after a fixed number of writes, and when no page of the
+//! last answer is left.
 
 use hostftl_core::{About, Command};
 use hostftl_format::report;
@@ -12,29 +13,29 @@ use crate::kit::shell::Ended;
 /// Metadata pages for the answer.
 const PAGES: usize = MOST_PREFERRED * report::UNIT_BYTES / 4096;
 
-/// When to ask.
+/// The schedule of the queries.
 #[derive(Debug)]
 pub(super) struct Hint {
     buf: MetaHome,
-    /// Writes from one question to the next; 0 = it is never asked.
+    /// Writes between two queries; 0 to never query.
     refresh: u32,
-    /// Writes since the last.
+    /// Writes since the last query.
     writes: u32,
 }
 
 impl Hint {
-    /// Nothing asked yet.
+    /// Creates the state before the first query.
     pub(super) fn new(refresh: u32) -> Self {
         Hint { buf: MetaHome::new(PAGES), refresh, writes: 0 }
     }
 
-    /// A page is about to be written; `missed` when it would have been another, had more been
-    /// known.
+    /// Counts a write of a page. `missed` states that no preferred page was left, so that a query
+    /// is due at once.
     pub(super) fn note(&mut self, missed: bool) {
         self.writes = if missed { self.refresh } else { self.writes + 1 };
     }
 
-    /// Asks when it is time to.
+    /// Submits a query if one is due. Returns whether it did.
     pub(super) fn pump(&mut self, cx: &mut Cx) -> bool {
         let due = self.refresh > 0 && self.writes >= self.refresh && cx.is_running();
         if !due || !self.buf.is_home() {
@@ -46,7 +47,7 @@ impl Hint {
         true
     }
 
-    /// The answer, if there is one; the device may do without.
+    /// Passes the answer on to `to`. A failed query is ignored.
     pub(super) fn answered(
         &mut self,
         command: Command,

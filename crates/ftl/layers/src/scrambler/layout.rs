@@ -1,7 +1,7 @@
-//! Where everything lies on the device, and how much of it the host gets.
+//! Positions on the device, and the size of the exported volume.
 //!
-//! The device is cut into pages, its map units: four for the roots (two slots, each written twice),
-//! two areas for images of the map, a ring of log, and those for data, each with the same number
+//! The device is divided into pages of its map unit: four pages for the roots (two roots of two
+//! copies), two areas of map images, a ring of log, and the data pages, each with the same number
 //! of slots.
 
 use hostftl_core::{Ack, DeviceInfo, DeviceKind, Limits, SECTORS_PER_BLOCK};
@@ -11,41 +11,44 @@ use super::pages;
 use super::params::{BY_REQUESTS, Params};
 use crate::plan::{Plan, PlanError};
 
-/// Pages that are written at the same time.
+/// Maximum number of pages written concurrently.
 pub(super) const FILLS: usize = 16;
-/// Log pages that can wait, and that one round writes.
+/// Maximum number of waiting log pages, and of log pages in one round.
 pub(super) const PENDING_PAGES: u32 = 4;
-/// Pages of data that the host never gets, at least.
+/// Minimum number of data pages that are not exported.
 const LEAST_SPARE: u64 = 8;
-/// The fewest pages of data.
+/// Minimum number of data pages.
 const LEAST_PAGES: u64 = 24;
-/// The longest transfer, in sectors: 1 MiB.
+/// Maximum length of a transfer in sectors: 1 MiB.
 const MAX_TRANSFER: u32 = 2048;
-/// Log pages in the ring, at least.
+/// Minimum number of log pages in the ring.
 const LEAST_RING: u32 = 16 * PENDING_PAGES;
 
-/// See the module text. Lengths are in sectors.
+/// Sizes and positions of everything on the device. Lengths are in sectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
-    /// A page of the device.
+    /// Length of a page of the device.
     pub page: u32,
-    /// A slot.
+    /// Length of a slot.
     pub slot: u32,
-    /// Slots in a page.
+    /// Number of slots in a page.
     pub per_page: u32,
-    /// Pages of an area for images.
+    /// Number of pages in an area of images.
     pub area: u32,
-    /// Pages of the ring.
+    /// Number of pages in the ring.
     pub ring: u32,
-    /// Pages for data.
+    /// Number of data pages.
     pub count: u32,
-    /// Logical slots.
+    /// Number of logical slots.
     pub slots: u32,
     discards: bool,
 }
 
 impl Layout {
-    /// Lays the device out, with so many thousandths of it that the host never gets.
+    /// Lays out the device. `spare` is the share of the data that is not exported, in thousandths.
+    ///
+    /// # Errors
+    /// If the device or the parameters do not fit the layer.
     pub(super) fn new(
         params: &Params,
         spare: u32,
@@ -101,12 +104,12 @@ impl Layout {
         Ok(Layout { page, slot, per_page, area, ring, count, slots, discards })
     }
 
-    /// Whether the device discards.
+    /// Returns whether the device supports discards.
     pub(super) fn discards(&self) -> bool {
         self.discards
     }
 
-    /// What the layer needs and gives.
+    /// Returns the resources and limits of the layer.
     pub(super) fn plan(&self, map_bytes: u64, meta_bytes: u64) -> Plan {
         let limits = Limits {
             exported: u64::from(self.slots) * u64::from(self.slot),
@@ -118,44 +121,44 @@ impl Layout {
         Plan { limits, buffers, buffer_sectors, map_bytes, meta_bytes }
     }
 
-    /// Metadata pages of 4 KiB in a page of the device.
+    /// Returns the number of 4 KiB metadata pages in a page of the device.
     pub(super) fn blocks(&self) -> u32 {
         self.page / SECTORS_PER_BLOCK
     }
 
-    /// Log pages in the ring.
+    /// Returns the number of log pages in the ring.
     pub(super) fn ring_len(&self) -> u64 {
         u64::from(self.ring) * u64::from(self.blocks())
     }
 
-    /// The sector of a copy of the root with a number.
+    /// Returns the sector of a copy of a root.
     pub(super) fn root_at(&self, number: u64, copy: u32) -> u64 {
         (number % 2 * 2 + u64::from(copy)) * u64::from(self.page)
     }
 
-    /// The sector of a page of images.
+    /// Returns the sector of a page of images.
     pub(super) fn image_at(&self, area: u32, index: u32) -> u64 {
         u64::from(4 + area * self.area + index) * u64::from(self.page)
     }
 
-    /// The sector of a log page.
+    /// Returns the sector of a log page.
     pub(super) fn log_at(&self, seq: u64) -> u64 {
         let from = u64::from(4 + 2 * self.area) * u64::from(self.page);
         from + seq % self.ring_len() * u64::from(SECTORS_PER_BLOCK)
     }
 
-    /// The sector of a page for data.
+    /// Returns the sector of a data page.
     pub(super) fn data_at(&self, page: u32) -> u64 {
         let from = u64::from(4 + 2 * self.area + self.ring) + u64::from(page);
         from * u64::from(self.page)
     }
 
-    /// The sector of a slot.
+    /// Returns the sector of a slot.
     pub(super) fn slot_at(&self, slot: u32) -> u64 {
         self.data_at(0) + u64::from(slot) * u64::from(self.slot)
     }
 
-    /// The page for data that begins at a sector, if one does.
+    /// Returns the data page that contains a sector, or `None` outside the data.
     pub(super) fn page_at(&self, lba: u64) -> Option<u32> {
         let index = lba.checked_sub(self.data_at(0))? / u64::from(self.page);
         u32::try_from(index).ok().filter(|index| *index < self.count)

@@ -1,11 +1,12 @@
-//! Where each logical slot lies, in both directions, at 4 bytes each.
+//! Map between logical slots and slots in both directions, with entries of 4 bytes.
 //!
-//! Invariant: `back` has a logical slot exactly where `to` points for it, so that no two share one.
+//! Invariant: `back` has a logical slot exactly where `to` points for it, so no two logical slots
+//! share a slot.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// See the module text. Entries are one more than what they stand for; 0 is nothing.
+/// The map in both directions. Entries are index + 1; 0 is unmapped.
 #[derive(Debug)]
 pub(super) struct Map {
     to: Vec<u32>,
@@ -14,28 +15,28 @@ pub(super) struct Map {
 }
 
 impl Map {
-    /// Bytes that the tables take.
+    /// Returns the bytes of the tables.
     pub(super) fn memory(logical: u64, slots: u64) -> u64 {
         4 * (logical + slots)
     }
 
-    /// A map of nothing.
+    /// Creates an empty map.
     pub(super) fn new(logical: u32, slots: u32) -> Self {
         Map { to: vec![0; logical as usize], back: vec![0; slots as usize], mapped: 0 }
     }
 
-    /// Where a logical slot lies.
+    /// Returns the slot of a logical slot.
     #[inline]
     pub(super) fn look_up(&self, logical: u32) -> Option<u32> {
         self.to[logical as usize].checked_sub(1)
     }
 
-    /// Logical slots that are mapped.
+    /// Returns the number of mapped logical slots.
     pub(super) fn mapped(&self) -> u64 {
         self.mapped
     }
 
-    /// Points a logical slot at `slot`, or nowhere; gives where it was.
+    /// Maps a logical slot to `slot`, or unmaps it. Returns its previous slot.
     pub(super) fn point(&mut self, logical: u32, slot: Option<u32>) -> Option<u32> {
         let old = self.look_up(logical);
         if let Some(old) = old {
@@ -51,20 +52,20 @@ impl Map {
         old
     }
 
-    /// The entries from `first` on, at most so many, as images have them.
+    /// Returns at most `most` raw entries from `first` on, for an image.
     pub(super) fn entries(&self, first: usize, most: usize) -> &[u32] {
         let first = first.min(self.to.len());
         &self.to[first..self.to.len().min(first + most)]
     }
 
-    /// Puts an entry in without counting; [`Map::adopt`] counts later.
+    /// Sets a raw entry without counting it; [`Map::adopt`] counts it later.
     pub(super) fn load(&mut self, logical: u32, raw: u32) {
         if let Some(entry) = self.to.get_mut(logical as usize) {
             *entry = raw;
         }
     }
 
-    /// Counts the entry of a logical slot, and gives the slot.
+    /// Counts the entry of a logical slot. Returns its slot.
     pub(super) fn adopt(&mut self, logical: u32) -> Result<Option<u32>, &'static str> {
         let Some(slot) = self.look_up(logical) else { return Ok(None) };
         let back = self.back.get_mut(slot as usize).ok_or("the map points outside the data")?;
@@ -76,7 +77,7 @@ impl Map {
         Ok(Some(slot))
     }
 
-    /// Compares both directions.
+    /// Checks both directions against each other.
     pub(super) fn check(&self) -> Result<(), &'static str> {
         let mut mapped = 0;
         for (logical, raw) in self.to.iter().enumerate().filter(|(_, raw)| **raw != 0) {

@@ -1,18 +1,18 @@
-//! The LBA scrambler: writes go to pages that live in what the drive collects next, so that its
-//! victims empty themselves.
+//! The LBA scrambler: writes go to pages in the drive's next victim, so that its victims empty
+//! themselves.
 //!
 //! Source: the LBA scrambler of Chuo University (see `hostftl paper scrambler`); the crash protocol
-//! is ours.
+//! is this project's.
 //!
-//! The map is by slot, a part of a page. The slots of a [`pages`] page that nothing needs are
-//! written by a [`fill`], whatever their number: to the drive the page is overwritten, and what it
-//! held elsewhere is stale. Changes of the [`space`] go through the [`journal`], whose [`round`]s
-//! make them durable; a [`checkpoint`] shortens the log.
+//! The map is by slot, a part of a page. A [`fill`] writes any number of unused slots of one of the
+//! [`pages`]. For the drive this overwrites the page, so its old copy in the victim becomes
+//! invalid. Changes of the [`space`] go through the [`journal`], whose [`round`]s make them
+//! durable. A [`checkpoint`] shortens the log.
 //!
 //! Invariants
-//! - Writes and trims are taken on in the order of arrival, and a write is answered when the device
-//!   has completed it and the map points at it.
-//! - A step touches at most `MAX_TOUCH` map entries and makes at most `MAX_OUTPUTS` outputs.
+//! - Writes and trims start in the order of arrival. A write is acknowledged when the device has
+//!   completed it and the map points at it.
+//! - A step touches at most `MAX_TOUCH` map entries and produces at most `MAX_OUTPUTS` outputs.
 
 mod checkpoint;
 mod fill;
@@ -51,12 +51,13 @@ use round::Ring;
 use space::Space;
 use write::Writes;
 
-/// Pages that may be discarded at a time.
+/// Maximum number of pages being discarded.
 const MOST_DISCARDS: u32 = 4;
 
-/// The layer.
+/// The layer `scrambler`.
 pub(crate) type Scrambler = Shell<Engine>;
 
+/// The engine of `scrambler`.
 #[derive(Debug)]
 pub(crate) struct Engine {
     layout: Layout,
@@ -70,7 +71,10 @@ pub(crate) struct Engine {
 }
 
 impl Scrambler {
-    /// What the layer needs over `devices`, of which there is one.
+    /// Returns the resources that the layer needs over the single device in `devices`.
+    ///
+    /// # Errors
+    /// If the device or the parameters do not fit the layer.
     pub(crate) fn plan(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Plan, PlanError> {
         let layout = Layout::new(&config.scrambler, config.spare_permille, devices)?;
         let slots = u64::from(layout.count) * u64::from(layout.per_page);
@@ -78,7 +82,10 @@ impl Scrambler {
         Ok(layout.plan(Map::memory(layout.slots.into(), slots), meta))
     }
 
-    /// The layer; `buffers` become those of its fills.
+    /// Creates the layer; `buffers` are used by its fills.
+    ///
+    /// # Errors
+    /// As [`Scrambler::plan`].
     pub(crate) fn new(
         config: &LayerConfig,
         devices: &[DeviceInfo],
@@ -100,15 +107,15 @@ impl Scrambler {
         Ok(Shell::over(engine, Self::plan(config, devices)?, OPS, config.patience()))
     }
 
-    /// How often a page was taken because it was fresh, because the device collects it next, and
-    /// because it had the fewest used slots.
+    /// Returns the number of pages chosen by each rule: unwritten, in the device's next victim, and
+    /// with the fewest used slots.
     pub(crate) fn rules(&self) -> [u64; 3] {
         self.core().writes.rules()
     }
 }
 
 impl Engine {
-    /// Begins a checkpoint when the log is long, or moves one on.
+    /// Starts a checkpoint if the log is long, or advances the one under way.
     fn pump_checkpoint(&mut self, cx: &mut Cx) -> bool {
         let due =
             self.checkpoint.is_idle() && self.ring.is_long(self.checkpoint.root(), &self.layout);
@@ -129,7 +136,7 @@ impl Engine {
         released > 0
     }
 
-    /// Tells the device of a page of which everything was trimmed.
+    /// Discards a page whose data was all trimmed.
     fn pump_discards(&mut self, cx: &mut Cx) -> bool {
         let may = cx.is_running() && cx.command_room() > OWN_OPS;
         let pages = self.space.pages_mut();
@@ -142,7 +149,7 @@ impl Engine {
         true
     }
 
-    /// A flush of a checkpoint is over; with the first root the volume is open.
+    /// Handles the completion of a checkpoint's flush. After the first root the volume is open.
     fn root_flushed(&mut self, ok: bool, cx: &mut Cx) {
         let durable = self.checkpoint.flushed(&self.space, &self.layout, ok, cx);
         if let Some(recovery) = self.recovery.take_if(|_| durable) {
@@ -173,7 +180,7 @@ impl Core for Engine {
             && !full
         {
             cx.counters().device_errors += 1;
-            // A flush of recovery, too: what is read then may not be what is on the medium.
+            // This includes the flush of recovery: without it, data read later may not be durable.
             let lasting = op.changes_media() || matches!(command, Command::Flush { .. });
             if error == DeviceError::Gone || lasting {
                 cx.fail(0, error, false);
@@ -201,7 +208,7 @@ impl Core for Engine {
         recovery.pump(&mut self.space, &mut self.ring, &mut self.checkpoint, cx)
     }
 
-    /// One thing at a time, so that the outputs of a round are bounded.
+    /// Advances one part only, so that the outputs of a round are bounded.
     fn run(&mut self, cx: &mut Cx) -> bool {
         let demanded = self.space.journal().demanded();
         let moved = self.writes.pump_fills(&mut self.space, cx)
@@ -216,7 +223,7 @@ impl Core for Engine {
         moved || demanded != self.space.journal().demanded()
     }
 
-    /// Ends the layer when everything is durable.
+    /// Ends the layer once everything is durable.
     fn stop(&mut self, cx: &mut Cx) -> bool {
         let journal = self.space.journal_mut();
         let demanded = journal.demanded();

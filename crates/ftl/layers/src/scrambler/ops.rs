@@ -1,47 +1,47 @@
-//! What commands are for, and what the parts take.
+//! Purposes of commands, and the context of the engine's parts.
 
 use crate::kit;
 
-/// Commands in flight at once.
+/// Maximum number of commands in flight.
 pub(super) const OPS: u16 = 1024;
-/// Of these, kept for everything that is not a host's read.
+/// Commands reserved for everything but the host's reads.
 pub(super) const OWN_OPS: usize = 320;
 
-/// What a command was for.
+/// The purpose of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Op {
-    /// A read for request `req` from `page`.
+    /// Request `req` reads from `page`.
     Read { req: u16, page: u32 },
-    /// Zeros for request `req`.
+    /// Zeros are placed for request `req`.
     Zero { req: u16 },
-    /// The used slots of the page that a fill writes.
+    /// A fill reads the used slots of its page.
     Merge { fill: u8 },
-    /// The old content of a slot that a fill changes in part, from `page`.
+    /// A fill reads the old contents of a partly changed slot from `page`.
     Old { fill: u8, page: u32 },
-    /// Data of the host's, or zeros, into the buffer of a fill.
+    /// The host's data, or zeros, are copied into the buffer of a fill.
     Data { fill: u8 },
-    /// A write of a fill.
+    /// A fill writes to its page.
     Program { fill: u8 },
-    /// Data, or log, of a round becomes durable.
+    /// Data or log pages of a round are flushed.
     RoundFlush,
-    /// The log pages of a round.
+    /// The log pages of a round are written.
     Log,
-    /// What the device collects next.
+    /// The device is queried for its next victim.
     Hint,
-    /// A page that holds nothing any more.
+    /// A page without data is discarded.
     Discard { page: u32 },
-    /// A page of images.
+    /// A page of images is written.
     Image { buf: u8 },
-    /// A flush of a checkpoint.
+    /// A checkpoint flushes.
     RootFlush,
-    /// One copy of a root.
+    /// A copy of a root is written.
     Root { copy: u8 },
-    /// A step of recovery.
+    /// A command of recovery.
     Recover { index: u8 },
 }
 
 impl Op {
-    /// Whether nothing can be promised any more when it fails.
+    /// Returns whether a failure of the command ends all promises of durability.
     pub(crate) fn changes_media(&self) -> bool {
         matches!(
             self,
@@ -55,5 +55,5 @@ impl Op {
     }
 }
 
-/// What the parts take; a mark counts changes of the map.
+/// The context of the parts. A mark is a number of changes of the map.
 pub(super) type Cx<'a> = kit::Cx<'a, Op, u64>;

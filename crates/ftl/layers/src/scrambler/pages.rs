@@ -1,68 +1,70 @@
-//! The pages of the device: which of their slots are used, and which page is written next.
+//! Data pages: their used slots, and the choice of the next page to write.
 //!
 //! Invariants
-//! - A slot is used when it is mapped, when a write to it is under way, or when what it held last
-//!   may still be the only durable version of something.
-//! - A page is fresh when it was never written: those from `fresh` on. Every other page is in the
-//!   list of its number of used slots, except while it is being written or discarded.
-//! - A page of which the last used slot was trimmed is *emptied* until the device has discarded it.
-//!   Such pages have a list of their own, and are free capacity like others without a used slot.
+//! - A slot is used if it is mapped, if a write to it is under way, or if its last contents may
+//!   still be the only durable version of a sector.
+//! - Pages from `fresh` on were never written. Every other page is in the list for its number of
+//!   used slots, except while it is being written or discarded.
+//! - A page whose last used slot was trimmed is *emptied* until the device has discarded it.
+//!   Emptied pages have a list of their own, and count as free capacity like others without a used
+//!   slot.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
 use super::params::Params;
 
-/// The most slots of a page: one for each bit of a word.
+/// Maximum number of slots in a page: one for each bit of a word.
 pub(super) const MOST_SLOTS: u32 = u64::BITS;
-/// The most pages that may be preferred.
+/// Maximum number of preferred pages.
 pub(super) const MOST_PREFERRED: usize = 2048;
 
-/// Not in a list.
+/// Link of a page that is in no list.
 const NONE: u32 = u32::MAX;
 
-/// Why a page was chosen.
+/// The reason why a page was chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
     /// It was never written.
     Fresh,
-    /// It lives in what the device collects next.
+    /// It is in the device's next victim.
     Preferred,
-    /// It has the fewest used slots of all.
+    /// It has the fewest used slots.
     LeastUsed,
 }
 
+/// The data pages of the device.
 #[derive(Debug)]
 pub(super) struct Pages {
     per_page: u32,
-    /// A page with so many used slots is taken only when there is no other.
+    /// A page with this number of used slots is chosen only if there is no other.
     cap: u32,
     used: Vec<u64>,
-    /// Lists by used slots, through the pages and, behind them, a head for each.
+    /// Lists by number of used slots: links of the pages, followed by the heads of the lists.
     next: Vec<u32>,
     prev: Vec<u32>,
     count: u32,
     fresh: u32,
-    /// Pages in lists that have no used slot, and pages that are being discarded.
+    /// Pages in lists without a used slot, and pages being discarded.
     empty: u32,
     discarding: u32,
-    /// Rule 1 holds while more pages than these are fresh or empty.
+    /// Rule 1 applies while more pages than this are unwritten or empty.
     sufficient: u32,
-    /// Rule 2 holds while so many thousandths of the slots in `told` pages are unused.
+    /// Rule 2 applies while this share of the slots in `told` pages, in thousandths, is unused.
     enough_permille: u32,
     preferred: Vec<u32>,
-    /// Pages that the device named when it was asked last.
+    /// Number of pages in the device's last answer.
     told: u32,
     reads: Vec<u16>,
 }
 
 impl Pages {
-    /// Bytes that the tables take.
+    /// Returns the bytes of the tables.
     pub(super) fn memory(count: u64) -> u64 {
         count * (8 + 4 + 4 + 2) + 4 * MOST_PREFERRED as u64
     }
 
-    /// Pages that were never written.
+    /// Creates pages that were never written.
     pub(super) fn new(count: u32, per_page: u32, params: &Params) -> Self {
         let sufficient = u64::from(count) * u64::from(params.sufficient_permille) / 1000;
         let lists = per_page + 2;
@@ -87,12 +89,12 @@ impl Pages {
         }
     }
 
-    /// Pages that were written at some time.
+    /// Returns the number of pages that were ever written.
     pub(super) fn taken(&self) -> u32 {
         self.fresh
     }
 
-    /// Used slots of a page.
+    /// Returns the used slots of a page, a bit for each.
     pub(super) fn used(&self, page: u32) -> u64 {
         self.used[page as usize]
     }
@@ -126,7 +128,7 @@ impl Pages {
         self.next[page as usize] = NONE;
     }
 
-    /// The list of emptied pages, of which the device does not know yet.
+    /// Returns the list of emptied pages, which are not discarded yet.
     fn emptied(&self) -> u32 {
         self.per_page + 1
     }
@@ -136,7 +138,7 @@ impl Pages {
         Some(self.next[head as usize]).filter(|page| *page != head)
     }
 
-    /// Takes on what the device collects next.
+    /// Replaces the preferred pages by those in the device's next victim.
     pub(super) fn prefer(&mut self, pages: impl Iterator<Item = u32>) {
         self.preferred.clear();
         self.preferred.extend(pages.take(MOST_PREFERRED));
@@ -146,12 +148,13 @@ impl Pages {
         self.preferred = list;
     }
 
-    /// Whether no preferred page could take anything.
+    /// Returns whether no preferred page has room.
     pub(super) fn lacks_preferred(&self) -> bool {
         self.preferred.is_empty()
     }
 
-    /// The page to write next, and why; `None` when all that has room is being written.
+    /// Returns the next page to write and the rule that chose it, or `None` if all pages with room
+    /// are being written.
     pub(super) fn choose(&mut self) -> Option<(u32, Rule)> {
         let unwritten = self.count - self.fresh;
         if unwritten > 0 && unwritten + self.empty > self.sufficient {
@@ -162,7 +165,7 @@ impl Pages {
         {
             return Some((self.preferred.swap_remove(at), Rule::Preferred));
         }
-        // No page has fewer used slots than one that was never written.
+        // An unwritten page has no used slot, so no page has fewer.
         if unwritten > 0 {
             return Some((self.take_unwritten(), Rule::LeastUsed));
         }
@@ -177,7 +180,7 @@ impl Pages {
         self.fresh - 1
     }
 
-    /// The next emptied page, which is discarded now. [`Pages::discarded`] follows.
+    /// Returns the next emptied page, which the caller discards. [`Pages::discarded`] must follow.
     pub(super) fn discard_next(&mut self) -> Option<u32> {
         let page = self.first(self.emptied())?;
         self.unlink(page);
@@ -185,19 +188,19 @@ impl Pages {
         Some(page)
     }
 
-    /// A page was discarded, or the device refused.
+    /// Notes that a page was discarded, or that the device refused.
     pub(super) fn discarded(&mut self, page: u32) {
         assert_eq!(self.used(page), 0, "a page that is discarded is not written");
         self.discarding -= 1;
         self.link(page);
     }
 
-    /// Pages that are being discarded.
+    /// Returns the number of pages being discarded.
     pub(super) fn discarding(&self) -> u32 {
         self.discarding
     }
 
-    /// Whether what the device collects next has room enough for rule 2.
+    /// Returns whether the device's next victim has enough room for rule 2.
     fn has_enough(&self) -> bool {
         if self.enough_permille == 0 {
             return true;
@@ -207,7 +210,7 @@ impl Pages {
         unused.sum::<u64>() * 1000 >= slots * u64::from(self.enough_permille)
     }
 
-    /// The place of the preferred page with the fewest used slots.
+    /// Returns the index of the preferred page with the fewest used slots.
     fn best_preferred(&mut self) -> Option<usize> {
         let mut best: Option<(u32, usize)> = None;
         for (at, page) in self.preferred.iter().enumerate().filter(|it| self.is_listed(*it.1)) {
@@ -219,7 +222,7 @@ impl Pages {
         best.map(|(_, at)| at)
     }
 
-    /// Takes up to `wanted` unused slots of a page, which is now being written.
+    /// Takes up to `wanted` unused slots of a page, which is being written from now on.
     pub(super) fn take(&mut self, page: u32, wanted: u32) -> u64 {
         self.unlink(page);
         let used = self.used(page);
@@ -236,13 +239,14 @@ impl Pages {
         mask
     }
 
-    /// A page was written; the slots of `unneeded` are not used after all.
+    /// Notes the end of a write to a page. The slots in `unneeded` are unused again.
     pub(super) fn written(&mut self, page: u32, unneeded: u64) {
         self.used[page as usize] &= !unneeded;
         self.link(page);
     }
 
-    /// A slot may be written again; it was trimmed if `empties`, and the device is to know.
+    /// Makes a slot unused. `empties` states that it was trimmed, so that the page is discarded if
+    /// it was the last used slot.
     pub(super) fn release(&mut self, slot: u32, empties: bool) {
         let (page, bit) = (slot / self.per_page, 1 << (slot % self.per_page));
         assert!(self.used(page) & bit != 0, "a slot is released once");
@@ -260,39 +264,39 @@ impl Pages {
         }
     }
 
-    /// A read of a page begins.
+    /// Notes the start of a read of a page.
     pub(super) fn begin_read(&mut self, page: u32) {
         self.reads[page as usize] += 1;
     }
 
-    /// A read of a page is over.
+    /// Notes the end of a read of a page.
     pub(super) fn end_read(&mut self, page: u32) {
         self.reads[page as usize] -= 1;
     }
 
-    /// Whether a page is being read.
+    /// Returns whether a page is being read.
     pub(super) fn is_read(&self, page: u32) -> bool {
         self.reads[page as usize] > 0
     }
 
-    /// Recovery found a slot that is mapped.
+    /// Marks a slot as used that recovery found mapped.
     pub(super) fn adopt(&mut self, slot: u32) {
         let page = slot / self.per_page;
         self.used[page as usize] |= 1 << (slot % self.per_page);
         self.fresh = self.fresh.max(page + 1);
     }
 
-    /// Recovery knows how many pages were written at some time.
+    /// Adopts the number of pages that were ever written, from a root.
     pub(super) fn adopt_taken(&mut self, pages: u32) {
         self.fresh = self.fresh.max(pages.min(self.count));
     }
 
-    /// Recovery is done with the slots of a page.
+    /// Lists a page after recovery has counted its slots.
     pub(super) fn adopt_page(&mut self, page: u32) {
         self.link(page);
     }
 
-    /// Compares the tables: `slots` are used, and `writing` pages are being written.
+    /// Checks the tables, with `slots` used slots and `writing` pages being written.
     pub(super) fn check(&self, slots: u64, writing: usize) -> Result<(), &'static str> {
         let used: u64 = self.used.iter().map(|used| u64::from(used.count_ones())).sum();
         if used != slots {

@@ -1,35 +1,35 @@
-//! The parameters of the scrambler; `register.rs` has their words.
+//! Parameters of `scrambler`; `register.rs` parses them.
 
 use super::pages::MOST_SLOTS;
 
-/// What only the scrambler can be told.
+/// Parameters of `scrambler` only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Params {
-    /// The unit of the map, in sectors; 0 = a whole page of the device; [`BY_REQUESTS`] until
-    /// [`Params::suit`].
+    /// Unit of the map in sectors; 0 for a whole page of the device; [`BY_REQUESTS`] until
+    /// [`Params::suit`] has chosen it.
     pub slot: u32,
-    /// A page takes no more once so many thousandths of its slots are used, while others do.
+    /// Share of used slots, in thousandths, beyond which a page is not filled while others have
+    /// room.
     pub util_permille: u32,
-    /// Rule 1: a page that was never written is taken while more than so many thousandths of all
-    /// pages are such; 0 = while there is one.
+    /// Rule 1: an unwritten page is used while more than this share of all pages, in thousandths,
+    /// is unwritten; 0: while there is one.
     pub sufficient_permille: u32,
-    /// Rule 2: a page that the device collects next is taken while so many thousandths of the slots
-    /// of what it collects next are unused; 0 = while one has room.
+    /// Rule 2: a page in the device's next victim is used while at least this share of the victim's
+    /// slots, in thousandths, is unused; 0: while one has room.
     pub enough_permille: u32,
-    /// Pages written from one question about what the device collects to the next; 0 = it is never
-    /// asked.
+    /// Pages written between two queries of the next victim; 0 to never query.
     pub refresh: u32,
 }
 
-/// The slot is chosen by what is asked first.
+/// Slot size that [`Params::suit`] still has to choose.
 pub(crate) const BY_REQUESTS: u32 = u32::MAX;
-/// The largest slot that is chosen so, and the default: 4 KiB.
+/// The default slot size, and the largest that [`Params::suit`] chooses: 4 KiB.
 const LARGEST: u32 = 8;
 
 impl Params {
-    /// Chooses the slot, where it is to be chosen, for writes in whole multiples of `grain` sectors
-    /// and a device with pages of `page` sectors, 0 where that is not known: the largest that none
-    /// of the writes takes a part of, so that the map is no larger than it must be.
+    /// Chooses the slot size if it is [`BY_REQUESTS`]. Writes are multiples of `grain` sectors, and
+    /// pages of the device have `page` sectors (0 if unknown). The choice is the largest size of
+    /// which no write covers only a part, so that the map is as small as possible.
     pub fn suit(&mut self, grain: u32, page: u32) {
         if self.slot == BY_REQUESTS {
             let wanted = 1 << grain.trailing_zeros().min(LARGEST.trailing_zeros());

@@ -1,4 +1,4 @@
-//! Reads, run by run: each run lies in one page of the device, or nowhere.
+//! Reads, one run at a time. A run is in one page of the device, or unmapped.
 
 use hostftl_core::{Cause, Command, Piece, Target};
 
@@ -8,7 +8,7 @@ use super::request::complete_if_over;
 use super::space::Space;
 use crate::kit::Health;
 
-/// Moves the first read on by one run.
+/// Advances the first read by one run.
 pub(super) fn pump(space: &mut Space, layout: &Layout, cx: &mut Cx) -> bool {
     let Some(req) = cx.requests().first_read() else { return false };
     if cx.command_room() <= OWN_OPS {
@@ -27,7 +27,7 @@ pub(super) fn pump(space: &mut Space, layout: &Layout, cx: &mut Cx) -> bool {
     true
 }
 
-/// Sends the command for the next run of a read.
+/// Submits the command for the next run of a read.
 fn send_run(space: &mut Space, layout: &Layout, req: u16, cx: &mut Cx) {
     let slot = u64::from(layout.slot);
     let active = cx.request(req);
@@ -53,7 +53,7 @@ fn send_run(space: &mut Space, layout: &Layout, req: u16, cx: &mut Cx) {
     cx.submit(Op::Read { req, page }, command);
 }
 
-/// A piece of a read is here.
+/// Handles the completion of a run.
 pub(super) fn done(space: &mut Space, op: Op, command: Command, ok: bool, cx: &mut Cx) {
     let (req, into) = match (op, command) {
         (Op::Read { req, page }, Command::Read { into: Target::Data(into), .. }) => {

@@ -1,11 +1,12 @@
-//! Opening a volume: from what the device holds to a map, in small steps.
+//! Recovery, in small steps: from the contents of the device to a map.
 //!
-//! flush (what is read becomes durable) → roots → images → log → counts → a root of a new epoch,
-//! after new images when the log is long: so there is always room in it to end a checkpoint.
+//! flush (everything read is durable) → roots → images → log → counts → a root of a new epoch. If
+//! the log is long, new images are written before that root, so the log always has room to complete
+//! a checkpoint.
 //!
-//! Every record in the log points at data that was durable when it was written, so each whole log
-//! page counts; the log ends with the first that is not whole. A page that a later one knows to be
-//! durable and that is not there, or one that can't be read, ends in `Event::Unrecoverable`.
+//! Every log record points at data that was durable when the record was written, so each valid log
+//! page counts. The log ends at the first page that is not valid. If a later page proves that an
+//! invalid page was durable, or if a page cannot be read, the result is `Event::Unrecoverable`.
 
 use hostftl_core::{Cause, Command, SECTORS_PER_BLOCK};
 use hostftl_format::scrambler::{
@@ -22,12 +23,12 @@ use crate::kit::roots;
 use crate::plan::Mode;
 use crate::planted::{Bug, planted};
 
-/// Map entries or pages counted in one go.
+/// Map entries or pages that are counted in one step.
 const COUNT_STEP: u32 = 8192;
-/// Log pages behind the end that are looked at for one that knows better.
+/// Log pages behind the end that are searched for proof that the end was durable.
 const BEYOND: u64 = 4 * PENDING_PAGES as u64;
 
-/// What recovery is at.
+/// A step of recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Flush,
@@ -48,7 +49,7 @@ struct Parts<'a> {
     checkpoint: &'a mut Checkpoint,
 }
 
-/// The state of an opening volume.
+/// The state of recovery.
 #[derive(Debug)]
 pub(super) struct Recovery {
     mode: Mode,
@@ -57,19 +58,19 @@ pub(super) struct Recovery {
     step: Step,
     /// Whether the flush is under way.
     flushing: bool,
-    /// How far the step is; what it counts depends on the step.
+    /// Position within the step, in units that depend on the step.
     cursor: u64,
     reads: Reads,
-    /// The first log page that is not there, once one is not.
+    /// The first invalid log page, once found.
     gap: Option<u64>,
-    /// The next record of a log page that is being applied, and the next slot of it.
+    /// The next record of the log page being applied, and the next slot within it.
     record: (u32, u32),
     replayed: u64,
     dropped: u64,
 }
 
 impl Recovery {
-    /// Nothing read yet.
+    /// Creates the state before the first read.
     pub(super) fn new(layout: &Layout, uuid: [u8; 16], mode: Mode) -> Self {
         Recovery {
             mode,
@@ -86,7 +87,7 @@ impl Recovery {
         }
     }
 
-    /// Log pages that were applied, and those behind the end that did not count.
+    /// Returns the number of log pages applied, and of those beyond the end that were ignored.
     pub(super) fn found(&self) -> (u64, u64) {
         (self.replayed, self.dropped)
     }
@@ -96,7 +97,7 @@ impl Recovery {
         true
     }
 
-    /// One move of recovery.
+    /// Advances recovery by one move.
     pub(super) fn pump(
         &mut self,
         space: &mut Space,
@@ -136,10 +137,10 @@ impl Recovery {
         true
     }
 
-    /// A command of recovery is over.
+    /// Handles the completion of a command.
     pub(super) fn done(&mut self, index: u8, command: Command, ok: bool) {
         match command {
-            // When the flush fails, so does the volume.
+            // A failed flush ends the volume elsewhere.
             Command::Flush { .. } => {
                 self.flushing = false;
                 self.go(Step::Roots, 0);
@@ -175,7 +176,8 @@ impl Recovery {
         self.go(Step::Images, u64::from(from) * 2)
     }
 
-    /// Reads pages of images one by one; the cursor is twice the page, plus one when it is here.
+    /// Reads pages of images one by one. The cursor is twice the page, plus one once the page was
+    /// read.
     fn read_images(&mut self, parts: &mut Parts, cx: &mut Cx) -> bool {
         let (cursor, root) = (self.cursor, *parts.checkpoint.root());
         let index = (cursor / 2) as u32;
@@ -208,7 +210,7 @@ impl Recovery {
         true
     }
 
-    /// Reads the device page with the log page at the cursor.
+    /// Reads the device page that contains the log page at the cursor.
     fn read_log(&mut self, parts: &Parts, cx: &mut Cx) -> bool {
         let (seq, gap) = (self.cursor, self.gap);
         let end = parts.checkpoint.root().first_log + self.layout.ring_len();
@@ -220,7 +222,8 @@ impl Recovery {
         self.read(0, lba, cx)
     }
 
-    /// The log page at the cursor, if it counts as what it should be.
+    /// Returns the head of the log page at the cursor, if the page is valid and of the expected
+    /// epoch.
     fn log_page(&self, root: &Root) -> Option<LogHead> {
         let seq = self.cursor;
         let page = &self.reads.pages(0)[(seq % u64::from(self.layout.blocks())) as usize];
@@ -233,7 +236,7 @@ impl Recovery {
         (head.seq == seq && of_age).then_some(head)
     }
 
-    /// Applies the log page at the cursor, a part at a time.
+    /// Applies part of the log page at the cursor.
     fn apply_some(&mut self, parts: &mut Parts, cx: &mut Cx) -> bool {
         let blocks = u64::from(self.layout.blocks());
         let (seq, gap, root) = (self.cursor, self.gap, *parts.checkpoint.root());
@@ -273,7 +276,8 @@ impl Recovery {
         }
     }
 
-    /// Applies records of the log page at the cursor; false when one makes no sense.
+    /// Applies records of the log page at the cursor. Returns `false` for a record that exceeds the
+    /// volume.
     fn apply_records(&mut self, head: LogHead, space: &mut Space, cx: &mut Cx) -> bool {
         let page = self.cursor % u64::from(self.layout.blocks());
         let mut budget = COUNT_STEP;
@@ -300,7 +304,7 @@ impl Recovery {
         true
     }
 
-    /// Counts what is mapped.
+    /// Counts mapped slots.
     fn count_some(&mut self, space: &mut Space, cx: &mut Cx) -> bool {
         let from = self.cursor as u32;
         let end = (from + COUNT_STEP).min(self.layout.slots);
@@ -328,7 +332,7 @@ impl Recovery {
         if end < taken { self.go(Step::Pages, end.into()) } else { self.go(Step::Root, 0) }
     }
 
-    /// Writes the root of a new epoch, so that torn log pages never count later.
+    /// Writes the root of a new epoch, so that torn log pages of earlier runs never count.
     fn begin_epoch(&mut self, parts: &mut Parts, cx: &mut Cx) -> bool {
         let Parts { space, ring, checkpoint } = parts;
         if !checkpoint.is_idle() {
@@ -350,14 +354,14 @@ impl Recovery {
     }
 }
 
-/// The volume can't be opened.
+/// Refuses to open the volume.
 fn give_up(why: &'static str, cx: &mut Cx) -> bool {
     cx.give_up(why);
     true
 }
 
-/// Whether a root may say this: a sound checksum proves nothing of a disk that somebody else wrote.
-/// No count of anything ever gets beyond that number.
+/// Returns whether the values of a root are plausible. A valid checksum proves nothing if another
+/// program wrote the root. No counter ever reaches the limit.
 fn is_sane(root: &Root) -> bool {
     let Root { number, epoch, first_log, boundary, images, .. } = *root;
     let counts = [number, epoch, first_log, boundary, images];

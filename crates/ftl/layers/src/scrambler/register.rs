@@ -1,4 +1,4 @@
-//! What the scrambler tells of itself.
+//! Registration of `scrambler`.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -20,7 +20,7 @@ impl Registered for Scrambler {
     }
 }
 
-/// A share in thousandths.
+/// Parses a share into thousandths.
 fn share(word: &str) -> Result<u32, &'static str> {
     let share = word.parse().ok().filter(|share: &f64| (0.0..=1.0).contains(share));
     share.map(|share| (share * 1000.0 + 0.5) as u32).ok_or("a share from 0 to 1")
@@ -97,13 +97,13 @@ const PARAMETERS: &[Parameter] = &[
 
 fn vary(config: &mut LayerConfig, dice: &mut dyn Chance) {
     let slot = dice.pick(&[1, 4, 8, 8, 8, 0]);
-    // A page has 64 slots at the most.
+    // A page has at most 64 slots.
     config.scrambler.slot = if slot * 64 < config.superpage { 0 } else { slot };
     config.scrambler.refresh = dice.pick(&[0, 1, 8, 32]);
     config.scrambler.util_permille = dice.pick(&[500, 1000, 1000]);
 }
 
-/// See [`crate::registry`].
+/// Registration of `scrambler`.
 pub(crate) const REGISTRATION: Registration = Registration {
     kind: LayerKind::Scrambler,
     name: "scrambler",

@@ -1,10 +1,10 @@
-//! Requests: taking them in, and answering them.
+//! Acceptance and completion of requests.
 //!
 //! Invariants
-//! - Writes and trims are worked on one at a time, in the order of arrival; so are reads.
-//! - A request is complete when `cursor` has reached its end and nothing of it is under way.
-//! - A flush or a FUA request that is complete waits until all that was published before it is
-//!   durable. What is published only grows, so the first in the queue is the first to be answered.
+//! - Writes and trims are processed one at a time in the order of arrival, and so are reads.
+//! - A request is complete when `cursor` has reached its end and none of its commands is under way.
+//! - A complete flush or FUA request waits until everything published before it is durable. The
+//!   number of published changes only grows, so the queue is answered from its front.
 
 use hostftl_core::Request;
 
@@ -13,7 +13,7 @@ use super::space::Space;
 use crate::kit::requests::Kind;
 use crate::planted::{Bug, planted};
 
-/// Takes a request in.
+/// Accepts a request.
 pub(super) fn accept(space: &mut Space, request: Request, cx: &mut Cx) {
     let journal = space.journal();
     let pending = journal.durable() < journal.published();
@@ -23,7 +23,7 @@ pub(super) fn accept(space: &mut Space, request: Request, cx: &mut Cx) {
     }
 }
 
-/// Answers a request that has nothing left to do, or lets it wait to be durable.
+/// Completes a request, or lets it wait for durability.
 fn complete(space: &mut Space, req: u16, cx: &mut Cx) {
     let (mark, durable) = (space.journal().published(), space.journal().durable());
     let skip = cx.request(req).kind == Kind::Flush && planted(Bug::FlushBeforeMap);
@@ -32,14 +32,14 @@ fn complete(space: &mut Space, req: u16, cx: &mut Cx) {
     }
 }
 
-/// Answers a request when nothing of it is left.
+/// Completes a request if none of its work is left.
 pub(super) fn complete_if_over(space: &mut Space, req: u16, cx: &mut Cx) {
     if cx.requests().is_complete(req) {
         complete(space, req, cx);
     }
 }
 
-/// Answers one request that waited for what is durable now.
+/// Acknowledges one request whose changes are durable now.
 pub(super) fn answer_durable(space: &Space, cx: &mut Cx) -> bool {
     let durable = space.journal().durable();
     let covered = cx.requests().waits_for().is_some_and(|mark| mark <= durable);

@@ -1,4 +1,4 @@
-//! Rounds: the ring of map log on the device, and the flushes around what goes there.
+//! Rounds: writes of the map log to its ring on the device, with the flushes before and after.
 
 use hostftl_core::{BLOCK, Cause, Command, Gather, Piece, Tally};
 use hostftl_format::scrambler::{LogHead, RECORDS, Root, emit_log};
@@ -9,49 +9,50 @@ use super::ops::{Cx, Op};
 use crate::kit::metabuf::{MetaHome, meta_of};
 use crate::planted::{Bug, planted};
 
+/// The ring of log pages on the device.
 #[derive(Debug)]
 pub(super) struct Ring {
     buf: MetaHome,
     uuid: [u8; 16],
     /// The next log page.
     next: u64,
-    /// The newest log page that is known to be durable.
+    /// The newest log page known to be durable.
     durable: u64,
 }
 
 impl Ring {
-    /// Nothing in it.
+    /// Creates an empty ring.
     pub(super) fn new(uuid: [u8; 16]) -> Self {
         Ring { buf: MetaHome::new(PENDING_PAGES as usize), uuid, next: 1, durable: 0 }
     }
 
-    /// The next log page.
+    /// Returns the next log page.
     pub(super) fn next(&self) -> u64 {
         self.next
     }
 
-    /// The newest log page that is known to be durable.
+    /// Returns the newest log page known to be durable.
     pub(super) fn durable(&self) -> u64 {
         self.durable
     }
 
-    /// Recovery finds the ring to go on with log page `next`.
+    /// Sets the next log page, found by recovery.
     pub(super) fn go_on_with(&mut self, next: u64) {
         assert!(next >= self.next, "the log only grows");
         self.next = next;
     }
 
-    /// Recovery knows that log pages up to this one were durable.
+    /// Notes that recovery found log pages up to `page` to be durable.
     pub(super) fn adopt_durable(&mut self, page: u64) {
         self.durable = self.durable.max(page);
     }
 
-    /// Whether replay from the root on would read more than half of the ring.
+    /// Returns whether replay from the root would read more than half of the ring.
     pub(super) fn is_long(&self, root: &Root, layout: &Layout) -> bool {
         self.next - root.first_log > layout.ring_len() / 2
     }
 
-    /// Begins a round, or writes the log of one.
+    /// Starts a round, or writes its log.
     pub(super) fn pump(
         &mut self,
         journal: &mut Journal,
@@ -115,7 +116,7 @@ impl Ring {
         true
     }
 
-    /// The log pages of a round are written.
+    /// Handles the completion of a round's log write.
     pub(super) fn written(
         &mut self,
         journal: &mut Journal,
@@ -133,7 +134,7 @@ impl Ring {
         }
     }
 
-    /// A flush of a round is over.
+    /// Handles the completion of a round's flush.
     pub(super) fn flushed(&mut self, journal: &mut Journal, ok: bool) {
         match journal.round() {
             Round::Data { upto } if ok => journal.go(Round::Ready { upto }),

@@ -1,8 +1,7 @@
-//! Which slot of the device holds what, and which may be written: the map, the pages and the
-//! journal, and what changes in all three together.
+//! Use of the device's slots: map, pages and journal, and the changes that concern all three.
 //!
-//! Invariant: a slot that a change replaces goes into the journal, and is used until the change is
-//! durable.
+//! Invariant: a slot that a change replaces is entered in the journal, and remains used until the
+//! change is durable.
 
 use super::journal::Journal;
 use super::layout::Layout;
@@ -11,13 +10,14 @@ use super::pages::{Pages, Rule};
 use super::params::Params;
 use crate::planted::{Bug, planted};
 
-/// Slots given back in one go.
+/// Maximum number of slots released in one step.
 const RELEASE_STEP: usize = 1024;
 
+/// Map, pages and journal.
 #[derive(Debug)]
 pub(super) struct Space {
     per_page: u32,
-    /// Whether the device is told of pages that hold nothing any more.
+    /// Whether pages without data are discarded on the device.
     discards: bool,
     map: Map,
     pages: Pages,
@@ -27,18 +27,18 @@ pub(super) struct Space {
 /// Slots of a page that were taken for a write.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Taken {
-    /// The page.
+    /// The page of the slots.
     pub page: u32,
-    /// Why this one.
+    /// The rule that chose the page.
     pub rule: Rule,
-    /// The slots of the page.
+    /// The slots, a bit for each.
     pub mask: u64,
-    /// Whether other slots of the page were used before.
+    /// Whether the page had used slots before.
     pub held: bool,
 }
 
 impl Space {
-    /// Nothing is mapped.
+    /// Creates the state in which no slot is mapped.
     pub(super) fn new(layout: &Layout, params: &Params) -> Self {
         let slots = layout.count * layout.per_page;
         Space {
@@ -50,58 +50,55 @@ impl Space {
         }
     }
 
-    /// The map.
     pub(super) fn map(&self) -> &Map {
         &self.map
     }
 
-    /// The map, for recovery.
+    /// Returns the map, for recovery.
     pub(super) fn map_mut(&mut self) -> &mut Map {
         &mut self.map
     }
 
-    /// The pages.
     pub(super) fn pages(&self) -> &Pages {
         &self.pages
     }
 
-    /// The pages, for recovery and hints.
+    /// Returns the pages, for recovery and hints.
     pub(super) fn pages_mut(&mut self) -> &mut Pages {
         &mut self.pages
     }
 
-    /// The journal.
     pub(super) fn journal(&self) -> &Journal {
         &self.journal
     }
 
-    /// The journal, for rounds.
+    /// Returns the journal, for rounds.
     pub(super) fn journal_mut(&mut self) -> &mut Journal {
         &mut self.journal
     }
 
-    /// How many logical slots from `logical` on, `most` at the most, lie one behind the other in
-    /// one page from slot `start` on, or nowhere.
+    /// Returns the number of logical slots from `logical` on, at most `most`, that are stored
+    /// consecutively in one page from slot `start` on, or are all unmapped if `start` is `None`.
     pub(super) fn run_length(&self, logical: u32, most: u32, start: Option<u32>) -> u32 {
         let most = start.map_or(most, |slot| most.min(self.per_page - slot % self.per_page));
         let follows = |i: &u32| self.map.look_up(logical + *i) == start.map(|slot| slot + *i);
         1 + (1..most).take_while(follows).count() as u32
     }
 
-    /// A read of a slot begins: its page.
+    /// Notes the start of a read of a slot. Returns its page.
     pub(super) fn begin_read(&mut self, slot: u32) -> u32 {
         let page = slot / self.per_page;
         self.pages.begin_read(page);
         page
     }
 
-    /// A read of a page is over.
+    /// Notes the end of a read of a page.
     pub(super) fn end_read(&mut self, page: u32) {
         self.pages.end_read(page);
     }
 
-    /// Takes up to `count` slots of the page that is to be written next; `None` when all that has
-    /// room is being written. [`Space::end_write`] follows.
+    /// Takes up to `count` slots of the next page to write, or returns `None` if all pages with
+    /// room are being written. [`Space::end_write`] must follow.
     pub(super) fn take(&mut self, count: u32) -> Option<Taken> {
         let (page, rule) = self.pages.choose()?;
         let held = self.pages.used(page) != 0;
@@ -110,8 +107,8 @@ impl Space {
         Some(Taken { page, rule, mask, held })
     }
 
-    /// A write is over: what was taken is not needed when it `failed`, and else holds the logical
-    /// slots from `logical` on. `runs` are as [`super::fill::Fill::runs`] gives them.
+    /// Ends a write. The slots taken are released if it `failed`; otherwise they hold the logical
+    /// slots from `logical` on. `runs` come from [`super::fill::Fill::runs`].
     pub(super) fn end_write(
         &mut self,
         (page, mask): (u32, u64),
@@ -146,7 +143,7 @@ impl Space {
         }
     }
 
-    /// Gives slots back whose replacement is durable; how many.
+    /// Releases slots whose replacement is durable. Returns their number.
     pub(super) fn release(&mut self) -> usize {
         let early = planted(Bug::SlotReusedEarly);
         for released in 0..RELEASE_STEP {
@@ -160,7 +157,7 @@ impl Space {
         RELEASE_STEP
     }
 
-    /// Compares the tables, while `writing` pages with `taken` slots are being written.
+    /// Checks the tables, while `writing` pages with `taken` slots are being written.
     pub(super) fn check(&self, taken: u64, writing: usize) -> Result<(), &'static str> {
         self.map.check()?;
         let used = self.map.mapped() + self.journal.retiring() as u64 + taken;

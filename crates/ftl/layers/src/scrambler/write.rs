@@ -1,4 +1,4 @@
-//! Writes and trims on their way: a page is chosen, a fill goes through its steps, the map changes.
+//! Writes and trims: choice of a page, the steps of its fill, and the change of the map.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -14,9 +14,9 @@ use super::request::complete_if_over;
 use super::space::{Space, Taken};
 use crate::kit::requests::Kind;
 
-/// A fill sends at most so many commands at once.
+/// Maximum number of commands that a fill submits at once.
 const FILL_OPS: usize = 40;
-/// Logical slots that are forgotten in one go.
+/// Maximum number of logical slots unmapped in one step.
 const TRIM_STEP: u64 = 1024;
 
 /// The writes under way.
@@ -26,12 +26,12 @@ pub(super) struct Writes {
     fills: Vec<Fill>,
     /// Fills whose next step is due.
     sent: VecDeque<u8>,
-    /// How often each rule chose a page.
+    /// Number of pages chosen by each rule.
     rules: [u64; 3],
 }
 
 impl Writes {
-    /// None under way; `buffers` become those of fills.
+    /// Creates the state without writes; `buffers` are used by the fills.
     pub(super) fn new(layout: &Layout, buffers: Vec<Payload>) -> Self {
         Writes {
             layout: *layout,
@@ -41,20 +41,20 @@ impl Writes {
         }
     }
 
-    /// How often a page was taken because it was fresh, because the device collects it next, and
-    /// because it had the fewest used slots.
+    /// Returns the number of pages chosen by each rule: unwritten, in the device's next victim, and
+    /// with the fewest used slots.
     pub(super) fn rules(&self) -> [u64; 3] {
         self.rules
     }
 
-    /// Slots that are being written, and in how many pages.
+    /// Returns the number of slots being written, and the number of their pages.
     pub(super) fn taken(&self) -> (u64, usize) {
         let writing = self.fills.iter().filter(|fill| fill.step != Step::Idle);
         let slots = writing.clone().map(|fill| u64::from(fill.count())).sum();
         (slots, writing.count())
     }
 
-    /// The power is off.
+    /// Discards the buffers after a power cut.
     pub(super) fn void(&mut self) {
         let buffers = self.fills.iter_mut().filter_map(|fill| fill.buffer.take());
         buffers.for_each(|buffer| {
@@ -62,7 +62,7 @@ impl Writes {
         });
     }
 
-    /// Moves the first write or trim on.
+    /// Advances the first write or trim. Returns whether anything moved.
     pub(super) fn pump(&mut self, space: &mut Space, hint: &mut Hint, cx: &mut Cx) -> bool {
         let Some(req) = cx.requests().first_write() else { return false };
         let failed = !cx.is_good() || cx.request(req).error.is_some();
@@ -76,7 +76,7 @@ impl Writes {
         moved
     }
 
-    /// Takes on the next part of a write or trim. Whether it could.
+    /// Starts the next part of a write or trim. Returns whether it started.
     fn write_some(&mut self, req: u16, space: &mut Space, hint: &mut Hint, cx: &mut Cx) -> bool {
         let (slot, per_page) = (u64::from(self.layout.slot), u64::from(self.layout.per_page));
         let active = cx.request(req);
@@ -97,7 +97,7 @@ impl Writes {
         self.begin_fill(req, span, (logical as u32, count as u32), (space, hint), cx)
     }
 
-    /// Unmaps logical slots from sector `from` on.
+    /// Unmaps logical slots from sector `from` on. Returns whether it could.
     fn forget_some(
         &mut self,
         req: u16,
@@ -122,7 +122,7 @@ impl Writes {
         self.fills.iter().any(|fill| fill.changes(logical, count))
     }
 
-    /// Begins to write up to `count` logical slots to a page. Whether it could.
+    /// Starts to write up to `count` logical slots to a page. Returns whether it started.
     fn begin_fill(
         &mut self,
         req: u16,
@@ -165,8 +165,8 @@ impl Writes {
         true
     }
 
-    /// No page has room: what was replaced must become durable first. When there is nothing to
-    /// wait for, the request fails; tells whether it did.
+    /// Handles a write for which no page has room. Replaced slots must become durable first; if
+    /// there are none, the request fails. Returns whether it failed.
     fn starve(&self, req: u16, space: &mut Space, cx: &mut Cx) -> bool {
         if self.fills.iter().any(|fill| fill.step != Step::Idle) {
             return false;
@@ -180,7 +180,7 @@ impl Writes {
         true
     }
 
-    /// Moves one fill on to the commands of its step.
+    /// Submits the commands of one fill's next step.
     pub(super) fn pump_fills(&mut self, space: &mut Space, cx: &mut Cx) -> bool {
         if cx.command_room() < FILL_OPS {
             return false;
@@ -217,7 +217,7 @@ impl Writes {
         cx.submit(Op::Merge { fill: at }, command);
     }
 
-    /// The first and the last slot may change in part.
+    /// Reads the old contents of the first and the last slot, which may change only in part.
     fn fetch_old(&mut self, at: u8, space: &mut Space, cx: &mut Cx) {
         let slot = self.layout.slot;
         let fill = &mut self.fills[at as usize];
@@ -296,7 +296,7 @@ impl Writes {
         }
     }
 
-    /// A command of a fill is over.
+    /// Handles the completion of a fill's command.
     pub(super) fn done(
         &mut self,
         op: Op,
@@ -355,7 +355,7 @@ impl Writes {
         }
     }
 
-    /// Publishes what a fill wrote, and lets its page go.
+    /// Publishes the slots that a fill wrote, and releases its page.
     fn end_fill(&mut self, at: u8, space: &mut Space, cx: &mut Cx) {
         let fill = &mut self.fills[at as usize];
         fill.step = Step::Idle;
@@ -368,7 +368,7 @@ impl Writes {
     }
 }
 
-/// Counts what a program writes: the host's sectors, copies, and what holds nothing.
+/// Counts the sectors of a program: the host's, copied ones, and padding.
 fn tally(host: u32, copied: u32, padded: u32, cx: &mut Cx) -> Tally {
     cx.counters().gc_copied += u64::from(copied);
     cx.counters().padded += u64::from(padded);
@@ -385,7 +385,7 @@ fn program_one(fill: u8, lba: u64, piece: Piece, tally: Tally, cx: &mut Cx) {
 }
 
 impl Fill {
-    /// Sectors of the host's, or zeros, that it writes.
+    /// Returns the number of the host's sectors, or zeros, that the fill writes.
     fn host_sectors(&self) -> u32 {
         (self.span.end - self.span.from) as u32
     }

@@ -264,7 +264,8 @@ impl Cache {
         }
         it.go(State::Cleaned);
         it.cleaned = epoch;
-        // A commit may already have listed the slot as dirty in a page that is being written.
+        // The flushes of a commit under way may not cover the copy on the slow device, so that its
+        // members would be acknowledged too early if the slot were freed now.
         if (it.listed && !planted(Bug::ReuseListed)) || self.is_committing {
             if !core::mem::replace(&mut it.queued, true) {
                 self.cleaned.push(slot);
