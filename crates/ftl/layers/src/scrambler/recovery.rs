@@ -140,7 +140,7 @@ impl Recovery {
     /// Handles the completion of a command.
     pub(super) fn done(&mut self, index: u8, command: Command, ok: bool) {
         match command {
-            // A failed flush ends the volume elsewhere.
+            // If the flush failed, `Engine::done` has ended the volume already.
             Command::Flush { .. } => {
                 self.flushing = false;
                 self.go(Step::Roots, 0);
