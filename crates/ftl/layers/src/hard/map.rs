@@ -1,9 +1,9 @@
-//! The map in both directions.
+//! Sector map in both directions.
 //!
 //! Invariants
-//! - `to[l] = v + 1` and `back[v] = l + 1` for every live pair; 0 is unmapped, so that fresh zeroed
-//!   memory is an empty map. A slot is live exactly when its logical sector points back at it.
-//! - A superpage weighs as much as it has live slots.
+//! - `to[l] = v + 1` and `back[v] = l + 1` for every valid pair; 0 is unmapped, so fresh zeroed
+//!   memory is an empty map. A slot is valid exactly if its logical sector points back at it.
+//! - The weight of a superpage is its number of valid slots.
 //! - On media the entry of key `l` is `to[l]`.
 
 use alloc::vec;
@@ -17,9 +17,11 @@ use crate::vsp::layout::Layout;
 use crate::vsp::ops::NoOp;
 use crate::vsp::pool::{Lost, Pool};
 
-/// The map entry of a sector whose only copy can't be checked: an error until it is written.
+/// Map entry of a sector whose only copy cannot be verified. It reads as an error until it is
+/// rewritten.
 const LOST: u32 = u32::MAX;
 
+/// The map of `hard`.
 #[derive(Debug)]
 pub(crate) struct Map {
     superpage: u32,
@@ -29,7 +31,7 @@ pub(crate) struct Map {
 }
 
 impl Map {
-    /// An empty map.
+    /// Creates an empty map.
     pub(crate) fn new(layout: &Layout) -> Self {
         Map {
             superpage: layout.superpage,
@@ -39,7 +41,7 @@ impl Map {
         }
     }
 
-    /// Bytes of both directions.
+    /// Returns the bytes of both directions.
     pub(crate) fn memory(layout: &Layout) -> u64 {
         let slots = u64::from(layout.count) * u64::from(layout.superpage);
         4 * (layout.exported + slots)
@@ -119,7 +121,7 @@ impl Table for Map {
         changed(lsn);
     }
 
-    /// Nothing here writes in place, and no log of this layer says so.
+    /// Does nothing: this layer never writes in place, so its log has no kills.
     fn replay_kill(&mut self, _vsn: u32, _changed: impl FnMut(u64)) {}
 
     fn adopt(&mut self, pool: &mut Pool, key: u64) -> Result<(), &'static str> {

@@ -1,10 +1,10 @@
-//! HARD: every sector is mapped, small writes are gathered into full, aligned superpages.
+//! HARD: every sector is mapped, and small writes are gathered into full, aligned superpages.
 //!
 //! Source: Jang and Shin, "HARD: Host-Level Address Remapping Driver for Solid-State Disk" (ICITCS
-//! 2011), as described by Choi and Shin; the crash protocol is ours, see [`crate::vsp`].
+//! 2011), as described by Choi and Shin. The crash protocol is this project's; see [`crate::vsp`].
 //!
-//! [`map`] has both directions at 4 bytes a sector; [`crate::vsp::collect`] empties the superpage
-//! with the fewest live sectors.
+//! [`map`] stores both directions at 4 bytes per sector. [`crate::vsp::collect`] empties the
+//! superpage with the fewest valid sectors.
 
 mod map;
 pub(crate) mod register;
@@ -19,10 +19,10 @@ use crate::vsp::ops::NoOp;
 use crate::vsp::{Area, CxOf, Machine, Scheme};
 use map::Map;
 
-/// The layer.
+/// The layer `hard`.
 pub(crate) type Hard = Shell<Machine<Sectors>>;
 
-/// HARD's part of the machine.
+/// The scheme of `hard`.
 #[derive(Debug, Default)]
 pub(crate) struct Sectors {
     collection: Collection,

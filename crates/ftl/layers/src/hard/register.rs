@@ -1,4 +1,4 @@
-//! What `hard` tells of itself.
+//! Registration of `hard`.
 
 use alloc::boxed::Box;
 
@@ -18,7 +18,7 @@ const SUPERPAGE_OF_HARD: Parameter = Parameter {
     ..SUPERPAGE
 };
 
-/// See [`crate::registry`].
+/// Registration of `hard`.
 pub(crate) const REGISTRATION: Registration = Registration {
     kind: LayerKind::Hard,
     name: "hard",
