@@ -1,16 +1,15 @@
-//! Gathering: sectors that lie here and there go into one superpage, so that they need fewer
-//! leaves.
+//! Gathering: scattered sectors are copied into one superpage, so that they need fewer leaves.
 //!
-//! A job fills a stage of its own. Usually that is a whole logical superpage (LSP), each sector at
-//! its offset, and zeros where nothing is mapped; with `gather=vsp` it is what one superpage holds,
-//! in the order of sectors. What the host writes past the cap is put into the stage of such a job
-//! too, so that its LSP has one leaf.
+//! A job fills a stage of its own. Usually it copies a whole logical superpage (LSP), each sector
+//! to its offset, with zeros where nothing is mapped. With `gather=vsp` it copies the contents of
+//! one superpage in the order of sectors. A small write of the host beyond the cap is placed into
+//! the stage of such a job too, so that its LSP has one leaf.
 //!
 //! Invariants
-//! - A job goes Idle → Base → Rest → Idle, and no two gather the same LSP.
-//! - `slots[s].from` is the virtual sector whose content slot `s` has, or will have.
-//! - What a job copied is published only where the map still points at its source, and zeros only
-//!   where it still points nowhere.
+//! - A job goes through Idle → Base → Rest → Idle, and no two jobs gather the same LSP.
+//! - `slots[s].from` is the virtual sector whose data slot `s` contains, or will contain.
+//! - A copy is published only where the map still points at its source, and zeros only where the
+//!   sector is still unmapped.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -29,24 +28,24 @@ use super::map::Map;
 use super::ops::Op;
 use crate::vsp::ops::{Cx, Op::Own};
 
-/// Jobs at once.
+/// Maximum number of concurrent jobs.
 const JOBS: usize = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Idle,
-    /// One read brings the most of it, with what else lies in between.
+    /// One read fetches the largest part, including unneeded slots in between.
     Base,
-    /// The other runs, each over what the first read brought.
+    /// The other runs are copied, each over the data of the first read.
     Rest,
 }
 
-/// What goes into a slot.
+/// The source of a slot's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum From {
-    /// Nothing that counts.
+    /// None: the slot's data does not count.
     None,
-    /// Zeros: the sector is not mapped.
+    /// Zeros, because the sector is not mapped.
     Zeros,
     /// A copy of this virtual sector.
     Copy(u32),
@@ -56,7 +55,7 @@ enum From {
 struct Slot {
     lsn: u32,
     from: From,
-    /// The first read has brought it.
+    /// Whether the first read fetches it.
     here: bool,
 }
 
@@ -65,7 +64,7 @@ impl Slot {
         Slot { lsn, from, here: false }
     }
 
-    /// Whether what comes `i` slots later comes from `i` sectors further on.
+    /// Returns whether the source of the slot `i` slots later is `i` sectors further on.
     fn leads_to(&self, later: &Slot, i: u32) -> bool {
         match (self.from, later.from) {
             (From::Zeros, From::Zeros) => true,
@@ -75,11 +74,11 @@ impl Slot {
     }
 }
 
-/// What the map has of slots that follow each other, looked up once for each leaf.
+/// Map lookups of consecutive slots, one for each leaf.
 struct Look<'a> {
     leaves: &'a Leaves,
     leaf: Option<Leaf>,
-    /// The sectors for which that holds.
+    /// The sectors that `leaf` holds for.
     sectors: Range<u32>,
 }
 
@@ -88,7 +87,7 @@ impl<'a> Look<'a> {
         Look { leaves, leaf: None, sectors: 0..0 }
     }
 
-    /// Whether the map still has the sector of a slot where the slot comes from.
+    /// Returns whether the map still agrees with the source of a slot.
     fn is_current(&mut self, slot: &Slot) -> bool {
         if slot.from == From::None {
             return false;
@@ -103,8 +102,8 @@ impl<'a> Look<'a> {
         }
     }
 
-    /// The level of the longest run, from the first of some slots on, that is current and lies in
-    /// one leaf or none.
+    /// Returns the level of the longest run, from the first of `slots` on, that is current and in
+    /// one leaf or unmapped.
     fn run(&mut self, slots: &[Slot]) -> Option<u8> {
         let lsn = slots[0].lsn;
         if !self.is_current(&slots[0]) {
@@ -117,6 +116,7 @@ impl<'a> Look<'a> {
     }
 }
 
+/// A gathering of one LSP or one superpage.
 #[derive(Debug)]
 struct Job {
     phase: Phase,
@@ -125,9 +125,9 @@ struct Job {
     slots: Vec<Slot>,
     cursor: u32,
     outstanding: u32,
-    /// What the host put in: first slot and length.
+    /// The part that the host writes: first slot and length.
     host: (u32, u32),
-    /// A read failed.
+    /// Whether a read failed.
     failed: bool,
 }
 
@@ -149,14 +149,14 @@ impl Job {
 #[derive(Debug)]
 pub(super) struct Jobs {
     list: Vec<Job>,
-    /// Leaves that jobs have saved so far, less those that jobs have added.
+    /// Leaves saved by all jobs so far, minus those that they added.
     pub saved: i64,
-    /// A job could not read all of what it was for.
+    /// Whether a job could not read all of its sources.
     pub failed: bool,
 }
 
 impl Jobs {
-    /// None under way.
+    /// Creates idle jobs.
     pub(super) fn new(layout: &Layout) -> Self {
         let job = || Job {
             phase: Phase::Idle,
@@ -171,17 +171,17 @@ impl Jobs {
         Jobs { list: (0..JOBS).map(|_| job()).collect(), saved: 0, failed: false }
     }
 
-    /// Bytes of the lists of all jobs.
+    /// Returns the bytes of the lists of all jobs.
     pub(super) fn memory(superpage: u32) -> u64 {
         (JOBS * size_of::<Slot>()) as u64 * u64::from(superpage)
     }
 
-    /// Whether any job is under way.
+    /// Returns whether any job is under way.
     pub(super) fn is_busy(&self) -> bool {
         self.list.iter().any(|job| job.phase != Phase::Idle)
     }
 
-    /// Whether an LSP is being gathered.
+    /// Returns whether an LSP is being gathered.
     pub(super) fn has(&self, lsp: u32) -> bool {
         self.list.iter().any(|job| job.phase != Phase::Idle && job.lsp == Some(lsp))
     }
@@ -192,7 +192,7 @@ impl Jobs {
 }
 
 impl Buddies {
-    /// Moves every job on.
+    /// Advances every job. Returns whether anything moved.
     pub(super) fn pump_jobs(&mut self, area: &mut Area<Map>, cx: &mut Cx<Op>) -> bool {
         let mut moved = false;
         for index in 0..JOBS {
@@ -205,8 +205,8 @@ impl Buddies {
         moved
     }
 
-    /// Begins to gather an LSP, perhaps around what the host writes of it: so many sectors from an
-    /// offset. The stage.
+    /// Starts to gather an LSP. `host` is the part that the host writes: offset and length in
+    /// sectors. Returns the stage, or `None` if no job or stage is idle.
     pub(super) fn gather_lsp(
         &mut self,
         area: &mut Area<Map>,
@@ -235,7 +235,8 @@ impl Buddies {
         Some(stage)
     }
 
-    /// Begins to put what a superpage holds into the order of sectors.
+    /// Starts to copy the contents of a superpage in the order of sectors. Returns whether it
+    /// started.
     pub(super) fn gather_vsp(&mut self, area: &mut Area<Map>, vsp: u32, cx: &mut Cx<Op>) -> bool {
         let Some(index) = self.jobs.idle() else { return false };
         let Some(stage) = area.own_stage(cx) else { return false };
@@ -260,7 +261,8 @@ impl Buddies {
         (job.cursor, job.outstanding, job.failed) = (0, 0, false);
     }
 
-    /// Reads what lies at the same distance from its place as the longest leaf, in one go.
+    /// Reads all slots that have the same distance from their target as the longest leaf, in one
+    /// command.
     fn read_base(&mut self, area: &mut Area<Map>, index: usize, cx: &mut Cx<Op>) {
         self.begin_rest(index);
         let sp = area.layout.superpage;
@@ -276,7 +278,7 @@ impl Buddies {
             return;
         }
         let shift = i64::from(longest.vsn % sp) - i64::from(longest.lsn % sp);
-        // The host's part is on its way into the buffer.
+        // The read must not overwrite the host's part, which is being copied into the buffer.
         let behind = |at: u32| at >= host.0;
         let side = behind(longest.lsn % sp);
         let (mut first, mut last) = (sp, 0);
@@ -315,7 +317,7 @@ impl Buddies {
         cx.submit(Own(Op::Read { job: index as u8, vsp, slot, len }), command);
     }
 
-    /// The next run that is still to come, and that the map still has where it was.
+    /// Returns the next run that is not in the buffer yet and whose source is still current.
     fn next_run(
         &mut self,
         area: &mut Area<Map>,
@@ -351,7 +353,7 @@ impl Buddies {
         Some((begin, from, len))
     }
 
-    /// Brings the next run over what the first read brought, or ends the job.
+    /// Copies the next run over the data of the first read, or ends the job.
     fn read_rest(&mut self, area: &mut Area<Map>, index: usize, cx: &mut Cx<Op>) -> bool {
         let sp = area.layout.superpage;
         let number = index as u8;
@@ -385,7 +387,7 @@ impl Buddies {
         true
     }
 
-    /// Publishes what was gathered and closes the stage.
+    /// Publishes the gathered sectors and closes the stage.
     fn end_job(&mut self, area: &mut Area<Map>, index: usize, cx: &mut Cx<Op>) {
         let Job { stage, host, failed, .. } = self.jobs.list[index];
         let before = area.table.leaves.count();
@@ -413,8 +415,8 @@ impl Buddies {
         jobs.list[index].go(Phase::Idle);
     }
 
-    /// Points 2^`level` sectors, all of one leaf or none, at slots of a stage, and lets the stage
-    /// list them.
+    /// Maps 2^`level` sectors, all in one leaf or unmapped, to slots of a stage, and lists them in
+    /// the stage.
     fn publish_run(
         &mut self,
         area: &mut Area<Map>,
@@ -452,7 +454,7 @@ impl Buddies {
         cx.counters().padded += u64::from(holes);
     }
 
-    /// A command of a job is over.
+    /// Handles the completion of a job's command.
     pub(super) fn gathered(&mut self, area: &mut Area<Map>, op: Op, command: Command, ok: bool) {
         let (index, slot, len, into) = match (op, command) {
             (Op::Read { job, vsp, slot, len }, Command::Read { into: Target::Data(into), .. }) => {

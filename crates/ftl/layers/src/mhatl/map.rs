@@ -1,11 +1,11 @@
-//! The map: leaves, and which superpages have many low ones that have not changed for long.
+//! The map: leaves, and lists of the superpages with low leaves by the time of their last change.
 //!
 //! Invariants
-//! - A superpage is in the list of as many low leaves as it has, in the order in which superpages
-//!   last changed; without low leaves it is in none.
-//! - A superpage weighs as much as it has live slots.
-//! - On media the entry of key `l` is the virtual sector of sector `l` plus one; 0 is unmapped.
-//!   Only recovery has it so in memory, before the leaves are made.
+//! - A superpage is in the list for its number of low leaves, ordered by its last change. A
+//!   superpage without low leaves is in no list.
+//! - The weight of a superpage is its number of valid slots.
+//! - On media the entry of key `l` is the virtual sector of sector `l` plus one; 0 is unmapped. In
+//!   memory the entries exist only during recovery, before the leaves are built.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -21,25 +21,26 @@ use crate::vsp::pool::{Lost, Pool};
 use super::ops::Op;
 use crate::vsp::leaves::{LOST, Leaf, Leaves, Size};
 
-/// Leaves beyond the cap and a tenth: what is in stages may part that many runs for a while.
+/// Leaves beyond the cap and its tenth: copies in stages may split this number of runs temporarily.
 const SLACK: u32 = 8192;
 
+/// The map of `mhatl`.
 #[derive(Debug)]
 pub(crate) struct Map {
     superpage: u32,
-    /// The runs.
+    /// The mapped runs.
     pub leaves: Leaves,
     lists: Lists,
-    /// When a superpage last changed, in superpages put in.
+    /// Time of each superpage's last change, in superpages stored.
     changed: Vec<u32>,
-    /// Sectors put in so far.
+    /// Number of sectors stored so far.
     clock: u64,
     entries: Vec<u32>,
     mapped: u64,
 }
 
 impl Map {
-    /// An empty map with leaves for `cap` and all LSPs.
+    /// Creates an empty map with leaves for `cap` and all LSPs.
     pub(crate) fn new(layout: &Layout, cap: u32) -> Self {
         let count = layout.count;
         Map {
@@ -53,13 +54,13 @@ impl Map {
         }
     }
 
-    /// Bytes of all tables, the leaves' own four bytes included.
+    /// Returns the bytes of all tables, including four bytes of each leaf.
     pub(crate) fn memory(layout: &Layout, cap: u32) -> u64 {
         let lists = Lists::memory(layout.count, layout.superpage);
         size(layout, cap).memory() + lists + 4 * u64::from(layout.count)
     }
 
-    /// The superpage with many low leaves that has not changed for long: the product counts.
+    /// Returns the superpage with the largest product of low leaves and time since its last change.
     pub(crate) fn victim(&self) -> Option<u32> {
         let now = self.now();
         let score = |(vsp, low): &(u32, u32)| {
@@ -73,7 +74,7 @@ impl Map {
         (self.clock / u64::from(self.superpage)) as u32
     }
 
-    /// Notes that a superpage changed, or should count as if it had.
+    /// Marks a superpage as changed now.
     pub(crate) fn touch(&mut self, vsp: u32) {
         self.changed[vsp as usize] = self.now();
         let low = self.leaves.low(vsp);
@@ -95,8 +96,8 @@ impl Map {
         self.touch(vsp);
     }
 
-    /// Points the sectors of a leaf to where it says, all of them out of one leaf or none: what
-    /// is left is as if that had been done one after the other.
+    /// Maps the sectors of a leaf, which are all in one leaf or all unmapped. The result equals
+    /// that of mapping them one by one.
     pub(crate) fn point_run(&mut self, pool: &mut Pool, leaf: Leaf) -> Lost {
         self.clock += u64::from(leaf.len()) - 1;
         let lost = self.kill_run(pool, leaf.lsn, leaf.level);
@@ -119,7 +120,7 @@ impl Map {
         lost
     }
 
-    /// What the map has of a sector on media.
+    /// Returns the entry of a sector on media.
     fn entry(&self, lsn: u64) -> u32 {
         self.leaves.find(lsn as u32).map_or(0, |leaf| match leaf.at(lsn as u32) {
             LOST => LOST,
@@ -128,7 +129,8 @@ impl Map {
     }
 }
 
-/// As many leaves as the cap, or as there are LSPs, and a tenth more.
+/// Returns the size for a tenth more leaves than the cap or the number of LSPs, whichever is
+/// larger.
 fn size(layout: &Layout, cap: u32) -> Size {
     let lsps = (layout.exported / u64::from(layout.superpage)) as u32;
     let target = cap.max(lsps);
@@ -196,7 +198,7 @@ impl Table for Map {
         changed(lsn);
     }
 
-    /// Nothing here writes in place, and no log of this layer says so.
+    /// Does nothing: this layer never writes in place, so its log has no kills.
     fn replay_kill(&mut self, _vsn: u32, _changed: impl FnMut(u64)) {}
 
     fn adopt(&mut self, pool: &mut Pool, key: u64) -> Result<(), &'static str> {
@@ -286,7 +288,8 @@ mod tests {
     use crate::vsp::Scheme;
     use crate::vsp::pool::State;
 
-    /// Points sectors from `lsn` on, as few at a time as `runs` says. Superpages that it emptied.
+    /// Maps the sectors up to `end`: one by one, or in the largest possible runs if `runs`. Returns
+    /// the superpages that became empty.
     fn point(map: &mut Map, pool: &mut Pool, from: Leaf, end: u32, runs: bool) -> Vec<u32> {
         let (mut lsn, mut emptied) = (from.lsn, Vec::new());
         while lsn < end {

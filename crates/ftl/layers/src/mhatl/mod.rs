@@ -1,10 +1,11 @@
-//! mHATL: runs of sectors are mapped, as long as they can be; few of them are kept in memory.
+//! mHATL: the longest possible runs of sectors are mapped, and few of them are kept in memory.
 //!
-//! Source: Choi and Shin, mHATL; the crash protocol is that of [`crate::vsp`], with the map on
-//! media as `hard` has it.
+//! Source: Choi and Shin, mHATL. The crash protocol is that of [`crate::vsp`], with the map on
+//! media of `hard`.
 //!
-//! [`crate::vsp::leaves`] are the runs, a buddy tree for each logical superpage (LSP); [`map`]
-//! finds them from both sides; [`gather`] makes few of many; [`round`] says when.
+//! The runs are [`crate::vsp::leaves`], a buddy tree for each logical superpage (LSP). [`map`]
+//! finds them by logical and by virtual sector, [`gather`] merges them, and [`round`] schedules the
+//! merging.
 
 mod gather;
 mod map;
@@ -26,10 +27,10 @@ use map::Map;
 use ops::Op;
 use round::Round;
 
-/// The layer.
+/// The layer `mhatl`.
 pub(crate) type Mhatl = Shell<Machine<Buddies>>;
 
-/// mHATL's part of the machine.
+/// The scheme of `mhatl`.
 #[derive(Debug)]
 pub(crate) struct Buddies {
     collection: Collection,
@@ -47,7 +48,7 @@ impl Scheme for Buddies {
         Layout::logged(config, devices)
     }
 
-    /// As the paper counts it: the place of each leaf that the cap allows.
+    /// Returns four bytes for each leaf that the cap allows, as the paper counts them.
     fn map_bytes(config: &LayerConfig, _layout: &Layout) -> u64 {
         4 * u64::from(config.mhatl.leaves)
     }

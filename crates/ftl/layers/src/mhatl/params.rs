@@ -1,20 +1,20 @@
-//! The parameters of `mhatl`.
+//! Parameters of `mhatl`.
 
-/// What `mhatl` puts together when it has too many leaves.
+/// Scope of merging when there are too many leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gather {
-    /// All of each logical superpage that the victim holds part of.
+    /// Every logical superpage of which the victim contains a part.
     Lsp,
-    /// What the victim holds.
+    /// The contents of the victim.
     Vsp,
 }
 
-/// What only `mhatl` can be told.
+/// Parameters of `mhatl` only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Params {
-    /// How many leaves it wants to have at the most.
+    /// Cap on the number of leaves.
     pub leaves: u32,
-    /// What it puts together.
+    /// Scope of merging.
     pub gather: Gather,
 }
 

@@ -1,4 +1,4 @@
-//! What `mhatl` tells of itself.
+//! Registration of `mhatl`.
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
@@ -58,7 +58,7 @@ fn vary(config: &mut LayerConfig, dice: &mut dyn Chance) {
     config.mhatl.gather = dice.pick(&[Gather::Lsp, Gather::Lsp, Gather::Vsp]);
 }
 
-/// See [`crate::registry`].
+/// Registration of `mhatl`.
 pub(crate) const REGISTRATION: Registration = Registration {
     kind: LayerKind::Mhatl,
     name: "mhatl",

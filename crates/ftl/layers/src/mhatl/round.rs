@@ -1,10 +1,10 @@
-//! When leaves are gathered (mVGC), and where a write goes.
+//! Schedule of gathering (mVGC), and targets of writes.
 //!
 //! Invariants
-//! - A round begins when there are more leaves than the cap. It ends at nine tenths of the cap, or
-//!   after [`FUTILE`] victims in a row with which it saved no more leaves than before: then no
-//!   other begins until more leaves came.
-//! - Past the cap a small write either waits for the round, or goes to its LSP in full, so that it
+//! - A round starts when there are more leaves than the cap. It ends at nine tenths of the cap, or
+//!   after [`FUTILE`] consecutive victims that saved no further leaves. After such a futile round,
+//!   none starts before the number of leaves has grown.
+//! - Beyond the cap a small write either waits for the round, or gathers its whole LSP, so that it
 //!   adds no leaf.
 
 use hostftl_core::{Cause, Event};
@@ -19,33 +19,34 @@ use super::map::Map;
 use super::ops::Op;
 use super::params::Gather;
 
-/// Superpages that gathering leaves free for collection.
+/// Superpages that gathering leaves free for GC.
 const KEPT_FREE: usize = FLOOR as usize + 8;
-/// Leaves that the host leaves free, in sectors of a superpage.
+/// Leaves that host writes leave free, in multiples of a superpage's sectors.
 const KEPT_LEAVES: u32 = 32;
-/// Leaves that are looked at to find an LSP.
+/// Leaves that are examined to find an LSP.
 const LOOK: u32 = 8192;
-/// Victims in a row of which nothing is gained, after which a round ends.
+/// Number of consecutive victims without gain after which a round ends.
 const FUTILE: u32 = 64;
 
+/// The round of gathering under way.
 #[derive(Debug)]
 pub(super) struct Round {
-    /// Leaves that are wanted at the most.
+    /// Cap on the number of leaves.
     pub cap: u32,
     gather: Gather,
     under_way: bool,
     victim: Option<u32>,
-    /// LSPs of the victim that were begun.
+    /// LSPs of the victim whose gathering has started.
     begun: u32,
-    /// The most that jobs had saved at the end of a victim of this round, or at its beginning.
+    /// Maximum of the leaves saved at the start of the round and after each victim.
     saved: i64,
     futile: u32,
-    /// Since a futile round: begin none before there are more leaves than this.
+    /// After a futile round: the number of leaves above which the next round starts.
     rest: u32,
 }
 
 impl Round {
-    /// None under way.
+    /// Creates the state without a round.
     pub(super) fn new(config: &LayerConfig) -> Self {
         Round {
             cap: config.mhatl.leaves,
@@ -61,7 +62,7 @@ impl Round {
 }
 
 impl Buddies {
-    /// Whether a host may add leaves at all.
+    /// Returns whether the host may add leaves.
     pub(super) fn leaves_fit(&mut self, area: &mut Area<Map>) -> bool {
         let fit = area.table.leaves.room() > KEPT_LEAVES * area.layout.superpage;
         if !fit {
@@ -70,7 +71,7 @@ impl Buddies {
         fit
     }
 
-    /// Moves a round on, or begins one.
+    /// Advances the round, or starts one. Returns whether anything moved.
     pub(super) fn pump_round(&mut self, area: &mut Area<Map>, cx: &mut Cx<Op>) -> bool {
         let count = area.table.leaves.count();
         let round = &mut self.round;
@@ -110,10 +111,10 @@ impl Buddies {
         true
     }
 
-    /// Begins to gather the next LSP that the victim holds part of, or ends with the victim.
+    /// Starts to gather the next LSP with sectors in the victim, or finishes the victim.
     fn feed_jobs(&mut self, area: &mut Area<Map>, victim: u32, cx: &mut Cx<Op>) -> bool {
-        // Only an LSP that is gathered has fewer leaves for certain, which the host waits for when
-        // there is no room for more.
+        // Only gathering a whole LSP is certain to save leaves, and the host waits for them when
+        // they are scarce.
         let scarce = area.table.leaves.room() <= 2 * KEPT_LEAVES * area.layout.superpage;
         let of_vsp = self.round.gather == Gather::Vsp && !scarce;
         let most = if of_vsp { 1 } else { area.layout.superpage };
@@ -121,8 +122,8 @@ impl Buddies {
         let Some(lsp) = self.parted_lsp(area, victim, cx).filter(|_| more) else {
             return !self.jobs.is_busy() && self.end_leaves(area, victim);
         };
-        // Collection has less than its reserve then, and asks for what it needs. What is asked for
-        // here would close its stage after each victim, and collection would gain nothing.
+        // GC is below its reserve then, and requests superpages itself. Requests from here would
+        // close the stage of GC after each victim, so that GC would gain nothing.
         if cx.command_room() <= OWN_OPS / 2 || area.pool.free() <= KEPT_FREE {
             return false;
         }
@@ -135,8 +136,8 @@ impl Buddies {
         begun
     }
 
-    /// An LSP that gathering gives fewer leaves, one of them in a superpage, and that is not being
-    /// gathered.
+    /// Returns an LSP with sectors in `vsp` that would need fewer leaves if it were gathered, and
+    /// that no job is gathering.
     fn parted_lsp(&mut self, area: &mut Area<Map>, vsp: u32, cx: &mut Cx<Op>) -> Option<u32> {
         let (leaves, jobs) = (&area.table.leaves, &self.jobs);
         let looks = (LOOK / area.layout.superpage).max(8);
@@ -160,7 +161,7 @@ impl Buddies {
         if over { self.end_round(area) } else { true }
     }
 
-    /// Moves a write on.
+    /// Advances a write. Returns whether anything moved.
     pub(super) fn write_leaves(&mut self, area: &mut Area<Map>, req: u16, cx: &mut Cx<Op>) -> bool {
         if !self.leaves_fit(area) || !area.may_gather() || cx.command_room() <= OWN_OPS {
             return false;
@@ -190,13 +191,13 @@ impl Buddies {
         self.put_into(area, req, (stage, host.0, host.1), cx)
     }
 
-    /// Whether a round is close enough behind for one more small write.
+    /// Returns whether the number of leaves allows another small write during a round.
     fn room_past_cap(&self, area: &Area<Map>) -> bool {
         let (count, cap) = (area.table.leaves.count(), self.round.cap);
         u64::from(count) <= u64::from(cap) + u64::from(cap / 20)
     }
 
-    /// Puts the next part of a write into a stage of its own.
+    /// Copies the next part of a write into a stage of its own.
     fn put_into(
         &mut self,
         area: &mut Area<Map>,
