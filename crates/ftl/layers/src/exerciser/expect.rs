@@ -1,39 +1,39 @@
-//! What each command of the script must come to.
+//! Expected results of the script's commands.
 
 use hostftl_core::Token;
 
-/// What a command's token says of its result.
+/// The expected result of a command, stored in its token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Expect {
     /// Success.
     Plain,
-    /// The digest of the host's bytes, learnt here.
+    /// The digest of the host's data, recorded here.
     LearnData,
-    /// The same digest again.
+    /// The recorded digest of the host's data.
     SameData,
-    /// The digest of one sector of zeros, learnt here.
+    /// The digest of one sector of zeros, recorded here.
     LearnZeros,
-    /// The same digest again.
+    /// The recorded digest of zeros.
     SameZeros,
-    /// The digest of the first device's page in payload, learnt here.
+    /// The digest of the first device's page as payload, recorded here.
     LearnPage,
-    /// The same digest again.
+    /// The recorded digest of the page.
     SamePage,
-    /// The length and checksum of the packed bytes, by LZ4 or by Zstandard.
+    /// The length and checksum of the packed data, with LZ4 or Zstandard.
     PackLz4,
     PackZstd,
-    /// A whole transfer, expanded.
+    /// A whole transfer, unpacked.
     Whole,
-    /// A part that is right.
+    /// A copied part with a matching checksum.
     Moved,
-    /// A page that the script wrote to this device.
+    /// The page that the script wrote to this device.
     Page,
     /// A page of zeros.
     ZeroPage,
-    /// The page of the first device, from payload.
+    /// The page of the first device, peeked from payload.
     Peeked,
-    /// Nothing: it may come when the layer has gone on.
+    /// None: the command may complete after the layer has continued.
     Late,
 }
 

@@ -1,9 +1,9 @@
-//! What a host must ask so that the script runs through: the same list for every driver.
+//! Requests of a host that make the script run completely, the same for every driver.
 
-/// What kind of request.
+/// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WishKind {
-    /// Read; what was written by the same list comes back.
+    /// Read; returns the data written by the same list.
     Read,
     /// Write.
     Write,
@@ -15,20 +15,20 @@ pub enum WishKind {
     Flush,
 }
 
-/// One request of the list.
+/// A request of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wish {
-    /// What to do.
+    /// The kind of the request.
     pub kind: WishKind,
     /// The first sector.
     pub lba: u64,
-    /// How many; 0 for a flush.
+    /// Number of sectors; 0 for a flush.
     pub sectors: u32,
-    /// Durable when answered.
+    /// Whether it is durable when acknowledged.
     pub fua: bool,
 }
 
-/// The requests, to be sent one after another: `repeat` rounds with odd and even lengths.
+/// Returns the requests, to be sent one after another: `repeat` rounds with odd and even lengths.
 pub fn wishes(repeat: u64) -> impl Iterator<Item = Wish> {
     let wish = |kind, lba, sectors, fua| Wish { kind, lba, sectors, fua };
     (0..repeat).flat_map(move |round| {

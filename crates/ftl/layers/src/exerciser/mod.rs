@@ -1,15 +1,17 @@
-//! The test layer: a script that uses every command of the contract, and checks what comes back.
+//! The test layer: a script that uses every command of the contract and checks the results.
 //!
 //! A write goes through the whole script (place, pack, unpack, digest, fold, gather, read back into
-//! payload and metadata, flush, reset) before it reaches its home on the first device; the other
-//! requests use the home only. A driver that answers all of [`wishes`] well has carried out every
-//! command on every device. In a world without bytes all checksums are zero, on both sides.
+//! payload and metadata, flush, reset) before it is written to its home on the first device. Other
+//! requests use only the home. A driver that answers all of [`wishes`] correctly has executed every
+//! command on every device. With a driver that transfers no bytes, all checksums are zero on both
+//! sides.
 //!
 //! Invariants
-//! - One request at a time is under way; every stage waits for its commands, except for those of
-//!   the stage `Late`, which are abandoned when a timer comes first.
-//! - A payload whose reader was abandoned is in `left` until its late `Done`.
-//! - The last [`SCRATCH`] sectors of each device are the script's, the rest of the first is home.
+//! - One request at a time is under way. Every stage waits for its commands, except for those of
+//!   the stage `Late`, which are abandoned if a timer fires first.
+//! - A payload whose reader was abandoned is in `left` until the late `Done` arrives.
+//! - The last [`SCRATCH`] sectors of each device belong to the script, the other sectors of the
+//!   first device are the home.
 
 mod expect;
 mod host;
@@ -31,16 +33,17 @@ use script::{Job, Notes, Stage};
 
 /// Sectors at the end of each device that the script uses.
 pub const SCRATCH: u64 = 64;
-/// The longest transfer, in sectors.
+/// Maximum length of a transfer, in sectors.
 pub const MAX_TRANSFER: u32 = 16;
-/// Buffers of the layer's own: four of the script, and one for a read that is abandoned.
+/// Buffers of the layer: four of the script, and one for a read that is abandoned.
 const BUFFERS: u32 = 5;
-/// Their length: room for a transfer after one sector, and for its packed form at the worst.
+/// Length of a buffer in sectors: a transfer after one sector, or its packed form in the worst
+/// case.
 const BUFFER_SECTORS: u32 = 40;
-/// Devices at most.
+/// Maximum number of devices.
 const MAX_DEVICES: usize = 4;
 
-/// See the module text.
+/// The test layer.
 #[derive(Debug)]
 pub struct Exerciser {
     limits: Limits,
@@ -49,11 +52,11 @@ pub struct Exerciser {
     metas: Vec<MetaBuf>,
     job: Option<Job>,
     notes: Notes,
-    /// Commands that the stage waits for.
+    /// Commands that the current stage waits for.
     waiting: u32,
-    /// Commands of the stage `Late` that are out.
+    /// Commands of the stage `Late` under way.
     late: u32,
-    /// The host's payload of an earlier request, which a late command still reads.
+    /// Payload of an answered request that a late command still reads.
     left: Option<Payload>,
     serial: u64,
     round: u64,
@@ -64,7 +67,10 @@ pub struct Exerciser {
 }
 
 impl Exerciser {
-    /// What the script needs over `devices`.
+    /// Returns the resources that the script needs over `devices`.
+    ///
+    /// # Errors
+    /// If there are no devices or more than four, or a device is too small or not a block device.
     pub fn plan(devices: &[DeviceInfo]) -> Result<Plan, PlanError> {
         if devices.is_empty() || devices.len() > MAX_DEVICES {
             return Err(PlanError("exerciser takes one to four devices"));
@@ -90,7 +96,7 @@ impl Exerciser {
         })
     }
 
-    /// The layer.
+    /// Creates the layer.
     pub fn new(plan: Plan, devices: &[DeviceInfo], buffers: Vec<Payload>) -> Self {
         Exerciser {
             limits: plan.limits,
@@ -120,7 +126,7 @@ impl Exerciser {
         out.push(Output::Submit(Token(self.serial << 8 | expect as u64), command));
     }
 
-    /// The payload with this name: the layer's own or the host's.
+    /// Returns the payload with an id: the layer's own or the host's.
     fn payload(&mut self, id: u32) -> &mut Payload {
         let host = self.job.as_mut().and_then(|job| job.data.as_mut());
         let mut all = self.buffers.iter_mut().chain(host).chain(self.left.as_mut());
@@ -135,7 +141,7 @@ impl Exerciser {
         self.payload(view.id()).repay_mut(view);
     }
 
-    /// Takes a command's buffers back. Returns the metadata that was read, if any.
+    /// Takes the buffers of a command back. Returns the metadata that it read, if any.
     fn take_back(&mut self, command: Command) -> Option<MetaBuf> {
         match command {
             Command::Read { into: Target::Data(view), .. } => self.repay_mut(view),
@@ -217,7 +223,7 @@ impl Exerciser {
         }
     }
 
-    /// Answers the request; a payload that a late command reads stays behind.
+    /// Answers the request. A payload that a late command reads stays with the layer.
     fn answer(&mut self, out: &mut Out) {
         let job = self.job.take().expect("there is a request");
         let result = if self.failed { Err(HostError::Io) } else { Ok(()) };

@@ -1,4 +1,4 @@
-//! What the exerciser tells of itself.
+//! Registration of the test layer `exerciser`.
 
 use alloc::boxed::Box;
 
@@ -11,7 +11,7 @@ use super::Exerciser;
 
 impl Registered for Exerciser {}
 
-/// See [`crate::registry`].
+/// Registration of the test layer `exerciser`.
 pub(crate) const REGISTRATION: Registration = Registration {
     kind: LayerKind::Exerciser,
     name: "exerciser",

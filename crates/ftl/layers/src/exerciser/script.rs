@@ -1,4 +1,4 @@
-//! The stages of the script, one method each, and what is expected of their commands.
+//! The stages of the script, one method each, and checks of their results.
 
 use alloc::vec::Vec;
 
@@ -11,18 +11,18 @@ use hostftl_core::{
 use super::expect::Expect;
 use super::{Exerciser, SCRATCH};
 
-/// Bytes in the first piece of a gather list: no multiple of a sector.
+/// Bytes in the first piece of a gather list; deliberately not a multiple of a sector.
 const ODD: u32 = 100;
-/// Factors whose sum is 1, so that the sum of one range by each of them is that range.
+/// Factors whose sum is 1, so that folding equal ranges with them returns the range.
 const WEIGHTED: Factors = Factors { old: 0, new: [3, 7, 5, 0] };
-/// The byte in the first buffer where the host's bytes begin.
+/// Offset of the host's data in the first buffer, in bytes.
 const SHIFT: u32 = SECTOR as u32;
 /// Sectors of zeros in one program.
 const ZERO_STEP: u64 = 100;
-/// The last buffer in the list, for a read that is abandoned.
+/// Index of the buffer for a read that is abandoned.
 const LATE_BUFFER: usize = 4;
 
-/// Where a request is in the script.
+/// The stage of a request in the script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     Place,
@@ -38,7 +38,7 @@ pub(super) enum Stage {
     Flush,
     Reset,
     ReadZeros,
-    /// A zeroing goes on at its home.
+    /// A zeroing continues at its home.
     Zero,
     Home,
     Fua,
@@ -59,7 +59,7 @@ pub(super) struct Job {
     now: Nanos,
 }
 
-/// What a write has learnt of its bytes.
+/// Results that a write has recorded.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Notes {
     digest: u32,
@@ -84,7 +84,7 @@ impl Exerciser {
         self.job().data.as_mut().expect("the request has a payload")
     }
 
-    /// Begins a request: writes at the head of the script, all others at their home.
+    /// Starts a request: writes at the beginning of the script, all others at their home.
     pub(super) fn accept(&mut self, now: Nanos, request: Request, out: &mut Out) {
         let Request { ticket, op, lba, sectors, .. } = request;
         let (stage, fua) = match op {
@@ -115,7 +115,7 @@ impl Exerciser {
         first(self, out);
     }
 
-    /// All commands of a stage are over: the next stage, until one has a command.
+    /// Continues with the next stage after all commands of a stage, until one submits a command.
     pub(super) fn advance(&mut self, out: &mut Out) {
         if self.job.is_none() {
             if self.stopping && self.late == 0 {
@@ -194,8 +194,8 @@ impl Exerciser {
         }
     }
 
-    /// Expands both packed forms: LZ4 into the fourth buffer, Zstandard over the host's bytes. What
-    /// looks like noise was not packed.
+    /// Unpacks both packed forms: LZ4 into the fourth buffer, Zstandard over the host's data.
+    /// Incompressible data was not packed.
     fn unpack(&mut self, out: &mut Out) {
         let (bytes, seed, packed) = (self.job().bytes(), self.round, self.notes.packed);
         let moves = [(1, 3, 0, Codec::Lz4), (2, 0, SHIFT, Codec::Zstd(1))];
@@ -217,7 +217,7 @@ impl Exerciser {
         }
     }
 
-    /// Checks what was expanded, and copies it over its packed form.
+    /// Verifies the unpacked data, and copies it over its packed form.
     fn move_whole(&mut self, out: &mut Out) {
         let (bytes, crc, seed) = (self.job().bytes(), self.notes.digest, self.round);
         let from = self.buffers[3].view(0, bytes);
@@ -226,7 +226,7 @@ impl Exerciser {
         self.submit(Expect::Moved, Command::Move { from, into, parts }, out);
     }
 
-    /// Folds buffers into one. Bytes of the first buffer begin after a sector.
+    /// Folds buffers into one. Data in the first buffer starts after one sector.
     fn fold(&mut self, from: &[usize], into: usize, factors: Factors, out: &mut Out) {
         let bytes = self.job().bytes();
         let shift = |buffer: usize| if buffer == 0 { SHIFT } else { 0 };
@@ -238,8 +238,8 @@ impl Exerciser {
         self.submit(Expect::Plain, Command::Fold { from: views, into, factors }, out);
     }
 
-    /// Writes host bytes in two odd pieces, a page and a sector of zeros to the scratch of each
-    /// device; the folded bytes are checked meanwhile.
+    /// Writes host data in two pieces of odd length, a page and a sector of zeros to the scratch
+    /// area of each device. Meanwhile the folded data is verified.
     fn program(&mut self, out: &mut Out) {
         let (bytes, sectors) = (self.job().bytes(), self.job().sectors as u32);
         for buffer in 1..=3 {
@@ -273,8 +273,8 @@ impl Exerciser {
         self.submit(expect, Command::Read { device, lba, into, cause: Cause::Host }, out);
     }
 
-    /// Reads all three kinds back: one buffer for each device, its data and its zeros; the first
-    /// device's page also as payload.
+    /// Reads data, page and zeros back into one buffer for each device; the first device's page
+    /// also as payload.
     fn read_back(&mut self, out: &mut Out) {
         let sectors = self.job().sectors;
         for device in 0..self.devices.len() {
@@ -337,7 +337,7 @@ impl Exerciser {
         );
     }
 
-    /// Reads a request in two halves, both in flight at once.
+    /// Reads a request in two halves, both in flight concurrently.
     fn read_home(&mut self, out: &mut Out) {
         let (lba, sectors) = (self.job().lba, self.job().sectors as u32);
         let half = sectors / 2;
@@ -356,7 +356,7 @@ impl Exerciser {
         self.submit(Expect::Plain, Command::Reset { device: 0, lba, sectors }, out);
     }
 
-    /// Zeroes the next part of the range.
+    /// Writes zeros to the next part of the range.
     fn zero_home(&mut self, out: &mut Out) {
         let zeroed = self.notes.zeroed;
         let lba = self.job().lba + zeroed;
@@ -371,7 +371,8 @@ impl Exerciser {
         );
     }
 
-    /// After a write: a digest of the host's bytes and a read, abandoned if a timer is first.
+    /// Submits a digest of the host's data and a read after a write; both are abandoned if a timer
+    /// fires first.
     fn late(&mut self, out: &mut Out) {
         let free = self.late == 0 && self.left.is_none();
         if !self.job().write || !free {
@@ -386,7 +387,7 @@ impl Exerciser {
         self.wake = Some(self.job().now);
     }
 
-    /// Checks a command that is over; what is wrong is the driver's mistake.
+    /// Checks the result of a command. A mismatch is a bug of the driver.
     pub(super) fn judge(
         &mut self,
         expect: Expect,
@@ -415,7 +416,7 @@ impl Exerciser {
             Expect::Peeked => {
                 let Command::Peek { into, .. } = command else { unreachable!("it peeks") };
                 let mut page = Page::default();
-                // Without bytes there is nothing to be seen.
+                // A driver without bytes returns an empty page.
                 if self.notes.page != 0 {
                     fill(&mut page, round, 0);
                 }
@@ -456,7 +457,7 @@ fn next(stage: Stage) -> Stage {
     }
 }
 
-/// The page that the script writes to `device` in `round`.
+/// Fills the page that the script writes to `device` in `round`.
 fn fill(page: &mut Page, round: u64, device: usize) {
     for (index, word) in page.0.chunks_exact_mut(8).enumerate() {
         let value = round << 16 | (device as u64) << 12 | index as u64;
