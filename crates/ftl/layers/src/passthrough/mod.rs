@@ -1,12 +1,12 @@
-//! The layer that does nothing: each request becomes one command, or a short run of them.
+//! The layer without translation: each request becomes one command, or a short run of commands.
 //!
 //! Invariants
 //! - A slot has at most one command in flight; its token is the slot's number.
-//! - A slot is free, or it holds a ticket (the request is unanswered), or it only holds a payload
-//!   that a hung device still uses (the request was abandoned).
-//! - After a device failed, every request is answered with an error at once.
-//! - After a flush failed, whatever the next flushes say, nothing is answered as durable: every
-//!   request but a read is an error. A write that failed is an error of its own request alone.
+//! - A slot is free, or holds a ticket (the request is unanswered), or holds only a payload that a
+//!   hung device still uses (the request was abandoned).
+//! - After a device failure, every request is answered with an error at once.
+//! - After a failed flush, nothing is acknowledged as durable, whatever the results of later
+//!   flushes: every request but reads fails. A failed write fails only its own request.
 
 pub(crate) mod register;
 mod slot;
@@ -22,11 +22,12 @@ use crate::config::{LayerConfig, Plan, PlanError};
 use crate::planted::{Bug, planted};
 use slot::{Own, Slot};
 
-/// Requests under way at once.
+/// Maximum number of requests under way.
 const SLOTS: usize = 256;
-/// The longest transfer, in sectors: 1 MiB.
+/// Maximum length of a transfer in sectors: 1 MiB.
 const MAX_TRANSFER: u32 = 2048;
 
+/// The layer `passthrough`.
 #[derive(Debug)]
 pub(crate) struct Passthrough {
     limits: Limits,
@@ -37,13 +38,16 @@ pub(crate) struct Passthrough {
     wake: Option<Nanos>,
     started: bool,
     failed: bool,
-    /// Why nothing is written any more: a flush failed.
+    /// Error of all requests but reads after a flush failed.
     unflushed: Option<HostError>,
     stopping: bool,
 }
 
 impl Passthrough {
-    /// What passthrough needs over `devices`, of which there is one.
+    /// Returns the resources that the layer needs over the single device in `devices`.
+    ///
+    /// # Errors
+    /// If there is not exactly one block device.
     pub(crate) fn plan(devices: &[DeviceInfo]) -> Result<Plan, PlanError> {
         let [device] = devices else {
             return Err(PlanError("passthrough takes exactly one device"));
@@ -60,7 +64,7 @@ impl Passthrough {
         Ok(Plan { limits, buffers: 0, buffer_sectors: 0, map_bytes: 0, meta_bytes: 0 })
     }
 
-    /// The layer.
+    /// Creates the layer.
     pub(crate) fn new(config: &LayerConfig, plan: Plan) -> Self {
         Passthrough {
             limits: plan.limits,
@@ -87,7 +91,7 @@ impl Passthrough {
         self.begin(deadline, || Slot::new(request, deadline), out);
     }
 
-    /// Why a request is not even tried.
+    /// Returns the error of a request that is refused at once.
     #[inline]
     fn refuses(&self, request: &Request) -> Option<HostError> {
         let in_range = request.lba.checked_add(request.sectors) <= Some(self.limits.exported);
@@ -98,7 +102,8 @@ impl Passthrough {
         }
     }
 
-    /// Begins what `make` makes, where it is to be: a slot is too long to be copied.
+    /// Starts the slot that `make` creates. It is created in place, because a slot is too large to
+    /// copy cheaply.
     #[inline]
     fn begin(&mut self, deadline: Nanos, make: impl FnOnce() -> Slot, out: &mut Out) {
         self.watch(deadline);
@@ -109,13 +114,13 @@ impl Passthrough {
         self.advance(index, out);
     }
 
-    /// Sends a flush of the layer's own.
+    /// Submits a flush of the layer itself.
     fn flush_for(&mut self, own: Own, now: Nanos, out: &mut Out) {
         let deadline = now.saturating_add(self.deadline);
         self.begin(deadline, || Slot::own_flush(own, deadline), out);
     }
 
-    /// Makes sure that something looks at a deadline.
+    /// Makes sure that a timer is set for a deadline.
     #[inline]
     fn watch(&mut self, deadline: Nanos) {
         if self.deadline > 0 {
@@ -138,7 +143,7 @@ impl Passthrough {
         }
     }
 
-    /// Submits the slot's next command, or answers it when there is none.
+    /// Submits the slot's next command, or answers the request if there is none.
     #[inline]
     fn advance(&mut self, index: u16, out: &mut Out) {
         let slot = self.slots[index as usize].as_mut().expect("an advancing slot is taken");
@@ -183,8 +188,8 @@ impl Passthrough {
         }
     }
 
-    /// What the device did not make durable it may have forgotten, and the next flush may say that
-    /// all is well: nothing is believed until the device is opened again.
+    /// Ends all promises of durability. The device may have dropped unflushed data and still report
+    /// success for the next flush, so no flush is trusted until the device is opened again.
     fn flush_failed(&mut self, error: DeviceError, out: &mut Out) {
         if self.unflushed.is_none() && !planted(Bug::NextFlushBelieved) {
             self.unflushed = Some(host_error(error));
@@ -200,7 +205,7 @@ impl Passthrough {
         }
     }
 
-    /// Abandons what is past its deadline and sets the next wake-up.
+    /// Abandons requests past their deadline and sets the next timer.
     fn expire(&mut self, now: Nanos, out: &mut Out) {
         self.wake = None;
         let mut expired = false;

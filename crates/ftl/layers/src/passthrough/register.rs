@@ -1,4 +1,4 @@
-//! What `passthrough` tells of itself.
+//! Registration of `passthrough`.
 
 use alloc::boxed::Box;
 
@@ -11,7 +11,7 @@ use super::Passthrough;
 
 impl Registered for Passthrough {}
 
-/// See [`crate::registry`].
+/// Registration of `passthrough`.
 pub(crate) const REGISTRATION: Registration = Registration {
     kind: LayerKind::Passthrough,
     name: "passthrough",

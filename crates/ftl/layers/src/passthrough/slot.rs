@@ -1,4 +1,4 @@
-//! One request under way in passthrough, as a short list of commands.
+//! A request under way in `passthrough`, as a short list of commands.
 
 use core::mem;
 
@@ -9,7 +9,7 @@ use hostftl_core::{
 
 use crate::planted::{Bug, planted};
 
-/// What is left to do.
+/// The next command of a slot.
 #[derive(Debug, PartialEq, Eq)]
 enum Stage {
     Read,
@@ -20,16 +20,16 @@ enum Stage {
     Over,
 }
 
-/// A flush of the layer's own, and the event that ends it.
+/// A flush of the layer itself, which ends with an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Own {
-    /// Before requests are welcome: what is read is then durable.
+    /// The flush before requests are accepted, so that all data read is durable.
     First,
-    /// Before the layer is closed.
+    /// The flush before the layer stops.
     Last,
 }
 
-/// A request; without a ticket it is the layer's own flush, or it was abandoned.
+/// A request. Without a ticket it is the layer's own flush, or was abandoned.
 #[derive(Debug)]
 pub(super) struct Slot {
     ticket: Option<Ticket>,
@@ -56,7 +56,7 @@ impl Slot {
         Slot { ticket: Some(ticket), data, stage, lba, left: sectors, tally, own: None, deadline }
     }
 
-    /// The flush with which the layer starts or stops.
+    /// Creates the flush with which the layer starts or stops.
     pub(super) fn own_flush(own: Own, deadline: Nanos) -> Self {
         Slot {
             ticket: None,
@@ -70,8 +70,8 @@ impl Slot {
         }
     }
 
-    /// Sends the next command as `token`; false when the request is over. `most` is the longest
-    /// transfer in sectors.
+    /// Submits the next command as `token`. Returns `false` if the request is complete. `most` is
+    /// the maximum length of a transfer in sectors.
     #[inline]
     pub(super) fn send(&mut self, token: Token, most: u32, out: &mut Out) -> bool {
         let lba = self.lba;
@@ -122,7 +122,7 @@ impl Slot {
         true
     }
 
-    /// Takes back what a command borrowed.
+    /// Takes back the view that a command borrowed.
     #[inline]
     pub(super) fn repay(&mut self, command: &mut Command) {
         match command {
@@ -144,7 +144,7 @@ impl Slot {
         }
     }
 
-    /// Ends the slot with a reply.
+    /// Answers the request, or ends the layer's own flush.
     #[inline]
     pub(super) fn answer(&mut self, result: Result<(), HostError>, out: &mut Out) {
         let Slot { ticket, data, .. } = self;
@@ -157,7 +157,7 @@ impl Slot {
         }
     }
 
-    /// Answers with an error while the device still has the payload.
+    /// Answers with an error while the device still uses the payload.
     pub(super) fn abandon(&mut self, out: &mut Out) {
         self.stage = Stage::Over;
         let end = self.end(false);
@@ -168,7 +168,7 @@ impl Slot {
         });
     }
 
-    /// What ends a flush of the layer's own.
+    /// Returns the event that ends a flush of the layer itself.
     fn end(&self, ok: bool) -> Event {
         match self.own {
             Some(Own::First) if ok => Event::Ready { replayed: 0, dropped: 0 },
@@ -177,20 +177,20 @@ impl Slot {
         }
     }
 
-    /// Whether only the payload is left.
+    /// Returns whether only the payload is left.
     #[inline]
     pub(super) fn is_abandoned(&self) -> bool {
         self.ticket.is_none() && self.own.is_none()
     }
 
-    /// Ends an abandoned slot.
+    /// Returns the payload of an abandoned slot.
     pub(super) fn reclaim(self, out: &mut Out) {
         if let Some(data) = self.data {
             out.push(Output::Reclaim(data));
         }
     }
 
-    /// The power is off.
+    /// Discards the slot after a power cut.
     pub(super) fn void(self) {
         if let Some(ticket) = self.ticket {
             ticket.close();
@@ -201,7 +201,7 @@ impl Slot {
     }
 }
 
-/// Sends a program of one piece.
+/// Submits a program of one piece.
 #[inline]
 fn program(token: Token, lba: u64, piece: impl FnOnce() -> Piece, tally: &Tally, out: &mut Out) {
     out.push_with(|| {
