@@ -1,16 +1,16 @@
-//! RAID 5 as everybody has it: what the log array is compared with. No user may choose it.
+//! RAID 5 as commonly implemented, the baseline for the log array. It is not a layer for volumes.
 //!
-//! Stripes have a chunk on each device, one of them parity, in turn. A write of a whole stripe
-//! writes all chunks. A smaller one reads what the new parity needs, as Linux's md does: the other
-//! data of the stripe, unless the old data and the old parity are less. Then it writes data and
-//! parity. As in md's stripe cache, what belongs together is a row, 4 KiB on each device, and each
-//! operation has one place for it. There is no journal and no map of what changed: after a cut, the
-//! parity of what was being written is not known. Trims are answered and change
-//! nothing; zeroing is refused, and so is work after a device failed.
+//! Stripes have a chunk on each device, one of which is parity, in rotation. A full-stripe write
+//! writes all chunks. A smaller write first reads the blocks that the new parity needs, as Linux md
+//! does: the other data of the stripe, unless old data and old parity are fewer blocks. Then it
+//! writes data and parity. As in md's stripe cache, the unit of exclusion is a row, 4 KiB on each
+//! device, and each operation has one place for it. There is neither a journal nor a bitmap of
+//! changes, so after a cut the parity of rows that were being written is unknown. Trims are
+//! acknowledged without effect. Zeroing is refused, and so is work after a device failure.
 //!
 //! Invariants
 //! - A row that is being written belongs to one operation.
-//! - A request is answered when all of it was sent and no operation of it is under way.
+//! - A request is answered when it was sent completely and none of its operations is under way.
 
 mod op;
 
@@ -26,12 +26,12 @@ use hostftl_core::{
 use crate::config::{Plan, PlanError};
 use op::{Op, Step};
 
-/// The longest transfer, in sectors: 1 MiB.
+/// Maximum length of a transfer in sectors: 1 MiB.
 const MAX_TRANSFER: u32 = 2048;
-/// Outputs that one operation makes at once, at most.
+/// Maximum number of outputs of one operation.
 const MOST: usize = 17;
 
-/// What a request still needs.
+/// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Read,
@@ -39,6 +39,7 @@ enum Kind {
     Flush,
 }
 
+/// A request under way.
 #[derive(Debug)]
 struct Waiting {
     ticket: Ticket,
@@ -46,9 +47,9 @@ struct Waiting {
     kind: Kind,
     lba: u64,
     sectors: u32,
-    /// How much of it was sent.
+    /// Number of sectors sent so far.
     sent: u32,
-    /// Operations under way.
+    /// Number of operations under way.
     pending: u32,
     result: Result<(), HostError>,
 }
@@ -57,14 +58,14 @@ struct Waiting {
 #[derive(Clone, Copy, Debug)]
 struct Part {
     stripe: u64,
-    /// The first sector in the request, and how many.
+    /// Offset of the part in the request, and its length, in sectors.
     from: u32,
     sectors: u32,
-    /// The first sector in the stripe's data.
+    /// Offset of the part in the stripe's data, in sectors.
     at: u32,
 }
 
-/// See the module text.
+/// A RAID 5 array.
 #[derive(Debug)]
 pub struct Raid5 {
     plan: Plan,
@@ -74,11 +75,11 @@ pub struct Raid5 {
     free: Vec<u16>,
     ops: Vec<Option<Op>>,
     idle: Vec<u16>,
-    /// The rows that are being written, of each operation.
+    /// Rows being written by all operations.
     rows: Vec<Range<u64>>,
     /// Two buffers of a chunk for each operation.
     buffers: Vec<Payload>,
-    /// Requests of which something is not sent yet, in order.
+    /// Requests that are not sent completely, in order.
     queue: VecDeque<u16>,
     counters: Counters,
     started: bool,
@@ -86,11 +87,11 @@ pub struct Raid5 {
 }
 
 impl Raid5 {
-    /// What the array needs over `devices` with chunks of `chunk` sectors and so many operations
-    /// under way.
+    /// Returns the resources that the array needs over `devices`, with chunks of `chunk` sectors
+    /// and at most `ops` operations under way.
     ///
     /// # Errors
-    /// When there are fewer than three devices, or more than sixteen.
+    /// If there are fewer than three or more than sixteen devices.
     pub fn plan(devices: &[DeviceInfo], chunk: u32, ops: u16) -> Result<Plan, PlanError> {
         if !(3..=16).contains(&devices.len()) {
             return Err(PlanError("raid5 takes 3 to 16 devices"));
@@ -112,10 +113,13 @@ impl Raid5 {
         })
     }
 
-    /// The array; the arguments are those of [`Raid5::plan`], which says what `buffers` there are.
+    /// Creates the array with the buffers that [`Raid5::plan`] requires.
     ///
     /// # Errors
     /// As [`Raid5::plan`].
+    ///
+    /// # Panics
+    /// If the number of buffers differs from the plan.
     pub fn new(
         devices: &[DeviceInfo],
         chunk: u32,
@@ -141,12 +145,13 @@ impl Raid5 {
         })
     }
 
-    /// Data chunks of a stripe.
+    /// Returns the number of data chunks in a stripe.
     fn width(&self) -> u32 {
         u32::from(self.devices) - 1
     }
 
-    /// The device of data chunk `chunk` of a stripe; the parity comes behind the last.
+    /// Returns the device of data chunk `chunk` of a stripe. The parity follows the last data
+    /// chunk.
     fn device(&self, stripe: u64, chunk: u32) -> u8 {
         ((stripe + 1 + u64::from(chunk)) % u64::from(self.devices)) as u8
     }
@@ -180,7 +185,7 @@ impl Raid5 {
         self.queue.push_back(index);
     }
 
-    /// The next part of a request: a whole stripe that is written, or what lies in one chunk.
+    /// Returns the next part of a request: a full-stripe write, or a range in one chunk.
     fn part(&self, request: &Waiting) -> Part {
         let row = u64::from(self.chunk * self.width());
         let lba = request.lba + u64::from(request.sent);
@@ -191,7 +196,7 @@ impl Raid5 {
         Part { stripe, from: request.sent, sectors, at }
     }
 
-    /// The rows that a part lies in: of each device the same.
+    /// Returns the rows of a part, which are the same on each device.
     fn rows_of(&self, part: Part) -> Range<u64> {
         let per = u64::from(SECTORS_PER_BLOCK);
         let (first, chunk) = (part.stripe * u64::from(self.chunk), u64::from(self.chunk));
@@ -202,12 +207,12 @@ impl Raid5 {
         at / per..(at + u64::from(part.sectors)).div_ceil(per)
     }
 
-    /// Whether one of these rows is being written.
+    /// Returns whether one of the rows is being written.
     fn is_taken(&self, rows: &Range<u64>) -> bool {
         self.rows.iter().any(|it| it.start < rows.end && rows.start < it.end)
     }
 
-    /// Begins what can be begun, in the order of requests.
+    /// Starts all operations that can start, in the order of requests.
     fn pump(&mut self, out: &mut Out) {
         self.more = false;
         let mut left = self.queue.len();
@@ -274,7 +279,7 @@ impl Raid5 {
         }
     }
 
-    /// The operation is over: what waits for its stripe may begin, and its request may be answered.
+    /// Ends an operation, and answers its request if it was the last.
     fn end(&mut self, slot: u16, out: &mut Out) {
         let op = self.ops[slot as usize].take().expect("an operation ends once");
         self.idle.push(slot);
@@ -297,7 +302,7 @@ impl Raid5 {
         out.push(Output::Reply(Reply { ticket, data, result }));
     }
 
-    /// Sends a command of an operation; `index` tells its commands apart.
+    /// Submits a command of an operation; `index` distinguishes its commands.
     fn submit(&mut self, slot: u16, index: u8, command: Command, out: &mut Out) {
         let op = self.ops[slot as usize].as_mut().expect("a command has an operation");
         op.pending += 1;
@@ -366,7 +371,7 @@ impl Layer for Raid5 {
     }
 }
 
-/// The share of a host's tally: all of it is the host's.
+/// Returns a tally with all sectors attributed to the host.
 fn host(sectors: u32) -> Tally {
     Tally::of(hostftl_core::Cause::Host, sectors)
 }

@@ -1,4 +1,4 @@
-//! What one part of a request needs, command after command.
+//! Operations: the sequence of commands for one part of a request.
 
 use core::ops::Range;
 
@@ -8,41 +8,42 @@ use hostftl_core::{
 
 use super::{Part, Raid5, host};
 
-/// What is done next.
+/// The next step of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Reads for the host.
+    /// Reads data for the host.
     Read,
-    /// Reads what the new parity needs.
+    /// Reads the blocks that the new parity needs.
     Old,
-    /// Makes the new parity from the old one, or from all data of a stripe.
+    /// Computes the new parity from the blocks read, or from all data of a stripe.
     Fold,
     /// Writes data and parity.
     Write,
     /// Flushes all devices.
     Flush,
-    /// Nothing.
+    /// Ends the operation.
     Over,
 }
 
+/// An operation on one part of a request.
 #[derive(Debug)]
 pub(super) struct Op {
-    /// The request that it is for.
+    /// The request that the part belongs to.
     pub request: u16,
-    /// Commands under way.
+    /// Number of commands under way.
     pub pending: u32,
     part: Option<Part>,
     step: Step,
-    /// The rows that it writes.
+    /// The rows being written.
     pub rows: Option<Range<u64>>,
     /// Whether a whole stripe is written.
     whole: bool,
-    /// Chunks that are in the parity of a whole stripe.
+    /// Number of chunks folded into the parity of a whole stripe so far.
     folded: u32,
 }
 
 impl Step {
-    /// Whether an operation that begins with it writes.
+    /// Returns whether an operation that starts with this step writes.
     pub(super) fn writes(self) -> bool {
         matches!(self, Step::Fold | Step::Old)
     }
@@ -60,11 +61,11 @@ impl Op {
 }
 
 impl Raid5 {
-    /// Sends what comes next, or ends the operation.
+    /// Submits the commands of the next step, or ends the operation.
     pub(super) fn advance(&mut self, slot: u16, out: &mut Out) {
         let op = self.ops[slot as usize].as_mut().expect("an operation advances");
         let (step, whole) = (op.step, op.whole);
-        // Of a part nothing is written when something of it could not be read.
+        // A part is not written if any of its reads failed.
         let failed =
             self.requests[op.request as usize].as_ref().is_some_and(|it| it.result.is_err());
         op.step = match step {
@@ -94,7 +95,7 @@ impl Raid5 {
         request.data.as_mut().expect("a transfer has a payload")
     }
 
-    /// The first sector of a part on its device.
+    /// Returns the first sector of a part on its device.
     fn lba(&self, part: Part) -> u64 {
         part.stripe * u64::from(self.chunk) + u64::from(part.at % self.chunk)
     }
@@ -105,8 +106,8 @@ impl Raid5 {
         self.submit(slot, 0, Command::Read { device, lba, into, cause: Cause::Host }, out);
     }
 
-    /// The chunks that the new parity needs beside the new data, one or two: all other data where
-    /// that is no more to read than the old data and the old parity, as md has it.
+    /// Returns the one or two chunks that the new parity needs beside the new data: all other data
+    /// if that is no more than old data and old parity, as in md.
     fn needed(&self, part: Part) -> ArrayVec<u32, 2> {
         let written = part.at / self.chunk;
         match self.width() {
@@ -115,7 +116,8 @@ impl Raid5 {
         }
     }
 
-    /// What is read last is in the second buffer, where the parity is made.
+    /// Reads the needed chunks. The last one goes into the second buffer, where the parity is
+    /// computed.
     fn read_needed(&mut self, slot: u16, part: Part, out: &mut Out) {
         let needed = self.needed(part);
         for (index, chunk) in (2 - needed.len() as u8..).zip(needed) {
@@ -127,7 +129,7 @@ impl Raid5 {
         }
     }
 
-    /// The parity is in the second buffer afterwards.
+    /// Computes the parity into the second buffer.
     fn fold(&mut self, slot: u16, part: Part, whole: bool, out: &mut Out) {
         let [old, parity] = [2 * usize::from(slot), 2 * usize::from(slot) + 1];
         let mut from = ArrayVec::<View, MAX_PIECES>::new();
@@ -176,7 +178,7 @@ impl Raid5 {
         self.submit(slot, chunks as u8, command, out);
     }
 
-    /// Takes back what a command borrowed from the request or from the operation's buffers.
+    /// Takes back views borrowed from the request or from the operation's buffers.
     pub(super) fn repay(&mut self, slot: u16, request: u16, command: Command) {
         let (first, mut owned) = (2 * usize::from(slot), ArrayVec::<View, MAX_PIECES>::new());
         let mut filled = None;
