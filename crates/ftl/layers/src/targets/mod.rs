@@ -1,12 +1,12 @@
 //! Targets: several layers on one zoned device, each on a range of its parallel units.
 //!
-//! A target's layer sees a smaller device, which begins at its first unit; what it exports lies
-//! behind what the targets before it export. A flush belongs to the target of its sector.
+//! The layer of a target sees a smaller device that starts at its first unit. The exported ranges
+//! of the targets are concatenated. A flush belongs to the target of its sector.
 //!
 //! Invariants
-//! - A target's commands reach nothing outside its units, and their ends go to the target that sent
-//!   them: the token says which one that is.
-//! - A step gives one target one input, so that the outputs fit.
+//! - The commands of a target access only its own units, and their completions are delivered to the
+//!   target that the token names.
+//! - A step passes one input to one target, so that the outputs fit.
 
 pub mod register;
 
@@ -23,15 +23,15 @@ use crate::any::AnyLayer;
 use crate::config::PlanError;
 use crate::planted::{Bug, planted};
 
-/// Where a token has the number of its target.
+/// Position of the target's number in a token, in bits.
 const SHIFT: u32 = 56;
 
-/// One target.
+/// A layer on a range of the device.
 #[derive(Debug)]
 pub struct Target {
     layer: AnyLayer,
     view: View,
-    /// Where what it exports begins.
+    /// The first sector of its exported range.
     first: u64,
     phase: Phase,
 }
@@ -68,10 +68,10 @@ pub struct View {
 }
 
 impl View {
-    /// The view of `units` of a device.
+    /// Returns the view of `units` of a device.
     ///
     /// # Errors
-    /// When the device has no such units, or no segments to open for so few.
+    /// If the device does not have these units, or too few open segments for them.
     pub fn of(device: &DeviceInfo, units: Range<u32>) -> Result<Self, PlanError> {
         let DeviceKind::Zoned(all) = device.kind else {
             return Err(PlanError("targets need a zoned device"));
@@ -88,8 +88,8 @@ impl View {
         Ok(View { segments, segment: each * units.start })
     }
 
-    /// The view of share `index` of `count` equal ones: of whole units, or of the segments of the
-    /// only unit. What is left over is nobody's.
+    /// Returns the view of share `index` of `count` equal shares: of whole units, or of the
+    /// segments of the only unit. The remainder is unused.
     ///
     /// # Errors
     /// As [`View::of`].
@@ -109,7 +109,7 @@ impl View {
         Ok(View { segments, segment: index * each })
     }
 
-    /// What a layer is told of the view of `device`.
+    /// Returns the device information that the view's layer receives.
     pub fn info(&self, device: &DeviceInfo) -> DeviceInfo {
         let sectors = u64::from(self.segments.size) * u64::from(self.segments.count);
         DeviceInfo { sectors, kind: DeviceKind::Zoned(self.segments), ..device.clone() }
@@ -119,13 +119,13 @@ impl View {
         u64::from(self.segment) * u64::from(self.segments.size)
     }
 
-    /// Makes a command of the view one of the device.
+    /// Translates a command from the view to the device.
     fn enter(&self, command: &mut Command) {
         if planted(Bug::TargetsResetNeighbour)
             && let Command::Reset { lba, sectors, .. } = command
             && self.segment > 0
         {
-            // Counted from the end of the neighbour's range.
+            // The planted bug counts from the end of the neighbour's range.
             *lba += self.base() - *sectors;
             return;
         }
@@ -141,7 +141,7 @@ impl View {
         }
     }
 
-    /// Makes a command of the device, which is over, one of the view again.
+    /// Translates a completed command from the device to the view.
     fn leave(&self, done: &mut Done) {
         match &mut done.command {
             Command::Read { lba, .. }
@@ -160,7 +160,7 @@ impl View {
         }
     }
 
-    /// Makes a report of the device one of the view; how many bytes are left of it.
+    /// Translates a report of the device to the view. Returns the number of bytes that remain.
     fn tell(&self, from: u32, bytes: u32, pages: &mut MetaBuf) -> u32 {
         let told = (bytes as usize / SEGMENT_BYTES).min((self.segments.count - from) as usize);
         for index in 0..told {
@@ -174,24 +174,24 @@ impl View {
     }
 }
 
-/// See the module text.
+/// Several layers on one device.
 #[derive(Debug)]
 pub struct Targets {
     list: Vec<Target>,
     inner: Out,
-    /// Targets that are not ready yet.
+    /// Number of targets that are not ready yet.
     starting: usize,
-    /// What their recoveries replayed and dropped.
+    /// Sums of replayed and dropped records of their recoveries.
     found: (u64, u64),
     announced: bool,
     stopping: bool,
 }
 
 impl Targets {
-    /// Layers on views of one device, which may not overlap.
+    /// Creates targets from layers and their views of one device.
     ///
     /// # Errors
-    /// When there is none, there are more than 64, or two share a unit.
+    /// If there is no layer or more than 64, or if views overlap.
     pub fn new(mut layers: Vec<(AnyLayer, View)>) -> Result<Self, PlanError> {
         if let Err(why) = Self::fit(layers.iter().map(|(_, view)| view)) {
             layers.iter_mut().for_each(|(layer, _)| layer.power_off());
@@ -208,7 +208,7 @@ impl Targets {
         Ok(Targets { list, inner, starting, found, announced: false, stopping: false })
     }
 
-    /// Whether these views go together.
+    /// Checks that the views can be used together.
     ///
     /// # Errors
     /// As [`Targets::new`].
@@ -227,27 +227,27 @@ impl Targets {
         Ok(())
     }
 
-    /// Where what a target exports begins, and how many sectors that is.
+    /// Returns the first sector of a target's exported range, and its length.
     pub fn extent(&self, target: usize) -> (u64, u64) {
         (self.list[target].first, self.list[target].layer.limits().exported)
     }
 
-    /// How much more one target takes.
+    /// Returns the credits of one target.
     pub fn credits_of(&self, target: usize) -> Credits {
         self.list[target].layer.credits()
     }
 
-    /// What one target counted.
+    /// Returns the counters of one target.
     pub fn counters_of(&self, target: usize) -> Counters {
         self.list[target].layer.counters()
     }
 
-    /// The target in which a sector lies.
+    /// Returns the target that exports a sector.
     fn target_of(&self, lba: u64) -> usize {
         self.list.partition_point(|target| target.first <= lba) - 1
     }
 
-    /// Gives one target an input and passes on what it says.
+    /// Passes an input to one target, and its outputs on to the driver.
     fn give(&mut self, index: usize, now: Nanos, input: Input, out: &mut Out) {
         let target = &mut self.list[index];
         target.layer.step(now, input, &mut self.inner);
@@ -281,13 +281,13 @@ impl Targets {
         }
     }
 
-    /// The target that is to be started or stopped next, if one is.
+    /// Returns the next target to be started or stopped.
     fn to_move(&self) -> Option<usize> {
         let phase = if self.stopping { Phase::Ready } else { Phase::New };
         self.list.iter().position(|target| target.phase == phase)
     }
 
-    /// Does what is due: starts or stops a target, or wakes the one that waits longest.
+    /// Starts or stops a target if due, or passes the timer to the one with the earliest deadline.
     fn wake(&mut self, now: Nanos, out: &mut Out) {
         if let Some(index) = self.to_move() {
             let stops = self.stopping;
@@ -308,7 +308,7 @@ impl Targets {
     }
 }
 
-/// The limits of targets side by side.
+/// Combines the limits of two targets.
 fn together(one: Limits, other: Limits) -> Limits {
     Limits {
         exported: one.exported + other.exported,
@@ -344,7 +344,8 @@ impl Layer for Targets {
         }
     }
 
-    /// What the target that takes least takes.
+    /// Returns the minimum of all targets' credits, because the driver does not know the target of
+    /// a request.
     fn credits(&self) -> Credits {
         let each = self.layers().map(Layer::credits);
         let least = each.reduce(|one, other| Credits {

@@ -1,5 +1,5 @@
-//! What targets tell of themselves as the test layer `targets`: two or three of `pblk` and `rrpc`
-//! side by side on one device. No user may choose it; volumes that share a device are parts of it.
+//! Registration of the test layer `targets`: two or three of `pblk` and `rrpc` side by side on one
+//! device. It is not a layer for volumes; volumes that share a device use parts of it.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -16,12 +16,13 @@ use crate::registration::{Devices, Promises, Registered, Registration};
 
 use super::{SHIFT, Targets, View, together};
 
-/// A target needs so many open segments in each of its units: one for its host, one for its map.
+/// Open segments that a target needs in each of its units: one for the host's data, one for its
+/// map.
 const OPEN: u32 = 2;
 
 impl Registered for Targets {}
 
-/// One target, before it is made.
+/// A target that is not created yet.
 struct Planned {
     config: LayerConfig,
     info: DeviceInfo,
@@ -29,7 +30,8 @@ struct Planned {
     plan: Plan,
 }
 
-/// How many targets a device has room for, of the two or three that the volume's UUID says.
+/// Returns the number of targets: two or three, depending on the volume's UUID, if the device has
+/// room for them.
 fn count(config: &LayerConfig, device: &DeviceInfo) -> Result<u32, PlanError> {
     let DeviceKind::Zoned(all) = device.kind else {
         return Err(PlanError("targets need a zoned device"));
@@ -42,8 +44,8 @@ fn count(config: &LayerConfig, device: &DeviceInfo) -> Result<u32, PlanError> {
     })
 }
 
-/// The targets, by the volume's UUID and what the device has: each gets as many whole units, or as
-/// many segments of the only one.
+/// Returns the targets, which depend on the volume's UUID and the device. Each has the same number
+/// of whole units, or of segments of the only unit.
 fn planned(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Vec<Planned>, PlanError> {
     let [device] = devices else { return Err(PlanError("targets need one zoned device")) };
     let count = count(config, device)?;
@@ -51,7 +53,7 @@ fn planned(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Vec<Planned>,
         let kind =
             if config.uuid[0] >> (1 + index) & 1 == 0 { LayerKind::Pblk } else { LayerKind::Rrpc };
         let mut config = LayerConfig { kind, ..config.clone() };
-        // As volumes of their own: nobody takes the neighbour's pages for its own.
+        // Separate UUIDs prevent a target from accepting its neighbour's pages.
         config.uuid[15] = index as u8 + 1;
         let view = View::share(device, index, count)?;
         let info = view.info(device);
@@ -95,16 +97,16 @@ fn new(
     Ok(Box::new(Targets::new(layers)?))
 }
 
-/// What one target has, for who judges them.
+/// The ranges of one target, for checkers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Of what the targets export together, in sectors.
+    /// Its range of the exported sectors.
     pub exported: Range<u64>,
-    /// Of the device, in sectors.
+    /// Its range of the device's sectors.
     pub device: Range<u64>,
 }
 
-/// What each target has; nothing when `config` is of another layer.
+/// Returns the ranges of each target, or nothing if `config` is of another layer.
 ///
 /// # Errors
 /// As [`AnyLayer::plan`].
@@ -122,12 +124,12 @@ pub fn places(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Vec<Place>
     Ok(planned(config, devices)?.into_iter().map(place).collect())
 }
 
-/// Which target sent a command.
+/// Returns the target that submitted a command.
 pub fn sender(token: Token) -> usize {
     (token.0 >> SHIFT) as usize
 }
 
-/// See [`crate::registry`].
+/// Registration of the test layer `targets`.
 pub const REGISTRATION: Registration = Registration {
     kind: LayerKind::Targets,
     name: "targets",
