@@ -1,12 +1,12 @@
-//! What a layer is, in words for users.
+//! Description of a layer for users.
 
-/// See the module text.
+/// Description of a layer for users.
 #[derive(Clone, Copy, Debug)]
 pub struct About {
-    /// What the layer does, in a line.
+    /// The function of the layer, in one line.
     pub does: &'static str,
-    /// Where the layer pays, and where something else does, in a sentence or two.
+    /// Uses in which the layer pays off and in which it does not, in one or two sentences.
     pub pays: &'static str,
-    /// What the layer can't do: sizes and devices.
+    /// Limits on sizes and devices.
     pub limits: &'static str,
 }

@@ -1,4 +1,4 @@
-//! One layer, whichever it is: chosen when a stack is opened, never per request.
+//! A layer of any kind, chosen when a stack is opened and not for each request.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -14,29 +14,30 @@ use crate::registration::Registered;
 
 impl Registered for Raid5 {}
 
-/// One layer of any kind. Driver code takes this type and nothing else.
+/// A layer of any kind, the only type that driver code uses.
 ///
-/// It is boxed, and no enum, because every crate that holds one would compile how each layer is
-/// dropped.
+/// The layer is boxed: with an enum, every crate that holds one would compile the drop code of each
+/// layer.
 #[derive(Debug)]
 pub struct AnyLayer(Box<dyn Registered>);
 
 impl AnyLayer {
-    /// What `config` over `devices` needs and gives.
+    /// Returns the resources and limits of `config` over `devices`.
     ///
     /// # Errors
-    /// When the layer can't work on these devices.
+    /// If the layer cannot work on these devices.
     pub fn plan(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Plan, PlanError> {
         (config.kind.registration().plan)(config, devices)
     }
 
-    /// The layer, ready for its first `Input::Timer`. `buffers` are as [`AnyLayer::plan`] asked.
+    /// Creates the layer, ready for its first `Input::Timer`. `buffers` must match
+    /// [`AnyLayer::plan`].
     ///
     /// # Errors
     /// As [`AnyLayer::plan`].
     ///
     /// # Panics
-    /// When the buffers are not those that were asked for.
+    /// If the buffers do not match the plan.
     pub fn new(
         config: &LayerConfig,
         devices: &[DeviceInfo],
@@ -50,11 +51,14 @@ impl AnyLayer {
         new(config, devices, buffers, mode).map(AnyLayer)
     }
 
-    /// The array that others are compared with; the arguments are those of [`Raid5::new`]. It is no
-    /// choice of [`LayerConfig`], so no volume can have it.
+    /// Creates the baseline array with the arguments of [`Raid5::new`]. [`LayerConfig`] cannot
+    /// select it, so no volume can use it.
     ///
     /// # Errors
     /// As [`Raid5::plan`].
+    ///
+    /// # Panics
+    /// If the buffers do not match the plan.
     pub fn raid5(
         devices: &[DeviceInfo],
         chunk: u32,
@@ -65,13 +69,14 @@ impl AnyLayer {
         Ok(AnyLayer(Box::new(Raid5::new(devices, chunk, ops, buffers)?)))
     }
 
-    /// The CRC-32C of the map, for tests of recovery; `None` when the layer does not tell.
+    /// Returns the CRC-32C of the map, for tests of recovery, or `None` if the layer does not
+    /// support it.
     pub fn map_crc(&self) -> Option<u32> {
         self.0.map_crc()
     }
 
-    /// By which rule the pages of a scrambler were taken: because they were fresh, because the
-    /// device collects them next, or because they had the fewest used slots. Zeros of others.
+    /// Returns the number of pages that each rule of `scrambler` chose: unwritten, in the device's
+    /// next victim, and with the fewest used slots. Zeros for other layers.
     pub fn rules(&self) -> [u64; 3] {
         self.0.rules()
     }

@@ -1,102 +1,101 @@
-//! What a chaos run chooses for a layer. `crates/check/chaos` has the dice and asks here.
+//! Choices of a chaos run for a layer. `crates/check/chaos` draws from them.
 //!
-//! Each list is drawn from once a seed, and a word that is in it twice comes twice as often. A list
-//! of one item costs no draw, nor does a chance of 0: what a layer adds here changes no seed of
-//! another layer. Chances are in thousandths.
+//! Each list is drawn from once per seed; an item that occurs twice is twice as likely. A list of
+//! one item and a chance of 0 consume no random number, so additions here for one layer change no
+//! seed of another. Chances are in thousandths.
 
 use crate::config::LayerConfig;
 
-/// Where the choices come from.
+/// A source of random choices.
 pub trait Chance {
-    /// A number below `n`, which is at least 1.
+    /// Returns a number below `n`, which is at least 1.
     fn below(&mut self, n: u64) -> u64;
 }
 
 impl dyn Chance + '_ {
-    /// A number from `low` to `high`, both possible.
+    /// Returns a number from `low` to `high`, both included.
     pub fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.below(high - low + 1)
     }
 
-    /// True in `permille` of 1000 throws.
+    /// Returns `true` in `permille` of 1000 calls.
     pub fn chance(&mut self, permille: u32) -> bool {
         permille > 0 && self.below(1000) < u64::from(permille)
     }
 
-    /// One of `choices`.
+    /// Returns one of `choices`.
     pub fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len() as u64) as usize]
     }
 }
 
-/// See the module text.
+/// Choices of a chaos run for a layer.
 #[derive(Debug)]
 pub struct Chaos {
-    /// How many devices the stack has.
+    /// Number of devices in the stack.
     pub devices: &'static [u32],
-    /// How often a stack of several devices has parity or a mirror, and how often one that has, of
-    /// three devices or more, has two parities.
+    /// Chance of parity or a mirror with several devices, and chance of two parities among those
+    /// with three or more devices and parity.
     pub parity: (u32, u32),
-    /// How often it has a journal.
+    /// Chance of a journal.
     pub journal: u32,
-    /// MiB of each device.
+    /// Size of each device in MiB.
     pub megabytes: &'static [u64],
-    /// The size of each device in sectors, where that is always the same.
+    /// Size of each device in sectors, if it is fixed.
     pub sectors: Option<u64>,
-    /// The unit in which the layer writes, in sectors.
+    /// Write unit of the layer in sectors.
     pub superpages: &'static [u32],
-    /// Whether the devices' map unit may be smaller than that.
+    /// Whether the devices' map unit may be smaller than the write unit.
     pub has_small_units: bool,
-    /// The spare, in thousandths.
+    /// Over-provisioning in thousandths.
     pub spares: &'static [u32],
-    /// Whether short flushes are worth a run of their own.
+    /// Whether half of the seeds have many flushes between small writes.
     pub stacks_flushes: bool,
-    /// The large volume that one seed in 80 has; `None` where there is none.
+    /// The large volume of one seed in 80; `None` if there is none.
     pub large: Option<Large>,
-    /// The segments of zoned devices; `None` for a layer that takes block devices alone.
+    /// The segments of zoned devices; `None` for a layer that only supports block devices.
     pub segments: Option<Strips>,
-    /// Which events a run must have seen: the letters of the table in
-    /// `crates/check/chaos/src/events.rs`.
+    /// Events that a run must contain: letters of the table in `crates/check/chaos/src/events.rs`.
     pub events: &'static str,
-    /// Its share of the steps that `make test` makes, against those of other layers.
+    /// Share of the steps of `make test`, relative to other layers.
     pub weight: u32,
-    /// How often an operator wants something of it while it serves.
+    /// Chance that an operator issues commands while the volume is served.
     pub verbs: u32,
-    /// Draws what only this layer can be told.
+    /// Draws the parameters of this layer only.
     pub vary: fn(&mut LayerConfig, &mut dyn Chance),
 }
 
-/// What is different on a large volume.
+/// Differences of a large volume.
 #[derive(Clone, Copy, Debug)]
 pub struct Large {
-    /// The unit in which the layer writes, in sectors; empty where that stays as it was.
+    /// Write unit of the layer in sectors; empty if it does not differ.
     pub superpages: &'static [u32],
-    /// How often that is the case, and what it does to the parameters.
+    /// Chance of a change of parameters, and the change.
     pub also: (u32, fn(&mut LayerConfig)),
 }
 
-/// How long segments are, and how many.
+/// Length and number of segments.
 #[derive(Clone, Copy, Debug)]
 pub struct Strips {
-    /// Strips of a segment.
+    /// Number of strips in a segment.
     pub counts: &'static [u32],
-    /// The most strips in the segments of all parallel units together.
+    /// Maximum number of strips in the segments of all parallel units together.
     pub most: u32,
-    /// The most parallel units.
+    /// Maximum number of parallel units.
     pub units: u32,
-    /// The fewest segments in each unit, for each unit that there is.
+    /// Minimum number of segments in each unit, per unit.
     pub least: u32,
-    /// Whether the layer reads what it has just written.
+    /// Whether the layer must be able to read data immediately after writing it.
     pub reads_at_once: bool,
 }
 
 impl Large {
-    /// What most layers have.
+    /// The values of most layers.
     pub const USUAL: Large = Large { superpages: &[16, 16, 32, 128], also: (0, |_| {}) };
 }
 
 impl Strips {
-    /// What a layer has that wants nothing else.
+    /// The values of most layers on zoned devices.
     pub const USUAL: Strips = Strips {
         counts: &[4, 4, 8, 16],
         most: u32::MAX,
@@ -107,7 +106,7 @@ impl Strips {
 }
 
 impl Chaos {
-    /// What a layer on one block device has that wants nothing else.
+    /// The values of most layers on one block device.
     pub const USUAL: Chaos = Chaos {
         devices: &[1],
         parity: (0, 0),

@@ -1,4 +1,4 @@
-//! What a layer is made from.
+//! Configuration of a layer.
 
 use hostftl_core::Nanos;
 
@@ -6,42 +6,43 @@ use crate::kind::LayerKind;
 use crate::members::Members;
 pub use crate::plan::{Mode, Plan, PlanError};
 
-/// What a layer is made from. The same values must be given each time a volume is opened.
+/// Configuration of a layer. The same values must be given each time a volume is opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayerConfig {
-    /// Which layer.
+    /// The kind of layer.
     pub kind: LayerKind,
-    /// The unit in which the layer writes, in sectors; 128 (64 KiB) by default.
+    /// Write unit of the layer in sectors; 128 (64 KiB) by default.
     pub superpage: u32,
-    /// Share of the device that is kept spare, in thousandths; 70 by default, 110 with `pblk`, 100
-    /// with `rrpc`.
+    /// Over-provisioning in thousandths of the device; 70 by default, 110 with `pblk`, 100 with
+    /// `rrpc`.
     pub spare_permille: u32,
-    /// How long a command may take before it is abandoned, in ns; 0 = for ever.
+    /// Deadline of a command in ns, after which it is abandoned; 0 = none.
     pub deadline: Nanos,
-    /// As `deadline`, for each device by its index in the stack; 0 = as for the others.
+    /// Deadline for each device by its index in the stack, in ns; 0 = `deadline`.
     pub deadlines: [Nanos; 16],
-    /// Who belongs to the volume this time.
+    /// The members at this start.
     pub members: Members,
-    /// Sectors to export, if that is not as many as the devices have room for; 0 = as many.
+    /// Sectors to export; 0 = as many as the devices have room for.
     pub exported: u64,
-    /// The volume, so that metadata of another is never taken for its own.
+    /// Identity of the volume, so that metadata of another volume is never accepted.
     pub uuid: [u8; 16],
-    /// What only `shatl` and `hatl-auto` have.
+    /// Parameters of `shatl` and `hatl-auto`.
     pub shatl: crate::shatl::params::Params,
-    /// What only `mhatl` has.
+    /// Parameters of `mhatl`.
     pub mhatl: crate::mhatl::params::Params,
-    /// What only `scrambler` has.
+    /// Parameters of `scrambler`.
     pub scrambler: crate::scrambler::params::Params,
-    /// What only `log` has.
+    /// Parameters of `log`.
     pub log: crate::log::params::Params,
-    /// What only `tier` has.
+    /// Parameters of `tier`.
     pub tier: crate::tier::params::Params,
-    /// What only `pblk` has.
+    /// Parameters of `pblk`.
     pub zones: crate::zones::params::Params,
 }
 
 impl LayerConfig {
-    /// `kind` with the values that most layers have by default; [`LayerConfig::new`] has them all.
+    /// Returns `kind` with the defaults of most layers; [`LayerConfig::new`] applies the layer's
+    /// own.
     pub(crate) fn bare(kind: LayerKind) -> Self {
         LayerConfig {
             kind,
@@ -61,8 +62,8 @@ impl LayerConfig {
         }
     }
 
-    /// Chooses what is left to the requests, for writes in whole multiples of `grain` sectors and
-    /// devices that map in units of `unit` sectors, 0 where that is not known. Whether anything was
+    /// Chooses parameters that depend on the workload. Writes are multiples of `grain` sectors, and
+    /// the devices' map unit has `unit` sectors (0 if unknown). Returns whether anything was
     /// chosen.
     pub fn suit(&mut self, grain: u32, unit: u32) -> bool {
         let before = self.scrambler;
@@ -70,7 +71,7 @@ impl LayerConfig {
         self.scrambler != before
     }
 
-    /// How long a command of each device may take, by its index in the stack, in ns; 0 = for ever.
+    /// Returns the deadline of each device by its index in the stack, in ns; 0 = none.
     pub fn patience(&self) -> [Nanos; 16] {
         self.deadlines.map(|own| if own == 0 { self.deadline } else { own })
     }

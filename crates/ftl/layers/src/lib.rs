@@ -1,6 +1,6 @@
 //! Translation layers: pure state machines over 1 to 16 devices.
 //!
-//! [`AnyLayer`] is the one type that drivers hold. A new layer adds a folder with a registration, a
+//! [`AnyLayer`] is the only type that drivers use. A new layer adds a folder with a registration, a
 //! [`LayerKind`] and a line in `registry.rs`.
 #![no_std]
 #![forbid(unsafe_code)]

@@ -1,33 +1,32 @@
-//! Who belongs to a volume this time: sets of devices as sets of bits, by index in the stack.
+//! Members of a volume at a start, as bit sets by index in the stack.
 
 use hostftl_core::{MAX_MEMBERS, Member, MemberRole, MemberState};
 
-/// See the module text.
+/// Members of a volume at a start, as bit sets by index in the stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Members {
-    /// The devices that are not there this time: every command to them fails. At most as many as
-    /// [`crate::LayerConfig::tolerates`].
+    /// Missing devices: every command to them fails. At most [`crate::LayerConfig::tolerates`].
     pub missing: u16,
-    /// The devices that hold nothing of the volume and came in the place of others, which they
-    /// replace: what lies on those is made again. Only where a registration says `replaces`.
+    /// Blank devices that replace others, whose chunks are rebuilt on them. Only with layers whose
+    /// members can change ([`crate::Promises::changes`]).
     pub fresh: u16,
-    /// Those of the `fresh` ones that were there before, and lack only what was written since.
+    /// Those of `fresh` that were members before, and lack only later writes.
     pub returning: u16,
-    /// With how many devices the volume was made, if others came since; 0 = with all of them.
+    /// Number of devices when the volume was created, if others were added since; 0 = all of them.
     pub born: u8,
-    /// The places of devices that were removed; they are all `missing`.
+    /// Indices of removed devices; all of them are also `missing`.
     pub gone: u16,
-    /// Devices that are to be removed: nothing new is to lie on them.
+    /// Devices to be removed; no new data is written to them.
     pub leaving: u16,
-    /// Devices that are kept to take the place of one that is lost, by themselves.
+    /// Hot spares, which replace a lost device automatically.
     pub spare: u16,
-    /// Devices among the `missing` that an operator left out: no spare takes their place.
+    /// Missing devices that an operator left out; no spare replaces them.
     pub planned: u16,
 }
 
 impl Members {
-    /// The state and the role of each device before recovery. Nothing lies on those of `rebuilt`
-    /// that are missing.
+    /// Returns the state and role of each device before recovery. Missing devices in `rebuilt` hold
+    /// no data.
     pub fn states(&self, rebuilt: u16) -> hostftl_core::Members {
         let states = (0..MAX_MEMBERS as u8).map(|device| (device, self.state(device, rebuilt)));
         states.fold(hostftl_core::Members::default(), |all, (device, it)| all.with(device, it))

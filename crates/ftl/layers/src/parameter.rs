@@ -1,6 +1,6 @@
-//! One parameter of a layer: its name and help, how a word sets it, and the word that it has.
+//! A parameter of a layer: its name, help, parser and formatter.
 //!
-//! A layer's parameters stand in its registration, in the order in which volumes keep them.
+//! The registration of a layer lists its parameters in the order in which volumes store them.
 
 use alloc::format;
 use alloc::string::String;
@@ -9,23 +9,22 @@ use hostftl_core::{SECTOR, Size};
 
 use crate::config::LayerConfig;
 
-/// See the module text.
+/// A parameter of a layer.
 #[derive(Debug)]
 pub struct Parameter {
     /// The name, as in `KEY=VALUE`.
     pub key: &'static str,
-    /// What stands for the value in help, as `8k..=1m`, `4k..` or `1..=50`, the range, or
-    /// `yes|no`.
+    /// Placeholder for the value in help: `8k..=1m`, `4k..` or `1..=50` for a range, or `yes|no`.
     pub value: &'static str,
-    /// What it is, and what holds where it is not set.
+    /// The meaning and the default.
     pub about: &'static str,
-    /// Sets it from its word. The error says what words would be right, in the form `use …`.
+    /// Parses and sets the value. An error describes the valid values, to be preceded by `use`.
     pub set: fn(&mut LayerConfig, &str) -> Result<(), &'static str>,
-    /// The word that sets it as it is; `None` where it is not set and no word says so.
+    /// Formats the value; `None` if it is at a default that no text expresses.
     pub get: fn(&LayerConfig) -> Option<String>,
 }
 
-/// The unit in which a layer writes. A layer says in words of its own what that is to it.
+/// The write unit of a layer. Layers override the help.
 pub(crate) const SUPERPAGE: Parameter = Parameter {
     key: "superpage",
     value: "8k..=1m",
@@ -34,7 +33,7 @@ pub(crate) const SUPERPAGE: Parameter = Parameter {
     get: |config| Some(sectors_text(config.superpage.into())),
 };
 
-/// The share of the devices that a layer keeps spare.
+/// The over-provisioning of a layer.
 pub(crate) const SPARE: Parameter = Parameter {
     key: "spare",
     value: "0..=90",
@@ -53,34 +52,34 @@ pub(crate) const SPARE: Parameter = Parameter {
     },
 };
 
-/// A size in whole sectors, as a number of them.
+/// Parses a size in whole sectors. Returns the number of sectors.
 pub(crate) fn sectors(word: &str) -> Option<u64> {
     Some(in_units(word, SECTOR as u64)? / SECTOR as u64)
 }
 
-/// A size in whole units of so many bytes, as [`Size::whole`] rounds it, or nothing.
+/// Parses a size in bytes and rounds it to whole units of `unit` bytes, as [`Size::whole`] does.
 pub(crate) fn in_units(word: &str, unit: u64) -> Option<u64> {
     let size = Size::parse(word)?;
     if size.bytes() == 0 { Some(0) } else { size.whole(unit).ok() }
 }
 
-/// As [`sectors`], for what is short.
+/// Parses a size in whole sectors that fits 32 bits.
 pub(crate) fn short(word: &str) -> Result<u32, &'static str> {
     let short = sectors(word).and_then(|sectors| u32::try_from(sectors).ok());
     short.ok_or("a size in whole sectors, as 64k")
 }
 
-/// So many sectors, as [`sectors`] reads them.
+/// Formats a number of sectors for [`sectors`].
 pub(crate) fn sectors_text(sectors: u64) -> String {
     size_text(sectors * SECTOR as u64)
 }
 
-/// Bytes, as [`Size`] reads them.
+/// Parses a size in bytes.
 pub(crate) fn size(word: &str) -> Option<u64> {
     Size::parse(word).map(Size::bytes)
 }
 
-/// A size as [`size`] reads it, in the largest unit that it is a multiple of.
+/// Formats a size for [`size`], in the largest unit that divides it.
 pub(crate) fn size_text(bytes: u64) -> String {
     match bytes.trailing_zeros() {
         30..64 => format!("{}g", bytes >> 30),
@@ -90,7 +89,7 @@ pub(crate) fn size_text(bytes: u64) -> String {
     }
 }
 
-/// `yes` or `no`.
+/// Parses `yes` or `no`.
 pub(crate) fn truth(word: &str) -> Result<bool, &'static str> {
     match word {
         "yes" => Ok(true),
@@ -99,7 +98,7 @@ pub(crate) fn truth(word: &str) -> Result<bool, &'static str> {
     }
 }
 
-/// As [`truth`] reads it.
+/// Formats a value for [`truth`].
 pub(crate) fn truth_text(truth: bool) -> String {
     String::from(if truth { "yes" } else { "no" })
 }

@@ -1,42 +1,42 @@
-//! What a layer needs and gives, and why it can't.
+//! Resources and limits of a configuration.
 
 use core::fmt;
 
 use hostftl_core::{Limits, SECTOR};
 
-/// How a layer starts.
+/// The mode of a start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Write an empty volume's metadata first.
+    /// Write the metadata of an empty volume first.
     Format,
-    /// Recover what the devices hold.
+    /// Recover the volume on the devices.
     Open,
 }
 
-/// What a configuration needs and gives, known before anything is allocated or written.
+/// Resources and limits of a configuration, known before anything is allocated or written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// What the host will see.
+    /// Limits of the exported volume.
     pub limits: Limits,
-    /// How many payload buffers the layer holds for itself.
+    /// Number of payload buffers of the layer.
     pub buffers: u32,
-    /// The length of each, in sectors.
+    /// Length of each buffer in sectors.
     pub buffer_sectors: u32,
-    /// Bytes of map in host memory: where everything is, as the literature counts it.
+    /// Bytes of map in host memory, counted as in the literature.
     pub map_bytes: u64,
-    /// Bytes of what else grows with the devices or the parameters: counts, lists and queues, and
-    /// the metadata that is on its way.
+    /// Bytes of other memory that grows with the devices or the parameters: counts, lists, queues,
+    /// and metadata in flight.
     pub meta_bytes: u64,
 }
 
 impl Plan {
-    /// Bytes of the layer's own payload buffers.
+    /// Returns the bytes of the layer's payload buffers.
     pub fn buffer_bytes(&self) -> u64 {
         u64::from(self.buffers) * u64::from(self.buffer_sectors) * SECTOR as u64
     }
 }
 
-/// Why a configuration is impossible, in words for the user.
+/// The reason why a configuration is impossible, for the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlanError(pub &'static str);
 

@@ -1,8 +1,8 @@
-//! Planted bugs: mistakes that the chaos run must find, to test the tests.
+//! Planted bugs: deliberate mistakes that the chaos run must find, to test the tests.
 //!
 //! Without the feature `planted`, [`planted`] is a constant `false` and costs nothing.
 
-/// Makes the list of bugs from a table: layers, and what may be wrong in each.
+/// Defines the list of bugs from a table of layers and their bugs.
 macro_rules! bugs {
     ($($layer:literal: $($(#[$doc:meta])+ $bug:ident = $name:literal,)+)+) => {
         /// A mistake that can be switched on.
@@ -13,17 +13,17 @@ macro_rules! bugs {
         }
 
         impl Bug {
-            /// All of them, in the order of the report.
+            /// All bugs, in the order of the report.
             pub const ALL: &'static [Bug] = &[$($(Bug::$bug,)+)+];
 
-            /// The name on the command line.
+            /// Returns the name on the command line.
             pub const fn name(self) -> &'static str {
                 match self {
                     $($(Bug::$bug => $name,)+)+
                 }
             }
 
-            /// The name of the layer that has the bug.
+            /// Returns the name of the layer that has the bug.
             pub const fn layer(self) -> &'static str {
                 match self {
                     $($(Bug::$bug => $layer,)+)+
@@ -35,236 +35,236 @@ macro_rules! bugs {
 
 bugs! {
     "passthrough":
-        /// Passthrough answers a FUA write without its flush.
+        /// A FUA write is acknowledged without its flush.
         FuaWithoutFlush = "fua-without-flush",
-        /// Passthrough answers a flush without asking the device.
+        /// A flush is acknowledged without flushing the device.
         FlushForgotten = "flush-forgotten",
-        /// Passthrough believes the flush after one that failed.
+        /// A flush is trusted after an earlier one failed.
         NextFlushBelieved = "next-flush-believed",
     "hard":
-        /// A segment is filled again before the records that emptied it are durable.
+        /// A segment is reused before the records that emptied it are durable.
         EarlyReuse = "early-reuse",
         /// A copy by garbage collection replaces a newer write of the host.
         GcOverNewer = "gc-over-newer",
-        /// A flush is answered before the device's own flush is done.
+        /// A flush is acknowledged before the device's own flush is complete.
         EarlyFlushReply = "early-flush-reply",
         /// A victim is reset or refilled while a read of it is in flight.
         VictimNotPinned = "victim-not-pinned",
         /// A log record becomes durable before the data that it points at.
         RecordBeforeData = "record-before-data",
-        /// A trim changes the map in memory only.
+        /// A trim changes only the map in memory.
         TrimNotLogged = "trim-not-logged",
         /// A checkpoint is published before the log that it replaces is covered.
         CheckpointEarly = "checkpoint-early",
-        /// An image of the map is forgotten before the one after it is durable.
+        /// An image of the map is discarded before its successor is durable.
         ImageForgottenEarly = "image-forgotten-early",
-        /// Recovery goes on in the old epoch, so that torn records of the last life count again.
+        /// Recovery continues the old epoch, so that torn records of the last life count again.
         OldEpoch = "old-epoch",
-        /// A flush that failed counts as done.
+        /// A failed flush counts as complete.
         FailedFlushBelieved = "failed-flush-believed",
-        /// A write of the log that failed counts as done.
+        /// A failed write of the log counts as complete.
         MapWriteIgnored = "map-write-ignored",
     "shatl":
-        /// The death of a copy is logged before the write that replaced it is durable.
+        /// A kill is logged before the write that replaced the copy is durable.
         KillBeforeWrite = "kill-before-write",
-        /// A flush is answered while the death of a copy that a write in place replaced is not
+        /// A flush is acknowledged while the kill of a copy that a write in place replaced is not
         /// logged.
         FlushBeforeKill = "flush-before-kill",
-        /// A move home kills a hidden copy that is newer than what it moved.
+        /// A move home kills a hidden copy that is newer than the moved one.
         MoveOverNewer = "move-over-newer",
-        /// A root drops the deaths of slots that came while its images were taken.
+        /// A root drops the kills that occurred while its images were taken.
         RootSettlesAll = "root-settles-all",
-        /// A write goes home while the logical superpage is being moved.
+        /// A write goes home while its logical superpage is being moved.
         DirectOverMove = "direct-over-move",
     "hatl-auto":
         /// A whole stage that went home is listed before the write there is durable.
         HomeListedEarly = "home-listed-early",
-        /// A whole stage goes home although some of its sectors were written again.
+        /// A whole stage goes home although some of its sectors were rewritten.
         HomeOverNewer = "home-over-newer",
     "tier":
-        /// Tier names a slot in the directory before its content is durable.
+        /// A slot is listed in the directory before its contents are durable.
         ListBeforeData = "list-before-data",
-        /// Tier gives a slot to another page while the directory still names it.
+        /// A slot is assigned to another page while the directory still lists it.
         ReuseListed = "reuse-listed",
-        /// Tier calls a slot clean that was written while it was copied.
+        /// A slot counts as clean although it was written while it was written back.
         CleanOverWrite = "clean-over-write",
-        /// Tier fetches a page from the slow device while that is being changed there.
+        /// A page is fetched from the slow device while it is being changed there.
         FetchOverChange = "fetch-over-change",
-        /// Tier believes, after a power cut, what the directory says of clean slots.
+        /// Entries of clean slots are trusted after a power cut.
         TrustClean = "trust-clean",
-        /// Tier drops a slot's entry before the slow device's copy is durable.
+        /// An entry is dropped before the slow device's copy is durable.
         DropUnflushed = "drop-unflushed",
-        /// Tier is ready before the slow device has the new life durably.
+        /// The volume is ready before the new life is durable on the slow device.
         LifeUnflushed = "life-unflushed",
-        /// Tier does not compare the lives of its devices.
+        /// The lives of the devices are not compared.
         LifeIgnored = "life-ignored",
-        /// Tier goes on when a flush has failed.
+        /// Writing continues after a failed flush.
         TierFlushBelieved = "tier-flush-believed",
-        /// Tier reads nothing any more when one device is dead.
+        /// All reads fail after one device is gone.
         DeadTakesAll = "dead-takes-all",
     "pblk":
-        /// A line of `pblk` is reset before what emptied it is durable.
+        /// A line is reset before the changes that emptied it are durable.
         ZonesEarlyReset = "early-reset",
         /// A copy of `pblk` is published although the host has written since.
         ZonesGcOverNewer = "copy-over-newer",
-        /// `pblk` answers a flush before the device's own flush is done.
+        /// `pblk` acknowledges a flush before the device's own flush is complete.
         ZonesEarlyFlushReply = "early-flush-answer",
-        /// A line of `pblk` is reset although replay needs a trim in it.
+        /// A line is reset although replay needs a trim in it.
         ZonesTrimForgotten = "trim-forgotten",
-        /// A root of `pblk` is written before what its images show is durable.
+        /// A root of `pblk` is written before the state that its images show is durable.
         ZonesRootEarly = "root-early",
-        /// A line of `pblk` is reset while a read of it is in flight.
+        /// A line is reset while a read of it is in flight.
         ZonesVictimNotPinned = "line-not-pinned",
-        /// The list of a line tells of the strip after the one that it should.
+        /// The list of a line describes the strip after the intended one.
         ZonesListOffByOne = "list-off-by-one",
         /// The list of a line is written before its strips are durable.
         ZonesListEarly = "list-early",
     "rrpc":
-        /// `rrpc` believes its reverse map without a look at the map.
+        /// `rrpc` trusts its reverse map without checking the map.
         ZonesReverseBelieved = "reverse-believed",
-        /// `rrpc` trims in memory only.
+        /// `rrpc` trims only in memory.
         ZonesTrimInMemory = "trim-in-memory",
-        /// `rrpc` answers a flush before all rows that it covers are written.
+        /// `rrpc` acknowledges a flush before all rows that it covers are written.
         ZonesFlushBeforeRows = "flush-before-rows",
-        /// `rrpc` reads a strip from the medium before the medium can give it.
+        /// `rrpc` reads a strip from the medium before the strip is readable there.
         ZonesReadTooEarly = "read-too-early",
-        /// A root of `rrpc` leaves out rows that were open when its images were begun.
+        /// A root of `rrpc` skips rows that were open when its images were started.
         ZonesRootSkipsRows = "root-skips-rows",
         /// `rrpc` replays rows in the order in which it finds them.
         ZonesReplayUnsorted = "replay-unsorted",
     "targets":
-        /// A target resets a segment of its neighbour instead of its own.
+        /// A target resets a segment of its neighbour.
         TargetsResetNeighbour = "reset-neighbour",
-        /// A flush of one target is given to its neighbour.
+        /// A flush of one target is passed to its neighbour.
         TargetsFlushNeighbour = "flush-neighbour",
     "log":
-        /// The count of devices that may be lost ignores reads that failed or did not match.
+        /// The number of devices that may still be lost ignores reads that failed or did not match.
         FailedReadsIgnored = "failed-reads-ignored",
         /// A scrub is reported complete before its repairs are durable.
         RepairReportedEarly = "repair-reported-early",
-        /// Log answers a read of a damaged record without a word to anybody else.
+        /// A read of a damaged record fails without an event.
         CorruptUntold = "corrupt-untold",
-        /// Log says that the block behind the damaged one is.
+        /// The event of a damaged block names the following block.
         CorruptElsewhere = "corrupt-elsewhere",
-        /// Log says of what parity mended that it is corrupt.
+        /// A block that was rebuilt from parity is reported as corrupt.
         MendedAsCorrupt = "mended-as-corrupt",
-        /// Log flushes its first device only.
+        /// Only the first device is flushed.
         FlushOneMember = "flush-one-member",
-        /// A device that comes in the place of a lost one is taken to hold what that held.
+        /// A replacement is assumed to hold the data of the device that it replaces.
         NewcomerWhole = "newcomer-whole",
-        /// Roots on a device with zones go on where those on the device before it ended.
+        /// After a zoned device was replaced, roots continue at the position on the old device.
         RootsGoOn = "roots-go-on",
-        /// A device that is back is taken to have what was written while it was away.
+        /// A returning device is assumed to hold the data written during its absence.
         ReturnerWhole = "returner-whole",
-        /// A device that comes is believed by a root that was begun before it came.
+        /// A joining device is trusted after a root that was started before it joined.
         JoinedEarly = "joined-early",
-        /// A checkpoint does not say what a device lacks that came.
+        /// A checkpoint does not record the missing chunks of a joining device.
         LackUntold = "lack-untold",
-        /// A device leaves although that was called off.
+        /// A device is removed although the removal was cancelled.
         CancelForgotten = "cancel-forgotten",
-        /// Log says that one more device may be lost while segments miss chunks.
+        /// The number of devices that may still be lost ignores missing chunks.
         ExposedForgotten = "exposed-forgotten",
-        /// A chunk is made from all others but the last.
+        /// A chunk is rebuilt from all others except the last.
         RebuiltShort = "rebuilt-short",
-        /// A chunk that a new device lacks counts as written when it was made.
+        /// A rebuilt chunk counts as written before it is written to the new device.
         FilledUnwritten = "filled-unwritten",
-        /// A new device has its chunks of a segment when some rows were gone through.
+        /// A segment counts as filled after only some of its stripes were filled.
         FilledInPart = "filled-in-part",
-        /// The second parity is added up like the first.
+        /// The second parity is computed without factors, as the first.
         SecondParityPlain = "second-parity-plain",
-        /// What is made from other chunks is made in one way only.
+        /// Only one way of rebuilding a chunk is tried.
         OneWayOnly = "one-way-only",
-        /// Log says that another device may be lost while two are missing.
+        /// Another device may be lost, according to `log`, while two are missing.
         SecondLossUncounted = "second-loss-uncounted",
-        /// A spare that took the place of a lost device stays one.
+        /// A spare that replaced a lost device remains a spare.
         SpareTwice = "spare-twice",
-        /// Segments are opened on devices before a root says so.
+        /// Segments are opened on devices before a root records it.
         OpenedUntold = "opened-untold",
-        /// A device is removed while segments still lie on it.
+        /// A device is removed while it still holds segments.
         RemovedEarly = "removed-early",
-        /// Segments are opened on a device that came before a root says that it is there.
+        /// Segments are opened on an added device before a root records the device.
         GrownEarly = "grown-early",
-        /// A lost device is not needed any more while segments still lie on it.
+        /// A lost device counts as rebuilt while segments still depend on it.
         ProtectedEarly = "protected-early",
-        /// Log refuses trims of a thin volume that is full.
+        /// Trims of a full thin volume are refused.
         ThinTrimRefused = "thin-trim-refused",
-        /// Log makes parity on top of what the buffer held before.
+        /// Parity is computed on top of the previous contents of the buffer.
         OldParity = "old-parity",
-        /// Log replays rows stream by stream instead of by number.
+        /// Stripes are replayed stream by stream instead of by number.
         ReplayDisorder = "replay-disorder",
-        /// Log writes an empty segment again before a root does without it.
+        /// An empty segment is reused before a root no longer refers to it.
         SegmentBeforeRoot = "segment-before-root",
-        /// Log lists a record that a row sealed before has a newer version of.
+        /// A record is listed although a stripe sealed earlier has a newer version.
         HeirIgnored = "heir-ignored",
-        /// Log writes a root before the rows that its images show are durable.
+        /// A root is written before the stripes that its images show are durable.
         RootBeforeRows = "root-before-rows",
-        /// Log trims in memory only.
+        /// Trims change only the map in memory.
         TrimUnlisted = "trim-unlisted",
-        /// Log's collection publishes a copy over a newer write.
+        /// Garbage collection publishes a copy over a newer write.
         CopyOverNewer = "copy-over-newer",
-        /// Log looks for a record in whichever open row has its slot.
+        /// A record is read from whichever open stripe has its slot.
         RowOfSlot = "row-of-slot",
-        /// Log does not look at what its flushes say.
+        /// The results of flushes are ignored.
         FlushUnheard = "flush-unheard",
-        /// Log's recovery goes on in the old life.
+        /// Recovery continues the old life.
         OldLife = "old-life",
-        /// Log believes a device that lacks a root which was on all devices.
+        /// A device is trusted although it lacks a root that was on all devices.
         OlderBelieved = "older-believed",
-        /// Log's first root of a life does not say that the life was claimed on all devices.
+        /// The first root of a life does not record that the life was claimed on all devices.
         ClaimUntold = "claim-untold",
-        /// Log's recovery leaves the parity of the last rows as it is.
+        /// Recovery does not rewrite the parity of the last stripes.
         ParityNotRestored = "parity-not-restored",
-        /// A checkpoint of log shows the counts as they are when their image is taken.
+        /// A checkpoint writes the counts of the moment when their image is taken.
         CountsNotFrozen = "counts-not-frozen",
-        /// Log changes a page of the snapshot before its image is taken.
+        /// A map page is changed before its image of the checkpoint is taken.
         SnapshotChanged = "snapshot-changed",
-        /// Log lets a map page go that differs from its image.
+        /// A map page is evicted although it differs from its image.
         DirtyEvicted = "dirty-evicted",
-        /// Log's recovery believes every head it finds.
+        /// Recovery trusts every head without verifying the stripe.
         RowsUnverified = "rows-unverified",
-        /// Log gives a slot of its journal away before the rows of its record are durable.
+        /// A slot of the journal is reused before the stripes of its record are durable.
         JournalFreedEarly = "journal-freed-early",
-        /// Log answers a flush before the journal's device has flushed.
+        /// A flush is acknowledged before the journal device has flushed.
         JournalUnflushed = "journal-unflushed",
-        /// Log plays records of the journal that are of an older life or turn of the ring.
+        /// Journal records of an older life or turn of the ring are replayed.
         JournalOldLife = "journal-old-life",
-        /// Log plays the records of the journal after all rows.
+        /// Journal records are replayed after all stripes.
         JournalLast = "journal-last",
-        /// Log believes a torn record of the journal.
+        /// A torn journal record is replayed.
         JournalUnverified = "journal-unverified",
-        /// Log takes an older copy of its journal's device for the device.
+        /// An older copy of the journal device is accepted.
         JournalStale = "journal-stale",
-        /// Log goes on in the scratch that a device which does not answer may still write.
+        /// A scratch buffer is reused although a timed-out device may still write to it.
         HungScratchReused = "hung-scratch-reused",
-        /// Log doesn't look at a closed row when the last block comes into it.
+        /// The arrival of the last block of a closed stripe does not wake the layer.
         RowForgotten = "row-forgotten",
-        /// Log does not look further while something waits for room.
+        /// The fast path ignores blocks and requests that wait for room.
         WaitForgotten = "wait-forgotten",
     "scrambler":
-        /// The scrambler writes over a slot before what replaced it is durable.
+        /// A slot is overwritten before the change that replaced it is durable.
         SlotReusedEarly = "slot-reused-early",
-        /// The scrambler writes over a slot that is being read.
+        /// A slot is overwritten while it is being read.
         SlotNotPinned = "slot-not-pinned",
-        /// The scrambler logs a change before the data that it points at is durable.
+        /// A change is logged before the data that it points at is durable.
         MapBeforeData = "map-before-data",
-        /// The scrambler answers a flush before the change of the map is durable.
+        /// A flush is acknowledged before the change of the map is durable.
         FlushBeforeMap = "flush-before-map",
-        /// The scrambler opens in the old epoch, so that torn log pages count again.
+        /// A start continues the old epoch, so that torn log pages count again.
         SameEpoch = "same-epoch",
-        /// The scrambler takes a write that found no room for done.
+        /// A write that failed for lack of space counts as complete.
         NoSpaceIsDone = "no-space-is-done",
-        /// The scrambler ends a checkpoint although a flush failed that covered its images.
+        /// A checkpoint ends although a flush that covered its images failed.
         RootAfterFailure = "root-after-failure",
     "mhatl":
-        /// Gathering leaves publishes over what is newer than what it copied.
+        /// Gathering publishes a copy over a newer version.
         GatherOverNewer = "gather-over-newer",
-        /// What was gathered is in the map in memory, and the log does not list it.
+        /// Gathered sectors are mapped in memory, but not listed in the log.
         GatherNotListed = "gather-not-listed",
-        /// Buddies become one leaf although they do not lie together.
+        /// Buddies are merged although they are not adjacent.
         MergeApart = "merge-apart",
-        /// A leaf that is parted loses what lies behind the sector that was written.
+        /// A split leaf loses the sectors behind the written one.
         SplitLosesRight = "split-loses-right",
-        /// Recovery does not look at what its first flush says.
+        /// Recovery ignores the result of its first flush.
         FirstFlushIgnored = "first-flush-ignored",
 }
 
@@ -273,10 +273,10 @@ mod switch {
     use super::Bug;
     use core::sync::atomic::{AtomicU8, Ordering};
 
-    /// One more than the bug's number; 0 for none.
+    /// The bug's number + 1; 0 for none.
     static CHOSEN: AtomicU8 = AtomicU8::new(0);
 
-    /// Switches one bug on, or all off, for every layer of the process.
+    /// Enables one bug, or disables all, for every layer of the process.
     pub fn set(bug: Option<Bug>) {
         CHOSEN.store(bug.map_or(0, |bug| bug as u8 + 1), Ordering::Relaxed);
     }

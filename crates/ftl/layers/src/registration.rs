@@ -1,5 +1,5 @@
-//! What a layer tells of itself, once: the one place that the registry, the command line, volumes
-//! and chaos ask.
+//! Registrations: the single description of each layer for the registry, the command line, volumes
+//! and chaos.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -15,14 +15,15 @@ use crate::parameter::Parameter;
 use crate::plan::{Plan, PlanError};
 use crate::roots::Roots;
 
-/// A layer that works, and what only some layers can tell.
+/// A running layer, with functions that only some layers support.
 pub trait Registered: Layer + Debug + Send {
-    /// The CRC-32C of the map, for tests of recovery; `None` when the layer does not tell.
+    /// Returns the CRC-32C of the map, for tests of recovery, or `None` if the layer does not
+    /// support it.
     fn map_crc(&self) -> Option<u32> {
         None
     }
 
-    /// By which rule pages were taken; see [`crate::AnyLayer::rules`].
+    /// Returns the number of pages that each rule chose; see [`crate::AnyLayer::rules`].
     fn rules(&self) -> [u64; 3] {
         [0; 3]
     }
@@ -33,7 +34,7 @@ pub trait Registered: Layer + Debug + Send {
 pub enum Devices {
     /// One block device.
     Block,
-    /// One block device that tells what it collects next.
+    /// One block device that reports its next victim.
     Hinting,
     /// One zoned device.
     Zoned,
@@ -58,30 +59,30 @@ impl fmt::Display for Devices {
     }
 }
 
-/// What a layer promises beside its column of the matrix in docs/SEMANTICS.md.
+/// Promises of a layer beyond its column of the matrix in docs/SEMANTICS.md.
 #[derive(Debug)]
 pub struct Promises {
-    /// How many devices a volume can do without.
+    /// Returns the number of devices that a volume can lose.
     pub does_without: fn(&LayerConfig) -> u32,
-    /// Whether it knows what was lost with a device, and reads all else. A volume is then looked at
-    /// without that device, to say what would be lost with it.
+    /// Whether the layer can report the ranges lost with a device and read all others. A volume is
+    /// then examined without the device, to report those ranges.
     pub knows_lost: bool,
-    /// Whether reads of sectors that no host wrote reach the devices. They are made zeros then when
-    /// a volume is made.
+    /// Whether reads of sectors that no host wrote reach the devices. When a volume is created,
+    /// such sectors are zeroed.
     pub reads_unwritten: bool,
-    /// Whether somebody hears why before a read of the host fails.
+    /// Whether an event explains a failed read of the host before the read is answered.
     pub tells_corrupt: bool,
-    /// How its roots are read by others; none where devices neither come to a volume nor leave it.
+    /// Access to the layer's roots for tools; `None` if the members of a volume cannot change.
     pub roots: Option<Roots>,
 }
 
 impl Promises {
-    /// Whether devices may come to a volume and leave it.
+    /// Returns whether the members of a volume can change.
     pub fn changes(&self) -> bool {
         self.roots.is_some()
     }
 
-    /// What a layer over one device promises.
+    /// The promises of most layers over one device.
     pub const USUAL: Promises = Promises {
         does_without: |_| 0,
         knows_lost: false,
@@ -91,44 +92,44 @@ impl Promises {
     };
 }
 
-/// The function that makes a layer; see [`crate::AnyLayer::new`].
+/// Function that creates a layer; see [`crate::AnyLayer::new`].
 pub(crate) type Make =
     fn(&LayerConfig, &[DeviceInfo], Vec<Payload>, Mode) -> Result<Box<dyn Registered>, PlanError>;
 
-/// See the module text.
+/// The description of a layer.
 #[derive(Debug)]
 pub struct Registration {
-    /// Which layer it is.
+    /// The kind of layer.
     pub kind: LayerKind,
-    /// The name in the command line, in reports and on media.
+    /// The name on the command line, in reports and on media.
     pub name: &'static str,
-    /// What it is, in words.
+    /// The description for users.
     pub about: About,
-    /// The version of what it writes on media. Whoever changes a byte of that, or what one means,
-    /// adds one to it: volumes of another version are refused. `crates/check/chaos/tests/golden.rs`
-    /// notices a change without it.
+    /// Version of the format on media. Any change of a byte or its meaning must increment it;
+    /// volumes of another version are refused. `crates/check/chaos/tests/golden.rs` detects a
+    /// missing increment.
     pub format: u32,
-    /// The devices that it works on.
+    /// The devices that the layer works on.
     pub devices: Devices,
-    /// What it can be told, in the order in which volumes keep it.
+    /// The layer's parameters, in the order in which volumes store them.
     pub parameters: &'static [Parameter],
-    /// Changes what is not as with other layers when nothing is said.
+    /// Sets defaults that differ from those of other layers.
     pub defaults: fn(&mut LayerConfig),
-    /// Whether it reads back, while it serves, the metadata that it wrote.
+    /// Whether the layer reads its metadata back while it serves requests.
     pub reads_metadata: bool,
-    /// What it promises.
+    /// The layer's promises.
     pub promises: Promises,
-    /// What a configuration over devices needs and gives, its limits among that; or why it can't
-    /// work on them.
+    /// Returns the resources and limits of a configuration over devices, or the reason why it is
+    /// impossible.
     pub plan: fn(&LayerConfig, &[DeviceInfo]) -> Result<Plan, PlanError>,
-    /// Makes the layer.
+    /// Creates the layer.
     pub new: Make,
-    /// What a chaos run chooses for it.
+    /// Choices of a chaos run for the layer.
     pub chaos: Chaos,
 }
 
 impl Registration {
-    /// The parameter of that name.
+    /// Returns the parameter with a name.
     pub fn parameter(&self, key: &str) -> Option<&'static Parameter> {
         self.parameters.iter().find(|parameter| parameter.key == key)
     }

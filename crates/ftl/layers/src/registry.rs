@@ -1,4 +1,4 @@
-//! All layers, and what is asked of one by its kind.
+//! The list of all layers, and access to their registrations by kind.
 
 use alloc::format;
 use alloc::string::String;
@@ -11,8 +11,8 @@ use crate::kind::LayerKind;
 use crate::registration::{Devices, Registration};
 use crate::{exerciser, hard, log, mhatl, passthrough, scrambler, shatl, targets, tier, zones};
 
-/// Every layer, in the order in which users see them; those behind the first [`OFFERED`] no user
-/// may choose.
+/// Every layer, in the order in which users see them. Those after the first [`OFFERED`] are not
+/// available for volumes.
 const LAYERS: [&Registration; LayerKind::COUNT] = [
     &passthrough::register::REGISTRATION,
     &hard::register::REGISTRATION,
@@ -39,8 +39,8 @@ const KINDS: [LayerKind; LayerKind::COUNT] = {
     kinds
 };
 
-/// Where in [`LAYERS`] each kind is, by its number. A kind that is not registered, or twice, does
-/// not compile.
+/// Index in [`LAYERS`] of each kind. Compilation fails if a kind is not registered, or registered
+/// twice.
 const PLACES: [usize; LayerKind::COUNT] = {
     let mut places = [usize::MAX; LayerKind::COUNT];
     let mut at = 0;
@@ -53,43 +53,43 @@ const PLACES: [usize; LayerKind::COUNT] = {
 };
 
 impl LayerKind {
-    /// All that a user may choose.
+    /// The kinds that are available for volumes.
     pub const ALL: &'static [LayerKind] = KINDS.split_at(OFFERED).0;
 
-    /// All, those for tests too.
+    /// All kinds, including those for tests.
     pub const EVERY: &'static [LayerKind] = &KINDS;
 
-    /// What the layer tells of itself.
+    /// Returns the registration of the layer.
     pub fn registration(self) -> &'static Registration {
         LAYERS[PLACES[self as usize]]
     }
 
-    /// The name in the command line, in reports and on media.
+    /// Returns the name on the command line, in reports and on media.
     pub fn name(self) -> &'static str {
         self.registration().name
     }
 
-    /// See [`Registration::format`].
+    /// Returns the version of the layer's format on media.
     pub fn format(self) -> u32 {
         self.registration().format
     }
 
-    /// Whether it works only on a device that tells what it collects next.
+    /// Returns whether the layer needs a device that reports its next victim.
     pub fn needs_hint(self) -> bool {
         self.registration().devices == Devices::Hinting
     }
 
-    /// Whether it takes one zoned device, and none of another kind.
+    /// Returns whether the layer only works on one zoned device.
     pub fn takes_zones(self) -> bool {
         self.registration().devices == Devices::Zoned
     }
 
-    /// Whether it reads back, while it serves, the metadata that it wrote.
+    /// Returns whether the layer reads its metadata back while it serves requests.
     pub fn reads_metadata(self) -> bool {
         self.registration().reads_metadata
     }
 
-    /// Those of [`LayerKind::ALL`] that work on one block device of any kind.
+    /// Returns those of [`LayerKind::ALL`] that work on one block device of any kind.
     pub fn of_blocks() -> impl Iterator<Item = LayerKind> {
         let fits = |kind: &LayerKind| {
             matches!(kind.registration().devices, Devices::Block | Devices::Array)
@@ -117,22 +117,22 @@ impl FromStr for LayerKind {
 }
 
 impl LayerConfig {
-    /// `kind` with every other value at its default.
+    /// Returns `kind` with every other value at its default.
     pub fn new(kind: LayerKind) -> Self {
         let mut config = LayerConfig::bare(kind);
         (kind.registration().defaults)(&mut config);
         config
     }
 
-    /// How many devices a volume can do without.
+    /// Returns the number of devices that a volume can lose.
     pub fn tolerates(&self) -> u32 {
         (self.kind.registration().promises.does_without)(self)
     }
 
-    /// Reads `NAME[:KEY=VALUE]…`, as in `hard:superpage=256k:spare=10`.
+    /// Parses `NAME[:KEY=VALUE]…`, as in `hard:superpage=256k:spare=10`.
     ///
     /// # Errors
-    /// What is wrong and what would be right, in words.
+    /// If the text is invalid: a message with the valid values.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut words = text.split(':');
         let name = words.next().unwrap_or_default();
@@ -146,7 +146,7 @@ impl LayerConfig {
             let (key, value) = word
                 .split_once('=')
                 .ok_or_else(|| format!("'{word}' of layer '{text}' is not KEY=VALUE"))?;
-            // A value may have a colon too, as `gc=d-choices:4`.
+            // A value may contain a colon, as in `gc=d-choices:4`.
             let rest = words.next_if(|next| !next.contains('='));
             let value = rest.map_or_else(|| value.into(), |rest| format!("{value}:{rest}"));
             config.set(key, &value)?;
@@ -154,8 +154,8 @@ impl LayerConfig {
         Ok(config)
     }
 
-    /// The canonical text: the name and every parameter that the layer has. It is what volumes
-    /// keep, and [`LayerConfig::parse`] reads it; `deadline`, `missing` and `uuid` are not in it.
+    /// Returns the canonical text: the name and every parameter of the layer. Volumes store it, and
+    /// [`LayerConfig::parse`] reads it. `deadline`, `members` and `uuid` are not included.
     pub fn to_text(&self) -> String {
         let mut text = String::from(self.kind.name());
         for parameter in self.kind.registration().parameters {

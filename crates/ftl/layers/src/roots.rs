@@ -1,29 +1,29 @@
-//! Roots of a layer, for who reads them without serving the volume.
+//! Access to a layer's roots without serving the volume.
 
 use hostftl_core::{DeviceInfo, MetaBuf};
 
 use crate::config::LayerConfig;
 use crate::plan::PlanError;
 
-/// Where the roots lie on each device.
+/// Positions of the roots on each device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RootPlaces {
-    /// The devices that have them: those of lower index.
+    /// Number of devices with roots: those of lower index.
     pub devices: u8,
-    /// The first sector of each copy: both slots, and then the second copies of both.
+    /// The first sector of each copy: both slots, followed by the second copies of both.
     pub at: [u64; 4],
-    /// Pages of a copy at the most.
+    /// Maximum length of a copy in pages.
     pub pages: u32,
-    /// Pages of counts that a root points at.
+    /// Number of pages of counts that a root refers to.
     pub counts: u32,
 }
 
-/// Finds out where roots lie.
+/// Function that returns the positions of roots.
 pub(crate) type RootsAt = fn(&LayerConfig, &[DeviceInfo]) -> Result<RootPlaces, PlanError>;
 
-/// Finds the last of what a layer wrote that a device has for sure that was done without and is
-/// back, for [`hostftl_core::Verb`]: the function that it is given reads pages of the device from a
-/// sector on, and says whether they could be read.
+/// Function that returns the last stripe up to which a returning device has everything, according
+/// to its newest root; 0 if it has none. The callback reads metadata pages from a sector of the
+/// device, and returns whether it could. See [`hostftl_core::Verb`].
 pub(crate) type LastOn = fn(
     &LayerConfig,
     &[DeviceInfo],
@@ -31,11 +31,11 @@ pub(crate) type LastOn = fn(
     &mut dyn FnMut(u64, &mut MetaBuf) -> bool,
 ) -> Result<u64, PlanError>;
 
-/// See the module text.
+/// Functions that examine roots without serving the volume.
 #[derive(Clone, Copy, Debug)]
 pub struct Roots {
-    /// Where they lie.
+    /// Returns the positions of roots.
     pub at: RootsAt,
-    /// What a device has by them.
+    /// Returns the last stripe up to which a returning device is complete.
     pub last_on: LastOn,
 }

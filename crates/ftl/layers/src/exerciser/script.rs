@@ -203,7 +203,7 @@ impl Exerciser {
             moves.into_iter().zip(packed)
         {
             if length == 0 && target == 0 {
-                continue; // It is there.
+                continue; // The first buffer still has the data.
             }
             let noise = (length == 0).then(|| self.buffers[0].view(SHIFT, bytes));
             let into = self.buffers[target].view_mut(at, bytes);
