@@ -1,4 +1,5 @@
-//! Devices of every size that is sold: a layer takes them to their last sector, or says why not.
+//! Devices of every size on the market: a layer uses them to their last sector, or refuses with a
+//! reason.
 
 use crate::common::World;
 use crate::common::churn::{data, ready};
@@ -7,7 +8,7 @@ use hostftl_core::{DeviceInfo, DeviceKind, Layer, Segments};
 use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, LogAt, LogLayout, Mode};
 
 const TIB: u64 = 1 << 31;
-/// Sectors of devices that are sold, and of what a place of `log` can name.
+/// Sectors of devices on the market, and of the largest device that `log` can address.
 const SIZES: [(&str, u64); 8] = [
     ("1 TiB", TIB),
     ("2 TiB", 2 * TIB),
@@ -19,7 +20,7 @@ const SIZES: [(&str, u64); 8] = [
     ("256 TiB", 256 * TIB),
 ];
 
-/// Devices of so many sectors that the layer takes.
+/// Returns devices of `sectors` sectors that suit the layer.
 fn devices(kind: LayerKind, sectors: u64) -> Vec<DeviceInfo> {
     let block = DeviceInfo::block(sectors, 8);
     match kind {
@@ -42,7 +43,7 @@ fn devices(kind: LayerKind, sectors: u64) -> Vec<DeviceInfo> {
     }
 }
 
-/// How many of [`SIZES`] each layer takes at its defaults.
+/// Returns the number of [`SIZES`] that a layer accepts with its defaults.
 fn takes(kind: LayerKind) -> usize {
     match kind {
         LayerKind::Hard | LayerKind::Mhatl | LayerKind::Shatl | LayerKind::HatlAuto => 1,
@@ -88,7 +89,8 @@ fn what_no_layer_can_name_is_refused() {
     assert!(AnyLayer::plan(&log, &many[..10]).is_ok());
 }
 
-/// Every segment of `log` lies on its device and is found again by its address.
+/// Checks that the last segment of `log` is within its device and that its address is mapped back
+/// to it.
 #[test]
 fn the_last_segment_has_a_place() {
     for (superpage, count) in [(32, 1), (128, 1), (128, 4), (2048, 10)] {
@@ -109,7 +111,7 @@ fn the_last_segment_has_a_place() {
     }
 }
 
-/// The most sectors that a plan takes of the device that `devices` makes.
+/// Returns the maximum number of sectors that a plan accepts for the device that `devices` creates.
 fn most(config: &LayerConfig, devices: impl Fn(u64) -> Vec<DeviceInfo>) -> u64 {
     let takes = |sectors| AnyLayer::plan(config, &devices(sectors)).is_ok();
     let (mut most, mut beyond) = (TIB / 2, 1 << 44);
@@ -121,8 +123,8 @@ fn most(config: &LayerConfig, devices: impl Fn(u64) -> Vec<DeviceInfo>) -> u64 {
     most
 }
 
-/// What docs/OPERATING.md says of the largest device or volume: the layer, TiB, whether the volume
-/// is meant and not the device, and words of the refusal.
+/// Limits of device or volume in docs/OPERATING.md: layer, TiB, whether the limit applies to the
+/// volume, and part of the error message.
 const LIMITS: [(&str, u64, bool, &str); 10] = [
     ("hard", 2, false, "less than 2 TiB"),
     ("mhatl", 2, false, "less than 2 TiB"),
@@ -136,7 +138,7 @@ const LIMITS: [(&str, u64, bool, &str); 10] = [
     ("tier:page=128k", 256, false, "page=128k takes 256 TiB"),
 ];
 
-/// Devices of which the last has so many sectors.
+/// Returns devices of which the last has `sectors` sectors.
 fn of(config: &LayerConfig, sectors: u64) -> Vec<DeviceInfo> {
     let mut list = devices(config.kind, sectors);
     if config.kind == LayerKind::Scrambler {
@@ -155,8 +157,8 @@ fn one_sector_more_than_the_limit_is_refused_in_words() {
         let most = most(&config, |sectors| of(&config, sectors));
         let plan = AnyLayer::plan(&config, &of(&config, most)).expect("it is taken");
         let size = if volume { plan.limits.exported } else { most };
-        // Whole superpages, pages or slots, and what a tier or a log keeps beside them; a volume
-        // grows in steps, with the device.
+        // Sizes are rounded to whole superpages, pages or slots, and a tier or log reserves some
+        // space. The size of a volume grows with the device in steps.
         let step = if volume { TIB / 400 } else { 8192 };
         let (low, high) = (tib * TIB - step, tib * TIB + 8192);
         assert!((low..=high).contains(&size), "{layer} takes {size} sectors, not {tib} TiB");
@@ -165,8 +167,8 @@ fn one_sector_more_than_the_limit_is_refused_in_words() {
     }
 }
 
-/// Writes at the far end of the devices, whose sectors are numbered modulo `sectors`, and of the
-/// volume, cuts the power, and reads it again.
+/// Writes at the end of the devices, whose sectors are numbered modulo `sectors`, and of the
+/// volume, cuts the power, and reads everything again.
 fn far_end(config: &LayerConfig, devices: &[DeviceInfo], sectors: u64) {
     let mut world = World::start_far(config, devices, Sparse::default(), Mode::Format, 1);
     assert!(ready(&world), "{:?}", world.events);
@@ -198,7 +200,7 @@ fn far_end(config: &LayerConfig, devices: &[DeviceInfo], sectors: u64) {
     world.cut_far();
 }
 
-/// The homes of the last sectors lie at the far end.
+/// The homes of the last sectors are at the end of the device.
 #[test]
 fn layers_with_homes_are_whole_at_their_limit() {
     for layer in ["shatl", "shatl:mode=ressd"] {
@@ -208,7 +210,7 @@ fn layers_with_homes_are_whole_at_their_limit() {
     }
 }
 
-/// What the fast device has no slots for goes to the end of the slow one.
+/// Pages beyond the fast device's slots go to the end of the slow device.
 #[test]
 fn tier_is_whole_at_its_limit() {
     for (layer, fast) in [("tier", 1024), ("tier:page=128k", 8192)] {
@@ -235,7 +237,7 @@ fn passthrough_is_whole_at_256_tib() {
     far_end(&LayerConfig::new(LayerKind::Passthrough), &[device], 256 * TIB);
 }
 
-/// 4 GiB of tables, most of which nobody touches.
+/// The tables take 4 GiB of address space, most of which is never touched.
 #[test]
 #[ignore = "takes 4 GiB of address space: `make live`"]
 fn log_is_whole_at_256_tib() {
@@ -244,8 +246,8 @@ fn log_is_whole_at_256_tib() {
     far_end(&config, &[DeviceInfo::block(256 * TIB, 8)], 256 * TIB);
 }
 
-/// The first write to homes that are lent ends the loan of a part in one step, also where a part
-/// has more superpages than a step touches map entries.
+/// The first write to lent homes ends the loan of a part in one step, even if the part has more
+/// superpages than the number of map entries that a step touches.
 #[test]
 #[ignore = "takes gigabytes of memory: `make live`"]
 fn hatl_auto_ends_a_loan_on_a_drive_of_640_gb() {

@@ -1,4 +1,4 @@
-//! `hard` over a memory device: bytes come back, over collection, stops and cuts.
+//! `hard` over a memory device: data survives GC, stops and cuts.
 
 use crate::common::World;
 use crate::common::churn::{Random, churn, ready, verify};
@@ -9,7 +9,7 @@ fn config(superpage: u32) -> LayerConfig {
     LayerConfig { superpage, uuid: [7; 16], ..LayerConfig::new(LayerKind::Hard) }
 }
 
-/// What the layer says to be mapped is what was written and not trimmed since.
+/// Checks that the layer reports exactly the written and untrimmed sectors as mapped.
 fn verify_mapped(world: &World, versions: &[u64]) {
     let (mut rest, mut lba) = (versions, 0);
     while !rest.is_empty() {
@@ -52,8 +52,8 @@ fn a_clean_stop_needs_no_replay() {
     world.stop();
 }
 
-/// Images of a group lie in two places by turns, side by side. When a root is durable that names
-/// the newer one, the device forgets the other.
+/// The images of a group alternate between two adjacent places. When a durable root names the newer
+/// one, the other is discarded.
 #[test]
 fn of_two_images_of_the_map_the_device_keeps_one() {
     let superpage = 32;

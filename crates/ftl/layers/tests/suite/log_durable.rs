@@ -1,7 +1,7 @@
-//! `log` reports background work as done only once a power cut can't take it back.
+//! `log` reports background work as complete only when a power cut cannot undo it.
 //!
-//! Each test cuts the power directly after the report, with devices that lose their volatile cache,
-//! and then loses as many devices as the report said that it can lose.
+//! Each test cuts the power directly after the report, with devices that lose their volatile cache.
+//! It then loses as many devices as the report stated to be expendable.
 
 use crate::common::World;
 use crate::common::cache::Cache;
@@ -10,7 +10,7 @@ use crate::log_scrub::{CHUNK, DEVICE, PART, PARTS, config};
 use hostftl_core::{Event, Layer, SECTOR, Scrub, TaskEnd, TaskKind, Verb};
 use hostftl_layers::{LayerConfig, Mode};
 
-/// A closed volume with data over `devices` devices.
+/// Returns a closed volume with data over `devices` devices.
 fn filled(devices: u64) -> Vec<u8> {
     let disk = vec![0; devices as usize * DEVICE * SECTOR];
     let mut world = World::start_array(&config(0), disk, devices, Mode::Format, 1);
@@ -21,7 +21,7 @@ fn filled(devices: u64) -> Vec<u8> {
     world.stop()
 }
 
-/// The volume on devices with a volatile cache.
+/// Opens the volume on devices with a volatile cache.
 fn open(config: &LayerConfig, disk: Vec<u8>, devices: u64) -> World {
     let mut world = World::start_array(config, disk, devices, Mode::Open, 2);
     assert!(ready(&world), "{:?}", world.events);
@@ -36,14 +36,14 @@ fn all_reads(world: &mut World) {
     }
 }
 
-/// Damages one byte in each of many chunks of a device, but for its roots.
+/// Damages one byte in each of many chunks of a device, except in its roots.
 fn damage(disk: &mut [u8], device: usize) {
     let from = (device * DEVICE + 20 * CHUNK) * SECTOR;
     let to = (device + 1) * DEVICE * SECTOR;
     (from..to).step_by(3 * CHUNK * SECTOR + 4096).for_each(|byte| disk[byte] ^= 0x10);
 }
 
-/// How the scrub ended, the rows that it repaired, and those that it did not.
+/// Returns the end of the scrub, with the number of repaired and unrepaired stripes.
 fn outcome(world: &World) -> Option<(TaskEnd, u64, u64)> {
     world.events.iter().find_map(|event| match *event {
         Event::Over { end, beyond, mended, unrepaired, .. } => {

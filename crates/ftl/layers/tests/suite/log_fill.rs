@@ -1,5 +1,5 @@
-//! `log` with two parities gives a new device its chunks while something is wrong on another one:
-//! any two devices may be lost after that.
+//! `log` with two parities rebuilds a new device while another one is damaged. Afterwards any two
+//! devices may be lost.
 
 use crate::common::World;
 use crate::common::churn::{data, ready};
@@ -11,7 +11,7 @@ const CHUNK: usize = 64;
 /// Sectors of a device.
 const DEVICE: usize = 400 * CHUNK;
 const PAGE: usize = 4096;
-/// What is written at once, in sectors, and how often.
+/// Sectors of a write, and number of writes.
 const PART: u64 = 64;
 const PARTS: u64 = 200;
 
@@ -30,7 +30,7 @@ fn open(disk: Vec<u8>, missing: u16, fresh: u16) -> World {
     world
 }
 
-/// A volume with data, in rows of all lengths, closed.
+/// Returns a closed volume with data, in stripes of all lengths.
 fn filled() -> Vec<u8> {
     let disk = vec![0; DEVICES * DEVICE * SECTOR];
     let mut world = World::start_array(&config(0, 0), disk, DEVICES as u64, Mode::Format, 1);
@@ -49,18 +49,18 @@ fn is_head(page: &[u8; PAGE]) -> bool {
     page[4..8] == *b"LROW"
 }
 
-/// How many heads a device has.
+/// Returns the number of heads on a device.
 fn heads(disk: &[u8], device: usize) -> usize {
     disk[of_device(device)].as_chunks().0.iter().filter(|page| is_head(page)).count()
 }
 
-/// Harms this byte of all heads on a device.
+/// Damages the given byte of all heads on a device.
 fn harm_heads(disk: &mut [u8], device: usize, byte: usize) {
     let pages = disk[of_device(device)].as_chunks_mut().0;
     pages.iter_mut().filter(|page| is_head(page)).for_each(|head| head[byte] ^= 0x10);
 }
 
-/// Device 1 is a new one, and this byte of all heads on device 2 is wrong.
+/// Rebuilds a new device 1 while the given byte of all heads on device 2 is damaged.
 fn fill_beside(byte: usize) {
     let mut disk = filled();
     disk[of_device(1)].fill(0);
@@ -91,11 +91,12 @@ fn no_chunk_is_made_from_a_row_with_a_wrong_head() {
 
 #[test]
 fn no_chunk_is_made_that_the_other_parity_does_not_agree_with() {
-    // No checksum knows of what lies behind the entries of a head.
+    // No checksum covers the bytes behind the entries of a head.
     fill_beside(PAGE - 1);
 }
 
-/// What is moved puts off the root that lets the device join, and was to be made there anyway.
+/// Moves would delay the root that lets the device join, and the rebuild writes its chunks in place
+/// anyway.
 #[test]
 fn nothing_moves_before_a_device_that_came_is_believed() {
     let mut disk = filled();

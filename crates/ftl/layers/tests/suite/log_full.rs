@@ -1,5 +1,6 @@
-//! All that `log` exports can be overwritten for ever, in any order: in volumes of every chunk,
-//! spare, reclaim unit, separation, redundancy and number of devices, with data that does not pack.
+//! The whole exported range of `log` can be overwritten indefinitely in any order, for all chunk
+//! sizes, over-provisioning, reclaim units, separations, redundancies and numbers of devices, with
+//! incompressible data.
 
 use core::fmt::Debug;
 
@@ -10,37 +11,37 @@ use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Mode};
 use crate::common::bare::{Bare, Media};
 use crate::common::churn::Random;
 
-/// Blocks that are filled at once.
+/// Blocks of a write during the fill.
 const PART: u64 = 16;
 
-/// A volume, and how it is written.
+/// A volume and its workload.
 struct Case {
     config: LayerConfig,
     devices: Vec<DeviceInfo>,
-    /// Whether some blocks pack.
+    /// Whether some blocks are compressible.
     packs: bool,
-    /// Requests under way.
+    /// Number of concurrent requests.
     depth: u32,
     seed: u64,
 }
 
-/// In which order blocks are overwritten.
+/// The order in which blocks are overwritten.
 #[derive(Clone, Copy, Debug)]
 enum Order {
     Random,
-    /// One block of each segment as it was filled, so that all lose one record after the other.
+    /// One block of each segment in turn, so that all segments lose one record after the other.
     Spread,
     Sequential,
-    /// A few blocks, and others between them: several streams take turns.
+    /// A few hot blocks and others between them, so that several streams alternate.
     Hot,
-    /// Parts are trimmed, and written again in the end.
+    /// Parts are trimmed, and rewritten at the end.
     Trims,
 }
 
 const ORDERS: [Order; 5] =
     [Order::Random, Order::Spread, Order::Sequential, Order::Hot, Order::Trims];
 
-/// Draws a layer by the number of devices and the sectors of a chunk.
+/// Draws a layer for a number of devices and of sectors in a chunk.
 fn layer(devices: u64, chunk: u64, pick: &mut impl FnMut(&[u64]) -> u64) -> LayerConfig {
     let mut config = LayerConfig::new(LayerKind::Log);
     config.superpage = chunk as u32;
@@ -82,7 +83,8 @@ fn zoned(size: u64, count: u64, pick: &mut impl FnMut(&[u64]) -> u64) -> DeviceI
 }
 
 impl Case {
-    /// The case of a seed; `None` where there is no such volume, or it has more blocks.
+    /// Returns the case of a seed, or `None` if its volume is impossible or has more than
+    /// `most_blocks` blocks.
     fn drawn(seed: u64, most_blocks: u64) -> Option<Self> {
         let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let pick = &mut |list: &[u64]| list[random.below(list.len() as u64) as usize];
@@ -109,7 +111,7 @@ impl Case {
         Bare::start(&self.config, &self.devices, media, mode, (self.seed, self.packs))
     }
 
-    /// Writes all that is exported and overwrites it in all orders, over a few cuts.
+    /// Writes everything that is exported and overwrites it in all orders, with a few cuts.
     fn run(&self) {
         let mut bare = self.start(Media::new(&self.devices), Mode::Format);
         let random = &mut Random(self.seed);
@@ -142,8 +144,8 @@ impl Case {
         bare.wait(0)
     }
 
-    /// Overwrites about as many blocks as there are, with a flush after every `flush` writes unless
-    /// that is 0.
+    /// Overwrites about as many blocks as are exported, with a flush after every `flush` writes, or
+    /// without flushes if 0.
     fn overwrite(
         &self,
         bare: &mut Bare,
@@ -179,7 +181,7 @@ impl Case {
     }
 }
 
-/// Runs the cases of seeds that have at most `most_blocks` blocks. Returns their number.
+/// Runs the cases of seeds with at most `most_blocks` blocks. Returns their number.
 fn run(seeds: impl Iterator<Item = u64>, most_blocks: u64) -> usize {
     let cases = seeds.filter_map(|seed| Case::drawn(seed, most_blocks));
     cases.inspect(Case::run).count()
@@ -191,15 +193,15 @@ fn what_is_exported_can_be_overwritten_in_any_order() {
     assert!(ran > 40, "{ran} volumes are so small");
 }
 
-/// The same for more and larger volumes: some minutes.
+/// Runs more and larger volumes, for some minutes.
 #[test]
 #[ignore = "takes minutes: `make live`"]
 fn what_is_exported_can_be_overwritten_in_many_volumes() {
     assert!(run(1000..4000, 15_000) > 500);
 }
 
-/// A head of three pages may fill the rest of a chunk behind a row of images. The checkpoint
-/// waited for ever to put an image there, and the host's writes were refused.
+/// A head of three pages may fill the remainder of a chunk behind a stripe of images. A checkpoint
+/// must not wait for room for an image there, or the host's writes are refused.
 #[test]
 fn a_row_of_images_may_have_room_for_its_head_alone() {
     for (chunk, head) in [(512, 2), (1024, 3)] {
@@ -218,7 +220,7 @@ fn a_row_of_images_may_have_room_for_its_head_alone() {
             }
         }
         assert!(bare.image_rows.contains(&head), "such a row was written, of chunks of {chunk}");
-        // Replay goes on behind such a row.
+        // Replay must continue behind such a stripe.
         let mut bare = case.start(bare.cut(), Mode::Open);
         case.expect(case.fill(&mut bare), "the last fill");
         drop(bare.cut());

@@ -1,4 +1,4 @@
-//! Which victims collection of `log` takes, and how it goes through them.
+//! Victims of GC in `log`, and the reads of a victim.
 
 use hostftl_core::{Cause, Codec, Command, HostOp, Layer, SECTOR, Target, Token};
 use hostftl_layers::policy::GcPolicy;
@@ -14,8 +14,8 @@ fn is_gc_read(_: Token, command: &Command) -> bool {
     matches!(command, Command::Read { into: Target::Data(_), cause: Cause::Gc, .. })
 }
 
-/// What a host never overwrites is the oldest for ever; a policy that would take that gains nothing
-/// from it, and the host still gets the room that is elsewhere.
+/// Data that the host never overwrites remains the oldest. Selecting it gains nothing under this
+/// policy, but the host must still get the space that other victims free.
 #[test]
 fn what_is_wholly_live_does_not_stand_in_the_way_of_other_victims() {
     let mut config = LayerConfig { superpage: CHUNK as u32, ..LayerConfig::new(LayerKind::Log) };
@@ -33,7 +33,7 @@ fn what_is_wholly_live_does_not_stand_in_the_way_of_other_victims() {
     world.stop();
 }
 
-/// Rows of one device have one chunk, so each read is one of another row.
+/// Stripes on one device have one chunk, so each read belongs to another stripe.
 #[test]
 fn several_rows_of_a_victim_are_under_way_at_once() {
     let mut config = LayerConfig { superpage: CHUNK as u32, ..LayerConfig::new(LayerKind::Log) };
@@ -59,7 +59,7 @@ fn several_rows_of_a_victim_are_under_way_at_once() {
     world.stop();
 }
 
-/// Of three devices one is lost: each row is two chunks that are left.
+/// One of three devices is lost, so each stripe has two chunks left.
 #[test]
 fn what_a_missing_chunk_is_made_from_is_read_once() {
     let mut config = LayerConfig { superpage: CHUNK as u32, ..LayerConfig::new(LayerKind::Log) };
@@ -87,8 +87,8 @@ fn what_a_missing_chunk_is_made_from_is_read_once() {
     world.stop();
 }
 
-/// Copies of what had to be rebuilt gain no room. They took what is kept for collection, which
-/// could not go on after the next start, and writes were refused.
+/// Copies of rebuilt data gain no space. They must not use the reserve of GC, because GC could not
+/// continue after the next start, and writes would be refused.
 #[test]
 fn what_is_rebuilt_for_reads_leaves_collection_its_room() {
     let mut config = LayerConfig { superpage: CHUNK as u32, ..LayerConfig::new(LayerKind::Log) };

@@ -1,4 +1,4 @@
-//! `log` that gets another device while it is full.
+//! A device is added to a full `log`.
 
 use crate::common::World;
 use crate::common::churn::data;
@@ -7,7 +7,7 @@ use hostftl_layers::{LayerConfig, LayerKind, Members, Mode};
 
 pub(crate) const CHUNK: usize = 64;
 pub(crate) const DEVICE: usize = 300 * CHUNK;
-/// What is written at once, in sectors.
+/// Sectors of a write.
 pub(crate) const PART: u64 = 64;
 const SEEDS: u64 = 4;
 
@@ -36,7 +36,7 @@ fn a_full_volume_that_grows_refuses_nothing_while_the_device_is_on_its_way() {
         let mut world = World::start_array_until_ready(&config, disk, 4, Mode::Open, seed);
         let after = world.layer.limits().exported;
         assert!(after > before * 5 / 4, "{before} to {after}");
-        // The root that knows the device takes so long that what was there becomes full.
+        // The root that records the device is delayed until the old devices are full.
         let on_it = |_: Token, command: &Command| command.device() == Some(3);
         let mut ids = Vec::new();
         for at in (before.next_multiple_of(PART)..after - PART).step_by(PART as usize) {
@@ -48,7 +48,8 @@ fn a_full_volume_that_grows_refuses_nothing_while_the_device_is_on_its_way() {
     }
 }
 
-/// The root in progress cannot list what the device lacks: its images were begun before it came.
+/// The root in progress cannot list the missing chunks of the device, because its images were
+/// started before the device joined.
 #[test]
 fn a_device_that_comes_while_a_root_is_written_joins_without_further_writes() {
     for seed in 0..SEEDS {

@@ -1,14 +1,14 @@
-//! `log` with a mirror goes on without a device that does not answer.
+//! `log` with a mirror continues without a device that timed out.
 
 use crate::common::World;
 use crate::common::churn::{data, ready};
 use hostftl_core::{Cause, Command, Event, HostError, HostOp, Layer, SECTOR, Token};
 use hostftl_layers::{LayerConfig, LayerKind, Mode};
 
-/// Sectors of a chunk, and of the blocks that a row has behind its head.
+/// Sectors of a chunk, and of the blocks behind the head of a stripe.
 const CHUNK: usize = 128;
 const ROW: u64 = 15 * 8;
-/// Rows that are written, again and again.
+/// Number of stripes that are written repeatedly.
 const ROWS: u64 = 200;
 
 fn config(missing: u16) -> LayerConfig {
@@ -31,7 +31,7 @@ fn read(world: &mut World, row: u64) -> u64 {
     world.send(row * ROW, ROW, |world| HostOp::Read(world.payload(vec![0; ROW as usize * SECTOR])))
 }
 
-/// Writes all rows and reads them again while a device hangs.
+/// Writes all stripes and reads them again while a device hangs.
 fn go_on(world: &mut World, version: u64) {
     for row in 0..ROWS {
         let id = write(world, row, version);
@@ -55,7 +55,7 @@ fn a_device_that_hangs_is_done_without_from_the_deadline_on() {
         world.wait(id).unwrap();
     }
     world.flush();
-    // Reads take all that they can have, and so do writes.
+    // Reads and writes occupy all operations that are available to them.
     let mut asked = Vec::new();
     for row in 0..60 {
         let id = if row % 3 == 0 { read(&mut world, row) } else { write(&mut world, row, 2) };
@@ -80,7 +80,7 @@ fn a_device_that_hangs_is_done_without_from_the_deadline_on() {
     (3..6).for_each(|version| go_on(&mut world, version));
     assert_eq!(world.allocations, 0);
     world.layer.check().unwrap();
-    // What comes back so late is taken, and believed by nobody.
+    // Late completions are accepted, but the stale device is not trusted.
     world.settle();
     go_on(&mut world, 6);
     let disk = world.stop();
@@ -115,7 +115,7 @@ fn forgets(_: Token, command: &Command) -> bool {
     matches!(command, Command::Reset { device: 1, .. })
 }
 
-/// Else what a device holds would leave no room for commands of the others.
+/// Otherwise the discards on the hanging device would leave no room for commands of the others.
 #[test]
 fn a_device_that_hangs_holds_few_discards() {
     let config = LayerConfig { superpage: 32, ..config(0) };
@@ -187,13 +187,13 @@ fn a_second_device_that_hangs_ends_the_volume_and_loses_nothing_durable() {
     world.stop();
 }
 
-/// What is read for a client.
+/// Selects reads of device 1 for a client.
 fn for_the_client(_: Token, command: &Command) -> bool {
     matches!(command, Command::Read { device: 1, cause: Cause::Host, .. })
 }
 
-/// A client waits for what is made from device 1 because device 0 is new. Device 0 gets all that it
-/// lacks, and a root says so. Only then device 1 is lost.
+/// A client waits for data that is rebuilt from device 1, because device 0 is new. Device 0
+/// receives its missing chunks, and a root records that. Only then is device 1 lost.
 #[test]
 fn what_a_new_device_has_got_meanwhile_is_read_from_it() {
     let disk = vec![0; 2 * 400 * CHUNK * SECTOR];

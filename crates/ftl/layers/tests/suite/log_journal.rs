@@ -1,4 +1,4 @@
-//! The journal of `log`: flushes go to it, rows fill up all the same, and nothing is lost by a cut.
+//! The journal of `log` absorbs flushes, stripes are still written full, and a cut loses nothing.
 
 use crate::common::World;
 use crate::common::churn::{Random, churn, data, ready, verify};
@@ -6,10 +6,10 @@ use crate::common::zoned::Pointers;
 use hostftl_core::{DeviceInfo, Event, HostOp, Layer, SECTOR, Segments};
 use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Mode};
 
-/// Sectors of a chunk, and of a record with its four pages of head.
+/// Sectors of a chunk, and of a record with its head of four pages.
 const CHUNK: usize = 128;
 const SLOT: usize = 160;
-/// Sectors of the empty record that begins a life.
+/// Sectors of the empty record at the beginning of a life.
 const FIRST: u64 = 8;
 /// Sectors of the journal.
 const JOURNAL: u64 = 10 * SLOT as u64;
@@ -20,7 +20,7 @@ fn config() -> LayerConfig {
     config
 }
 
-/// A disk of 300 chunks and the journal.
+/// Returns a blank disk of 300 chunks and the journal.
 fn disk() -> Vec<u8> {
     vec![0; (300 * CHUNK + JOURNAL as usize) * SECTOR]
 }
@@ -29,7 +29,7 @@ fn start(disk: Vec<u8>, mode: Mode, seed: u64) -> World {
     World::start_journaled(&config(), disk, JOURNAL, mode, seed)
 }
 
-/// A volume whose journal is not there.
+/// Opens a volume whose journal is missing.
 fn without(disk: Vec<u8>) -> World {
     let mut config = config();
     config.members.missing = 2;
@@ -144,7 +144,8 @@ fn survives_cuts_and_turns_of_the_ring() {
     }
 }
 
-/// A volume with room for all streams: what is new and what replaces that goes to different rows.
+/// Starts a volume with room for all streams, so that first writes and overwrites go to different
+/// stripes.
 fn start_roomy(disk: Vec<u8>, mode: Mode, seed: u64) -> World {
     let config = LayerConfig { spare_permille: 500, ..config() };
     World::start_journaled(&config, disk, JOURNAL, mode, seed)
@@ -165,7 +166,7 @@ fn a_row_that_is_sealed_after_a_record_lists_nothing_older() {
     overwrite(&mut world, 0, 1);
     overwrite(&mut world, 0, 2);
     world.flush();
-    // The row with the older version fills up; that with the newer one does not.
+    // The stripe with the older version fills up; the stripe with the newer one does not.
     let before = world.layer.counters().map_written;
     (1..20).for_each(|block| overwrite(&mut world, block, 1));
     world.settle();
@@ -197,7 +198,8 @@ fn a_record_has_nothing_older_than_rows_before_it() {
     overwrite(&mut world, 0, 1);
     overwrite(&mut world, 1, 1);
     overwrite(&mut world, 0, 2);
-    // The row with the newer version fills up and becomes durable; that with the older one not.
+    // The stripe with the newer version fills up and becomes durable; the stripe with the older one
+    // does not.
     (2..70).for_each(|version| overwrite(&mut world, 1, version));
     world.settle();
     let before = world.layer.counters().journal_written;
@@ -253,7 +255,7 @@ fn a_damaged_record_that_is_needed_is_noticed() {
     }
     let disk = world.cut();
     let slot = |number: usize| (300 * CHUNK + number * SLOT) * SECTOR;
-    // The first record with a block lies in slot 2, the block behind a page of head.
+    // The first record with a block is in slot 2; its block follows one page of head.
     for at in [slot(2) + 70, slot(2) + 4096 + 9, slot(3) + 30] {
         let mut damaged = disk.clone();
         damaged[at] ^= 1;
@@ -278,13 +280,13 @@ fn fua(world: &mut World, block: u64, version: u64) {
     world.wait(id).unwrap();
 }
 
-/// The disk with another journal.
+/// Returns the disk with another journal.
 fn with(disk: &[u8], journal: &[u8]) -> Vec<u8> {
     let rows = 300 * CHUNK * SECTOR;
     [&disk[..rows], &journal[rows..]].concat()
 }
 
-/// Starts with another journal, which must be refused; what is on the disk then.
+/// Starts with another journal, which must be refused. Returns the disk.
 fn refused(disk: &[u8], journal: &[u8]) -> Vec<u8> {
     let world = start(with(disk, journal), Mode::Open, 3);
     let [Event::Unrecoverable(why)] = world.events[..] else { panic!("{:?}", world.events) };
@@ -307,7 +309,7 @@ fn a_journal_of_an_earlier_life_is_refused_until_the_device_is_back() {
     let left = refused(&second, &first);
     let mut world = start(with(&left, &second), Mode::Open, 4);
     assert_eq!(world.read(0, 16).unwrap(), data(0, 16, 1));
-    // Nothing was written in this life: its empty record is missing all the same.
+    // Nothing was written in this life, but its empty record is missing.
     refused(&world.cut(), &second);
 }
 
@@ -335,7 +337,7 @@ fn a_row_knows_which_records_were_durable() {
     let old = world.disk.clone();
     fua(&mut world, 0, 2);
     let before = world.disk.clone();
-    // A row is filled and written.
+    // Fills and writes a stripe.
     let heads = world.layer.counters().map_written;
     (1..30).for_each(|block| overwrite(&mut world, block, 1));
     world.settle();
@@ -345,7 +347,7 @@ fn a_row_knows_which_records_were_durable() {
     let mut world = start(after, Mode::Open, 2);
     assert_eq!(world.read(0, 8).unwrap(), data(0, 8, 2));
     world.stop();
-    // Nobody but the journal knew of the record before.
+    // Only the journal contained the previous record.
     let mut world = start(with(&before, &old), Mode::Open, 2);
     assert_eq!(world.read(0, 8).unwrap(), data(0, 8, 1), "the limit that SEMANTICS.md states");
     world.stop();
@@ -361,7 +363,7 @@ fn a_root_knows_which_records_were_durable() {
         world.events.iter().filter(|event| matches!(event, Event::CheckpointDone)).count()
     };
     let mut version = 1;
-    // The first may have been begun before.
+    // The first root may have been started earlier.
     while roots(&world) < 2 {
         version += 1;
         (1..200).for_each(|block| overwrite(&mut world, block, version));
@@ -380,7 +382,7 @@ fn a_record_that_a_row_knows_does_not_look_torn() {
     (1..30).for_each(|block| overwrite(&mut world, block, 1));
     world.settle();
     let mut damaged = world.cut();
-    // The record of block 0 is the second, in the second slot.
+    // The record of block 0 is the second one, in the second slot.
     damaged[(300 * CHUNK + 2 * SLOT) * SECTOR + 4096 + 9] ^= 1;
     let world = start(damaged, Mode::Open, 2);
     assert!(matches!(world.events[..], [Event::Unrecoverable(_)]), "{:?}", world.events);

@@ -1,4 +1,4 @@
-//! `log` of which a device is to leave.
+//! Removal of a device from `log`.
 
 use crate::common::World;
 use crate::common::churn::data;
@@ -23,7 +23,7 @@ fn a_device_that_is_to_leave_stays_while_what_lives_has_no_room_elsewhere_and_le
     }
     world.flush();
     world.operate(Verb::Remove(3)).expect("two fifths fit on three devices");
-    // Nothing moves before the rest is written.
+    // No data moves before the remainder is written.
     let of_it = |_: Token, command: &Command| command.device() == Some(3);
     let mut ids = Vec::new();
     for at in (first..all).step_by(PART as usize) {
@@ -40,7 +40,7 @@ fn a_device_that_is_to_leave_stays_while_what_lives_has_no_room_elsewhere_and_le
     let id = world.send(all / 4, all * 3 / 4, |_| HostOp::Trim { fua: true });
     world.wait(id).expect("a trim always has room");
     world.settle();
-    // What moves is paced while the host has asked for something just now.
+    // Moves are paced for a while after a host request.
     while evacuation(&world).is_some_and(|task| !task.lacks_room) {
         world.wait_for_timer();
         world.settle();

@@ -1,4 +1,4 @@
-//! `log` with `separation=rate`: blocks of which some are written often, over starts and cuts.
+//! `log` with `separation=rate`: a workload with hot blocks, over starts and cuts.
 
 use hostftl_core::{DeviceInfo, Layer, SECTOR};
 use hostftl_layers::policy::{GcPolicy, Separation};
@@ -7,7 +7,7 @@ use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Mode};
 use crate::common::World;
 use crate::common::churn::{Random, churn, data, verify};
 
-/// Much spare, so that there is room for an open segment of each class.
+/// Returns a configuration with enough over-provisioning for an open segment of each class.
 fn config(separation: Separation) -> LayerConfig {
     let log = LayerConfig::new(LayerKind::Log);
     let mut config = LayerConfig { superpage: 32, spare_permille: 600, ..log };
@@ -19,7 +19,7 @@ fn blank() -> Vec<u8> {
     vec![0; 600 * 32 * SECTOR]
 }
 
-/// Writes blocks at random, most of them to a tenth of all, and notes their versions.
+/// Writes random blocks, most of them in the first tenth of the volume, and records their versions.
 fn skewed(world: &mut World, versions: &mut [u64], random: &mut Random, writes: u64) {
     let blocks = versions.len() as u64 / 8;
     for version in 1..=writes {

@@ -1,4 +1,4 @@
-//! Recoveries of `log` that are cut off, over devices on which something is wrong.
+//! Interrupted recoveries of `log` over damaged devices.
 
 use hostftl_core::{BLOCK, Codec, Command, SECTOR};
 use hostftl_layers::{LayerConfig, LayerKind, Mode};
@@ -7,11 +7,11 @@ use crate::common::World;
 use crate::common::churn::ready;
 
 const CHUNK: usize = 64;
-/// Sectors of a device, of which there are three.
+/// Sectors of each of the three devices.
 const DEVICE: usize = 600 * CHUNK;
 
-/// A row that is durable, of which no root tells; its head rots. What the first recovery gives the
-/// row back must not be made of the wrong head: the second one could not find the row any more.
+/// A durable stripe that no root names has a damaged head. The first recovery must not rebuild the
+/// stripe from the damaged head, or the second one could not find it any more.
 #[test]
 fn a_head_that_rotted_is_made_again_after_a_recovery_that_was_cut_off() {
     let mut config = LayerConfig { superpage: CHUNK as u32, ..LayerConfig::new(LayerKind::Log) };
@@ -19,7 +19,7 @@ fn a_head_that_rotted_is_made_again_after_a_recovery_that_was_cut_off() {
     let disk = vec![0; 3 * DEVICE * SECTOR];
     let mut world = World::start_array(&config, disk, 3, Mode::Format, 1);
     let before = world.disk.clone();
-    // No zeros, so that parity does not look like a head.
+    // The data is not zero, so that parity does not resemble a head.
     let written = vec![0x5a; 80 * SECTOR];
     let id = world.write(0, written.clone(), false);
     world.wait(id).unwrap();

@@ -1,4 +1,4 @@
-//! Rows of `log` whose commands are over at the oddest moments.
+//! Stripes of `log` whose commands complete at unusual moments.
 
 use crate::common::World;
 use crate::common::churn::data;
@@ -6,7 +6,7 @@ use hostftl_core::{BLOCK, Codec, Command, HostError, HostOp, Layer, Page, SECTOR
 use hostftl_format::log::{self, Kind};
 use hostftl_layers::{LayerConfig, LayerKind, Mode};
 
-/// Sectors of a chunk, and of the blocks that a row has behind its head.
+/// Sectors of a chunk, and of the blocks behind the head of a stripe.
 const CHUNK: usize = 128;
 const ROW: u64 = 15 * 8;
 
@@ -14,15 +14,15 @@ fn is_program(_: Token, command: &Command) -> bool {
     matches!(command, Command::Program { .. })
 }
 
-/// Writes as much as a row holds, as far as that goes while no program is over.
+/// Writes the data of one stripe, as far as possible without completing a program.
 fn fill(world: &mut World, row: u64, held: Option<Token>) {
     world.write(row * ROW, data(row * ROW, ROW, 1), false);
     world.settle_but(|token, command| is_program(token, command) || Some(token) == held);
 }
 
-/// Rows wait for the first of them and are then sent one in each round. Reads that are begun
-/// meanwhile end the step behind a round in which a row was sent; its program is over before the
-/// next round comes.
+/// Stripes wait for the first one and are then sent one per round. A read that starts meanwhile
+/// ends the step after a round that sent a stripe, and the program of that stripe completes before
+/// the next round.
 #[test]
 fn a_program_that_is_over_before_the_next_round_is_noticed() {
     let config = LayerConfig { superpage: CHUNK as u32, ..LayerConfig::new(LayerKind::Log) };
@@ -33,8 +33,8 @@ fn a_program_that_is_over_before_the_next_round_is_noticed() {
         fill(&mut world, row, None);
         row += 1;
     }
-    // All rows of the host are on their way. Each that is over is opened again, the last one first,
-    // so that they will be sealed in another order than that in which they are looked at.
+    // All stripes of the host are in flight. Each completed one is reused, starting with the last,
+    // so that they are sealed in an order that differs from the order of examination.
     assert!(world.complete_newest(is_program));
     let held = world.newest();
     let mut opened = 1;
@@ -52,7 +52,7 @@ fn a_program_that_is_over_before_the_next_round_is_noticed() {
     world.stop();
 }
 
-/// An image of the map can't be read for a while, and the device is sound again.
+/// An image of the map is temporarily unreadable.
 #[test]
 fn an_image_of_the_map_is_read_again_for_the_next_request() {
     let config = LayerConfig { superpage: CHUNK as u32, ..LayerConfig::new(LayerKind::Log) };
@@ -72,7 +72,7 @@ fn an_image_of_the_map_is_read_again_for_the_next_request() {
     world.stop();
 }
 
-/// A row is sealed so late that what is left of its slot has room for a head alone.
+/// A stripe is sealed so late that the remainder of its slot has only room for a head.
 #[test]
 fn a_row_that_has_room_for_its_head_alone_is_passed_over() {
     const LONG: usize = 512;

@@ -1,4 +1,4 @@
-//! `log` reads and checks all that lives, and writes anew what is wrong.
+//! Scrubs of `log`: all valid data is verified, and damaged data is rewritten.
 
 use crate::common::World;
 use crate::common::churn::{data, ready};
@@ -8,9 +8,9 @@ use hostftl_core::{
 use hostftl_layers::{LayerConfig, LayerKind, Mode};
 
 pub(crate) const CHUNK: usize = 64;
-/// Sectors of a device, of which there are three.
+/// Sectors of each of the three devices.
 pub(crate) const DEVICE: usize = 600 * CHUNK;
-/// What is written at once, in sectors, and how often.
+/// Sectors of a write, and number of writes.
 pub(crate) const PART: u64 = 64;
 pub(crate) const PARTS: u64 = 150;
 
@@ -22,7 +22,7 @@ pub(crate) fn config(missing: u16) -> LayerConfig {
     config
 }
 
-/// A volume with data, closed.
+/// Returns a closed volume with data.
 fn filled() -> Vec<u8> {
     let disk = vec![0; 3 * DEVICE * SECTOR];
     let mut world = World::start_array(&config(0), disk, 3, Mode::Format, 1);
@@ -55,7 +55,7 @@ fn over(world: &World) -> Option<(TaskEnd, u64, u64)> {
     })
 }
 
-/// Harms one byte in each of many chunks of a device, data and parity alike, but for its roots.
+/// Damages one byte in each of many chunks of a device, data and parity alike, except in its roots.
 fn harm(disk: &mut [u8], device: usize) {
     let from = (device * DEVICE + 20 * CHUNK) * SECTOR;
     let to = (device + 1) * DEVICE * SECTOR;
@@ -74,7 +74,8 @@ fn what_rotted_on_one_device_is_mended_so_that_another_may_be_lost() {
     assert!(world.layer.tasks().is_empty());
     world.layer.check().unwrap();
     all_reads(&mut world);
-    // What was wrong has left the first device, or else the loss of the other would show it.
+    // Damaged data has left the first device; otherwise the loss of the other device would reveal
+    // it.
     let mut world = open(world.stop(), 1 << 2);
     all_reads(&mut world);
     world.stop();
@@ -120,7 +121,7 @@ fn a_sound_volume_has_nothing_wrong_and_tells_how_far_the_scrub_is() {
     world.settle();
     let rests = task(&world).expect("it rests");
     assert!(rests.is_paused && rests.done > 0 && rests.done + rests.left == all, "{rests:?}");
-    // After a restart it goes on where it was.
+    // After a restart the scrub continues at its position.
     let mut world = open(world.stop(), 0);
     world.operate(Verb::Scrub(Scrub::Start(rests.place))).unwrap();
     assert_eq!(task(&world).map(|task| task.place), Some(rests.place));

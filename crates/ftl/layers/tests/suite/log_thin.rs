@@ -1,4 +1,4 @@
-//! `log` that exports more than fits.
+//! Thin provisioning of `log`.
 
 use crate::common::World;
 use crate::common::churn::{data, ready};
@@ -7,9 +7,9 @@ use hostftl_layers::{LayerConfig, LayerKind, Mode};
 
 const CHUNK: usize = 64;
 const DEVICE: usize = 1000 * CHUNK;
-/// What is written at once, in sectors.
+/// Sectors of a write.
 const PART: u64 = 64;
-/// What is exported, in sectors: four times what the device has.
+/// Exported sectors: four times the size of the device.
 const EXPORTED: u64 = 4 * DEVICE as u64;
 
 fn config() -> LayerConfig {
@@ -20,7 +20,8 @@ fn config() -> LayerConfig {
     config
 }
 
-/// Writes what does not pack, from a part on, until there is no room: how many parts were taken.
+/// Writes incompressible data from a part on until there is no space. Returns the number of parts
+/// written.
 fn fill(world: &mut World, from: u64, version: u64) -> u64 {
     (0..)
         .find(|part| {
@@ -51,7 +52,7 @@ fn writes_are_refused_before_the_reserve_and_a_full_volume_reads_trims_and_opens
     let share = parts * PART * 100 / DEVICE as u64;
     assert!((20..95).contains(&share), "{share} % of the device was filled");
     for round in 2..6 {
-        // As it is full, so it stays: what is there can be read, and what is trimmed gives room.
+        // A full volume stays full: its data remains readable, and trims free space.
         assert_eq!(fill(&mut world, parts + 1, round), 0, "it was full");
         let gauges = world.layer.gauges().unwrap();
         assert!(gauges.live <= gauges.most_live, "{gauges:?}");

@@ -1,4 +1,4 @@
-//! log on a zoned device: what is refused, and what comes back after stops and cuts.
+//! `log` on zoned devices: refused shapes, and data after stops and cuts.
 
 use crate::common::World;
 use crate::common::churn::{Random, churn, ready, verify};
@@ -24,7 +24,7 @@ fn blank(shape: Segments) -> (Pointers, Vec<u8>) {
     (Pointers::new(shape), vec![0; (shape.size * shape.count) as usize * SECTOR])
 }
 
-/// Overwrites at random, over stops, cuts and kills; returns collected segments.
+/// Overwrites random ranges, over stops and cuts. Returns the number of GC runs.
 fn lives(shape: Segments) -> u64 {
     let (zoned, disk) = blank(shape);
     let mut world = World::start_zoned(&config(), zoned, disk, Mode::Format, 3);
@@ -61,7 +61,7 @@ fn no_more_zones_are_open_than_the_device_allows() {
     for max_open in [4, 9] {
         assert!(lives(Segments { max_open, ..SHAPE }) > 50, "the volume turned over");
     }
-    // What the device likes to get at once, and zones that are no whole number of chunks.
+    // This device prefers larger writes, and its zones are not a whole number of chunks.
     lives(Segments { max_open: 6, write_unit: 16, size: 528, ..SHAPE });
 }
 
@@ -79,7 +79,7 @@ fn nothing_allocates() {
     world.stop();
 }
 
-/// Each start writes two roots, twice each: a zone has room for those of sixteen.
+/// Each start writes two roots of two copies; a zone has room for the roots of sixteen starts.
 #[test]
 fn roots_go_from_zone_to_zone() {
     let shape = Segments { max_open: 4, ..SHAPE };
@@ -119,7 +119,7 @@ fn what_would_not_work_is_refused_in_words() {
 const DEVICES: usize = 5;
 const SEVERAL: Segments = Segments { size: 256, count: 64, ..SHAPE };
 const DEVICE: usize = (SEVERAL.size * SEVERAL.count) as usize * SECTOR;
-/// What is written at once, in sectors: nearly all that a row has room for.
+/// Sectors of a write: almost the capacity of a stripe.
 const PART: u64 = 80;
 
 fn on_several(zoned: &Pointers, disk: &[u8], missing: u16, mode: Mode) -> World {
@@ -131,13 +131,13 @@ fn on_several(zoned: &Pointers, disk: &[u8], missing: u16, mode: Mode) -> World 
     world
 }
 
-/// Content without a pattern: a parity made with it does not look like a head.
+/// Returns content without a pattern, so that its parity does not resemble a head.
 fn noise(version: u64) -> Vec<u8> {
     let mut random = Random(version);
     (0..PART * SECTOR as u64).map(|_| random.below(256) as u8).collect()
 }
 
-/// The devices with the heads of rows that are in one and not in the other, and where those lie.
+/// Returns device and position of the heads that differ from `before`.
 fn new_heads(disk: &[u8], before: &[u8]) -> Vec<(usize, usize)> {
     let is_head = |at: &usize| disk[at + 4..at + 8] == *b"LROW";
     let is_new = |at: &usize| disk[*at..at + BLOCK] != before[*at..at + BLOCK];
@@ -145,8 +145,8 @@ fn new_heads(disk: &[u8], before: &[u8]) -> Vec<(usize, usize)> {
     heads.map(|at| (at / DEVICE, at)).collect()
 }
 
-/// The power is cut before a chunk of the last row is in its zone, and the head of that row has
-/// rotted. What a start writes in the place of the chunk must be that of the row as it was.
+/// The power is cut before a chunk of the last stripe is in its zone, and the head of that stripe
+/// is damaged. Recovery must write the original chunk in its place.
 #[test]
 fn parity_that_a_zone_lacks_is_not_made_from_a_head_that_rotted() {
     let zoned = Pointers::of_several(SEVERAL, DEVICES);

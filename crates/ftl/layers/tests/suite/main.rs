@@ -1,4 +1,4 @@
-//! All tests of the crate from outside, as one program: it links once, and tests share the cores.
+//! All external tests of the crate in one program, which links once and runs tests on all cores.
 
 mod common;
 mod far;

@@ -1,4 +1,4 @@
-//! The memory that a plan states is what the layer keeps, at the sizes that people have.
+//! The planned memory is the memory that the layer uses, at common device sizes.
 
 use crate::common::zoned::Pointers;
 use hostftl_core::{
@@ -7,12 +7,12 @@ use hostftl_core::{
 use hostftl_layers::policy::Separation;
 use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Mode, Plan};
 
-/// What does not grow with a device: tables of requests and commands, and a few pages.
+/// Memory that does not grow with a device: tables of requests and commands, and a few pages.
 const FIXED: u64 = 1 << 20;
 /// Sectors of a GiB.
 const GIB: u64 = 1 << 21;
 
-/// The devices that a layer wants, `gib` GiB in all of that which it exports.
+/// Returns devices that suit the layer and have `gib` GiB for the exported data.
 pub(crate) fn devices(kind: LayerKind, gib: u64) -> (Vec<DeviceInfo>, Option<Pointers>) {
     let block = DeviceInfo::block(gib * GIB, 128);
     if kind.takes_zones() {
@@ -40,7 +40,7 @@ pub(crate) fn devices(kind: LayerKind, gib: u64) -> (Vec<DeviceInfo>, Option<Poi
     (list, None)
 }
 
-/// Makes a layer on devices that answer at once, and starts it. Bytes that it holds then.
+/// Creates a layer on devices that answer at once, and starts it. Returns the bytes in use.
 fn kept(config: &LayerConfig, gib: u64) -> (Plan, u64) {
     let (infos, mut zoned) = devices(config.kind, gib);
     let plan = AnyLayer::plan(config, &infos).expect("a plan");

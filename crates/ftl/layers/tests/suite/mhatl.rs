@@ -1,4 +1,4 @@
-//! `mhatl` over a memory device: bytes come back, over gathering, stops and cuts, in both modes.
+//! `mhatl` over a memory device: data survives gathering, stops and cuts, in both modes.
 
 use crate::common::World;
 use crate::common::churn::Random;
@@ -40,7 +40,7 @@ fn a_flush_survives_a_cut() {
     }
 }
 
-/// The specification's figures: 1 leaf, 5 after one small write, 128 at the worst.
+/// Figures of the specification: 1 leaf, 5 after a small write, 128 in the worst case.
 #[test]
 fn a_small_write_parts_a_superpage_into_five_leaves() {
     let mut config = config(128, Gather::Lsp);
@@ -65,8 +65,8 @@ fn a_small_write_parts_a_superpage_into_five_leaves() {
     world.stop();
 }
 
-/// Small writes all over need more leaves than the cap allows: they are gathered to one for each
-/// superpage, and the volume goes on when even those are too many.
+/// Scattered small writes need more leaves than the cap. They are gathered to one leaf for each
+/// superpage, and the volume continues even if these exceed the cap.
 #[test]
 fn the_cap_is_a_target_and_never_an_error() {
     for (leaves, exceeded) in [(500, false), (100, true)] {
@@ -89,9 +89,9 @@ fn the_cap_is_a_target_and_never_an_error() {
     }
 }
 
-/// Gathering takes superpages down to the last that it may, and waits for collection. If it asked
-/// for what collection put into limbo, that would close what collection fills after each victim,
-/// which would then free no more than it takes.
+/// Gathering uses superpages down to its limit and then waits for GC. If it requested those in
+/// limbo, the stage of GC would be closed after each victim, and GC would free no more superpages
+/// than it uses.
 #[test]
 fn collection_gains_while_gathering_waits() {
     let mut config = config(16, Gather::Vsp);

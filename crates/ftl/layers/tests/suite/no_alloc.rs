@@ -1,4 +1,4 @@
-//! No layer allocates after `new`: a step must neither fail nor pause for memory.
+//! No layer allocates after `new`, because a step must neither fail nor pause for memory.
 
 use crate::common::World;
 use hostftl_core::{Event, Layer, SECTOR};

@@ -1,10 +1,11 @@
-//! A victim policy and a placement policy that are no part of the crate, from their decisions to
-//! volumes that work by them: the examples of docs/HACKING.md.
+//! A user-defined victim policy and placement policy, from single decisions to whole volumes: the
+//! examples of docs/HACKING.md.
 //!
 //! Windowed greedy (Hu et al., SYSTOR 2009): the victim is the segment with the fewest valid pages
 //! among those that were sealed first. With a window of one it is `fifo`.
 //!
-//! Bands: host writes and copies go by age alone, whatever segment a copy comes from.
+//! Bands: host writes and copies are placed by age alone, independent of the source segment of a
+//! copy.
 
 use std::collections::BTreeMap;
 
@@ -17,12 +18,12 @@ use hostftl_layers::{LayerConfig, LayerKind, Mode};
 use crate::common::World;
 use crate::common::churn::{Random, churn, verify};
 
-/// The sealed segments in the order in which they were sealed.
+/// The sealed segments in the order of sealing.
 #[derive(Debug)]
 struct Windowed {
     window: usize,
     order: BTreeMap<u64, u32>,
-    /// The number that each segment has in the order.
+    /// The position of each segment in the order.
     at: Vec<u64>,
     next: u64,
 }
@@ -70,7 +71,7 @@ impl VictimPolicy for Windowed {
     }
 }
 
-/// Bytes of the tables: a number for each segment, and its entry in the order.
+/// Returns the bytes of the tables: a number for each segment, and its entry in the order.
 fn memory(segments: u32, _pages: u32) -> u64 {
     u64::from(segments) * 24
 }
@@ -116,7 +117,8 @@ fn it_goes_on_from_where_it_was_saved() {
     assert!(load(&numbers[..3], 40).is_none(), "a number is missing");
 }
 
-/// A `log` volume that turns over under policies: its bytes, and how many segments were collected.
+/// Rewrites a `log` volume under the policies. Returns its contents and the number of segments
+/// collected.
 fn turned_over(gc: GcPolicy, separation: Separation, spare_permille: u32) -> (Vec<u8>, u64) {
     let log = LayerConfig::new(LayerKind::Log);
     let mut config = LayerConfig { superpage: 32, spare_permille, ..log };
@@ -140,7 +142,7 @@ fn a_volume_is_collected_by_it() {
     assert!(wider < runs, "a window of 16 collects {wider} segments, one of one {runs}");
 }
 
-/// The band of an age: longer than one, four and sixteen lifespans of hot segments.
+/// Returns the band of an age: the number of 1, 4 and 16 lifespans of hot segments that it reaches.
 fn band(age: f64, lifespan: f64) -> u8 {
     [1.0, 4.0, 16.0].iter().filter(|bound| age >= *bound * lifespan).count() as u8
 }
@@ -151,7 +153,7 @@ static BANDS: OwnSeparation = OwnSeparation {
     of_copy: |_, age, lifespan| 2 + band(age, lifespan),
 };
 
-/// The rule of `lifetime`, in words of its own.
+/// The rule of `lifetime`, implemented again.
 static SAME: OwnSeparation = OwnSeparation {
     word: "same",
     of_write: |age, lifespan| u8::from(age.is_none_or(|age| age >= lifespan)),
@@ -174,7 +176,7 @@ fn classes_go_by_the_bands_of_age() {
 
 #[test]
 fn a_volume_is_separated_by_it() {
-    // Much spare, so that there is room for an open segment of each class.
+    // The over-provisioning suffices for an open segment of each class.
     let turned_over = |rule| turned_over(GcPolicy::Greedy, rule, 600);
     let (lifetime, _) = turned_over(Separation::Lifetime);
     let (same, _) = turned_over(Separation::Own(&SAME));

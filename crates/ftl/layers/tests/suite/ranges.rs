@@ -1,4 +1,4 @@
-//! What a registration says that a parameter may be is what is taken.
+//! Every parameter value that a registration lists is accepted.
 
 use crate::memory::devices;
 use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Parameter};
@@ -6,14 +6,14 @@ use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Parameter};
 /// The size of the devices, in GiB.
 const SIZE: u64 = 64;
 
-/// Whether a layer with that parameter is taken: by its words, and by its plan.
+/// Returns whether parameter and plan accept a value.
 fn is_taken(kind: LayerKind, parameter: &Parameter, word: &str) -> bool {
     let mut config = LayerConfig::new(kind);
     let (devices, _) = devices(kind, SIZE);
     (parameter.set)(&mut config, word).is_ok() && AnyLayer::plan(&config, &devices).is_ok()
 }
 
-/// The words just outside of a range from `low` to `high`: sizes are powers of two.
+/// Returns the values just outside a range from `low` to `high`; sizes are powers of two.
 fn outside(low: &str, high: &str) -> [String; 2] {
     let unit = |word: &str| word.trim_start_matches(|it: char| it.is_ascii_digit()).to_owned();
     let number = |word: &str| word.trim_end_matches(['k', 'm', 'g']).parse::<i64>().unwrap();
@@ -42,7 +42,7 @@ fn the_ends_of_ranges_and_all_words_are_taken_and_nothing_beyond() {
                         assert!(!is_taken(kind, parameter, &word), "{} is taken", of(&word));
                     }
                 } else if let Some(low) = value.strip_suffix("..") {
-                    // Where it ends the devices say.
+                    // The devices determine the upper end.
                     let taken = (parameter.set)(&mut LayerConfig::new(kind), low);
                     assert!(taken.is_ok(), "{} is refused", of(low));
                 } else if !value.contains(|it: char| it.is_ascii_uppercase()) {

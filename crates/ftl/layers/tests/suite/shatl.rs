@@ -1,4 +1,4 @@
-//! `shatl` over a memory device: bytes come back, over moves home, stops and cuts, in all modes.
+//! `shatl` over a memory device: data survives moves home, stops and cuts, in all modes.
 
 use crate::common::World;
 use crate::common::churn::{Random, data, ready, sector};
@@ -36,7 +36,7 @@ fn a_flush_survives_a_cut() {
     }
 }
 
-/// What was moved home frees superpages only after a flush, though no host asks for one.
+/// Moves home free superpages only after a flush, even if no host requests one.
 #[test]
 fn a_host_that_never_flushes_is_always_answered() {
     let ressd = "shatl:mode=ressd:threshold=18k";
@@ -58,7 +58,7 @@ fn a_host_that_never_flushes_is_always_answered() {
     }
 }
 
-/// The hidden area holds a sector once; a write of a superpage replaces what it holds of it.
+/// The hidden area holds a sector once. A write of a whole superpage replaces its hidden copies.
 #[test]
 fn a_long_write_goes_home_and_kills_the_hidden_copies() {
     let disk = vec![0; 300 * 32 * SECTOR];
@@ -82,8 +82,8 @@ fn a_long_write_goes_home_and_kills_the_hidden_copies() {
     world.stop();
 }
 
-/// Small writes in order that fill a superpage go home in one; what they replaced in the hidden
-/// area is not back after a cut that follows a flush, and nothing else comes with any cut.
+/// Small sequential writes that fill a superpage go home in one write. Replaced hidden copies do
+/// not reappear after a flush and a cut, and every other cut leaves a valid version.
 #[test]
 fn what_is_written_in_order_goes_home() {
     let config = config(32, "hatl-auto");
@@ -116,7 +116,7 @@ fn what_is_written_in_order_goes_home() {
     }
 }
 
-/// A write at home that comes while a superpage fills is not undone when that is full.
+/// A direct write during the fill of a superpage is not overwritten when the superpage is full.
 #[test]
 fn what_was_written_home_meanwhile_stays() {
     let config = config(32, "hatl-auto");
@@ -145,13 +145,13 @@ fn fact(world: &World, wanted: &str) -> u64 {
     facts.into_iter().find(|(name, _)| *name == wanted).expect("it is told").1
 }
 
-/// How many superpages the hidden area of `hatl-auto` has.
+/// Returns the number of superpages in the hidden area of `hatl-auto`.
 fn hidden_superpages(world: &World) -> u64 {
     fact(world, "hidden_superpages")
 }
 
-/// A device that maps in less than a superpage gets writes of whole map units at home; parts of
-/// them are hidden, until whole ones replace them, also after a cut.
+/// If the map unit is smaller than a superpage, whole map units go home. Parts of them are hidden
+/// until whole ones replace them, also after a cut.
 #[test]
 fn whole_map_units_go_home() {
     let config = config(32, "hatl-auto");
@@ -181,15 +181,15 @@ fn whole_map_units_go_home() {
     world.stop();
 }
 
-/// A budget that lends a quarter of a device of 400 superpages.
+/// Returns a configuration whose budget lends a quarter of a device of 400 superpages.
 fn quarter() -> LayerConfig {
     let mut config = config(32, "hatl-auto");
     config.shatl.budget = Some(8 << 10);
     config
 }
 
-/// The last homes are lent to the hidden area. They read zeros, whatever it held there, and end to
-/// be lent when the host writes to them, for ever.
+/// The last homes are lent to the hidden area. They read as zeros regardless of the area's
+/// contents, and the loan ends permanently when the host writes to them.
 #[test]
 fn a_home_is_lent_until_the_host_writes_there() {
     let disk = vec![0xaa; 400 * 32 * SECTOR];
@@ -224,7 +224,7 @@ fn a_home_is_lent_until_the_host_writes_there() {
     world.stop();
 }
 
-/// The sector of the disk that holds a content.
+/// Returns the sector of the disk with the given content.
 fn place_of(world: &World, content: &[u8]) -> u64 {
     let mut places = (0u64..).zip(world.disk.chunks(SECTOR)).filter(|(_, it)| *it == content);
     let place = places.next().expect("it is on the disk").0;
@@ -232,8 +232,9 @@ fn place_of(world: &World, content: &[u8]) -> u64 {
     place
 }
 
-/// A hidden sector that can't be read is given up when the loan of its place ends: it is an error,
-/// also after a cut, until it is written again. Nothing else is, and the home is written.
+/// An unreadable hidden sector is marked as lost when the loan of its superpage ends. It remains an
+/// error, also after a cut, until it is rewritten. No other sector is affected, and the home is
+/// written.
 #[test]
 fn a_loan_ends_though_a_hidden_sector_in_it_cannot_be_read() {
     let config = quarter();
@@ -244,7 +245,7 @@ fn a_loan_ends_though_a_hidden_sector_in_it_cannot_be_read() {
         world.layer.check().unwrap();
     };
     write(&mut world, 0, 32, 1);
-    // What is hidden area only is filled before what is lent.
+    // Superpages that belong only to the hidden area are filled before lent ones.
     for lsp in 10..110 {
         write(&mut world, lsp * 32 + 8, 24, 2);
     }
@@ -276,7 +277,8 @@ fn a_loan_ends_though_a_hidden_sector_in_it_cannot_be_read() {
     world.stop();
 }
 
-/// Writes single sectors of 200 LSPs in turn, and of LSP 0 so that each superpage holds one.
+/// Writes single sectors of 200 LSPs in turn, and sectors of LSP 0 at intervals such that each
+/// superpage holds one.
 fn scatter(world: &mut World, writes: u64) {
     for i in 0..writes {
         let lba = if i % 60 == 0 { 1 + i / 60 } else { (16 + i % 200) * 64 + i / 200 };
@@ -285,9 +287,9 @@ fn scatter(world: &mut World, writes: u64) {
     }
 }
 
-/// The data of a write of sector 0 is late, a younger write of the sector is answered in a later
-/// stage, and collection moves the copy home. Whether all of that happened, when `writes` came
-/// before.
+/// Delays the data of a write of sector 0, completes a younger write of the sector in a later
+/// stage, and lets GC move the copy home. Returns whether all of that happened, after `writes`
+/// earlier writes.
 fn overtakes(config: &LayerConfig, writes: u64) -> bool {
     let mut world = World::start(config, vec![0; 300 * 64 * SECTOR], Mode::Format, 1);
     scatter(&mut world, writes);
@@ -310,8 +312,8 @@ fn overtakes(config: &LayerConfig, writes: u64) -> bool {
     home && newest == sector(0, 2)
 }
 
-/// What was read as the newest stays so after a cut, though the stage of a copy that went home is
-/// listed later.
+/// The newest version remains after a cut, although the stage of the copy that went home is listed
+/// later.
 #[test]
 fn what_overtakes_a_copy_that_went_home_stays_newest_after_a_cut() {
     let config = config(64, "shatl");

@@ -1,4 +1,4 @@
-//! What is left of a tier when its fast device is gone.
+//! A tier without its fast device.
 
 use hostftl_core::{
     Command, DeviceError, DeviceInfo, Done, Event, HostError, HostOp, Input, Layer, Out, Output,
@@ -6,17 +6,17 @@ use hostftl_core::{
 };
 use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Mode};
 
-/// A layer whose devices answer at once and have no content; it notes what they are asked.
+/// A driver with devices that answer at once and have no content. It records the commands.
 struct World {
     layer: AnyLayer,
     gone: Option<u8>,
-    /// Whether it stops the layer in a commit when all requests are answered.
+    /// Whether to stop the layer during a commit when all requests are answered.
     stops: bool,
     reads: Vec<(u8, u64)>,
     events: Vec<Event>,
     result: Option<Result<(), HostError>>,
     answers: u32,
-    /// How often a step asked for memory.
+    /// Number of memory allocations in steps of the layer.
     allocations: u64,
 }
 
@@ -40,7 +40,7 @@ impl World {
         self.run_all([input]);
     }
 
-    /// Takes all inputs before anything that the layer submits is over; no deadline passes.
+    /// Passes all inputs to the layer before any of its commands complete. No deadline expires.
     fn run_all<const N: usize>(&mut self, inputs: [Input; N]) {
         let (mut out, mut flying) = (Out::new(), Vec::<(Token, Command)>::new());
         let mut inputs = inputs.into_iter();
@@ -69,7 +69,7 @@ impl World {
                 self.step(Input::Stop, &mut out);
                 continue;
             }
-            // A stop waits for a flush under way when every request is answered.
+            // With `stops`, flushes complete last, so that the stop finds one under way.
             let other = flying.iter().rposition(|it| !self.stops || !is_flush(it));
             let next = other.or(flying.len().checked_sub(1));
             let input = match next.map(|at| flying.remove(at)) {

@@ -1,4 +1,4 @@
-//! pblk and rrpc: what is refused, what comes back, and that the map is the same after recovery.
+//! `pblk` and `rrpc`: refused shapes, data after restarts, and the same map after recovery.
 
 use crate::common::World;
 use crate::common::churn::{Random, churn, data, verify};
@@ -30,7 +30,7 @@ fn blank(kind: LayerKind) -> (Pointers, Vec<u8>) {
     (Pointers::new(shape), vec![0; (shape.size * shape.count) as usize * SECTOR])
 }
 
-/// Segments so long that lines of `pblk` just have lists, on a blank device.
+/// Returns a blank device whose segments are just long enough that lines of `pblk` have lists.
 fn with_lists(kind: LayerKind) -> (Pointers, Vec<u8>) {
     let Segments { size, units, .. } = segments(kind);
     let long = Segments { size: 2 * size, count: 32 * units, ..segments(kind) };
@@ -53,7 +53,8 @@ fn the_map_is_the_same_after_a_stop_and_after_every_recovery() {
         for round in 0..3 {
             churn(&mut world, &mut versions, &mut random, 3_000, 40);
             assert!(world.layer.counters().gc_runs > 0 || round == 0, "the volume turned over");
-            // A stop leaves nothing to replay; after a cut rows are replayed, each time anew.
+            // A stop leaves nothing to replay. After a cut the rows are replayed, in every start
+            // again.
             let (zoned, disk, before) = if round == 0 {
                 let (zoned, disk, crc) = world.stop_zoned();
                 (zoned, disk, crc.map(Some))
@@ -103,7 +104,7 @@ fn nothing_allocates_and_a_flush_pads_a_strip() {
     }
 }
 
-/// Cuts alone take no room, and those after each small write no more than collection gains.
+/// Cuts alone take no space, and cuts after each small write take no more than GC frees.
 #[test]
 fn a_thousand_cuts_leave_room_for_the_next_write() {
     for (kind, unreadable) in [(BOTH[0], 32), (BOTH[0], 96), (BOTH[1], 64)] {
@@ -127,7 +128,7 @@ fn a_thousand_cuts_leave_room_for_the_next_write() {
             for again in 0..1 + u64::from(life % 10 == 0) {
                 let (zoned, disk) = (world.zoned.clone().unwrap(), world.cut());
                 world = World::start_zoned(&config(kind), zoned, disk, Mode::Open, life + again);
-                // What collection has sent by now is padded by less than a strip.
+                // Strips that GC has sent so far are padded by less than a strip.
                 let padded = world.layer.counters().padded;
                 assert!(padded < 24 || again == 0, "{kind}, life {life}: padded again, {padded}");
             }
@@ -140,7 +141,8 @@ fn a_thousand_cuts_leave_room_for_the_next_write() {
     }
 }
 
-/// Of what recovery pads a cut may leave any part: no later row is taken for a pad.
+/// A cut may leave any part of the pads that recovery writes. No later row may be mistaken for a
+/// pad.
 #[test]
 fn pads_that_were_cut_short_hide_nothing() {
     for (kind, unreadable) in [(BOTH[0], 32), (BOTH[0], 64), (BOTH[1], 32)] {
@@ -170,7 +172,7 @@ fn pads_that_were_cut_short_hide_nothing() {
     }
 }
 
-/// A line of 128 strips of 32 KiB, and a root every 640 rows.
+/// Returns lines of 128 strips of 32 KiB; a root is written every 640 rows.
 fn long_lines() -> Segments {
     Segments { size: 1024, count: 40 * 8, units: 8, ..segments(LayerKind::Pblk) }
 }
@@ -180,7 +182,7 @@ fn of_long_lines(zoned: Pointers, disk: Vec<u8>, mode: Mode) -> World {
     World::start_zoned(&config, zoned, disk, mode, 3)
 }
 
-/// The places of the strips with parts of lists, by their tails.
+/// Returns the positions of the strips with parts of lists, found by their tails.
 fn parts(disk: &[u8]) -> Vec<usize> {
     let strips = (0..disk.len()).step_by(64 * SECTOR);
     let tail = |at: usize| &disk[at + 64 * SECTOR - BLOCK..][..BLOCK];
@@ -191,8 +193,8 @@ fn fact(world: &World, name: &str) -> u64 {
     world.layer.facts().into_iter().find(|(known, _)| *known == name).expect("it is told").1
 }
 
-/// Without a recent checkpoint a start reads the list of each full line, and where it is damaged
-/// the tails: it comes to the same.
+/// Without a recent checkpoint a start reads the list of each full line, and the tails where the
+/// list is damaged, with the same result.
 #[test]
 fn a_list_stands_for_the_tails_of_its_line() {
     let shape = long_lines();
@@ -206,7 +208,7 @@ fn a_list_stands_for_the_tails_of_its_line() {
     world.flush();
     let (zoned, disk) = (world.zoned.clone().unwrap(), world.cut());
     let mut seen = Vec::new();
-    // Nothing is damaged, the tail of each part, or a record in each.
+    // Undamaged, with a damaged tail in each part, or with a damaged record in each part.
     for damaged in [None, Some(63 * SECTOR), Some(20)] {
         let mut disk = disk.clone();
         let parts = parts(&disk);
@@ -231,7 +233,7 @@ fn a_list_stands_for_the_tails_of_its_line() {
     assert!(whole.0 > 400 && spared, "lists spare reads: {seen:?}");
 }
 
-/// What was written since the volume was made is known after a cut, and after a stop.
+/// The amount of data written since the volume was created is known after a cut and after a stop.
 #[test]
 fn the_counts_of_what_was_written_go_on() {
     for kind in BOTH {
@@ -266,7 +268,7 @@ fn the_counts_of_what_was_written_go_on() {
     }
 }
 
-/// What is dead lies in the line that was filled last, or is being filled, and nowhere else.
+/// All invalid data is in the last filled line or in the one being filled.
 #[test]
 fn a_full_volume_takes_writes_to_one_block() {
     for kind in BOTH {
@@ -309,7 +311,7 @@ fn what_would_not_work_is_refused_in_words() {
         let expected = if kind == LayerKind::Pblk { "too few segments" } else { "stop writers" };
         assert!(message.contains(expected), "{message}");
     }
-    // Four times eight units are more than a tenth of 319 segments, and just a tenth of 320.
+    // Four times eight units exceed a tenth of 319 segments, and equal a tenth of 320.
     let of = |each: u32| Segments { count: each * 8, units: 8, ..segments(LayerKind::Rrpc) };
     let info = |each| Pointers::new(of(each)).info();
     assert!(refused(LayerKind::Rrpc, info(319)).contains("stop writers"));

@@ -1,5 +1,5 @@
-//! A layer over devices that keep metadata and nothing else, so that volumes of gibibytes are
-//! filled in seconds: every checksum of data is 0, and how well a block packs is drawn.
+//! A layer over devices that store only metadata, so that volumes of gibibytes are filled in
+//! seconds. Every checksum of data is 0, and the compression of each block is random.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use super::zoned::Pointers;
 /// Sectors of a block.
 const PER: u64 = SECTORS_PER_BLOCK as u64;
 
-/// The stream of images of `log`, and of its roots, which is the placement of their programs.
+/// Placement of the programs of images and roots of `log`.
 const IMAGES: u8 = 6;
 
 /// The metadata on one device, by page.
@@ -28,25 +28,26 @@ pub(crate) struct Media {
     zoned: Option<Pointers>,
 }
 
+/// A layer with a driver that transfers no data.
 pub(crate) struct Bare {
     /// The layer.
     pub layer: AnyLayer,
-    /// Commands that were sent, and not answered.
+    /// Commands that were submitted and are not completed.
     flying: Vec<(Token, Command)>,
     media: Media,
     out: Out,
     random: Random,
-    /// Whether some blocks pack, each as well as is drawn.
+    /// Whether some blocks are compressible.
     packs: bool,
     waiting: u32,
     failed: Option<HostError>,
     is_ready: bool,
-    /// The lengths of rows of images that were programmed, in pages.
+    /// Lengths in pages of the stripes of images that were programmed.
     pub image_rows: BTreeSet<u32>,
 }
 
 impl Media {
-    /// Devices on which nothing was written.
+    /// Creates blank devices.
     pub(crate) fn new(devices: &[DeviceInfo]) -> Self {
         let blank = |device: &DeviceInfo| (0..=device.sectors / PER).map(|_| None).collect();
         let zoned = devices.first().and_then(|device| match device.kind {
@@ -87,7 +88,7 @@ impl Bare {
         bare
     }
 
-    /// Blocks that the host sees.
+    /// Returns the number of exported blocks.
     pub(crate) fn blocks(&self) -> u64 {
         self.layer.limits().exported / PER
     }
@@ -103,7 +104,7 @@ impl Bare {
         self.ask(HostOp::Trim { fua: false }, block, blocks)
     }
 
-    /// Flushes, and waits for that.
+    /// Flushes, and waits for the completion.
     pub(crate) fn flush(&mut self) -> Result<(), HostError> {
         self.ask(HostOp::Flush, 0, 0)?;
         self.wait(0)
@@ -130,12 +131,13 @@ impl Bare {
         self.failed.take().map_or(Ok(()), Err)
     }
 
-    /// Lets everything end that is under way.
+    /// Completes everything that is under way.
     pub(crate) fn settle(&mut self) {
         while self.go_on() {}
     }
 
-    /// Gives the layer a timer that is due, or ends a command. False when there is neither.
+    /// Passes a due timer to the layer, or completes a command. Returns `false` if there is
+    /// neither.
     fn go_on(&mut self) -> bool {
         if self.layer.next_timer() == Some(0) {
             self.step(Input::Timer);
@@ -171,7 +173,7 @@ impl Bare {
         }
     }
 
-    /// Cuts the power: commands in flight have not happened.
+    /// Cuts the power: commands in flight have no effect.
     pub(crate) fn cut(mut self) -> Media {
         self.layer.power_off();
         self.flying.drain(..).for_each(|(_, command)| command.void());
@@ -199,7 +201,7 @@ impl Bare {
                 program(pages, *lba, gather.iter());
             }
             Command::Peek { into, pages: count, .. } => {
-                // A chunk without bytes has no head.
+                // A chunk without data has no head.
                 into.pages_mut()[..*count as usize].iter_mut().for_each(|page| page.0.fill(0));
             }
             Command::Pack { from, codec, .. } => {
@@ -218,7 +220,7 @@ impl Bare {
     }
 }
 
-/// Keeps the metadata that is programmed and forgets the earlier contents.
+/// Stores the programmed metadata and discards the previous contents.
 fn program<'a>(pages: &mut Pages, lba: u64, pieces: impl Iterator<Item = &'a Piece>) {
     let mut at = lba as usize * SECTOR;
     for piece in pieces {

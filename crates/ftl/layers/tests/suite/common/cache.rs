@@ -7,39 +7,40 @@ use hostftl_core::Token;
 struct Overwritten {
     number: u64,
     device: u8,
-    /// In bytes from the beginning of the disk.
+    /// Offset in bytes from the beginning of the disk.
     at: usize,
     held: Vec<u8>,
 }
 
+/// Writes that a power cut reverts.
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
     list: Vec<Overwritten>,
     written: u64,
-    /// Flushes under way, and the last write that was complete when each was sent.
+    /// Flushes under way, with the last write that was complete when each was submitted.
     flushes: Vec<(Token, u64)>,
 }
 
 impl Cache {
-    /// A device is about to overwrite bytes that hold this.
+    /// Records the contents of a range that a device is about to overwrite.
     pub(crate) fn overwrites(&mut self, device: u8, at: usize, held: &[u8]) {
         self.written += 1;
         self.list.push(Overwritten { number: self.written, device, at, held: held.to_vec() });
     }
 
-    /// A flush is sent.
+    /// Notes the submission of a flush.
     pub(crate) fn flush_sent(&mut self, token: Token) {
         self.flushes.push((token, self.written));
     }
 
-    /// A device has flushed.
+    /// Notes the completion of a flush, which makes earlier writes of the device durable.
     pub(crate) fn flushed(&mut self, token: Token, device: u8) {
         let at = self.flushes.iter().position(|(other, _)| *other == token).expect("it was sent");
         let (_, covered) = self.flushes.swap_remove(at);
         self.list.retain(|it| it.device != device || it.number > covered);
     }
 
-    /// The power is cut: nothing of the cache survives.
+    /// Reverts all uncovered writes at a power cut.
     pub(crate) fn lose(self, disk: &mut [u8]) {
         for Overwritten { at, held, .. } in self.list.into_iter().rev() {
             disk[at..at + held.len()].copy_from_slice(&held);

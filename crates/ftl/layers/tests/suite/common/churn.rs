@@ -1,10 +1,10 @@
-//! Random overwrites, and what every sector must hold after them.
+//! Random overwrites, and verification of every sector.
 
 use hostftl_core::{Event, HostOp, SECTOR};
 
 use super::World;
 
-/// Content that names its sector and version.
+/// Returns the content of a sector, which encodes its number and version.
 pub(crate) fn sector(lba: u64, version: u64) -> Vec<u8> {
     let mut bytes = vec![0; SECTOR];
     bytes[..8].copy_from_slice(&lba.to_le_bytes());
@@ -13,17 +13,17 @@ pub(crate) fn sector(lba: u64, version: u64) -> Vec<u8> {
     bytes
 }
 
-/// The content of a range, all of one version.
+/// Returns the content of a range in one version.
 pub(crate) fn data(lba: u64, sectors: u64, version: u64) -> Vec<u8> {
     (lba..lba + sectors).flat_map(|lba| sector(lba, version)).collect()
 }
 
-/// Whether the layer opened.
+/// Returns whether the layer opened the volume.
 pub(crate) fn ready(world: &World) -> bool {
     world.events.iter().any(|event| matches!(event, Event::Ready { .. }))
 }
 
-/// A small generator.
+/// A small random number generator.
 pub(crate) struct Random(pub u64);
 
 impl Random {
@@ -33,7 +33,8 @@ impl Random {
     }
 }
 
-/// Overwrites at random `times` over, checks every sector, and returns the versions.
+/// Overwrites or trims random ranges `writes` times, with a flush after every `flush` of them, and
+/// updates the versions.
 pub(crate) fn churn(
     world: &mut World,
     versions: &mut [u64],

@@ -1,4 +1,4 @@
-//! Devices that are too large for memory: only what was written is kept.
+//! Devices that are too large for memory: only written sectors are stored.
 
 use std::collections::HashMap;
 
@@ -23,14 +23,14 @@ impl Sparse {
         }
     }
 
-    /// The last sector of each device of so many sectors that was written.
+    /// Returns the last written sector of any device, if each device has `sectors` sectors.
     pub(crate) fn last(&self, sectors: u64) -> u64 {
         self.0.keys().map(|at| at % sectors).max().unwrap_or(0)
     }
 }
 
 impl World {
-    /// Starts a layer over devices of one size, of which only what is written takes memory.
+    /// Starts a layer over devices of equal size, of which only written sectors take memory.
     pub(crate) fn start_far(
         config: &LayerConfig,
         devices: &[DeviceInfo],
@@ -41,7 +41,7 @@ impl World {
         Self::start_with(devices.to_vec(), None, config, (Vec::new(), Some(far)), mode, seed)
     }
 
-    /// Cuts the power: what is in flight has not happened.
+    /// Cuts the power: commands in flight have no effect.
     pub(crate) fn cut_far(mut self) -> Sparse {
         let far = self.far.take().expect("the devices are far");
         self.cut();

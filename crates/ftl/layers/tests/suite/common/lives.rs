@@ -1,5 +1,4 @@
-//! What every layer that gathers small writes must hold: bytes come back, over collection, stops
-//! and cuts.
+//! Tests of every layer that gathers small writes: data survives GC, stops and cuts.
 
 use hostftl_core::{Event, Layer, SECTOR};
 use hostftl_layers::{LayerConfig, Mode};
@@ -7,12 +6,12 @@ use hostftl_layers::{LayerConfig, Mode};
 use super::World;
 use super::churn::{Random, churn, ready, verify};
 
-/// A disk of 300 superpages.
+/// Returns a blank disk of 300 superpages.
 fn disk(config: &LayerConfig) -> Vec<u8> {
     vec![0; 300 * config.superpage as usize * SECTOR]
 }
 
-/// What is written comes back while the volume turns over.
+/// Checks that written data is read back while GC rewrites the volume.
 pub(crate) fn comes_back(config: &LayerConfig) {
     let mut world = World::start(config, disk(config), Mode::Format, 1);
     assert!(ready(&world));
@@ -24,7 +23,7 @@ pub(crate) fn comes_back(config: &LayerConfig) {
     world.stop();
 }
 
-/// After a clean stop nothing is replayed.
+/// Checks that nothing is replayed after a clean stop.
 pub(crate) fn stops_cleanly(config: &LayerConfig) {
     let mut world = World::start(config, disk(config), Mode::Format, 2);
     let mut versions = vec![0; world.layer.limits().exported as usize];
@@ -37,7 +36,7 @@ pub(crate) fn stops_cleanly(config: &LayerConfig) {
     world.stop();
 }
 
-/// What was flushed is there after each of 40 cuts.
+/// Checks that flushed data survives each of 40 cuts.
 pub(crate) fn survives_cuts(config: &LayerConfig) {
     let mut disk = disk(config);
     let mut mode = Mode::Format;

@@ -1,4 +1,4 @@
-//! The smallest world with real bytes: one memory device whose commands complete in a seeded order.
+//! The smallest driver with real data: one memory device whose commands complete in a seeded order.
 
 pub(crate) mod bare;
 pub(crate) mod cache;
@@ -28,23 +28,23 @@ pub(crate) struct World {
     pub disk: Vec<u8>,
     pub events: Vec<Event>,
     pub steps: u64,
-    /// How often a step of the layer asked for memory.
+    /// Number of memory allocations in steps of the layer.
     pub allocations: u64,
-    /// The segments of a zoned device, when it is one.
+    /// The write pointers of a zoned device.
     pub zoned: Option<zoned::Pointers>,
-    /// Reads of metadata, and their sectors.
+    /// Number of metadata reads, and of their sectors.
     pub meta_reads: (u64, u64),
-    /// Sectors of data that were read.
+    /// Number of sectors of data read.
     pub data_read: u64,
-    /// What the clock shows beside the number of steps.
+    /// Time of the clock in addition to the number of steps.
     pub elapsed: u64,
-    /// Writes that a power cut reverts; none where devices have no volatile cache.
+    /// Writes that a power cut reverts; `None` if the devices have no volatile cache.
     pub cache: Option<cache::Cache>,
-    /// Sectors of the device that can't be read.
+    /// Unreadable sectors of the device.
     pub bad: HashSet<u64>,
-    /// What is on devices that are too large for a disk in memory.
+    /// Contents of devices that are too large for a disk in memory.
     far: Option<far::Sparse>,
-    /// From the beginning of a device on the disk to the next, in sectors.
+    /// Distance in sectors between the beginnings of two devices on the disk.
     second: u64,
     buffers: HashMap<u32, Vec<u8>>,
     tools: Tools,
@@ -57,7 +57,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// Does what an operator wants, as a driver does.
+    /// Executes an administrative command as a driver does.
     pub(crate) fn operate(&mut self, verb: Verb) -> Result<Answer, Refusal> {
         let answer = self.layer.operate(verb);
         self.step(Input::Timer);
@@ -98,7 +98,7 @@ impl World {
         }
     }
 
-    /// Completes what is in flight, in a random order, until nothing moves.
+    /// Completes commands in random order until nothing moves.
     pub(crate) fn settle(&mut self) {
         loop {
             if self.layer.next_timer() == Some(0) {
@@ -121,7 +121,7 @@ impl World {
         self.complete(pick);
     }
 
-    /// Completes what is in flight except what `held` names, until nothing else moves.
+    /// Completes all commands except those selected by `held`, until nothing else moves.
     pub(crate) fn settle_but(&mut self, held: impl Fn(Token, &Command) -> bool) {
         loop {
             if self.layer.next_timer() == Some(0) {
@@ -132,19 +132,19 @@ impl World {
         }
     }
 
-    /// Completes the newest command of those that `wanted` names, and no timer before it. False
-    /// when there is none.
+    /// Completes the newest command selected by `wanted`, without a timer before it. Returns
+    /// `false` if there is none.
     pub(crate) fn complete_newest(&mut self, wanted: impl Fn(Token, &Command) -> bool) -> bool {
         let pick = self.flying.iter().rposition(|(token, command)| wanted(*token, command));
         pick.map(|pick| self.complete(pick)).is_some()
     }
 
-    /// How many commands in flight `wanted` names.
+    /// Returns the number of commands in flight selected by `wanted`.
     pub(crate) fn count(&self, wanted: impl Fn(Token, &Command) -> bool) -> usize {
         self.flying.iter().filter(|(token, command)| wanted(*token, command)).count()
     }
 
-    /// The newest command in flight.
+    /// Returns the newest command in flight.
     pub(crate) fn newest(&self) -> Token {
         self.flying.last().expect("a command is in flight").0
     }
@@ -225,7 +225,7 @@ impl World {
         Ok(Verdict::default())
     }
 
-    /// What the medium holds.
+    /// Returns the contents of the medium.
     fn medium(&self, first: u64, sectors: u32) -> Vec<u8> {
         let at = first as usize * SECTOR;
         match &self.far {
@@ -246,8 +246,8 @@ impl World {
         place.copy_from_slice(bytes);
     }
 
-    /// Carries out a command that goes to no device. Nothing can be packed here, but zeros are
-    /// seen. On several devices something may have rotted, and is found damaged.
+    /// Executes a command that accesses no device. Only zeros are compressible here. With several
+    /// devices, data may be damaged, and the result reports it.
     fn compute(&mut self, command: &Command) -> Result<Verdict, DeviceError> {
         let job = Job::of(command).expect("no layer here sends anything else");
         let read =
@@ -279,7 +279,7 @@ impl World {
         verdict
     }
 
-    /// Sends a request without waiting; returns its name.
+    /// Sends a request without waiting. Returns its id.
     pub(crate) fn send(
         &mut self,
         lba: u64,
@@ -310,7 +310,7 @@ impl World {
         }
     }
 
-    /// A buffer with `bytes`.
+    /// Creates a buffer with `bytes`.
     pub(crate) fn payload(&mut self, bytes: Vec<u8>) -> Payload {
         self.next_id += 1;
         let sectors = (bytes.len() / SECTOR) as u32;
@@ -332,13 +332,13 @@ impl World {
         }
     }
 
-    /// What came of a request, and what was read, if it is answered.
+    /// Returns the result of a request, with the data read, if it is answered.
     pub(crate) fn answer(&mut self, id: u64) -> Option<Result<Vec<u8>, HostError>> {
         let result = self.replies.remove(&id)?;
         Some(result.map(|()| self.read_back.remove(&id).unwrap_or_default()))
     }
 
-    /// Lets time pass until the next timer is due.
+    /// Advances the clock to the next timer.
     pub(crate) fn wait_for_timer(&mut self) {
         let due = self.layer.next_timer().expect("there is a timer");
         self.elapsed = self.elapsed.max(due);
@@ -362,7 +362,7 @@ impl World {
         self.wait(id).expect("a flush");
     }
 
-    /// Cuts the power: commands in flight have not happened, and a volatile cache is lost.
+    /// Cuts the power: commands in flight have no effect, and a volatile cache is lost.
     pub(crate) fn cut(mut self) -> Vec<u8> {
         self.layer.power_off();
         self.flying.drain(..).for_each(|(_, command)| command.void());
@@ -371,7 +371,7 @@ impl World {
         disk
     }
 
-    /// Completes one thing after the other until `is_over`; false when nothing moves any more.
+    /// Completes single commands until `is_over`. Returns `false` if nothing moves any more.
     pub(crate) fn run_until(&mut self, is_over: impl Fn(&Self) -> bool) -> bool {
         while !is_over(self) {
             let is_due = self.layer.next_timer() == Some(0);
@@ -383,7 +383,7 @@ impl World {
         true
     }
 
-    /// The same, after a flush.
+    /// Flushes and cuts the power.
     pub(crate) fn cut_flushed(mut self) -> Vec<u8> {
         self.flush();
         self.cut()
@@ -395,7 +395,7 @@ impl World {
         self.cut()
     }
 
-    /// Asks for a stop.
+    /// Requests a stop.
     pub(crate) fn begin_stop(&mut self) {
         self.step(Input::Stop);
     }

@@ -1,4 +1,5 @@
-//! How a world begins: over one device or several, from the start on or until the layer is ready.
+//! Starts of a driver with a layer: over one or several devices, from the first step or until the
+//! layer is ready.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,21 +9,21 @@ use hostftl_layers::{AnyLayer, LayerConfig, Mode};
 
 use super::{World, far, zoned};
 
-/// So many devices, each of which has its part of `disk`.
+/// Divides `disk` into `count` devices.
 fn parts(disk: &[u8], count: u64) -> Vec<DeviceInfo> {
     let part = DeviceInfo::block((disk.len() / SECTOR) as u64 / count, 8);
     vec![part; count as usize]
 }
 
 impl World {
-    /// Starts the layer on `disk` and waits until it is ready or gives up.
+    /// Starts the layer on `disk` and waits until it is ready or refuses.
     pub(crate) fn start(config: &LayerConfig, disk: Vec<u8>, mode: Mode, seed: u64) -> Self {
         let block = DeviceInfo::block((disk.len() / SECTOR) as u64, config.superpage);
         let device = DeviceInfo { collection_hint: config.kind.needs_hint(), ..block };
         Self::start_on(vec![device], None, config, disk, mode, seed)
     }
 
-    /// The same over a device that wants to know what of it is free.
+    /// Starts the layer on a device that supports discards.
     pub(crate) fn start_discarding(
         config: &LayerConfig,
         disk: Vec<u8>,
@@ -34,7 +35,7 @@ impl World {
         Self::start_on(vec![device], None, config, disk, mode, seed)
     }
 
-    /// The same over a device that maps in `unit` sectors.
+    /// Starts the layer on a device with a map unit of `unit` sectors.
     pub(crate) fn start_over(
         config: &LayerConfig,
         unit: u32,
@@ -46,7 +47,8 @@ impl World {
         Self::start_on(vec![block], None, config, disk, mode, seed)
     }
 
-    /// The same with a journal in the last `sectors` sectors of `disk`, which may be missing.
+    /// Starts the layer with a journal in the last `sectors` sectors of `disk`; the journal may be
+    /// a missing member.
     pub(crate) fn start_journaled(
         config: &LayerConfig,
         disk: Vec<u8>,
@@ -59,8 +61,7 @@ impl World {
         Self::start_on(devices.into(), None, config, disk, mode, seed)
     }
 
-    /// The same over two devices, each of which has half of `disk`, and wants to know what of it is
-    /// free when `discard` says so.
+    /// Starts the layer on two devices, the halves of `disk`, which support discards if `discard`.
     pub(crate) fn start_pair(
         config: &LayerConfig,
         disk: Vec<u8>,
@@ -73,7 +74,7 @@ impl World {
         Self::start_on(vec![half.clone(), half], None, config, disk, mode, seed)
     }
 
-    /// The same over `count` devices, each of which has its part of `disk`.
+    /// Starts the layer on `count` devices, equal parts of `disk`.
     pub(crate) fn start_array(
         config: &LayerConfig,
         disk: Vec<u8>,
@@ -84,7 +85,8 @@ impl World {
         Self::start_on(parts(&disk, count), None, config, disk, mode, seed)
     }
 
-    /// The same, until the layer is ready: more may be under way then.
+    /// Starts the layer on `count` devices and waits only until it is ready; further commands may
+    /// be under way then.
     pub(crate) fn start_array_until_ready(
         config: &LayerConfig,
         disk: Vec<u8>,
@@ -100,7 +102,7 @@ impl World {
         world
     }
 
-    /// As [`World::start_array`] of a volume that is there, and the layer has only been woken yet.
+    /// Passes only the first timer to a layer that opens the volume on `count` devices.
     pub(crate) fn wake_array(config: &LayerConfig, disk: Vec<u8>, count: u64, seed: u64) -> Self {
         let devices = parts(&disk, count);
         Self::begin_with(devices, None, config, (disk, None), Mode::Open, seed)

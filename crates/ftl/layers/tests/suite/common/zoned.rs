@@ -1,4 +1,4 @@
-//! The write pointers of zoned devices: they take what is in order, and panic at all else.
+//! Write pointers of zoned devices, which panic at writes out of order.
 
 use hostftl_core::{About, Command, DeviceInfo, DeviceKind, Segments, Token, Verdict};
 use hostftl_format::report::{self, SegmentReport, SegmentState};
@@ -6,35 +6,35 @@ use hostftl_layers::{LayerConfig, Mode};
 
 use super::World;
 
-/// See the module text, of devices of one shape. Places are in sectors.
+/// Write pointers of devices of one shape. Positions are in sectors.
 #[derive(Clone)]
 pub(crate) struct Pointers {
     shape: Segments,
     devices: usize,
-    /// Those of the first device, then those of the next one.
+    /// Pointers of the first device, followed by those of the next one.
     list: Vec<u64>,
 }
 
 impl Pointers {
-    /// Segments of one device that are free.
+    /// Creates one device with free segments.
     pub(crate) fn new(shape: Segments) -> Self {
         Pointers::of_several(shape, 1)
     }
 
-    /// The same of so many devices.
+    /// Creates several devices with free segments.
     pub(crate) fn of_several(shape: Segments, devices: usize) -> Self {
         Pointers { shape, devices, list: vec![0; shape.count as usize * devices] }
     }
 
-    /// A device.
+    /// Returns the description of a device.
     pub(crate) fn info(&self) -> DeviceInfo {
         let sectors = u64::from(self.shape.size) * u64::from(self.shape.count);
         let kind = DeviceKind::Zoned(self.shape);
         DeviceInfo { kind, ..DeviceInfo::block(sectors, self.shape.write_unit) }
     }
 
-    /// Loses a part of what was written since `before`: in each segment what `keep` doesn't keep of
-    /// so many times `unit` sectors.
+    /// Loses part of the data written since `before`. `keep` returns the units of `unit` sectors
+    /// that remain in each segment, of the number passed to it.
     pub(crate) fn lose(&mut self, before: &Pointers, unit: u64, mut keep: impl FnMut(u64) -> u64) {
         for (pointer, before) in self.list.iter_mut().zip(&before.list) {
             let more = pointer.checked_sub(*before).expect("nothing was reset");
@@ -42,7 +42,7 @@ impl Pointers {
         }
     }
 
-    /// Loses what a device got since `before`; whether that is anything.
+    /// Loses all data written to a device since `before`. Returns whether there was any.
     pub(crate) fn lose_on(&mut self, device: usize, before: &Pointers) -> bool {
         let segments = self.segments_of(device);
         let lost = self.list[segments.clone()] != before.list[segments.clone()];
@@ -55,7 +55,7 @@ impl Pointers {
         device * count..(device + 1) * count
     }
 
-    /// Instead of the command at `pick`, the first program to its segment.
+    /// Replaces a program at `pick` by the first program to the same segment.
     pub(crate) fn first(&self, flying: &[(Token, Command)], pick: usize) -> usize {
         let segment = |command: &Command| match command {
             Command::Program { device, lba, .. } => {
@@ -68,7 +68,7 @@ impl Pointers {
         flying.iter().position(same).unwrap_or(pick)
     }
 
-    /// Whether a read ends beyond the write pointer: the device answers it with an error.
+    /// Returns whether a read ends beyond the write pointer, so that the device fails it.
     pub(crate) fn is_beyond(&self, command: &Command) -> bool {
         let Command::Read { device, lba, into, .. } = command else { return false };
         let size = u64::from(self.shape.size);
@@ -76,7 +76,7 @@ impl Pointers {
         *lba % size + u64::from(into.sectors()) > pointer
     }
 
-    /// Moves pointers; answers a report.
+    /// Moves write pointers, and answers reports.
     pub(crate) fn perform(&mut self, command: &mut Command) -> Option<Verdict> {
         let size = u64::from(self.shape.size);
         let segments = self.segments_of(command.device().unwrap_or(0).into());
@@ -126,7 +126,7 @@ impl Pointers {
 }
 
 impl World {
-    /// As [`World::start`], on zoned devices, and no further than to the first event.
+    /// Starts the layer on zoned devices, until its first event.
     pub(crate) fn start_zoned(
         config: &LayerConfig,
         zoned: Pointers,
@@ -138,7 +138,7 @@ impl World {
         Self::start_on(devices, Some(zoned), config, disk, mode, seed)
     }
 
-    /// Stops cleanly; gives back the device, and the CRC of the map.
+    /// Stops cleanly. Returns the device, its contents and the CRC of the map.
     pub(crate) fn stop_zoned(mut self) -> (Pointers, Vec<u8>, Option<u32>) {
         self.end();
         let crc = self.layer.map_crc();
