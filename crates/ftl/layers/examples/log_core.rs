@@ -1,11 +1,15 @@
-//! The log layer alone: every command is over at once, on one core. How many 4 KiB random writes a
-//! second of processor time it takes, and whether its write amplification is what theory says: with
-//! so much spare that there is next to nothing to collect, and in a steady state with little spare,
-//! where two blocks are copied for each that is written.
+//! Throughput of the log layer alone, on one core, with a driver that completes every command at
+//! once.
+//!
+//! The example measures random writes of 4 KiB per second of processor time, and compares write
+//! amplification with theory: with enough over-provisioning that GC has almost nothing to do, and
+//! in a steady state with little over-provisioning, in which two blocks are copied for each block
+//! written.
+//!
 //! `cargo run --release -p hostftl-layers --example log_core [RUNS]`
 //!
-//! Nothing is modelled but the metadata, which the layer reads back; all else is forgotten. The
-//! processor time is that of the layer and of this driver.
+//! Only the metadata that the layer reads back is stored; all other data is discarded. The
+//! processor time includes that of this driver.
 
 mod alone;
 
@@ -53,7 +57,7 @@ fn once(layer: &str, seed: u64) {
     alone.log.power_off();
 }
 
-/// The processor time of this thread so far, in ns.
+/// Returns the processor time of this thread in ns.
 fn processor_ns() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux tells it");
     text.split(' ').next().and_then(|word| word.parse().ok()).expect("it begins with a number")

@@ -1,8 +1,10 @@
-//! What separation and the choice of victims do to the write amplification of the log layer.
+//! Effect of stream separation and victim policy on the write amplification of the log layer.
+//!
 //! `cargo run --release -p hostftl-layers --example log_waf [LAYER…]`
 //!
-//! A volume is filled and then overwritten eight times in blocks of 4 KiB; the second half counts.
-//! The layer is not told which blocks are hot, and they are spread over the whole volume.
+//! A volume is filled and then overwritten eight times in blocks of 4 KiB; the second half is
+//! measured. Hot blocks are spread over the whole volume, and the layer has no information about
+//! them.
 
 mod alone;
 mod dice;
@@ -11,15 +13,15 @@ use alone::{Alone, theory};
 use dice::Dice;
 use hostftl_core::Layer;
 
-/// Overwrites of the volume, of which the second half counts.
+/// Number of overwrites of the volume, of which the second half is measured.
 const ROUNDS: u64 = 8;
 
-/// Which block is written next.
+/// The choice of the next block.
 #[derive(Clone, Copy)]
 enum Work {
     Uniform,
-    /// Such a share of the writes goes to such a share of the blocks; these are others after so
-    /// many overwrites of the volume.
+    /// The share `writes` of the writes goes to the share `blocks` of the blocks. With `moves`, the
+    /// hot blocks change after this number of overwrites of the volume.
     Skewed {
         writes: f64,
         blocks: f64,
@@ -47,7 +49,7 @@ fn main() {
     }
 }
 
-/// Bytes of data that are written for a byte of the host's, and α at the end.
+/// Returns the bytes of data written for each byte of the host, and α at the end.
 fn measure(layer: &str, work: Work) -> (f64, f64) {
     let mut alone = Alone::new(layer);
     let blocks = alone.blocks();
@@ -94,7 +96,7 @@ fn draw(work: Work, count: u64, zipf: &[f64], dice: &mut Dice) -> u64 {
     }
 }
 
-/// Sums of `1 / rank^exponent`.
+/// Returns the cumulative sums of `1 / rank^exponent`.
 fn sums(count: u64, exponent: f64) -> Vec<f64> {
     let mut sum = 0.0;
     let shares = (1..=count).map(|rank| (rank as f64).powf(-exponent));

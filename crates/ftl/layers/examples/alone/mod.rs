@@ -1,6 +1,6 @@
-//! A log volume on one core, where every command is over at once.
+//! A log volume on one core, with a driver that completes every command at once.
 //!
-//! Nothing is modelled but the metadata, which the layer reads back; all else is forgotten.
+//! Only the metadata that the layer reads back is stored; all other data is discarded.
 
 use std::collections::VecDeque;
 
@@ -11,12 +11,12 @@ use hostftl_core::{
 use hostftl_format::log;
 use hostftl_layers::{AnyLayer, LayerConfig, Mode};
 
-/// Sectors of the device, 2 GiB, and of what it maps in one.
+/// Sectors of the device (2 GiB), and of its map unit.
 const DEVICE: (u64, u32) = (2 << 21, 128);
 /// Sectors of a block.
 const PER: u64 = SECTORS_PER_BLOCK as u64;
 
-/// A page of metadata, as much of it as counts: less is for this driver to copy.
+/// The used part of a metadata page, so that the driver copies no more than necessary.
 struct Kept {
     len: usize,
     bytes: [u8; BLOCK],
@@ -29,22 +29,22 @@ impl Kept {
     }
 }
 
-/// The layer with nothing around it.
+/// The layer without a driver around it.
 pub(crate) struct Alone {
     pub log: AnyLayer,
-    /// What steps said that is not looked at yet, and lists for more of that.
+    /// Outputs of steps that are not processed yet, and spare lists for further ones.
     said: VecDeque<Box<Out>>,
     #[allow(clippy::vec_box, reason = "they go to and fro between the two lists")]
     spare: Vec<Box<Out>>,
     /// The metadata on the device, by block.
     pages: Vec<Option<Box<Kept>>>,
-    /// Requests that are not answered.
+    /// Number of requests that are not answered.
     waiting: u32,
     pub steps: u64,
 }
 
 impl Alone {
-    /// A new volume.
+    /// Creates a new volume.
     pub(crate) fn new(layer: &str) -> Self {
         let config = LayerConfig::parse(layer).expect("a layer");
         let block = DeviceInfo::block(DEVICE.0, DEVICE.1);
@@ -60,7 +60,7 @@ impl Alone {
         alone
     }
 
-    /// Writes a block, to the end.
+    /// Writes a block and waits for its completion.
     pub(crate) fn write(&mut self, block: u64) {
         let data = Payload::issue(1 << 24, SECTORS_PER_BLOCK);
         let request = Request {
@@ -77,18 +77,18 @@ impl Alone {
         assert_eq!(self.waiting, 0, "the write is answered when nothing is under way any more");
     }
 
-    /// Blocks that the host sees.
+    /// Returns the number of exported blocks.
     pub(crate) fn blocks(&self) -> u64 {
         self.log.limits().exported / PER
     }
 
-    /// What the map holds and collection could gain, over what the map holds.
+    /// Returns α: mapped data plus invalid data that GC can reclaim, divided by mapped data.
     pub(crate) fn alpha(&self) -> f64 {
         let gauges = self.log.gauges().expect("it has them");
         (gauges.live + gauges.stale) as f64 / gauges.live as f64
     }
 
-    /// Lets all commands end.
+    /// Completes all commands.
     fn settle(&mut self) {
         loop {
             if let Some(mut said) = self.said.pop_front() {
@@ -137,7 +137,7 @@ fn empty() -> Box<Kept> {
     Box::new(Kept { len: 0, bytes: [0; BLOCK] })
 }
 
-/// What a command without bytes comes to: nothing can be compressed, and every checksum is 0.
+/// Returns the result of a command without data: nothing is compressible, and every checksum is 0.
 fn perform(pages: &mut [Option<Box<Kept>>], command: &mut Command) -> Verdict {
     match command {
         Command::Read { lba, into: Target::Meta { buf, pages: count }, .. } => {
@@ -171,8 +171,8 @@ fn perform(pages: &mut [Option<Box<Kept>>], command: &mut Command) -> Verdict {
     Verdict::default()
 }
 
-/// Write amplification of uniform writes, `A = 1 / (1 − e^(−α/A))`: of victims in the order in
-/// which they were filled, and of greedy ones where segments are large.
+/// Returns the theoretical write amplification of uniform writes, `A = 1 / (1 − e^(−α/A))`: for
+/// victims in the order in which they were filled, and for greedy ones if segments are large.
 pub(crate) fn theory(alpha: f64) -> f64 {
     (0..10_000).fold(1.0, |waf, _| 0.5 * (waf + 1.0 / (1.0 - (-alpha / waf).exp())))
 }

@@ -1,5 +1,5 @@
-//! Random numbers of the examples, by xorshift: the same in each, so that their figures can be
-//! compared.
+//! Random numbers of the examples, by xorshift. All examples use the same ones, so that their
+//! figures are comparable.
 
 pub(crate) struct Dice(pub u64);
 
@@ -16,7 +16,7 @@ impl Dice {
         T::try_from(below as u64).ok().expect("it is below the end")
     }
 
-    /// From 0 to less than 1.
+    /// Returns a number from 0 to less than 1.
     pub(crate) fn share(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
