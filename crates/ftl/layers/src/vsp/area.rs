@@ -1,8 +1,8 @@
-//! The virtual superpages and all that changes together when a sector moves: the table, what is
-//! known of superpages, the stages, the map log, and what must become durable.
+//! Data area: the virtual superpages and all state that changes together when a sector moves. That
+//! is the table, the pool of superpages, the stages, the map log, and the durability requests.
 //!
-//! How a sector gets in is in [`super::write_in`], how it gets out to the device in
-//! [`super::write_out`], how a request is answered in [`super::request`].
+//! [`super::write_in`] fills stages, [`super::write_out`] programs them, and [`super::request`]
+//! answers requests.
 
 use alloc::vec::Vec;
 
@@ -19,8 +19,9 @@ use super::stages::Stages;
 use super::table::Table;
 use super::wishes::Wishes;
 
-/// Log writes between device flushes that nobody asked for: this bounds what recovery verifies.
+/// Log writes after which the device is flushed without a request, to bound the work of recovery.
 const FLUSH_EVERY: u64 = 8;
+/// The data area of a volume.
 #[derive(Debug)]
 pub(crate) struct Area<T: Table> {
     pub layout: Layout,
@@ -36,7 +37,7 @@ pub(crate) struct Area<T: Table> {
 }
 
 impl<T: Table> Area<T> {
-    /// An area with nothing in it, whose stages get the buffers.
+    /// Creates an empty area; `buffers` become its stages.
     pub(crate) fn new(
         (layout, uuid): (Layout, [u8; 16]),
         (table, pool): (T, Pool),
@@ -56,7 +57,7 @@ impl<T: Table> Area<T> {
         }
     }
 
-    /// Bytes of what is known of superpages, and of the metadata under way, beside the table.
+    /// Returns the bytes of the superpage state and of metadata in flight, without the table.
     pub(crate) fn meta_bytes(layout: &Layout) -> u64 {
         let superpages = Pool::memory(layout.count, layout.superpage) + Limbo::MEMORY;
         let stages = u64::from(STAGES) * u64::from(layout.superpage) * size_of::<u32>() as u64;
@@ -64,34 +65,34 @@ impl<T: Table> Area<T> {
         superpages + stages + Direct::memory(layout.kills) + Checkpoint::memory(layout) + log
     }
 
-    /// Everything up to now.
+    /// Returns the mark of the present.
     pub(crate) fn mark_all(&self) -> Mark {
         Mark { stamp: self.stages.opened(), pos: self.log.trimmed(), direct: self.direct.done() }
     }
 
-    /// Everything that a host has been told is completed.
+    /// Returns the mark that covers every acknowledged request.
     pub(crate) fn mark_host(&self) -> Mark {
         Mark { stamp: self.stages.host(), pos: self.log.trimmed(), direct: self.direct.host() }
     }
 
-    /// What is durable.
+    /// Returns the mark up to which everything is durable.
     pub(crate) fn durable(&self) -> Mark {
         Mark { direct: self.direct.durable(), ..self.log.durable().mark }
     }
 
-    /// Whether all of it is durable; asks for that.
+    /// Requests that everything up to now becomes durable. Returns whether it already is.
     pub(crate) fn press_all(&mut self) -> bool {
         let all = self.mark_all();
         self.wishes.press(all);
         self.durable().covers(all)
     }
 
-    /// What is asked for.
+    /// Returns the durability requests.
     pub(crate) fn wishes(&self) -> Wishes {
         self.wishes
     }
 
-    /// One move of the checkpoint.
+    /// Advances the checkpoint. Returns whether anything moved.
     pub(crate) fn pump_checkpoint(&mut self, cx: &mut Cx<T::Op>) -> bool {
         let (moved, durable) = checkpoint::pump(self, cx);
         if let Some(first) = durable {
@@ -100,29 +101,32 @@ impl<T: Table> Area<T> {
         moved
     }
 
-    /// Whether the durable root needs no replay.
+    /// Returns whether the durable root needs no replay.
     pub(crate) fn is_checkpointed(&self) -> bool {
         self.checkpoint.is_current(self.log.next())
     }
 
-    /// Asks for a whole checkpoint; false when that was asked before.
+    /// Requests a complete checkpoint without pacing. Returns false if one is already requested.
     pub(crate) fn hurry_checkpoint(&mut self) -> bool {
         self.checkpoint.hurry()
     }
 
-    /// Whether every exported sector is mapped.
+    /// Returns whether every exported sector is mapped.
     pub(crate) fn is_full(&self) -> bool {
         self.table.mapped() == self.layout.entries.min(self.layout.exported)
     }
 
-    /// Sends a flush when one makes something durable that is waited for.
+    /// Sends a flush if it makes something durable that is waited for.
     pub(crate) fn pump_flush(&mut self, cx: &mut Cx<T::Op>) -> bool {
         let (settled, durable) = (self.log.settled(), self.log.durable());
+        // Without a newer settled log write a flush would only help writes in place or a
+        // checkpoint.
         let news = settled.seq > durable.seq;
         let asked = news && !durable.mark.covers(self.wishes.wanted());
         let direct = self.direct.wants_flush(self.wishes.wanted());
         let often = news && settled.seq - durable.seq >= FLUSH_EVERY;
         let wanted = asked || often || direct || self.checkpoint.wants_flush();
+        // One flush at a time: the next one covers everything that settles in the meantime.
         if self.flushing || !wanted || cx.command_room() == 0 {
             return false;
         }
@@ -133,17 +137,18 @@ impl<T: Table> Area<T> {
         true
     }
 
-    /// A flush is over, and made durable what was settled, unless it failed.
+    /// Completes a flush. `settled` is the log write that it made durable, or `None` if it failed.
     pub(crate) fn flushed(&mut self, settled: Option<Point>) {
         self.flushing = false;
         let Some(settled) = settled else { return };
         self.log.flushed(settled);
         self.direct.flush_done();
+        // Kills up to this log position are now durable.
         self.direct.settle(settled.mark.pos);
         self.checkpoint.flushed();
     }
 
-    /// As `Layer::mapped`.
+    /// Implements `Layer::mapped`.
     pub(crate) fn mapped(&self, lba: u64, sectors: u64) -> (bool, u64) {
         match self.layout.home {
             Some(_) => (true, sectors),
@@ -151,13 +156,13 @@ impl<T: Table> Area<T> {
         }
     }
 
-    /// As `Layer::check`.
+    /// Implements `Layer::check`.
     pub(crate) fn check(&self) -> Result<(), &'static str> {
         self.table.check(&self.pool)?;
         self.pool.check_queues()
     }
 
-    /// The power is off.
+    /// Discards the payloads at a power cut.
     pub(crate) fn void(&mut self) {
         self.stages.void();
     }

@@ -1,13 +1,13 @@
-//! Fuzzy checkpoints: changed map groups are written in rotation, then a root.
+//! Fuzzy checkpoints: changed map groups are written in rotation, followed by a root.
 //!
 //! Invariants
-//! - A group is dirty when the map changed in it after its last image was begun.
-//! - An image goes to media only when a durable log write covers everything that it shows, but for
-//!   what writes in place replaced: of that it is enough that those writes are durable.
-//! - Images of a group alternate between two places, so that a torn one costs nothing.
-//! - A root names, for each group, the image that it needs at the least, and the log write from
-//!   which replay brings every image up to date: the next one at the moment the rotation began.
-//! - A durable root makes the kills durable that came before its rotation; see [`super::direct`].
+//! - A group is dirty if an entry of it changed after its last image was begun.
+//! - An image is written only when a durable log write covers everything that it shows.
+//!   Replacements in place are exempt: for them durable home writes are enough.
+//! - Images of a group alternate between two places, so a torn image leaves the previous one.
+//! - A root names the oldest acceptable image of each group, and the first log write to replay,
+//!   which was the next one when the rotation began.
+//! - A durable root makes all kills from before its rotation durable; see [`super::direct`].
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -32,12 +32,12 @@ use super::stale::Stale;
 use super::table::Table;
 use super::wishes::Wishes;
 
-/// Images under way at once.
+/// Maximum number of images in flight.
 const IMAGES: usize = 4;
-/// Groups that are looked at in one go.
+/// Groups examined per call.
 const SCAN: u32 = 1024;
 
-/// Whether a flush that covers the last writes is needed, sent, or over.
+/// State of the flush that covers the last writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sync {
     Wanted,
@@ -52,16 +52,16 @@ enum Phase {
     ImageSync(Sync),
     Roots,
     RootSync(Sync),
-    /// The device is told which images the root does not need.
+    /// Obsolete images are being discarded.
     Forgetting,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ImagePhase {
     Idle,
-    /// Pages before this one are filled.
+    /// Number of pages that are filled.
     Filling(u32),
-    /// Full; it may be written when this is durable.
+    /// Filled; it may be written when this mark is durable.
     Waiting(Mark),
     Writing,
 }
@@ -73,29 +73,30 @@ struct Image {
     buf: Option<MetaBuf>,
 }
 
-/// The rotation under way, or the last one.
+/// The current rotation, or the last one.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rotation {
-    /// The next group to look at.
+    /// Next group to examine.
     cursor: u32,
-    /// Images that were begun, of the groups that were dirty at its beginning.
+    /// Images begun in this rotation; `quota` is the number of dirty groups at its beginning.
     begun: u32,
     quota: u32,
-    /// Stages opened before it.
+    /// Number of stages opened before it.
     stamp: u64,
-    /// The next log write at its beginning.
+    /// Next log write at its beginning.
     log: u64,
-    /// Events whose kills its root makes durable.
+    /// Last event whose kills its root makes durable.
     settles: u64,
 }
 
+/// Checkpoint state of an area.
 #[derive(Debug)]
 pub(crate) struct Checkpoint {
     group_entries: u64,
     phase: Phase,
     dirty: Vec<bool>,
     dirty_count: u32,
-    /// Images that no root needs.
+    /// Images to discard.
     stale: Stale,
     /// Generation of the last image of each group.
     generations: Vec<u32>,
@@ -111,7 +112,7 @@ pub(crate) struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Nothing on media yet.
+    /// Starts with nothing on media.
     pub(crate) fn new(layout: &Layout) -> Self {
         let groups = layout.groups as usize;
         let image = || Image {
@@ -137,7 +138,7 @@ impl Checkpoint {
         }
     }
 
-    /// Bytes of what is known of groups, and of the images and roots under way.
+    /// Returns the bytes of the group tables, and of images and roots in flight.
     pub(crate) fn memory(layout: &Layout) -> u64 {
         let each = size_of::<bool>() + size_of::<u32>();
         let pages = IMAGES as u64 * u64::from(layout.pages()) + 2 * u64::from(layout.root_pages());
@@ -158,67 +159,68 @@ impl Checkpoint {
         self.phase = next;
     }
 
-    /// The entry of a key changed.
+    /// Notes that the entry of a key changed.
     pub(crate) fn changed(&mut self, key: u64) {
         let dirty = &mut self.dirty[(key / self.group_entries) as usize];
         self.dirty_count += u32::from(!*dirty);
         *dirty = true;
     }
 
-    /// The generation of the last image of a group.
+    /// Returns the generation of the last image of a group.
     pub(crate) fn generation(&self, group: u32) -> u32 {
         self.generations[group as usize]
     }
 
-    /// Recovery found the generation of the last image of a group.
+    /// Sets the generation of the last image of a group, as found by recovery.
     pub(crate) fn set_generation(&mut self, group: u32, generation: u32) {
         self.generations[group as usize] = generation;
     }
 
-    /// The last root had this number.
+    /// Sets the number of the last root.
     pub(crate) fn follow(&mut self, number: u64) {
         self.number = number;
     }
 
-    /// Asks for a whole checkpoint without pacing; false when that was asked before.
+    /// Requests a complete checkpoint without pacing. Returns false if one is already requested.
     pub(crate) fn hurry(&mut self) -> bool {
         !core::mem::replace(&mut self.hurried, true)
     }
 
-    /// Whether the last durable root needs no replay when `next` is the next log write.
+    /// Returns whether the last durable root needs no replay when `next` is the next log write.
     pub(crate) fn is_current(&self, next: u64) -> bool {
         self.phase == Phase::Idle && self.dirty_count == 0 && self.first_log == Some(next)
     }
 
-    /// Whether it waits for a flush to be sent.
+    /// Returns whether the checkpoint waits for a flush to be sent.
     pub(crate) fn wants_flush(&self) -> bool {
         matches!(self.phase, Phase::ImageSync(Sync::Wanted) | Phase::RootSync(Sync::Wanted))
     }
 
-    /// A flush is on its way.
+    /// Notes that a flush was sent.
     pub(crate) fn flush_sent(&mut self) {
         if let Phase::ImageSync(sync) | Phase::RootSync(sync) = &mut self.phase {
             *sync = Sync::Sent;
         }
     }
 
-    /// A flush is over.
+    /// Notes that a flush is complete.
     pub(crate) fn flushed(&mut self) {
         if let Phase::ImageSync(sync) | Phase::RootSync(sync) = &mut self.phase
+            // A flush sent before the last write was complete doesn't cover that write.
             && *sync == Sync::Sent
         {
             *sync = Sync::Over;
         }
     }
 
-    /// An image is on the device.
+    /// Completes an image.
     pub(crate) fn image_written(&mut self, slot: u8, command: Command) {
         let image = &mut self.images[slot as usize];
         image.phase = ImagePhase::Idle;
         image.buf = Some(meta_of(command));
     }
 
-    /// A copy of the root is on the device.
+    /// Completes a copy of the root.
     pub(crate) fn root_written(&mut self, copy: u8, command: Command) {
         self.roots[copy as usize] = Some(meta_of(command));
         if self.roots.iter().all(Option::is_some) {
@@ -226,7 +228,7 @@ impl Checkpoint {
         }
     }
 
-    /// The device forgot an image, or could not.
+    /// Completes a discard, successful or not.
     pub(crate) fn image_forgotten(&mut self) {
         self.stale.forgotten();
     }
@@ -247,31 +249,23 @@ fn meta_of(command: Command) -> MetaBuf {
         .expect("checkpoints are metadata")
 }
 
-/// The parts that a checkpoint needs.
+/// Parts of an area that a checkpoint uses.
 #[derive(Debug)]
 struct Needs<'a, T: Table> {
-    /// Where it goes.
     layout: &'a Layout,
-    /// Whose it is.
     uuid: [u8; 16],
-    /// What it shows.
     table: &'a mut T,
-    /// Superpages that replay needs are kept until then.
     pool: &'a mut Pool,
-    /// From where on that is.
     log: &'a mut Log,
-    /// How much was written since the last one.
     stages: &'a Stages,
-    /// Kills that it makes durable.
     direct: &'a mut Direct,
-    /// What must become durable first.
     wishes: &'a mut Wishes,
-    /// Everything up to now.
+    /// Mark of the present.
     mark: Mark,
 }
 
 impl<'a, T: Table> Needs<'a, T> {
-    /// The checkpoint of an area, and what it needs of that.
+    /// Splits an area into its checkpoint and the other parts.
     fn split(area: &'a mut Area<T>) -> (&'a mut Checkpoint, Self) {
         let mark = area.mark_all();
         let Area { layout, uuid, table, pool, direct, log, stages, wishes, checkpoint, .. } = area;
@@ -279,13 +273,13 @@ impl<'a, T: Table> Needs<'a, T> {
         (checkpoint, Needs { layout, uuid, table, pool, log, stages, direct, wishes, mark })
     }
 
-    /// Superpages that log may keep; many while many are free.
+    /// Returns the number of superpages that log pages may pin, which grows with the free ones.
     fn pin_limit(&self) -> u32 {
         self.layout.max_pinned().max(self.table.pins(self.pool.free() as u32))
     }
 }
 
-/// One move of the rotation of an area's checkpoint, and whether anything moved. When a root became
+/// Advances the checkpoint of an area. Returns whether anything moved, and, when a root became
 /// durable, the first log write that it needs.
 pub(super) fn pump<T: Table>(area: &mut Area<T>, cx: &mut Cx<T::Op>) -> (bool, Option<u64>) {
     let (checkpoint, mut with) = Needs::split(area);
@@ -331,6 +325,7 @@ impl Checkpoint {
         let half = (with.layout.interval() / 2).max(1);
         let opened = with.stages.opened() - self.rotation.stamp;
         let crowded = with.pool.pins() as u32 >= with.pin_limit() / 2;
+        // Half an interval until the rotation and half for its images keep replay within one.
         if !self.hurried && opened < u64::from(half) && !crowded {
             return false;
         }
@@ -356,7 +351,7 @@ impl Checkpoint {
         true
     }
 
-    /// Writes an image of what is durable.
+    /// Writes an image whose contents are durable.
     fn write_image<T: Table>(&mut self, with: &mut Needs<T>, cx: &mut Cx<T::Op>) -> bool {
         let early = planted(Bug::CheckpointEarly);
         let durable = Mark { direct: with.direct.flushed(), ..with.log.durable().mark };
@@ -370,6 +365,7 @@ impl Checkpoint {
         image.phase = ImagePhase::Writing;
         let group = image.group;
         let mut buf = image.buf.take().expect("a full image has its buffer");
+        // The generation selects the place: not that of the previous image.
         self.generations[group as usize] += 1;
         let generation = self.generations[group as usize];
         let lba = with.layout.group_at(group, generation);
@@ -388,7 +384,7 @@ impl Checkpoint {
         true
     }
 
-    /// Copies a page of map into an image that is being filled.
+    /// Copies a page of the map into an image that is being filled.
     fn fill_image<T: Table>(&mut self, with: &mut Needs<T>, cx: &mut Cx<T::Op>) -> bool {
         let mark = with.mark;
         let filling = |image: &&mut Image| matches!(image.phase, ImagePhase::Filling(_));
@@ -401,6 +397,8 @@ impl Checkpoint {
         cx.touch(MAP_ENTRIES);
         image.phase = ImagePhase::Filling(index + 1);
         if index + 1 == with.layout.pages() {
+            // Entries may change while later pages are filled, so the mark is that of the last
+            // page.
             image.phase = ImagePhase::Waiting(mark);
             with.wishes.want(mark);
             if self.hurried {
@@ -410,11 +408,12 @@ impl Checkpoint {
         true
     }
 
-    /// Begins the image of the next dirty group, or ends with the images.
+    /// Begins the image of the next dirty group, or ends the images of the rotation.
     fn begin_image<T: Table>(&mut self, with: &mut Needs<T>) -> bool {
         let crowded = with.pool.pins() as u32 >= with.pin_limit();
         let half = u64::from(with.layout.interval() / 2).max(1);
         let since = with.stages.opened() - self.rotation.stamp;
+        // Images are spread over half an interval, in proportion to the number of stages opened.
         let due = since * u64::from(self.rotation.quota) / half;
         self.hurried |= crowded || since >= half;
         if self.hurried {
@@ -446,7 +445,7 @@ impl Checkpoint {
         true
     }
 
-    /// In a hurry, what images wait for is committed.
+    /// Requests that everything becomes durable that finished images wait for.
     fn press_waiting_images<T: Table>(&mut self, with: &mut Needs<T>) {
         for image in &self.images {
             if let ImagePhase::Waiting(mark) = image.phase {
@@ -479,7 +478,7 @@ impl Checkpoint {
     }
 }
 
-/// Writes metadata, with zeros behind it up to so many sectors.
+/// Returns the program of a metadata buffer, padded with zeros to `sectors`.
 fn program<Own: OwnOp>(
     lba: u64,
     buf: MetaBuf,

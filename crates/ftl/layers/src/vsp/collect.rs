@@ -1,9 +1,8 @@
-//! Garbage collection by superpage: empties the one with the fewest live slots (HARD's VGC).
+//! Garbage collection by superpage: empties the superpage with the fewest valid slots (HARD's VGC).
 //!
-//! Live slots are read straight into the filling stage. A copy is published only where the map
-//! still points at its source, so that it never replaces a newer write. The victim goes into limbo
-//! when its last slot died, as every other superpage does; it is a victim until its last read is
-//! over.
+//! Valid slots are read directly into the filling stage. A copy is published only if the map still
+//! points at its source, so it never replaces a newer write. A superpage is the victim until its
+//! last read completes; it then goes into limbo, or becomes stuck if a read failed.
 
 use hostftl_core::{Cause, Command, Event, Target};
 
@@ -14,30 +13,31 @@ use super::ops::{Cx, OWN_OPS, Op};
 use super::pool::State;
 use super::table::Table;
 
-/// The victim under way.
+/// The current victim.
 #[derive(Debug, Default)]
 pub(crate) struct Collection {
     victim: Option<u32>,
-    /// The next slot to look at.
+    /// Next slot to examine.
     cursor: u32,
     /// Reads in flight.
     reading: u32,
-    /// A read failed.
+    /// Whether a read failed.
     failed: bool,
 }
 
 impl Collection {
-    /// Whether reads are in flight.
+    /// Returns whether reads are in flight.
     pub(crate) fn is_reading(&self) -> bool {
         self.reading > 0
     }
 
-    /// Chooses a victim, reads its next live run, or ends with it.
+    /// Chooses a victim, reads its next valid run, or ends its collection.
     pub(crate) fn pump_vgc<T: Table>(&mut self, area: &mut Area<T>, cx: &mut Cx<T::Op>) -> bool {
         let Some(victim) = self.victim else { return self.begin_vgc(area, cx) };
         if self.cursor == area.layout.superpage {
             return self.reading == 0 && self.end_vgc(area, victim);
         }
+        // Some commands are left for programs, flushes and checkpoints, which free superpages.
         if cx.command_room() <= OWN_OPS / 2 || !cx.is_running() {
             return false;
         }
@@ -48,9 +48,11 @@ impl Collection {
         let free = area.pool.free() as u32;
         let reserve = area.layout.reserve;
         let margin = (area.layout.count / 256).max(8);
+        // Superpages in limbo will be free without another collection.
         if !cx.is_running()
             || free + area.pool.discarding() + area.pool.limbo().len() as u32 > reserve + margin
         {
+            // They only need a durable log write, so one is requested instead.
             return cx.is_running() && free <= reserve && area.press_limbo(false);
         }
         let Some(victim) = area.pool.victim(area.layout.superpage) else {
@@ -79,6 +81,7 @@ impl Collection {
             return true;
         };
         self.cursor = begin;
+        // No stage can be opened until superpages in limbo become free.
         let Some(index) = area.filling_stage() else {
             return area.press_limbo(false);
         };
@@ -102,7 +105,7 @@ impl Collection {
         true
     }
 
-    /// Slots of the victim are in a stage.
+    /// Publishes the slots of the victim that were read into a stage.
     pub(crate) fn collected<T: Table>(
         &mut self,
         area: &mut Area<T>,
@@ -119,6 +122,7 @@ impl Collection {
         self.reading -= 1;
         self.failed |= !ok;
         for i in (0..len).filter(|_| ok) {
+            // The host may have rewritten or trimmed the sector since the read was sent.
             match area.table.live(from + i) {
                 Some(lsn) => area.publish(index, lsn, slot + i, cx),
                 None if planted(Bug::GcOverNewer) => {

@@ -1,22 +1,23 @@
-//! Writes in place under a map: which old copies they replaced, and when that may be known.
+//! Writes in place: which older copies they replaced, and when the log may record that.
 //!
-//! A layer with a home for each sector may write there although an older copy lies in a virtual
-//! superpage. The old copy is dead in memory when the write is over; on media its death may be
-//! known only after the write is durable, and must be before a flush that covers the write is
-//! answered.
+//! A layer with a home for each sector may write there although an older copy is in a virtual
+//! superpage. In memory the older copy is invalid as soon as the write completes. On media its
+//! invalidation (a *kill*) may be recorded only after the write is durable, and must be recorded
+//! before a flush that covers the write is acknowledged.
 //!
 //! Invariants
-//! - Events are numbered in the order in which their writes were over; `flushed` ≤ `sent` ≤ `done`.
-//! - Kills are in the order of their events. A kill goes to the log when a flush sent after its
-//!   event is over and the superpage of its slots was listed; it leaves the queue when the log
-//!   write that has it is durable.
-//! - A root makes kills durable too, without log: see [`Direct::settleable`]. So collection ends
-//!   though no superpage is left for the log of what it killed.
-//! - Where few superpages are left, kills leave room in the log for the listings of all stages,
+//! - Events are numbered in the order in which their writes complete; `flushed` ≤ `sent` ≤ `done`.
+//! - Kills are in the order of their events. A kill enters the log after a flush sent later than
+//!   its event completes and the superpage of its slots is listed. It leaves the queue when its log
+//!   write is durable.
+//! - A root also makes kills durable, without the log; see [`Direct::settleable`]. Collection can
+//!   thus finish although no superpage is left for logging its kills.
+//! - When few superpages are left, kills leave room in the log for the listings of all stages,
 //!   without which there is no root.
-//! - A superpage emptied by a kill waits in limbo until then, so that its slots are not reused.
-//! - A mark that asks for an event asks for the log up to the event's last logged kill too, so that
-//!   the log write that has it is flushed although no host asks.
+//! - A superpage emptied by a kill waits in limbo until the kill is durable, so that its slots are
+//!   not reused earlier.
+//! - A mark that requests an event also requests the log up to that event's last logged kill. The
+//!   log write that has the kill is then flushed without a request of the host.
 
 use alloc::collections::VecDeque;
 
@@ -24,81 +25,83 @@ use super::log::{Log, Mark};
 use super::wishes::Wishes;
 use crate::planted::{Bug, planted};
 
-/// What ended with a write in place.
+/// Effect of a write in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// So many slots from a virtual sector on were replaced.
+    /// Replaced `len` slots from virtual sector `vsn` on.
     Slots { len: u16, vsn: u32 },
-    /// So many superpages from one on are homes only.
+    /// Turned `count` superpages from `vsp` on into homes only.
     Loan { count: u16, vsp: u32 },
 }
 
-/// What ended, and when that may be known.
+/// An effect, and the condition for logging it.
 #[derive(Clone, Copy, Debug)]
 struct Kill {
     event: u64,
-    /// The stage that must be listed first, or the last one that was listed when the slots died;
-    /// once the kill is in the log, its position there.
+    /// Before the kill is logged: the stamp of the stage that must be listed first, or of the last
+    /// one that was listed when the slots became invalid. Afterwards: its position in the log.
     mark: u64,
     end: End,
 }
 
+/// Events, and the queue of kills that are not durable.
 #[derive(Debug)]
 pub(crate) struct Direct {
-    /// Events so far.
+    /// Last event.
     done: u64,
-    /// The last event that a host was told of.
+    /// Last acknowledged event.
     host: u64,
     sent: u64,
-    /// Events whose writes are durable.
+    /// Last event whose write is durable.
     flushed: u64,
     most: usize,
     kills: VecDeque<Kill>,
-    /// Kills at the front that are in the log.
+    /// Number of kills at the front that are in the log.
     logged: usize,
 }
 
 impl Direct {
-    /// Nothing was written in place; at most `most` runs of slots may be waiting.
+    /// Starts without events; at most `most` kills may wait.
     pub(crate) fn new(most: u32) -> Self {
         let (most, kills) = (most as usize, VecDeque::with_capacity(most as usize));
         Direct { done: 0, host: 0, sent: 0, flushed: 0, most, kills, logged: 0 }
     }
 
-    /// Bytes of the queue.
+    /// Returns the bytes of the queue.
     pub(crate) const fn memory(most: u32) -> u64 {
         most as u64 * size_of::<Kill>() as u64
     }
 
-    /// Events so far.
+    /// Returns the last event.
     pub(crate) fn done(&self) -> u64 {
         self.done
     }
 
-    /// The last event that a host was told of.
+    /// Returns the last acknowledged event.
     pub(crate) fn host(&self) -> u64 {
         self.host
     }
 
-    /// A host is told of all events so far.
+    /// Notes that all events so far are acknowledged.
     pub(crate) fn host_told(&mut self) {
         self.host = self.done;
     }
 
-    /// How many kills there is room for.
+    /// Returns the number of kills that the queue has room for.
     pub(crate) fn room(&self) -> usize {
         self.most - self.kills.len()
     }
 
-    /// Whether a kill waits to be durable.
+    /// Returns whether a kill waits to become durable.
     pub(crate) fn waits(&self) -> bool {
         !self.kills.is_empty()
     }
 
-    /// A slot died of event `done + 1`, which [`Direct::end_event`] ends. `stamp` is that of the
-    /// stage that still has it, or of the last one that was listed.
+    /// Queues the kill of a slot by event `done + 1`, which [`Direct::end_event`] ends. `stamp` is
+    /// that of the stage that still has the slot, or of the last stage that was listed.
     pub(crate) fn kill(&mut self, vsn: u32, stamp: u64) {
         let event = self.done + 1;
+        // Consecutive slots of one event are one kill, and one log entry.
         if let Some(last) = self.kills.back_mut()
             && (last.event, last.mark) == (event, stamp)
             && let End::Slots { len, vsn: first } = &mut last.end
@@ -110,8 +113,8 @@ impl Direct {
         self.push(stamp, End::Slots { len: 1, vsn });
     }
 
-    /// Superpages that were lent to the data area are homes only, by event `done + 1`. `stamp` is
-    /// that of the last stage that was listed.
+    /// Queues the end of a loan of superpages by event `done + 1`. `stamp` is that of the last
+    /// stage that was listed.
     pub(crate) fn end_loan(&mut self, (vsp, count): (u32, u32), stamp: u64) {
         self.push(stamp, End::Loan { count: count as u16, vsp });
     }
@@ -121,58 +124,60 @@ impl Direct {
         self.kills.push_back(Kill { event: self.done + 1, mark: stamp, end });
     }
 
-    /// An event is over.
+    /// Ends an event.
     pub(crate) fn end_event(&mut self) {
         self.done += 1;
     }
 
-    /// Whether a flush would make an event durable that `wanted` has.
+    /// Returns whether a flush would make an event durable that `wanted` covers.
     pub(crate) fn wants_flush(&self, wanted: Mark) -> bool {
         self.flushed < wanted.direct.min(self.done)
     }
 
-    /// A flush is on its way.
+    /// Notes that a flush was sent.
     pub(crate) fn flush_sent(&mut self) {
         self.sent = self.done;
     }
 
-    /// A flush is over.
+    /// Completes a flush.
     pub(crate) fn flush_done(&mut self) {
+        // Events that ended after the flush was sent are not covered.
         self.flushed = self.sent;
     }
 
-    /// The last event such that it and all before it are durable, kills included.
+    /// Returns the last event up to which all events are durable, including their kills.
     pub(crate) fn durable(&self) -> u64 {
+        // An event is durable only together with its kills, which are logged later than the write.
         let waiting = self.kills.front().filter(|_| !planted(Bug::FlushBeforeKill));
         waiting.map_or(self.flushed, |kill| self.flushed.min(kill.event - 1))
     }
 
-    /// The position in the log of the last kill up to `event`, 0 for none; `None` when one of them
-    /// is not in the log yet.
+    /// Returns the log position of the last kill up to `event`, or 0 if there is none. Returns
+    /// `None` if one of these kills is not in the log yet.
     pub(crate) fn logged(&self, event: u64) -> Option<u64> {
         let upto = self.kills.partition_point(|kill| kill.event <= event);
         let unlogged = self.flushed < event || upto > self.logged;
         (!unlogged).then(|| self.pos_of(event))
     }
 
-    /// The position of the last kill up to `event` that is in the log and not known to be durable;
-    /// 0 for none.
+    /// Returns the position of the last kill up to `event` that is in the log and not known to be
+    /// durable, or 0.
     fn pos_of(&self, event: u64) -> u64 {
         let upto = self.kills.partition_point(|kill| kill.event <= event).min(self.logged);
         upto.checked_sub(1).map_or(0, |last| self.kills[last].mark)
     }
 
-    /// The last event such that a root which is begun now makes the kills of all up to it durable,
-    /// where the log was written up to stage `composed`. What a kill's slots held must be listed
-    /// before the log write from which that root replays; a kill that is in the log comes after
-    /// its listing there in any case.
+    /// Returns the last event up to which a root begun now makes all kills durable. `composed` is
+    /// the stage up to which the log was written. A kill's slots must be listed before the log
+    /// write from which that root replays. A kill that is already in the log satisfies this,
+    /// because it follows its listing there.
     pub(crate) fn settleable(&self, composed: u64) -> u64 {
         let unlogged = self.kills.iter().skip(self.logged);
         let early = unlogged.map(|kill| (kill.event, kill.mark)).find(|(_, mark)| *mark > composed);
         early.map_or(self.done, |(event, _)| event - 1)
     }
 
-    /// Drops kills up to an event: a durable root shows them.
+    /// Drops the kills up to an event, which a durable root shows.
     pub(crate) fn settle_events(&mut self, upto: u64) {
         while self.kills.front().is_some_and(|kill| kill.event <= upto) {
             self.kills.pop_front();
@@ -180,12 +185,12 @@ impl Direct {
         }
     }
 
-    /// The last event whose write in place is durable; what it killed may be not.
+    /// Returns the last event whose write is durable. Its kills may not be.
     pub(crate) fn flushed(&self) -> u64 {
         self.flushed
     }
 
-    /// Drops kills that a durable log write has.
+    /// Drops the kills up to log position `pos`, which are in a durable log write.
     pub(crate) fn settle(&mut self, pos: u64) {
         while self.logged > 0 && self.kills[0].mark <= pos {
             self.kills.pop_front();
@@ -193,8 +198,8 @@ impl Direct {
         }
     }
 
-    /// Puts kills that may be known into the log while they fit, and asks for what the others wait
-    /// for. Whether anything moved.
+    /// Logs kills whose writes are durable while they fit, and requests what the others wait for.
+    /// Returns whether anything moved.
     pub(crate) fn log_kills(
         &mut self,
         log: &mut Log,
@@ -204,12 +209,14 @@ impl Direct {
         let urgent = wishes.commit().direct;
         let mut moved = false;
         while let Some(kill) = self.kills.get(self.logged).copied() {
+            // A kill must follow the listing of its slots, or replay would make them valid again.
             if kill.mark > log.sealed() {
                 if kill.event <= urgent {
                     wishes.press(Mark { stamp: kill.mark, ..Mark::default() });
                 }
                 break;
             }
+            // The write at home must be durable before the older copy counts as invalid.
             if kill.event > self.flushed && !planted(Bug::KillBeforeWrite) {
                 break;
             }
@@ -225,6 +232,7 @@ impl Direct {
             self.logged += 1;
             moved = true;
         }
+        // The log write that has the kills must itself become durable.
         let at = |mark: Mark| Mark { pos: self.pos_of(mark.direct), ..Mark::default() };
         wishes.press(at(wishes.commit()));
         wishes.want(at(wishes.wanted()));

@@ -1,19 +1,19 @@
-//! Where the lists of leaves begin: links to nodes, each in as few bytes as a link needs.
+//! Heads of the lists of leaves: links to nodes, each in the minimum number of bytes.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// See the module text. A fresh one is 0 everywhere.
+/// A packed array of links, all 0 at first.
 #[derive(Debug)]
 pub(super) struct Heads {
     count: usize,
     bytes: usize,
-    /// All links, and a word at the end so that each is read as a word.
+    /// All links, followed by a word so that each link can be read as a word.
     memory: Vec<u8>,
 }
 
 impl Heads {
-    /// `count` links of so many bits.
+    /// Creates `count` links of `bits` bits each.
     pub(super) fn new(count: u32, bits: u32) -> Self {
         let bytes = Self::bytes(bits);
         let count = count as usize;
@@ -25,12 +25,12 @@ impl Heads {
         bits.div_ceil(8) as usize
     }
 
-    /// Bytes of `count` links.
+    /// Returns the size of `count` links, in bytes.
     pub(super) fn memory(count: u32, bits: u32) -> u64 {
         Self::bytes(bits) as u64 * u64::from(count)
     }
 
-    /// How many there are.
+    /// Returns the number of links.
     pub(super) fn len(&self) -> usize {
         self.count
     }
@@ -45,21 +45,22 @@ impl Heads {
         u32::MAX >> (u32::BITS - 8 * self.bytes as u32)
     }
 
-    /// A link.
+    /// Returns link `at`.
     pub(super) fn get(&self, at: usize) -> u32 {
         self.word(at) & self.mask()
     }
 
-    /// Sets a link; what it was.
+    /// Sets link `at` and returns its previous value.
     pub(super) fn set(&mut self, at: usize, link: u32) -> u32 {
         let word = self.word(at);
         assert!(link <= self.mask(), "a link has its bits");
+        // The word also has bytes of the next links, which are written back unchanged.
         let (from, new) = (at * self.bytes, word & !self.mask() | link);
         self.memory[from..from + 4].copy_from_slice(&new.to_le_bytes());
         word & self.mask()
     }
 
-    /// All of them.
+    /// Iterates over all links.
     pub(super) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         (0..self.len()).map(|at| self.get(at))
     }

@@ -1,16 +1,18 @@
-//! Stages that hold all of one logical superpage go home in one write, and not to the data area: a
-//! copy there would take room, and would have to be moved home later.
+//! Home writes of whole stages: a stage that holds one complete logical superpage is written
+//! straight to its home and not to the data area. A copy in the data area would take space and
+//! would have to be moved home later.
 //!
-//! That they are home is logged as a trim is: no copy of these sectors counts that came before, in
-//! the data area or in an image that was taken while the stage was on its way. That is logged in
-//! the place of the stage in the order of listings: nothing younger is listed before. So what the
-//! stage replaced counts until then, and what replaces it comes later. Where it took the place of a
-//! hidden copy that is not before the write at home is durable: a cut must not take both. Nor is it
-//! while any kill waits to be durable, which may be of these sectors.
+//! The log records a home write like a trim: earlier copies of these sectors no longer count,
+//! whether in the data area or in an image that was taken during the write. The record takes the
+//! place of the stage in the order of listings, so that nothing younger is listed before it. Copies
+//! that the stage replaced therefore count until then, and copies that replace the stage follow in
+//! the log. If the stage replaced a hidden copy, it is listed only after the home write is durable:
+//! a power cut must not lose both. The same applies while any kill waits to become durable, because
+//! the kill may belong to these sectors.
 //!
 //! Invariants
-//! - A stage that goes home is listed, as one that holds nothing, when the write at home is over.
-//! - Until then nothing else writes there, and no older stage gets anything.
+//! - A stage that goes home is listed, as an empty one, after the home write completes.
+//! - Until then nothing else is written to that home, and no older stage receives data.
 
 use hostftl_core::{Command, Piece};
 use hostftl_format::hard::Listing;
@@ -23,7 +25,8 @@ use super::ops::Cx;
 use super::pool::State;
 use super::table::Table;
 
-/// A write in order that filled a superpage begins the next logical one in a stage of its own.
+/// Closes the filling stage when a sequential write that has filled a superpage reaches the next
+/// logical superpage. That one then gets a stage of its own, and can go home as a whole.
 pub(crate) fn align_stream<T: Table>(area: &mut Area<T>, lsn: u64) {
     let superpage = area.layout.superpage;
     let Some(index) = area.stages.filling().filter(|_| homes_whole(area)) else { return };
@@ -33,12 +36,12 @@ pub(crate) fn align_stream<T: Table>(area: &mut Area<T>, lsn: u64) {
     }
 }
 
-/// Whether stages may go home at all.
+/// Returns whether whole stages may go home in this layout.
 pub(crate) fn homes_whole<T: Table>(area: &Area<T>) -> bool {
     area.layout.home.is_some() && area.layout.leaves > 0
 }
 
-/// A stage is at home, unless that failed.
+/// Completes a home write. After a failure the stage is programmed into the data area.
 pub(crate) fn homed<T: Table>(area: &mut Area<T>, index: u8, command: Command, ok: bool) {
     let Command::Program { gather, .. } = command else { unreachable!("a program comes back") };
     for piece in gather {
@@ -52,17 +55,18 @@ pub(crate) fn homed<T: Table>(area: &mut Area<T>, index: u8, command: Command, o
     }
 }
 
-/// Whether the listing of a stage that is at home surely fits, and the record before it.
+/// Returns whether the listing of a stage at home, and the record before it, fit the log.
 pub(crate) fn fits_homed<T: Table>(area: &Area<T>) -> bool {
     area.log.fits_trim_and(1, 0)
 }
 
-/// Lists the oldest stage, which is at home, as one that holds nothing.
+/// Lists the oldest stage, which is at home, as an empty one. Returns whether it was listed.
 pub(crate) fn list_homed<T: Table>(area: &mut Area<T>, index: u8, cx: &mut Cx<T::Op>) -> bool {
     assert_eq!(area.stages.front(), Some(index), "stages are listed in the order of opening");
     let stage = area.stages.get(index);
     let (vsp, stamp, event) = (stage.vsp(), stage.stamp(), stage.event());
     let first = stage.whole().expect("what goes home is whole until it is listed");
+    // The record unmaps older copies: it must not become durable before the home write is.
     let unmaps = stage.replaces() || area.direct.waits();
     if unmaps && area.direct.flushed() < event && !planted(Bug::HomeListedEarly) {
         area.wishes.want(Mark { direct: event, ..Mark::default() });
@@ -73,12 +77,14 @@ pub(crate) fn list_homed<T: Table>(area: &mut Area<T>, index: u8, cx: &mut Cx<T:
         return false;
     }
     let superpage = area.layout.superpage;
+    // The record comes before the listing, in the same log write, so replay applies both or none.
     area.log.trim(first, superpage);
     let listing = Listing { superpage: vsp, crc: 0, fill: 0, lost: false };
     area.log.list(&listing, core::iter::empty());
     area.log.seal(stamp);
     area.stages.front_listed();
     area.stages.at(index).programmed();
+    // The sectors are now read from their home.
     for slot in vsp * superpage..(vsp + 1) * superpage {
         if let Some(lsn) = area.table.live(slot) {
             assert!(lsn - first < superpage.into(), "it holds one logical superpage");

@@ -1,7 +1,8 @@
-//! Where everything lies on the device, and how much of it the host gets.
+//! Layout of the device, and the capacity that is exported.
 //!
-//! The device is cut into superpages: four for the roots (two slots, each written twice), two for
-//! each map group (images alternate), those for data, and perhaps homes of the sectors.
+//! The device is divided into superpages: four or more for the roots (two slots, each written
+//! twice), two for each map group (images alternate), the data area, and, in some layers, the homes
+//! of the sectors.
 
 use hostftl_core::{Ack, DeviceInfo, DeviceKind, Limits, SECTORS_PER_BLOCK};
 use hostftl_format::hard::{MAP_ENTRIES, ROOT_GENERATIONS};
@@ -9,56 +10,56 @@ use hostftl_format::hard::{MAP_ENTRIES, ROOT_GENERATIONS};
 use crate::config::{LayerConfig, Plan, PlanError};
 use crate::kind::LayerKind;
 
-/// Data superpages that are kept spare at the least, so that collection always gains.
+/// Minimum number of spare data superpages, so that every collection frees space.
 pub(crate) const MIN_SPARE: u32 = 64;
-/// Superpages that may be open or on their way to the device; each has a staging buffer.
+/// Maximum number of superpages that are open or being programmed. Each has a staging buffer.
 pub(crate) const STAGES: u32 = 8;
-/// The longest transfer, in sectors: 1 MiB.
+/// Maximum length of a transfer, in sectors (1 MiB).
 pub(crate) const MAX_TRANSFER: u32 = 2048;
-/// The largest superpage, in sectors: a step looks at every staged slot at the most.
+/// Maximum length of a superpage, in sectors. A step visits each slot of a stage at most once.
 const MAX_SUPERPAGE: u32 = 2048;
 
-/// What layers with a hidden area say of a larger volume.
+/// Error for a volume that is too large for a layer with a hidden area.
 pub(crate) const MOST_HIDDEN: PlanError = PlanError(
     "shatl and hatl-auto map volumes of less than 1 TiB: use log, or a partition or namespace that \
      is smaller",
 );
 
-/// The geometry of a volume. Lengths are in sectors unless they say superpages.
+/// Geometry of a volume. Lengths are in sectors unless a field counts superpages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
-    /// Sectors in a superpage.
+    /// Sectors per superpage.
     pub superpage: u32,
-    /// Superpages in one copy of a root.
+    /// Superpages per copy of a root.
     pub root: u32,
-    /// Map groups.
+    /// Number of map groups.
     pub groups: u32,
     /// Superpages in the data area.
     pub count: u32,
-    /// Sectors that the host sees.
+    /// Exported sectors.
     pub exported: u64,
     /// Entries of the map on media.
     pub entries: u64,
-    /// Superpages that the live sectors never need.
+    /// Superpages that valid data never occupies.
     pub spare: u32,
-    /// Superpages that must be free before the host may open one.
+    /// Free superpages below which the host may not open another one.
     pub reserve: u32,
-    /// Leaves that the map may have, where it has a budget of them.
+    /// Maximum number of leaves in the map; 0 where leaves are not limited.
     pub leaves: u32,
-    /// Runs of slots whose death may wait to be logged, where sectors have homes.
+    /// Maximum number of kills waiting to become durable, where sectors have homes.
     pub kills: u32,
-    /// The superpage at which the data area begins.
+    /// First superpage of the data area.
     pub data: u32,
-    /// The superpage at which the homes of the sectors begin, when they have homes.
+    /// First superpage of the homes, where sectors have homes.
     pub home: Option<u32>,
-    /// The first so many superpages of the data area are homes too, those of the last sectors.
+    /// Leading superpages of the data area that are also the homes of the last sectors.
     pub lent: u32,
-    /// What the drive maps, in sectors, where writes of whole such units go home; 0 where none do.
+    /// Map unit of the drive, in sectors, where writes of whole units go home; 0 elsewhere.
     pub unit: u32,
 }
 
 impl Layout {
-    /// Superpages on the one device.
+    /// Returns the number of superpages on the device, which must be the only one.
     pub(crate) fn superpages(
         config: &LayerConfig,
         devices: &[DeviceInfo],
@@ -80,6 +81,7 @@ impl Layout {
             return Err(PlanError("the layer needs a spare share of at most 90 %"));
         }
         let total = device.sectors / u64::from(sp);
+        // Virtual sectors are 32-bit numbers, and the highest one is reserved (`LOST`).
         if (total + 1) * u64::from(sp) > u64::from(u32::MAX) {
             return Err(match config.kind {
                 LayerKind::Hard | LayerKind::Mhatl => PlanError(
@@ -92,8 +94,9 @@ impl Layout {
         Ok(total as u32)
     }
 
-    /// All data in virtual superpages, and an entry of the map for each logical sector. The map
-    /// area depends on what is exported, and that on the map area: go round until it rests.
+    /// Computes the layout of a layer with all data in virtual superpages and a map entry for each
+    /// logical sector. The size of the map area depends on the exported capacity, and the exported
+    /// capacity on the map area, so the computation is repeated until both agree.
     pub(crate) fn logged(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Self, PlanError> {
         let total = Self::superpages(config, devices)?;
         let too_small = PlanError("the device is too small for the layer with this superpage");
@@ -133,17 +136,17 @@ impl Layout {
         }
     }
 
-    /// Superpages in one copy of a root that names so many groups.
+    /// Returns the superpages in one copy of a root with `groups` map groups.
     pub(crate) fn root_superpages(groups: u32, pages: u32) -> u32 {
         (1 + groups.div_ceil(ROOT_GENERATIONS as u32)).div_ceil(pages)
     }
 
-    /// The device sector that is the home of a logical one, when it has one.
+    /// Returns the device sector of the home of logical sector `lsn`, if sectors have homes.
     pub(crate) fn home(&self, lsn: u64) -> Option<u64> {
         Some(u64::from(self.home?) * u64::from(self.superpage) + lsn)
     }
 
-    /// What the layer needs and gives, with `more` buffers beside the stages.
+    /// Returns the plan of the layer, with `more` buffers in addition to the stages.
     pub(crate) fn plan(&self, more: u32, map_bytes: u64, meta_bytes: u64) -> Plan {
         let limits = Limits {
             exported: self.exported,
@@ -155,69 +158,72 @@ impl Layout {
         Plan { limits, buffers, buffer_sectors, map_bytes, meta_bytes }
     }
 
-    /// Pages of the longest log write.
+    /// Returns the maximum number of pages in a log write.
     pub(crate) fn log_pages(&self) -> u32 {
         self.pages().min(16)
     }
 
-    /// Metadata pages in a superpage.
+    /// Returns the number of metadata pages in a superpage.
     pub(crate) fn pages(&self) -> u32 {
         self.superpage / SECTORS_PER_BLOCK
     }
 
-    /// Map entries in a group.
+    /// Returns the number of map entries in a group.
     pub(crate) fn group_entries(&self) -> u64 {
         u64::from(self.pages()) * MAP_ENTRIES as u64
     }
 
-    /// The first sector of root copy `copy` (0 or 1) of root `number`.
+    /// Returns the first sector of copy `copy` (0 or 1) of root `number`.
     pub(crate) fn root_at(&self, number: u64, copy: u32) -> u64 {
         let index = (number % 2) as u32 * 2 + copy;
         u64::from(index * self.root) * u64::from(self.superpage)
     }
 
-    /// Pages in a root.
+    /// Returns the number of pages in a root.
     pub(crate) fn root_pages(&self) -> u32 {
         1 + self.groups.div_ceil(ROOT_GENERATIONS as u32)
     }
 
-    /// The first sector of the image of `group` with `generation`.
+    /// Returns the first sector of the image of `group` with `generation`.
     pub(crate) fn group_at(&self, group: u32, generation: u32) -> u64 {
         u64::from(4 * self.root + 2 * group + generation % 2) * u64::from(self.superpage)
     }
 
-    /// The first sector of data superpage `vsp`.
+    /// Returns the first sector of data superpage `vsp`.
     pub(crate) fn data_at(&self, vsp: u32) -> u64 {
         u64::from(self.data + vsp) * u64::from(self.superpage)
     }
 
-    /// Whether there is so much room for data that log writes and checkpoints can wait: the map is
-    /// for what is hidden, and not for slots.
+    /// Returns whether the data area is large enough to delay log writes and checkpoints. This is
+    /// the case where the map has entries only for hidden copies and not for slots.
     pub(crate) fn is_roomy(&self) -> bool {
         self.home.is_some() && self.leaves > 0
     }
 
-    /// Superpages in limbo that wait for more company before log is written for them, beyond the
-    /// fewest, where there is a home and not much room. As many more are kept free or soon free, so
-    /// that the host does not wait for them.
+    /// Returns the number of superpages in limbo, beyond the minimum, that are collected before a
+    /// log write is made for them. It applies where sectors have homes and the data area is small.
+    /// The same number is kept free or almost free, so that the host does not wait for that log
+    /// write.
     pub(crate) fn company(&self) -> u32 {
         self.count / COMPANY_SHARE
     }
 
-    /// Superpages that hold log writes before a checkpoint is urgent.
+    /// Returns the number of superpages with log pages at which a checkpoint becomes urgent.
     pub(crate) fn max_pinned(&self) -> u32 {
         (self.spare / 4).max(8)
     }
 
-    /// Superpages that may be opened between two checkpoints: this bounds recovery.
+    /// Returns the maximum number of superpages that are opened between two checkpoints, which
+    /// bounds the length of recovery.
     pub(crate) fn interval(&self) -> u32 {
-        // Where there is much room an image may be as old as what lies beside it on flash.
+        // A roomy area waits for a full turn: an image may then be as old as the data near it on
+        // flash.
         let turns = if self.is_roomy() { self.count } else { self.count / 2 };
         turns.clamp(64, 262_144)
     }
 }
 
-/// See [`Layout::company`].
+/// Divisor of the data area for [`Layout::company`].
 const COMPANY_SHARE: u32 = 256;
-/// Superpages that collection leaves free for log writes.
+/// Free superpages that garbage collection leaves for log writes.
 pub(crate) const FLOOR: u32 = 6;

@@ -1,14 +1,14 @@
-//! The leaves: which runs of sectors lie together on the device, found by logical superpage (LSP)
-//! and by virtual superpage.
+//! Leaves: runs of sectors that are contiguous on the device, found by logical superpage (LSP) or
+//! by virtual superpage.
 //!
 //! Invariants
-//! - A leaf of level k stands for 2^k sectors that begin at a multiple of 2^k, and lie in as many
-//!   slots of one superpage; or for sectors that read as errors.
-//! - The leaves of an LSP are in the order of their sectors, and none overlaps another. LSPs may
-//!   share a list, which is then in the order of the sectors of all of them.
-//! - Two buddies that follow each other on the device are one leaf.
-//! - Every leaf, unless it reads as an error, is once in the chain of its superpage.
-//! - Links are indices plus one; 0 is none, so that fresh zeroed memory holds nothing.
+//! - A leaf of level k covers 2^k sectors aligned to 2^k, in as many consecutive slots of one
+//!   superpage, or sectors that read as errors.
+//! - The leaves of an LSP are ordered by sector and don't overlap. Several LSPs may share a list,
+//!   which is then ordered by the sectors of all of them.
+//! - Two buddies that are contiguous on the device are merged into one leaf.
+//! - Each leaf that doesn't read as an error is exactly once in the chain of its superpage.
+//! - Links are indices plus one; 0 means none, so zeroed memory is an empty list.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -18,38 +18,39 @@ use crate::planted::{Bug, planted};
 use super::heads::Heads;
 use super::nodes::{Node, Nodes, Packing};
 
-/// Where a sector is that can't be checked: an error until it is written.
+/// Virtual sector of data that can't be verified: it reads as an error until it is written.
 pub(crate) const LOST: u32 = u32::MAX;
 
-/// One run. See the module text.
+/// A run of contiguous sectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Leaf {
-    /// The first logical sector.
+    /// First logical sector.
     pub lsn: u32,
-    /// Its virtual sector, or [`LOST`].
+    /// Virtual sector of the first one, or [`LOST`].
     pub vsn: u32,
-    /// The run has two to the power of this sectors.
+    /// Binary logarithm of the number of sectors.
     pub level: u8,
 }
 
 impl Leaf {
-    /// Sectors of the run.
+    /// Returns the number of sectors.
     pub(crate) fn len(&self) -> u32 {
         1 << self.level
     }
 
-    /// The virtual sector of one of its logical sectors.
+    /// Returns the virtual sector of one of its logical sectors.
     pub(crate) fn at(&self, lsn: u32) -> u32 {
         if self.vsn == LOST { LOST } else { self.vsn + (lsn - self.lsn) }
     }
 }
 
-/// Leaves that a change of one sector never needs.
+/// Upper bound of the leaves that a change of one sector adds.
 pub(crate) const STRETCH: u32 = 64;
+/// All leaves of a map.
 #[derive(Debug)]
 pub(crate) struct Leaves {
     superpage: u32,
-    /// The highest level that counts as low: half of the levels do.
+    /// Highest low level; half of the levels are low.
     low_level: u8,
     nodes: Nodes,
     free: u32,
@@ -58,38 +59,38 @@ pub(crate) struct Leaves {
     lsps: u32,
     heads: Heads,
     vsps: Heads,
-    /// Low leaves of each superpage, where they are counted.
+    /// Number of low leaves of each superpage, if they are counted.
     low: Vec<u16>,
-    /// Lists that have leaves.
+    /// Number of lists that are not empty.
     touched: u32,
 }
 
-/// How many there can be of what leaves are found by.
+/// Capacities of the tables of leaves.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
-    /// Sectors in a superpage.
+    /// Sectors per superpage.
     pub superpage: u32,
-    /// Leaves.
+    /// Maximum number of leaves.
     pub capacity: u32,
-    /// LSPs.
+    /// Number of LSPs.
     pub lsps: u32,
-    /// Lists of leaves by LSP; LSPs share them where there are fewer.
+    /// Number of lists of leaves; LSPs share lists if there are fewer lists than LSPs.
     pub lists: u32,
-    /// Superpages.
+    /// Number of superpages.
     pub vsps: u32,
-    /// Whether low leaves are counted by superpage.
+    /// Whether low leaves are counted per superpage.
     pub low: bool,
 }
 
 impl Size {
-    /// Bytes of the leaves and of their lists.
+    /// Returns the bytes of the leaves and their lists by LSP.
     pub(crate) fn leaf_memory(&self) -> u64 {
         let packing = Packing::of(self);
         let nodes = packing.bytes() as u64 * u64::from(self.capacity);
         nodes + Heads::memory(self.lists, packing.link())
     }
 
-    /// Bytes of everything.
+    /// Returns the bytes of all tables.
     pub(crate) fn memory(&self) -> u64 {
         let low = if self.low { size_of::<u16>() as u64 } else { 0 };
         let vsps = Heads::memory(self.vsps, Packing::of(self).link());
@@ -98,7 +99,7 @@ impl Size {
 }
 
 impl Leaves {
-    /// None yet.
+    /// Creates an empty set of leaves.
     pub(crate) fn new(size: Size) -> Self {
         let link = Packing::of(&size).link();
         Leaves {
@@ -116,39 +117,39 @@ impl Leaves {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of leaves.
     pub(crate) fn count(&self) -> u32 {
         self.count
     }
 
-    /// How many more there can be.
+    /// Returns the number of leaves that can still be added.
     pub(crate) fn room(&self) -> u32 {
         self.capacity.saturating_sub(self.count)
     }
 
-    /// Makes room for what recovery finds, though it be more than was planned.
+    /// Raises the limit during recovery, which may find more leaves than planned.
     pub(crate) fn stretch(&mut self) {
         if self.room() < STRETCH {
             self.capacity = self.count + STRETCH;
         }
     }
 
-    /// Lists that have any: LSPs, unless they share lists.
+    /// Returns the number of lists that are not empty. Without sharing this is a number of LSPs.
     pub(crate) fn touched(&self) -> u32 {
         self.touched
     }
 
-    /// Low leaves of a superpage.
+    /// Returns the number of low leaves of a superpage.
     pub(crate) fn low(&self, vsp: u32) -> u32 {
         self.low[vsp as usize].into()
     }
 
-    /// The LSP of a sector.
+    /// Returns the LSP of a sector.
     pub(crate) fn lsp(&self, lsn: u32) -> u32 {
         lsn / self.superpage
     }
 
-    /// How many LSPs there are.
+    /// Returns the number of LSPs.
     pub(crate) fn lsps(&self) -> u32 {
         self.lsps
     }
@@ -161,20 +162,20 @@ impl Leaves {
         self.nodes.get(at)
     }
 
-    /// The leaves of an LSP, in order.
+    /// Iterates over the leaves of an LSP in order.
     pub(crate) fn of(&self, lsp: u32) -> impl Iterator<Item = Leaf> + '_ {
         let all = self.list(self.heads.get(self.head(lsp)), |node| node.next);
         let before = move |leaf: &Leaf| self.lsp(leaf.lsn) < lsp;
         all.skip_while(before).take_while(move |leaf| self.lsp(leaf.lsn) == lsp)
     }
 
-    /// The leaves that lie in a superpage.
+    /// Iterates over the leaves in a superpage.
     pub(crate) fn in_superpage(&self, vsp: u32) -> impl Iterator<Item = Leaf> + '_ {
         self.list(self.vsps.get(vsp as usize), |node| node.peer)
     }
 
-    /// How many leaves an LSP has too many: in one superpage it had one, unless a part of it reads
-    /// as an error.
+    /// Returns the number of leaves of an LSP beyond one, the number that it would have in one
+    /// superpage. Returns 0 if a part of the LSP reads as an error.
     pub(crate) fn surplus(&self, lsp: u32) -> u32 {
         let mut count = 0;
         for leaf in self.of(lsp) {
@@ -195,7 +196,8 @@ impl Leaves {
         })
     }
 
-    /// The first leaf of a sector's list that ends behind the sector, and the one before that.
+    /// Returns the first node of a sector's list that ends after the sector, and the node before
+    /// it.
     fn seek(&self, lsn: u32) -> (u32, u32) {
         let (mut before, mut at) = (0, self.heads.get(self.head(self.lsp(lsn))));
         while at != 0 {
@@ -208,13 +210,14 @@ impl Leaves {
         (before, at)
     }
 
-    /// The leaf of a sector.
+    /// Returns the leaf of a sector.
     pub(crate) fn find(&self, lsn: u32) -> Option<Leaf> {
         let (_, at) = self.seek(lsn);
         (at != 0).then(|| self.node(at).leaf).filter(|leaf| leaf.lsn <= lsn)
     }
 
-    /// The leaf of a sector, or none, and up to which sector of its LSP that stays so.
+    /// Returns the leaf of a sector, if any, and the sector of the LSP up to which this result
+    /// holds.
     pub(crate) fn around(&self, lsn: u32) -> (Option<Leaf>, u32) {
         let (_, at) = self.seek(lsn);
         let end = (self.lsp(lsn) + 1) * self.superpage;
@@ -225,12 +228,13 @@ impl Leaves {
         }
     }
 
-    /// Puts a leaf behind `before` in its list. The new node.
+    /// Inserts a leaf after node `before` of its list. Returns the new node.
     fn add(&mut self, before: u32, leaf: Leaf) -> u32 {
         assert!(self.room() > 0, "room for leaves was checked");
         let head = self.head(self.lsp(leaf.lsn));
         let next = if before == 0 { self.heads.get(head) } else { self.node(before).next };
         let node = Node { leaf, next, peer: 0 };
+        // Removed nodes are linked through `next`, for reuse.
         let at = match self.free {
             0 => self.nodes.push(),
             at => {
@@ -254,7 +258,7 @@ impl Leaves {
         }
     }
 
-    /// Takes the node behind `before` out.
+    /// Removes the node after `before` from its list.
     fn remove(&mut self, before: u32, at: u32) -> Leaf {
         self.unchain(at);
         let Node { leaf, next, .. } = self.node(at);
@@ -282,6 +286,7 @@ impl Leaves {
         if leaf.vsn == LOST {
             return;
         }
+        // Only a leaf with a place on the device is in the chain of a superpage.
         self.count_low(leaf, true);
         let vsp = (leaf.vsn / self.superpage) as usize;
         let peer = self.vsps.set(vsp, at);
@@ -300,19 +305,20 @@ impl Leaves {
             self.vsps.set(vsp, peer);
             return;
         }
+        // The chain is singly linked, so the predecessor is searched.
         while self.node(before).peer != at {
             before = self.node(before).peer;
         }
         self.nodes.change(before, |node| node.peer = peer);
     }
 
-    /// Takes a sector out of its leaf, whose rest stays. Where it was.
+    /// Removes a sector from its leaf and keeps the rest. Returns its virtual sector.
     pub(crate) fn clear(&mut self, lsn: u32) -> Option<u32> {
         self.clear_run(lsn, 0)
     }
 
-    /// Takes 2^`to` sectors, from a multiple of that on, out of the leaf that has them all, unless
-    /// none has any. Where the first was.
+    /// Removes 2^`to` aligned sectors from the leaf that covers them, if any, and keeps the rest.
+    /// Returns the virtual sector of the first one.
     pub(crate) fn clear_run(&mut self, lsn: u32, to: u8) -> Option<u32> {
         let (mut before, at) = self.seek(lsn);
         if at == 0 || self.node(at).leaf.lsn > lsn {
@@ -321,6 +327,7 @@ impl Leaves {
         let leaf = self.remove(before, at);
         let mut low = leaf.lsn;
         assert!(to <= leaf.level, "one leaf has all of a run");
+        // Each halving leaves the half without the run as a leaf of its own.
         for level in (to..leaf.level).rev() {
             let middle = low + (1 << level);
             let left = lsn >= middle;
@@ -336,23 +343,25 @@ impl Leaves {
         Some(leaf.at(lsn))
     }
 
-    /// Puts a sector in that has no leaf, and merges buddies.
+    /// Inserts a sector that has no leaf, and merges buddies.
     pub(crate) fn set(&mut self, lsn: u32, vsn: u32) {
         self.set_run(Leaf { lsn, vsn, level: 0 });
     }
 
-    /// Puts sectors in that have no leaf, and merges buddies.
+    /// Inserts sectors that have no leaf, and merges buddies.
     pub(crate) fn set_run(&mut self, leaf: Leaf) {
         let (before, _) = self.seek(leaf.lsn);
         let mut at = self.add(before, leaf);
+        // A merged leaf may have a buddy of its own size.
         while let Some(merged) = self.merge(at) {
             at = merged;
         }
     }
 
-    /// Merges a leaf with its buddy, if that follows it on the device or is followed by it.
+    /// Merges a leaf with its buddy, if both are contiguous on the device. Returns the merged node.
     fn merge(&mut self, at: u32) -> Option<u32> {
         let Node { leaf, next, .. } = self.node(at);
+        // A leaf never spans two superpages.
         if leaf.len() == self.superpage {
             return None;
         }
@@ -373,13 +382,14 @@ impl Leaves {
         Some(left)
     }
 
-    /// Whether two neighbours are buddies that lie together.
+    /// Returns whether two neighbours are contiguous buddies.
     fn are_one(&self, left: Leaf, right: Leaf) -> bool {
         let buddies = left.level == right.level && left.lsn + left.len() == right.lsn;
         let together = match (left.vsn, right.vsn) {
             (LOST, vsn) => vsn == LOST,
             (_, LOST) => false,
             (one, other) => {
+                // Adjacent virtual sectors may still belong to two superpages.
                 let near = one / self.superpage == other / self.superpage;
                 near && (one + left.len() == other || planted(Bug::MergeApart))
             }
@@ -387,7 +397,7 @@ impl Leaves {
         buddies && together
     }
 
-    /// Forgets every leaf of a superpage.
+    /// Removes all leaves of a superpage.
     pub(crate) fn forget(&mut self, vsp: u32) {
         while self.vsps.get(vsp as usize) != 0 {
             let first = self.node(self.vsps.get(vsp as usize)).leaf.lsn;
@@ -396,7 +406,7 @@ impl Leaves {
         }
     }
 
-    /// Compares lists, chains and counts with each other.
+    /// Checks lists, chains and counts against each other.
     pub(crate) fn check(&self) -> Result<(), &'static str> {
         let (mut count, mut chained) = (0, 0);
         let touched = self.heads.iter().filter(|head| *head != 0).count() as u32;

@@ -1,16 +1,16 @@
-//! The map log: what was put where, in the order in which superpages were sealed.
+//! Map log: which sectors were put into which slots, in the order in which superpages were sealed.
 //!
 //! Invariants
-//! - A superpage is listed when all its data is in its buffer, with what is live in it at that
-//!   moment and what a stage that is not listed yet has taken over. So for each sector the last
-//!   entry in the log is where the map points, and no log write that is on media lacks a version it
-//!   should have.
+//! - A superpage is listed when all its data is in its buffer. The listing has the sectors that are
+//!   valid in it at that moment, and those that a stage not listed yet has taken over. So the last
+//!   entry for a sector is where the map points, and each log write on media has every version that
+//!   it should have.
 //! - `sealed` is the stamp of the last superpage listed; superpages are listed in the order of
 //!   stamps.
-//! - Each log write names the superpages that may hold the next one. No more than `horizon`
-//!   superpages are taken from the free queue before there is a next one.
+//! - Each log write names the superpages that may hold the next one. At most `horizon` superpages
+//!   are taken from the free queue before the next log write.
 //! - A log write is settled when it, every earlier one and all data that they list have been
-//!   programmed; it is durable when a flush that was sent later is over.
+//!   programmed. It is durable when a flush that was sent later completes.
 
 use alloc::collections::VecDeque;
 
@@ -22,24 +22,24 @@ use hostftl_format::hard::{
 
 use crate::planted::{Bug, planted};
 
-/// A point in the life of the volume: superpages up to a stamp, and trims up to a position.
+/// A point in the life of a volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mark {
-    /// Superpages opened up to here.
+    /// Highest stamp of the superpages opened before it.
     pub stamp: u64,
-    /// Log entries appended up to here.
+    /// Position after the last log entry before it.
     pub pos: u64,
-    /// Writes in place up to this event; see [`super::direct`].
+    /// Last write in place before it, as an event of [`super::direct`].
     pub direct: u64,
 }
 
 impl Mark {
-    /// Whether everything before `other` is before this too.
+    /// Returns whether everything before `other` is also before this mark.
     pub(crate) fn covers(&self, other: Mark) -> bool {
         self.stamp >= other.stamp && self.pos >= other.pos && self.direct >= other.direct
     }
 
-    /// The earliest mark that covers both.
+    /// Returns the earliest mark that covers both.
     pub(crate) fn max(self, other: Mark) -> Mark {
         Mark {
             stamp: self.stamp.max(other.stamp),
@@ -49,17 +49,17 @@ impl Mark {
     }
 }
 
-/// A log write, and what it covers; writes in place do not wait for it.
+/// A log write and its coverage. Writes in place are independent of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Point {
-    /// Its number.
+    /// Number of the log write.
     pub seq: u64,
-    /// What it covers.
+    /// Mark that it covers.
     pub mark: Mark,
 }
 
 impl Point {
-    /// Log write `seq` with no entry of this life.
+    /// Returns the point of log write `seq` before any entry of this life.
     pub(crate) fn before(seq: u64) -> Self {
         Point { seq, mark: Mark { stamp: 0, pos: 0, direct: u64::MAX } }
     }
@@ -71,32 +71,33 @@ struct Program {
     log: Option<Point>,
 }
 
-/// Superpages of the free queue that the last log write names.
+/// Names of free superpages in the last log write.
 #[derive(Clone, Copy, Debug, Default)]
 struct Names {
-    /// How many it named.
+    /// Number of names.
     listed: u32,
-    /// How many may still be taken before the next log write.
+    /// Named superpages that are still in the free queue.
     left: u32,
 }
 
+/// The map log, with the log write that is being filled.
 #[derive(Debug)]
 pub(crate) struct Log {
     uuid: [u8; 16],
-    /// Pages of another epoch do not count.
+    /// Epoch of this life; log pages of another epoch do not count.
     epoch: u64,
     /// Number of the next log write.
     next: u64,
     names: Names,
     /// Stamp of the last superpage listed.
     sealed: u64,
-    /// Position after the last trim, or what else changed the map by itself.
+    /// Position after the last entry that changes the map without a stage, such as a trim.
     trimmed: u64,
-    /// The last log write composed.
+    /// Last log write composed.
     composed: Point,
-    /// The last log write settled.
+    /// Last log write settled.
     settled: Point,
-    /// The last log write known to be durable.
+    /// Last log write known to be durable.
     durable: Point,
     pos: u64,
     pages: u32,
@@ -108,7 +109,7 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// An empty log whose writes have at most `pages` pages.
+    /// Creates an empty log whose writes have at most `pages` pages.
     pub(crate) fn new(uuid: [u8; 16], pages: u32, programs: usize) -> Self {
         let mut log = Log {
             uuid,
@@ -132,86 +133,88 @@ impl Log {
         log
     }
 
-    /// Bytes of the buffers of log writes with at most `pages` pages.
+    /// Returns the bytes of the log buffers, for writes of at most `pages` pages.
     pub(crate) fn memory(pages: u32) -> u64 {
         2 * u64::from(pages) * BLOCK as u64
     }
 
-    /// The epoch: pages of another one do not count.
+    /// Returns the epoch.
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// The number of the next log write.
+    /// Returns the number of the next log write.
     pub(crate) fn next(&self) -> u64 {
         self.next
     }
 
-    /// Superpages that may be taken from the free queue before the next log write.
+    /// Returns the number of superpages that may be taken from the free queue before the next log
+    /// write.
     pub(crate) fn horizon(&self) -> u32 {
         self.names.left
     }
 
-    /// How many the last log write named.
+    /// Returns the number of free superpages that the last log write named.
     pub(crate) fn listed(&self) -> u32 {
         self.names.listed
     }
 
-    /// The stamp of the last superpage that was listed.
+    /// Returns the stamp of the last superpage listed.
     pub(crate) fn sealed(&self) -> u64 {
         self.sealed
     }
 
-    /// The position after the last trim, or what else changed the map by itself.
+    /// Returns the position after the last entry that changes the map without a stage.
     pub(crate) fn trimmed(&self) -> u64 {
         self.trimmed
     }
 
-    /// The last log write composed.
+    /// Returns the last log write composed.
     pub(crate) fn composed(&self) -> Point {
         self.composed
     }
 
-    /// The last log write settled.
+    /// Returns the last log write settled.
     pub(crate) fn settled(&self) -> Point {
         self.settled
     }
 
-    /// The last log write known to be durable.
+    /// Returns the last log write known to be durable.
     pub(crate) fn durable(&self) -> Point {
         self.durable
     }
 
-    /// Recovery found the log up to write `last`.
+    /// Continues after log write `last`, which recovery found to be the end of the log.
     pub(crate) fn go_on_after(&mut self, last: u64) {
         self.next = last + 1;
     }
 
-    /// Recovery is over but for its root: what it found is durable, and a new epoch begins.
+    /// Begins a new epoch. Everything that recovery found is durable by now.
     pub(crate) fn begin_epoch(&mut self, epoch: u64) {
         self.epoch = epoch;
+        // Stamps and positions start from 0 in each life; everything from earlier lives is covered.
         let last = Point::before(self.next - 1);
         (self.composed, self.settled, self.durable) = (last, last, last);
     }
 
-    /// What was written last names so many superpages of the free queue.
+    /// Notes that the root or log write just written names `listed` superpages of the free queue.
     pub(crate) fn root_names(&mut self, listed: u32) {
         self.names = Names { listed, left: listed };
     }
 
-    /// Superpages that were named are taken from the free queue.
+    /// Counts `count` named superpages that were taken from the free queue.
     pub(crate) fn take_names(&mut self, count: u32) {
         assert!(count <= self.names.left, "only what is named is taken");
         self.names.left -= count;
     }
 
-    /// The superpage with a stamp was listed.
+    /// Notes that the superpage with `stamp` was listed.
     pub(crate) fn seal(&mut self, stamp: u64) {
         assert!(stamp > self.sealed, "superpages are listed in the order of stamps");
         self.sealed = stamp;
     }
 
-    /// A flush is over that was sent when this was settled.
+    /// Completes a flush that was sent when `settled` was the last settled log write.
     pub(crate) fn flushed(&mut self, settled: Point) {
         assert!(settled.seq >= self.durable.seq, "what is durable stays so");
         self.durable = settled;
@@ -228,37 +231,39 @@ impl Log {
         self.open.as_mut().expect("the log has an open buffer")
     }
 
-    /// Whether anything was appended since the last log write.
+    /// Returns whether anything was appended since the last log write.
     pub(crate) fn has_entries(&self) -> bool {
         let open = self.open.as_ref().expect("the log has an open buffer");
         self.page > 0 || log_used(&open.pages()[0]) > 0
     }
 
-    /// Pages that a log write would have now.
+    /// Returns the number of pages that a log write would have now.
     pub(crate) fn pages_used(&self) -> u32 {
         self.page as u32 + 1
     }
 
-    /// The most pages of a log write.
+    /// Returns the maximum number of pages in a log write.
     pub(crate) fn max_pages(&self) -> u32 {
         self.pages
     }
 
-    /// Whether a log write can be composed now: there is a second buffer to go on with.
+    /// Returns whether a log write can be composed, which takes a second buffer for later entries.
     pub(crate) fn can_compose(&self) -> bool {
         self.spare.is_some()
     }
 
-    /// Whether a listing of a superpage with `fill` sectors surely fits.
+    /// Returns whether the listing of a superpage with `fill` sectors fits in any case.
     pub(crate) fn fits(&self, fill: u32) -> bool {
         let open = self.open.as_ref().expect("the log has an open buffer");
+        // In the worst case each sector is a run of its own, and each page repeats the listing's
+        // head.
         let here = LOG_BYTES - log_used(&open.pages()[self.page]);
         let per_page = LOG_BYTES - ENTRY - RUN;
         let later = (self.pages as usize - 1 - self.page) * per_page;
         here.saturating_sub(ENTRY + RUN) + later >= fill as usize * RUN
     }
 
-    /// Makes sure that `bytes` fit into the current page.
+    /// Moves to the next page if `bytes` don't fit into the current one.
     fn room_for(&mut self, bytes: usize) {
         let page = self.page;
         if log_used(&self.buffer().pages()[page]) + bytes > LOG_BYTES {
@@ -268,10 +273,11 @@ impl Log {
         }
     }
 
-    /// Lists what a superpage holds. [`Log::fits`] was asked.
+    /// Lists the sectors of a superpage. The caller has checked [`Log::fits`].
     pub(crate) fn list(&mut self, listing: &Listing, runs: impl Iterator<Item = Run>) {
         let mut begun = None;
         for run in runs {
+            // A listing that continues on another page gets a head of its own there.
             let at = match begun {
                 Some((page, at)) if page == self.page && self.has_room(RUN) => at,
                 _ => self.begin_listing(listing),
@@ -286,9 +292,10 @@ impl Log {
         self.pos += 1;
     }
 
-    /// Lists sectors that read as errors from here on. [`Log::fits`] was asked.
+    /// Lists sectors that read as errors from now on. The caller has checked [`Log::fits`].
     pub(crate) fn lose(&mut self, listing: &Listing, runs: impl Iterator<Item = Run>) {
         self.list(listing, runs);
+        // A loss changes the map without a stage, like a trim.
         self.trimmed = self.pos;
     }
 
@@ -306,18 +313,18 @@ impl Log {
         at
     }
 
-    /// Whether a trim fits.
+    /// Returns whether a trim fits.
     pub(crate) fn fits_trim(&self) -> bool {
         self.fits(1)
     }
 
-    /// Whether a trim fits, and after it so many listings of superpages with `fill` sectors each.
+    /// Returns whether a trim fits, followed by `listings` superpages with `fill` sectors each.
     pub(crate) fn fits_trim_and(&self, listings: u32, fill: u32) -> bool {
         let heads = ENTRY.div_ceil(RUN) as u32;
         self.fits(1 + if listings > 0 { heads } else { 0 } + listings * (fill + heads))
     }
 
-    /// Records that a range reads zeros now.
+    /// Records that a range now reads as zeros.
     pub(crate) fn trim(&mut self, lsn: u64, len: u32) {
         self.room_for(ENTRY);
         let page = self.page;
@@ -326,7 +333,8 @@ impl Log {
         self.trimmed = self.pos;
     }
 
-    /// Records that slots were replaced in place; [`Log::fits_trim`] was asked. Its position.
+    /// Records that slots were replaced in place, and returns the position of the entry. The caller
+    /// has checked [`Log::fits_trim`].
     pub(crate) fn kill(&mut self, vsn: u32, len: u32) -> u64 {
         self.room_for(ENTRY);
         let page = self.page;
@@ -335,7 +343,8 @@ impl Log {
         self.pos
     }
 
-    /// Records that superpages are homes only; [`Log::fits_trim`] was asked. Its position.
+    /// Records that superpages are only homes, and returns the position of the entry. The caller
+    /// has checked [`Log::fits_trim`].
     pub(crate) fn end_loan(&mut self, vsp: u32, count: u32) -> u64 {
         self.room_for(ENTRY);
         let page = self.page;
@@ -344,8 +353,9 @@ impl Log {
         self.pos
     }
 
-    /// Seals what was appended for superpage `vsp`, its first page at sector `at`. `queued` and
-    /// `free` are the superpages that may hold the next log write.
+    /// Seals the appended entries as a log write in superpage `vsp`, its first page at sector `at`.
+    /// `queued` and `free` are the superpages that may hold the next log write. Returns the buffer,
+    /// its number of pages, and the point of the log write.
     pub(crate) fn compose(
         &mut self,
         vsp: u32,
@@ -355,6 +365,7 @@ impl Log {
     ) -> (MetaBuf, u32, Point) {
         let pages = self.pages_used();
         self.root_names(free.len().min(CANDIDATES - queued.len()) as u32);
+        // Writes in place don't wait for the log, so every log write covers all of them.
         let mark = Mark { stamp: self.sealed, pos: self.pos, direct: u64::MAX };
         let point = Point { seq: self.next, mark };
         let (uuid, epoch, durable) = (self.uuid, self.epoch, self.durable.seq);
@@ -367,6 +378,7 @@ impl Log {
                 pages: pages as u16,
                 superpage: vsp,
             };
+            // Replay finds a log write by its last page, so only that one needs the names.
             let names = if index + 1 == pages { CANDIDATES } else { 0 };
             let list = queued.clone().chain(free.clone()).take(names);
             let page = &mut self.buffer().pages_mut()[index as usize];
@@ -380,25 +392,27 @@ impl Log {
         (buf, pages, point)
     }
 
-    /// Takes a log buffer back.
+    /// Takes back the buffer of a log write.
     pub(crate) fn give_back(&mut self, buf: MetaBuf) {
         assert!(self.spare.is_none(), "there are two log buffers");
         self.spare = Some(buf);
     }
 
-    /// Notes a program in the order of sending; `log` when it carries a log write.
+    /// Registers a program in the order of sending, and returns its serial number. `log` is the log
+    /// write that it carries, if any.
     pub(crate) fn sent(&mut self, log: Option<Point>) -> u64 {
         self.programs.push_back(Program { over: false, log });
         self.first_program + self.programs.len() as u64 - 1
     }
 
-    /// Notes that a program is over, and settles what can be.
+    /// Completes a program, and settles log writes.
     pub(crate) fn programmed(&mut self, serial: u64) {
         let program = &mut self.programs[(serial - self.first_program) as usize];
         program.over = true;
         if let Some(point) = program.log.filter(|_| planted(Bug::RecordBeforeData)) {
             self.settled = point;
         }
+        // Programs end in any order; a log write settles only after all that were sent before it.
         while self.programs.front().is_some_and(|program| program.over) {
             let program = self.programs.pop_front().expect("it was there just now");
             self.first_program += 1;
@@ -408,7 +422,7 @@ impl Log {
         }
     }
 
-    /// Takes the buffer for reading log pages during recovery.
+    /// Lends the spare buffer to recovery for reading log pages.
     pub(crate) fn lend_spare(&mut self) -> MetaBuf {
         self.spare.take().expect("recovery has the spare log buffer")
     }

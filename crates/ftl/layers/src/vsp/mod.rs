@@ -1,21 +1,23 @@
-//! The machine under the layers that gather small writes into virtual superpages: staging, the map
-//! log, checkpoints and recovery. A [`Scheme`] brings the map and the collection.
+//! Engine of the layers that gather small writes into virtual superpages: staging, the map log,
+//! checkpoints and recovery. A [`Scheme`] supplies the map and the garbage collection.
 //!
-//! How a sector moves: a host write takes slots in the filling [`stage`], is copied there, and is
-//! published in the [`table`] when the copy is over. A stage that is full, or that a flush needs,
-//! is digested, listed in the [`log`] and programmed. A flush is answered when a log write that
-//! covers it is settled and the device has flushed since. Checkpoints write changed map groups in
-//! rotation, each only after the log that explains it is durable, and then a root from which replay
-//! can begin. A scheme whose sectors have a home may write there too: see [`direct`].
+//! A host write takes slots in the [`stage`] that is being filled, is copied there, and is
+//! published in the [`table`] when the copy is complete. A stage that is full, or that a flush
+//! needs, is checksummed, listed in the [`log`] and programmed. A flush is acknowledged when a log
+//! write that covers it has settled and the device has been flushed since. Checkpoints write
+//! changed map groups in rotation, each only after the log entries behind it are durable. A root
+//! then marks the point at which replay starts. A scheme whose sectors have a home may also write
+//! in place: see [`direct`].
 //!
-//! What changes together when a sector moves is the [`area`]; it knows no scheme.
+//! The state that changes together when a sector moves is in the [`area`], which is independent of
+//! the scheme.
 //!
 //! Invariants
-//! - Requests that write or trim are taken on in the order of arrival.
-//! - A superpage in limbo is free again only when a durable log write covers the moment it became
-//!   empty, and no read of it is in flight.
-//! - A superpage with log is pinned until a durable root no longer needs it.
-//! - A step touches at most `MAX_TOUCH` map entries and makes at most `MAX_OUTPUTS` outputs.
+//! - Requests that write or trim are started in the order of arrival.
+//! - A superpage in limbo becomes free only when a durable log write covers the moment at which it
+//!   became empty, and no read of it is in flight.
+//! - A superpage with log pages is pinned until a durable root no longer needs them.
+//! - A step touches at most `MAX_TOUCH` map entries and produces at most `MAX_OUTPUTS` outputs.
 
 pub(crate) mod area;
 mod checkpoint;
@@ -64,6 +66,7 @@ use recovery::Recovery;
 pub(crate) use scheme::{CxOf, Scheme};
 pub(crate) use table::Table;
 
+/// An engine: an area, its scheme, and the recovery until the volume is open.
 #[derive(Debug)]
 pub(crate) struct Machine<S: Scheme> {
     area: Area<S::Table>,
@@ -73,14 +76,15 @@ pub(crate) struct Machine<S: Scheme> {
 }
 
 impl<S: Scheme> Shell<Machine<S>> {
-    /// What the layer needs over `devices`, of which there is one.
+    /// Returns the resources that the layer needs over `devices`, which must be exactly one.
     pub(crate) fn plan(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Plan, PlanError> {
         let layout = S::layout(config, devices)?;
         let meta_bytes = Area::<S::Table>::meta_bytes(&layout) + S::meta_bytes(config, &layout);
         Ok(layout.plan(S::buffers(), S::map_bytes(config, &layout), meta_bytes))
     }
 
-    /// The layer; `buffers` become its stages and the scheme's own.
+    /// Creates the layer. The first [`STAGES`] of `buffers` become stages, the rest go to the
+    /// scheme.
     pub(crate) fn new(
         config: &LayerConfig,
         devices: &[DeviceInfo],
@@ -101,7 +105,7 @@ impl<S: Scheme> Shell<Machine<S>> {
 }
 
 impl<S: Scheme> Machine<S> {
-    /// Moves one run of the first read and one of the first write or trim.
+    /// Advances the first read, and the first write or trim, by one run each.
     fn pump_requests(&mut self, cx: &mut CxOf<S>) -> bool {
         self.area.pump_read(cx) | self.pump_write(cx)
     }
@@ -110,6 +114,8 @@ impl<S: Scheme> Machine<S> {
         let Some(req) = cx.requests().first_write() else { return false };
         let healthy = cx.is_good();
         let moved = healthy && self.scheme.pump_write(&mut self.area, req, cx);
+        // After a failure the rest of the request is never started; it ends with the volume's
+        // error.
         if healthy && !cx.request(req).is_begun() {
             return moved;
         }
@@ -118,6 +124,8 @@ impl<S: Scheme> Machine<S> {
         true
     }
 
+    // The order is from the host towards the media: sealing sees the slots of this round, and a
+    // flush the log writes of this round.
     fn pump_running(&mut self, cx: &mut CxOf<S>) -> bool {
         let mut moved = self.pump_requests(cx);
         moved |= self.scheme.pump_homing(&mut self.area, cx);
@@ -132,12 +140,13 @@ impl<S: Scheme> Machine<S> {
         moved | self.area.answer_durable(cx)
     }
 
-    /// Ends the layer when everything is durable and the root needs no replay.
+    /// Closes the layer when everything is durable and the root needs no replay.
     fn pump_stop(&mut self, cx: &mut CxOf<S>) -> bool {
         let durable = self.area.press_all();
         if !durable || self.scheme.is_collecting() {
             return false;
         }
+        // A checkpoint comes last: it is current only if nothing is logged after it.
         if !self.area.is_checkpointed() {
             return self.area.hurry_checkpoint();
         }
@@ -148,7 +157,7 @@ impl<S: Scheme> Machine<S> {
         over
     }
 
-    /// Tells once that every exported sector is mapped.
+    /// Reports once that every exported sector is mapped.
     fn note_full(&mut self, cx: &mut CxOf<S>) {
         let full = self.area.is_full();
         if full && !self.told_full && cx.is_running() {
@@ -157,7 +166,8 @@ impl<S: Scheme> Machine<S> {
         self.told_full = full;
     }
 
-    /// Whether a round did anything; to wish for something is enough.
+    /// Returns whether a round made progress. A new durability request counts as progress: another
+    /// part may act on it in the next round.
     fn stirs(&mut self, round: impl FnOnce(&mut Self) -> bool) -> bool {
         let wishes = self.area.wishes();
         round(self) || wishes != self.area.wishes()
@@ -179,7 +189,8 @@ impl<S: Scheme> Core for Machine<S> {
             || matches!(op, Op::Recover { .. }) && planted(Bug::FirstFlushIgnored);
         if let Err(error) = ended {
             cx.counters().device_errors += 1;
-            // A flush of recovery, too: what is read then may not be what is on the medium.
+            // A failed flush of recovery also counts: data read afterwards may not be on the
+            // medium.
             let lasting = op.changes_media() || matches!(command, Command::Flush { .. });
             if (error == DeviceError::Gone || lasting) && !ignored {
                 cx.fail(0, error, false);
@@ -230,7 +241,7 @@ impl<S: Scheme> Core for Machine<S> {
     }
 
     fn stop(&mut self, _cx: &mut CxOf<S>) -> bool {
-        false // What a stop asks for is part of each round.
+        false // Stopping is part of each round of `run`.
     }
 
     fn wind_down(&mut self, cx: &mut CxOf<S>) -> bool {

@@ -1,8 +1,8 @@
-//! The nodes of the lists of leaves, each in as few bytes as the numbers of this volume need.
+//! Nodes of the lists of leaves, packed into the minimum number of bytes for this volume.
 //!
 //! Invariants
-//! - Nodes are numbered from 1 on; 0 is none.
-//! - Bytes of a node are its level, first sector, virtual sector (all ones for [`LOST`]), and two
+//! - Nodes are numbered from 1; 0 means none.
+//! - A node consists of its level, first sector, virtual sector (all ones for [`LOST`]) and two
 //!   links, from the lowest bit on.
 
 use alloc::vec::Vec;
@@ -18,13 +18,13 @@ const WORD: usize = size_of::<u128>();
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Node {
     pub leaf: Leaf,
-    /// The next one of the LSP.
+    /// Next node of the list of the LSP.
     pub next: u32,
-    /// The next one of the superpage.
+    /// Next node of the superpage.
     pub peer: u32,
 }
 
-/// How many bits each number has.
+/// Number of bits of each field.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Packing {
     lsn: u32,
@@ -33,8 +33,8 @@ pub(super) struct Packing {
 }
 
 impl Packing {
-    /// What leaves of such a size need. Links reach twice as many nodes as are planned: recovery
-    /// may find more than there were.
+    /// Returns the packing for leaves of `size`. Links can address twice the planned number of
+    /// nodes, because recovery may find more leaves than planned.
     pub(super) fn of(size: &Size) -> Self {
         let bits = |most: u64| u64::BITS - most.leading_zeros();
         let sectors = |superpages: u32| u64::from(superpages) * u64::from(size.superpage);
@@ -45,12 +45,12 @@ impl Packing {
         }
     }
 
-    /// Bits of a link.
+    /// Returns the bits of a link.
     pub(super) fn link(self) -> u32 {
         self.link
     }
 
-    /// Bytes of a node.
+    /// Returns the bytes of a node.
     pub(super) fn bytes(self) -> usize {
         (LEVEL + self.lsn + self.vsn + 2 * self.link).div_ceil(8) as usize
     }
@@ -81,17 +81,17 @@ impl Packing {
     }
 }
 
-/// All nodes.
+/// The packed array of nodes.
 #[derive(Debug)]
 pub(super) struct Nodes {
     packing: Packing,
     bytes: usize,
-    /// The bytes of all of them, and a word at the end so that each is read as a word.
+    /// Bytes of all nodes, followed by a word so that each node can be read as a word.
     memory: Vec<u8>,
 }
 
 impl Nodes {
-    /// None yet, and memory for as many as are planned.
+    /// Creates an empty array with memory for the planned number of nodes.
     pub(super) fn new(size: &Size) -> Self {
         let packing = Packing::of(size);
         let bytes = packing.bytes();
@@ -101,7 +101,7 @@ impl Nodes {
         Nodes { packing, bytes, memory }
     }
 
-    /// One more; what it holds is put in next.
+    /// Appends an empty node and returns its number.
     pub(super) fn push(&mut self) -> u32 {
         self.memory.resize(self.memory.len() + self.bytes, 0);
         let last = (self.memory.len() - WORD) / self.bytes;
@@ -115,29 +115,33 @@ impl Nodes {
         (from, u128::from_le_bytes(bytes))
     }
 
-    /// A node.
+    /// Returns a node.
     pub(super) fn get(&self, at: u32) -> Node {
         self.packing.unpack(self.word(at).1)
     }
 
-    /// The end of a node's run, and the next node of its list: what a search needs of it.
+    /// Returns the end of a node's run and the next node of its list, which is all that a search
+    /// needs.
     pub(super) fn end_and_next(&self, at: u32) -> (u32, u32) {
         let (Packing { lsn, vsn, link }, word) = (self.packing, self.word(at).1);
+        // The level and the first sector are in the low half. This is the inner loop of every
+        // search.
         let low = word as u64;
         let first = (low >> LEVEL) as u32 & u32::MAX >> (u32::BITS - lsn);
         let next = (word >> (LEVEL + lsn + vsn)) as u32 & u32::MAX >> (u32::BITS - link);
         (first + (1 << (low & ((1 << LEVEL) - 1))), next)
     }
 
-    /// Sets a node.
+    /// Overwrites a node.
     pub(super) fn put(&mut self, at: u32, node: Node) {
         let (from, word) = self.word(at);
+        // The rest of the word belongs to the following nodes.
         let mine = u128::MAX >> (8 * (WORD - self.bytes));
         let word = word & !mine | self.packing.pack(node);
         self.memory[from..from + WORD].copy_from_slice(&word.to_le_bytes());
     }
 
-    /// Changes a node.
+    /// Modifies a node.
     pub(super) fn change(&mut self, at: u32, change: impl FnOnce(&mut Node)) {
         let mut node = self.get(at);
         change(&mut node);

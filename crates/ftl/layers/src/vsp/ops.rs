@@ -1,4 +1,4 @@
-//! Commands in flight: what each token stands for, and until when it is waited for.
+//! Purposes of the commands in flight.
 
 use core::fmt::Debug;
 
@@ -6,50 +6,50 @@ use crate::kit;
 
 use super::log::{Mark, Point};
 
-/// Commands in flight at once.
+/// Maximum number of commands in flight.
 pub(crate) const OPS: u16 = 512;
-/// Of these, kept for everything that is not a host's read or write.
+/// Commands of these that are reserved for anything but host reads and writes.
 pub(crate) const OWN_OPS: usize = 64;
 
-/// What a command was for.
+/// Purpose of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Op<Own> {
-    /// A read for request `req` from superpage `vsp` on media.
+    /// Reads data of request `req` from superpage `vsp` on media.
     Read { req: u16, vsp: u32 },
-    /// A copy for request `req` out of a stage.
+    /// Copies data of request `req` out of a stage.
     Copy { req: u16, stage: u8 },
-    /// A read for request `req` from the home of its sectors.
+    /// Reads data of request `req` from the home of its sectors.
     Home { req: u16 },
-    /// Zeros for request `req`.
+    /// Fills a part of request `req` with zeros.
     Zero { req: u16 },
-    /// Data of request `req` into slots of a stage.
+    /// Copies data of request `req` into slots of a stage.
     Place { req: u16, stage: u8, lsn: u64, slot: u32, len: u32 },
-    /// Collection reads slots of the victim, from virtual sector `from`, into a stage.
+    /// Reads slots of the victim, from virtual sector `from`, into a stage.
     Collect { stage: u8, from: u32, slot: u32, len: u32 },
-    /// The checksum of a stage.
+    /// Computes the checksum of a stage.
     Digest { stage: u8 },
-    /// The program of a stage.
+    /// Programs a stage.
     Program { stage: u8, serial: u64 },
-    /// The program of a superpage of log alone.
+    /// Programs a superpage that has only log pages.
     Log { vsp: u32, serial: u64 },
-    /// The device forgets a superpage that is about to be free.
+    /// Discards a superpage that is about to become free.
     Discard { vsp: u32 },
-    /// A flush that makes what was settled durable.
+    /// Flushes the device; afterwards log write `settled` is durable.
     Flush { settled: Point },
-    /// The program of a map image.
+    /// Programs a map image.
     Image { slot: u8 },
-    /// The program of one copy of the root.
+    /// Programs one copy of the root.
     Root { copy: u8 },
-    /// The device forgets an image of the map that no root needs.
+    /// Discards a map image that no root needs.
     Forget,
-    /// A step of recovery.
+    /// Executes a step of recovery.
     Recover { index: u16 },
-    /// One of the scheme's own.
+    /// Belongs to the scheme.
     Own(Own),
 }
 
 impl<Own: OwnOp> Op<Own> {
-    /// Whether nothing can be promised any more when it fails.
+    /// Returns whether a failure ends all writing, because durability can no longer be guaranteed.
     pub(crate) fn changes_media(&self) -> bool {
         match self {
             Op::Program { .. }
@@ -63,13 +63,13 @@ impl<Own: OwnOp> Op<Own> {
     }
 }
 
-/// What the commands of a scheme are for that only the scheme sends.
+/// Purpose of a command that only the scheme sends.
 pub(crate) trait OwnOp: Copy + Debug {
-    /// Whether nothing can be promised any more when it fails.
+    /// Returns whether a failure ends all writing, because durability can no longer be guaranteed.
     fn changes_media(&self) -> bool;
 }
 
-/// The operations of a scheme that sends no command of its own: there is none.
+/// Operations of a scheme that sends no commands.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum NoOp {}
 
@@ -79,5 +79,5 @@ impl OwnOp for NoOp {
     }
 }
 
-/// What the parts of a machine take.
+/// Context of the parts of this engine.
 pub(crate) type Cx<'a, Own> = kit::Cx<'a, Op<Own>, Mark>;

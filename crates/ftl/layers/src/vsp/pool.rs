@@ -1,12 +1,11 @@
-//! The virtual superpages: what each is at the moment, how much of it is live, and which is the
-//! cheapest to empty.
+//! State of the virtual superpages: use, number of valid slots, and the order of victims.
 //!
 //! Invariants
-//! - `valid[p]` is the number of live slots of superpage `p`, and `weight[p]` what emptying it
-//!   costs, in a unit that the table chooses, where that is another number; a superpage without
-//!   live slots weighs nothing.
-//! - A superpage is in the victim lists exactly when it is `Full` and not pinned; its list is the
-//!   one of its weight; lists are in the order in which superpages became candidates.
+//! - The valid count of a superpage is its number of valid slots. Its weight is the cost of
+//!   emptying it, in a unit that the table chooses; without weights of their own, superpages weigh
+//!   their valid count. A superpage without valid slots weighs nothing.
+//! - A superpage is in the victim lists exactly when it is `Full` and not pinned, in the list of
+//!   its weight. Each list is in the order in which its superpages became candidates.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -17,61 +16,61 @@ use super::log::Mark;
 use super::queue::{Iter, Queue};
 use super::records::Records;
 
-/// What a data superpage is at the moment.
+/// State of a data superpage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     /// Empty and usable.
     Free,
-    /// Being filled, or on its way to the device: in this staging buffer.
+    /// Being filled or programmed, from this staging buffer.
     Staged(u8),
-    /// On its way to the device with nothing but log.
+    /// Being programmed with log pages only.
     Log,
-    /// On media with something live or log in it.
+    /// On media, with valid data or log pages.
     Full,
-    /// The victim that is being collected.
+    /// Being collected.
     Victim,
-    /// Empty, but an older version of the map may still need it.
+    /// Empty, but an older version of the map may still point into it.
     Limbo,
-    /// On media, but part of it can't be read: no victim before it is empty and was free.
+    /// On media and partly unreadable. It is no victim until it has been emptied and freed.
     Stuck,
-    /// It was lent to the data area, and is a home only.
+    /// Returned by the data area; only a home.
     Home,
 }
 
-/// No superpage: the end of a list.
+/// End of a list.
 pub(crate) const NONE: u32 = u32::MAX;
 
+/// All superpages of the data area.
 #[derive(Debug)]
 pub(crate) struct Pool {
     superpage: u32,
     weight: Vec<u16>,
-    /// What is known of each; its links are those of its list of victims, or of its
-    /// [`super::queue`].
+    /// State of each superpage. Its links belong to its victim list or to its [`super::queue`].
     records: Records,
     heads: Vec<u32>,
     tails: Vec<u32>,
     free: Queue,
     limbo: Limbo,
-    /// Whether the device wants to know which are free.
+    /// Whether the device accepts discards.
     discards: bool,
-    /// Superpages that left limbo, of which the device is being told.
+    /// Superpages that left limbo and are being discarded.
     discarding: u32,
-    /// Superpages with log, in the order of their log writes.
+    /// Superpages with log pages, in the order of their log writes.
     pins: Queue,
 }
 
-/// What a change of the map did to the superpage that lost a sector.
+/// Effect of an invalidated slot on its superpage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lost {
-    /// Nothing worth telling.
+    /// Nothing to act on.
     Some,
-    /// A superpage on media holds nothing live any more, and is in limbo now.
+    /// A superpage on media has no valid slot left; its state is now limbo.
     Last(u32),
 }
 
 impl Pool {
-    /// All superpages free; `weighs` when they weigh another thing than their live slots, and
-    /// `discards` when the device wants to know which are free.
+    /// Creates a pool of free superpages. `weighs` gives them weights of their own, and `discards`
+    /// is whether the device accepts discards.
     pub(crate) fn new(layout: &Layout, weighs: bool, discards: bool) -> Self {
         let count = layout.count as usize;
         let lists = layout.superpage as usize + 1;
@@ -89,32 +88,33 @@ impl Pool {
         }
     }
 
-    /// Bytes of all tables but weights, for `count` superpages of `superpage` sectors.
+    /// Returns the bytes of all tables except weights, for `count` superpages of `superpage`
+    /// sectors.
     pub(crate) fn memory(count: u32, superpage: u32) -> u64 {
         Records::memory(count) + 8 * (u64::from(superpage) + 1)
     }
 
-    /// The superpage of a slot.
+    /// Returns the superpage of a slot.
     pub(crate) fn superpage_of(&self, vsn: u32) -> u32 {
         vsn / self.superpage
     }
 
-    /// Live slots of a superpage.
+    /// Returns the number of valid slots of a superpage.
     pub(crate) fn valid(&self, vsp: u32) -> u32 {
         self.records.valid(vsp)
     }
 
-    /// What emptying a superpage costs.
+    /// Returns the cost of emptying a superpage.
     pub(crate) fn weight(&self, vsp: u32) -> u32 {
         self.weight.get(vsp as usize).map_or(self.valid(vsp), |weight| (*weight).into())
     }
 
-    /// What a superpage is.
+    /// Returns the state of a superpage.
     pub(crate) fn state(&self, vsp: u32) -> State {
         self.records.state(vsp)
     }
 
-    /// Whether a superpage holds log that recovery may need.
+    /// Returns whether a superpage has log pages that recovery may need.
     pub(crate) fn pinned(&self, vsp: u32) -> bool {
         self.records.pinned(vsp)
     }
@@ -125,7 +125,7 @@ impl Pool {
         }
     }
 
-    /// A slot of a superpage became live, which weighs `weight` now.
+    /// Counts a slot that became valid in a superpage, whose weight is now `weight`.
     pub(crate) fn gain(&mut self, vsp: u32, weight: u32) {
         assert!(!self.is_candidate(vsp), "only an open superpage gains live slots");
         self.records.set_valid(vsp, self.valid(vsp) + 1);
@@ -133,8 +133,9 @@ impl Pool {
         assert!(self.valid(vsp) <= self.superpage, "a superpage has more than it holds");
     }
 
-    /// A slot of a superpage is live no more; the superpage weighs `weight` now.
+    /// Counts a slot that became invalid in a superpage, whose weight is now `weight`.
     pub(crate) fn lose(&mut self, vsp: u32, weight: u32) -> Lost {
+        // The list follows from the weight, so the superpage leaves its list before that changes.
         let listed = self.is_candidate(vsp);
         if listed {
             self.unlink(vsp);
@@ -145,6 +146,8 @@ impl Pool {
         if listed && !empty {
             self.link(vsp);
         }
+        // Staged, pinned and victim superpages enter limbo when their program, pin or collection
+        // ends.
         let stuck = self.state(vsp) == State::Stuck && !self.pinned(vsp);
         if (listed || stuck) && empty {
             self.records.set_state(vsp, State::Limbo);
@@ -153,7 +156,8 @@ impl Pool {
         Lost::Some
     }
 
-    /// Forgets the live slots of a superpage, before its log is read again. Returns how many.
+    /// Resets the counts of a superpage before its log is replayed again. Returns the old valid
+    /// count.
     pub(crate) fn forget(&mut self, vsp: u32) -> u32 {
         self.set_weight(vsp, 0);
         let valid = self.valid(vsp);
@@ -161,7 +165,7 @@ impl Pool {
         valid
     }
 
-    /// Readies a free superpage for filling in staging buffer `stage`.
+    /// Opens a free superpage for filling in staging buffer `stage`.
     pub(crate) fn open(&mut self, vsp: u32, stage: u8) {
         assert_eq!(self.state(vsp), State::Free, "only a free superpage is opened");
         assert_eq!(self.valid(vsp), 0, "a free superpage holds nothing");
@@ -173,7 +177,7 @@ impl Pool {
         self.state(vsp) == State::Full && !self.pinned(vsp)
     }
 
-    /// Changes what a superpage is, and its place in the victim lists with it.
+    /// Changes the state of a superpage, and updates the victim lists.
     pub(crate) fn become_(&mut self, vsp: u32, state: State, pinned: bool) {
         if self.is_candidate(vsp) {
             self.unlink(vsp);
@@ -185,7 +189,7 @@ impl Pool {
         }
     }
 
-    /// The candidate that weighs least, and less than `below`; the oldest of them.
+    /// Returns the candidate of the lowest weight below `below`, the oldest if there are several.
     pub(crate) fn victim(&self, below: u32) -> Option<u32> {
         self.heads[..below as usize].iter().copied().find(|head| *head != NONE)
     }
@@ -219,82 +223,84 @@ impl Pool {
         }
     }
 
-    /// How many are free.
+    /// Returns the number of free superpages.
     pub(crate) fn free(&self) -> usize {
         self.free.len()
     }
 
-    /// Those that are free, in the order in which they are taken.
+    /// Iterates over the free superpages in the order in which they are taken.
     pub(crate) fn free_list(&self) -> Iter<'_> {
         self.free.iter(&self.records)
     }
 
-    /// Takes the next free one.
+    /// Takes the next free superpage.
     pub(crate) fn take_free(&mut self) -> Option<u32> {
         self.free.pop(&mut self.records)
     }
 
-    /// A superpage may be filled.
+    /// Appends a free superpage to the free queue.
     pub(crate) fn add_free(&mut self, vsp: u32) {
         assert_eq!(self.state(vsp), State::Free, "a superpage in the free queue is free");
         self.free.push(&mut self.records, vsp);
     }
 
-    /// A free superpage is a home only.
+    /// Turns a free superpage into a home only.
     pub(crate) fn withhold(&mut self, vsp: u32) {
         self.free.remove(&mut self.records, vsp);
         self.become_(vsp, State::Home, false);
     }
 
-    /// Those that are empty and not free yet.
+    /// Returns the queue of empty superpages that are not free yet.
     pub(crate) fn limbo(&self) -> &Limbo {
         &self.limbo
     }
 
-    /// A superpage became empty; [`Pool::mark_limbo`] follows in the same step.
+    /// Queues a superpage that became empty. [`Pool::mark_limbo`] follows in the same step.
     pub(crate) fn push_limbo(&mut self, vsp: u32) {
         self.limbo.push(&mut self.records, vsp);
     }
 
-    /// What became empty since the last mark waits for this one, which is later.
+    /// Assigns `mark` to the superpages that became empty since the last mark; it is later than all
+    /// others.
     pub(crate) fn mark_limbo(&mut self, mark: Mark) {
         self.limbo.mark(mark);
     }
 
-    /// The oldest in limbo leaves it. Whether the device wants to know of it, in which case
+    /// Removes the oldest superpage from limbo. Returns whether it must be discarded, in which case
     /// [`Pool::discarded`] follows.
     pub(crate) fn leave_limbo(&mut self) -> bool {
         self.limbo.pop(&mut self.records);
+        // It stays in the state `Limbo` until the discard ends, so that it is not filled before.
         self.discarding += u32::from(self.discards);
         self.discards
     }
 
-    /// Whether the device wants to know what it holds for nothing.
+    /// Returns whether the device accepts discards.
     pub(crate) fn discards(&self) -> bool {
         self.discards
     }
 
-    /// The device knows of one that left limbo.
+    /// Completes the discard of a superpage.
     pub(crate) fn discarded(&mut self) {
         self.discarding -= 1;
     }
 
-    /// Superpages of which the device is being told.
+    /// Returns the number of superpages that are being discarded.
     pub(crate) fn discarding(&self) -> u32 {
         self.discarding
     }
 
-    /// How many hold log that recovery may need.
+    /// Returns the number of superpages with log pages that recovery may need.
     pub(crate) fn pins(&self) -> usize {
         self.pins.len()
     }
 
-    /// A superpage holds the last log write.
+    /// Pins a superpage that holds the newest log write.
     pub(crate) fn pin_last(&mut self, vsp: u32) {
         self.pins.push(&mut self.records, vsp);
     }
 
-    /// Takes the one with the oldest log write that is needed; what it is then, comes next.
+    /// Takes the superpage with the oldest pinned log write. The caller sets its new state.
     pub(crate) fn take_pin(&mut self) -> Option<u32> {
         self.pins.pop(&mut self.records)
     }
@@ -304,17 +310,17 @@ impl Pool {
         self.records.set_readers(vsp, self.records.readers(vsp) + 1);
     }
 
-    /// Ends a read.
+    /// Ends a read of a superpage.
     pub(crate) fn end_read(&mut self, vsp: u32) {
         self.records.set_readers(vsp, self.records.readers(vsp) - 1);
     }
 
-    /// Whether the device is reading a superpage.
+    /// Returns whether the device is reading a superpage.
     pub(crate) fn is_read(&self, vsp: u32) -> bool {
         self.records.readers(vsp) > 0
     }
 
-    /// Compares the tables with each other and with the live slots that the map counts.
+    /// Checks the tables against each other and against `valid`, the valid counts of the map.
     pub(crate) fn check(&self, valid: &[u16]) -> Result<(), &'static str> {
         for (vsp, counted) in (0..).zip(valid) {
             if self.valid(vsp) != u32::from(*counted) {
@@ -343,7 +349,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Every superpage is in exactly one place.
+    /// Checks that every superpage is in exactly one queue.
     pub(crate) fn check_queues(&self) -> Result<(), &'static str> {
         let states = |wanted: State| self.all().filter(|vsp| self.state(*vsp) == wanted).count();
         if states(State::Free) != self.free.len() {

@@ -1,10 +1,10 @@
-//! Queues of superpages, first in, first out, linked through the records: a superpage is in one at
-//! most, and in no list of victims meanwhile.
+//! First-in, first-out queues of superpages, linked through the records. A superpage is in at most
+//! one queue, and never in a queue and a victim list at the same time.
 
 use super::pool::NONE;
 use super::records::Records;
 
-/// A queue.
+/// A queue of superpages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Queue {
     first: u32,
@@ -13,22 +13,22 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// Nobody waits.
+    /// Creates an empty queue.
     pub(crate) const fn new() -> Self {
         Queue { first: NONE, last: NONE, len: 0 }
     }
 
-    /// How many wait.
+    /// Returns the number of queued superpages.
     pub(crate) fn len(&self) -> usize {
         self.len as usize
     }
 
-    /// The first.
+    /// Returns the first superpage.
     pub(crate) fn front(&self) -> Option<u32> {
         (self.first != NONE).then_some(self.first)
     }
 
-    /// Puts a superpage at the end.
+    /// Appends a superpage.
     pub(crate) fn push(&mut self, records: &mut Records, vsp: u32) {
         records.set_next(vsp, NONE);
         records.set_prev(vsp, self.last);
@@ -40,14 +40,14 @@ impl Queue {
         self.len += 1;
     }
 
-    /// Takes the first.
+    /// Removes and returns the first superpage.
     pub(crate) fn pop(&mut self, records: &mut Records) -> Option<u32> {
         let vsp = self.front()?;
         self.remove(records, vsp);
         Some(vsp)
     }
 
-    /// Takes one that waits.
+    /// Removes a superpage from any position.
     pub(crate) fn remove(&mut self, records: &mut Records, vsp: u32) {
         let (prev, next) = (records.prev(vsp), records.next(vsp));
         match prev {
@@ -61,13 +61,13 @@ impl Queue {
         self.len -= 1;
     }
 
-    /// All of them, in order.
+    /// Iterates over the queue in order.
     pub(crate) fn iter<'a>(&self, records: &'a Records) -> Iter<'a> {
         Iter { records, at: self.first, left: self.len }
     }
 }
 
-/// See [`Queue::iter`].
+/// Iterator over a [`Queue`].
 #[derive(Clone, Debug)]
 pub(crate) struct Iter<'a> {
     records: &'a Records,

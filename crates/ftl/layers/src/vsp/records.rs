@@ -1,33 +1,33 @@
-//! What is known of each superpage, in as few bytes as the numbers of this volume need: a budget
-//! of memory buys a larger area the less each of its superpages takes.
+//! State of each superpage, packed into the minimum number of bytes for this volume. With a fixed
+//! memory budget, smaller records allow a larger data area.
 //!
 //! Invariants
-//! - Bytes of a record are, from the lowest bit on: live slots, state, whether it is pinned,
-//!   readers, and two links, each one more than the number of a superpage or 0 for none.
+//! - A record consists of, from the lowest bit on: valid count, state, pin, number of readers, and
+//!   two links. A link is the number of a superpage plus one, or 0 for none.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
 use super::pool::State;
 
-/// Bits of the number of live slots: a superpage has 2048 at the most.
+/// Bits of the valid count; a superpage has at most 2048 slots.
 const VALID: u32 = 12;
-/// Bits of a state, of which there are eight for staging buffers.
+/// Bits of the state, which has eight values for staging buffers.
 const STATE: u32 = 4;
-/// Bits of the number of readers: there are fewer than commands in flight.
+/// Bits of the number of readers, which is below the number of commands in flight.
 const READERS: u32 = 10;
-/// Where states, the pin, readers and links begin.
+/// First bits of the state, pin, readers and links.
 const STATE_AT: u32 = VALID;
 const PIN_AT: u32 = STATE_AT + STATE;
 const READERS_AT: u32 = PIN_AT + 1;
 const LINKS_AT: u32 = READERS_AT + READERS;
-/// Links are read from this byte on, of which some bits are before them.
+/// First byte of the links, whose lowest bits belong to other fields.
 const LINKS_BYTE: usize = (LINKS_AT / 8) as usize;
 const LINKS_BIT: u32 = LINKS_AT % 8;
-/// Bytes behind the last record, so that each is read as words.
+/// Bytes after the last record, so that each record can be read as words.
 const MARGIN: usize = LINKS_BYTE + size_of::<u64>();
 
-/// States other than that of being in a staging buffer.
+/// States other than `Staged` in a staging buffer.
 const STATES: [State; 8] = [
     State::Free,
     State::Log,
@@ -39,6 +39,7 @@ const STATES: [State; 8] = [
     State::Staged(u8::MAX),
 ];
 
+/// The packed records of all superpages.
 #[derive(Debug)]
 pub(crate) struct Records {
     count: u32,
@@ -47,30 +48,30 @@ pub(crate) struct Records {
     memory: Vec<u8>,
 }
 
-/// Bits of a link.
+/// Returns the bits of a link.
 fn link_bits(count: u32) -> u32 {
     u32::BITS - count.leading_zeros()
 }
 
-/// Bytes of a record.
+/// Returns the bytes of a record.
 fn bytes(count: u32) -> usize {
     (LINKS_AT + 2 * link_bits(count)).div_ceil(8) as usize
 }
 
 impl Records {
-    /// All superpages free, and none linked.
+    /// Creates records of free, unlinked superpages.
     pub(crate) fn new(count: u32) -> Self {
         let (bytes, link) = (bytes(count), link_bits(count));
         assert!(LINKS_BIT + 2 * link <= u64::BITS, "a device has fewer superpages");
         Records { count, bytes, link, memory: vec![0; bytes * count as usize + MARGIN] }
     }
 
-    /// Bytes of `count` records.
+    /// Returns the bytes of `count` records.
     pub(crate) fn memory(count: u32) -> u64 {
         bytes(count) as u64 * u64::from(count) + MARGIN as u64
     }
 
-    /// How many there are.
+    /// Returns the number of records.
     pub(crate) fn len(&self) -> u32 {
         self.count
     }
@@ -80,7 +81,7 @@ impl Records {
         vsp as usize * self.bytes
     }
 
-    /// A number of so many bits, from one on.
+    /// Returns the number of `bits` bits at bit `from` of a record.
     fn get(&self, vsp: u32, from: u32, bits: u32) -> u32 {
         let at = self.at(vsp);
         let word = self.memory[at..at + 4].try_into().expect("a word has its length");
@@ -88,6 +89,7 @@ impl Records {
     }
 
     fn set(&mut self, vsp: u32, from: u32, bits: u32, number: u32) {
+        // All fields before the links are in the first four bytes.
         assert!(number < 1 << bits, "a number fits its bits");
         let at = self.at(vsp);
         let bytes = &mut self.memory[at..at + 4];
@@ -104,6 +106,7 @@ impl Records {
         let at = self.at(vsp) + LINKS_BYTE;
         let word = self.memory[at..at + 8].try_into().expect("a word has its length");
         let link = (u64::from_le_bytes(word) >> (LINKS_BIT + from)) & self.mask();
+        // The stored 0 becomes `NONE`, which is `u32::MAX`.
         (link as u32).wrapping_sub(1)
     }
 
@@ -116,17 +119,17 @@ impl Records {
         bytes.copy_from_slice(&word.to_le_bytes());
     }
 
-    /// Live slots.
+    /// Returns the valid count.
     pub(crate) fn valid(&self, vsp: u32) -> u32 {
         self.get(vsp, 0, VALID)
     }
 
-    /// Sets how many slots are live.
+    /// Sets the valid count.
     pub(crate) fn set_valid(&mut self, vsp: u32, valid: u32) {
         self.set(vsp, 0, VALID, valid);
     }
 
-    /// What the superpage is.
+    /// Returns the state.
     pub(crate) fn state(&self, vsp: u32) -> State {
         let code = self.get(vsp, STATE_AT, STATE);
         match STATES.get(code as usize) {
@@ -135,7 +138,7 @@ impl Records {
         }
     }
 
-    /// Sets what it is.
+    /// Sets the state.
     pub(crate) fn set_state(&mut self, vsp: u32, state: State) {
         let code = match STATES.iter().position(|other| *other == state) {
             Some(code) => code as u32,
@@ -147,42 +150,42 @@ impl Records {
         self.set(vsp, STATE_AT, STATE, code);
     }
 
-    /// Whether it is pinned.
+    /// Returns whether the superpage is pinned.
     pub(crate) fn pinned(&self, vsp: u32) -> bool {
         self.get(vsp, PIN_AT, 1) == 1
     }
 
-    /// Sets whether it is pinned.
+    /// Sets whether the superpage is pinned.
     pub(crate) fn set_pinned(&mut self, vsp: u32, pinned: bool) {
         self.set(vsp, PIN_AT, 1, pinned.into());
     }
 
-    /// How many reads of it are under way.
+    /// Returns the number of reads in flight.
     pub(crate) fn readers(&self, vsp: u32) -> u32 {
         self.get(vsp, READERS_AT, READERS)
     }
 
-    /// Sets how many reads of it are under way.
+    /// Sets the number of reads in flight.
     pub(crate) fn set_readers(&mut self, vsp: u32, readers: u32) {
         self.set(vsp, READERS_AT, READERS, readers);
     }
 
-    /// The next one of its list or queue, or `NONE`.
+    /// Returns the next superpage of its list or queue, or `NONE`.
     pub(crate) fn next(&self, vsp: u32) -> u32 {
         self.link(vsp, 0)
     }
 
-    /// Sets the next one.
+    /// Sets the next superpage.
     pub(crate) fn set_next(&mut self, vsp: u32, next: u32) {
         self.set_link(vsp, 0, next);
     }
 
-    /// The one before it, or `NONE`.
+    /// Returns the previous superpage of its list or queue, or `NONE`.
     pub(crate) fn prev(&self, vsp: u32) -> u32 {
         self.link(vsp, self.link)
     }
 
-    /// Sets the one before it.
+    /// Sets the previous superpage.
     pub(crate) fn set_prev(&mut self, vsp: u32, prev: u32) {
         self.set_link(vsp, self.link, prev);
     }

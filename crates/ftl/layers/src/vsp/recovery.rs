@@ -1,12 +1,13 @@
-//! Opening a volume: from what the device holds to a map, in small steps.
+//! Recovery: builds the map from the contents of the device, in small steps.
 //!
-//! flush (what is read becomes durable) → roots → map groups → log, write by write → counts →
-//! verify what no flush is known to cover → queues → images of what changed → a new epoch's root.
+//! The steps are: flush (data read later is durable) → roots → map groups → log, write by write →
+//! counts → verification of data that no flush is known to cover → queues → images of changed
+//! groups → root of a new epoch.
 //!
-//! When data that the end of the log lists does not match its checksum, that log write was never
-//! durable, so nothing from it on was ever promised: recovery goes back to the map groups and
-//! replays up to the write before. A page that can't be read, or that is damaged although a later
-//! one shows that it was durable, ends in `Event::Unrecoverable`, never in a guess.
+//! If data listed at the end of the log doesn't match its checksum, that log write was never
+//! durable, and nothing from it on was acknowledged as durable. Recovery then returns to the map
+//! groups and replays up to the previous log write. An unreadable page, or a damaged page that a
+//! later one shows to have been durable, ends in `Event::Unrecoverable`, never in a guess.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -28,14 +29,14 @@ use super::pool::State;
 use super::replay::Replay;
 use super::table::Table;
 
-/// No count of anything ever gets there: a root that says more is none of ours.
+/// Upper bound of all counters: a root with a larger one was not written by this layer.
 const MOST: u64 = 1 << 62;
-/// Images of one group that there may be; some are left for those to come.
+/// Upper bound of the generation of an image, which leaves room for later generations.
 const MOST_IMAGES: u32 = u32::MAX - (1 << 24);
-/// Map entries loaded in one go.
+/// Map entries loaded per call.
 const LOAD_STEP: u64 = 8192;
 
-/// What recovery is at.
+/// Step of recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Flush,
@@ -50,45 +51,45 @@ pub(super) enum Step {
     Checkpoint,
 }
 
-/// What the log last said of a superpage.
+/// Last listing of a superpage in the log.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Listed {
-    /// The log write that listed it; 0 = none.
+    /// Log write with the listing; 0 if there is none.
     pub seq: u64,
-    /// CRC-32C of its data.
+    /// CRC-32C of the data.
     pub crc: u32,
-    /// Sectors of data.
+    /// Number of sectors of data.
     pub fill: u32,
 }
 
-/// The state of an opening volume.
+/// State of a volume that is being opened.
 #[derive(Debug)]
 pub(super) struct Recovery {
     mode: Mode,
     step: Step,
-    /// Sent and not back yet.
+    /// Commands in flight.
     pub outstanding: u32,
-    /// How far the step is; what it counts depends on the step.
+    /// Progress of the step; the unit depends on the step.
     pub cursor: u64,
-    /// Entries of the group that are in the map.
+    /// Loaded entries of the current group.
     loaded: u64,
     bufs: Vec<Option<MetaBuf>>,
     /// Which of the last reads failed.
     failed: [bool; 4],
     root: Root,
     least: Vec<u32>,
-    /// The log, as far as it was read.
+    /// Position in the log.
     pub replay: Replay,
-    /// What the log said of each superpage.
+    /// Last listing of each superpage.
     pub listed: Vec<Listed>,
-    /// The first log write whose data does not match.
+    /// First log write whose data doesn't match its checksum.
     pub bad: Option<u64>,
-    /// Log writes that did not count.
+    /// Number of log writes that were dropped.
     pub dropped: u64,
 }
 
 impl Recovery {
-    /// Nothing read yet.
+    /// Starts with nothing read.
     pub(super) fn new(layout: &Layout, mode: Mode) -> Self {
         let pages = layout.root_pages().max(layout.pages()) as usize;
         Recovery {
@@ -121,19 +122,19 @@ impl Recovery {
     }
 }
 
-/// The volume can't be opened.
+/// Ends recovery with an error.
 pub(super) fn give_up<Own: OwnOp>(why: &'static str, cx: &mut Cx<Own>) -> bool {
     cx.give_up(why);
     true
 }
 
-/// Whether a root may say this: a sound checksum proves nothing of what somebody else wrote.
+/// Returns whether a root is plausible; a valid checksum doesn't prove that this layer wrote it.
 fn is_sane(root: &Root) -> bool {
     root.number < MOST && root.epoch < MOST && (1..MOST).contains(&root.first_log)
 }
 
 impl Recovery {
-    /// One move of recovery.
+    /// Advances recovery. Returns whether anything moved.
     pub(super) fn pump_recovery<T: Table>(
         &mut self,
         area: &mut Area<T>,
@@ -144,6 +145,8 @@ impl Recovery {
         }
         match self.step {
             Step::Flush if self.mode == Mode::Format => {
+                // A new volume has nothing to read. Its first root is written at the end, like any
+                // other.
                 area.log.go_on_after(0);
                 area.table.formatted();
                 self.go(Step::Queues)
@@ -183,7 +186,7 @@ impl Recovery {
         self.recover(index, command, cx);
     }
 
-    /// A command of recovery is over.
+    /// Completes a command of recovery.
     pub(super) fn recovery_done<T: Table>(
         &mut self,
         area: &mut Area<T>,
@@ -227,7 +230,7 @@ impl Recovery {
         }
     }
 
-    /// The volume failed while a command was out.
+    /// Takes back a buffer after the volume has failed.
     fn repay_late<T: Table>(&mut self, area: &mut Area<T>, command: Command) {
         match command {
             Command::Read { into: Target::Data(view), .. } => {
@@ -253,7 +256,7 @@ impl Recovery {
         }
     }
 
-    /// Takes the newest whole root.
+    /// Chooses the newest complete root.
     fn choose_root<T: Table>(&mut self, area: &mut Area<T>) -> Result<(), &'static str> {
         let (layout, uuid) = (area.layout, area.uuid);
         let mut best: Option<(usize, Root)> = None;
@@ -270,6 +273,7 @@ impl Recovery {
                 best = Some((index, root));
             }
         }
+        // An unreadable slot may have held a newer root, so the other slot can't be trusted.
         for slot in 0..2 {
             if self.failed[2 * slot] && self.failed[2 * slot + 1] {
                 return Err("neither copy of a root can be read");
@@ -284,6 +288,7 @@ impl Recovery {
         }
         let at = layout.root_at(index as u64 / 2, index as u32 % 2);
         let buf = self.bufs[index].as_ref().expect("every root is back");
+        // A later candidate may have overwritten `least`, so the generations are parsed again.
         let whole = whole_root(buf, &root, &layout, uuid, at, &mut self.least);
         assert!(whole, "a root that was whole is whole");
         self.root = root;
@@ -291,7 +296,7 @@ impl Recovery {
         Ok(())
     }
 
-    /// Reads both images of the next group, or takes the newer whole one.
+    /// Reads both images of the next group, then chooses the newer complete one.
     fn load_groups<T: Table>(&mut self, area: &mut Area<T>, cx: &mut Cx<T::Op>) -> bool {
         let group = (self.cursor / 2) as u32;
         if group == area.layout.groups {
@@ -308,7 +313,9 @@ impl Recovery {
         }
         let found: [Option<u32>; 2] =
             core::array::from_fn(|side| self.image_generation(area, group, side as u32));
+        // An image newer than the root is also usable: it shows entries that replay applies again.
         let newest = found[0].max(found[1]).unwrap_or(0);
+        // The root was written after an image of this generation became durable.
         if newest < self.least[group as usize] {
             return give_up("a map group is damaged", cx);
         }
@@ -317,7 +324,7 @@ impl Recovery {
         self.go_on(Step::Entries)
     }
 
-    /// The generation of an image, when it is whole.
+    /// Returns the generation of an image if it is complete.
     fn image_generation<T: Table>(&self, area: &Area<T>, group: u32, side: u32) -> Option<u32> {
         let buf = self.bufs[side as usize].as_ref().expect("the image is back");
         let lba = area.layout.group_at(group, side);
@@ -340,7 +347,7 @@ impl Recovery {
         generation.filter(|_| !self.failed[side as usize])
     }
 
-    /// Puts some pages of an image into the map; generation 0 is a group that was never written.
+    /// Loads some pages of an image into the map. Generation 0 is a group that was never written.
     fn load_some<T: Table>(&mut self, area: &mut Area<T>, cx: &mut Cx<T::Op>) -> bool {
         let group = self.cursor / 2 - 1;
         let first = group * area.layout.group_entries();
@@ -362,7 +369,7 @@ impl Recovery {
         if stop == end { self.go_on(Step::Groups) } else { true }
     }
 
-    /// The log is read: what comes next.
+    /// Ends the replay.
     pub(super) fn log_is_read<T: Table>(&mut self, area: &mut Area<T>) -> bool {
         let replay = &self.replay;
         let last = replay.last;
@@ -388,7 +395,7 @@ impl Recovery {
         let count = area.layout.count;
         let end = (from + 4096).min(count);
         for at in from..end {
-            // Of what is lent the last homes are filled first: hosts begin with the first ones.
+            // Lent superpages are filled from the last home on: hosts write the first homes first.
             let vsp = if area.layout.lent > 0 { count - 1 - at } else { at };
             if area.table.is_given(vsp) && area.pool.valid(vsp) > 0 {
                 return give_up("a home that is lent no more holds hidden sectors", cx);
@@ -408,6 +415,8 @@ impl Recovery {
         if end < area.layout.count {
             return true;
         }
+        // A new epoch: log pages that were dropped or never found must not count in a later
+        // recovery.
         area.table.settled();
         let root = self.root;
         area.log.begin_epoch(root.epoch + u64::from(!planted(Bug::OldEpoch)));
@@ -421,6 +430,7 @@ impl Recovery {
         if !area.checkpoint.is_current(area.log.next()) {
             return false;
         }
+        // The root has named the candidates of the next log write.
         area.log.root_names(area.pool.free().min(CANDIDATES) as u32);
         if let Some(buf) = self.replay.give_buffer() {
             area.log.give_back(buf);
@@ -431,7 +441,7 @@ impl Recovery {
     }
 }
 
-/// Whether every page of a root is there; puts its generations into `least`.
+/// Returns whether every page of a root is valid, and copies its generations to `least`.
 fn whole_root(
     buf: &MetaBuf,
     root: &Root,

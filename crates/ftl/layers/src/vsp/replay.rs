@@ -1,8 +1,10 @@
-//! Reading the map log: find the next log write among its candidates, then apply its entries.
+//! Replay of the map log: finds each log write among the candidates of the previous one, and
+//! applies its entries.
 //!
 //! Invariants
-//! - `last` is the last log write applied; the next one lies in one of `candidates` or nowhere.
-//! - Entries are applied in order, and only of a write all of whose pages are whole.
+//! - `last` is the last log write applied; the next one is in one of `candidates`, or doesn't
+//!   exist.
+//! - Entries are applied in order, and only from a log write whose pages are all valid.
 
 use alloc::vec::Vec;
 
@@ -16,32 +18,32 @@ use super::ops::Cx;
 use super::recovery::{Listed, Recovery, give_up};
 use super::table::Table;
 
-/// The most tails read at once.
+/// Maximum number of tails read at once.
 const BATCH: usize = 16;
-/// The token index of the body of a log write.
+/// Index of the read of a log write's body.
 const BODY: u16 = BATCH as u16;
-/// Trimmed sectors that are applied in one go.
+/// Trimmed sectors applied per call.
 const TRIM_STEP: u32 = 4096;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// Look at the tails that were read; read more.
+    /// Examine the tails that were read, and read more.
     Search,
-    /// The body of the write found in this tail is read.
+    /// The body of the log write with this tail is being read.
     Body(usize),
-    /// Apply the pages of the write found in this tail.
+    /// Apply the pages of the log write with this tail.
     Apply { tail: usize, page: u16, at: usize, trimmed: u32 },
 }
 
-/// How far the candidates for the next log write were looked at.
+/// Progress through the candidates for the next log write.
 #[derive(Clone, Copy, Debug)]
 struct Search {
     next: usize,
     batch: usize,
     asked: usize,
-    /// A tail could not be read.
+    /// Whether a tail was unreadable.
     unread: bool,
-    /// A later log write says that the wanted one was durable.
+    /// Whether a later log write shows that the wanted one was durable.
     missed: bool,
 }
 
@@ -51,16 +53,17 @@ impl Default for Search {
     }
 }
 
+/// State of the replay.
 #[derive(Debug)]
 pub(super) struct Replay {
     step: Step,
     epoch: u64,
     first: u64,
-    /// The last log write applied.
+    /// Last log write applied.
     pub last: u64,
-    /// The last one that a later one, or a root, knows to be durable.
+    /// Last log write that a later one, or the root, shows to be durable.
     pub durable: u64,
-    /// Apply nothing after this one.
+    /// Last log write to apply, if data of a later one was bad.
     pub limit: Option<u64>,
     start: Vec<u32>,
     candidates: Vec<u32>,
@@ -73,7 +76,7 @@ pub(super) struct Replay {
 }
 
 impl Replay {
-    /// Nothing to read yet.
+    /// Starts with nothing to read.
     pub(super) fn new() -> Self {
         Replay {
             step: Step::Search,
@@ -93,7 +96,7 @@ impl Replay {
         }
     }
 
-    /// Begins where a root says.
+    /// Begins at the log write that a root names.
     pub(super) fn begin(&mut self, root: &Root, candidates: impl Iterator<Item = u32>) {
         self.epoch = root.epoch;
         self.first = root.first_log;
@@ -102,7 +105,7 @@ impl Replay {
         self.rewind();
     }
 
-    /// Begins again.
+    /// Restarts from the beginning.
     pub(super) fn rewind(&mut self) {
         self.last = self.first - 1;
         self.step = Step::Search;
@@ -115,7 +118,7 @@ impl Replay {
         self.search = Search::default();
     }
 
-    /// A page or body that was read.
+    /// Takes a tail or body that was read.
     pub(super) fn arrived(&mut self, index: u16, buf: MetaBuf, ok: bool) {
         if index == BODY {
             self.body = Some(buf);
@@ -126,7 +129,7 @@ impl Replay {
         }
     }
 
-    /// Gives up the body buffer.
+    /// Returns the body buffer.
     pub(super) fn give_buffer(&mut self) -> Option<MetaBuf> {
         self.body.take()
     }
@@ -144,7 +147,7 @@ impl Recovery {
         &mut self.replay
     }
 
-    /// One move of replay. Nothing is in flight.
+    /// Advances the replay while no read is in flight. Returns whether anything moved.
     pub(super) fn pump_replay<T: Table>(&mut self, area: &mut Area<T>, cx: &mut Cx<T::Op>) -> bool {
         if self.replay().body.is_none() {
             let spare = area.log.lend_spare();
@@ -161,7 +164,7 @@ impl Recovery {
         area.layout.data_at(vsp) + u64::from(area.layout.superpage - SECTORS_PER_BLOCK)
     }
 
-    /// Looks at the tails that came; asks for the next ones.
+    /// Examines the tails that were read, and reads the next ones.
     fn search<T: Table>(&mut self, area: &mut Area<T>, cx: &mut Cx<T::Op>) -> bool {
         let replay = &self.replay;
         let wanted = replay.last + 1;
@@ -175,9 +178,12 @@ impl Recovery {
             let buf = replay.tails[tail].as_ref().expect("every tail is back");
             let head = parse_log(&buf.pages()[0], area.uuid, self.tail_at(area, vsp));
             let Some(head) = head.ok().filter(|_| !replay.failed[tail]) else { continue };
+            // A valid page of another epoch or place is a leftover, not part of this log.
             if head.epoch != replay.epoch || head.superpage != vsp || head.index + 1 != head.pages {
                 continue;
             }
+            // A later log write was sent when the wanted one was already durable: that one is
+            // damaged.
             missed |= head.seq > wanted && head.durable >= wanted;
             if head.seq == wanted {
                 return self.found(area, tail, head, cx);
@@ -193,6 +199,7 @@ impl Recovery {
         let replay = self.replay();
         let from = replay.search.next;
         let end = (from + replay.search.batch).min(replay.candidates.len());
+        // Without a sign of a lost log write, the log ends here.
         if from == end {
             if replay.search.missed {
                 return give_up("a log write that was durable is missing or damaged", cx);
@@ -203,6 +210,7 @@ impl Recovery {
             return self.log_is_read(area);
         }
         (replay.search.next, replay.search.asked) = (end, end - from);
+        // The next log write is mostly in the first candidate; the batch grows only if it isn't.
         replay.search.batch = (replay.search.batch * 2).min(BATCH);
         for index in 0..end - from {
             let vsp = self.replay().candidates[from + index];
@@ -218,7 +226,7 @@ impl Recovery {
         true
     }
 
-    /// The next log write has its last page in `tail`: reads the pages before.
+    /// Reads the pages before `tail`, the last page of the next log write.
     fn found<T: Table>(
         &mut self,
         area: &mut Area<T>,
@@ -227,6 +235,7 @@ impl Recovery {
         cx: &mut Cx<T::Op>,
     ) -> bool {
         let before = u32::from(head.pages) - 1;
+        // Values from media are checked before they are used as lengths or indices.
         if before >= area.log.max_pages() {
             return give_up("a log write has more pages than there can be", cx);
         }
@@ -244,7 +253,7 @@ impl Recovery {
         true
     }
 
-    /// A write with a torn body was never durable: the log ends before it.
+    /// Checks the body. A log write with a torn body was never durable, and the log ends before it.
     fn check_body<T: Table>(
         &mut self,
         area: &mut Area<T>,
@@ -270,7 +279,7 @@ impl Recovery {
         true
     }
 
-    /// Applies the next entry, or ends the write.
+    /// Applies the next entry, or ends the log write.
     fn apply_entry<T: Table>(&mut self, area: &mut Area<T>, cx: &mut Cx<T::Op>) -> bool {
         let replay = self.replay();
         let Step::Apply { tail, page, at, trimmed } = replay.step else {
@@ -292,6 +301,7 @@ impl Recovery {
                 if last.is_none_or(|last| last > area.layout.exported) {
                     return give_up("a trim in the log lies outside the volume", cx);
                 }
+                // A long trim is applied in parts, over several rounds.
                 if end < len {
                     self.replay().step = Step::Apply { tail, page, at, trimmed: end };
                 }
@@ -323,7 +333,7 @@ impl Recovery {
         true
     }
 
-    /// Applies a listing, or a loss, with its runs.
+    /// Applies a listing or a loss, with its runs.
     fn apply_listing<T: Table>(
         &mut self,
         area: &mut Area<T>,
@@ -339,6 +349,7 @@ impl Recovery {
         }
         let seq = self.replay().head.expect("a log write was found").seq;
         let fill = u32::from(listing.fill);
+        // Lost sectors have no data to verify.
         let listed =
             if listing.lost { Listed::default() } else { Listed { seq, crc: listing.crc, fill } };
         self.listed[vsp as usize] = listed;

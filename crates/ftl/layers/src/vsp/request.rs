@@ -1,8 +1,8 @@
-//! Requests: taking them in, moving their sectors, answering them.
+//! Requests: accepting them, reading their sectors, and answering them.
 //!
 //! Invariants
-//! - Writes and trims are worked on one at a time, in the order of arrival; so are reads.
-//! - A flush or a FUA request that is complete waits until a durable log write covers its mark.
+//! - Writes and trims are processed one at a time, in the order of arrival; so are reads.
+//! - A completed flush or FUA request waits until a durable log write covers its mark.
 
 use hostftl_core::{Cause, Command, HostError, Piece, Request, Target};
 
@@ -16,7 +16,7 @@ use super::pool::State;
 use super::table::Table;
 
 impl<T: Table> Area<T> {
-    /// Takes a request in.
+    /// Accepts a request.
     pub(crate) fn take_in(&mut self, request: Request, cx: &mut Cx<T::Op>) {
         let pending = !self.durable().covers(self.mark_host());
         let Some(req) = cx.take_request(request, pending) else { return };
@@ -25,7 +25,7 @@ impl<T: Table> Area<T> {
         }
     }
 
-    /// Answers a request that has nothing left to do, or lets it wait to be durable.
+    /// Answers a completed request, or queues it until it is durable.
     fn complete(&mut self, req: u16, cx: &mut Cx<T::Op>) {
         let mark = self.mark_host();
         let durable = self.durable().covers(mark);
@@ -35,13 +35,13 @@ impl<T: Table> Area<T> {
         }
     }
 
-    /// Answers the first request that waits, if what it waits for is durable.
+    /// Answers the first waiting request, if its mark is durable.
     pub(crate) fn answer_durable(&mut self, cx: &mut Cx<T::Op>) -> bool {
         let covered = cx.requests().waits_for().is_some_and(|mark| self.durable().covers(mark));
         covered && cx.answer_waiting(Ok(()))
     }
 
-    /// Moves one run of the first read on.
+    /// Advances the first read by one run.
     pub(crate) fn pump_read(&mut self, cx: &mut Cx<T::Op>) -> bool {
         let Some(req) = cx.requests().first_read() else { return false };
         if cx.command_room() <= OWN_OPS {
@@ -53,6 +53,7 @@ impl<T: Table> Area<T> {
             self.read_run(req, cx);
         }
         let active = cx.request(req);
+        // After an error the rest of the read is not sent.
         if active.is_begun() || dead || active.error.is_some() {
             cx.requests().end_read();
             self.complete_if_over(req, cx);
@@ -60,7 +61,7 @@ impl<T: Table> Area<T> {
         true
     }
 
-    /// Answers a request whose commands are all over.
+    /// Answers a request if all its commands are complete.
     pub(crate) fn complete_if_over(&mut self, req: u16, cx: &mut Cx<T::Op>) {
         if cx.requests().is_complete(req) {
             self.complete(req, cx);
@@ -76,6 +77,7 @@ impl<T: Table> Area<T> {
             cx.request(req).error = Some(HostError::Io);
             return;
         }
+        // A run has one source: a superpage, the homes, or zeros.
         let start = self.table.look_up(first);
         let len = self.run_length(first, left as u32, start, cx);
         let active = cx.request(req);
@@ -94,6 +96,7 @@ impl<T: Table> Area<T> {
         };
         let vsp = self.pool.superpage_of(vsn);
         let slot = vsn % self.layout.superpage;
+        // A superpage in a stage is read from memory; it may not be on media yet.
         match self.pool.state(vsp) {
             State::Staged(stage) => {
                 let from = self.stages.buffer(stage).view_sectors(slot, len);
@@ -101,6 +104,7 @@ impl<T: Table> Area<T> {
                 cx.submit(Op::Copy { req, stage }, command);
             }
             State::Full | State::Victim | State::Stuck => {
+                // The pin keeps the superpage from being reused while the device reads it.
                 self.pool.begin_read(vsp);
                 let command = Command::Read {
                     device: 0,
@@ -114,12 +118,13 @@ impl<T: Table> Area<T> {
         }
     }
 
-    /// Where the home of a sector is, unless it has none, or one that was never written.
+    /// Returns the device sector of the home of `lsn`, unless it has none or was never written.
     fn home_of(&self, lsn: u64) -> Option<u64> {
         self.layout.home(lsn).filter(|_| !self.table.is_lent(lsn))
     }
 
-    /// How many sectors from `first` lie in consecutive slots of one superpage, or nowhere.
+    /// Returns the number of sectors from `first` on that are in consecutive slots of one
+    /// superpage, or all unmapped in the same way.
     fn run_length(&mut self, first: u64, most: u32, start: Option<u32>, cx: &mut Cx<T::Op>) -> u32 {
         let sp = self.layout.superpage;
         let most = start.map_or(most, |vsn| most.min(sp - vsn % sp));
@@ -134,7 +139,7 @@ impl<T: Table> Area<T> {
         len
     }
 
-    /// A piece of a read is here.
+    /// Completes a part of a read.
     pub(crate) fn read_done(
         &mut self,
         op: Op<T::Op>,

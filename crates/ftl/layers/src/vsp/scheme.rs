@@ -1,5 +1,4 @@
-//! What a layer of the family brings beside its table: when superpages are emptied, and where a
-//! write goes.
+//! Interface of a layer to this engine: its garbage collection, and the destination of a write.
 
 use core::fmt::Debug;
 
@@ -13,45 +12,45 @@ use super::layout::Layout;
 use super::ops::Cx;
 use super::table::Table;
 
-/// One of the layers that gather small writes into virtual superpages.
+/// A layer that gathers small writes into virtual superpages.
 pub(crate) trait Scheme: Debug + Sized {
-    /// Its map.
+    /// Map of the layer.
     type Table: Table;
-    /// Whether a superpage weighs another thing than its live slots.
+    /// Whether the weight of a superpage is not its number of valid slots.
     const WEIGHS: bool = false;
 
-    /// Where everything lies.
+    /// Returns the layout of the device.
     fn layout(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Layout, PlanError>;
-    /// Bytes of the map.
+    /// Returns the size of the map, in bytes.
     fn map_bytes(config: &LayerConfig, layout: &Layout) -> u64;
-    /// Bytes of what it keeps beside the map and [`Layout::meta_bytes`].
+    /// Returns the bytes that the scheme needs in addition to the map and [`Area::meta_bytes`].
     fn meta_bytes(_config: &LayerConfig, _layout: &Layout) -> u64 {
         0
     }
-    /// Payload buffers that it needs beside the stages.
+    /// Returns the number of payload buffers that the scheme needs in addition to the stages.
     fn buffers() -> u32 {
         0
     }
-    /// An empty map.
+    /// Creates an empty map.
     fn table(config: &LayerConfig, layout: &Layout) -> Self::Table;
-    /// The rest, with its buffers.
+    /// Creates the state of the scheme, with its buffers.
     fn new(config: &LayerConfig, layout: &Layout, buffers: impl Iterator<Item = Payload>) -> Self;
 
-    /// The collection of whole superpages, where the scheme empties them so.
+    /// Returns the collection of whole superpages, if the scheme has one.
     fn collection(&mut self) -> Option<&mut Collection> {
         None
     }
-    /// Empties superpages when few are free. Whether anything moved.
+    /// Collects superpages when few are free. Returns whether anything moved.
     fn pump_collection(&mut self, area: &mut Area<Self::Table>, cx: &mut CxOf<Self>) -> bool;
-    /// Whether collection has commands under way.
+    /// Returns whether garbage collection has commands in flight.
     fn is_collecting(&self) -> bool;
-    /// Moves the first write or trim on. Whether anything moved.
+    /// Advances the write or trim `req`. Returns whether anything moved.
     fn pump_write(&mut self, area: &mut Area<Self::Table>, req: u16, cx: &mut CxOf<Self>) -> bool;
-    /// Sends stages home that need no place in the data area. Whether anything moved.
+    /// Writes stages home that need no space in the data area. Returns whether anything moved.
     fn pump_homing(&mut self, _area: &mut Area<Self::Table>, _cx: &mut CxOf<Self>) -> bool {
         false
     }
-    /// A command of the scheme's own is over.
+    /// Completes a command of the scheme.
     fn done(
         &mut self,
         area: &mut Area<Self::Table>,
@@ -60,17 +59,17 @@ pub(crate) trait Scheme: Debug + Sized {
         ok: bool,
         cx: &mut CxOf<Self>,
     );
-    /// The device failed: lets go of what waits for more than the answer to a command.
+    /// Releases waiting state after a device failure. Returns whether anything moved.
     fn give_up(&mut self, _area: &mut Area<Self::Table>, _cx: &mut CxOf<Self>) -> bool {
         false
     }
-    /// See `Layer::facts`.
+    /// Implements `Layer::facts`.
     fn facts(&self, _area: &Area<Self::Table>) -> ArrayVec<(&'static str, u64), 8> {
         ArrayVec::new()
     }
-    /// The power is off.
+    /// Discards all payloads at a power cut.
     fn void(&mut self) {}
 }
 
-/// What the parts of a scheme take.
+/// Context of the parts of a scheme.
 pub(crate) type CxOf<'a, S> = Cx<'a, <<S as Scheme>::Table as Table>::Op>;

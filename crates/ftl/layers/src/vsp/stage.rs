@@ -1,13 +1,13 @@
-//! Staging buffers: superpages between the first sector put in and the end of their program.
+//! Staging buffers: superpages from the first sector put in until the end of their program.
 //!
 //! Invariants
 //! - A stage goes Idle → Filling → Closed → Digesting → Digested → Programming → (Draining) → Idle,
-//!   or from Closed over Homing and Homed, see [`super::homing`].
-//! - Slots `0..fill` are taken; `placing` of the commands that bring their data are still under
-//!   way, and a stage is digested only when there is none.
-//! - `slots[i] = l + 1` when logical sector `l` was published in slot `i` and nothing newer that
-//!   this or a later stage lists has taken its place before: what the log will list.
-//! - The payload stays here for ever; what a command uses is lent.
+//!   or from Closed through Homing and Homed; see [`super::homing`].
+//! - Slots `0..fill` are taken. Commands that bring data are counted in `placing`, and a stage is
+//!   checksummed only when there are none.
+//! - `slots[i] = l + 1` if logical sector `l` was published in slot `i` and is not superseded in
+//!   this or a later stage: this is the content of the stage's listing.
+//! - The payload never leaves the stage; commands borrow views of it.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -15,60 +15,60 @@ use alloc::vec::Vec;
 use hostftl_core::{Cause, Payload, Tally, View, ViewMut};
 use hostftl_format::hard::Run;
 
-/// Where a stage is in its cycle.
+/// Phase of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Not in use.
+    /// Unused.
     Idle,
-    /// Takes sectors.
+    /// Accepts sectors.
     Filling,
-    /// Takes no more sectors.
+    /// Accepts no more sectors.
     Closed,
-    /// Its checksum is being computed.
+    /// Is being checksummed.
     Digesting,
-    /// Its checksum is known.
+    /// Has this checksum.
     Digested(u32),
-    /// Being written.
+    /// Is being programmed.
     Programming,
-    /// Being written where its sectors have their homes.
+    /// Is being written to the home of its sectors.
     Homing,
-    /// Written there, and not listed yet.
+    /// Is at home and not listed yet.
     Homed,
-    /// Written, but reads of the buffer are still under way.
+    /// Is on media, but reads of the buffer are still in flight.
     Draining,
 }
 
+/// One staging buffer.
 #[derive(Debug)]
 pub(crate) struct Stage {
-    /// The buffer, one superpage long.
+    /// Buffer of one superpage.
     payload: Option<Payload>,
-    /// Where in its cycle.
     phase: Phase,
-    /// The superpage that it becomes.
+    /// Superpage that the stage becomes.
     vsp: u32,
-    /// Its place in the order of opening.
+    /// Position in the order of opening.
     stamp: u64,
-    /// Slots taken.
+    /// Number of taken slots.
     fill: u32,
-    /// Slots that may be taken; the rest is kept for log pages.
+    /// Number of slots that may be taken; the rest is reserved for log pages.
     limit: u32,
-    /// The sector after those that it holds, when they are the first ones of a logical superpage,
-    /// each in its slot.
+    /// Sector after the last one, if the stage holds the beginning of a logical superpage with each
+    /// sector in its own slot.
     next: Option<u64>,
-    /// Commands under way that bring data.
+    /// Commands in flight that bring data.
     placing: u32,
-    /// Whether any of its sectors took the place of a hidden copy.
+    /// Whether a sector replaced a hidden copy.
     replaces: bool,
-    /// The write in place that brought it home.
+    /// Event of the home write.
     event: u64,
-    /// Why its sectors are written.
+    /// Sectors by cause.
     tally: Tally,
-    /// The logical sector of each slot, plus one; 0 for none.
+    /// Logical sector of each slot plus one, or 0.
     slots: Vec<u32>,
 }
 
 impl Stage {
-    /// An idle stage with its buffer.
+    /// Creates an idle stage.
     pub(crate) fn new(payload: Payload) -> Self {
         let slots = vec![0; payload.sectors() as usize];
         Stage {
@@ -104,32 +104,32 @@ impl Stage {
         self.phase = next;
     }
 
-    /// Where in its cycle it is.
+    /// Returns the phase.
     pub(crate) fn phase(&self) -> Phase {
         self.phase
     }
 
-    /// The superpage that it becomes.
+    /// Returns the superpage that the stage becomes.
     pub(crate) fn vsp(&self) -> u32 {
         self.vsp
     }
 
-    /// Its place in the order of opening.
+    /// Returns the position in the order of opening.
     pub(crate) fn stamp(&self) -> u64 {
         self.stamp
     }
 
-    /// Slots taken.
+    /// Returns the number of taken slots.
     pub(crate) fn fill(&self) -> u32 {
         self.fill
     }
 
-    /// Commands under way that bring data.
+    /// Returns the number of commands in flight that bring data.
     pub(crate) fn placing(&self) -> u32 {
         self.placing
     }
 
-    /// Begins to fill.
+    /// Opens the stage for superpage `vsp`; slots from `limit` on are reserved for log pages.
     pub(crate) fn open(&mut self, vsp: u32, stamp: u64, limit: u32) {
         assert!(self.buffer().is_idle(), "an idle stage lends nothing");
         self.go(Phase::Filling);
@@ -144,34 +144,36 @@ impl Stage {
         self.slots.fill(0);
     }
 
-    /// The buffer.
+    /// Returns the buffer.
     pub(crate) fn buffer(&mut self) -> &mut Payload {
         self.payload.as_mut().expect("a stage keeps its buffer")
     }
 
-    /// The logical sector that the log will list for a slot.
+    /// Returns the logical sector that the log will list for a slot.
     pub(crate) fn sector(&self, slot: u32) -> Option<u64> {
         self.slots[slot as usize].checked_sub(1).map(u64::from)
     }
 
-    /// Slots that can still be taken.
+    /// Returns the number of slots that can still be taken.
     pub(crate) fn room(&self) -> u32 {
         self.limit - self.fill
     }
 
-    /// Whether a sector goes on with a logical superpage of which the stage holds all before it.
+    /// Returns whether `lsn` continues a logical superpage whose earlier sectors are all in the
+    /// stage.
     pub(crate) fn follows(&self, lsn: u64) -> bool {
         self.next == Some(lsn)
     }
 
     /// Notes that `len` slots are about to be taken for the sectors from `lsn` on.
     pub(crate) fn follow(&mut self, lsn: u64, len: u32) {
+        // A gap or a jump ends the run: the stage can't go home as a whole any more.
         let begins = self.fill == 0 && lsn.is_multiple_of(self.slots.len() as u64);
         let goes_on = begins || self.follows(lsn);
         self.next = goes_on.then_some(lsn + u64::from(len));
     }
 
-    /// Takes `len` slots for data of `cause` that one command brings; returns the first.
+    /// Takes `len` slots for the data of one command, with its `cause`. Returns the first slot.
     pub(crate) fn take(&mut self, len: u32, cause: Cause) -> u32 {
         assert!(self.phase == Phase::Filling && len <= self.room(), "a stage has no such room");
         let slot = self.fill;
@@ -181,58 +183,60 @@ impl Stage {
         slot
     }
 
-    /// Takes all slots, for one thing of that size.
+    /// Takes all slots for one object of that size.
     pub(crate) fn take_all(&mut self) {
         assert!(self.phase == Phase::Filling && self.fill == 0, "all slots are there to be taken");
         self.fill = self.slots.len() as u32;
     }
 
-    /// One more command will bring `len` sectors of `cause` into slots that are taken.
+    /// Registers one more command that will bring `len` sectors into slots that are taken.
     pub(crate) fn expect(&mut self, cause: Cause, len: u32) {
         assert_eq!(self.phase, Phase::Filling, "data comes into a stage that fills");
         self.placing += 1;
         self.tally.add(cause, len);
     }
 
-    /// Sectors of a cause are in it that no command of [`Stage::expect`] brought.
+    /// Adds sectors to the tally that no command of [`Stage::expect`] brought.
     pub(crate) fn count(&mut self, cause: Cause, len: u32) {
         self.tally.add(cause, len);
     }
 
-    /// A command that brought data is over. The stamp.
+    /// Completes a command that brought data. Returns the stamp of the stage.
     pub(crate) fn arrived(&mut self, into: ViewMut) -> u64 {
         self.buffer().repay_mut(into);
         self.placing -= 1;
         self.stamp
     }
 
-    /// Whether slots are kept for log pages.
+    /// Returns whether slots are reserved for log pages.
     pub(crate) fn keeps_slots(&self) -> bool {
         self.limit < self.slots.len() as u32
     }
 
-    /// Slots that were kept for log pages may be taken.
+    /// Releases the slots reserved for log pages.
     pub(crate) fn keep_none(&mut self) {
         self.limit = self.slots.len() as u32;
     }
 
-    /// The log will list a sector in a slot.
+    /// Publishes a sector in a slot, so that the log will list it.
     pub(crate) fn publish(&mut self, slot: u32, lsn: u64) {
         assert!(slot < self.fill, "a sector is published in a slot that was taken");
+        // The value 0 stands for an empty slot.
         self.slots[slot as usize] = lsn as u32 + 1;
     }
 
-    /// A sector took the place of a hidden copy.
+    /// Notes that a sector replaced a hidden copy.
     pub(crate) fn note_replaced(&mut self) {
         self.replaces = true;
     }
 
-    /// Whether any of its sectors took the place of a hidden copy.
+    /// Returns whether a sector replaced a hidden copy.
     pub(crate) fn replaces(&self) -> bool {
         self.replaces
     }
 
-    /// The first sector of the logical superpage all of which it holds, each in its slot.
+    /// Returns the first sector of the logical superpage that the stage holds completely, with each
+    /// sector in its own slot.
     pub(crate) fn whole(&self) -> Option<u64> {
         let sp = self.slots.len() as u32;
         let first = self.sector(0).filter(|lsn| lsn.is_multiple_of(sp.into()))?;
@@ -241,7 +245,7 @@ impl Stage {
         (full && all()).then_some(first)
     }
 
-    /// Its data, which is written home, and why.
+    /// Begins the home write. Returns the data and its tally.
     pub(crate) fn begin_homing(&mut self) -> (View, Tally) {
         assert_eq!(self.placing, 0, "data that is still to come can't go home");
         self.go(Phase::Homing);
@@ -249,46 +253,46 @@ impl Stage {
         (self.buffer().view_sectors(0, fill), self.tally)
     }
 
-    /// It is at home, unless that failed.
+    /// Completes the home write; after a failure the stage is closed again.
     pub(crate) fn homed(&mut self, view: View, ok: bool) {
         self.buffer().repay(view);
         self.go(if ok { Phase::Homed } else { Phase::Closed });
     }
 
-    /// It came home with a write in place.
+    /// Sets the event of the home write.
     pub(crate) fn at_home(&mut self, event: u64) {
         self.event = event;
     }
 
-    /// The write in place that brought it home.
+    /// Returns the event of the home write.
     pub(crate) fn event(&self) -> u64 {
         self.event
     }
 
-    /// The log will list no sector in a slot.
+    /// Removes the sector of a slot from the listing.
     pub(crate) fn clear(&mut self, slot: u32) {
         self.slots[slot as usize] = 0;
     }
 
-    /// The log will list none of the sectors `lsn..end`.
+    /// Removes sectors `lsn..end` from the listing.
     pub(crate) fn forget(&mut self, lsn: u64, end: u64) {
         let slots = self.slots[..self.fill as usize].iter_mut();
         let there = |slot: &&mut u32| (lsn + 1..=end).contains(&u64::from(**slot));
         slots.filter(there).for_each(|slot| *slot = 0);
     }
 
-    /// Takes no more sectors.
+    /// Closes the stage.
     pub(crate) fn close(&mut self) {
         self.go(Phase::Closed);
     }
 
-    /// Takes no more sectors, of `fill` slots that are taken.
+    /// Closes the stage with only the first `fill` of the taken slots.
     pub(crate) fn close_at(&mut self, fill: u32) {
         self.go(Phase::Closed);
         self.fill = fill;
     }
 
-    /// Its data, of which the checksum is computed.
+    /// Begins the checksum. Returns the data.
     pub(crate) fn begin_digest(&mut self) -> View {
         assert_eq!(self.placing, 0, "data that is still to come has no checksum");
         self.go(Phase::Digesting);
@@ -296,26 +300,28 @@ impl Stage {
         self.buffer().view_sectors(0, fill)
     }
 
-    /// Its checksum is known.
+    /// Sets the checksum.
     pub(crate) fn digested(&mut self, from: View, crc: u32) {
         self.buffer().repay(from);
         self.go(Phase::Digested(crc));
     }
 
-    /// Its data, which is written, and why.
+    /// Begins the program. Returns the data and its tally.
     pub(crate) fn begin_program(&mut self) -> (View, Tally) {
         self.go(Phase::Programming);
         let fill = self.fill;
         (self.buffer().view_sectors(0, fill), self.tally)
     }
 
-    /// It is on the device or, listed, at home, and idle when nobody reads its buffer.
+    /// Ends the program, or the listing of a stage at home. The stage is idle once no read of its
+    /// buffer is in flight.
     pub(crate) fn programmed(&mut self) {
+        // Host reads may still copy out of the buffer.
         let idle = self.buffer().is_idle();
         self.go(if idle { Phase::Idle } else { Phase::Draining });
     }
 
-    /// A command that read its buffer is over.
+    /// Ends a read of the buffer.
     pub(crate) fn repay(&mut self, view: View) {
         self.buffer().repay(view);
         if self.phase == Phase::Draining && self.buffer().is_idle() {
@@ -323,7 +329,7 @@ impl Stage {
         }
     }
 
-    /// The power is off.
+    /// Discards the payload at a power cut.
     pub(crate) fn void(&mut self) {
         if let Some(payload) = self.payload.take() {
             payload.void();
@@ -331,8 +337,8 @@ impl Stage {
     }
 }
 
-/// Runs of consecutive logical sectors among the first `fill` slots, of which `sector` says what
-/// each has.
+/// Iterates over the runs of consecutive logical sectors in the first `fill` slots. `sector`
+/// returns the sector of a slot.
 pub(crate) fn runs(sector: impl Fn(u32) -> Option<u64>, fill: u32) -> impl Iterator<Item = Run> {
     let mut at = 0;
     core::iter::from_fn(move || {

@@ -1,8 +1,8 @@
-//! All stages: which one fills, and in what order those are listed that are not listed yet.
+//! The set of stages: the one being filled, and the order in which stages are listed.
 //!
 //! Invariants
-//! - Stamps are given in the order of opening, and stages are listed in the order of stamps.
-//! - The stage that fills is one that is not listed yet.
+//! - Stamps are assigned in the order of opening, and stages are listed in the order of stamps.
+//! - The stage being filled is not listed yet.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -12,22 +12,24 @@ use hostftl_core::Payload;
 use super::layout::STAGES;
 use super::stage::{Phase, Stage};
 
+/// All stages.
 #[derive(Debug)]
 pub(crate) struct Stages {
     list: Vec<Stage>,
-    /// Those that are not listed yet, in the order of opening.
+    /// Stages that are not listed yet, in the order of opening.
     order: VecDeque<u8>,
     filling: Option<u8>,
     opened: u64,
     host: u64,
-    /// The stamp of the youngest stage of which a sector died that went home.
+    /// Stamp of the youngest stage with a sector that became invalid by going home.
     moved: u64,
-    /// The sector after those that a host put in last, and how many in order these are.
+    /// Sector after the last one from the host, and the length of the sequential run that ends
+    /// there.
     stream: (u64, u64),
 }
 
 impl Stages {
-    /// Idle stages with their buffers.
+    /// Creates idle stages.
     pub(crate) fn new(buffers: Vec<Payload>) -> Self {
         Stages {
             list: buffers.into_iter().map(Stage::new).collect(),
@@ -40,57 +42,58 @@ impl Stages {
         }
     }
 
-    /// A stage.
+    /// Returns a stage.
     pub(crate) fn get(&self, index: u8) -> &Stage {
         &self.list[usize::from(index)]
     }
 
-    /// A stage that is to change.
+    /// Returns a stage for modification.
     pub(crate) fn at(&mut self, index: u8) -> &mut Stage {
         &mut self.list[usize::from(index)]
     }
 
-    /// The buffer of a stage.
+    /// Returns the buffer of a stage.
     pub(crate) fn buffer(&mut self, index: u8) -> &mut Payload {
         self.at(index).buffer()
     }
 
-    /// How many were opened so far, which is the stamp of the last one.
+    /// Returns the number of stages opened so far, which is the stamp of the last one.
     pub(crate) fn opened(&self) -> u64 {
         self.opened
     }
 
-    /// The stamp of the youngest stage in which a host's sector was published.
+    /// Returns the stamp of the youngest stage in which a sector of the host was published.
     pub(crate) fn host(&self) -> u64 {
         self.host
     }
 
-    /// A host's sector was published in the stage of a stamp.
+    /// Notes that a sector of the host was published in the stage with `stamp`.
     pub(crate) fn host_published(&mut self, stamp: u64) {
         self.host = self.host.max(stamp);
     }
 
-    /// A sector of a stage died in memory because it went home; the stage may list it still.
+    /// Notes that a sector of a stage went home and is invalid in memory; the stage may still list
+    /// it.
     pub(crate) fn moved_home(&mut self, index: u8) {
         self.moved = self.moved.max(self.get(index).stamp());
     }
 
-    /// Whether a stage from `stamp` on may list a sector that the map has no more.
+    /// Returns whether a stage from `stamp` on may list a sector that the map no longer has.
     pub(crate) fn may_list_moved(&self, stamp: u64) -> bool {
         self.moved >= stamp
     }
 
-    /// An idle stage.
+    /// Returns an idle stage.
     pub(crate) fn idle(&self) -> Option<u8> {
         self.list.iter().position(|stage| stage.phase() == Phase::Idle).map(|index| index as u8)
     }
 
-    /// How many are idle.
+    /// Returns the number of idle stages.
     pub(crate) fn idle_count(&self) -> usize {
         self.list.iter().filter(|stage| stage.phase() == Phase::Idle).count()
     }
 
-    /// Opens an idle stage for a superpage; at most `limit` of its slots are taken.
+    /// Opens an idle stage for a superpage, with at most `limit` slots of data.
     pub(crate) fn open(&mut self, index: u8, vsp: u32, limit: u32) {
         self.opened += 1;
         let stamp = self.opened;
@@ -98,40 +101,42 @@ impl Stages {
         self.order.push_back(index);
     }
 
-    /// The stage that fills.
+    /// Returns the stage being filled.
     pub(crate) fn filling(&self) -> Option<u8> {
         self.filling
     }
 
-    /// A stage that was opened is the one that fills.
+    /// Makes an opened stage the one being filled.
     pub(crate) fn fill(&mut self, index: u8) {
         assert!(self.filling.is_none(), "one stage fills at a time");
         self.filling = Some(index);
     }
 
-    /// Ends filling.
+    /// Closes the stage being filled.
     pub(crate) fn close_filling(&mut self) {
         let index = self.filling.take().expect("a stage is filling");
+        // A stage closed early interrupts the run: later superpages are no longer aligned with it.
         if self.get(index).room() > 0 {
             self.stream.1 = 0;
         }
         self.at(index).close();
     }
 
-    /// Whether a sector goes on with at least `sectors` that came in order and filled their stages.
+    /// Returns whether `lsn` continues a sequential run of at least `sectors` sectors that filled
+    /// their stages.
     pub(crate) fn streams(&self, lsn: u64, sectors: u32) -> bool {
         let (end, len) = self.stream;
         end == lsn && len >= sectors.into()
     }
 
-    /// Sectors `lsn..end` are put in.
+    /// Notes that sectors `lsn..end` were put in.
     pub(crate) fn note_stream(&mut self, lsn: u64, end: u64) {
         let before = if self.stream.0 == lsn { self.stream.1 } else { 0 };
         self.stream = (end, before + end - lsn);
     }
 
-    /// Those that are not listed yet and to which nothing is to come any more, the oldest first,
-    /// before any to which something is.
+    /// Iterates over the unlisted stages that expect no more data, oldest first, up to the first
+    /// stage that does.
     pub(crate) fn settled(&self) -> impl Iterator<Item = u8> {
         let over = |index: &u8| {
             let stage = self.get(*index);
@@ -140,7 +145,8 @@ impl Stages {
         self.order.iter().copied().take_while(over)
     }
 
-    /// Whether any of the sectors `lsn..end` is in a stage that goes home, before that is listed.
+    /// Returns whether any of the sectors `lsn..end` is in a stage that goes home and is not listed
+    /// yet.
     pub(crate) fn is_homing(&self, lsn: u64, end: u64) -> bool {
         self.order.iter().any(|index| {
             let stage = self.get(*index);
@@ -150,33 +156,34 @@ impl Stages {
         })
     }
 
-    /// The oldest that is not listed yet.
+    /// Returns the oldest stage that is not listed yet.
     pub(crate) fn front(&self) -> Option<u8> {
         self.order.front().copied()
     }
 
-    /// How many are not listed yet.
+    /// Returns the number of stages that are not listed yet.
     pub(crate) fn waiting(&self) -> usize {
         self.order.len()
     }
 
-    /// The oldest that was not listed is.
+    /// Notes that the oldest unlisted stage was listed.
     pub(crate) fn front_listed(&mut self) {
         let front = self.order.pop_front();
         assert!(front != self.filling, "a stage is listed when it is closed");
     }
 
-    /// The superpages of those that are not listed yet.
+    /// Iterates over the superpages of the stages that are not listed yet.
     pub(crate) fn queued(&self) -> impl ExactSizeIterator<Item = u32> + Clone {
         self.order.iter().map(|index| self.get(*index).vsp())
     }
 
-    /// Stages from `stamp` on that are not listed yet forget the sectors `lsn..end`; how many slots
-    /// were looked at.
+    /// Removes the sectors `lsn..end` from the listings of unlisted stages from `stamp` on. Returns
+    /// the number of slots examined.
     pub(crate) fn forget(&mut self, stamp: u64, (lsn, end): (u64, u64)) -> usize {
         let mut looked = 0;
         for index in &self.order {
             let stage = &mut self.list[usize::from(*index)];
+            // Older stages keep theirs: they are listed earlier, so the newer copy wins in replay.
             if stage.stamp() >= stamp {
                 looked += stage.fill() as usize;
                 stage.forget(lsn, end);
@@ -185,12 +192,12 @@ impl Stages {
         looked
     }
 
-    /// Commands under way that bring data.
+    /// Returns the number of commands in flight that bring data.
     pub(crate) fn placing(&self) -> u32 {
         self.list.iter().map(Stage::placing).sum()
     }
 
-    /// The power is off.
+    /// Discards the payloads at a power cut.
     pub(crate) fn void(&mut self) {
         self.list.iter_mut().for_each(Stage::void);
     }

@@ -1,10 +1,9 @@
-//! Images of the map that are not needed, because a later one of the group is durable: the device
-//! is told to forget them. Else a drive that collects would copy them until their place is written
-//! again.
+//! Discards map images that a later durable image of the same group has made obsolete. Otherwise a
+//! drive would copy them in its own garbage collection until their place is rewritten.
 //!
 //! Invariants
-//! - An image is forgotten when a root is durable that names the one after it, and before the next
-//!   one, which goes to the same place, is begun.
+//! - An image is discarded after a root that names its successor is durable, and before the next
+//!   image, which goes to the same place, is begun.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -14,49 +13,50 @@ use hostftl_core::Command;
 use super::layout::Layout;
 use super::ops::{Cx, Op, OwnOp};
 
-/// Groups that are looked at in one go.
+/// Groups examined per call.
 const SCAN: u32 = 1024;
-/// Images that the device is told to forget at once.
+/// Maximum number of discards in flight.
 const MOST: u32 = 4;
 
+/// Obsolete map images.
 #[derive(Debug)]
 pub(super) struct Stale {
-    /// Whether the image before the last one is stale, of each group.
+    /// Whether the second newest image of each group is obsolete.
     groups: Vec<bool>,
-    /// The next group to look at.
+    /// Next group to examine.
     cursor: u32,
-    /// Images that the device is being told to forget.
+    /// Discards in flight.
     under_way: u32,
 }
 
 impl Stale {
-    /// Nothing is stale.
+    /// Starts with no obsolete image.
     pub(super) fn new(groups: u32) -> Self {
         Stale { groups: vec![false; groups as usize], cursor: 0, under_way: 0 }
     }
 
-    /// Bytes of what is known of groups.
+    /// Returns the bytes of the group table.
     pub(super) const fn memory(layout: &Layout) -> u64 {
         layout.groups as u64 * size_of::<bool>() as u64
     }
 
-    /// An image of a group is on its way: when it is durable, the one before it is stale, if the
-    /// device `cares`.
+    /// Notes that a new image of `group` is being written. Once it is durable, the previous one is
+    /// obsolete; `cares` is whether the device accepts discards.
     pub(super) fn note(&mut self, group: u32, cares: bool) {
         self.groups[group as usize] = cares;
     }
 
-    /// What was noted is to be forgotten.
+    /// Starts to discard the noted images.
     pub(super) fn begin(&mut self) {
         self.cursor = 0;
     }
 
-    /// Whether the device forgot all that was to be forgotten.
+    /// Returns whether all noted images were discarded.
     pub(super) fn is_over(&self) -> bool {
         self.cursor as usize == self.groups.len() && self.under_way == 0
     }
 
-    /// Tells the device of the next stale image. Whether anything moved.
+    /// Discards the next obsolete image. Returns whether anything moved.
     pub(super) fn pump<Own: OwnOp>(
         &mut self,
         layout: &Layout,
@@ -73,6 +73,8 @@ impl Stale {
         if let Some(group) = next {
             self.groups[group as usize] = false;
             self.under_way += 1;
+            // Images alternate between two places, so the next generation has the place of the
+            // obsolete one.
             let lba = layout.group_at(group, generations[group as usize] + 1);
             let sectors = layout.superpage.into();
             cx.submit(Op::Forget, Command::Reset { device: 0, lba, sectors });
@@ -80,7 +82,7 @@ impl Stale {
         true
     }
 
-    /// The device forgot an image, or could not: it is not needed in any case.
+    /// Completes a discard. A failed one doesn't matter, because the image is not needed.
     pub(super) fn forgotten(&mut self) {
         self.under_way -= 1;
     }

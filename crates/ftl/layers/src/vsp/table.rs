@@ -1,4 +1,4 @@
-//! The map from logical to virtual sectors, as each layer of the family has its own.
+//! Interface of the map from logical to virtual sectors, which each layer implements.
 
 use core::fmt::Debug;
 
@@ -7,34 +7,34 @@ use hostftl_core::Page;
 use super::ops::OwnOp;
 use super::pool::{Lost, Pool};
 
-/// The map from logical to virtual sectors. On media it is a list of entries by key.
+/// A map from logical to virtual sectors. On media it is an array of entries, addressed by key.
 pub(crate) trait Table: Debug {
-    /// What the commands are for that only the scheme of the table sends.
+    /// Operations of the commands that only the scheme of this table sends.
     type Op: OwnOp;
 
-    /// Logical sectors that are mapped.
+    /// Returns the number of mapped logical sectors.
     fn mapped(&self) -> u64;
-    /// The logical sector that is live in a slot and can be read from it.
+    /// Returns the logical sector that is valid in slot `vsn` and can be read there.
     fn live(&self, vsn: u32) -> Option<u64>;
-    /// The logical sector that was last live in a slot, where the table can tell: for planted bugs.
+    /// Returns the logical sector that was last valid in a slot, if known. Used by planted bugs.
     fn was(&self, _vsn: u32) -> Option<u64> {
         None
     }
-    /// Where a logical sector is.
+    /// Returns the virtual sector of a logical sector.
     fn look_up(&self, lsn: u64) -> Option<u32>;
-    /// Whether a logical sector reads as an error.
+    /// Returns whether a logical sector reads as an error.
     fn is_lost(&self, lsn: u64) -> bool;
-    /// The slot that holds a logical sector, readable or not.
+    /// Returns the slot of a logical sector, readable or not.
     fn find(&self, lsn: u64) -> Option<u32> {
         self.look_up(lsn)
     }
-    /// Whether a logical sector may hold something, and for how many of `sectors` that stays so:
-    /// any may where it has a home.
+    /// Returns whether a logical sector may hold data, and for how many of `sectors` the answer is
+    /// the same. Any sector with a home may hold data.
     fn run(&self, _lsn: u64, sectors: u64) -> (bool, u64) {
         (true, sectors)
     }
-    /// The keys of the entries that change when `lsn` moves to `vsn`, or nowhere: of the slots
-    /// where entries go by slot.
+    /// Returns the keys of the entries that change when `lsn` moves to `vsn`, or is unmapped. The
+    /// default is for maps whose entries are addressed by slot.
     fn keys(&self, lsn: u64, vsn: Option<u32>) -> [u64; 2] {
         let old = self.find(lsn);
         let key = |slot: Option<u32>| u64::from(slot.expect("a sector comes or goes"));
@@ -45,48 +45,50 @@ pub(crate) trait Table: Debug {
     /// Unmaps `lsn`.
     fn kill(&mut self, pool: &mut Pool, lsn: u64) -> Lost;
 
-    /// Puts the entries from `key` on into a page of an image.
+    /// Writes the entries from `key` on into a page of an image.
     fn image(&self, page: &mut Page, key: u64);
-    /// Puts an entry of an image in without counting; [`Table::adopt`] counts later.
+    /// Loads an entry of an image without counting it; [`Table::adopt`] counts it later.
     fn load(&mut self, key: u64, raw: u32);
-    /// Puts in what the log says of `lsn`, without counting; tells each key that changes.
+    /// Applies a log entry for `lsn` without counting it, and calls `changed` for each changed key.
     fn replay(&mut self, lsn: u64, vsn: Option<u32>, changed: impl FnMut(u64));
-    /// Puts in what the log says of `lsn`: that it reads as an error, and which slot stands for it.
+    /// Applies a log entry that marks `lsn` as an error, for which slot `vsn` stands.
     fn replay_loss(&mut self, _lsn: u64, _vsn: u32, _changed: impl FnMut(u64)) {}
-    /// Superpages that were lent are homes only, says the log; tells each key that changes.
+    /// Applies a log entry that ends the loan of superpages, and calls `changed` for each changed
+    /// key.
     fn end_loan(&mut self, _vsp: u32, _count: u32, _changed: impl FnMut(u64)) {}
-    /// Whether a superpage of the data area that was lent is a home only, or about to be.
+    /// Returns whether a lent superpage of the data area is only a home, or is about to be.
     fn is_given(&self, _vsp: u32) -> bool {
         false
     }
-    /// Whether the home of a sector is lent to the data area: it was never written.
+    /// Returns whether the home of a sector is lent to the data area because it was never written.
     fn is_lent(&self, _lsn: u64) -> bool {
         false
     }
-    /// Superpages that log may keep while so many are free.
+    /// Returns the number of superpages that log pages may pin while `free` are free.
     fn pins(&self, free: u32) -> u32 {
         free / 2
     }
-    /// Empties a slot that the log says was replaced in place, without counting.
+    /// Applies a log entry that invalidates a slot replaced in place, without counting it.
     fn replay_kill(&mut self, vsn: u32, changed: impl FnMut(u64));
     /// Counts the entry of a key.
     fn adopt(&mut self, pool: &mut Pool, key: u64) -> Result<(), &'static str>;
-    /// Forgets what adopting did to superpage `vsp`.
+    /// Undoes the effects of [`Table::adopt`] on superpage `vsp`.
     fn disown(&mut self, pool: &mut Pool, vsp: u32);
-    /// Turns what is live in a superpage into errors and tells each key that changes.
+    /// Turns the valid sectors of a superpage into errors, and calls `changed` for each changed
+    /// key.
     fn lose(&mut self, pool: &mut Pool, vsp: u32, changed: impl FnMut(u64));
-    /// Whether a superpage holds slots that read as errors, so that it can't be collected.
+    /// Returns whether a superpage has slots that read as errors, so that it can't be collected.
     fn holds_lost(&self, vsp: u32) -> bool;
 
-    /// A superpage that is empty may be filled again, though what it held could not be read.
+    /// Notes that an empty superpage may be filled again although its old content was unreadable.
     fn is_readable_again(&mut self, _vsp: u32) {}
 
-    /// The volume was just made: no sector holds anything.
+    /// Notes that the volume was just formatted and every sector is empty.
     fn formatted(&mut self) {}
 
-    /// Recovery needs no more of what only it used.
+    /// Releases the state that only recovery needs.
     fn settled(&mut self) {}
 
-    /// Compares every table with every other.
+    /// Checks all tables against each other.
     fn check(&self, pool: &Pool) -> Result<(), &'static str>;
 }

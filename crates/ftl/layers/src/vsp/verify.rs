@@ -1,7 +1,9 @@
-//! Recovery's proof: data that the end of the log lists is there, or the log ends before it.
+//! Verification of the end of the log during recovery: its data must be on media, or the log ends
+//! before it.
 //!
-//! A mismatch means that the log write was never durable. Data that can't be read can't be judged:
-//! its sectors become errors until they are written again, for they may be anybody's.
+//! A checksum mismatch means that the log write was never durable. Unreadable data can't be
+//! verified: it may belong to any version or any sector. Its sectors become errors until they are
+//! written again.
 
 use hostftl_core::{Cause, Command, DeviceError, Event, Target, Verdict};
 
@@ -10,15 +12,16 @@ use super::ops::Cx;
 use super::recovery::{Listed, Recovery, Step, give_up};
 use super::table::Table;
 
-/// Superpages forgotten in one go, at the most.
+/// Maximum number of superpages whose counts are undone per call.
 const BITE: u32 = 16;
 
 impl Recovery {
-    /// Reads the next superpage whose data no flush is known to cover.
+    /// Reads the next superpage whose data may not be covered by a flush.
     pub(super) fn verify_next<T: Table>(&mut self, area: &mut Area<T>, cx: &mut Cx<T::Op>) -> bool {
         let from = self.cursor as u32;
         let end = (from + 4096).min(area.layout.count);
         let durable = self.replay.durable;
+        // Log writes up to `durable` were flushed, and their data with them.
         let unsure =
             |vsp: &u32| self.listed[*vsp as usize].seq > durable && area.pool.valid(*vsp) > 0;
         let next = (from..end).find(unsure);
@@ -27,6 +30,7 @@ impl Recovery {
         self.cursor = stop.into();
         if let Some(vsp) = next {
             let fill = self.listed[vsp as usize].fill;
+            // Valid sectors without listed data contradict each other.
             if fill == 0 {
                 return give_up("a listing in the log makes no sense", cx);
             }
@@ -38,6 +42,7 @@ impl Recovery {
         if stop < area.layout.count {
             return true;
         }
+        // A mismatch shortens the log; the counts are undone and the shorter log is replayed.
         match self.bad.take() {
             Some(bad) => {
                 self.dropped += self.replay.last + 1 - bad;
@@ -55,7 +60,7 @@ impl Recovery {
         self.recover(0, Command::Digest { from, seed: vsp.into() }, cx);
     }
 
-    /// What can't be read can't be checked: it may be this data, older data, or another sector's.
+    /// Turns the sectors of an unreadable superpage into errors.
     pub(super) fn lose_listed<T: Table>(&mut self, area: &mut Area<T>, cx: &mut Cx<T::Op>) {
         let vsp = self.cursor as u32;
         let sectors = area.pool.valid(vsp);
@@ -69,6 +74,7 @@ impl Recovery {
     pub(super) fn compare_listed(&mut self, result: Result<Verdict, DeviceError>) {
         let listed = self.listed[self.cursor as usize];
         let crc = result.expect("a checksum in memory can't fail").crc;
+        // The log ends before the first write with bad data, and superpages come in any order.
         if crc != listed.crc {
             let first = self.bad.map_or(listed.seq, |bad| bad.min(listed.seq));
             self.bad = Some(first);
@@ -77,7 +83,7 @@ impl Recovery {
         self.cursor += 1;
     }
 
-    /// Undoes the counts, to replay a shorter log.
+    /// Undoes the counts of some superpages, before a shorter log is replayed.
     pub(super) fn forget_some<T: Table>(&mut self, area: &mut Area<T>, cx: &mut Cx<T::Op>) -> bool {
         let from = self.cursor as u32;
         let end = (from + BITE.min(8192 / area.layout.superpage + 1)).min(area.layout.count);

@@ -1,7 +1,8 @@
-//! What must become durable, and how soon.
+//! Durability requests: the marks that must become durable, and how soon.
 
 use super::log::Mark;
 
+/// The pending durability requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Wishes {
     commit: Mark,
@@ -10,37 +11,37 @@ pub(crate) struct Wishes {
 }
 
 impl Wishes {
-    /// What must become durable soon, stages closed for it.
+    /// Returns the mark that must become durable soon; stages are closed for it.
     pub(crate) fn commit(&self) -> Mark {
         self.commit
     }
 
-    /// What should become durable when it is settled anyway.
+    /// Returns the mark that should become durable once it has settled anyway.
     pub(crate) fn wanted(&self) -> Mark {
         self.wanted
     }
 
-    /// Asks for what must become durable soon.
+    /// Requests that `mark` becomes durable soon.
     pub(crate) fn press(&mut self, mark: Mark) {
         self.commit = self.commit.max(mark);
     }
 
-    /// Asks for what should become durable when it is settled anyway.
+    /// Requests that `mark` becomes durable once it has settled anyway.
     pub(crate) fn want(&mut self, mark: Mark) {
         self.wanted = self.wanted.max(mark);
     }
 
-    /// Whether something waits for the next log write, whatever that covers.
+    /// Returns whether a part waits for the next log write, regardless of its coverage.
     pub(crate) fn is_starved(&self) -> bool {
         self.starved
     }
 
-    /// Something can't go on until there is another log write.
+    /// Requests another log write, without which the caller can't proceed.
     pub(crate) fn starve(&mut self) {
         self.starved = true;
     }
 
-    /// A log write was composed.
+    /// Notes that a log write was composed.
     pub(crate) fn feed(&mut self) {
         self.starved = false;
     }

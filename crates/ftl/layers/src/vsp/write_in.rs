@@ -1,8 +1,9 @@
-//! Writes into stages, and trims: how the map changes by what the host asks.
+//! Writes into stages, and trims: changes of the map that the host requests.
 //!
 //! Invariants
-//! - Slots are taken in the order of arrival; a sector is published when its copy is over.
-//! - What is published in a stage is newer than what that stage or later ones have of the sector.
+//! - Slots are taken in the order of arrival; a sector is published when its copy is complete.
+//! - A sector that is published in a stage is newer than its copies in that stage and in later
+//!   ones.
 
 use hostftl_core::{Cause, Command, Piece};
 
@@ -16,12 +17,11 @@ use super::ops::{Cx, OWN_OPS, Op};
 use super::pool::{Lost, State};
 use super::table::Table;
 
-/// Map entries that a trim looks at in one go.
+/// Maximum number of map entries that a trim examines per call.
 const TRIM_STEP: u64 = 2048;
 
 impl<T: Table> Area<T> {
-    /// Moves a write or trim of sectors that have no home of their own on, a write by `most`
-    /// sectors.
+    /// Advances a write or trim of sectors that don't go home; a write by at most `most` sectors.
     pub(crate) fn gather(&mut self, req: u16, most: u64, cx: &mut Cx<T::Op>) -> bool {
         match cx.request(req).kind {
             Kind::Trim => self.trim_some(req, cx),
@@ -29,8 +29,9 @@ impl<T: Table> Area<T> {
         }
     }
 
-    /// Sends the copy of as much of a write as the filling stage takes.
+    /// Sends the copy of the part of a write that fits into the filling stage.
     fn write_run(&mut self, req: u16, most: u64, cx: &mut Cx<T::Op>) -> bool {
+        // The last commands are reserved for the layer's own work, which frees space.
         if !self.may_gather() || cx.command_room() <= OWN_OPS {
             return false;
         }
@@ -45,8 +46,8 @@ impl<T: Table> Area<T> {
         true
     }
 
-    /// Takes slots of the filling stage for at most `left` sectors from `lsn` on: the stage, the
-    /// first slot and how many.
+    /// Takes slots of the filling stage for at most `left` sectors from `lsn` on. Returns the
+    /// stage, the first slot and the number of slots.
     pub(crate) fn take_slots(
         &mut self,
         lsn: u64,
@@ -60,16 +61,17 @@ impl<T: Table> Area<T> {
         let len = stage.room().min(left);
         stage.follow(lsn, len);
         let first = stage.take(len, cause);
+        // Copies by garbage collection don't interrupt a sequential run of the host.
         if cause == Cause::Host {
             self.stages.note_stream(lsn, lsn + u64::from(len));
         }
         Some((index, first, len))
     }
 
-    /// Where the map counts runs, log pages give way to `left` sectors that they would split, and
-    /// to the end of a logical superpage all of which is in the stage so far; they are written
-    /// alone if they are due still. What is left over would shift all that follows, so that at
-    /// each end of a superpage one more is split.
+    /// Where the map has a budget of leaves, releases the slots reserved for log pages if they
+    /// would split `left` sectors, or the end of a logical superpage that is complete in the stage
+    /// so far. Log pages that are still due are then written alone. A split would shift everything
+    /// that follows, so that one more leaf is split at the end of each superpage.
     fn keep_whole(&mut self, index: u8, lsn: u64, left: u32) {
         let (stage, superpage) = (self.stages.at(index), self.layout.superpage);
         let splits = stage.room() < left && left <= superpage - stage.fill();
@@ -82,7 +84,7 @@ impl<T: Table> Area<T> {
         }
     }
 
-    /// Sends the copy of the next `len` sectors of a write into slots that were taken for it.
+    /// Sends the copy of the next `len` sectors of a write into slots taken for it.
     pub(crate) fn send_to_stage(
         &mut self,
         req: u16,
@@ -99,8 +101,8 @@ impl<T: Table> Area<T> {
         cx.submit(op, Command::Place { from, into });
     }
 
-    /// Whether the host may take slots. Where collection needs none, a host may fill what is open,
-    /// and open one more for the log that frees others.
+    /// Returns whether the host may take slots. Where garbage collection needs no slots, the host
+    /// may fill the open stage, and open one more to carry a log write that frees superpages.
     pub(crate) fn may_gather(&self) -> bool {
         let free = self.pool.free();
         let homes = self.layout.home.is_some();
@@ -108,7 +110,7 @@ impl<T: Table> Area<T> {
         free > self.layout.reserve as usize || homes && (self.stages.filling().is_some() || carries)
     }
 
-    /// Data of a write is in its stage: the map may point there.
+    /// Publishes data of a write that was copied to its stage.
     pub(crate) fn placed(
         &mut self,
         req: u16,
@@ -121,6 +123,7 @@ impl<T: Table> Area<T> {
             unreachable!("a write comes back with its data")
         };
         let stamp = self.stages.at(index).arrived(into);
+        // This compares with the map, so it must precede the publication of the new sectors.
         self.overtake(stamp, lsn, len, cx);
         for i in 0..len {
             self.publish(index, lsn + u64::from(i), slot + i, cx);
@@ -131,9 +134,10 @@ impl<T: Table> Area<T> {
         self.complete_if_over(req, cx);
     }
 
-    /// What is about to be published in a stage is newer than what that stage or later ones have of
-    /// the same sectors: they must not list it. Also not what the map has no more because it went
-    /// home: its kill comes later in the log, and until then it would hide what is published here.
+    /// Removes superseded copies of the sectors from the listings of the stage with `stamp` and of
+    /// later ones: copies complete in any order, and the last to complete is the newest. This
+    /// includes copies that the map no longer has because they went home. Their kill comes later in
+    /// the log, and until then their listing would hide the data published here.
     fn overtake(&mut self, stamp: u64, lsn: u64, len: u32, cx: &mut Cx<T::Op>) {
         let mut overtaken = false;
         for lsn in lsn..lsn + u64::from(len) {
@@ -145,6 +149,7 @@ impl<T: Table> Area<T> {
                 continue;
             };
             let other = self.stages.get(index).stamp();
+            // Within the stage the slot is known; later stages are searched by sector below.
             if other == stamp {
                 self.stages.at(index).clear(vsn % self.layout.superpage);
             }
@@ -168,6 +173,7 @@ impl<T: Table> Area<T> {
         if let Lost::Last(vsp) = self.table.point(&mut self.pool, lsn, vsn) {
             self.send_to_limbo(vsp);
         }
+        // The sector was mapped before, so a hidden copy was replaced.
         if self.table.mapped() == before {
             self.stages.at(index).note_replaced();
         }
@@ -176,7 +182,7 @@ impl<T: Table> Area<T> {
     /// Unmaps the next part of a trim, and logs it.
     fn trim_some(&mut self, req: u16, cx: &mut Cx<T::Op>) -> bool {
         if self.pool.free() <= self.layout.reserve as usize {
-            return false; // Its record needs a superpage, and those left are for collection.
+            return false; // A trim record needs a superpage; those left are for garbage collection.
         }
         if !self.log.fits_trim() {
             self.wishes.starve();
@@ -187,6 +193,7 @@ impl<T: Table> Area<T> {
         let len = (active.sectors - active.cursor).min(TRIM_STEP);
         active.cursor += len;
         cx.touch(len as usize);
+        // Copies that are published but not listed yet must not follow the trim in the log.
         cx.touch(self.stages.forget(0, (first, first + len)));
         let mut changed = false;
         for lsn in first..first + len {
@@ -199,9 +206,12 @@ impl<T: Table> Area<T> {
                 }
             }
         }
+        // A trim of unmapped sectors changes nothing and needs no entry.
         if changed && !planted(Bug::TrimNotLogged) {
             self.log.trim(first, len as u32);
         }
+        // The mark includes the trim entry: superpages emptied here stay in limbo until it is
+        // durable.
         let mark = self.mark_all();
         self.pool.mark_limbo(mark);
         true

@@ -1,4 +1,4 @@
-//! From a filling stage to durable media, and from an empty superpage to a free one.
+//! Path from the filling stage to durable media, and from an empty superpage to a free one.
 
 use hostftl_core::{
     Cause, Command, DeviceError, Gather, MetaBuf, Piece, SECTORS_PER_BLOCK, Tally, Verdict,
@@ -18,15 +18,15 @@ use super::stage::Phase;
 use super::stage::runs;
 use super::table::Table;
 
-/// Free superpages that only a log write takes that frees others.
+/// Free superpages reserved for log writes that free other superpages.
 const LAST_FREE: usize = 3;
-/// Stages that are left for what fills in the order of arrival.
+/// Idle stages reserved for data in the order of arrival.
 const KEPT_STAGES: usize = 2;
-/// Superpages that are left to be taken when a log write is forced.
+/// Names of free superpages reserved for forced log writes.
 pub(crate) const LAST_NAMES: u32 = 2;
 
 impl<T: Table> Area<T> {
-    /// The stage that takes sectors now; opens one when there is none and one may be opened.
+    /// Returns the stage being filled, and opens one if necessary and possible.
     pub(crate) fn filling_stage(&mut self) -> Option<u8> {
         if self.stages.filling().is_none() {
             let index = self.open_stage(self.kept_for_log())?;
@@ -35,12 +35,15 @@ impl<T: Table> Area<T> {
         self.stages.filling()
     }
 
-    /// Opens a stage that keeps its last `kept` slots for log pages, when one may be opened.
+    /// Opens a stage whose last `kept` slots are reserved for log pages, if possible.
     fn open_stage(&mut self, kept: u32) -> Option<u8> {
         let idle = self.stages.idle()?;
+        // The remaining free superpages are for log writes.
         if self.pool.free() <= FLOOR as usize {
             return None;
         }
+        // Replay searches the next log write in the named superpages only, so some must be left for
+        // it. The next log write names more.
         if self.log.horizon() <= LAST_NAMES {
             self.wishes.starve();
             return None;
@@ -51,8 +54,8 @@ impl<T: Table> Area<T> {
         Some(idle)
     }
 
-    /// Opens a stage for one thing of a superpage's size, beside the one that fills. It can't be
-    /// listed before that one, which ends early when too many wait for it.
+    /// Opens a stage for one object of a superpage's size, beside the stage being filled. It can't
+    /// be listed before that stage, which is closed early if too many stages wait for it.
     pub(crate) fn own_stage(&mut self, cx: &mut Cx<T::Op>) -> Option<u8> {
         let idle = self.stages.idle_count();
         if idle >= KEPT_STAGES {
@@ -70,13 +73,13 @@ impl<T: Table> Area<T> {
         None
     }
 
-    /// Takes a superpage that may be opened: the horizon was looked at.
+    /// Takes a superpage that may be opened. The caller has checked the horizon.
     pub(crate) fn take_free(&mut self) -> u32 {
         self.log.take_names(1);
         self.pool.take_free().expect("there is a free superpage")
     }
 
-    /// Whether a log write is worth the pages it takes.
+    /// Returns whether a log write is worth the pages that it takes.
     pub(crate) fn log_is_due(&self) -> bool {
         self.log.has_entries()
             && (self.log.horizon() <= self.log.listed() / 2
@@ -84,7 +87,7 @@ impl<T: Table> Area<T> {
                 || self.log_presses())
     }
 
-    /// Whether superpages wait for a log write to be free again, and few others are.
+    /// Returns whether superpages in limbo wait for a log write while few others are free.
     fn log_presses(&self) -> bool {
         match self.layout.home {
             None => self.pool.free() <= FLOOR as usize + 3,
@@ -96,14 +99,15 @@ impl<T: Table> Area<T> {
         }
     }
 
-    /// Slots of the next stage that log pages will take, when some are due.
+    /// Returns the number of slots of the next stage that log pages will take, if a log write is
+    /// due.
     fn kept_for_log(&self) -> u32 {
         let pages = (self.log.pages_used() + 1).min(self.log.max_pages());
         let slots = pages * SECTORS_PER_BLOCK;
         if self.log_is_due() && slots <= self.layout.superpage / 2 { slots } else { 0 }
     }
 
-    /// Ends filling when no slot is left.
+    /// Closes the filling stage when no slot is left.
     pub(crate) fn close_if_full(&mut self) {
         let filling = self.stages.filling();
         if filling.is_some_and(|index| self.stages.get(index).room() == 0) {
@@ -111,10 +115,11 @@ impl<T: Table> Area<T> {
         }
     }
 
-    /// Digests, lists and programs the oldest stage that is not listed.
+    /// Checksums, lists and programs the oldest stage that is not listed.
     pub(crate) fn pump_seal(&mut self, cx: &mut Cx<T::Op>) -> bool {
         let Some(index) = self.stages.front() else { return false };
         let stage = self.stages.at(index);
+        // The listing needs the final set of sectors, so it waits for all copies into the stage.
         if cx.command_room() == 0 || stage.placing() > 0 {
             return false;
         }
@@ -148,10 +153,14 @@ impl<T: Table> Area<T> {
             self.wishes.starve();
             return false;
         }
+        // The listing precedes the program, so that the superpage can carry a log write about
+        // itself.
         self.list(index, crc, cx);
         self.log.seal(stamp);
         self.stages.front_listed();
         let pad = self.layout.superpage - fill;
+        // The log write goes into the padding of this superpage if it fits, and takes none of its
+        // own.
         let covered = self.log.composed().mark.covers(self.wishes.commit());
         let asked = !covered && self.log.sealed() >= self.wishes.commit().stamp;
         let room = pad / SECTORS_PER_BLOCK >= self.log.pages_used() && self.pool.free() > 0;
@@ -161,7 +170,7 @@ impl<T: Table> Area<T> {
         true
     }
 
-    /// Lists what a stage holds.
+    /// Lists the sectors of a stage.
     fn list(&mut self, index: u8, crc: u32, cx: &mut Cx<T::Op>) {
         let stage = self.stages.get(index);
         let listing =
@@ -170,7 +179,7 @@ impl<T: Table> Area<T> {
         cx.touch(stage.fill() as usize);
     }
 
-    /// A log write in the tail of superpage `vsp`.
+    /// Composes a log write for the tail of superpage `vsp`.
     fn compose(&mut self, vsp: u32) -> (MetaBuf, u32, Point) {
         let slots = self.log.pages_used() * SECTORS_PER_BLOCK;
         let at = self.layout.data_at(vsp) + u64::from(self.layout.superpage - slots);
@@ -210,6 +219,7 @@ impl<T: Table> Area<T> {
             tally.add(Cause::Pad, rest - slots);
             cx.counters().padded += u64::from(rest - slots);
         }
+        // Replay reads the last page of a superpage first: log pages are at its very end.
         if let Some((buf, pages, _)) = log {
             gather.push(Piece::Meta { buf, pages });
             tally.add(Cause::Map, slots);
@@ -217,7 +227,7 @@ impl<T: Table> Area<T> {
         }
     }
 
-    /// A stage is on the device.
+    /// Completes the program of a stage.
     pub(crate) fn programmed(&mut self, index: u8, serial: u64, command: Command, ok: bool) {
         let Command::Program { gather, .. } = command else { unreachable!("a program comes back") };
         let stage = self.stages.at(index);
@@ -230,7 +240,7 @@ impl<T: Table> Area<T> {
             }
         }
         if !ok {
-            return; // The stage keeps the only copy; reads go on from it.
+            return; // The stage keeps the only copy; reads continue from it.
         }
         stage.programmed();
         self.log.programmed(serial);
@@ -250,10 +260,11 @@ impl<T: Table> Area<T> {
         }
     }
 
-    /// Gives a superpage on media its place: candidate, limbo, or neither while it is pinned.
+    /// Sets the state of a superpage on media: full, possibly pinned, or in limbo.
     fn settle_superpage(&mut self, vsp: u32, pinned: bool) {
         if pinned || self.pool.valid(vsp) > 0 {
             let stuck = self.pool.state(vsp) == State::Stuck;
+            // A pinned superpage may be empty; it goes into limbo when it is unpinned.
             let state = if stuck { State::Stuck } else { State::Full };
             return self.pool.become_(vsp, state, pinned);
         }
@@ -261,16 +272,18 @@ impl<T: Table> Area<T> {
         self.send_to_limbo(vsp);
     }
 
-    /// Closes stages and writes log alone where a commit needs it.
+    /// Closes stages and writes log pages alone where a commit needs it.
     pub(crate) fn pump_commit(&mut self, cx: &mut Cx<T::Op>) -> bool {
         let commit = self.wishes.commit();
         self.wishes.want(commit);
         let covered = self.log.composed().mark.covers(commit);
         let early = |index: u8| self.stages.get(index).stamp() <= commit.stamp;
+        // The commit needs data of the filling stage, which must be listed first.
         if !covered && self.stages.filling().is_some_and(early) {
             self.stages.close_filling();
             return true;
         }
+        // Everything that the commit needs is listed, but no stage carried the log pages.
         let alone = self.wishes.is_starved() || (!covered && self.log.sealed() >= commit.stamp);
         if !alone || !self.log.can_compose() || self.log.horizon() == 0 || cx.command_room() == 0 {
             return false;
@@ -283,15 +296,18 @@ impl<T: Table> Area<T> {
         true
     }
 
-    /// Whether a log write of its own may take one of the last superpages: it frees others, or a
-    /// root needs it. All that a root needs is that what was opened is listed, and nothing is
-    /// opened while so few are left; so two such writes are enough, and one superpage remains.
+    /// Returns whether a log write of its own may take one of the last superpages: it frees others,
+    /// or a root needs it. A root only needs all opened stages to be listed, and no stage is opened
+    /// while so few superpages are left. Two such log writes are therefore enough, and one
+    /// superpage remains.
     fn log_may_take(&self, cx: &mut Cx<T::Op>) -> bool {
         if cx.life() == Life::Starting {
             return true;
         }
+        // It frees more than `LAST_FREE` superpages.
         let frees =
             self.pool.limbo().mark_of(LAST_FREE).is_some_and(|mark| self.next_log_covers(mark));
+        // The oldest stage does not fit the log, and later stages wait for it.
         let lists = self.stages.front().is_some_and(|index| {
             let stage = self.stages.get(index);
             match stage.phase() {
@@ -305,10 +321,10 @@ impl<T: Table> Area<T> {
         self.pool.free() > 1 && (frees || lists || last)
     }
 
-    /// Logs kills that may be known, and asks for what the others wait for. Where few superpages
-    /// are left a kill leaves room in the log for the listings of all stages: else the log would
-    /// need superpages for kills alone, before a root could be written that makes the kills durable
-    /// without log.
+    /// Logs kills whose writes are durable, and requests what the others wait for. When few
+    /// superpages are left, kills leave room in the log for the listings of all stages. Otherwise
+    /// the log would need superpages for kills alone, before a root could make the kills durable
+    /// without the log.
     pub(crate) fn pump_kills(&mut self) -> bool {
         let few = self.pool.free() <= LAST_FREE;
         let waiting = if few { self.stages.waiting() as u32 } else { 0 };
@@ -316,8 +332,8 @@ impl<T: Table> Area<T> {
         self.direct.log_kills(&mut self.log, &mut self.wishes, fits)
     }
 
-    /// Asks for a root where log may take no superpage: it makes durable what was replaced in
-    /// place, and frees the superpages of the log before it.
+    /// Requests a root when the log may take no superpage. The root makes in-place replacements
+    /// durable, and frees the superpages of the log before it.
     fn press_root(&mut self) {
         if self.direct.waits() || self.pool.pins() > 0 {
             self.wishes.press(Mark { stamp: self.stages.opened(), ..Mark::default() });
@@ -325,7 +341,7 @@ impl<T: Table> Area<T> {
         }
     }
 
-    /// Whether the next log write covers a mark, and the last one did not.
+    /// Returns whether the next log write covers `mark` although the last one does not.
     fn next_log_covers(&self, mark: Mark) -> bool {
         let composed = self.log.composed().mark;
         let kills = self.direct.logged(mark.direct);
@@ -335,6 +351,7 @@ impl<T: Table> Area<T> {
 
     fn write_log_alone(&mut self, cx: &mut Cx<T::Op>) {
         let vsp = self.take_free();
+        // The superpage has no staging buffer.
         self.pool.open(vsp, u8::MAX);
         self.pool.become_(vsp, State::Log, true);
         let log = self.compose(vsp);
@@ -347,15 +364,17 @@ impl<T: Table> Area<T> {
         cx.submit(Op::Log { vsp, serial }, command);
     }
 
-    /// A superpage that just became empty is free again when that is durable.
+    /// Queues an empty superpage, which becomes free when its emptiness is durable.
     pub(crate) fn send_to_limbo(&mut self, vsp: u32) {
         self.pool.push_limbo(vsp);
         self.pool.mark_limbo(self.mark_all());
     }
 
-    /// Frees a superpage whose emptiness is durable, once a device that cares has forgotten it.
+    /// Frees a superpage whose emptiness is durable, after discarding it if the device accepts
+    /// discards.
     pub(crate) fn pump_limbo(&mut self, cx: &mut Cx<T::Op>) -> bool {
         let Some((vsp, mark)) = self.pool.limbo().front() else { return false };
+        // A reader still uses the old data; the superpage must not be rewritten under it.
         let unread = !self.pool.is_read(vsp) || planted(Bug::VictimNotPinned);
         let durable = self.durable().covers(mark) || planted(Bug::EarlyReuse);
         if !durable || !unread || cx.command_room() == 0 {
@@ -371,8 +390,8 @@ impl<T: Table> Area<T> {
         true
     }
 
-    /// Asks for what frees superpages: a commit, or a checkpoint where log keeps them. `soft`
-    /// leaves stages open.
+    /// Requests a commit that frees superpages, or a checkpoint if log pages pin them. With `soft`,
+    /// stages stay open. Returns whether the request is new.
     pub(crate) fn press_limbo(&mut self, soft: bool) -> bool {
         if let Some(mark) = self.pool.limbo().last_mark() {
             let before = self.wishes;
@@ -386,13 +405,13 @@ impl<T: Table> Area<T> {
         self.pool.pins() > 0 && self.checkpoint.hurry()
     }
 
-    /// The device forgot a superpage, or could not.
+    /// Completes the discard of a superpage. Its result doesn't matter.
     pub(crate) fn discarded(&mut self, vsp: u32) {
         self.pool.discarded();
         self.release(vsp);
     }
 
-    /// A superpage may be used again. Whether the device forgot it does not matter here.
+    /// Makes a superpage usable again.
     pub(crate) fn release(&mut self, vsp: u32) {
         self.table.is_readable_again(vsp);
         if self.table.is_given(vsp) {
@@ -402,13 +421,15 @@ impl<T: Table> Area<T> {
         self.pool.add_free(vsp);
     }
 
-    /// Unpins the log that a durable root no longer needs.
+    /// Unpins the superpages with log writes before `first_needed`, which a durable root doesn't
+    /// need.
     pub(crate) fn unpin(&mut self, first_needed: u64) {
         let needed = self.log.next().saturating_sub(first_needed) as usize;
         while self.pool.pins() > needed {
             let vsp = self.pool.take_pin().expect("it was there just now");
             match self.pool.state(vsp) {
                 State::Full | State::Stuck => self.settle_superpage(vsp, false),
+                // A superpage that is still being programmed is settled at the end of its program.
                 state => self.pool.become_(vsp, state, false),
             }
         }
