@@ -1,9 +1,9 @@
-//! Reads and writes, part by part.
+//! Parts of reads and writes.
 //!
 //! Invariants
-//! - At most one write of a block is under way, so that the order of entries is the order of
+//! - At most one write per block is in flight, so that the order of entries is the order of
 //!   versions.
-//! - A read holds its line, or the row that it reads from, until it is over.
+//! - A read pins its line, or borrows from the row that it reads, until it completes.
 
 use alloc::vec::Vec;
 
@@ -18,13 +18,13 @@ use super::row::Row;
 use super::store::Store;
 use crate::kit::requests::Kind;
 
-/// Writes under way at once.
+/// Maximum number of writes in flight.
 const WRITES: usize = 64;
-/// Commands kept for what is no read.
+/// Commands reserved for anything but reads.
 const OWN_OPS: usize = 512;
 const BLOCK_SECTORS: u64 = SECTORS_PER_BLOCK as u64;
 
-/// A write of some blocks into a row.
+/// A write of consecutive blocks into a row.
 #[derive(Clone, Copy, Debug)]
 struct Write {
     req: u16,
@@ -32,17 +32,17 @@ struct Write {
     count: u32,
     row: u16,
     slot: u32,
-    /// The host's part: first sector in the first block, length, and where in the host's buffer.
+    /// Part of the host: first sector in the first block, length, and first sector in its buffer.
     from: u32,
     sectors: u32,
     at: u32,
-    /// Whether the rest of the block is still on its way into the row; with the line it is read
-    /// from.
+    /// Whether the old content of the block is still being copied into the row, and the line from
+    /// which it is read.
     filling: bool,
     line: Option<u32>,
 }
 
-/// The writes under way.
+/// Writes in flight.
 #[derive(Debug)]
 pub(super) struct Blocks {
     layout: Layout,
@@ -50,12 +50,12 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// Nothing is under way.
+    /// Creates the state without writes.
     pub(super) fn new(layout: &Layout) -> Self {
         Blocks { layout: *layout, list: alloc::vec![None; WRITES] }
     }
 
-    /// Whether a block in `first..end` is being written.
+    /// Returns whether a block in `first..end` is being written.
     pub(super) fn any_write_in(&self, first: u64, end: u64) -> bool {
         self.list
             .iter()
@@ -63,14 +63,15 @@ impl Blocks {
             .any(|it| it.block < end && first < it.block + u64::from(it.count))
     }
 
-    /// Whether nothing is under way.
+    /// Returns whether no write is in flight.
     pub(super) fn is_idle(&self) -> bool {
         self.list.iter().all(Option::is_none)
     }
 }
 
 impl Blocks {
-    /// Begins to read at most `sectors` from sector `from` on: as far as one command goes.
+    /// Begins to read up to `sectors` from sector `from` on, as far as one command reaches. Returns
+    /// false if it must wait.
     pub(super) fn begin_read(
         &self,
         req: u16,
@@ -107,6 +108,7 @@ impl Blocks {
             }
             At::Media(place) => {
                 let line = self.layout.line(self.layout.segment_of(place));
+                // The line must not be reset during the read.
                 store.lines.at_mut(line).pin();
                 let command = Command::Read {
                     device: 0,
@@ -121,7 +123,7 @@ impl Blocks {
         true
     }
 
-    /// Where a block is, and how many from there on follow it in one piece, at most `most`.
+    /// Returns the location of a block, and the number of blocks, at most `most`, that continue it.
     fn run_of(&self, block: u64, most: u32, map: &Map, cx: &mut Cx) -> (At, u32) {
         let at = map.get(block);
         let limit = match at {
@@ -142,7 +144,7 @@ impl Blocks {
         (at, run)
     }
 
-    /// A part of a read is over.
+    /// Completes a part of a read.
     pub(super) fn read_done(
         &self,
         (req, line): (u16, Option<u32>),
@@ -165,8 +167,8 @@ impl Blocks {
         part_over(req, ok, store, cx);
     }
 
-    /// Begins a part of a write, or of a trim that does not fill its block; false when it must
-    /// wait.
+    /// Begins a part of a write, or of a trim that does not fill its block. Returns false if it
+    /// must wait.
     pub(super) fn begin_write(
         &mut self,
         req: u16,
@@ -177,17 +179,20 @@ impl Blocks {
         let (block, skip) = (from / BLOCK_SECTORS, (from % BLOCK_SECTORS) as u32);
         let want = sectors.div_ceil(SECTORS_PER_BLOCK);
         let whole = sectors.is_multiple_of(SECTORS_PER_BLOCK);
+        // Two writes of a block could complete in either order, but their entries have one order.
         if self.any_write_in(block, block + u64::from(want)) || cx.command_room() < 8 {
             return false;
         }
         if !whole && store.map.get(block) == At::Lost {
-            // The rest of the block can't be had: only a whole block may be written.
+            // The rest of the block is unreadable, so only a write of the whole block is possible.
             let active = cx.request(req);
             active.cursor += u64::from(sectors);
             active.error = Some(HostError::Io);
             return true;
         }
         let Some(index) = self.list.iter().position(Option::is_none) else { return false };
+        // The block is listed now and published later: a row is not sent before all its pages are
+        // there.
         let Some((row, slot, count)) = store.take(Who::Host, want) else { return false };
         store.list(row, slot, block.., count, Cause::Host);
         let sectors = sectors.min(count * SECTORS_PER_BLOCK);
@@ -216,7 +221,7 @@ impl Blocks {
         true
     }
 
-    /// Brings the old content of a block that is written in part.
+    /// Copies the old content of a partly written block into the row.
     fn fill_rest(&mut self, index: u8, store: &mut Store, cx: &mut Cx) {
         let write = self.list[index as usize].as_mut().expect("a write under way");
         let (row, at) = (write.row, store.map.get(write.block));
@@ -241,7 +246,7 @@ impl Blocks {
         cx.submit(Op::Write { index }, command);
     }
 
-    /// Copies the host's part, or zeros, into the row.
+    /// Copies the host's data, or zeros for a trim, into the row.
     fn give(&self, index: u8, store: &mut Store, cx: &mut Cx) {
         let write = self.list[index as usize].expect("a write under way");
         let to = write.slot * SECTORS_PER_BLOCK + write.from;
@@ -255,7 +260,7 @@ impl Blocks {
         cx.submit(Op::Write { index }, Command::Place { from, into });
     }
 
-    /// A step of a write is over.
+    /// Completes a step of a write.
     pub(super) fn write_done(
         &mut self,
         index: u8,
@@ -281,6 +286,7 @@ impl Blocks {
         if let Some(line) = write.line {
             store.lines.at_mut(line).unpin();
         }
+        // The old content is in the row; now the host's sectors overwrite their part of it.
         if write.filling && ok {
             self.list[index as usize] = Some(Write { filling: false, line: None, ..write });
             return self.give(index, store, cx);
@@ -292,13 +298,14 @@ impl Blocks {
             }
             store.note_host(write.row);
         } else {
+            // Only the read of old content can fail, and a partial write is one block.
             store.unlist(write.row, write.slot, EntryKind::None);
         }
         part_over(write.req, ok, store, cx);
     }
 }
 
-/// A part of a request is over, well or not.
+/// Completes a part of a request.
 fn part_over(req: u16, ok: bool, store: &mut Store, cx: &mut Cx) {
     cx.requests().part_over(req, ok);
     store.durability.complete_if_over(req, cx);

@@ -1,11 +1,12 @@
-//! Checkpoints: images of all map pages, and a root that makes them count.
+//! Checkpoints: images of all map pages, and a root that makes them valid.
 //!
-//! Images are taken while the host goes on, so they are fuzzy: a root says from which row on replay
-//! mends them. It is sent when everything that they show is durable, and counts when it is durable.
+//! The host continues while images are taken, so they are fuzzy. The root records the row from
+//! which replay must start to bring them up to date. The root is sent when everything that the
+//! images show is durable, and takes effect when it is durable itself.
 //!
 //! Invariants
-//! - One checkpoint at a time, and one strip of it.
-//! - The images of the last durable root, and its strip, stay untouched until the next one is.
+//! - One checkpoint is in progress at a time, and one strip of it.
+//! - The images of the last durable root, and its strip, are kept until the next root is durable.
 
 use hostftl_core::{Cause, Command, DeviceError, Event, Gather, SECTORS_PER_BLOCK, Tally};
 use hostftl_format::zones::{self, Entry, Holds, Kind};
@@ -19,23 +20,23 @@ use crate::kit::Life;
 use crate::kit::metabuf::{MetaHome, meta_of};
 use crate::planted::{Bug, planted};
 
-/// What is being done.
+/// Stage of a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Idle,
-    /// Images of map pages, from this one on.
+    /// Taking images of map pages, from this one on.
     Images(u32),
-    /// All rows up to this one must be durable.
+    /// Waiting until all rows up to this one are durable.
     Settle(u64),
-    /// A flush makes the images durable.
+    /// Flushing the images.
     Flushing,
-    /// The root is written.
+    /// Writing the root.
     Root,
-    /// A flush makes it durable.
+    /// Flushing the root.
     RootFlushing,
 }
 
-/// Where the strip that is made has got to.
+/// State of the strip in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Strip {
     Filling,
@@ -43,31 +44,32 @@ enum Strip {
     Sent,
 }
 
-/// A root, as replay needs it.
+/// A root, with the information for replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Root {
-    /// The number of its strip, among those with images.
+    /// Number of its strip among those with images.
     pub seq: u64,
-    /// Rows from this one on are replayed.
+    /// First row to replay.
     pub replay_from: u64,
-    /// Its images are in strips from this one on.
+    /// First strip with its images.
     pub images_from: u64,
-    /// How many images.
+    /// Number of images.
     pub images: u32,
 }
 
+/// Checkpoint state of a volume.
 #[derive(Debug)]
 pub(super) struct Checkpoint {
     layout: Layout,
     stage: Stage,
     strip: Strip,
-    /// The last durable root, and the one that is being made.
+    /// The last durable root; `next` is the one in progress.
     root: Root,
     next: Root,
-    /// The number of the last strip of images.
+    /// Number of the last strip of images.
     strips: u64,
     buf: MetaHome,
-    /// Images in the strip.
+    /// Images in the current strip.
     count: u32,
     wanted: bool,
     /// Rows between two roots.
@@ -91,27 +93,27 @@ impl Checkpoint {
         }
     }
 
-    /// The last durable root.
+    /// Returns the last durable root.
     pub(super) fn root(&self) -> &Root {
         &self.root
     }
 
-    /// Recovery found the newest root, and strips of images up to this one.
+    /// Continues after the newest root and the last strip of images that recovery found.
     pub(super) fn resume(&mut self, root: Root, strips: u64) {
         (self.root, self.strips) = (root, strips);
     }
 
-    /// Whether no checkpoint is being made.
+    /// Returns whether no checkpoint is requested or in progress.
     pub(super) fn is_idle(&self) -> bool {
         self.stage == Stage::Idle && !self.wanted
     }
 
-    /// Whether nothing would be replayed behind the durable root.
+    /// Returns whether nothing would be replayed after the durable root.
     pub(super) fn is_current(&self, seqs: u64) -> bool {
         self.is_idle() && self.root.seq > 0 && self.root.replay_from == seqs + 1
     }
 
-    /// Asks for a checkpoint; true when none was under way.
+    /// Requests a checkpoint. Returns false if one is already requested or in progress.
     pub(super) fn hurry(&mut self) -> bool {
         let idle = self.is_idle();
         self.wanted |= idle;
@@ -120,7 +122,7 @@ impl Checkpoint {
 }
 
 impl Checkpoint {
-    /// Goes on with a checkpoint, or begins one when it is due.
+    /// Advances a checkpoint, or begins one when it is due.
     pub(super) fn run(&mut self, store: &mut Store, cx: &mut Cx) -> bool {
         if cx.room() < 8 || cx.command_room() < 8 {
             return false;
@@ -169,6 +171,7 @@ impl Checkpoint {
         if !self.wanted && (newest + 1).saturating_sub(self.root.replay_from) < self.interval {
             return false;
         }
+        // Rows that are not written yet are not in the images, so replay must start with them.
         let skips = planted(Bug::ZonesRootSkipsRows);
         let replay_from = if skips { newest + 1 } else { store.first_unwritten() };
         self.wanted = false;
@@ -176,7 +179,7 @@ impl Checkpoint {
         self.go(Stage::Images(0))
     }
 
-    /// Takes the image of a page, unless it shows nothing.
+    /// Takes the image of a page, unless the page is empty.
     fn take_image(&mut self, page: u32, store: &Store, cx: &mut Cx) -> bool {
         if page == self.layout.pages {
             return match self.count {
@@ -197,6 +200,7 @@ impl Checkpoint {
         self.count += u32::from(any);
         self.next.images += u32::from(any);
         self.go(Stage::Images(page + 1));
+        // An incomplete strip is sent after the last page.
         if self.count == blocks {
             self.strip_goes(Strip::Ready);
         }
@@ -236,7 +240,7 @@ impl Checkpoint {
         self.strip_goes(Strip::Sent)
     }
 
-    /// A strip of images or the root is written, or is not.
+    /// Completes a strip of images or the root.
     pub(super) fn strip_done(
         &mut self,
         (segment, strip): (u32, u32),
@@ -261,6 +265,7 @@ impl Checkpoint {
                 }
             }
             Err(DeviceError::Media) => {
+                // The buffer still has the strip, which goes to another segment.
                 self.strip_goes(Strip::Ready);
                 store.lines.lose_segment(segment, cx);
                 store.lines.row_over(line, 0);
@@ -269,16 +274,17 @@ impl Checkpoint {
         }
     }
 
-    /// Waits until everything that the images show is durable, then makes them so.
+    /// Waits until everything that the images show is durable, then flushes the images.
     fn settle(&mut self, mark: u64, store: &mut Store, cx: &mut Cx) -> bool {
         if !store.durability.is_durable(mark) && !planted(Bug::ZonesRootEarly) {
+            // A root must not show blocks that a power cut could take back.
             return store.durability.want(mark);
         }
         cx.submit(Op::Settle, Command::Flush { device: 0 });
         self.go(Stage::Flushing)
     }
 
-    /// The flush of a checkpoint is over.
+    /// Completes a flush of a checkpoint.
     pub(super) fn flush_done(&mut self, store: &mut Store, cx: &mut Cx) {
         if !cx.is_good() {
             return;
@@ -289,7 +295,9 @@ impl Checkpoint {
         }
         self.go(Stage::Idle);
         self.root = self.next;
+        // Only now may the lines with the previous images be reset.
         store.lines.root_durable();
+        // The first root of a new volume is part of its creation.
         if cx.life() != Life::Starting {
             cx.tell(Event::CheckpointDone);
         }

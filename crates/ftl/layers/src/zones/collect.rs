@@ -1,13 +1,12 @@
-//! Collection: what is valid in a victim moves to the row that is filled.
+//! Garbage collection: moves the valid blocks of a victim to the current row.
 //!
 //! Invariants
-//! - A block is moved only while no write of it is under way, and published only where the map
-//!   still points at the place that it came from. What the host writes meanwhile is listed later.
-//! - A lane goes through one strip of the victim: the list of its line says what it held (see
-//!   [`super::listed`]), or else its tail. What neither says is looked for in the store.map.
-//! - A block is given up only when it was read alone and the device said that it can't give it. Its
-//!   loss is listed in a row, as a trim is: the line with that row stays until a root begins
-//!   behind it.
+//! - A block is moved only while no write of it is in flight, and published only if the map still
+//!   points at its old place. Data that the host writes in the meantime is listed later.
+//! - A lane processes one strip of the victim. Its contents come from the list of the line (see
+//!   [`super::listed`]) or from its tail. Blocks in neither are found by a search of the map.
+//! - A block is lost only if it was read by itself and the device reported a media error. The loss
+//!   is listed in a row, like a trim. The line with that row is kept until a root starts after it.
 
 use hostftl_core::{Cause, Command, Event, SECTORS_PER_BLOCK, Target};
 use hostftl_format::zones::{self, ENTRIES, Kind};
@@ -25,34 +24,35 @@ use crate::kit::Life;
 use crate::kit::metabuf::meta_of;
 use crate::planted::{Bug, planted};
 
-/// Strips of the victim that are gone through side by side.
+/// Strips of the victim that are processed concurrently.
 const LANES: usize = 8;
-/// The most pages that one read moves.
+/// Maximum number of pages per read.
 const RUN: usize = 16;
-/// Map entries that are looked at in one go.
+/// Map entries examined per call.
 const SEARCHED: u64 = 16_384;
 
+/// State of the current collection.
 #[derive(Debug)]
 pub(super) struct Collection {
     layout: Layout,
-    /// The next strip of the victim: its column and its number.
+    /// Column and number of the next strip of the victim.
     column: u32,
     strip: u32,
     reader: Reader,
     lanes: [Lane; LANES],
-    /// How far the map was searched for what no tail told of.
+    /// Position of the search of the map for blocks that no tail lists.
     searched: u64,
-    /// Whether the victim is left before its end.
+    /// Whether the victim is abandoned before its end.
     leaves: bool,
 }
 
-/// Whether a block is where it was when it was listed.
+/// Returns whether a block is still at the place where it was listed.
 fn is_valid((block, place): Item, map: &Map) -> bool {
     map.get(block) == At::Media(place) || planted(Bug::ZonesReverseBelieved)
 }
 
 impl Collection {
-    /// There is no victim.
+    /// Creates the state without a victim.
     pub(super) fn new(layout: &Layout) -> Self {
         Collection {
             layout: *layout,
@@ -65,7 +65,7 @@ impl Collection {
         }
     }
 
-    /// Goes on with the victim, or chooses one.
+    /// Advances the collection of the victim, or chooses one. Returns whether anything moved.
     pub(super) fn run(&mut self, store: &mut Store, blocks: &Blocks, cx: &mut Cx) -> bool {
         let stops = cx.life() == Life::Stopping;
         let Some(victim) = store.lines.victim() else {
@@ -100,7 +100,7 @@ impl Collection {
         true
     }
 
-    /// The next strip of the victim.
+    /// Returns the next strip of the victim.
     fn next_strip(&mut self, victim: u32, lines: &Lines) -> Option<(u32, u32)> {
         while self.column < self.layout.width {
             let segment = self.layout.segment(victim, self.column);
@@ -115,6 +115,7 @@ impl Collection {
 
     /// Gives an idle lane the next strip of the victim.
     fn begin_lane(&mut self, lane: usize, victim: u32, store: &mut Store, cx: &mut Cx) -> bool {
+        // The rest of the victim has nothing to move.
         if store.lines.at(victim).valid() == 0 {
             self.column = self.layout.width;
         }
@@ -130,6 +131,7 @@ impl Collection {
             return told == Told::More;
         }
         let Some((segment, strip)) = self.next_strip(victim, &store.lines) else { return false };
+        // The reverse map replaces reads of tails.
         if store.map.is_two_way() {
             self.take_held(lane, (segment, strip), &store.map, cx);
             return true;
@@ -145,7 +147,7 @@ impl Collection {
         true
     }
 
-    /// What is valid in a strip, from the reverse store.map.
+    /// Lists the valid blocks of a strip by the reverse map.
     fn take_held(&mut self, lane: usize, (segment, strip): (u32, u32), map: &Map, cx: &mut Cx) {
         let (items, _) = self.lanes[lane].begin();
         for slot in 0..self.layout.strip_blocks() {
@@ -155,7 +157,7 @@ impl Collection {
         cx.touch(self.layout.strip_blocks() as usize);
     }
 
-    /// A tail was read: what of it is valid?
+    /// Lists the valid blocks of a tail.
     pub(super) fn tail_done(
         &mut self,
         lane: u8,
@@ -179,13 +181,13 @@ impl Collection {
         cx.touch(entries);
     }
 
-    /// A part of the list of the victim was read.
+    /// Completes a part of the victim's list.
     pub(super) fn part_done(&mut self, (command, ok): (Command, bool), lines: &mut Lines) {
         let victim = lines.victim().expect("the list of a victim was read");
         self.reader.part_done(victim, (command, ok), lines);
     }
 
-    /// Moves the next blocks of a lane that lie side by side.
+    /// Moves the next contiguous blocks of a lane.
     fn move_some(&mut self, lane: usize, store: &mut Store, blocks: &Blocks, cx: &mut Cx) -> bool {
         let it = &mut self.lanes[lane];
         let Some(item) = it.next() else { return it.end() };
@@ -195,7 +197,7 @@ impl Collection {
         }
         let is_written = |(block, _): Item| blocks.any_write_in(block, block + 1);
         if is_written(item) {
-            return false; // It has its room, so it ends soon, and most likely the block is invalid.
+            return false; // The write ends soon, and most likely makes the block invalid.
         }
         let run = it.run(RUN, |item| is_valid(item, &store.map) && !is_written(item));
         let Some((row, slot, count)) = store.take(Who::Collection, run as u32) else {
@@ -215,7 +217,7 @@ impl Collection {
         true
     }
 
-    /// Blocks of the victim are in their row, or can't be read.
+    /// Publishes blocks of the victim in their row, or handles a failed read.
     pub(super) fn read_done(
         &mut self,
         moved: Moved,
@@ -234,11 +236,13 @@ impl Collection {
         for step in 0..count {
             let at = (row, u32::from(slot) + u32::from(step));
             let item = lane.item(usize::from(first) + usize::from(step));
+            // The host may have written the block in the meantime.
             let is_valid = is_valid(item, &store.map);
             if ok {
                 if is_valid || planted(Bug::ZonesGcOverNewer) {
                     store.publish(item.0, at, cx);
                 }
+            // In a longer read another block may be the unreadable one.
             } else if alone && is_valid {
                 store.lose(item.0, at, cx);
             } else {
@@ -250,14 +254,14 @@ impl Collection {
         }
     }
 
-    /// What was not begun of the victim stays where it is.
+    /// Leaves the rest of the victim in place.
     pub(super) fn leave_rest(&mut self) {
         self.column = self.layout.width;
         self.lanes.iter_mut().for_each(Lane::leave);
         self.leaves = true;
     }
 
-    /// Ends with a victim when all of its strips are gone through.
+    /// Ends the collection when all strips of the victim were processed.
     fn leave_victim(&mut self, victim: u32, store: &mut Store, cx: &mut Cx) -> bool {
         let has_valid = store.lines.at(victim).valid() > 0;
         let more = self.column < self.layout.width && has_valid;
@@ -265,6 +269,7 @@ impl Collection {
         if busy || self.reader.is_busy() || more {
             return false;
         }
+        // A tail or list was unreadable, so some blocks are found only by a search of the map.
         if !self.leaves && has_valid {
             assert!(self.search(victim, &store.map, cx), "what is valid is in the map");
             return true;
@@ -274,8 +279,8 @@ impl Collection {
         true
     }
 
-    /// Looks on through the map for blocks of the victim that no tail told of; false when it has
-    /// seen all of it.
+    /// Searches the map for blocks of the victim that no tail listed. Returns false when the whole
+    /// map was searched.
     fn search(&mut self, victim: u32, map: &Map, cx: &mut Cx) -> bool {
         let from = self.searched;
         let end = map.len().min(from + SEARCHED);

@@ -1,12 +1,12 @@
-//! What is durable: the numbers of rows, up to which they are written and flushed, up to which
-//! somebody waits for them; the flush of the device, and the requests that wait for it.
+//! Durability of rows: the rows that are written, flushed and required to be durable, the flush of
+//! the device, and the requests that wait for it.
 //!
 //! Invariants
-//! - All rows up to `durable` are durable: a flush of the device that began when they were written
-//!   is over.
-//! - What somebody waits for is never taken back.
-//! - A flush or a FUA request that is complete waits until the last row that had anything of the
-//!   host when it came is durable, and so are all rows before it; marks never go back.
+//! - All rows up to `durable` are durable: a device flush that began after they were written has
+//!   completed.
+//! - A durability request is never withdrawn.
+//! - A flush or FUA request waits until the last row with data of the host at the time of its
+//!   completion, and all rows before it, are durable. Marks never decrease.
 
 use hostftl_core::{Command, Request};
 
@@ -15,104 +15,106 @@ use crate::kit::requests::Kind;
 use crate::kit::watermark::Watermark;
 use crate::planted::{Bug, planted};
 
+/// Progress of the rows, and the flush in flight.
 #[derive(Debug)]
 pub(super) struct Durability {
-    /// Rows that were opened, and up to which they are written.
+    /// Rows that were opened, and the row up to which they are written.
     rows: Watermark,
-    /// The youngest row in which something of the host's was published.
+    /// Youngest row in which data of the host was published.
     of_host: u64,
     /// All rows up to this one are durable.
     durable: u64,
-    /// What `durable` will be after the flush under way.
+    /// Value of `durable` after the flush in flight.
     flushing: Option<u64>,
     /// Rows up to this one must become durable soon.
     wanted: u64,
 }
 
 impl Durability {
-    /// No row yet, of so many that can be in memory.
+    /// Creates the state without rows. At most `rows` can be in memory.
     pub(super) fn new(rows: usize) -> Self {
         let rows = Watermark::new(4 * rows);
         Durability { rows, of_host: 0, durable: 0, flushing: None, wanted: 0 }
     }
 
-    /// Recovery found rows up to this one: they are durable.
+    /// Continues after the last row that recovery found; all rows are durable.
     pub(super) fn resume(&mut self, row: u64) {
         self.rows.resume(row);
         self.durable = row;
     }
 
-    /// The last row that was opened.
+    /// Returns the last row that was opened.
     pub(super) fn newest(&self) -> u64 {
         self.rows.begun()
     }
 
-    /// Whether so many rows overtook one that is not written that no more may be opened.
+    /// Returns whether too many rows have overtaken an unwritten one to open another.
     pub(super) fn is_full(&self) -> bool {
         self.rows.is_full()
     }
 
-    /// A row is opened: its number.
+    /// Opens a row, and returns its number.
     pub(super) fn open(&mut self) -> u64 {
         self.rows.begin()
     }
 
-    /// A row is written.
+    /// Notes that a row is written.
     pub(super) fn written(&mut self, row: u64) {
         self.rows.end(row);
     }
 
-    /// Something of the host's was published in a row.
+    /// Notes that data of the host was published in a row.
     pub(super) fn note_host(&mut self, row: u64) {
         self.of_host = self.of_host.max(row);
     }
 
-    /// The row that must be durable so that all is that the host was told.
+    /// Returns the highest row that must be durable to cover every acknowledged write.
     fn host_mark(&self) -> u64 {
         self.of_host
     }
 
-    /// Whether all rows up to this one are durable.
+    /// Returns whether all rows up to this one are durable.
     pub(super) fn is_durable(&self, row: u64) -> bool {
         row <= self.durable
     }
 
-    /// Whether somebody waits for a row.
+    /// Returns whether a row is required to be durable.
     pub(super) fn is_wanted(&self, row: u64) -> bool {
         row <= self.wanted
     }
 
-    /// Asks that all rows up to this one become durable; true when that is new.
+    /// Requests that all rows up to this one become durable. Returns whether the request is new.
     pub(super) fn want(&mut self, row: u64) -> bool {
         let is_new = row > self.wanted;
         self.wanted = self.wanted.max(row);
         is_new
     }
 
-    /// Whether the device is to be flushed now: somebody waits, and all is written that the flush
-    /// should cover.
+    /// Returns whether the device should be flushed now: a row is required, and all rows that the
+    /// flush should cover are written.
     fn is_flush_due(&self) -> bool {
         let waits = self.flushing.is_none() && self.wanted > self.durable;
         waits && (self.rows.complete() >= self.wanted || planted(Bug::ZonesFlushBeforeRows))
     }
 
-    /// A flush of the device begins.
+    /// Begins a flush of the device.
     ///
     /// # Panics
-    /// When one is under way.
+    /// If one is in flight.
     fn begin_flush(&mut self) {
         assert!(self.flushing.is_none(), "one flush at a time");
         let early = planted(Bug::ZonesFlushBeforeRows);
+        // Rows written during the flush may miss it.
         self.flushing = Some(if early { self.wanted } else { self.rows.complete() });
         if planted(Bug::ZonesEarlyFlushReply) {
             self.durable = self.rows.complete();
         }
     }
 
-    /// The flush is over, well or not.
+    /// Ends the flush.
     ///
     /// # Panics
-    /// When none is under way.
+    /// If none is in flight.
     fn end_flush(&mut self, ok: bool) {
         let row = self.flushing.take().expect("a flush is under way");
         if ok {
@@ -124,7 +126,7 @@ impl Durability {
 }
 
 impl Durability {
-    /// Takes a request in; a flush is complete at once, and may have to wait.
+    /// Accepts a request. A flush is complete at once, and may have to wait.
     pub(super) fn take_in(&mut self, request: Request, cx: &mut Cx) {
         let Some(req) = cx.take_request(request, !self.is_durable(self.host_mark())) else {
             return;
@@ -134,22 +136,23 @@ impl Durability {
         }
     }
 
-    /// Answers a request that has nothing left to do, or lets it wait to be durable.
+    /// Answers a completed request, or queues it until it is durable.
     fn complete(&mut self, req: u16, cx: &mut Cx) {
+        // The mark is taken at completion: later writes don't delay the answer.
         let mark = self.host_mark();
         if cx.end_request(req, mark, self.is_durable(mark)) {
             self.want(mark);
         }
     }
 
-    /// A part of a request is over, or nothing of it is left to begin: it may be complete.
+    /// Answers a request if all its parts were begun and are complete.
     pub(super) fn complete_if_over(&mut self, req: u16, cx: &mut Cx) {
         if cx.requests().is_complete(req) {
             self.complete(req, cx);
         }
     }
 
-    /// Flushes the device when that is due, and answers what waits for rows that are durable.
+    /// Flushes the device when due, and answers requests whose rows are durable.
     pub(super) fn run(&mut self, cx: &mut Cx) -> bool {
         let mut moved = self.is_flush_due() && cx.command_room() > 0;
         if moved {
@@ -162,7 +165,7 @@ impl Durability {
         moved
     }
 
-    /// The device has flushed.
+    /// Completes a flush of the device.
     pub(super) fn flush_done(&mut self, cx: &mut Cx) {
         self.end_flush(cx.is_good());
     }

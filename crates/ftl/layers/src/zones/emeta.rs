@@ -1,15 +1,14 @@
-//! The list of what a line holds, at its end: one place to read instead of the tail of each strip.
+//! List of a line's contents at its end, which is read instead of the tail of each strip.
 //!
-//! Rows are listed when they are written. When a line takes no more of them and all are written, a
-//! flush makes them durable; then the list goes to the strips that were kept for it, all in one
-//! segment.
+//! Rows are listed when they are written. After the last row of a line is written, a flush makes
+//! all of them durable. The list is then written to the strips reserved for it, all in one segment.
 //!
 //! Invariants
-//! - A list that is on the medium tells of strips that are durable: it is sent after a flush of the
-//!   device that began when all of them were written.
-//! - The records of a strip lie in one part. What does not fit leaves the line without a list: then
-//!   its last strips have tails without entries, so that its segments close.
-//! - At most two lines have a list in memory: the one that is filled, and the one before it.
+//! - A list on the medium covers durable strips only. It is sent after a device flush that began
+//!   when all of them were written.
+//! - The records of a strip are in one part. If they don't fit, the line has no list: its last
+//!   strips then have tails without entries, so that its segments close.
+//! - At most two lines have a list in memory: the open line, and the line before it.
 
 use alloc::vec::Vec;
 
@@ -23,33 +22,33 @@ use super::strips::Draft;
 use crate::kit::metabuf::{MetaHome, meta_of};
 use crate::planted::{Bug, planted};
 
-/// How far the line that takes no more rows has come.
+/// Stage of the closing line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// There is none, or its strips are on their way.
+    /// No line is closing, or its strips are in flight.
     Waiting,
-    /// A flush makes its strips durable.
+    /// Flushing its strips.
     Flushing,
-    /// This part of its list is sent next.
+    /// About to send this part of its list.
     Ready(u32),
-    /// This part is on its way.
+    /// Writing this part.
     Sent(u32),
 }
 
-/// What is done next for the line.
+/// Next action for the closing line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     Wait,
-    /// Its segment takes no list: it has none.
+    /// Abandon the list, because its segment has failed.
     GiveUp,
     Flush,
-    /// This part is sent.
+    /// Send this part.
     Send(u32),
 }
 
 impl Stage {
-    /// What comes next, by whether strips of the line are on their way, the segment of its list is
-    /// bad, and takes a strip now.
+    /// Returns the next action. `in_flight` is whether strips of the line are in flight, `bad`
+    /// whether the segment of the list has failed, and `takes` whether it accepts a strip now.
     fn next(self, in_flight: bool, bad: bool, takes: bool) -> Next {
         match self {
             Stage::Waiting if in_flight => Next::Wait,
@@ -61,26 +60,27 @@ impl Stage {
     }
 }
 
-/// The list of one line.
+/// List of one line.
 #[derive(Debug)]
 struct List {
     line: Option<u32>,
     parts: Vec<MetaHome>,
-    /// Records in each, and the part that is filled.
+    /// Number of records in each part; `part` is the one being filled.
     records: Vec<usize>,
     part: usize,
-    /// The last row in it.
+    /// Last row in the list.
     newest: u64,
-    /// Whether everything found room.
+    /// Whether all records fit.
     whole: bool,
 }
 
+/// Lists in memory, and the state of the closing line.
 #[derive(Debug)]
 pub(super) struct Emeta {
     layout: Layout,
     lists: [List; 2],
     stage: Stage,
-    /// Lists that were written.
+    /// Number of lists written.
     count: u64,
 }
 
@@ -97,7 +97,7 @@ impl List {
         self.records.fill(0);
     }
 
-    /// Makes room for so many records in one part.
+    /// Makes room for `count` records in one part, which has room for `room`.
     fn make_room(&mut self, count: usize, room: usize) {
         if self.whole && self.records[self.part] + count > room {
             self.part += 1;
@@ -115,7 +115,7 @@ impl List {
         self.records[self.part] += 1;
     }
 
-    /// Pages that count in a part: at least one if there is a list.
+    /// Returns the number of pages in a part. A list has at least one page per part.
     fn pages(&self, part: usize) -> usize {
         if self.whole { self.records[part].div_ceil(RECORDS).max(1) } else { 0 }
     }
@@ -127,18 +127,18 @@ impl Emeta {
         Emeta { layout: *layout, lists, stage: Stage::Waiting, count: 0 }
     }
 
-    /// How many lists were written.
+    /// Returns the number of lists written.
     pub(super) fn count(&self) -> u64 {
         self.count
     }
 
-    /// Bytes of both lists, and of the part that collection reads.
+    /// Returns the bytes of both lists, and of the part that collection reads.
     pub(super) fn memory(layout: &Layout) -> u64 {
         let part = u64::from(layout.strip) * hostftl_core::SECTOR as u64;
         if layout.list == 0 { 0 } else { part * (2 * u64::from(layout.list) + 1) }
     }
 
-    /// The list of a line; it begins when there is none.
+    /// Returns the list of a line, which is begun if there is none.
     fn of(&mut self, line: u32) -> &mut List {
         let at = |wanted: Option<u32>| self.lists.iter().position(|list| list.line == wanted);
         let (index, begins) = match at(Some(line)) {
@@ -153,12 +153,12 @@ impl Emeta {
 }
 
 impl Emeta {
-    /// Records in a part of a list.
+    /// Returns the number of records in a part.
     fn part_room(&self) -> usize {
         self.layout.strip_blocks() as usize * RECORDS
     }
 
-    /// A row is written: the list of its line, if it gets one, tells of it.
+    /// Lists a written row, if its line gets a list.
     pub(super) fn note_row(&mut self, row: u16, store: &Store, cx: &mut Cx) {
         let row = store.row(row);
         let line = self.layout.line(row.segment);
@@ -170,6 +170,8 @@ impl Emeta {
         let at = at + u32::from(planted(Bug::ZonesListOffByOne));
         let list = self.of(line);
         list.newest = list.newest.max(row.seq);
+        // A strip is listed with all its entries or not at all.
+        // One record is the head of the strip.
         list.make_room(row.entries.len() + 1, room);
         if !list.whole {
             return;
@@ -180,7 +182,7 @@ impl Emeta {
         cx.touch(row.entries.len());
     }
 
-    /// Writes the list of the line that takes no more rows.
+    /// Advances the list of the closing line.
     pub(super) fn run(&mut self, store: &mut Store, cx: &mut Cx) -> bool {
         let Some(line) = store.lines.closing() else { return false };
         if cx.room() < 4 || cx.command_room() < 8 {
@@ -201,7 +203,7 @@ impl Emeta {
         true
     }
 
-    /// The strips of the line are durable.
+    /// Completes the flush of the closing line's strips.
     pub(super) fn flush_done(&mut self) {
         self.go(Stage::Ready(0));
     }
@@ -215,6 +217,7 @@ impl Emeta {
         let mut meta = list.parts[part as usize].lend();
         let first = part as usize * blocks;
         let (body, tail) = meta.pages_mut().split_at_mut(blocks);
+        // Pages that hold no record must be zero, not left over from an earlier line.
         let written = list.records[part as usize].div_ceil(RECORDS).min(pages);
         body[written..].iter_mut().for_each(|page| page.0.fill(0));
         for (index, page) in body[..pages].iter().enumerate() {
@@ -232,7 +235,7 @@ impl Emeta {
         cx.submit(Op::List { segment, strip }, command);
     }
 
-    /// A part of a list is written, or is not. Whether the layer goes on.
+    /// Completes a part of a list. Returns false if the layer has failed.
     pub(super) fn part_done(
         &mut self,
         (segment, strip): (u32, u32),
@@ -246,6 +249,7 @@ impl Emeta {
         store.lines.chunks_mut().sent(segment, strip, result.is_err());
         match result {
             Ok(()) if part + 1 < self.layout.list => self.go(Stage::Ready(part + 1)),
+            // The last part completes the list.
             Ok(()) => {
                 let whole = self.of(line).whole;
                 self.count += u64::from(whole);
@@ -263,7 +267,7 @@ impl Emeta {
         true
     }
 
-    /// Nothing more is written to the line.
+    /// Ends the list of the closing line.
     fn end_list(&mut self, counts: bool, store: &mut Store) {
         let line = store.lines.closing().expect("a list is written for a line that takes no more");
         self.of(line).line = None;

@@ -1,7 +1,7 @@
-//! A lane of collection: one strip of the victim, from its tail to its last valid block.
+//! A lane of garbage collection: one strip of the victim, from its tail to its last valid block.
 //!
 //! Invariants
-//! - Blocks that could not be read together are read again, each for itself, once.
+//! - Blocks that could not be read together are read again once, each by itself.
 
 use alloc::vec::Vec;
 
@@ -10,38 +10,39 @@ use hostftl_format::zones::ENTRIES;
 
 use crate::kit::metabuf::MetaHome;
 
-/// A block of the host, and the block of the device where it may be.
+/// A block of the host, and the device block where it may be.
 pub(super) type Item = (u64, u64);
 
-/// What a lane is doing.
+/// Phase of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Idle,
-    /// The tail is being read.
+    /// Reading a tail.
     Tail,
-    /// What is valid moves.
+    /// Moving valid blocks.
     Moving,
 }
 
+/// One lane.
 #[derive(Debug)]
 pub(super) struct Lane {
     phase: Phase,
-    /// The segment and the strip whose tail is read.
+    /// Segment and strip of the tail.
     place: (u32, u32),
     tail: MetaHome,
     /// Blocks that may be valid, with their places.
     items: Vec<Item>,
     cursor: usize,
-    /// Reads under way.
+    /// Reads in flight.
     outstanding: u32,
-    /// Those of them that could not be read together with others.
+    /// Blocks of failed reads.
     again: Vec<Item>,
-    /// Whether each is read for itself.
+    /// Whether each block is read by itself.
     alone: bool,
 }
 
 impl Lane {
-    /// It does nothing.
+    /// Creates an idle lane.
     pub(super) fn new() -> Self {
         Lane {
             phase: Phase::Idle,
@@ -55,7 +56,7 @@ impl Lane {
         }
     }
 
-    /// What it is doing.
+    /// Returns the phase.
     pub(super) fn phase(&self) -> Phase {
         self.phase
     }
@@ -70,20 +71,20 @@ impl Lane {
         self.phase = next;
     }
 
-    /// Begins with the tail of a strip: the buffer to read it into.
+    /// Begins with the tail of a strip. Returns the buffer for it.
     pub(super) fn begin_tail(&mut self, place: (u32, u32)) -> MetaBuf {
         self.go(Phase::Tail);
         self.place = place;
         self.tail.lend()
     }
 
-    /// The tail was read: the strip that it is of.
+    /// Takes back the buffer of the tail. Returns the place of its strip.
     pub(super) fn end_tail(&mut self, buf: MetaBuf) -> (u32, u32) {
         self.tail.take_back(buf);
         self.place
     }
 
-    /// Begins to move what is put into the list.
+    /// Begins to move the blocks that the caller puts into the returned list.
     pub(super) fn begin(&mut self) -> (&mut Vec<Item>, &Page) {
         self.go(Phase::Moving);
         self.items.clear();
@@ -91,27 +92,29 @@ impl Lane {
         (&mut self.items, &self.tail.pages()[0])
     }
 
-    /// What moves next.
+    /// Returns the next block.
     pub(super) fn next(&self) -> Option<Item> {
         self.items.get(self.cursor).copied()
     }
 
-    /// What moves next need not move.
+    /// Skips the next block.
     pub(super) fn skip(&mut self) {
         self.cursor += 1;
     }
 
-    /// How many blocks, at most `most`, lie side by side from the next on and are to move.
+    /// Returns the number of contiguous blocks from the next one on that `moves` accepts, at most
+    /// `most`.
     pub(super) fn run(&self, most: usize, moves: impl Fn(Item) -> bool) -> usize {
         let items = &self.items[self.cursor..];
         let first = items[0].1;
+        // A media error then identifies the unreadable block.
         let most = if self.alone { 1 } else { most };
         let follows =
             |(step, item): &(usize, &Item)| item.1 == first + *step as u64 && moves(**item);
         items.iter().enumerate().take(most).skip(1).take_while(follows).count() + 1
     }
 
-    /// The next blocks are read: the blocks, and the number of the first.
+    /// Begins to read the next `count` blocks. Returns them and the index of the first.
     pub(super) fn begin_read(&mut self, count: u32) -> (impl Iterator<Item = u64>, u8) {
         let from = self.cursor;
         self.cursor += count as usize;
@@ -119,28 +122,29 @@ impl Lane {
         (self.items[from..self.cursor].iter().map(|(block, _)| *block), from as u8)
     }
 
-    /// A read is over, of blocks from this one on; whether each is read for itself.
+    /// Ends a read. Returns whether each block was read by itself.
     pub(super) fn end_read(&mut self) -> bool {
         self.outstanding = self.outstanding.checked_sub(1).expect("a read was begun");
         self.alone
     }
 
-    /// One of the blocks.
+    /// Returns one of the blocks.
     pub(super) fn item(&self, index: usize) -> Item {
         self.items[index]
     }
 
-    /// A block is to be read for itself.
+    /// Queues a block to be read by itself.
     pub(super) fn read_again(&mut self, item: Item) {
         self.again.push(item);
     }
 
-    /// All blocks were begun: the lane is over, or goes on with those that failed together; false
-    /// while reads are under way.
+    /// Ends the lane, or continues with the blocks of failed reads. Returns false while reads are
+    /// in flight.
     pub(super) fn end(&mut self) -> bool {
         if self.outstanding > 0 {
             return false;
         }
+        // After a second failure each block was alone, so nothing is queued again.
         self.alone = !self.again.is_empty();
         self.items.clear();
         self.cursor = 0;
@@ -151,7 +155,7 @@ impl Lane {
         true
     }
 
-    /// What was not begun stays where it is.
+    /// Drops the blocks that were not begun.
     pub(super) fn leave(&mut self) {
         self.cursor = self.items.len();
         self.again.clear();

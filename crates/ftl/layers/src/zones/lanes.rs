@@ -1,7 +1,7 @@
-//! The lanes of recovery: reads of strips and of their tails, side by side.
+//! Lanes of recovery: concurrent reads of strips and of their tails.
 //!
 //! Invariants
-//! - A lane reads one strip at a time, and may know which it reads next.
+//! - A lane reads one strip at a time, and may have the next one queued.
 
 use hostftl_core::{Cause, Command, MetaBuf, Page, SECTORS_PER_BLOCK, Target};
 use hostftl_format::zones::{self, Tail};
@@ -10,60 +10,62 @@ use super::layout::Layout;
 use super::ops::{Cx, Op};
 use crate::kit::metabuf::MetaHome;
 
-/// Reads under way at once.
+/// Maximum number of reads in flight.
 pub(super) const LANES: usize = 16;
-/// How often a read is tried.
+/// Number of attempts for each read.
 const TRIES: u8 = 3;
 
+/// One lane.
 #[derive(Debug)]
 struct Lane {
-    /// Of a strip.
+    /// Buffer of one strip.
     buf: MetaHome,
-    /// What it reads, or has read: the segment and the strip.
+    /// Segment and strip that it reads or has read.
     place: (u32, u32),
-    /// What it reads next, in the segment that it goes through.
+    /// Segment and strip that it reads next.
     next: Option<(u32, u32)>,
     tries: u8,
 }
 
+/// All lanes.
 #[derive(Debug)]
 pub(super) struct Lanes {
     layout: Layout,
     list: [Lane; LANES],
-    /// Commands of recovery under way.
+    /// Commands of recovery in flight.
     pending: u32,
 }
 
 impl Lanes {
-    /// All are idle.
+    /// Creates idle lanes.
     pub(super) fn new(layout: &Layout) -> Self {
         let pages = (layout.strip / SECTORS_PER_BLOCK) as usize;
         let lane = |_| Lane { buf: MetaHome::new(pages), place: (0, 0), next: None, tries: 0 };
         Lanes { layout: *layout, list: core::array::from_fn(lane), pending: 0 }
     }
 
-    /// A lane that reads nothing and has nothing to go on with.
+    /// Returns a lane that reads nothing and has nothing queued.
     pub(super) fn idle(&self) -> Option<usize> {
         self.list.iter().position(|it| it.buf.is_home() && it.next.is_none())
     }
 
-    /// Commands of recovery under way.
+    /// Returns the number of commands of recovery in flight.
     pub(super) fn pending(&self) -> u32 {
         self.pending
     }
 
-    /// Whether no command is under way, and no lane has anything to go on with.
+    /// Returns whether no command is in flight and no lane has anything queued.
     pub(super) fn are_idle(&self) -> bool {
         self.pending == 0 && self.list.iter().all(|it| it.next.is_none())
     }
 
-    /// Sends a command of recovery; of a lane, if it is about a strip.
+    /// Sends a command of recovery. `lane` matters only for a command about a strip.
     pub(super) fn submit(&mut self, lane: usize, command: Command, cx: &mut Cx) {
         self.pending += 1;
         cx.submit(Op::Recover { lane: lane as u8 }, command);
     }
 
-    /// A command of recovery is over.
+    /// Completes a command of recovery.
     pub(super) fn end(&mut self) {
         self.pending = self.pending.checked_sub(1).expect("a command of recovery was sent");
     }
@@ -73,12 +75,12 @@ impl Lanes {
         self.list[lane].buf.lend()
     }
 
-    /// The buffer of a lane comes back.
+    /// Takes back the buffer of a lane.
     pub(super) fn take_back(&mut self, lane: usize, buf: MetaBuf) {
         self.list[lane].buf.take_back(buf);
     }
 
-    /// Reads the tail of a strip, or the strip, into the buffer of a lane.
+    /// Reads a strip, or only its tail, into the buffer of a lane.
     pub(super) fn read(&mut self, lane: usize, place: (u32, u32), tail_only: bool, cx: &mut Cx) {
         let buf = self.lend(lane);
         self.list[lane].place = place;
@@ -92,10 +94,11 @@ impl Lanes {
         self.submit(lane, command, cx);
     }
 
-    /// A read failed: reads again, unless it was tried often enough.
+    /// Repeats a failed read. Returns false if all attempts have failed.
     pub(super) fn read_again(&mut self, lane: usize, tail_only: bool, cx: &mut Cx) -> bool {
         let it = &mut self.list[lane];
         it.tries += 1;
+        // A read may fail temporarily, and without the page the volume may not open.
         if it.tries == TRIES {
             it.tries = 0;
             return false;
@@ -105,22 +108,22 @@ impl Lanes {
         true
     }
 
-    /// A read was well.
+    /// Resets the attempts after a successful read.
     pub(super) fn read_well(&mut self, lane: usize) {
         self.list[lane].tries = 0;
     }
 
-    /// What a lane has read: the segment and the strip.
+    /// Returns the segment and strip that a lane has read.
     pub(super) fn place(&self, lane: usize) -> (u32, u32) {
         self.list[lane].place
     }
 
-    /// The pages that it has read.
+    /// Returns the pages that a lane has read.
     pub(super) fn pages(&self, lane: usize) -> &[Page] {
         self.list[lane].buf.pages()
     }
 
-    /// The tail in one of these pages, if it is one of the place that was read.
+    /// Returns the tail in a page of a lane, if it belongs to the place that was read.
     pub(super) fn tail(&self, lane: usize, page: usize) -> Option<Tail> {
         let (segment, strip) = self.place(lane);
         let at = self.layout.tail_at(segment, strip);
@@ -128,19 +131,19 @@ impl Lanes {
         (tail.line == self.layout.line(segment)).then_some(tail)
     }
 
-    /// A lane reads the strip before the one that it has read next, if there is one.
+    /// Queues the strip before the one that was read, if there is one.
     pub(super) fn look_before(&mut self, lane: usize) {
         let (segment, strip) = self.place(lane);
         self.look_at(lane, strip.checked_sub(1).map(|strip| (segment, strip)));
     }
 
-    /// What a lane reads next.
+    /// Sets the strip that a lane reads next.
     pub(super) fn look_at(&mut self, lane: usize, next: Option<(u32, u32)>) {
         self.list[lane].next = next;
     }
 
-    /// Goes on with the lanes that have something to read next; true when there was one. Whole
-    /// strips are read where `is_part` of a list.
+    /// Starts the queued reads. Strips that satisfy `is_part` are parts of a list and are read
+    /// whole. Returns whether any read was started.
     pub(super) fn go_on(&mut self, is_part: impl Fn((u32, u32)) -> bool, cx: &mut Cx) -> bool {
         let mut moved = false;
         for lane in 0..LANES {

@@ -1,8 +1,7 @@
-//! How a zoned device is divided, and how much of it the host gets.
+//! Layout of a zoned device, and the capacity that is exported.
 //!
-//! A *line* is what is filled and reclaimed together: with `pblk` one segment of each parallel
-//! unit, with `rrpc` one segment. A *strip* is one program to one segment: pages of blocks, then a
-//! tail.
+//! A *line* is filled and reclaimed as a whole: one segment of each parallel unit in `pblk`, one
+//! segment in `rrpc`. A *strip* is one program to one segment: pages of blocks, followed by a tail.
 
 use hostftl_core::{Ack, DeviceInfo, DeviceKind, Limits, SECTORS_PER_BLOCK, Segments};
 use hostftl_format::zones::{ENTRIES, RECORDS};
@@ -10,50 +9,50 @@ use hostftl_format::zones::{ENTRIES, RECORDS};
 use crate::config::{LayerConfig, Plan, PlanError};
 use crate::kind::LayerKind;
 
-/// The longest transfer, in sectors: 1 MiB.
+/// Maximum length of a transfer, in sectors (1 MiB).
 pub(super) const MAX_TRANSFER: u32 = 2048;
-/// The most blocks in a strip, so that its tail has room for trims too.
+/// Maximum number of blocks in a strip. It leaves room for trims in the tail.
 const MOST_BLOCKS: u32 = 200;
-/// Lines that only collection may open, and lines that are never full.
+/// Lines reserved for garbage collection, and for lines that never fill up.
 const RESERVE: u32 = 3;
-/// The list of a line takes at most one in so many of its strips, else there is none.
+/// Minimum number of strips in a line per strip of its list; shorter lines have no list.
 const LIST_SHARE: u32 = 64;
-/// One in so many lines is kept for segments that fail.
+/// Divisor of the lines for the share that may fail.
 const SPOILED: u32 = 32;
-/// Strips in flight to one segment.
+/// Maximum number of strips in flight to one segment.
 pub(super) const IN_FLIGHT: u32 = 4;
 
-/// The geometry of a volume. Lengths are in sectors unless a name says otherwise.
+/// Geometry of a volume. Lengths are in sectors unless a name implies otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
-    /// The volume, which every tail names.
+    /// Identity of the volume, which is in every tail.
     pub uuid: [u8; 16],
-    /// Whether lines span all units (`pblk`), or are single segments in turn (`rrpc`).
+    /// Whether a line spans all units (`pblk`) or is one segment (`rrpc`).
     pub wide: bool,
-    /// The device.
+    /// Geometry of the device.
     pub device: Segments,
-    /// A strip.
+    /// Length of a strip.
     pub strip: u32,
-    /// Strips in a segment.
+    /// Strips per segment.
     pub strips: u32,
-    /// Segments in a line.
+    /// Segments per line.
     pub width: u32,
-    /// Lines.
+    /// Number of lines.
     pub lines: u32,
-    /// Strips at the end of a line with blocks of the host for the list of what it holds; 0 with
-    /// `rrpc`, which collects by its reverse map, and where lines are short.
+    /// Strips reserved at the end of a line of host blocks for its list. It is 0 in `rrpc`, which
+    /// collects with its reverse map, and for short lines.
     pub list: u32,
-    /// Lines that are filled side by side with blocks of the host.
+    /// Number of lines that are filled in parallel with blocks of the host.
     pub fronts: u32,
-    /// Lines that are kept for images of the map.
+    /// Lines reserved for map images.
     pub keep: u32,
-    /// Lines that the host may not open.
+    /// Free lines below which the host may not open another one.
     pub reserve: u32,
-    /// Lines that may go out of use before writes find no room.
+    /// Lines that may fail before writes run out of space.
     pub spoiled: u32,
-    /// Blocks that the host sees.
+    /// Exported blocks.
     pub blocks: u64,
-    /// Map pages.
+    /// Number of map pages.
     pub pages: u32,
     /// Bytes of a map entry on media.
     pub entry: u32,
@@ -62,7 +61,7 @@ pub(super) struct Layout {
 const NO_ZONES: PlanError = PlanError("pblk and rrpc need one zoned device: use hard, or log");
 
 impl Layout {
-    /// The layout over `devices`.
+    /// Computes the layout over `devices`.
     pub(super) fn new(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Self, PlanError> {
         let [DeviceInfo { kind: DeviceKind::Zoned(device), .. }] = devices else {
             return Err(NO_ZONES);
@@ -109,7 +108,8 @@ impl Layout {
         Ok(layout)
     }
 
-    /// The map's images depend on what is exported, and that on what is kept for them.
+    /// Computes the exported capacity. The number of map images depends on it, and the lines
+    /// reserved for images reduce it; the bound used here is that of a full device.
     fn fit(&mut self, permille: u32) -> Result<(), PlanError> {
         let too_small =
             PlanError("the device has too few segments for pblk or rrpc, or too short ones");
@@ -119,14 +119,14 @@ impl Layout {
         let pages = most.div_ceil(u64::from(self.page_entries()));
         let cp_strips = pages.div_ceil(self.strip_blocks().into()) + 1;
         let keep = 2 * cp_strips.div_ceil(strips) + 2;
-        // A victim with two strips to gain must be there whenever space is short.
+        // Whenever space is short there must be a victim that frees at least two strips.
         let valid =
             lines.checked_sub(keep + u64::from(self.reserve + self.spoiled)).ok_or(too_small)?;
         let valid = blocks(valid, strips.saturating_sub(2));
         let spared = if self.wide {
             most - most * u64::from(permille) / 1000
         } else {
-            // rrpc sets four segments of each unit aside, then a share of the rest.
+            // `rrpc` reserves four segments of each unit, then a share of the rest.
 
             let rest = lines.saturating_sub(4 * u64::from(self.device.units));
             blocks(rest, strips) * u64::from(1000 - permille) / 1000
@@ -141,13 +141,13 @@ impl Layout {
         Ok(())
     }
 
-    /// Blocks of the host in a strip.
+    /// Returns the number of blocks in a strip.
     pub(super) fn strip_blocks(&self) -> u32 {
         self.strip / SECTORS_PER_BLOCK - 1
     }
 
-    /// Strips that the list of a line takes when each strip is full of blocks, all of them in one
-    /// segment; 0 when that is too much.
+    /// Returns the strips of a line's list if each strip is full of blocks. All are in one segment.
+    /// Returns 0 if the list would take too much of the line.
     fn list_strips(&self) -> u32 {
         let blocks = self.strip_blocks();
         let rows = RECORDS as u32 * blocks / (blocks + 1);
@@ -155,83 +155,85 @@ impl Layout {
         if list * LIST_SHARE <= self.line_strips() && list < self.strips { list } else { 0 }
     }
 
-    /// Strips of a line that take blocks of the host.
+    /// Returns the number of strips of a line that take blocks of the host.
     pub(super) fn row_strips(&self) -> u32 {
         self.line_strips() - self.list
     }
 
-    /// Strips in a line.
+    /// Returns the number of strips in a line.
     pub(super) fn line_strips(&self) -> u32 {
         self.width * self.strips
     }
 
-    /// Blocks of the device.
+    /// Returns the number of blocks on the device.
     pub(super) fn device_blocks(&self) -> u64 {
         device_blocks(&self.device)
     }
 
-    /// Map entries in a page.
+    /// Returns the number of map entries in a page.
     pub(super) fn page_entries(&self) -> u32 {
         hostftl_core::BLOCK as u32 / self.entry
     }
 
-    /// The segment of a line in one of its columns.
+    /// Returns the segment of a line in one of its columns.
     pub(super) fn segment(&self, line: u32, column: u32) -> u32 {
         if self.wide { column * self.lines + line } else { line }
     }
 
-    /// The column of a segment in its line.
+    /// Returns the column of a segment in its line.
     pub(super) fn column(&self, segment: u32) -> u32 {
         if self.wide { segment / self.lines } else { 0 }
     }
 
-    /// The line of a segment.
+    /// Returns the line of a segment.
     pub(super) fn line(&self, segment: u32) -> u32 {
         if self.wide { segment % self.lines } else { segment }
     }
 
-    /// The front that fills a line with blocks of the host: one for each unit, or the only one.
+    /// Returns the front that fills a line with blocks of the host: one per unit in `rrpc`, else
+    /// one.
     pub(super) fn front(&self, line: u32) -> u32 {
         if self.wide { 0 } else { line / (self.device.count / self.device.units) }
     }
 
-    /// The first sector of a strip.
+    /// Returns the first sector of a strip.
     pub(super) fn lba(&self, segment: u32, strip: u32) -> u64 {
         u64::from(segment) * u64::from(self.device.size) + u64::from(strip * self.strip)
     }
 
-    /// The sector of a strip's tail.
+    /// Returns the first sector of a strip's tail.
     pub(super) fn tail_at(&self, segment: u32, strip: u32) -> u64 {
         self.lba(segment, strip) + u64::from(self.strip - SECTORS_PER_BLOCK)
     }
 
-    /// The block of the device that begins with page `slot` of a strip.
+    /// Returns the device block of page `slot` of a strip.
     pub(super) fn place(&self, segment: u32, strip: u32, slot: u32) -> u64 {
         self.lba(segment, strip) / u64::from(SECTORS_PER_BLOCK) + u64::from(slot)
     }
 
-    /// The segment of a block of the device.
+    /// Returns the segment of a device block.
     pub(super) fn segment_of(&self, place: u64) -> u32 {
         (place * u64::from(SECTORS_PER_BLOCK) / u64::from(self.device.size)) as u32
     }
 
-    /// How many pages of the strip, from block `place` on, are before its tail.
+    /// Returns the number of pages from device block `place` up to the tail of its strip.
     pub(super) fn left_in_strip(&self, place: u64) -> u32 {
         let within = place % u64::from(self.strip / SECTORS_PER_BLOCK);
         self.strip_blocks() - within as u32
     }
 
-    /// Strips at the end of an open segment that can't be read.
+    /// Returns the number of strips at the end of an open segment that can't be read yet.
     pub(super) fn unreadable(&self) -> u32 {
         self.device.unreadable.div_ceil(self.strip)
     }
 
-    /// Rows in memory: those that are filled or under way, and those that can't be read yet.
+    /// Returns the number of rows in memory: those being filled or written, and those that can't be
+    /// read yet.
     pub(super) fn rows(&self) -> u32 {
         self.width * self.fronts * (self.unreadable() + 2) + 4
     }
 
-    /// What the layer needs and gives, with `meta_bytes` beside the map.
+    /// Returns the plan of the layer, with `meta_bytes` in addition to the map.
     pub(super) fn plan(&self, meta_bytes: u64) -> Plan {
         let limits = Limits {
             exported: self.blocks * u64::from(SECTORS_PER_BLOCK),
@@ -249,8 +251,8 @@ fn device_blocks(device: &Segments) -> u64 {
     u64::from(device.size) * u64::from(device.count) / u64::from(SECTORS_PER_BLOCK)
 }
 
-/// The shortest strip of at least `wanted` sectors that the device takes and that divides a
-/// segment; else the longest below.
+/// Returns the shortest valid strip of at least `wanted` sectors, or the longest shorter one. A
+/// valid strip is a program unit of the device and divides a segment.
 fn strip(device: &Segments, wanted: u32) -> Option<u32> {
     let best = device.write_best.max(device.write_unit);
     let fits = |strip: u32| {
@@ -267,7 +269,7 @@ fn strip(device: &Segments, wanted: u32) -> Option<u32> {
 
 #[cfg(test)]
 impl Layout {
-    /// A volume for tests: `count` segments, of so many strips of 64 KiB, in `units` units.
+    /// Creates a layout for tests: `count` segments of `strips` strips of 64 KiB, in `units` units.
     pub(super) fn trial(kind: LayerKind, strips: u32, count: u32, units: u32) -> Self {
         let device = Segments {
             size: 128 * strips,
@@ -290,7 +292,7 @@ impl Layout {
 mod tests {
     use super::*;
 
-    /// The strips that are kept for a list in a line of so many strips of 64 KiB.
+    /// Returns the strips of the list in a line of `strips` strips of 64 KiB.
     fn list(strips: u32) -> u32 {
         Layout::trial(LayerKind::Pblk, strips, 64, 1).list
     }

@@ -1,7 +1,8 @@
-//! Reading lists of lines: what is in a part, and the collection of a line that has one.
+//! Reading the lists of lines: decoding a part, and collecting a line by its list.
 //!
 //! Invariants
-//! - A part counts only when all its pages are as its tail says; else the tails of the line tell.
+//! - A part is valid only if all its pages match its tail. Otherwise the tails of the line are
+//!   used.
 
 use hostftl_core::{Cause, Command, Page, SECTORS_PER_BLOCK, Target};
 use hostftl_format::zones::{self, Entry, Holds, Kind, RECORDS, Tail};
@@ -13,36 +14,36 @@ use super::map::{At, Map};
 use super::ops::{Cx, Op};
 use crate::kit::metabuf::{MetaHome, meta_of};
 
-/// How far collection has come in the list of its victim.
+/// Position of garbage collection in the list of its victim.
 #[derive(Debug)]
 pub(super) struct Reader {
     layout: Layout,
     buf: MetaHome,
-    /// The part that is in the buffer, or will be.
+    /// Part in the buffer, or being read.
     part: u32,
-    /// The record that comes next, once the part was read.
+    /// Next record, once the part was read.
     next: Option<usize>,
 }
 
-/// A record of a part.
+/// Returns a record of a part.
 pub(super) fn record(pages: &[Page], index: usize) -> Option<Entry> {
     zones::record(&pages[index / RECORDS], index % RECORDS)
 }
 
-/// The record that begins a strip at `index`, if a strip begins there and has all its entries.
+/// Returns the head of a strip at record `index`, if a strip starts there and all its entries fit.
 pub(super) fn strip_at(pages: &[Page], index: usize) -> Option<Entry> {
     let room = (pages.len() - 1) * RECORDS;
     let head = if index < room { record(pages, index)? } else { return None };
     (head.kind == Kind::Strip && index + (head.crc as usize) < room).then_some(head)
 }
 
-/// Where a part of the list of a line is.
+/// Returns the place of a part of the list of a line.
 pub(super) fn part_place(line: u32, part: u32, layout: &Layout, lines: &Lines) -> (u32, u32) {
     let segment = lines.list_segment(line);
     (segment, lines.chunk(segment).strips - layout.list + part)
 }
 
-/// The tail of a part of a list, if all of it is sound.
+/// Returns the tail of a part of a list if all its pages are valid.
 pub(super) fn part_tail(
     pages: &[Page],
     (segment, strip): (u32, u32),
@@ -65,7 +66,7 @@ pub(super) fn part_tail(
     is_list.then_some(tail)
 }
 
-/// The segment and strip that a record of a line's list tells of, if it is written.
+/// Returns the segment and strip of a record in a line's list, if the strip is written.
 pub(super) fn strip_of(
     line: u32,
     head: &Entry,
@@ -77,19 +78,19 @@ pub(super) fn strip_of(
     (strip < lines.chunk(segment).done).then_some((segment, strip))
 }
 
-/// What a look into the list of the victim brought.
+/// Result of an attempt to read on in the list of the victim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Told {
-    /// Nothing: a part is being read.
+    /// A part is being read.
     Nothing,
-    /// A step forward.
+    /// Progress was made.
     More,
-    /// It was all that it has.
+    /// The list is finished.
     All,
 }
 
 impl Reader {
-    /// It reads nothing.
+    /// Creates an idle reader.
     pub(super) fn new(layout: &Layout) -> Self {
         let pages = if layout.list == 0 { 0 } else { layout.strip / SECTORS_PER_BLOCK };
         Reader { layout: *layout, buf: MetaHome::new(pages as usize), part: 0, next: None }
@@ -100,12 +101,13 @@ impl Reader {
         (self.part, self.next) = (0, None);
     }
 
-    /// Whether a part is being read.
+    /// Returns whether a part is being read.
     pub(super) fn is_busy(&self) -> bool {
         !self.buf.is_home()
     }
 
-    /// Gives a lane what is valid of the next strip of the victim's list, or reads on.
+    /// Gives a lane the valid blocks of the next strip in the victim's list, or reads the next
+    /// part.
     pub(super) fn next(
         &mut self,
         victim: u32,
@@ -134,6 +136,7 @@ impl Reader {
         if let Some((segment, strip)) = strip_of(victim, &head, &self.layout, lines) {
             for entry in (next + 1..=next + count).filter_map(|index| record(pages, index)) {
                 let place = self.layout.place(segment, strip, entry.value);
+                // A block may have moved since it was listed.
                 let data = entry.kind == Kind::Data && entry.block < map.len();
                 if data && map.get(entry.block) == At::Media(place) {
                     items.push((entry.block, place));
@@ -157,7 +160,7 @@ impl Reader {
         cx.submit(Op::GcPart, command);
     }
 
-    /// A part was read: without it the tails tell.
+    /// Completes a part. An unreadable or invalid one leaves the tails of the line.
     pub(super) fn part_done(
         &mut self,
         victim: u32,

@@ -1,12 +1,12 @@
-//! The map: where each block of the host is.
+//! Map of the host's blocks.
 //!
-//! `rrpc` keeps what the original keeps: for each block of the host an address and its segment, and
-//! for each block of the device which one it holds, 24 bytes for 4 KiB in all. `pblk` keeps 4
-//! bytes up to 8 TiB, and else 8.
+//! `rrpc` has the tables of the original: an address and a segment for each block of the host, and
+//! the block of the host for each block of the device, 24 bytes per 4 KiB in total. `pblk` has 4
+//! bytes per block up to 8 TiB, and 8 above.
 //!
 //! Invariants
-//! - A page that nothing was ever mapped in is all zeros, so that `new` touches nothing.
-//! - With a reverse map, the block at a place that the map gives for a block is that block.
+//! - A page without mapped blocks is all zeros, so that `new` does not touch memory.
+//! - With a reverse map, the entry at the place of a block is that block.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -17,16 +17,16 @@ use hostftl_format::page::{crc32c, put_u32, put_u64, u32_at, u64_at};
 use super::layout::Layout;
 use crate::planted::{Bug, planted};
 
-/// Where a block is.
+/// Location of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum At {
-    /// It holds nothing.
+    /// Unmapped.
     Nowhere,
     /// In a row in memory.
     Row { row: u16, slot: u8 },
     /// At this block of the device.
     Media(u64),
-    /// The device could not give it when it was to be moved: reads are errors until it is written.
+    /// Unreadable when it was to be moved; reads fail until it is written again.
     Lost,
 }
 
@@ -34,7 +34,7 @@ pub(super) enum At {
 enum Entries {
     Short(Vec<u32>),
     Long(Vec<u64>),
-    /// Addresses with their segments, and of each block of the device 1 + the block that it holds.
+    /// Addresses with their segments, and for each block of the device the block in it plus one.
     TwoWay {
         addresses: Vec<(u64, u64)>,
         reverse: Vec<u64>,
@@ -42,14 +42,15 @@ enum Entries {
     },
 }
 
+/// The map.
 #[derive(Debug)]
 pub(super) struct Map(Entries);
 
 const IN_ROW: u64 = 1 << 63;
 const IN_ROW_SHORT: u32 = 1 << 31;
-/// In memory the last page of a row that there never is.
+/// Value in memory: the last page of a row number that is never used.
 const LOST: u64 = IN_ROW | 0xff_ffff;
-/// In images all ones, which is one more.
+/// Value in images: all ones, after the addition of one.
 const LOST_PLACE: u64 = u64::MAX - 1;
 
 impl At {
@@ -73,7 +74,7 @@ impl At {
 }
 
 impl Map {
-    /// A map of so many blocks that hold nothing.
+    /// Creates a map of unmapped blocks.
     pub(super) fn new(layout: &Layout) -> Self {
         let len = layout.blocks as usize;
         if !layout.wide {
@@ -89,7 +90,7 @@ impl Map {
         })
     }
 
-    /// Bytes of the map of such a volume.
+    /// Returns the bytes of the map.
     pub(super) fn memory(layout: &Layout) -> u64 {
         if layout.wide {
             layout.blocks * u64::from(layout.entry)
@@ -98,21 +99,22 @@ impl Map {
         }
     }
 
-    /// The block that the reverse map knows at a place of the device; `None` without one, or when
-    /// nothing there counts.
+    /// Returns the block at a place of the device by the reverse map. Returns `None` without a
+    /// reverse map, or if the place has no valid block.
     pub(super) fn holder(&self, place: u64) -> Option<u64> {
         let Entries::TwoWay { reverse, .. } = &self.0 else { return None };
         let block = reverse[place as usize].checked_sub(1)?;
+        // The reverse map keeps old entries, so the map has the last word.
         let believed = planted(Bug::ZonesReverseBelieved);
         (believed || self.get(block) == At::Media(place)).then_some(block)
     }
 
-    /// Whether there is a reverse map.
+    /// Returns whether there is a reverse map.
     pub(super) fn is_two_way(&self) -> bool {
         matches!(self.0, Entries::TwoWay { .. })
     }
 
-    /// Whether the reverse map and the segments agree with the addresses.
+    /// Checks the reverse map and the segments against the addresses.
     pub(super) fn agrees(&self) -> bool {
         let Entries::TwoWay { addresses, reverse, segment } = &self.0 else { return true };
         let agrees = |(block, &(bits, at)): (usize, &(u64, u64))| match At::from_bits(bits) {
@@ -124,7 +126,7 @@ impl Map {
         addresses.iter().enumerate().all(agrees)
     }
 
-    /// Where a block is.
+    /// Returns the location of a block.
     #[inline]
     pub(super) fn get(&self, block: u64) -> At {
         match &self.0 {
@@ -138,7 +140,7 @@ impl Map {
         }
     }
 
-    /// Says where a block is from now on; returns where it was.
+    /// Sets the location of a block, and returns the old one.
     #[inline]
     pub(super) fn set(&mut self, block: u64, at: At) -> At {
         let old = self.get(block);
@@ -161,8 +163,9 @@ impl Map {
         old
     }
 
-    /// Takes an image of a page; false when it has nothing on media. `written` tells where a page
-    /// of a row is, once it is written; other rows are left out, because replay brings them.
+    /// Writes the image of a page. `written` returns the device block of a page of a row, once it
+    /// is written; other rows are left out, because replay applies them. Returns false if no block
+    /// of the page is on media.
     pub(super) fn emit(
         &self,
         page: u32,
@@ -176,6 +179,7 @@ impl Map {
         for index in 0..per.min((self.len() - first) as usize) {
             let place = match self.get(first + index as u64) {
                 At::Nowhere => None,
+                // Replay starts at the first unwritten row, so earlier ones must be in the image.
                 At::Row { row, slot } => written(row, slot),
                 At::Media(place) => Some(place),
                 At::Lost => Some(LOST_PLACE),
@@ -190,7 +194,7 @@ impl Map {
         any
     }
 
-    /// Fills a page from its image; false when a block lies where there is no place for one.
+    /// Loads a page from its image. Returns false if an entry is not a valid place.
     pub(super) fn load(&mut self, page: u32, from: &Page, is_place: impl Fn(u64) -> bool) -> bool {
         let (per, size) = self.page();
         let first = u64::from(page) * per as u64;
@@ -209,7 +213,7 @@ impl Map {
         true
     }
 
-    /// The CRC-32C of the places on the medium; what is in memory alone counts as nowhere.
+    /// Returns the CRC-32C of the places on the medium. Blocks in memory only count as unmapped.
     pub(super) fn crc(&self) -> u32 {
         let place = |block| match self.get(block) {
             At::Media(place) => place + 1,
@@ -218,7 +222,7 @@ impl Map {
         (0..self.len()).fold(0, |crc, block| crc32c(u64::from(crc), &place(block).to_le_bytes()))
     }
 
-    /// Entries of a page, and bytes of each.
+    /// Returns the entries of a page, and the bytes of each.
     fn page(&self) -> (usize, usize) {
         match self.0 {
             Entries::Short(_) => (1024, 4),
@@ -226,7 +230,7 @@ impl Map {
         }
     }
 
-    /// How many blocks there are.
+    /// Returns the number of blocks.
     pub(super) fn len(&self) -> u64 {
         match &self.0 {
             Entries::Short(list) => list.len() as u64,

@@ -1,19 +1,19 @@
-//! The machine under `pblk` and `rrpc`: a log over a device whose segments are written in order.
+//! Engine of `pblk` and `rrpc`: a log over a device whose segments are written sequentially.
 //!
-//! How a block moves: it gets a page of the one [`row`] that is filled, is copied there and
-//! published in the [`map`]. A row that is full, or that a flush needs, is closed and goes as one
-//! strip to the next segment of an open [line](lines); its last page, the tail, lists what it
-//! holds. The last strips of a full line of `pblk` are the [list](emeta) of all that its tails say.
-//! When the medium can give a strip, the map points there. Collection moves what is valid in a
-//! victim into the same rows as the host's blocks. A checkpoint writes the map to lines of its
-//! own.
+//! A block of the host takes a page of the current [`row`], is copied there, and is published in
+//! the [`map`]. A row that is full, or that a flush needs, is closed and written as one strip to
+//! the next segment of an open [line](lines). The last page of a strip, its tail, lists the
+//! contents. The last strips of a full line of `pblk` are the [list](emeta) of the contents of all
+//! its tails. The map points at the medium once the strip can be read there. Garbage collection
+//! moves the valid blocks of a victim into the same rows as the host's blocks. A checkpoint writes
+//! the map to separate lines.
 //!
 //! Invariants
-//! - The numbers of rows are the order of versions: of two entries about a block the one in the
-//!   later row counts, and within a row the later one.
-//! - A strip whose tail is on the medium is there as a whole.
-//! - The newest durable entry about a block is never erased, nor is a trim that replay needs.
-//! - A step touches at most `MAX_TOUCH` map entries and makes at most `MAX_OUTPUTS` outputs.
+//! - Row numbers are the order of versions. Of two entries for a block, the one in the later row
+//!   counts, and within a row the later one.
+//! - A strip whose tail is on the medium is complete.
+//! - The newest durable entry for a block is never erased, and neither is a trim that replay needs.
+//! - A step touches at most `MAX_TOUCH` map entries and produces at most `MAX_OUTPUTS` outputs.
 
 mod blocks;
 mod checkpoint;
@@ -66,6 +66,7 @@ use store::Store;
 /// The layer.
 pub(crate) type Zones = Shell<Engine>;
 
+/// State of the layer.
 #[derive(Debug)]
 pub(crate) struct Engine {
     layout: Layout,
@@ -74,12 +75,12 @@ pub(crate) struct Engine {
     collection: Collection,
     checkpoint: Checkpoint,
     emeta: Emeta,
-    /// Until the layer serves.
+    /// Present until the layer is open.
     recovery: Option<Recovery>,
 }
 
 impl Zones {
-    /// What the layer needs over `devices`.
+    /// Returns the resources that the layer needs over `devices`.
     pub(crate) fn plan(config: &LayerConfig, devices: &[DeviceInfo]) -> Result<Plan, PlanError> {
         let layout = Layout::new(config, devices)?;
         let lines = Lines::memory(&layout, config.zones.gc);
@@ -87,7 +88,7 @@ impl Zones {
         Ok(layout.plan(lines + rows + Emeta::memory(&layout)))
     }
 
-    /// The layer; `buffers` become its rows.
+    /// Creates the layer; `buffers` become its rows.
     pub(crate) fn new(
         config: &LayerConfig,
         devices: &[DeviceInfo],
@@ -107,16 +108,17 @@ impl Zones {
         Ok(Shell::over(engine, Self::plan(config, devices)?, OPS, config.patience()))
     }
 
-    /// The CRC-32C of the map, as places on the medium; what is in memory alone counts as nowhere.
+    /// Returns the CRC-32C of the map as places on the medium. Blocks in memory only count as
+    /// unmapped.
     pub(crate) fn map_crc(&self) -> u32 {
         self.core().store.map.crc()
     }
 }
 
 impl Engine {
-    /// Nothing is under way and nothing moves: the collection that has no room ends; what is full
-    /// is left, so that it can be collected; the host fills what is open; and then what it wants
-    /// to write is refused.
+    /// Frees space when nothing is in flight and nothing moves. In this order, it ends a collection
+    /// that has no room, closes full lines so that they can be collected, lets the host fill the
+    /// open lines, and refuses the host's write. Returns whether it did any of these.
     fn yield_room(&mut self, cx: &mut Cx) -> bool {
         let store = &mut self.store;
         if store.lines.empty_count() > 0 || store.lines.resetting() > 0 {
@@ -132,7 +134,7 @@ impl Engine {
             || request::refuse_first_write(cx)
     }
 
-    /// Whether the counts of valid blocks are the sums of what the map points at.
+    /// Checks the valid counts of the lines against the map.
     fn check_valid(&self) -> Result<(), &'static str> {
         let mut valid = alloc::vec![0_u32; self.layout.lines as usize];
         for block in 0..self.store.map.len() {
@@ -170,6 +172,7 @@ impl Core for Engine {
     }
 
     fn done(&mut self, op: Op, command: Command, ended: Ended, cx: &mut Cx) {
+        // Errors of rows, resets, images and lists are handled by their parts.
         match (ended, op) {
             (Err(error), Op::Flush | Op::Settle | Op::ListFlush) => fail(error, cx),
             (
@@ -236,10 +239,11 @@ impl Core for Engine {
         moved |=
             reclaim::run(&self.layout, &mut store.lines, &mut store.durability, checkpoint, cx);
         moved |= checkpoint.run(store, cx);
+        // Space is yielded only when no command in flight can free any.
         moved || cx.is_quiet() && self.yield_room(cx)
     }
 
-    /// Ends the layer when everything is durable and little would be replayed.
+    /// Closes the layer when everything is durable and little would be replayed.
     fn stop(&mut self, cx: &mut Cx) -> bool {
         let Engine { store, blocks, checkpoint, .. } = self;
         if !cx.requests().is_empty() || !blocks.is_idle() || store.lines.victim().is_some() {
@@ -252,7 +256,7 @@ impl Core for Engine {
         if !checkpoint.is_current(newest) && checkpoint.hurry() {
             return true;
         }
-        // A checkpoint that finds no segment, although nothing moves, is left out.
+        // A checkpoint that finds no segment although nothing moves is left out.
         let over = cx.is_quiet() && store.lines.resetting() == 0;
         if over {
             cx.stopped();
@@ -269,6 +273,7 @@ impl Core for Engine {
         let is = |block: u64| self.store.map.get(block) != At::Nowhere;
         let (first, last) = (lba / per, (lba + sectors - 1) / per);
         let mapped = is(first);
+        // At most `MAX_TOUCH` blocks are examined per call; the caller asks again.
         let most = last.min(first + MAX_TOUCH as u64 - 1);
         let end = (first + 1..=most).find(|block| is(*block) != mapped).unwrap_or(most + 1);
         (mapped, (end * per).min(lba + sectors) - lba)

@@ -1,14 +1,14 @@
-//! What the commands of the engine are for, and how its parts fail.
+//! Purposes of the commands in flight, and failures.
 
 use hostftl_core::DeviceError;
 
 use crate::kit::{self, Life};
 
-/// Commands in flight at once.
+/// Maximum number of commands in flight.
 pub(super) const OPS: u16 = 1024;
 
-/// Blocks of the victim that are read together: `count` items of a lane, from `first` on, into the
-/// pages of a row from `slot` on.
+/// Valid blocks of the victim that one command reads: `count` items of a lane from `first` on, into
+/// the pages of a row from `slot` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Moved {
     pub lane: u8,
@@ -18,47 +18,47 @@ pub(crate) struct Moved {
     pub slot: u8,
 }
 
-/// What a command was for.
+/// Purpose of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Op {
-    /// Part of a read, from a segment of this line or a row in memory, or zeros.
+    /// Executes a part of a read, from a segment of this line, or (`None`) from a row or as zeros.
     Read { req: u16, line: Option<u32> },
-    /// A step of a write.
+    /// Executes a step of a write.
     Write { index: u8 },
-    /// The program of a row.
+    /// Programs a row.
     Row { row: u16 },
-    /// A flush of the device for the host.
+    /// Flushes the device for the host.
     Flush,
-    /// The erase of a segment.
+    /// Erases a segment.
     Reset { segment: u32 },
-    /// A strip of images, or of a root.
+    /// Programs a strip of map images, or a root.
     Images { segment: u32, strip: u32 },
-    /// A flush for the checkpoint.
+    /// Flushes the device for a checkpoint.
     Settle,
-    /// A part of the list of a line.
+    /// Programs a part of the list of a line.
     List { segment: u32, strip: u32 },
-    /// A flush for that list.
+    /// Flushes the device before the list of a line.
     ListFlush,
-    /// A part of the list of the victim.
+    /// Reads a part of the victim's list.
     GcPart,
-    /// The tail of a strip of the victim.
+    /// Reads the tail of a strip of the victim.
     GcTail { lane: u8 },
-    /// Blocks of the victim that go into a row.
+    /// Reads blocks of the victim into a row.
     GcRead(Moved),
-    /// A step of recovery.
+    /// Executes a step of recovery.
     Recover { lane: u8 },
 }
 
-/// What the parts take: requests wait for a row to be durable.
+/// Context of the parts of this engine. Requests wait for a row number to be durable.
 pub(super) type Cx<'a> = kit::Cx<'a, Op, u64>;
 
-/// The device can no longer be trusted with what is written.
+/// Ends all writing after a device error.
 pub(super) fn fail(error: DeviceError, cx: &mut Cx) {
     cx.counters().device_errors += 1;
     cx.fail(0, error, false);
 }
 
-/// The volume can't be opened; what several reads find is told once.
+/// Ends recovery with an error. Further errors of reads in flight are not reported.
 pub(super) fn give_up(why: &'static str, cx: &mut Cx) {
     if cx.life() == Life::Starting {
         cx.give_up(why);

@@ -1,16 +1,16 @@
-//! Pads: what recovery writes into segments that were open.
+//! Pads: zeros that recovery writes into open segments.
 //!
-//! Such a segment goes on at the next strip, and where a device can't read the last sectors before
-//! a pointer, so many strips of zeros follow that all before them can be read, and as many again.
-//! The strip between the two has a page, the mark, that says where the pads end. While nothing
-//! follows them the next recovery finds the mark and writes nothing, so that cuts alone take no
-//! room.
+//! An open segment continues at its next strip. Some devices can't read the last sectors before the
+//! write pointer. There recovery pads as many strips as are unreadable, so that all earlier ones
+//! can be read, and as many again. The strip between the two groups has a page, the mark, that
+//! records where the pads end. As long as nothing follows the pads, the next recovery finds the
+//! mark and writes nothing. Repeated power cuts alone thus take no space.
 //!
 //! Invariants
-//! - A pad has no tail and so never counts.
-//! - No mark lies among the strips that an older mark calls pads. A cut may leave the mark and lose
-//!   what is behind it; if pads of an older one ended there, rows would follow, and the mark would
-//!   call them pads.
+//! - A pad has no tail, so it never counts as a strip.
+//! - No mark is among the strips that an older mark covers as pads. A cut may keep the mark and
+//!   lose the strips after it. If pads of an older mark ended there, rows would follow, and the
+//!   mark would cover them as pads.
 
 use alloc::vec::Vec;
 
@@ -22,25 +22,26 @@ use super::layout::Layout;
 use super::ops::{Cx, fail};
 use super::store::Store;
 
+/// Write pointers of the segments to pad.
 #[derive(Debug)]
 pub(super) struct Pads {
     layout: Layout,
-    /// The write pointers of open segments, in sectors.
+    /// Write pointers of open segments, in sectors.
     pointers: Vec<u32>,
 }
 
 impl Pads {
-    /// No segment is open.
+    /// Creates the state without open segments.
     pub(super) fn new(layout: &Layout) -> Self {
         Pads { layout: *layout, pointers: alloc::vec![0; layout.device.count as usize] }
     }
 
-    /// A segment is open, and its write pointer is here, in sectors.
+    /// Notes an open segment and its write pointer, in sectors.
     pub(super) fn found_open(&mut self, segment: u32, pointer: u32) {
         self.pointers[segment as usize] = pointer;
     }
 
-    /// Goes through one of the segments; false when it must wait.
+    /// Pads a segment if it is open, or first reads a possible mark. Returns false if it must wait.
     pub(super) fn run(
         &self,
         segment: u32,
@@ -56,6 +57,7 @@ impl Pads {
             return false;
         }
         let Some(lane) = lanes.idle() else { return false };
+        // A pointer within a strip is the end of a torn program, so no complete pads can end there.
         let whole = self.pointers[segment as usize].is_multiple_of(self.layout.strip);
         let unreadable = self.layout.unreadable();
         let mark = chunk.pointer.checked_sub(unreadable + 1);
@@ -66,7 +68,7 @@ impl Pads {
         true
     }
 
-    /// Where pads would end was read, or can't be: pads what does not end there.
+    /// Pads a segment unless the mark that was read, if `sound`, ends at its write pointer.
     pub(super) fn mark_read(
         &self,
         lane: usize,
@@ -79,6 +81,7 @@ impl Pads {
         let at = self.layout.tail_at(segment, strip);
         let page = &lanes.pages(lane)[0];
         let end = if sound { zones::pad_end(page, &self.layout.uuid, at) } else { None };
+        // Pads that end at the write pointer are intact, and nothing was written after them.
         if end != Some(store.lines.chunk(segment).pointer.into()) {
             self.pad(lane, segment, lanes, store, cx);
         }
@@ -88,12 +91,14 @@ impl Pads {
     fn pad(&self, lane: usize, segment: u32, lanes: &mut Lanes, store: &mut Store, cx: &mut Cx) {
         let from = self.pointers[segment as usize];
         let (strip, chunk) = (self.layout.strip, *store.lines.chunk(segment));
+        // An empty segment has nothing that must become readable.
         let hidden = if chunk.pointer == 0 { 0 } else { self.layout.unreadable() };
         let first = from.div_ceil(strip);
         let mark = first + hidden;
         let mut end = if hidden > 0 { mark + 1 + hidden } else { first };
         let mut to = end * strip;
         let marked = hidden > 0 && end < chunk.strips;
+        // The rest of the segment closes it, which makes all of it readable without a mark.
         if end >= chunk.strips {
             (end, to) = (chunk.strips, chunk.length);
         }
@@ -123,7 +128,7 @@ impl Pads {
         lanes.submit(lane, command, cx);
     }
 
-    /// A pad is written, or is not.
+    /// Completes a pad.
     pub(super) fn padded(
         &self,
         lane: usize,

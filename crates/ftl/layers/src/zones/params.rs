@@ -1,22 +1,22 @@
-//! The parameters of `pblk` and `rrpc`; `register.rs` has their words.
+//! Parameters of `pblk` and `rrpc`; `register.rs` has their names on the command line.
 
 use crate::policy::GcPolicy;
 
-/// Which free line is filled next.
+/// Order in which free lines are filled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reuse {
-    /// The one with the fewest erases, of equal ones the one that has been free for the longest.
+    /// The line with the fewest erases; among equals the one that has been free longest.
     FewestErases,
-    /// The one that has been free for the longest, as `gennvm` takes it.
+    /// The line that has been free longest, as in `gennvm`.
     Fifo,
 }
 
-/// What only `pblk` and `rrpc` can be told.
+/// Parameters that only `pblk` and `rrpc` have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Params {
-    /// Which line is collected next; `rrpc` takes the victim with the fewest valid blocks.
+    /// Victim policy of `pblk`; `rrpc` always takes the victim with the fewest valid blocks.
     pub gc: GcPolicy,
-    /// Which free line is filled next.
+    /// Order in which free lines are filled.
     pub reuse: Reuse,
 }
 

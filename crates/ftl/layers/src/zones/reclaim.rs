@@ -1,9 +1,9 @@
-//! Reclaim: lines in which nothing is valid are erased and free again.
+//! Reclaim: erases lines without valid blocks, so that they are free again.
 //!
 //! Invariants
-//! - A line is reset when what emptied it is durable, nobody reads from it, and no trim in it would
-//!   be missed: replay begins behind the last one.
-//! - A segment that fails to be reset is out of use.
+//! - A line is reset when the rows that emptied it are durable, it has no readers, and replay
+//!   starts after the last trim in it.
+//! - A segment whose reset fails is out of use.
 
 use hostftl_core::{Command, DeviceError};
 
@@ -14,10 +14,11 @@ use super::lines::{Line, Lines};
 use super::ops::{Cx, Op, fail};
 use crate::planted::{Bug, planted};
 
-/// Lines being reset at once.
+/// Maximum number of lines being reset.
 const RESETS: u32 = 2;
 
-/// Resets a line that is out of use; asks for what holds it back when space is short.
+/// Resets an empty line. If none can be reset and space is short, requests the condition that is
+/// missing.
 pub(super) fn run(
     layout: &Layout,
     lines: &mut Lines,
@@ -47,6 +48,7 @@ pub(super) fn run(
         reset_more(line, layout, lines, cx);
         return true;
     }
+    // Without need, the lines wait: a flush or checkpoint for their sake would only cost writes.
     if !lines.is_short() {
         return false;
     }
@@ -55,7 +57,7 @@ pub(super) fn run(
     durability.want(last) || trims && checkpoint.hurry()
 }
 
-/// Sends as many of the resets of a line as the step has room for.
+/// Sends the resets of a line for which this step has room.
 fn reset_more(line: u32, layout: &Layout, lines: &mut Lines, cx: &mut Cx) {
     let room = cx.room().saturating_sub(8).min(cx.command_room().saturating_sub(128));
     for _ in 0..room {
@@ -68,7 +70,7 @@ fn reset_more(line: u32, layout: &Layout, lines: &mut Lines, cx: &mut Cx) {
     }
 }
 
-/// A segment was reset, or was not.
+/// Completes the reset of a segment.
 pub(super) fn reset_done(
     segment: u32,
     result: Result<(), DeviceError>,
@@ -86,6 +88,7 @@ pub(super) fn reset_done(
         }
         Err(error) => return fail(error, cx),
     }
+    // The step that began the reset may not have had room for all segments.
     reset_more(line, layout, lines, cx);
 }
 

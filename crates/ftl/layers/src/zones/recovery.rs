@@ -1,15 +1,16 @@
-//! Recovery: from what the device holds to a layer that serves.
+//! Recovery: opens a volume from the contents of the device.
 //!
-//! 1. Flush, so that what is read is durable.
-//! 2. The device's report: how far each segment is written.
-//! 3. Open segments are padded (see [`super::pads`]).
-//! 4. The last tail of each segment, and all tails of those with images (see [`super::scan`]).
-//! 5. The images of the newest root.
-//! 6. The rows since then, in the order of their numbers (see [`super::replay`]): from the list of
-//!    a full line, else from tails.
-//! 7. How many blocks are valid in each line; lines that are partly written are filled later.
+//! 1. Flush, so that data read later is durable.
+//! 2. Read the device's report: the write pointer of each segment.
+//! 3. Pad open segments (see [`super::pads`]).
+//! 4. Read the last tail of each segment, and all tails of segments with images (see
+//!    [`super::scan`]).
+//! 5. Load the images of the newest root.
+//! 6. Apply the rows since then in the order of their numbers (see [`super::replay`]): from the
+//!    lists of full lines, else from tails.
+//! 7. Count the valid blocks of each line. Partly written lines are filled later.
 //!
-//! It writes nothing but pads, so that it can be cut and begun again at any point.
+//! Recovery writes only pads, so it can be interrupted and repeated at any point.
 
 use hostftl_core::{About, BLOCK, Command, DeviceError, SECTORS_PER_BLOCK, Target};
 use hostftl_format::report::{self, SEGMENT_BYTES};
@@ -27,12 +28,12 @@ use super::store::Store;
 use crate::kit::metabuf::MetaHome;
 use crate::kit::shell::Ended;
 
-/// Segments in one report.
+/// Segments per report.
 const REPORTED: u32 = (BLOCK / SEGMENT_BYTES) as u32;
-/// Blocks that are counted in one go.
+/// Blocks counted per call.
 const COUNTED: u64 = 16_384;
 
-/// What is being done; the number is how far it has come.
+/// Step of recovery, with its progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Start,
@@ -45,17 +46,18 @@ enum Step {
     Replay,
     Count(u64),
     Adopt,
-    /// A new volume: everything is erased, then the first root is written.
+    /// A new volume: all segments are erased, then the first root is written.
     Erase,
     First,
-    /// The layer serves, or never will.
+    /// The layer is open or has failed.
     Over,
 }
 
+/// State of a volume that is being opened.
 #[derive(Debug)]
 pub(super) struct Recovery {
     layout: Layout,
-    /// Whether a new volume is made.
+    /// Whether a new volume is created.
     formats: bool,
     step: Step,
     report: MetaHome,
@@ -66,7 +68,7 @@ pub(super) struct Recovery {
 }
 
 impl Recovery {
-    /// Nothing is known of the device; `formats` when what it holds does not count.
+    /// Creates the state. `formats` ignores the contents of the device.
     pub(super) fn new(layout: &Layout, formats: bool) -> Self {
         Recovery {
             layout: *layout,
@@ -80,7 +82,7 @@ impl Recovery {
         }
     }
 
-    /// Goes on; the last step makes the layer ready.
+    /// Advances recovery. The last step opens the volume. Returns whether anything moved.
     pub(super) fn run(
         &mut self,
         store: &mut Store,
@@ -167,6 +169,7 @@ impl Recovery {
                 give_up("too many segments are out of use, or shorter than they seem", cx);
                 return false;
             }
+            // With no map loaded every line counts as empty, and is erased.
             (0..self.layout.lines).for_each(|line| store.lines.found(line));
             return self.go(Step::Erase);
         }
@@ -197,7 +200,7 @@ impl Recovery {
         self.go(Step::Report(from + count));
     }
 
-    /// A command of recovery is over.
+    /// Completes a command of recovery.
     pub(super) fn done(
         &mut self,
         lane: u8,
@@ -239,6 +242,7 @@ impl Recovery {
         let from = scan.root().replay_from;
         lanes.read_well(lane);
         match self.step {
+            // The step decides, because a lane is used for one purpose per step.
             Step::Pad(_) => {
                 self.pads.mark_read(lane, true, lanes, store, cx);
             }
@@ -260,9 +264,11 @@ impl Recovery {
     ) {
         let Recovery { lanes, pads, replay, .. } = self;
         cx.counters().device_errors += 1;
+        // Only media errors may be limited to one place.
         if error != DeviceError::Media || !cx.is_good() {
             return give_up("what was written last can't be read", cx);
         }
+        // A read may fail for a moment; a failed list falls back to the tails, which hold the same.
         if lanes.read_again(lane, pages == 1, cx) {
             return;
         }
@@ -292,6 +298,7 @@ impl Recovery {
                 give_up("images of the map are missing", cx);
                 return false;
             }
+            // Lists are needed from here on; the check compares the tails of all segments.
             self.scan.believe_lists(&mut store.lines);
             return self.go(Step::Find);
         };
@@ -300,7 +307,7 @@ impl Recovery {
         self.go(Step::Images(index + 1))
     }
 
-    /// Counts what the map points at.
+    /// Counts the valid blocks of each line.
     fn count_valid(&mut self, from: u64, store: &mut Store, cx: &mut Cx) -> bool {
         let to = store.map.len().min(from + COUNTED);
         for block in from..to {
@@ -308,6 +315,7 @@ impl Recovery {
             let segment = self.layout.segment_of(place);
             let sectors = self.layout.device.size;
             let within = (place * u64::from(SECTORS_PER_BLOCK) % u64::from(sectors)) as u32;
+            // Images come after all that they show, so such an entry can only be damage.
             if within / self.layout.strip >= store.lines.chunk(segment).done {
                 give_up("the map points at what is not written", cx);
                 return false;
@@ -318,7 +326,7 @@ impl Recovery {
         self.go(if to == store.map.len() { Step::Adopt } else { Step::Count(to) })
     }
 
-    /// Says what each line is, and where all numbers go on.
+    /// Sets the state of each line, and the numbers with which the volume continues.
     fn adopt(&mut self, store: &mut Store, checkpoint: &mut Checkpoint, cx: &mut Cx) -> bool {
         self.scan.tell(&mut store.lines);
         (0..self.layout.lines).for_each(|line| store.lines.found(line));

@@ -1,4 +1,4 @@
-//! What `pblk` and `rrpc` tell of themselves.
+//! Registration of `pblk` and `rrpc`.
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
@@ -62,7 +62,7 @@ fn vary(config: &mut LayerConfig, dice: &mut dyn Chance) {
     config.zones.reuse = dice.pick(&[Reuse::FewestErases, Reuse::FewestErases, Reuse::Fifo]);
 }
 
-/// See [`crate::registry`].
+/// Registration of `pblk`.
 pub(crate) const PBLK: Registration = Registration {
     kind: LayerKind::Pblk,
     name: "pblk",
@@ -90,7 +90,7 @@ pub(crate) const PBLK: Registration = Registration {
     },
 };
 
-/// See [`crate::registry`].
+/// Registration of `rrpc`.
 pub(crate) const RRPC: Registration = Registration {
     kind: LayerKind::Rrpc,
     name: "rrpc",

@@ -1,11 +1,11 @@
-//! Replay: the rows since the root, in the order of their numbers.
+//! Replay: applies the rows since the root, in the order of their numbers.
 //!
-//! Some may be missing: those that no flush covered, and those in lines that were erased because
-//! later rows replaced all that they held. A row that was written twice, because its segment
-//! failed, counts where it was written last.
+//! Rows may be missing: those that no flush covered, and those in lines that were erased because
+//! later rows replaced all their blocks. A row that was written twice, because its segment failed,
+//! counts where it was written last.
 //!
-//! Of a line that has a list the list is read, of others the tails. Rows that follow one another
-//! and are told of by the same part of a list come with one read.
+//! Lines with a list are read by their list, others by their tails. Consecutive rows in the same
+//! part of a list take one read.
 
 use alloc::vec::Vec;
 
@@ -22,44 +22,47 @@ use super::scan::Scan;
 use super::store::Store;
 use crate::planted::{Bug, planted};
 
-/// No part of a list; such rows come behind those of parts.
+/// Place of a row without a part of a list. These sort after all parts.
 const OWN: (u32, u32) = (u32::MAX, u32::MAX);
 
-/// A row; the first two are its number, and the greatest number when it was written.
+/// A row to replay. The first two fields are the sort key: its number, and the highest number when
+/// it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Found {
     seq: u64,
     newest: u64,
     segment: u32,
     strip: u32,
-    /// The segment and strip of the part of a list that tells of it, and its record there; [`OWN`]
-    /// when its own tail does.
+    /// Segment and strip of the part of a list with this row, and its record there; [`OWN`] if its
+    /// own tail is read.
     part: (u32, u32),
     at: u32,
 }
 
+/// State of the replay.
 #[derive(Debug)]
 pub(super) struct Replay {
     layout: Layout,
-    /// The segment that is looked at next.
+    /// Next segment to search.
     sought: u32,
     rows: Vec<Found>,
-    /// Lines whose lists turned out to be unsound: their tails are looked at after all others.
+    /// Lines with an invalid list. Their tails are searched after all others.
     refused: Vec<u32>,
-    /// Reads that were sent and rows that they are for; reads and rows that were applied.
+    /// Reads sent and the rows that they cover; `next` is the reads and rows applied.
     asked: (usize, usize),
     next: (usize, usize),
-    /// Whether the lane of a read has it, and behind which row it ends.
+    /// For each lane, the end of the rows that its finished read covers; `ends` is that of its read
+    /// in flight.
     told: [Option<usize>; LANES],
     ends: [usize; LANES],
-    /// The entry of the next row that comes next.
+    /// Next entry of the next row.
     entry: usize,
-    /// Rows that were applied.
+    /// Number of rows applied.
     applied: u64,
 }
 
 impl Replay {
-    /// No row was found.
+    /// Creates the state without rows.
     pub(super) fn new(layout: &Layout) -> Self {
         let strips = layout.lines as usize * layout.line_strips() as usize;
         Replay {
@@ -76,12 +79,12 @@ impl Replay {
         }
     }
 
-    /// How many rows were applied.
+    /// Returns the number of rows applied.
     pub(super) fn applied(&self) -> u64 {
         self.applied
     }
 
-    /// Whether a strip is a part of a list that counts.
+    /// Returns whether a strip is a part of a valid list.
     fn is_part(&self, (segment, strip): (u32, u32), lines: &Lines) -> bool {
         let line = self.layout.line(segment);
         let it = lines.at(line);
@@ -91,7 +94,8 @@ impl Replay {
         }
     }
 
-    /// The segment to look for rows in; behind all of them those of refused lines come again.
+    /// Returns the next segment to search. After the last one, the segments of refused lines
+    /// follow.
     fn sought(&self) -> Option<u32> {
         let (count, width) = (self.layout.device.count, self.layout.width);
         let Some(again) = self.sought.checked_sub(count) else { return Some(self.sought) };
@@ -99,12 +103,12 @@ impl Replay {
         Some(self.layout.segment(*line, again % width))
     }
 
-    /// Whether all rows were found.
+    /// Returns whether all rows were found.
     pub(super) fn has_found_all(&self, lanes: &Lanes) -> bool {
         self.sought().is_none() && lanes.are_idle()
     }
 
-    /// Looks for rows, from number `from` on, in the segments that were written since the root.
+    /// Searches the segments written since the root for rows from number `from` on.
     pub(super) fn find(
         &mut self,
         from: u64,
@@ -118,6 +122,7 @@ impl Replay {
         }
         let Some(segment) = self.sought() else { return false };
         let (tail, strip) = scan.seen(segment);
+        // `newest` only grows along a segment, so the last tail decides for all its strips.
         let is_wanted = tail.is_some_and(|it| it.holds != Holds::Images && it.newest >= from);
         let line = self.layout.line(segment);
         let it = lines.at(line);
@@ -132,7 +137,8 @@ impl Replay {
         true
     }
 
-    /// A tail was read: is its row to be replayed?
+    /// Notes the row of a tail if it is to be replayed, and continues with the previous strip if
+    /// necessary.
     pub(super) fn tail_read(&mut self, from: u64, lane: usize, lanes: &mut Lanes) {
         let (segment, strip) = lanes.place(lane);
         let Some(tail) = lanes.tail(lane, 0) else { return lanes.look_before(lane) };
@@ -140,12 +146,13 @@ impl Replay {
             let (seq, newest, part) = (tail.seq, tail.newest, OWN);
             self.rows.push(Found { seq, newest, segment, strip, part, at: 0 });
         }
+        // Earlier strips may also have rows to replay.
         if tail.newest >= from {
             lanes.look_before(lane);
         }
     }
 
-    /// A part of a list was read: which of its rows are to be replayed?
+    /// Notes the rows of a part of a list that are to be replayed.
     pub(super) fn part_read(
         &mut self,
         from: u64,
@@ -174,27 +181,30 @@ impl Replay {
         lanes.look_at(lane, more.then_some((part.0, part.1 + 1)));
     }
 
-    /// The list of a line is unsound: its tails tell.
+    /// Refuses an invalid list: the tails of the line are read instead.
     pub(super) fn refuse_list(&mut self, line: u32, lines: &mut Lines) {
         lines.at_mut(line).set_listed(false);
         self.refused.push(line);
     }
 
-    /// All rows were found: they are put in order.
+    /// Sorts the rows, after all were found.
     pub(super) fn sort(&mut self) {
         if !planted(Bug::ZonesReplayUnsorted) {
+            // A row that was written twice is applied twice; the later place overwrites the
+            // earlier.
             self.rows.sort_unstable();
         }
     }
 
-    /// Whether all rows were applied.
+    /// Returns whether all rows were applied.
     pub(super) fn is_over(&self) -> bool {
         self.next.1 == self.rows.len()
     }
 
-    /// Reads what tells of the next rows, and applies the first of them.
+    /// Reads the entries of the next rows, and applies the first of them.
     pub(super) fn run(&mut self, lanes: &mut Lanes, store: &mut Store, cx: &mut Cx) -> bool {
         let (read, row) = self.asked;
+        // Reads are in lane order, and a lane is reused when all rows of its read were applied.
         let reads = read < self.next.0 + LANES && row < self.rows.len();
         if reads {
             let Found { segment, strip, part, .. } = self.rows[row];
@@ -209,12 +219,12 @@ impl Replay {
         self.apply_next(lanes, store, cx) || reads
     }
 
-    /// What tells of rows was read.
+    /// Notes that the entries of some rows were read.
     pub(super) fn row_read(&mut self, lane: usize) {
         self.told[lane] = Some(self.ends[lane]);
     }
 
-    /// Applies the next row, or as much of it as a step may.
+    /// Applies the next row, or as much of it as a step allows.
     fn apply_next(&mut self, lanes: &Lanes, store: &mut Store, cx: &mut Cx) -> bool {
         let lane = self.next.0 % LANES;
         let Some(end) = self.told[lane] else { return false };
@@ -225,6 +235,7 @@ impl Replay {
             return false;
         };
         for index in self.entry..entries {
+            // A trim may touch many entries, so a row may take several steps.
             if cx.touched() > MAX_TOUCH / 2 {
                 self.entry = index;
                 return true;
@@ -246,7 +257,7 @@ impl Replay {
         true
     }
 
-    /// How many entries a row has; `None` when what was read does not tell of it.
+    /// Returns the number of entries of a row, or `None` if the pages are not those of the row.
     fn entries_of(&self, found: &Found, pages: &[Page]) -> Option<usize> {
         if found.part != OWN {
             let head = strip_at(pages, found.at as usize)?;

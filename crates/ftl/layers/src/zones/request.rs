@@ -1,8 +1,8 @@
-//! Requests: taking them in, cutting them into runs of blocks, answering them.
+//! Requests: splitting them into runs of blocks, and starting their parts.
 //!
 //! Invariants
-//! - Writes and trims are begun one at a time, in the order of arrival; so are reads.
-//! - A request is complete when `cursor` has reached its end and none of its parts is under way.
+//! - Writes and trims are started one at a time, in the order of arrival; so are reads.
+//! - A request is complete when `cursor` has reached its end and no part of it is in flight.
 
 use hostftl_core::{HostError, SECTORS_PER_BLOCK};
 
@@ -14,17 +14,17 @@ use super::store::Store;
 use crate::kit::Health;
 use crate::kit::requests::{Active, Kind};
 
-/// Blocks that a trim unmaps in one go.
+/// Blocks that a trim unmaps per call.
 const TRIM_STEP: u64 = 2048;
 
-/// What is begun next of a request.
+/// Returns the next part of a request.
 fn next_part(active: &Active<u64>) -> (u64, u32) {
     part(active.kind, active.lba + active.cursor, active.sectors - active.cursor)
 }
 
-/// The next part of a request of which `left` sectors are left, from sector `from` on: its first
-/// sector, and how many. It ends within its first block when it does not fill that, and else at the
-/// end of a block.
+/// Returns the first sector and the length of the next part of a request with `left` sectors from
+/// sector `from` on. A part that doesn't fill its first block ends within it; any other ends at a
+/// block boundary.
 fn part(kind: Kind, from: u64, left: u64) -> (u64, u32) {
     let block = u64::from(SECTORS_PER_BLOCK);
     let within = from % block;
@@ -37,7 +37,7 @@ fn part(kind: Kind, from: u64, left: u64) -> (u64, u32) {
 }
 
 impl Blocks {
-    /// Begins a part of the first read and one of the first write or trim.
+    /// Begins a part of the first read, and a part of the first write or trim.
     pub(super) fn run(&mut self, store: &mut Store, cx: &mut Cx) -> bool {
         self.read_some(store, cx) | self.write_some(store, cx)
     }
@@ -63,6 +63,7 @@ impl Blocks {
         let Some(req) = cx.requests().first_write() else { return false };
         let good = cx.is_good();
         let active = cx.request(req);
+        // Overwrites fail too, because garbage collection would run out of space.
         if store.lines.is_worn() && active.kind == Kind::Write && !active.is_begun() {
             active.error = Some(HostError::NoSpace);
         }
@@ -84,7 +85,7 @@ impl Blocks {
         true
     }
 
-    /// Unmaps whole blocks of a trim, and lists that in a row.
+    /// Unmaps whole blocks of a trim, and lists the trim in a row.
     fn trim_some(&self, req: u16, from: u64, store: &mut Store, cx: &mut Cx) -> bool {
         let active = cx.request(req);
         let block = u64::from(SECTORS_PER_BLOCK);
@@ -94,6 +95,7 @@ impl Blocks {
             return false;
         }
         cx.touch(blocks as usize);
+        // A trim of unmapped blocks needs no entry.
         let mapped = (first..first + blocks).any(|it| store.map.get(it) != At::Nowhere);
         if mapped && !store.trim(first, blocks) {
             return false;
@@ -103,7 +105,8 @@ impl Blocks {
     }
 }
 
-/// The first write finds no room; false when there is none, or it was told.
+/// Fails the first write for lack of space. Returns false if there is none, or if it has already
+/// failed.
 pub(super) fn refuse_first_write(cx: &mut Cx) -> bool {
     let Some(req) = cx.requests().first_write() else { return false };
     cx.request(req).error.replace(HostError::NoSpace).is_none()

@@ -1,53 +1,53 @@
-//! Rows: strips in memory, from the first block that goes in to the moment when the medium can be
-//! read in its place.
+//! Rows: strips in memory, from the first block put in until the strip can be read from the medium.
 //!
 //! Invariants
 //! - One row is filled at a time, so that the order of numbers is the order of versions.
-//! - A row is sent when nothing is on its way into it, and sent again when its segment fails: its
-//!   number and its entries stay.
-//! - The map points into a row until its strip can be read; its buffer is used again only when
-//!   nobody reads from it any more.
+//! - A row is sent when all its data is there, and sent again if its segment fails. Its number and
+//!   its entries stay the same.
+//! - The map points into a row until its strip can be read. Its buffer is reused only when no read
+//!   borrows from it.
 
 use alloc::vec::Vec;
 
 use hostftl_core::{BLOCK, MetaBuf, SECTORS_PER_BLOCK, Tally};
 use hostftl_format::zones::{ENTRIES, Entry};
 
-/// What a row is doing.
+/// Phase of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Nothing.
+    /// Unused.
     Idle,
-    /// It takes blocks.
+    /// Accepts blocks.
     Filling,
-    /// It takes no more, and waits for what is on its way into it.
+    /// Accepts no more blocks, and waits for data in flight into it.
     Closed,
-    /// It is ready to be sent.
+    /// Ready to be sent.
     Ready,
-    /// It is on its way.
+    /// Being written.
     Sent,
-    /// It is written, and can't be read yet.
+    /// Written, but not readable yet.
     Written,
-    /// The map points elsewhere; somebody may still read from it.
+    /// No longer in the map, but reads of it may be in flight.
     Draining,
 }
 
+/// One row.
 #[derive(Debug)]
 pub(super) struct Row {
     phase: Phase,
     pub seq: u64,
     pub entries: Vec<Entry>,
-    /// Pages taken.
+    /// Number of taken pages.
     pub slots: u32,
-    /// Pages taken for the host, for collection.
+    /// Pages taken for the host and for collection.
     pub taken: [u32; 2],
-    /// Blocks on their way into it.
+    /// Pages whose data is in flight into the row.
     pub pending: u32,
-    /// Whether it says that blocks hold nothing, or are lost: no valid block tells of that.
+    /// Whether it lists trims or lost blocks, of which no valid block in it keeps track.
     pub has_trim: bool,
     /// Sectors by cause.
     pub tally: Tally,
-    /// Where it is, once it was sent.
+    /// Place of the strip, once it was sent.
     pub segment: u32,
     pub strip: u32,
     pub tail: Option<MetaBuf>,
@@ -70,20 +70,20 @@ impl Row {
         }
     }
 
-    /// Bytes of what is known of a row, and of its tail.
+    /// Returns the bytes of a row and its tail.
     pub(super) const fn memory() -> u64 {
         (size_of::<Row>() + ENTRIES * size_of::<Entry>() + BLOCK) as u64
     }
 
-    /// What it is doing.
+    /// Returns the phase.
     pub(super) fn phase(&self) -> Phase {
         self.phase
     }
 
-    /// Goes on to the next phase.
+    /// Changes the phase.
     ///
     /// # Panics
-    /// When that is no next phase.
+    /// If the transition is not allowed.
     pub(super) fn go(&mut self, next: Phase) {
         let fits = matches!(
             (self.phase, next),
@@ -98,7 +98,7 @@ impl Row {
         self.phase = next;
     }
 
-    /// Begins a new row.
+    /// Opens the row under number `seq`.
     pub(super) fn open(&mut self, seq: u64) {
         self.go(Phase::Filling);
         self.seq = seq;
@@ -107,12 +107,12 @@ impl Row {
         self.tally = Tally::default();
     }
 
-    /// The bytes at which page `slot` begins.
+    /// Returns the byte offset of page `slot`.
     pub(super) fn byte(slot: u32) -> u32 {
         slot * SECTORS_PER_BLOCK * hostftl_core::SECTOR as u32
     }
 
-    /// Whether its blocks are in memory alone.
+    /// Returns whether its blocks are only in memory, without a place on the medium.
     pub(super) fn is_unplaced(&self) -> bool {
         matches!(self.phase, Phase::Filling | Phase::Closed | Phase::Ready)
     }

@@ -1,8 +1,8 @@
-//! The rows in memory and their buffers: which is filled, which wait, which are ready to be sent.
+//! Rows in memory and their buffers: the current row, closed rows, and rows ready to be sent.
 //!
 //! Invariants
-//! - At most one row is filled. Closed rows become ready in the order of their places.
-//! - A row is used again when the map points elsewhere and nobody reads from its buffer.
+//! - At most one row is being filled. Rows that become ready together are queued by index.
+//! - A row is reused when the map no longer points into it and no read borrows its buffer.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -11,21 +11,22 @@ use hostftl_core::{Payload, Piece};
 
 use super::row::{Phase, Row};
 
+/// All rows.
 #[derive(Debug)]
 pub(super) struct Rows {
     list: Vec<Row>,
-    /// One for each row.
+    /// Buffer of each row.
     buffers: Vec<Payload>,
-    /// Where the search for an idle row begins.
+    /// Start of the search for an idle row.
     turn: usize,
     filling: Option<u16>,
-    /// How many wait for what is on its way into them.
+    /// Number of closed rows that wait for data.
     closed: u32,
     ready: VecDeque<u16>,
 }
 
 impl Rows {
-    /// Idle rows, each with one of the `buffers`.
+    /// Creates idle rows with their buffers.
     pub(super) fn new(count: usize, buffers: Vec<Payload>) -> Self {
         Rows {
             list: (0..count).map(|_| Row::new()).collect(),
@@ -37,32 +38,32 @@ impl Rows {
         }
     }
 
-    /// A row.
+    /// Returns a row.
     pub(super) fn at(&self, row: u16) -> &Row {
         &self.list[usize::from(row)]
     }
 
-    /// A row that changes.
+    /// Returns a row for modification.
     pub(super) fn at_mut(&mut self, row: u16) -> &mut Row {
         &mut self.list[usize::from(row)]
     }
 
-    /// All rows, with their places.
+    /// Iterates over the rows with their indices.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u16, &Row)> {
         (0..).zip(&self.list)
     }
 
-    /// The buffer of a row.
+    /// Returns the buffer of a row.
     pub(super) fn buffer(&mut self, row: u16) -> &mut Payload {
         &mut self.buffers[usize::from(row)]
     }
 
-    /// The row that is filled.
+    /// Returns the current row.
     pub(super) fn filling(&self) -> Option<u16> {
         self.filling
     }
 
-    /// The next row that can be opened.
+    /// Returns the next row that can be opened.
     pub(super) fn idle(&self) -> Option<u16> {
         let idle = |row: &usize| match self.list[*row].phase() {
             Phase::Idle => true,
@@ -73,10 +74,10 @@ impl Rows {
         (0..count).map(|step| (self.turn + step) % count).find(idle).map(|row| row as u16)
     }
 
-    /// Begins to fill an idle row, with this number.
+    /// Opens an idle row under number `seq`.
     ///
     /// # Panics
-    /// When another is filled.
+    /// If another row is being filled.
     pub(super) fn open(&mut self, row: u16, seq: u64) {
         assert!(self.filling.is_none(), "one row is filled at a time");
         self.turn = (usize::from(row) + 1) % self.list.len();
@@ -84,14 +85,14 @@ impl Rows {
         self.filling = Some(row);
     }
 
-    /// No more goes into the row that is filled.
+    /// Closes the current row.
     pub(super) fn close(&mut self) {
         let row = self.filling.take().expect("a row is filled");
         self.at_mut(row).go(Phase::Closed);
         self.closed += 1;
     }
 
-    /// Closed rows that wait for nothing are ready; whether there were any.
+    /// Makes closed rows ready that wait for nothing. Returns whether there were any.
     pub(super) fn make_ready(&mut self) -> bool {
         let before = self.closed;
         for (row, it) in (0..).zip(&mut self.list) {
@@ -107,12 +108,12 @@ impl Rows {
         self.closed < before
     }
 
-    /// The first row that is ready to be sent.
+    /// Returns the first ready row.
     pub(super) fn first_ready(&self) -> Option<u16> {
         self.ready.front().copied()
     }
 
-    /// The first row that is ready is sent to this strip of a segment.
+    /// Sends the first ready row to a strip.
     pub(super) fn send(&mut self, segment: u32, strip: u32) {
         let row = self.ready.pop_front().expect("a row is ready");
         let it = self.at_mut(row);
@@ -120,18 +121,18 @@ impl Rows {
         (it.segment, it.strip) = (segment, strip);
     }
 
-    /// A row that was sent was not written: it is sent again before all others.
+    /// Queues a row again whose program failed, before all others.
     pub(super) fn send_again(&mut self, row: u16) {
         self.at_mut(row).go(Phase::Ready);
         self.ready.push_front(row);
     }
 
-    /// How many rows have their blocks in memory alone.
+    /// Returns the number of rows without a place on the medium.
     pub(super) fn unplaced(&self) -> i64 {
         self.list.iter().filter(|row| row.is_unplaced()).count() as i64
     }
 
-    /// Gives a view back to the row that it is of.
+    /// Returns a view to its row.
     pub(super) fn repay(&mut self, piece: Piece) {
         if let Piece::Data(view) = piece {
             let row = self.row_of(view.id());
@@ -141,13 +142,14 @@ impl Rows {
 
     fn row_of(&self, id: u32) -> usize {
         let first = self.buffers[0].id();
+        // Buffers usually have consecutive ids, so the search is rarely needed.
         match self.buffers.get(id.wrapping_sub(first) as usize) {
             Some(buffer) if buffer.id() == id => (id - first) as usize,
             _ => self.buffers.iter().position(|it| it.id() == id).expect("a buffer of a row"),
         }
     }
 
-    /// The power is off.
+    /// Discards the payloads at a power cut.
     pub(super) fn void(&mut self) {
         self.buffers.drain(..).for_each(|buffer| {
             buffer.void();

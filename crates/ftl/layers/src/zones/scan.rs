@@ -1,7 +1,7 @@
-//! The scan: what each segment was last written for, and which root is the newest.
+//! Scan: the last use of each segment, and the newest root.
 //!
-//! From the last strip of each segment back to the first that has a tail; segments with images are
-//! gone through to their beginning.
+//! The scan reads from the last strip of each segment back to the first one with a valid tail.
+//! Segments with images are read back to their beginning.
 
 use alloc::vec::Vec;
 
@@ -14,37 +14,38 @@ use super::lines::Lines;
 use super::ops::{Cx, give_up};
 use super::store::Store;
 
-/// What a segment was last written for.
+/// Last use of a segment.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
-    /// The tail of its last strip that has one.
+    /// Tail of its last strip that has one.
     tail: Option<Tail>,
-    /// Where that is.
+    /// Number of that strip.
     strip: u32,
 }
 
+/// Results of the scan.
 #[derive(Debug)]
 pub(super) struct Scan {
     layout: Layout,
     seen: Vec<Seen>,
-    /// The next segment to begin with.
+    /// Next segment to scan.
     next: u32,
     /// Strips with images: number, segment and strip.
     images: Vec<(u64, u32, u32)>,
-    /// The newest root, and its segment.
+    /// Newest root; `root_in` is its segment.
     root: Root,
     root_in: u32,
-    /// Images that were loaded.
+    /// Number of images loaded.
     loaded: u32,
-    /// The greatest numbers seen of rows, and of strips with images.
+    /// Highest numbers seen of rows and of strips with images.
     rows: u64,
     strips: u64,
-    /// What was written by then since the volume was made.
+    /// Sectors written since the volume was created, as of the newest tail.
     written: Written,
 }
 
 impl Scan {
-    /// Nothing was seen.
+    /// Creates the state before the scan.
     pub(super) fn new(layout: &Layout) -> Self {
         let most = (layout.keep * layout.line_strips()) as usize;
         Scan {
@@ -61,38 +62,38 @@ impl Scan {
         }
     }
 
-    /// The tail of the last strip of a segment that has one, and where that is.
+    /// Returns the last tail of a segment, and its strip.
     pub(super) fn seen(&self, segment: u32) -> (Option<Tail>, u32) {
         let Seen { tail, strip } = self.seen[segment as usize];
         (tail, strip)
     }
 
-    /// The newest root.
+    /// Returns the newest root.
     pub(super) fn root(&self) -> Root {
         self.root
     }
 
-    /// The last row that was seen, or that the root tells of.
+    /// Returns the last row that was seen or that the root implies.
     pub(super) fn last_row(&self) -> u64 {
         self.rows.max(self.root.replay_from - 1)
     }
 
-    /// The last strip of images that was seen.
+    /// Returns the last strip of images that was seen.
     pub(super) fn last_strip(&self) -> u64 {
         self.strips
     }
 
-    /// What was written since the volume was made.
+    /// Returns the sectors written since the volume was created.
     pub(super) fn written(&self) -> &Written {
         &self.written
     }
 
-    /// Whether all segments were gone through.
+    /// Returns whether all segments were scanned.
     pub(super) fn is_over(&self, lanes: &Lanes) -> bool {
         self.next == self.layout.device.count && lanes.are_idle()
     }
 
-    /// Begins with the next segment, or goes on with those that are being gone through.
+    /// Continues with the segments in progress, or begins the next one.
     pub(super) fn run(&mut self, lanes: &mut Lanes, lines: &Lines, cx: &mut Cx) -> bool {
         if lanes.go_on(|_| false, cx) {
             return true;
@@ -101,7 +102,7 @@ impl Scan {
         if segment == self.layout.device.count {
             return false;
         }
-        // Behind what can be read there are only pads.
+        // After the readable strips there are only pads.
         let strips = lines.chunk(segment).readable(self.layout.unreadable());
         if strips > 0 {
             let Some(lane) = lanes.idle() else { return false };
@@ -111,7 +112,7 @@ impl Scan {
         true
     }
 
-    /// A tail was read.
+    /// Examines a tail.
     pub(super) fn tail_read(&mut self, lane: usize, lanes: &mut Lanes) {
         let (segment, strip) = lanes.place(lane);
         let Some(tail) = lanes.tail(lane, 0) else { return lanes.look_before(lane) };
@@ -120,6 +121,7 @@ impl Scan {
             *seen = Seen { tail: Some(tail), strip };
         }
         self.written = self.written.max(&tail.written);
+        // Rows are found later, by replay; here only the last tail of their segment matters.
         if tail.holds != Holds::Images {
             self.rows = self.rows.max(tail.seq).max(tail.newest);
             return;
@@ -131,6 +133,7 @@ impl Scan {
         if let [Some(root), Some(from)] = entries
             && (root.kind, from.kind, tail.entries) == (Kind::Root, Kind::Images, 2)
             && tail.seq > self.root.seq
+            // Plausibility check: no volume reaches larger numbers.
             && (root.block | from.block) >> 55 == 0
         {
             let (replay_from, images) = (root.block, root.value);
@@ -140,29 +143,30 @@ impl Scan {
         lanes.look_before(lane);
     }
 
-    /// Chooses the newest root and its images; false when there is none.
+    /// Keeps the images of the newest root. Returns false if there is no root.
     pub(super) fn choose_root(&mut self, lines: &mut Lines) -> bool {
         let root = self.root;
         if root.seq == 0 {
             return false;
         }
+        // Other images belong to older roots, or to one that was never completed.
         self.images.retain(|(seq, ..)| (root.images_from..root.seq).contains(seq));
         self.images.sort_unstable();
         lines.at_mut(self.layout.line(self.root_in)).add_valid();
         true
     }
 
-    /// Where a strip of images is; `None` behind the last.
+    /// Returns the place of a strip of images, or `None` after the last.
     pub(super) fn images(&self, index: usize) -> Option<(u32, u32)> {
         self.images.get(index).map(|(_, segment, strip)| (*segment, *strip))
     }
 
-    /// Whether the root has as many images as it says.
+    /// Returns whether all images of the root were loaded.
     pub(super) fn has_all_images(&self) -> bool {
         self.loaded == self.root.images
     }
 
-    /// A strip of images was read.
+    /// Loads a strip of images.
     pub(super) fn images_read(
         &mut self,
         lane: usize,
@@ -193,7 +197,7 @@ impl Scan {
         }
     }
 
-    /// Tells the lines what their segments were written for.
+    /// Reports the last use of each segment to its line.
     pub(super) fn tell(&self, lines: &mut Lines) {
         for (segment, seen) in (0..).zip(&self.seen) {
             if let Some(tail) = &seen.tail {
@@ -202,8 +206,8 @@ impl Scan {
         }
     }
 
-    /// Which lines have a list that counts: the last strip of a segment has its end, and no segment
-    /// of the line was written for another use of it, or can be written on.
+    /// Finds the lines with a valid list: its end is in the last strip of a segment, and no segment
+    /// of the line can be written further or was last written for another use of the line.
     pub(super) fn believe_lists(&self, lines: &mut Lines) {
         for line in 0..self.layout.lines {
             let segment = |column: u32| self.layout.segment(line, column);

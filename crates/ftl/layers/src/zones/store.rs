@@ -1,10 +1,10 @@
-//! The store: where each block is, the rows in memory, and the lines on the medium. Blocks get
-//! pages of the row that is filled, are published there, and go to the medium with their row.
+//! Store: the map, the rows in memory, and the lines on the medium. A block takes a page of the
+//! current row, is published there, and is written with its row.
 //!
 //! Invariants
-//! - What changes together when a block is published changes here: the map, the line that the block
-//!   was in, and the row that it is in.
-//! - The host opens no row while only the reserve is free, unless nothing else helps.
+//! - Everything that changes when a block is published changes here: the map, the line of its old
+//!   place, and its new row.
+//! - The host opens no row while only the reserve is free, unless nothing else makes progress.
 //! - The map points into a row until its strip can be read.
 
 use alloc::vec::Vec;
@@ -23,6 +23,7 @@ use super::rows::Rows;
 use super::strips::{Draft, Strips};
 use crate::planted::{Bug, planted};
 
+/// Blocks of the volume, in memory and on the medium.
 #[derive(Debug)]
 pub(super) struct Store {
     pub map: Map,
@@ -31,14 +32,14 @@ pub(super) struct Store {
     pub strips: Strips,
     layout: Layout,
     rows: Rows,
-    /// The front that the next row goes to.
+    /// Front of the next row.
     next_front: u32,
-    /// The host may fill what is open, although few lines are free.
+    /// Whether the host may fill open lines although few lines are free.
     lends: bool,
 }
 
 impl Store {
-    /// No row is filled; `buffers` become the rows.
+    /// Creates an empty store; `buffers` become the rows.
     pub(super) fn new(layout: &Layout, params: Params, buffers: Vec<Payload>) -> Self {
         let rows = layout.rows() as usize;
         Store {
@@ -53,27 +54,27 @@ impl Store {
         }
     }
 
-    /// The last row that was opened.
+    /// Returns the last row that was opened.
     pub(super) fn newest(&self) -> u64 {
         self.durability.newest()
     }
 
-    /// A row.
+    /// Returns a row.
     pub(super) fn row(&self, row: u16) -> &Row {
         self.rows.at(row)
     }
 
-    /// The buffer of a row.
+    /// Returns the buffer of a row.
     pub(super) fn buffer(&mut self, row: u16) -> &mut Payload {
         self.rows.buffer(row)
     }
 
-    /// Gives a view back to the row that it is of.
+    /// Returns a view to its row.
     pub(super) fn repay(&mut self, piece: Piece) {
         self.rows.repay(piece);
     }
 
-    /// The first row that is not written, or the next one.
+    /// Returns the first row that is not written, or the next row.
     pub(super) fn first_unwritten(&self) -> u64 {
         let unwritten =
             |row: &Row| !matches!(row.phase(), Phase::Idle | Phase::Written | Phase::Draining);
@@ -81,23 +82,25 @@ impl Store {
         rows.map(|row| row.seq).min().unwrap_or(self.newest() + 1)
     }
 
-    /// The block of the device where a page of a row is, once it is written.
+    /// Returns the device block of a page of a row, once the row is written.
     pub(super) fn place_of(&self, row: u16, slot: u8) -> Option<u64> {
         let row = self.rows.at(row);
         let place = || self.layout.place(row.segment, row.strip, slot.into());
         (row.phase() == Phase::Written).then(place)
     }
 
-    /// Takes up to `want` pages of the row that is filled: the row, the first page, how many.
-    /// `None` when there is no room now.
+    /// Takes up to `want` pages of the current row. Returns the row, the first page and the number
+    /// of pages, or `None` if there is no room now.
     pub(super) fn take(&mut self, who: Who, want: u32) -> Option<(u16, u32, u32)> {
         for _ in 0..2 {
             let row = self.fill(who)?;
             let it = self.rows.at(row);
+            // Trims take entries of the tail without taking pages.
             let room = (ENTRIES - it.entries.len()) as u32;
             let count = want.min(self.layout.strip_blocks() - it.slots).min(room);
             if count > 0 {
                 let taken = it.taken[who as usize];
+                // The quota of this row is used up; the next row has a new one.
                 let count = count.min(self.quota(who).saturating_sub(taken));
                 if count == 0 {
                     return None;
@@ -113,8 +116,8 @@ impl Store {
         None
     }
 
-    /// How many pages of a row the host or collection may take: the host's share shrinks with the
-    /// lines that are free while a victim is gone through.
+    /// Returns the pages of a row that the host or collection may take. While a victim is being
+    /// collected, the share of the host shrinks with the number of free lines.
     fn quota(&self, who: Who) -> u32 {
         let all = self.layout.strip_blocks();
         if who == Who::Collection || self.lines.victim().is_none() {
@@ -123,18 +126,20 @@ impl Store {
         let line = u64::from(self.layout.row_strips());
         let floor = u64::from(self.layout.reserve) * line;
         let free = u64::try_from(self.lines.spare_strips().max(0)).unwrap_or(0);
+        // The share falls from a whole row, at two lines above the reserve, to a single page.
         let above = free.saturating_sub(floor).min(2 * line);
         let share = u64::from(all) * above / (2 * line);
         (share as u32).max(1)
     }
 
-    /// The row that is filled; opens one when there is none.
+    /// Returns the current row, and opens one if there is none.
     fn fill(&mut self, who: Who) -> Option<u16> {
         if let Some(row) = self.rows.filling() {
             return Some(row);
         }
         let of_host = who == Who::Host;
         let floor = if of_host { self.layout.reserve * self.layout.row_strips() } else { 0 };
+        // Acknowledged rows must find a place, so a row is opened only if there is a strip for it.
         let short = self.space() <= i64::from(floor);
         let lends = of_host && self.lends && self.open_room() > 0;
         if self.durability.is_full() || short && !lends {
@@ -145,31 +150,31 @@ impl Store {
         Some(row)
     }
 
-    /// Strips that rows can still be sent to, beyond those in memory.
+    /// Returns the number of strips that can still be written, without those taken by rows in
+    /// memory.
     pub(super) fn space(&self) -> i64 {
         self.open_room() + self.lines.spare_strips()
     }
 
-    /// Those of them that are in open lines.
+    /// Returns the part of [`Store::space`] that is in open lines.
     fn open_room(&self) -> i64 {
         i64::from(self.lines.open_strips()) - self.rows.unplaced()
     }
 
-    /// Lets the host fill what is open, because nothing else can be done for a write that waits:
-    /// what is invalid in an open line can be collected only when it is full. True when that is
-    /// new.
+    /// Lets the host fill open lines, because nothing else helps a waiting write: invalid blocks of
+    /// an open line can be collected only when it is full. Returns whether this is new.
     pub(super) fn lend_open_strips(&mut self) -> bool {
         let lends = self.layout.wide && !self.lends && self.open_room() > 0;
         self.lends |= lends;
         lends
     }
 
-    /// A line is collected: the host keeps to its share again.
+    /// Restricts the host to its share again, when a collection starts.
     pub(super) fn end_lending(&mut self) {
         self.lends = false;
     }
 
-    /// Lists blocks in `count` pages of a row that were taken, from `slot` on.
+    /// Lists blocks in `count` taken pages of a row, from `slot` on.
     pub(super) fn list(
         &mut self,
         row: u16,
@@ -185,25 +190,25 @@ impl Store {
         }
     }
 
-    /// What was on its way into so many pages of a row is there, or will not come.
+    /// Notes that the data of `count` pages of a row is there, or will not come.
     pub(super) fn filled(&mut self, row: u16, count: u32) {
         let it = self.rows.at_mut(row);
         it.pending = it.pending.checked_sub(count).expect("pages are filled once");
     }
 
-    /// The map points at a page of a row from now on.
+    /// Points the map at a page of a row.
     pub(super) fn publish(&mut self, block: u64, (row, slot): (u16, u32), cx: &mut Cx) {
         let old = self.map.set(block, At::Row { row, slot: slot as u8 });
         self.invalidate(old);
         cx.touch(1);
     }
 
-    /// What is published in a row is the host's.
+    /// Notes that a row has data of the host.
     pub(super) fn note_host(&mut self, row: u16) {
         self.durability.note_host(self.rows.at(row).seq);
     }
 
-    /// The map no longer points there.
+    /// Counts an old place as invalid.
     fn invalidate(&mut self, old: At) {
         if let At::Media(place) = old {
             let line = self.layout.line(self.layout.segment_of(place));
@@ -211,16 +216,17 @@ impl Store {
         }
     }
 
-    /// The page that a row took for a block is something else.
+    /// Changes the kind of the entry for a page of a row.
     pub(super) fn unlist(&mut self, row: u16, slot: u32, kind: Kind) {
         let mut entries = self.rows.at_mut(row).entries.iter_mut();
         let entry = entries.find(|it| it.kind == Kind::Data && it.value == slot);
         entry.expect("the block was listed").kind = kind;
     }
 
-    /// A block that was to move into a page of a row can't be read.
+    /// Marks a block as lost that collection could not read.
     pub(super) fn lose(&mut self, block: u64, (row, slot): (u16, u32), cx: &mut Cx) {
         self.unlist(row, slot, Kind::Lost);
+        // The line is kept like one with a trim: no valid block records the loss.
         self.rows.at_mut(row).has_trim = true;
         let old = self.map.set(block, At::Lost);
         self.invalidate(old);
@@ -228,9 +234,10 @@ impl Store {
         cx.tell(Event::Lost { sectors: SECTORS_PER_BLOCK });
     }
 
-    /// Unmaps blocks and lists that; false when no row takes it now.
+    /// Unmaps blocks and lists the trim in a row. Returns false if no row takes it now.
     pub(super) fn trim(&mut self, first: u64, blocks: u64) -> bool {
         let Some(mut row) = self.fill(Who::Host) else { return false };
+        // The tail is full although pages are left.
         if self.rows.at(row).entries.len() == ENTRIES {
             self.rows.close();
             let Some(other) = self.fill(Who::Host) else { return false };
@@ -248,8 +255,7 @@ impl Store {
         true
     }
 
-    /// Closes the row that is filled when it is full or somebody waits for it, and sends the first
-    /// row that is ready.
+    /// Closes the current row if it is full or must become durable, and sends the first ready row.
     pub(super) fn run(&mut self, cx: &mut Cx) -> bool {
         let mut moved = false;
         if let Some(row) = self.rows.filling() {
@@ -259,12 +265,14 @@ impl Store {
                 moved = true;
             }
         }
+        // A row is ready when no copy or read into its pages is in flight.
         moved |= self.rows.make_ready();
         moved | self.send_first(cx)
     }
 
     fn send_first(&mut self, cx: &mut Cx) -> bool {
         let Some(row) = self.rows.first_ready() else { return false };
+        // Some commands are left for flushes and resets.
         if cx.command_room() < 8 {
             return false;
         }
@@ -273,7 +281,7 @@ impl Store {
             if of_gc && !self.layout.wide { self.lines.freest_front() } else { self.next_front };
         let who = if of_gc { Who::Collection } else { Who::Host };
         let (fronts, newest) = (self.layout.fronts, self.newest());
-        // What was acknowledged does not wait for the reserve of all units.
+        // Acknowledged data may use the reserve of another unit instead of waiting.
         let placed = [who, Who::Collection].into_iter().find_map(|who| {
             (0..fronts)
                 .map(|step| (first + step) % fronts)
@@ -293,6 +301,7 @@ impl Store {
         for (index, entry) in it.entries.iter().enumerate() {
             zones::put_entry(&mut meta.pages_mut()[0], index, entry);
         }
+        // Set when the row is sent: the line must not be reset before replay starts after this row.
         if it.has_trim {
             self.lines.at_mut(self.layout.line(at.0)).note_trim(it.seq);
         }
@@ -311,7 +320,7 @@ impl Store {
         cx.submit(Op::Row { row }, command);
     }
 
-    /// A row is written, or is not.
+    /// Completes the program of a row.
     pub(super) fn row_done(
         &mut self,
         row: u16,
@@ -334,7 +343,7 @@ impl Store {
                 self.durability.written(seq);
             }
             Err(DeviceError::Media) => {
-                // Its segment is out of use: it goes to another, with the number that it has.
+                // The segment is out of use, so the row goes to another one under the same number.
                 self.rows.send_again(row);
                 self.lines.lose_segment(segment, cx);
                 self.lines.row_over(self.layout.line(segment), self.newest());
@@ -344,7 +353,7 @@ impl Store {
         self.retire(segment, cx);
     }
 
-    /// The map points at the medium for all rows of a segment that can be read there.
+    /// Points the map at the medium for all readable rows of a segment.
     pub(super) fn retire(&mut self, segment: u32, cx: &mut Cx) {
         let hidden = if planted(Bug::ZonesReadTooEarly) { 0 } else { self.layout.unreadable() };
         let readable = self.lines.chunk(segment).readable(hidden);
@@ -362,6 +371,7 @@ impl Store {
         it.go(Phase::Draining);
         let line = self.layout.line(it.segment);
         for entry in &it.entries {
+            // A block that was written or trimmed again is no longer in this row.
             let here = At::Row { row, slot: entry.value as u8 };
             if entry.kind == Kind::Data && self.map.get(entry.block) == here {
                 let place = self.layout.place(it.segment, it.strip, entry.value);
@@ -373,7 +383,7 @@ impl Store {
         self.lines.row_over(line, self.durability.newest());
     }
 
-    /// The power is off.
+    /// Discards the payloads at a power cut.
     pub(super) fn void(&mut self) {
         self.rows.void();
     }

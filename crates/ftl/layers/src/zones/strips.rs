@@ -1,5 +1,5 @@
-//! Strips as they go to the medium: each with its tail, and with what closes its segment; and how
-//! much was written for what.
+//! Composition of strips for the medium: their tails and the padding that closes a segment. Also
+//! counts the sectors written by cause.
 
 use hostftl_core::{Cause, Command, Gather, MetaBuf, Piece, Tally};
 use hostftl_format::zones::{self, Holds, Tail, Written};
@@ -8,49 +8,50 @@ use super::layout::Layout;
 use super::lines::Lines;
 use super::ops::Cx;
 
-/// A strip that is to be written.
+/// A strip to be written.
 #[derive(Debug)]
 pub(super) struct Draft {
-    /// What comes before the metadata.
+    /// Data before the metadata.
     pub body: Gather,
-    /// Pages of metadata; the last is the tail, whose entries are there already.
+    /// Pages of metadata. The last one is the tail, which already has its entries.
     pub meta: MetaBuf,
-    /// How many entries.
+    /// Number of entries.
     pub entries: usize,
     pub holds: Holds,
-    /// Its number among those of its kind.
+    /// Number of the strip among those of its kind.
     pub seq: u64,
-    /// The last row.
+    /// Last row that was opened.
     pub newest: u64,
-    /// Sectors by cause, those of pads apart.
+    /// Sectors by cause, without pads.
     pub tally: Tally,
     pub placement: u8,
 }
 
+/// Sectors written to the volume.
 #[derive(Debug)]
 pub(super) struct Strips {
     layout: Layout,
-    /// Since the volume was made.
+    /// Totals since the volume was created.
     written: Written,
 }
 
 impl Strips {
-    /// Nothing was written.
+    /// Creates counters at zero.
     pub(super) fn new(layout: &Layout) -> Self {
         Strips { layout: *layout, written: Written::default() }
     }
 
-    /// What was written for what since the volume was made.
+    /// Returns the sectors written by cause since the volume was created.
     pub(super) fn written(&self) -> &Written {
         &self.written
     }
 
-    /// Recovery found what had been written before it.
+    /// Adds the totals from before this start, as found by recovery.
     pub(super) fn resume(&mut self, before: &Written) {
         self.written = self.written.plus(before);
     }
 
-    /// What is sent counts as written.
+    /// Counts sectors as written when they are sent.
     pub(super) fn count(&mut self, tally: &Tally, cx: &mut Cx) {
         let counters = cx.counters();
         counters.gc_copied += u64::from(tally.get(Cause::Gc));
@@ -69,7 +70,7 @@ impl Strips {
         });
     }
 
-    /// The program of a strip at its place; it counts as written.
+    /// Returns the program of a strip, and counts it.
     pub(super) fn program(
         &mut self,
         (segment, strip): (u32, u32),
@@ -78,6 +79,7 @@ impl Strips {
         cx: &mut Cx,
     ) -> Command {
         let Draft { body: mut gather, mut meta, mut tally, .. } = draft;
+        // The last strip is extended to the end of its segment.
         let rest = self.rest((segment, strip), lines);
         tally.add(Cause::Pad, self.layout.strip + rest - tally.total());
         self.count(&tally, cx);
@@ -102,7 +104,8 @@ impl Strips {
         Command::Program { device: 0, lba, gather, tally, placement }
     }
 
-    /// Sectors behind the last strip of a segment, which are written with it so that it closes.
+    /// Returns the sectors after the last strip of a segment, which are written with it to close
+    /// the segment.
     fn rest(&self, (segment, strip): (u32, u32), lines: &Lines) -> u32 {
         let chunk = lines.chunk(segment);
         if strip + 1 < chunk.strips { 0 } else { chunk.length - chunk.strips * self.layout.strip }

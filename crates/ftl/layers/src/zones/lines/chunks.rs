@@ -1,9 +1,9 @@
-//! The segments of the device: how far each is written, and which of them are out of use.
+//! Segments of the device: their write pointers and failures.
 //!
 //! Invariants
-//! - `done <= pointer <= strips`, and `flight` strips are under way to the segment.
-//! - A segment that is bad gets no program and no reset ever again.
-//! - No more segments are open than the device allows.
+//! - `done <= pointer <= strips`, and `flight` strips are in flight to the segment.
+//! - A bad segment is never programmed or reset again.
+//! - At most as many segments are open as the device allows.
 
 use alloc::vec::Vec;
 
@@ -14,54 +14,56 @@ use crate::zones::layout::{IN_FLIGHT, Layout};
 /// One segment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Chunk {
-    /// Strips that were sent.
+    /// Number of strips sent.
     pub pointer: u32,
-    /// Strips that are written.
+    /// Number of strips written.
     pub done: u32,
-    /// Strips on their way.
+    /// Number of strips in flight.
     flight: u32,
-    /// Strips that fit.
+    /// Number of strips that fit.
     pub strips: u32,
-    /// Sectors that can be written.
+    /// Number of writable sectors.
     pub length: u32,
-    /// It failed.
+    /// Whether it failed.
     pub bad: bool,
-    /// Something may be in it.
+    /// Whether it may contain data.
     dirty: bool,
-    /// The device counts it as open.
+    /// Whether the device counts it as open.
     pub open: bool,
-    /// See [`Chunk::wear`].
+    /// Wear; see [`Chunk::wear`].
     wear: u32,
 }
 
 impl Chunk {
-    /// Strips that can still be sent to it.
+    /// Returns the number of strips that can still be sent.
     pub(crate) fn left(&self) -> u32 {
         if self.bad { 0 } else { self.strips - self.pointer }
     }
 
-    /// Whether strips are on their way to it.
+    /// Returns whether strips are in flight.
     pub(crate) fn is_written_to(&self) -> bool {
         self.flight > 0
     }
 
-    /// Whether it holds something, and can be reset.
+    /// Returns whether it contains data and can be reset.
     pub(crate) fn needs_reset(&self) -> bool {
         self.dirty && !self.bad
     }
 
-    /// The wear that the device told at the start, and one for each reset since.
+    /// Returns the wear that the device reported at the start, plus one for each reset since.
     pub(crate) fn wear(&self) -> u32 {
         self.wear
     }
 
-    /// Strips that can be read now, when `unreadable` of the last ones can't.
+    /// Returns the number of strips that can be read now, if the last `unreadable` ones can't.
     pub(crate) fn readable(&self, unreadable: u32) -> u32 {
+        // A closed or failed segment can be read up to its last strip.
         let whole = self.bad || self.done == self.strips;
         if whole { self.done } else { self.done.saturating_sub(unreadable) }
     }
 }
 
+/// All segments.
 #[derive(Debug)]
 pub(crate) struct Chunks {
     list: Vec<Chunk>,
@@ -70,7 +72,7 @@ pub(crate) struct Chunks {
 }
 
 impl Chunks {
-    /// Segments as the geometry says; the device's report tells more.
+    /// Creates segments according to the geometry; the report of the device corrects them.
     pub(crate) fn new(layout: &Layout) -> Self {
         let (strips, length) = (layout.strips, layout.device.size);
         let chunk = Chunk { strips, length, dirty: true, ..Chunk::default() };
@@ -79,7 +81,7 @@ impl Chunks {
         Chunks { list, open: 0, max_open: if max_open == 0 { u32::MAX } else { max_open } }
     }
 
-    /// Bytes of them all.
+    /// Returns the bytes of all segments.
     pub(crate) fn memory(layout: &Layout) -> u64 {
         size_of::<Chunk>() as u64 * u64::from(layout.device.count)
     }
@@ -96,13 +98,13 @@ impl Chunks {
         self.list.iter()
     }
 
-    /// Whether a strip can be sent to a segment now.
+    /// Returns whether a strip can be sent to a segment now.
     pub(crate) fn takes(&self, segment: u32) -> bool {
         let it = self.at(segment);
         it.left() > 0 && it.flight < IN_FLIGHT && (it.open || self.open < self.max_open)
     }
 
-    /// A strip is sent to a segment; returns which.
+    /// Sends a strip to a segment, and returns its number.
     pub(crate) fn send(&mut self, segment: u32) -> u32 {
         assert!(self.takes(segment), "a strip for a segment that takes none");
         self.note_open(segment);
@@ -113,12 +115,14 @@ impl Chunks {
         it.pointer - 1
     }
 
-    /// The device told how far a segment is written.
+    /// Applies the device's report of a segment.
     pub(crate) fn found(&mut self, segment: u32, told: &SegmentReport, layout: &Layout) {
         let chunk = self.at_mut(segment);
         chunk.length = (told.length as u32).min(layout.device.size);
+        // The writable length may be shorter than the segment.
         chunk.strips = chunk.length / layout.strip;
         let pointer = (told.pointer as u32).min(chunk.length);
+        // A strip that is written in part doesn't count; recovery pads it.
         chunk.pointer = (pointer / layout.strip).min(chunk.strips);
         chunk.done = chunk.pointer;
         chunk.wear = told.wear.into();
@@ -129,21 +133,21 @@ impl Chunks {
         }
     }
 
-    /// Recovery pads an open segment up to a strip.
+    /// Notes that recovery pads an open segment up to strip `end`.
     pub(crate) fn pad(&mut self, segment: u32, end: u32) {
         let chunk = self.at_mut(segment);
         assert!(chunk.open && chunk.flight == 0, "an open segment is padded once");
         (chunk.pointer, chunk.flight) = (end, 1);
     }
 
-    /// The device opens a segment, or has it open.
+    /// Counts a segment as open.
     fn note_open(&mut self, segment: u32) {
         let it = &mut self.list[segment as usize];
         self.open += u32::from(!it.open);
         it.open = true;
     }
 
-    /// A strip is over.
+    /// Completes a strip.
     pub(crate) fn sent(&mut self, segment: u32, strip: u32, failed: bool) {
         let it = &mut self.list[segment as usize];
         it.flight = it.flight.checked_sub(1).expect("a strip that is over was sent");
@@ -152,20 +156,21 @@ impl Chunks {
         } else {
             it.done = it.done.max(strip + 1);
         }
+        // The device closes a segment when it is full or has failed.
         if it.open && (it.bad || it.done == it.strips) {
             it.open = false;
             self.open -= 1;
         }
     }
 
-    /// The reset of a segment is sent.
+    /// Notes that the reset of a segment was sent.
     pub(crate) fn begin_reset(&mut self, segment: u32) {
         let it = self.at_mut(segment);
         assert!(it.needs_reset(), "a segment is reset once, and only when it holds something");
         it.dirty = false;
     }
 
-    /// A segment was reset, or failed to be.
+    /// Completes the reset of a segment.
     pub(crate) fn reset(&mut self, segment: u32, failed: bool) {
         let it = &mut self.list[segment as usize];
         assert_eq!(it.flight, 0, "a reset while strips are on their way");

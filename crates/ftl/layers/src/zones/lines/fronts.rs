@@ -1,4 +1,4 @@
-//! Fronts: the lines that are open, where the next strip of each goes, and which line is next.
+//! Fronts: the open lines, the position of the next strip in each, and the choice of the next line.
 //!
 //! Invariants
 //! - A front has at most one line, and that line is open.
@@ -13,45 +13,47 @@ use super::line::NONE;
 use super::lists::Who;
 use crate::zones::layout::Layout;
 
-/// Where a stream goes on.
+/// Position of a stream of strips.
 #[derive(Clone, Debug, Default)]
 struct Front {
     line: Option<u32>,
-    /// The column of the next strip.
+    /// Column of the next strip.
     turn: u32,
-    /// The line before this one.
+    /// Previous line.
     previous: Option<u32>,
-    /// Lines that are partly written.
+    /// Lines that recovery found partly written.
     partly: VecDeque<u32>,
 }
 
+/// All fronts.
 #[derive(Debug)]
 pub(super) struct Fronts {
-    /// Those of the host, then that of the map.
+    /// Fronts of the host, followed by the front of map images.
     list: Vec<Front>,
 }
 
 impl Fronts {
-    /// No line is open.
+    /// Creates fronts without a line.
     pub(super) fn new(layout: &Layout) -> Self {
         Fronts { list: alloc::vec![Front::default(); layout.fronts as usize + 1] }
     }
 
-    /// A line that is partly written is filled later.
+    /// Queues a partly written line.
     pub(super) fn add_partly(&mut self, front: u32, line: u32) {
         self.list[front as usize].partly.push_back(line);
     }
 }
 
 impl Lines {
-    /// Strips that may be sent to the lines that are open for the host.
+    /// Returns the number of strips that can be sent to the open lines of the host.
     pub(crate) fn open_strips(&self) -> u32 {
         let (_, fronts) = self.fronts.list.split_last().expect("there is a front of the map");
         let lines = fronts.iter().flat_map(|it| it.line.iter().chain(&it.partly));
         lines.map(|line| self.left(*line)).sum()
     }
 
-    /// Where the next strip of a front goes; `None` when it must wait. `seq` is the last row.
+    /// Returns the place of the next strip of a front, or `None` if it must wait. `seq` is the last
+    /// row.
     pub(crate) fn place(&mut self, front: usize, seq: u64, who: Who) -> Option<(u32, u32)> {
         loop {
             let Some(line) = self.fronts.list[front].line else {
@@ -59,6 +61,7 @@ impl Lines {
                 continue;
             };
             let turn = self.fronts.list[front].turn;
+            // Columns take turns, so that the strips of a line are spread over all units.
             let columns = (0..self.layout.width).map(|step| (turn + step) % self.layout.width);
             let columns = columns.filter(|column| self.left_in(line, *column) > 0);
             let mut columns = columns.map(|it| (it, self.layout.segment(line, it)));
@@ -82,8 +85,7 @@ impl Lines {
         self.settle(line, seq);
     }
 
-    /// Leaves the lines that are full, which else happens when the next strip is sent; true when
-    /// there was one.
+    /// Closes full lines now instead of with the next strip. Returns whether there was one.
     pub(crate) fn leave_full(&mut self, seq: u64) -> bool {
         let mut any = false;
         for front in 0..self.fronts.list.len() {
@@ -98,9 +100,11 @@ impl Lines {
         any
     }
 
-    /// A line takes no more rows: its list is to be written; false while another's is.
+    /// Closes a line and starts its list. Returns false while the list of another line is in
+    /// progress.
     fn close(&mut self, line: u32) -> bool {
         if self.at(line).list().is_some() {
+            // Only two lists fit in memory: that of the closing line and that of the line after it.
             if self.closing.is_some() {
                 return false;
             }
@@ -117,6 +121,7 @@ impl Lines {
             return Some(());
         }
         let of_map = front + 1 == self.fronts.list.len();
+        // Images go to the unit with the most free segments, and may use their reserved lines.
         let list = if of_map {
             self.lists.freest()
         } else if !self.has_spare() {
@@ -135,8 +140,8 @@ impl Lines {
         Some(())
     }
 
-    /// The units that take part in a line that is opened, and the column of its list: the last one
-    /// with room for it.
+    /// Returns the units that take part in a line that is being opened, and the column of its list:
+    /// the last one with enough strips.
     fn parts(&self, line: u32, of_map: bool) -> (u64, u32) {
         let chunk = |column: u32| self.chunks.at(self.layout.segment(line, column));
         let columns = || (0..self.layout.width).filter(|column| !chunk(*column).bad);

@@ -1,74 +1,75 @@
-//! One line: its state, what is valid in it, who holds it, and what it was opened for.
+//! One line: its state, its valid blocks, its readers, and its purpose.
 //!
 //! Invariants
-//! - A line goes from state to state as [`Line::go`] says, and in no other way.
-//! - Nothing in an empty line is valid, and no row is on its way to it; a full line has no row on
-//!   its way to it either.
-//! - A line that is reset is read by nobody.
+//! - A line changes state only as [`Line::go`] allows.
+//! - An empty line has no valid block and no row in flight; a full line has no row in flight
+//!   either.
+//! - A line that is being reset has no readers.
 
 use hostftl_format::zones::{Holds, Tail, takes_part};
 
-/// No line, segment or column.
+/// Marks the absence of a line, segment or column.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// What a line is doing.
+/// State of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Recovery has not told yet.
+    /// Recovery has not examined it yet.
     Unknown,
-    /// Nothing in it counts, and its segments are erased.
+    /// Erased.
     Free,
-    /// Strips go to it, or are on their way.
+    /// Strips are sent to it, or are in flight.
     Open,
-    /// Nothing more will be written to it.
+    /// Completely written.
     Full,
-    /// It is being collected.
+    /// Being collected.
     Victim,
-    /// Nothing in it is valid.
+    /// Without any valid block or image.
     Empty,
-    /// Its segments are being reset.
+    /// Being reset.
     Resetting,
-    /// All its segments failed.
+    /// Out of use: all its segments failed.
     Dead,
 }
 
+/// A line. See [`super::Lines`] for all of them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Line {
     state: State,
-    /// Valid blocks and images.
+    /// Number of valid blocks and images.
     valid: u32,
-    /// Images of the root that is being made; the other images are the durable root's.
+    /// Number of images of the root in progress; the other images belong to the durable root.
     images_of_next_root: u32,
-    /// Reads under way.
+    /// Reads in flight.
     reads: u32,
-    /// Rows of it whose blocks the map does not place in it yet; resets when it is being reset.
+    /// Rows in flight or not in the map yet; resets in flight while it is being reset.
     under_way: u32,
-    /// Whether no strip goes to it any more.
+    /// Whether no more strips go to it.
     takes_no_more: bool,
-    /// Whether it has a segment that failed with data in it.
+    /// Whether a segment with data in it failed.
     pub(super) has_failed_segment: bool,
-    /// How much of it was valid when the victim policy was told last.
+    /// Level of valid blocks last reported to the victim policy.
     pub(super) level: u8,
-    /// The row that must be durable before it is reset: the last one when it became empty.
+    /// Row that must be durable before the reset: the last one when the line became empty.
     pub(super) emptied_by: u64,
-    /// The last row in it with a trim, or with blocks that are lost.
+    /// Last row in it with a trim or a lost block; 0 if there is none.
     last_trim: u64,
-    /// Whether it takes images of the map, and no blocks of the host.
+    /// Whether it is for map images and not for blocks of the host.
     of_map: bool,
-    /// The last row when it was opened: of two uses of a line the later one has more.
+    /// Last row when it was opened. A later use of a line has a higher number.
     opened: u64,
-    /// The line of its front before it.
+    /// Previous line of its front.
     previous: u32,
-    /// The units that take part in it, a bit each: their segments were good when it was opened.
+    /// Bit set of the units that take part: their segments were good when it was opened.
     units: u64,
-    /// The column whose last strips are for its list; none when it gets no list.
+    /// Column whose last strips are reserved for its list, or [`NONE`].
     list: u32,
-    /// Whether its list is written and counts.
+    /// Whether its list is written and valid.
     is_listed: bool,
 }
 
 impl Line {
-    /// A line that nothing is known of.
+    /// Creates a line in the unknown state.
     pub(super) fn new() -> Self {
         Line {
             state: State::Unknown,
@@ -90,15 +91,15 @@ impl Line {
         }
     }
 
-    /// What it is doing.
+    /// Returns the state.
     pub(crate) fn state(&self) -> State {
         self.state
     }
 
-    /// Goes on to the next state.
+    /// Changes the state.
     ///
     /// # Panics
-    /// When that is no next state, or the line is not ready for it.
+    /// If the transition is not allowed, or the line is not ready for it.
     pub(super) fn go(&mut self, next: State) {
         use State::*;
         let fits = matches!(
@@ -121,8 +122,8 @@ impl Line {
         self.state = next;
     }
 
-    /// Strips go to a free line, with a list in this column or none. Its tails say what it was
-    /// `opened` for: the last row, the line of its front before it, the units that take part.
+    /// Opens a free line, with its list in column `list` or [`NONE`]. `opened` is recorded in its
+    /// tails: the last row, the previous line of its front, and the units that take part.
     pub(super) fn open(&mut self, of_map: bool, opened: (u64, u32, u64), list: u32) {
         assert!(self.reads == 0 && self.under_way == 0 && self.valid == 0, "a free line is empty");
         self.go(State::Open);
@@ -131,7 +132,7 @@ impl Line {
         (self.takes_no_more, self.has_failed_segment, self.last_trim) = (false, false, 0);
     }
 
-    /// No segment of it is being reset any more.
+    /// Ends the reset. `is_dead` is whether all its segments failed.
     pub(super) fn end_reset(&mut self, is_dead: bool) {
         self.go(if is_dead { State::Dead } else { State::Free });
         (self.of_map, self.units) = (false, 0);
@@ -139,133 +140,133 @@ impl Line {
         (self.has_failed_segment, self.images_of_next_root) = (false, 0);
     }
 
-    /// Recovery found a tail in it; that of the latest use counts.
+    /// Notes a tail that recovery found in it. The tail of the latest use counts.
     pub(crate) fn found_tail(&mut self, tail: &Tail) {
-        // What is older was not erased: its segment failed, or a cut undid the reset.
+        // An older tail was not erased: its segment failed, or a power cut undid the reset.
         if tail.opened >= self.opened {
             self.of_map = tail.holds == Holds::Images;
             (self.opened, self.previous, self.units) = (tail.opened, tail.previous, tail.units);
         }
     }
 
-    /// What all tails in it say.
+    /// Returns the fields that all tails in it share.
     pub(crate) fn tail(&self) -> Tail {
         let Line { opened, previous, units, .. } = *self;
         Tail { opened, previous, units, ..Tail::default() }
     }
 
-    /// Whether it holds images of the map.
+    /// Returns whether it is for map images.
     pub(crate) fn is_of_map(&self) -> bool {
         self.of_map
     }
 
-    /// Whether the segment in a column was good when it was opened.
+    /// Returns whether the segment in a column was good when the line was opened.
     pub(super) fn has_part(&self, column: u32) -> bool {
         takes_part(self.units, column)
     }
 
-    /// Valid blocks and images in it.
+    /// Returns the number of valid blocks and images.
     pub(crate) fn valid(&self) -> u32 {
         self.valid
     }
 
-    /// One more of its blocks, or an image of the durable root, is valid.
+    /// Counts one more valid block, or valid image of the durable root.
     pub(crate) fn add_valid(&mut self) {
         self.valid += 1;
     }
 
-    /// So many images of the root that is being made were written to it.
+    /// Counts `count` images of the root in progress.
     pub(crate) fn add_images(&mut self, count: u32) {
         self.valid += count;
         self.images_of_next_root += count;
     }
 
-    /// One of its blocks is invalid; how many are valid still.
+    /// Counts a block that became invalid. Returns the number of those that are still valid.
     ///
     /// # Panics
-    /// When none was valid.
+    /// If none was valid.
     pub(super) fn invalidate(&mut self) -> u32 {
         self.valid = self.valid.checked_sub(1).expect("a block is invalidated in a line with one");
         self.valid
     }
 
-    /// The root that was made is durable: the images of the one before it are invalid.
+    /// Invalidates the images of the previous root, because the new one is durable.
     pub(super) fn keep_images_of_next_root(&mut self) {
         self.valid = core::mem::take(&mut self.images_of_next_root);
     }
 
-    /// A read of it begins: it is not reset before the read is over.
+    /// Registers a read; the line is not reset before the read ends.
     pub(crate) fn pin(&mut self) {
         self.reads += 1;
     }
 
-    /// A read of it is over.
+    /// Ends a read.
     pub(crate) fn unpin(&mut self) {
         self.reads = self.reads.checked_sub(1).expect("a read that is over was begun");
     }
 
-    /// Whether it is being read.
+    /// Returns whether reads are in flight.
     pub(crate) fn is_pinned(&self) -> bool {
         self.reads > 0
     }
 
-    /// A row, its list, or the reset of one of its segments is under way.
+    /// Registers a row, its list, or the reset of a segment.
     pub(super) fn begin(&mut self) {
         assert!(matches!(self.state, State::Open | State::Resetting), "{self:?} takes nothing");
         self.under_way += 1;
     }
 
-    /// One of those is over.
+    /// Ends one of those.
     pub(super) fn end(&mut self) {
         self.under_way = self.under_way.checked_sub(1).expect("what is over was under way");
     }
 
-    /// Whether rows, its list or resets are under way.
+    /// Returns whether rows, its list or resets are in flight.
     pub(super) fn is_busy(&self) -> bool {
         self.under_way > 0
     }
 
-    /// No strip goes to it any more.
+    /// Notes that no more strips go to it.
     pub(super) fn take_no_more(&mut self) {
         self.takes_no_more = true;
     }
 
-    /// Whether it is open and nothing holds it open any more.
+    /// Returns whether it is open, takes no more strips, and has none in flight.
     pub(super) fn is_written(&self) -> bool {
         self.state == State::Open && self.takes_no_more && self.under_way == 0
     }
 
-    /// The row that must be durable before it is reset.
+    /// Returns the row that must be durable before the reset.
     pub(crate) fn emptied_by(&self) -> u64 {
         self.emptied_by
     }
 
-    /// The last row in it with a trim, or with blocks that are lost; 0 for none.
+    /// Returns the last row in it with a trim or a lost block; 0 if there is none.
     pub(crate) fn last_trim(&self) -> u64 {
         self.last_trim
     }
 
-    /// A row with a trim, or with blocks that are lost, goes to it.
+    /// Notes a row with a trim or a lost block.
     pub(crate) fn note_trim(&mut self, seq: u64) {
         self.last_trim = self.last_trim.max(seq);
     }
 
-    /// The column of its list, if it gets one.
+    /// Returns the column of its list, if it gets one.
     pub(crate) fn list(&self) -> Option<u32> {
         (self.list != NONE).then_some(self.list)
     }
 
-    /// Its list is written, and counts or not.
+    /// Sets whether its list is written and valid.
     pub(crate) fn set_listed(&mut self, counts: bool) {
         self.is_listed = counts;
     }
 
-    /// Recovery found that its list is in this column, and counts.
+    /// Notes that recovery found a valid list in this column.
     pub(crate) fn found_list(&mut self, column: u32) {
         (self.list, self.is_listed) = (column, true);
     }
 
-    /// Whether its list is written and counts.
+    /// Returns whether its list is written and valid.
     pub(crate) fn is_listed(&self) -> bool {
         self.is_listed
     }

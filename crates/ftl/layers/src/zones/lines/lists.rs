@@ -1,14 +1,13 @@
-//! The block lists of each parallel unit, as `gennvm` and `rrpc` keep them: free, full and bad.
+//! Block lists of each parallel unit, as in `gennvm` and `rrpc`: free, full and bad.
 //!
-//! Of the free segments the one with the fewest erases is used next, of equal ones the one that
-//! came back first; or always the one that came back first, as `gennvm` has it. Two of a unit's are
-//! reserved: below that only collection gets one. A segment that failed is retired when it would
-//! come back. With `pblk` there is one list over all units, of lines, and nothing is reserved in
-//! it.
+//! The next free segment is the one with the fewest erases, among equals the one that has been free
+//! longest; or, as in `gennvm`, always the one that has been free longest. Two segments of each
+//! unit are reserved for garbage collection. A failed segment is retired instead of becoming free.
+//! `pblk` has one list of lines over all units, without a reserve.
 //!
 //! Invariants
-//! - A segment is in at most one list; what is in none is open, being collected, or on its way
-//!   back.
+//! - A segment is in at most one list. A segment in no list is open, being collected, or being
+//!   freed.
 
 use alloc::collections::{BinaryHeap, VecDeque};
 use alloc::vec::Vec;
@@ -17,54 +16,55 @@ use core::cmp::Reverse;
 use crate::zones::layout::Layout;
 use crate::zones::params::Reuse;
 
-/// Free segments of a unit that only collection gets.
+/// Free segments of a unit that only garbage collection may take.
 const RESERVED: usize = 2;
-/// `rrpc` collects below this share of a unit's segments, one in so many.
+/// Divisor of a unit's segments: `rrpc` collects when fewer than this share are free.
 const LIMIT: u32 = 10;
 
-/// Who wants a segment.
+/// Purpose of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Who {
-    /// The host.
+    /// Blocks of the host.
     Host,
-    /// Collection, or somebody who can't wait.
+    /// Garbage collection, or writes that must not wait.
     Collection,
 }
 
-/// A free segment; the least is used next.
+/// A free segment, ordered by use: the least is used next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Free {
-    /// Its erases, where they count.
+    /// Erase count, or 0 where it doesn't matter.
     wear: u32,
-    /// How many segments came back before it.
+    /// Number of segments that became free before it.
     turn: u64,
     segment: u32,
 }
 
-/// One parallel unit.
+/// Lists of a parallel unit.
 #[derive(Clone, Debug)]
 struct Unit {
     free: BinaryHeap<Reverse<Free>>,
-    /// Those that may be collected, in the order in which they were filled.
+    /// Segments that may be collected, in the order in which they were filled.
     full: VecDeque<u32>,
-    /// On their way to be free.
+    /// Number of segments that are being freed.
     coming: u32,
     bad: u32,
 }
 
+/// Lists of all parallel units.
 #[derive(Debug)]
 pub(super) struct Lists {
     units: Vec<Unit>,
     reuse: Reuse,
-    /// How many segments came back.
+    /// Number of segments that became free so far.
     turn: u64,
     reserved: usize,
-    /// With fewer free segments a unit is collected.
+    /// Number of free segments below which a unit is collected.
     need: u32,
 }
 
 impl Lists {
-    /// Nothing is free yet: all is on its way.
+    /// Creates empty lists.
     pub(super) fn new(layout: &Layout, reuse: Reuse) -> Self {
         let each = layout.lines / layout.fronts;
         let full = || VecDeque::with_capacity(each as usize);
@@ -79,24 +79,25 @@ impl Lists {
         }
     }
 
-    /// Bytes for a segment.
+    /// Bytes per segment.
     pub(super) const EACH: usize = size_of::<Free>() + size_of::<u32>();
 
-    /// Takes the free segment of a unit that is next.
+    /// Takes the next free segment of a unit.
     pub(super) fn get(&mut self, unit: u32, who: Who) -> Option<u32> {
         let it = &mut self.units[unit as usize];
+        // Without these, garbage collection could not free anything.
         if who == Who::Host && it.free.len() < self.reserved {
             return None;
         }
         it.free.pop().map(|Reverse(free)| free.segment)
     }
 
-    /// A segment will be free.
+    /// Notes that a segment will become free.
     pub(super) fn await_one(&mut self, unit: u32) {
         self.units[unit as usize].coming += 1;
     }
 
-    /// A segment with so many erases is free, or is retired because it failed.
+    /// Adds a free segment with its erase count, or retires a failed one.
     pub(super) fn put(&mut self, unit: u32, (segment, erases): (u32, u32), failed: bool) {
         let wear = if self.reuse == Reuse::FewestErases { erases } else { 0 };
         let it = &mut self.units[unit as usize];
@@ -104,46 +105,48 @@ impl Lists {
         if failed {
             it.bad += 1
         } else {
+            // With a wear of 0 for all, the order is that of `turn`.
             it.free.push(Reverse(Free { wear, turn: self.turn, segment }))
         }
         self.turn += 1;
     }
 
-    /// Free segments of a unit.
+    /// Returns the number of free segments of a unit.
     pub(super) fn free_of(&self, unit: u32) -> u32 {
         self.units[unit as usize].free.len() as u32
     }
 
-    /// All free segments.
+    /// Returns the number of all free segments.
     pub(super) fn free(&self) -> u32 {
         self.units.iter().map(|it| it.free.len() as u32).sum()
     }
 
-    /// The unit with the most free segments.
+    /// Returns the unit with the most free segments.
     pub(super) fn freest(&self) -> u32 {
         let units = 0..self.units.len() as u32;
         units.max_by_key(|unit| self.free_of(*unit)).expect("there is a unit")
     }
 
-    /// Whether a unit has fewer free segments than it needs.
+    /// Returns whether a unit has fewer free segments than it needs.
     pub(super) fn any_in_need(&self) -> bool {
+        // Segments that are being freed need no further collection.
         self.units.iter().any(|it| (it.free.len() as u32 + it.coming) < self.need)
     }
 
-    /// A segment may be collected from now on.
+    /// Offers a full segment for collection.
     pub(super) fn offer(&mut self, unit: u32, segment: u32) {
         self.units[unit as usize].full.push_back(segment);
     }
 
-    /// A segment may not be collected any more.
+    /// Withdraws a segment from collection.
     pub(super) fn withdraw(&mut self, unit: u32, segment: u32) {
         let full = &mut self.units[unit as usize].full;
         let index = full.iter().position(|it| *it == segment).expect("it was offered");
         full.remove(index);
     }
 
-    /// Of the unit with the fewest free segments that has any which `fits`, the one with the least
-    /// `valid`, and of equal ones the one that was filled first.
+    /// Returns the segment with the least `valid` of the unit with the fewest free segments; among
+    /// equals the one filled first. Only segments that satisfy `fits` count.
     pub(super) fn most_invalid(
         &self,
         fits: impl Fn(u32) -> bool,
@@ -157,7 +160,7 @@ impl Lists {
         found.map(|(_, segment)| segment)
     }
 
-    /// Whether the lists have so many segments, of which so many are none of theirs now.
+    /// Returns whether the lists have `all` segments, except for `elsewhere` in none of them.
     pub(super) fn add_up_to(&self, all: u32, elsewhere: u32) -> bool {
         let of = |it: &Unit| (it.free.len() + it.full.len()) as u32 + it.coming + it.bad;
         self.units.iter().map(of).sum::<u32>() + elsewhere == all
@@ -183,7 +186,7 @@ mod tests {
         lists_by(Reuse::FewestErases, free)
     }
 
-    /// Segment 0 is erased three times and comes back each time, 2 twice, 4 not at all.
+    /// Segment 0 is erased three times, segment 2 twice, and segment 4 not at all.
     fn order_after_wear(reuse: Reuse) -> [Option<u32>; 3] {
         let mut lists = lists_by(reuse, 3);
         let taken = [0, 2, 4].map(|_| lists.get(0, Who::Collection).expect("three are free"));

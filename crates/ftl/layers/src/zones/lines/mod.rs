@@ -1,12 +1,12 @@
-//! Lines: which are free, open, full and empty, and how many blocks in each are valid.
+//! State of the lines: free, open, full or empty, and the number of valid blocks in each.
 //!
 //! Invariants
-//! - A line is in a free list exactly when it is Free, in `empty` exactly when it is Empty, and
-//!   offered as a victim exactly when it is Full and holds no images.
-//! - A line is Full when its list, if it is to have one, is written or given up.
-//! - The valid blocks of a line are those of the host that the map places in it; its valid images
-//!   are those of the last durable root and of the one that is being made.
-//! - A line is reset only when nothing in it is valid, and what emptied it is durable.
+//! - A line is in a free list exactly when it is `Free`, in `empty` exactly when it is `Empty`, and
+//!   offered as a victim exactly when it is `Full` and has no map images.
+//! - A line becomes `Full` after its list, if it is to have one, is written or abandoned.
+//! - The valid blocks of a line are those that the map places in it. Its valid images are those of
+//!   the last durable root and of the one in progress.
+//! - A line is reset only when nothing in it is valid and the rows that emptied it are durable.
 //! - At most one line is a victim.
 
 mod chunks;
@@ -34,6 +34,7 @@ use victims::Candidates;
 pub(super) use line::{Line, State};
 pub(super) use lists::Who;
 
+/// All lines of the device.
 #[derive(Debug)]
 pub(super) struct Lines {
     layout: Layout,
@@ -43,20 +44,20 @@ pub(super) struct Lines {
     fronts: Fronts,
     candidates: Candidates,
     empty: VecDeque<u32>,
-    /// How many are being reset.
+    /// Number of lines being reset.
     resetting: u32,
-    /// Lines with images.
+    /// Number of lines with map images.
     map_lines: u32,
     /// Strips in free lines.
     free_strips: i64,
-    /// The line that takes no more strips and whose list is not written yet.
+    /// Line that takes no more rows and whose list is not written yet.
     closing: Option<u32>,
-    /// So much of the device is out of use that writes find no room.
+    /// Whether failed segments have made the device too small for the exported capacity.
     is_worn: bool,
 }
 
 impl Lines {
-    /// Nothing is known of any.
+    /// Creates the lines in an unknown state.
     pub(super) fn new(layout: &Layout, params: Params) -> Self {
         let count = layout.lines;
         Lines {
@@ -75,29 +76,29 @@ impl Lines {
         }
     }
 
-    /// Bytes of what is known of lines and segments.
+    /// Returns the bytes of the tables of lines and segments.
     pub(super) fn memory(layout: &Layout, gc: GcPolicy) -> u64 {
         let queues = 2 * size_of::<u32>() + Lists::EACH;
         let lines = (size_of::<Line>() + queues) as u64 * u64::from(layout.lines);
         lines + Chunks::memory(layout) + Candidates::memory(layout, gc)
     }
 
-    /// A line.
+    /// Returns a line.
     pub(super) fn at(&self, line: u32) -> &Line {
         &self.list[line as usize]
     }
 
-    /// As [`Lines::at`], for what does not change its state.
+    /// Returns a line for changes that don't affect its state.
     pub(super) fn at_mut(&mut self, line: u32) -> &mut Line {
         &mut self.list[line as usize]
     }
 
-    /// A segment.
+    /// Returns a segment.
     pub(super) fn chunk(&self, segment: u32) -> &Chunk {
         self.chunks.at(segment)
     }
 
-    /// The segments, for what is sent to them.
+    /// Returns the segments for modification.
     pub(super) fn chunks_mut(&mut self) -> &mut Chunks {
         &mut self.chunks
     }
@@ -107,89 +108,91 @@ impl Lines {
         (0..layout.width).map(move |column| layout.segment(line, column))
     }
 
-    /// Strips that can still be sent to a line, those of its list apart.
+    /// Returns the strips that can still be sent to a line, without those of its list.
     pub(super) fn left(&self, line: u32) -> u32 {
         (0..self.layout.width).map(|column| self.left_in(line, column)).sum()
     }
 
     fn left_in(&self, line: u32, column: u32) -> u32 {
+        // The last strips of this segment are reserved for the list.
         let kept = if self.at(line).list() == Some(column) { self.layout.list } else { 0 };
         self.chunks.at(self.layout.segment(line, column)).left().saturating_sub(kept)
     }
 
-    /// Whether strips are on their way to a line.
+    /// Returns whether strips of a line are in flight.
     pub(super) fn in_flight(&self, line: u32) -> bool {
         self.segments(line).any(|segment| self.chunks.at(segment).is_written_to())
     }
 
-    /// Strips that blocks of the host find in a free line.
+    /// Returns the strips of a free line that blocks of the host can use.
     fn room_in(&self, line: u32) -> i64 {
         i64::from(self.left(line).saturating_sub(self.layout.list))
     }
 
-    /// The lines that are on their way to be free.
+    /// Iterates over the empty lines.
     pub(super) fn empty(&self) -> impl Iterator<Item = (u32, &Line)> {
         self.empty.iter().map(|line| (*line, self.at(*line)))
     }
 
-    /// How many they are.
+    /// Returns the number of empty lines.
     pub(super) fn empty_count(&self) -> u32 {
         self.empty.len() as u32
     }
 
-    /// How many lines are being reset.
+    /// Returns the number of lines being reset.
     pub(super) fn resetting(&self) -> u32 {
         self.resetting
     }
 
-    /// Free lines that are not kept for images. Those that lack a segment count as what they have.
+    /// Returns the number of free lines not reserved for images. A line with failed segments counts
+    /// in proportion.
     pub(super) fn spare(&self) -> u32 {
         self.spare_strips().max(0) as u32 / self.layout.row_strips()
     }
 
-    /// Whether a free line is not kept for images, whatever it has: what is short of strips can
-    /// still be opened.
+    /// Returns whether a free line is not reserved for images, whatever its number of strips: even
+    /// a line with failed segments can be opened.
     fn has_spare(&self) -> bool {
         self.lists.free() > self.layout.keep.saturating_sub(self.map_lines)
     }
 
-    /// Strips in free lines that are not kept for images.
+    /// Returns the strips in free lines that are not reserved for images.
     pub(super) fn spare_strips(&self) -> i64 {
         let kept = self.layout.keep.saturating_sub(self.map_lines);
         self.free_strips - i64::from(kept * self.layout.row_strips())
     }
 
-    /// Whether free lines are getting few.
+    /// Returns whether free lines are becoming scarce.
     pub(super) fn is_short(&self) -> bool {
         self.spare() < self.layout.reserve + 3
     }
 
-    /// Whether lines should be collected: few are free, or one has a segment that failed.
+    /// Returns whether a line should be collected: few are free, or one has a failed segment.
     pub(super) fn wants_collection(&self) -> bool {
         let few = self.spare() + self.empty_count() < self.layout.reserve + 3;
         few || self.has_failed_victim() || self.lists.any_in_need()
     }
 
-    /// The front whose unit has the most free segments.
+    /// Returns the front whose unit has the most free segments.
     pub(super) fn freest_front(&self) -> u32 {
         self.lists.freest()
     }
 
-    /// A row of a line has reached the medium, or will not, and the map knows; its list is over; or
-    /// a strip of images is. `seq` is the last row.
+    /// Ends a row, list or strip of images of a line. Its strip is written and known to the map, or
+    /// failed. `seq` is the last row.
     pub(super) fn row_over(&mut self, line: u32, seq: u64) {
         self.at_mut(line).end();
         self.settle(line, seq);
     }
 
-    /// A line that is written is full, or empty.
+    /// Turns a completely written line into a full or empty one.
     fn settle(&mut self, line: u32, seq: u64) {
         if self.at(line).is_written() {
             self.fill(line, seq);
         }
     }
 
-    /// Nothing goes to a line any more: it is full, or empty.
+    /// Ends all writing to a line: it becomes full or empty.
     fn fill(&mut self, line: u32, seq: u64) {
         if self.at(line).valid() == 0 {
             return self.emptied(line, seq);
@@ -213,18 +216,18 @@ impl Lines {
         self.lists.await_one(self.layout.front(line));
     }
 
-    /// The map places a block in a line.
+    /// Counts a block that the map now places in a line.
     pub(super) fn add_valid(&mut self, line: u32) {
         self.at_mut(line).add_valid();
         self.candidates.tick();
     }
 
-    /// A block in a line is no longer where the map says; `seq` is the row that must be durable
-    /// for that to hold after a cut.
+    /// Counts a block in a line that became invalid. The change is durable with row `seq`.
     pub(super) fn invalidate(&mut self, line: u32, seq: u64) {
         let it = self.at_mut(line);
         let valid = it.invalidate();
         let (old, of_map) = (it.level, it.is_of_map());
+        // An open line or victim becomes empty when it is done.
         if it.state() != State::Full {
             return;
         }
@@ -236,13 +239,14 @@ impl Lines {
             return self.emptied(line, seq);
         }
         let level = self.level(line);
+        // `rrpc` compares exact counts, and has no policy to inform.
         if level != old && !of_map && self.layout.wide {
             self.at_mut(line).level = level;
             self.candidates.level_changed(line, level);
         }
     }
 
-    /// The root that was made is durable: the images of the root before it are invalid.
+    /// Invalidates the images of the previous root, because the new one is durable.
     pub(super) fn root_durable(&mut self) {
         for line in 0..self.layout.lines {
             let it = self.at_mut(line);
@@ -256,7 +260,10 @@ impl Lines {
         }
     }
 
-    /// The segment that ends with the list of a line.
+    /// Returns the segment that ends with the list of a line.
+    ///
+    /// # Panics
+    /// If the line has no list.
     ///
     /// # Panics
     /// When the line gets no list.
@@ -265,42 +272,41 @@ impl Lines {
         self.layout.segment(line, column)
     }
 
-    /// The line that takes no more rows, whose list is to be written.
+    /// Returns the line whose list is to be written.
     pub(super) fn closing(&self) -> Option<u32> {
         self.closing
     }
 
-    /// The list of the line that takes no more rows is over. It `counts` when it is written, and
-    /// tells all.
+    /// Ends the list of the closing line. `counts` is whether the list is written and complete.
     pub(super) fn list_over(&mut self, counts: bool, seq: u64) {
         let line = self.closing.take().expect("a list is written for a line that takes no more");
         self.at_mut(line).set_listed(counts);
         self.row_over(line, seq);
     }
 
-    /// Whether a strip can be sent to a segment now.
+    /// Returns whether a strip can be sent to a segment now.
     pub(super) fn takes(&self, segment: u32) -> bool {
         self.chunks.takes(segment)
     }
 
-    /// A segment failed: what is in it moves soon, and there is less room.
+    /// Handles a failed segment: its line must be collected, and capacity is lost.
     pub(super) fn lose_segment(&mut self, segment: u32, cx: &mut Cx) {
         cx.counters().device_errors += 1;
         self.note_failed(segment);
         self.measure();
     }
 
-    /// Finds out whether what is not out of use is enough for all that the host may write.
+    /// Checks whether the remaining segments are enough for the exported capacity.
     pub(super) fn measure(&mut self) {
         self.is_worn = self.capacity() < self.layout.blocks;
     }
 
-    /// Whether so much of the device is out of use that writes find no room.
+    /// Returns whether failed segments have made the device too small for the exported capacity.
     pub(super) fn is_worn(&self) -> bool {
         self.is_worn
     }
 
-    /// Takes an empty line, which is reset now.
+    /// Begins the reset of an empty line.
     pub(super) fn begin_reset(&mut self, line: u32) {
         let index = self.empty.iter().position(|it| *it == line).expect("an empty line");
         self.empty.remove(index);
@@ -309,7 +315,7 @@ impl Lines {
         self.resetting += 1;
     }
 
-    /// The next segment of a line that holds something and can be reset: its reset is sent now.
+    /// Returns the next segment of a line to reset, and marks it as being reset.
     pub(super) fn next_reset(&mut self, line: u32) -> Option<u32> {
         let segment = self.to_reset(line)?;
         self.chunks.begin_reset(segment);
@@ -321,16 +327,16 @@ impl Lines {
         self.segments(line).find(|segment| self.chunks.at(*segment).needs_reset())
     }
 
-    /// The reset of a segment is over, whatever came of it.
+    /// Ends the reset of a segment, successful or not.
     pub(super) fn reset_over(&mut self, line: u32) {
         let it = self.at_mut(line);
         assert_eq!(it.state(), State::Resetting);
         it.end();
     }
 
-    /// Ends the reset of a line when none of its segments is being reset or to be reset any more;
-    /// whether it did.
+    /// Ends the reset of a line once no segment of it remains. Returns whether it did.
     pub(super) fn end_reset(&mut self, line: u32) -> bool {
+        // A step may not have room for all resets of a line.
         if self.at(line).is_busy() || self.to_reset(line).is_some() {
             return false;
         }
@@ -343,15 +349,17 @@ impl Lines {
         true
     }
 
-    /// Erases of the segment of a line that has most of them, those that failed apart.
+    /// Returns the highest erase count of a line's segments, except failed ones.
     fn wear(&self, line: u32) -> u32 {
         let chunks = self.segments(line).map(|segment| self.chunks.at(segment));
         chunks.filter(|it| !it.bad).map(Chunk::wear).max().unwrap_or(0)
     }
 
-    /// Recovery has seen all of a line: what is left of it is filled later, or it is erased.
+    /// Sets the state of a line after recovery: partly written lines are filled later, empty ones
+    /// erased.
     pub(super) fn found(&mut self, line: u32) {
         let it = self.at(line);
+        // A line with a trim is kept, because replay may need the trim again.
         if it.valid() == 0 && it.last_trim() == 0 {
             return self.found_nothing(line);
         }
@@ -375,13 +383,14 @@ impl Lines {
         self.settle(line, 0);
     }
 
-    /// Nothing was found in a line: it is erased already, or must be.
+    /// Sets the state of a line in which recovery found nothing: it must be erased unless it
+    /// already is.
     pub(super) fn found_nothing(&mut self, line: u32) {
         self.map_lines += u32::from(self.at(line).is_of_map());
         self.emptied(line, 0);
     }
 
-    /// Whether each line is in one list of its unit, or in none for a reason.
+    /// Checks that each line is in exactly one list of its unit, or in none for a known reason.
     pub(super) fn lists_agree(&self) -> bool {
         let elsewhere = self.list.iter().filter(|it| match it.state() {
             State::Open | State::Victim => true,
@@ -398,10 +407,12 @@ impl Lines {
         (valid * levels).div_ceil(all).min(levels) as u8
     }
 
-    /// Blocks of the host that fit on what did not fail, while collection can always go on.
+    /// Returns the blocks of the host that fit on the good segments while collection can make
+    /// progress.
     fn capacity(&self) -> u64 {
         let strips: u64 =
             self.chunks.iter().filter(|it| !it.bad).map(|it| u64::from(it.strips)).sum();
+        // As in the layout: each full line must have two strips to gain.
         let (line, kept) = (self.layout.row_strips(), self.layout.keep + self.layout.reserve);
         let full = (strips / u64::from(self.layout.line_strips())).saturating_sub(kept.into());
         full * u64::from(line.saturating_sub(2) * self.layout.strip_blocks())

@@ -1,4 +1,4 @@
-//! Lines, without a volume.
+//! Tests of lines without a volume.
 
 use hostftl_format::report::{SegmentReport, SegmentState};
 
@@ -6,12 +6,12 @@ use super::*;
 use crate::kind::LayerKind;
 use crate::kit::cx::trial;
 
-/// Forty lines of two segments of 16 strips, all of them free.
+/// Creates forty free lines of two segments with 16 strips each.
 pub(crate) fn free_lines() -> (Layout, Lines) {
     lines_told_as(|_| 0)
 }
 
-/// As [`free_lines`], of a device that told of this wear of each segment.
+/// Creates lines as [`free_lines`] does, with the wear that the device reports for each segment.
 fn lines_told_as(wear: impl Fn(u32) -> u8) -> (Layout, Lines) {
     let layout = Layout::trial(LayerKind::Pblk, 16, 80, 2);
     let mut lines = Lines::new(&layout, Params::default());
@@ -38,7 +38,7 @@ fn reset(lines: &mut Lines, line: u32) {
     assert!(lines.end_reset(line));
 }
 
-/// Writes a line full, each strip with so many valid blocks.
+/// Fills a line, with `valid` valid blocks in each strip.
 pub(crate) fn fill(layout: &Layout, lines: &mut Lines, valid: u32) -> u32 {
     let mut filled = 0;
     for seq in 0..u64::from(layout.row_strips()) {
@@ -82,7 +82,7 @@ fn a_full_line_is_empty_with_its_last_block() {
 
 #[test]
 fn the_line_whose_segments_were_erased_least_is_filled_next() {
-    // Before the start both segments of line 1 were erased, and the second of line 0.
+    // Both segments of line 1, and the second of line 0, were worn already.
     let (layout, mut lines) = lines_told_as(|segment| match segment {
         1 | 41 => 5,
         40 => 3,

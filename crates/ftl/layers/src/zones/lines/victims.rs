@@ -1,11 +1,11 @@
-//! Which line is collected next: one with a segment that failed, else the one that gains most.
+//! Choice of the victim: a line with a failed segment, else the line that frees the most.
 //!
-//! `pblk` asks the policy that it was given; `rrpc` takes the segment with the most invalid blocks,
-//! of the unit with the fewest free ones (see [`super::lists`]).
+//! `pblk` follows its victim policy. `rrpc` takes the segment with the fewest valid blocks of the
+//! unit with the fewest free segments (see [`super::lists`]).
 //!
 //! Invariants
-//! - A victim gives more strips than its valid blocks take, unless it has a segment that failed.
-//! - There is one victim at a time.
+//! - A victim frees more strips than its valid blocks take, unless it has a failed segment.
+//! - There is at most one victim.
 
 use alloc::collections::VecDeque;
 
@@ -14,25 +14,25 @@ use super::line::State;
 use crate::policy::{GcPolicy, Victims};
 use crate::zones::layout::Layout;
 
-/// How finely victims are told apart.
+/// Number of levels by which the policy distinguishes victims.
 pub(super) const LEVELS: u32 = 64;
 
-/// What the choice of the next victim needs to know.
+/// State for the choice of the next victim.
 #[derive(Debug)]
 pub(super) struct Candidates {
     policy: Victims,
-    /// Lines with a segment that failed.
+    /// Lines with a failed segment.
     failed: VecDeque<u32>,
-    /// The line that is being collected.
+    /// Current victim.
     victim: Option<u32>,
-    /// Blocks written: the clock of the policy.
+    /// Number of blocks written, the clock of the policy.
     now: u64,
-    /// With so much room no line was worth collecting, and no block was invalidated since.
+    /// Room, in strips, at which no line was worth collecting, if nothing has changed since.
     not_worth_collecting_at: i64,
 }
 
 impl Candidates {
-    /// No line is full.
+    /// Creates the state while no line is full.
     pub(super) fn new(layout: &Layout, gc: GcPolicy) -> Self {
         let count = layout.lines;
         Candidates {
@@ -44,39 +44,39 @@ impl Candidates {
         }
     }
 
-    /// Bytes of what the policy keeps.
+    /// Returns the bytes of the victim policy.
     pub(super) fn memory(layout: &Layout, gc: GcPolicy) -> u64 {
         Victims::memory(gc, if layout.wide { layout.lines } else { 0 }, LEVELS)
     }
 
-    /// A block was written.
+    /// Counts a block that was written.
     pub(super) fn tick(&mut self) {
         self.now += 1;
     }
 
-    /// A line may be worth collecting now.
+    /// Notes that another line may now be worth collecting.
     pub(super) fn changed(&mut self) {
         self.not_worth_collecting_at = i64::MIN;
     }
 
-    /// More or less of a line is valid than the policy was told.
+    /// Reports the new level of a line to the policy.
     pub(super) fn level_changed(&mut self, line: u32, level: u8) {
         self.policy.live_changed(line, level.into(), self.now);
     }
 
-    /// A line that had a segment that failed is reset, or is collected.
+    /// Removes a line from the lines with a failed segment.
     pub(super) fn forget_failed(&mut self, line: u32) {
         self.failed.retain(|it| *it != line);
     }
 }
 
 impl Lines {
-    /// The line that is being collected.
+    /// Returns the current victim.
     pub(crate) fn victim(&self) -> Option<u32> {
         self.candidates.victim
     }
 
-    /// A segment failed: what is in its line moves before all else.
+    /// Notes a failed segment: its line is collected before all others.
     pub(super) fn note_failed(&mut self, segment: u32) {
         let line = self.layout.line(segment);
         let it = self.at_mut(line);
@@ -87,7 +87,7 @@ impl Lines {
         }
     }
 
-    /// Whether lines with failed segments wait to be collected.
+    /// Returns whether a line with a failed segment waits for collection.
     pub(super) fn has_failed_victim(&self) -> bool {
         self.candidates.failed.iter().any(|line| self.is_failed_victim(*line))
     }
@@ -97,25 +97,27 @@ impl Lines {
         it.state() == State::Full && it.has_failed_segment && !it.is_of_map()
     }
 
-    /// Strips that the valid blocks of a line take elsewhere, one of them short.
+    /// Returns the strips that the valid blocks of a line take elsewhere, plus one that may be
+    /// partly filled.
     fn need(&self, line: u32) -> i64 {
         i64::from(self.at(line).valid().div_ceil(self.layout.strip_blocks())) + 1
     }
 
-    /// Strips that collecting a line gives beyond those it takes: what failed gives none.
+    /// Returns the strips that collecting a line gains. Failed segments free none.
     fn gain(&self, line: u32) -> i64 {
         let chunks = self.segments(line).map(|segment| self.chunks.at(segment));
         let given: u32 = chunks.filter(|it| !it.bad).map(|it| it.strips).sum();
         i64::from(given.saturating_sub(self.layout.list)) - self.need(line)
     }
 
-    /// The next victim, when there is room for so many strips; `None` when nothing would be gained.
+    /// Chooses the next victim, when there is room for `room` strips. Returns `None` if nothing
+    /// would be gained.
     ///
     /// # Panics
-    /// When there is a victim already.
+    /// If there is a victim already.
     pub(crate) fn pick(&mut self, room: i64) -> Option<u32> {
         assert!(self.candidates.victim.is_none(), "one victim at a time");
-        // What failed moves first, but not at the cost of the last room.
+        // A failed segment is urgent, but must not use up the last room.
         let ample = room - i64::from(self.layout.line_strips());
         let urgent = |line: &u32| self.is_failed_victim(*line) && self.need(*line) <= ample;
         let failed = self.candidates.failed.iter().copied().find(urgent);
@@ -129,17 +131,19 @@ impl Lines {
         Some(victim)
     }
 
-    /// The victim was gone through; what is valid in it stays there. `seq` is the last row.
+    /// Ends the collection of the victim; blocks that are still valid stay there. `seq` is the last
+    /// row.
     ///
     /// # Panics
-    /// When there is no victim.
+    /// If there is no victim.
     pub(crate) fn collected(&mut self, seq: u64) {
         let victim = self.candidates.victim.take().expect("a victim was gone through");
         self.fill(victim, seq);
     }
 
-    /// The victim of the policy when it gains and fits, else the line that gains most.
+    /// Returns the victim of the policy if it fits and gains, else the line that gains most.
     fn worth(&mut self, room: i64) -> Option<u32> {
+        // The search is over all lines; it is repeated only when its result may differ.
         if self.candidates.not_worth_collecting_at >= room {
             return None;
         }
@@ -172,7 +176,7 @@ impl Lines {
         self.need(line) <= room && self.gain(line) > 0
     }
 
-    /// A line may be collected from now on.
+    /// Offers a line for collection.
     pub(super) fn offer(&mut self, line: u32) {
         let level = self.at(line).level;
         if self.layout.wide {
@@ -182,7 +186,7 @@ impl Lines {
         }
     }
 
-    /// A line may not be collected any more.
+    /// Withdraws a line from collection.
     pub(super) fn withdraw(&mut self, line: u32) {
         if self.layout.wide {
             self.candidates.policy.freed(line)
