@@ -1,35 +1,34 @@
-//! Commands under way: what each token stands for, its device, and until when it is waited for.
+//! Commands in flight: the purpose, device and deadline of each token.
 
 use alloc::vec::Vec;
 
 use hostftl_core::{Nanos, Token};
 
-/// A command under way.
+/// A command in flight.
 #[derive(Clone, Copy, Debug)]
 struct Flying<Op> {
     op: Op,
     device: Option<u8>,
-    /// `Nanos::MAX` when it is waited for without end.
+    /// Deadline; `Nanos::MAX` without one.
     deadline: Nanos,
-    /// Whether the engine went on without it.
+    /// Whether the engine has abandoned it.
     given_up: bool,
 }
 
-/// The table of commands under way: what each was for, in the words of the engine. A token is an
-/// index into it.
+/// Table of the commands in flight, with the engine's own purposes. A token is an index into it.
 #[derive(Debug)]
 pub(crate) struct Commands<Op> {
     slots: Vec<Option<Flying<Op>>>,
     free: Vec<u16>,
-    /// How many of them were given up.
+    /// Number of abandoned commands.
     given_up: usize,
     patience: [Nanos; 16],
     wake: Option<Nanos>,
 }
 
 impl<Op: Copy> Commands<Op> {
-    /// An empty table for `most` commands; one of a device is late after the device's `patience`,
-    /// by index, in ns, or never when that is 0.
+    /// Creates an empty table for `most` commands. A command to a device is late after the
+    /// `patience` of that device in ns, or never if that is 0.
     pub(crate) fn new(most: u16, patience: [Nanos; 16]) -> Self {
         Commands {
             slots: (0..most).map(|_| None).collect(),
@@ -40,21 +39,22 @@ impl<Op: Copy> Commands<Op> {
         }
     }
 
-    /// How many more commands can be under way.
+    /// Returns the number of commands that can still be sent.
     #[inline]
     pub(crate) fn room(&self) -> usize {
         self.free.len()
     }
 
-    /// Whether no command is under way, but for those that were given up.
+    /// Returns whether no command is in flight, except abandoned ones.
     pub(crate) fn is_empty(&self) -> bool {
         self.free.len() + self.given_up == self.slots.len()
     }
 
-    /// Notes a command that is about to be sent, to a device or not.
+    /// Registers a command that is about to be sent, and returns its token. `device` is `None` for
+    /// a computation.
     ///
     /// # Panics
-    /// When there is no room for one.
+    /// If the table is full.
     #[inline]
     pub(crate) fn begin(&mut self, now: Nanos, op: Op, device: Option<u8>) -> Token {
         let index = self.free.pop().expect("room for a command was checked");
@@ -68,21 +68,21 @@ impl<Op: Copy> Commands<Op> {
         Token(index.into())
     }
 
-    /// Whether a command is under way that was given up.
+    /// Returns whether an abandoned command is in flight.
     pub(crate) fn has_given_up(&self) -> bool {
         self.given_up > 0
     }
 
-    /// Whether the engine went on without a command.
+    /// Returns whether a command was abandoned.
     #[inline]
     pub(crate) fn is_given_up(&self, token: Token) -> bool {
         self.given_up > 0 && self.slots[token.0 as usize].as_ref().is_some_and(|it| it.given_up)
     }
 
-    /// What a command that is over was for, and whether it went to a device.
+    /// Removes a completed command. Returns its purpose, and whether it went to a device.
     ///
     /// # Panics
-    /// When no command with this token is under way.
+    /// If no command with this token is in flight.
     #[inline]
     pub(crate) fn end(&mut self, token: Token) -> (Op, bool) {
         let flying = self.slots[token.0 as usize].take().expect("a command is over once");
@@ -91,27 +91,27 @@ impl<Op: Copy> Commands<Op> {
         (flying.op, flying.device.is_some())
     }
 
-    /// When to look for late commands.
+    /// Returns the time at which commands become late.
     #[inline]
     pub(crate) fn wake(&self) -> Option<Nanos> {
         self.wake
     }
 
-    /// Whether a command is past its deadline; sets the next wake-up.
+    /// Returns whether a command is past its deadline, and sets the next wake-up.
     pub(crate) fn any_late(&mut self, now: Nanos) -> bool {
         let earliest = self.slots.iter().flatten().map(|flying| flying.deadline).min();
         self.wake = earliest.filter(|deadline| *deadline != Nanos::MAX && *deadline > now);
         earliest.is_some_and(|deadline| deadline <= now)
     }
 
-    /// The devices of the commands past their deadline, as a set of bits.
+    /// Returns the devices with commands past their deadline, as a bit set.
     pub(crate) fn late_devices(&self, now: Nanos) -> u16 {
         let late = self.slots.iter().flatten().filter(|flying| flying.deadline <= now);
         late.filter_map(|flying| flying.device).fold(0, |set, device| set | 1 << device)
     }
 
-    /// Does not wait for the commands past their deadline any more, although they are under way;
-    /// tells `each` of them, what it is for, and its device. Sets the next wake-up.
+    /// Abandons the commands past their deadline, and calls `each` with their purpose and device.
+    /// They remain in flight. Sets the next wake-up.
     pub(crate) fn give_up_late(&mut self, now: Nanos, mut each: impl FnMut(Op, u8)) {
         for flying in self.slots.iter_mut().flatten().filter(|flying| flying.deadline <= now) {
             assert!(!flying.given_up, "a command is given up once");
@@ -122,8 +122,8 @@ impl<Op: Copy> Commands<Op> {
         assert!(!self.any_late(now), "what is given up is late no more");
     }
 
-    /// Does not wait for the commands of these devices any more, although they are under way; tells
-    /// `each` of them, what it is for, and its device.
+    /// Abandons all commands of a bit set of devices, and calls `each` with their token, purpose
+    /// and device. They remain in flight.
     pub(crate) fn give_up(&mut self, devices: u16, mut each: impl FnMut(Token, Op, u8)) {
         assert_ne!(devices, 0, "the commands of a device are given up");
         for (slot, index) in self.slots.iter_mut().zip(0..) {

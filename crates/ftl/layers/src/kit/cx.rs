@@ -1,4 +1,4 @@
-//! What a part of an engine may do in a step, besides changing its own state.
+//! Context of a step: the services that a part of an engine may use besides its own state.
 
 use hostftl_core::{
     Command, Counters, DeviceError, Event, HostError, Nanos, Out, Output, Request, Token,
@@ -8,34 +8,36 @@ use super::commands::Commands;
 use super::life::{Health, Life};
 use super::requests::{self, Active, Order, Requests};
 
-/// The token of a command that is not sent yet.
+/// Token of a command that is not sent yet.
 const DRAFT: Token = Token(u64::MAX);
 
-/// What every engine has, whatever it is: the shell owns it, and lends it to the parts as a [`Cx`].
+/// State of every engine. The shell owns it, and lends it to the parts as a [`Cx`].
 #[derive(Debug)]
 pub(crate) struct Common<Op, Mark> {
     life: Life,
     health: Health,
-    /// A command was late: what hangs is answered without its payload.
+    /// Whether requests with commands in flight are answered without their payload, after a
+    /// timeout.
     abandoning: bool,
     commands: Commands<Op>,
     requests: Requests<Mark>,
     counters: Counters,
     exported: u64,
-    /// Map entries that this step touched.
+    /// Map entries touched in this step.
     touched: usize,
-    /// Whether something was left undone, so that the engine is to be woken at once.
+    /// Whether work is left, so that the engine must be woken at once.
     more: bool,
-    /// When the engine wants to go on with what waits for a time.
+    /// Time at which the engine wants to be woken.
     alarm: Option<Nanos>,
-    /// Whether nothing happened since the engine became calm that a short round does not look at.
+    /// Whether short rounds are enough, because no event since the last full round concerns the
+    /// rest.
     calm: bool,
 }
 
 impl<Op: Copy, Mark: Copy + Default> Common<Op, Mark> {
-    /// A layer that is to be started, with a table of `most` commands, which are late after the
-    /// `patience` of their device, that exports so many sectors, and takes so many requests at once
-    /// in such an order.
+    /// Creates the state of a layer that is not started. `most` is the size of the command table,
+    /// `patience` the timeout of each device, and `exported` the capacity in sectors. At most
+    /// `requests` requests are in flight, processed in `order`.
     pub(crate) fn new(
         most: u16,
         patience: [Nanos; 16],
@@ -57,17 +59,17 @@ impl<Op: Copy, Mark: Copy + Default> Common<Op, Mark> {
         }
     }
 
-    /// A step begins.
+    /// Begins a step.
     pub(super) fn begin_step(&mut self) {
         self.touched = 0;
     }
 
-    /// Something came that a short round does not look at.
+    /// Requires a full round.
     pub(super) fn disturb(&mut self) {
         self.calm = false;
     }
 
-    /// A series of rounds begins.
+    /// Begins a series of rounds.
     pub(super) fn begin_rounds(&mut self) {
         self.more = false;
     }
@@ -105,30 +107,30 @@ impl<Op: Copy, Mark: Copy + Default> Common<Op, Mark> {
         if self.more { Some(0) } else { self.commands.wake().into_iter().chain(self.alarm).min() }
     }
 
-    /// A timer came: what waited for this time goes on.
+    /// Handles a timer: clears the alarm if it is due.
     pub(super) fn woken(&mut self, now: Nanos) {
         self.disturb();
         self.alarm = self.alarm.filter(|at| *at > now);
     }
 
-    /// Whether a command is late that was waited for until now.
+    /// Returns whether a command has become late.
     pub(super) fn is_late(&mut self, now: Nanos) -> bool {
         self.commands.wake().is_some_and(|wake| wake <= now) && self.commands.any_late(now)
     }
 
-    /// A command is over: what it was for, and whether it went to a device.
+    /// Removes a completed command. Returns its purpose, and whether it went to a device.
     #[inline]
     pub(super) fn end_command(&mut self, token: Token) -> (Op, bool) {
         self.commands.end(token)
     }
 
-    /// Whether the engine went on without a command.
+    /// Returns whether a command was abandoned.
     #[inline]
     pub(super) fn is_given_up(&self, token: Token) -> bool {
         self.commands.is_given_up(token)
     }
 
-    /// The host is gone. Whether there is nothing to do for that.
+    /// Starts the stop. Returns whether the layer is already closed.
     pub(super) fn stop(&mut self) -> bool {
         assert!(self.requests.are_answered(), "stop comes when every request is answered");
         self.disturb();
@@ -145,18 +147,18 @@ impl<Op: Copy, Mark: Copy + Default> Common<Op, Mark> {
     }
 }
 
-/// See the module text. An engine names it once, with its own operations and marks.
+/// Context of a step. An engine names it once, with its own purposes of commands and marks.
 #[derive(Debug)]
 pub(crate) struct Cx<'a, Op, Mark> {
     now: Nanos,
     out: &'a mut Out,
-    /// Outputs that the round may still make.
+    /// Outputs that the round may still produce.
     budget: usize,
     common: &'a mut Common<Op, Mark>,
 }
 
 impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
-    /// A context in which `budget` outputs may be made.
+    /// Creates a context with a budget of outputs.
     pub(super) fn new(
         now: Nanos,
         out: &'a mut Out,
@@ -179,98 +181,99 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
         self.budget -= made;
     }
 
-    /// How far the engine has come.
+    /// Returns the stage of the engine's life.
     pub(crate) fn life(&self) -> Life {
         self.common.life
     }
 
-    /// Whether the engine runs.
+    /// Returns whether the engine is running.
     pub(crate) fn is_running(&self) -> bool {
         self.common.life == Life::Running
     }
 
-    /// What of it works.
+    /// Returns the health.
     pub(crate) fn health(&self) -> Health {
         self.common.health
     }
 
-    /// Whether everything works.
+    /// Returns whether everything works.
     pub(crate) fn is_good(&self) -> bool {
         self.common.health == Health::Good
     }
 
-    /// How many more commands can be under way.
+    /// Returns the number of commands that can still be sent.
     pub(crate) fn command_room(&self) -> usize {
         self.common.commands.room()
     }
 
-    /// Whether no command is under way, but for those that were given up.
+    /// Returns whether no command is in flight, except abandoned ones.
     pub(crate) fn is_quiet(&self) -> bool {
         self.common.commands.is_empty()
     }
 
-    /// How many more outputs fit in the step; what an engine with [`Core::MOST_OUTPUTS`] asks.
+    /// Returns the number of outputs that still fit in the step. An engine with
+    /// [`Core::MOST_OUTPUTS`] checks it before it produces more than its minimum.
     ///
     /// [`Core::MOST_OUTPUTS`]: super::Core::MOST_OUTPUTS
     pub(crate) fn room(&self) -> usize {
         self.out.room()
     }
 
-    /// Wakes the engine at once after this step, although nothing moves in this one any more.
+    /// Wakes the engine at once after this step, even if nothing else moves.
     pub(crate) fn wake(&mut self) {
         self.common.leave_rest();
     }
 
-    /// The time of this step.
+    /// Returns the time of this step.
     pub(crate) fn now(&self) -> Nanos {
         self.now
     }
 
-    /// Wakes the engine at this time, if nothing does before.
+    /// Wakes the engine at this time, or earlier.
     pub(crate) fn wake_at(&mut self, at: Nanos) {
         self.common.alarm = Some(self.common.alarm.map_or(at, |alarm| alarm.min(at)));
     }
 
-    /// A whole round found nothing to do: a short one will do until something disturbs the engine.
+    /// Notes that a full round found nothing to do. Short rounds are enough until [`Cx::disturb`].
     #[inline]
     pub(crate) fn become_calm(&mut self) {
         self.common.calm = true;
     }
 
-    /// A short round would not find what there is to do now.
+    /// Requires a full round.
     #[inline]
     pub(crate) fn disturb(&mut self) {
         self.common.calm = false;
     }
 
-    /// Whether a short round will do.
+    /// Returns whether a short round is enough.
     #[inline]
     pub(crate) fn is_calm(&self) -> bool {
         self.common.calm
     }
 
-    /// Sends a command, and knows what it was for when it comes back.
+    /// Sends a command, and remembers its purpose.
     ///
     /// # Panics
-    /// When there is no room for it: see [`Cx::command_room`].
+    /// If the table is full; see [`Cx::command_room`].
     #[inline(always)]
     pub(crate) fn submit(&mut self, op: Op, command: Command) {
         self.draft(command);
         self.send(op);
     }
 
-    /// Puts a command where it is sent from, for a look at it before: it is too long to be handed
-    /// on. [`Cx::send`] follows, or [`Cx::take_back`].
+    /// Places a command in the outputs, where it can be inspected before it is sent; commands are
+    /// too large to be passed around. [`Cx::send`] or [`Cx::take_back`] follows.
     #[inline(always)]
     pub(crate) fn draft(&mut self, command: Command) -> &Command {
         self.out.push_with(|| Output::Submit(DRAFT, command));
         self.out.last_command().expect("it was put there").1
     }
 
-    /// Sends the command that was put in its place.
+    /// Sends the drafted command.
     ///
     /// # Panics
-    /// As [`Cx::submit`]; and when there is none.
+    /// If there is no draft, or the table is full.
     #[inline]
     pub(crate) fn send(&mut self, op: Op) {
         let (token, command) = self.out.last_command().expect("a command was put there");
@@ -279,7 +282,7 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
         self.spend_one();
     }
 
-    /// Takes back the command that was put in its place, and is not sent.
+    /// Takes back the drafted command, which is not sent.
     pub(crate) fn take_back(&mut self) -> Command {
         match self.out.take_back() {
             Some(Output::Submit(DRAFT, command)) => command,
@@ -287,8 +290,8 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
         }
     }
 
-    /// As [`Cx::submit`], for a command that goes to no device, and is made where it is needed:
-    /// commands are long.
+    /// Sends a computation, which goes to no device. The command is made in place, because commands
+    /// are large. Panics like [`Cx::submit`].
     #[inline(always)]
     pub(crate) fn compute(&mut self, op: Op, make: impl FnOnce() -> Command) {
         let token = self.common.commands.begin(self.now, op, None);
@@ -296,31 +299,31 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
         self.out.push_with(|| Output::Submit(token, make()));
     }
 
-    /// The devices of which a command is late, as a set of bits.
+    /// Returns the devices with late commands, as a bit set.
     pub(crate) fn late_devices(&self) -> u16 {
         self.common.commands.late_devices(self.now)
     }
 
-    /// Whether a command is under way that was given up.
+    /// Returns whether an abandoned command is in flight.
     pub(crate) fn has_given_up(&self) -> bool {
         self.common.commands.has_given_up()
     }
 
-    /// Goes on without the commands of these devices: tells `each` of them, what it is for, and its
-    /// device. When one is back after all, [`Core::late_done`] gets it.
+    /// Abandons the commands of a bit set of devices, and calls `each` with their token, purpose
+    /// and device. [`Core::late_done`] is called when one completes after all.
     ///
     /// [`Core::late_done`]: super::Core::late_done
     pub(crate) fn give_up_commands(&mut self, devices: u16, each: impl FnMut(Token, Op, u8)) {
         self.common.commands.give_up(devices, each);
-        self.common.commands.any_late(self.now); // Those that are left set the next wake-up.
+        self.common.commands.any_late(self.now); // Sets the next wake-up for the rest.
     }
 
-    /// As [`Cx::give_up_commands`], of the commands that are late and of no others.
+    /// Abandons only the late commands; otherwise like [`Cx::give_up_commands`].
     pub(crate) fn give_up_late_commands(&mut self, each: impl FnMut(Op, u8)) {
         self.common.commands.give_up_late(self.now, each);
     }
 
-    /// Tells what happened.
+    /// Reports an event.
     pub(crate) fn tell(&mut self, event: Event) {
         self.push(Output::Event(event));
     }
@@ -331,22 +334,22 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
         self.spend(before);
     }
 
-    /// Counts map entries that were looked at or changed.
+    /// Counts map entries that were read or changed.
     pub(crate) fn touch(&mut self, entries: usize) {
         self.common.touched += entries;
     }
 
-    /// How many this step touched so far.
+    /// Returns the number of map entries touched in this step.
     pub(crate) fn touched(&self) -> usize {
         self.common.touched
     }
 
-    /// What the engine counts.
+    /// Returns the counters.
     pub(crate) fn counters(&mut self) -> &mut Counters {
         &mut self.common.counters
     }
 
-    /// A device failed: nothing is written any more. `abandoned` when it did not answer in time.
+    /// Ends all writing after a device failure. `abandoned` is whether the device timed out.
     pub(crate) fn fail(&mut self, device: u8, error: DeviceError, abandoned: bool) {
         let fresh = abandoned && !self.common.abandoning;
         self.common.abandoning |= abandoned;
@@ -356,8 +359,8 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
         }
     }
 
-    /// One of several devices failed, and the others can't make up for it: nothing is written any
-    /// more, and what the others hold is read all the same.
+    /// Ends all writing after the failure of one of several devices that the others can't replace.
+    /// Their data can still be read.
     pub(crate) fn fail_one(&mut self, device: u8, error: DeviceError) {
         let left = Health::after(error).error().map_or(Health::Good, Health::ReadOnly);
         if self.common.health.worsen(left) {
@@ -365,32 +368,32 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
         }
     }
 
-    /// Nothing is written any more; the engine has told why, and knows which devices are gone.
+    /// Ends all writing without an event; the engine has reported the failed devices itself.
     pub(crate) fn end_writing(&mut self, error: HostError) {
         self.common.health.worsen(Health::ReadOnly(error));
     }
 
-    /// The volume can't be opened.
+    /// Ends recovery: the volume can't be opened.
     pub(crate) fn give_up(&mut self, why: &'static str) {
         self.common.life.go(Life::Over);
         self.tell(Event::Unrecoverable(why));
     }
 
-    /// The volume is open: so many log writes were applied, and so many did not count.
+    /// Opens the volume, and reports the number of log writes applied and dropped.
     pub(crate) fn become_ready(&mut self, replayed: u64, dropped: u64) {
         self.common.life.go(Life::Running);
         self.tell(Event::Ready { replayed, dropped });
     }
 
-    /// The layer is closed.
+    /// Closes the layer.
     pub(crate) fn stopped(&mut self) {
         self.common.life.go(Life::Over);
         (self.common.more, self.common.alarm) = (false, None);
         self.tell(Event::Stopped);
     }
 
-    /// Takes a request in, counted, and tells which it is now; none when it is answered already.
-    /// `pending` is whether a flush finds something that is not durable.
+    /// Counts and accepts a request, and returns its index, or `None` if it is answered already.
+    /// `pending` is whether a flush finds data that is not durable.
     pub(crate) fn take_request(&mut self, request: Request, pending: bool) -> Option<u16> {
         requests::count(&mut self.common.counters, &request, pending);
         let before = self.out.room();
@@ -399,18 +402,18 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
         taken
     }
 
-    /// The requests under way.
+    /// Returns the requests in flight.
     pub(crate) fn requests(&mut self) -> &mut Requests<Mark> {
         &mut self.common.requests
     }
 
-    /// A request under way.
+    /// Returns a request in flight.
     pub(crate) fn request(&mut self, req: u16) -> &mut Active<Mark> {
         self.common.requests.at(req)
     }
 
-    /// Ends a request that is complete, with the error that the engine's health gives it, and tells
-    /// whether it waits for `mark`.
+    /// Ends a completed request, with the error of the engine's health. Returns whether it waits
+    /// for `mark` to be durable.
     pub(crate) fn end_request(&mut self, req: u16, mark: Mark, is_durable: bool) -> bool {
         let health = self.common.health;
         self.common.requests.at(req).blame(health);
@@ -420,7 +423,7 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
         waits
     }
 
-    /// Answers the first request that waits; false when none does.
+    /// Answers the first waiting request. Returns false if there is none.
     pub(crate) fn answer_waiting(&mut self, result: Result<(), HostError>) -> bool {
         let before = self.out.room();
         let answered = self.common.requests.answer_waiting(result, self.out);
@@ -428,26 +431,26 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
         answered
     }
 
-    /// Ends a request of which nothing is under way, of those that go on in any order.
+    /// Ends a request without parts in flight, of an engine that processes requests in any order.
     pub(crate) fn answer(&mut self, req: u16, result: Result<(), HostError>) {
         let before = self.out.room();
         self.common.requests.answer(req, result, self.out);
         self.spend(before);
     }
 
-    /// Answers a request if its parts hang; its payload follows when the device lets go.
+    /// Answers a request if it has parts in flight. Its payload follows when the device returns it.
     pub(crate) fn abandon_request(&mut self, req: u16) {
         let before = self.out.room();
         self.common.requests.abandon_one(req, self.out);
         self.spend(before);
     }
 
-    /// Whether what hangs is given up.
+    /// Returns whether requests with commands in flight are abandoned.
     pub(super) fn is_abandoning(&self) -> bool {
         self.common.abandoning
     }
 
-    /// Answers some requests whose parts hang.
+    /// Abandons some requests with parts in flight.
     pub(super) fn abandon(&mut self) -> bool {
         let before = self.out.room();
         let moved = self.common.requests.abandon(self.out);
@@ -456,7 +459,7 @@ impl<'a, Op: Copy, Mark: Copy + Default> Cx<'a, Op, Mark> {
     }
 }
 
-/// Calls a part of an engine in a test: in a step of a layer that starts, with nothing under way.
+/// Calls a part of an engine in a test, in a step of a starting layer without commands in flight.
 #[cfg(test)]
 pub(crate) fn trial<Op: Copy, Mark: Copy + Default, T>(
     act: impl FnOnce(&mut Cx<'_, Op, Mark>) -> T,

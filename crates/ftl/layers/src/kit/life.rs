@@ -1,26 +1,26 @@
-//! How far an engine has come, and what of it still works.
+//! Life cycle and health of an engine.
 
 use hostftl_core::{DeviceError, HostError};
 
-/// How far an engine has come.
+/// Stage of an engine's life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Life {
-    /// The volume is being recovered, or made.
+    /// The volume is being recovered or created.
     #[default]
     Starting,
-    /// Requests are welcome.
+    /// Requests are accepted.
     Running,
-    /// The host is gone: everything becomes durable.
+    /// The host is gone, and everything is made durable.
     Stopping,
     /// The layer is closed, or could not be opened.
     Over,
 }
 
 impl Life {
-    /// Goes on to the next stage.
+    /// Moves to the next stage.
     ///
     /// # Panics
-    /// When that is no next stage.
+    /// If the transition is not allowed.
     pub(crate) fn go(&mut self, next: Life) {
         let fits = matches!(
             (*self, next),
@@ -33,20 +33,20 @@ impl Life {
     }
 }
 
-/// What still works.
+/// Health of an engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Health {
-    /// Everything.
+    /// Everything works.
     #[default]
     Good,
-    /// Writing failed: reads go on, all else gets this error.
+    /// Writing failed. Reads continue; all other requests fail with this error.
     ReadOnly(HostError),
     /// The device is gone.
     Dead,
 }
 
 impl Health {
-    /// Health after an error of a device, for which nothing is written any more.
+    /// Returns the health after a device error that ends all writing.
     pub(crate) fn after(error: DeviceError) -> Self {
         match error {
             DeviceError::Gone => Health::Dead,
@@ -55,7 +55,7 @@ impl Health {
         }
     }
 
-    /// What all but reads is answered with; `None` when everything works.
+    /// Returns the error of all requests but reads; `None` while everything works.
     pub(crate) fn error(self) -> Option<HostError> {
         match self {
             Health::Good => None,
@@ -64,7 +64,7 @@ impl Health {
         }
     }
 
-    /// Becomes worse, never better. Whether it did.
+    /// Worsens the health, and never improves it. Returns whether it changed.
     pub(crate) fn worsen(&mut self, worse: Health) -> bool {
         let worsens = match self {
             Health::Good => worse != Health::Good,

@@ -1,25 +1,26 @@
-//! A metadata buffer that is at home, or lent to a command.
+//! Metadata buffers that are at home or lent to a command.
 
 use hostftl_core::{Command, MetaBuf, Page, Piece, Target};
 
+/// A metadata buffer, at home or lent.
 #[derive(Debug)]
 pub(crate) struct MetaHome(Option<MetaBuf>);
 
 impl MetaHome {
-    /// A buffer of `pages` zeroed pages, at home.
+    /// Creates a buffer of `pages` zeroed pages.
     pub(crate) fn new(pages: usize) -> Self {
         MetaHome(Some(MetaBuf::new(pages)))
     }
 
-    /// Whether the buffer is here.
+    /// Returns whether the buffer is at home.
     pub(crate) fn is_home(&self) -> bool {
         self.0.is_some()
     }
 
-    /// The pages, to be filled.
+    /// Returns the pages for modification.
     ///
     /// # Panics
-    /// When the buffer is lent.
+    /// If the buffer is lent.
     pub(crate) fn pages_mut(&mut self) -> &mut [Page] {
         self.0.as_mut().expect("the metadata buffer is here").pages_mut()
     }
@@ -27,7 +28,7 @@ impl MetaHome {
     /// Lends the buffer.
     ///
     /// # Panics
-    /// When it is lent already.
+    /// If it is lent already.
     pub(crate) fn lend(&mut self) -> MetaBuf {
         self.0.take().expect("a metadata buffer is lent once")
     }
@@ -35,25 +36,25 @@ impl MetaHome {
     /// Takes the buffer back.
     ///
     /// # Panics
-    /// When it was not lent.
+    /// If it was not lent.
     pub(crate) fn take_back(&mut self, buf: MetaBuf) {
         assert!(self.0.is_none(), "a metadata buffer comes back once");
         self.0 = Some(buf);
     }
 
-    /// The pages.
+    /// Returns the pages.
     ///
     /// # Panics
-    /// When the buffer is lent.
+    /// If the buffer is lent.
     pub(crate) fn pages(&self) -> &[Page] {
         self.0.as_ref().expect("the metadata buffer is here").pages()
     }
 }
 
-/// The metadata buffer of a read, a report, or a program that has one.
+/// Returns the metadata buffer of a read, report or program.
 ///
 /// # Panics
-/// When the command has none.
+/// If the command has none.
 pub(crate) fn meta_of(command: Command) -> MetaBuf {
     let found = match command {
         Command::Read { into: Target::Meta { buf, .. }, .. } => Some(buf),

@@ -1,8 +1,9 @@
-//! What the engines are made of besides their own parts.
+//! Building blocks that the engines share.
 //!
-//! [`shell`] is the one `impl Layer`: start, stop, failure, deadlines and the round loop are the
-//! same for every engine, which is a [`shell::Core`]. A part of an engine owns its state and takes
-//! a [`cx::Cx`]: through that it sends commands, answers requests, counts, and fails.
+//! [`shell`] is the only `impl Layer`: start, stop, failures, deadlines and the loop of rounds are
+//! the same for every engine, which implements [`shell::Core`]. A part of an engine owns its state
+//! and takes a [`cx::Cx`], through which it sends commands, answers requests, counts, and reports
+//! failures.
 
 pub(crate) mod commands;
 pub(crate) mod cx;

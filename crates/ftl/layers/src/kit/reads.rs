@@ -1,4 +1,4 @@
-//! A batch of reads of metadata: recovery sends some, and goes on when all are back.
+//! A batch of metadata reads, which recovery sends together and waits for.
 
 use alloc::vec::Vec;
 
@@ -6,50 +6,51 @@ use hostftl_core::{Cause, Command, Page, Target};
 
 use super::metabuf::{MetaHome, meta_of};
 
+/// Buffers and results of a batch of reads.
 #[derive(Debug)]
 pub(crate) struct Reads {
     bufs: Vec<MetaHome>,
-    /// Which of the last reads failed.
+    /// Whether each of the last reads failed.
     failed: Vec<bool>,
     pages: u32,
 }
 
 impl Reads {
-    /// Up to `count` reads at once, of `pages` pages each.
+    /// Creates a batch of up to `count` reads of `pages` pages each.
     pub(crate) fn new(count: usize, pages: u32) -> Self {
         let bufs = (0..count).map(|_| MetaHome::new(pages as usize)).collect();
         Reads { bufs, failed: alloc::vec![false; count], pages }
     }
 
-    /// The read of the pages from sector `lba` on, as number `index` of the batch.
+    /// Returns read `index` of the batch, of the pages from sector `lba` on.
     ///
     /// # Panics
-    /// When that read is under way.
+    /// If that read is in flight.
     pub(crate) fn begin(&mut self, index: usize, device: u8, lba: u64, cause: Cause) -> Command {
         let into = Target::Meta { buf: self.bufs[index].lend(), pages: self.pages };
         Command::Read { device, lba, into, cause }
     }
 
-    /// A read is over, well or not.
+    /// Completes a read.
     pub(crate) fn end(&mut self, index: usize, command: Command, ok: bool) {
         self.bufs[index].take_back(meta_of(command));
         self.failed[index] = !ok;
     }
 
-    /// Whether no read is under way.
+    /// Returns whether no read is in flight.
     pub(crate) fn are_back(&self) -> bool {
         self.bufs.iter().all(MetaHome::is_home)
     }
 
-    /// Whether a read failed.
+    /// Returns whether a read failed.
     pub(crate) fn failed(&self, index: usize) -> bool {
         self.failed[index]
     }
 
-    /// What a read brought.
+    /// Returns the pages of a read.
     ///
     /// # Panics
-    /// When it is under way.
+    /// If it is in flight.
     pub(crate) fn pages(&self, index: usize) -> &[Page] {
         self.bufs[index].pages()
     }

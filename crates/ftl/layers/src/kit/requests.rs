@@ -1,13 +1,12 @@
-//! Requests under way, for layers that take reads in order, and writes and trims in order, or that
-//! take all in any order.
+//! Requests in flight. An engine processes them in the order of arrival (reads in one queue, writes
+//! and trims in another) or in any order.
 //!
 //! Invariants
-//! - In the order of arrival a request is in the queue of reads or of writes until all of it was
-//!   begun, and in the queue of those that wait when it is complete and must become durable. In any
-//!   order the queues are empty.
-//! - What waits does so with a mark, and marks never go back: the first in the queue is the first
-//!   to be answered.
-//! - What was abandoned has no ticket, and holds its payload until its commands are over.
+//! - In the order of arrival, a request is in the queue of reads or of writes until all its parts
+//!   are started. A completed request that must become durable is in the queue of waiting requests.
+//!   In any order, the queues are empty.
+//! - Marks of waiting requests never decrease, so the first request in the queue is answered first.
+//! - An abandoned request has no ticket, and keeps its payload until its commands complete.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -16,12 +15,12 @@ use hostftl_core::{Counters, HostError, HostOp, Out, Output, Payload, Reply, Req
 
 use super::life::Health;
 
-/// Requests under way at once.
+/// Maximum number of requests in flight.
 pub(crate) const SLOTS: usize = 256;
-/// Hanging requests that are answered in one go.
+/// Requests abandoned per call.
 const ABANDON_STEP: usize = 8;
 
-/// What a request asks; zeroing is a trim.
+/// Kind of a request. Writing zeros is a trim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "these are the requests of the core")]
 pub(crate) enum Kind {
@@ -31,36 +30,36 @@ pub(crate) enum Kind {
     Flush,
 }
 
-/// In which order requests are worked on.
+/// Order in which requests are processed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// Reads in the order of arrival, and so writes and trims.
+    /// Reads in the order of arrival, and likewise writes and trims.
     Arrival,
-    /// Any: the engine knows which can go on.
+    /// Any order, chosen by the engine.
     Any,
 }
 
-/// One request under way. Lengths are in sectors.
+/// A request in flight. Lengths are in sectors.
 #[derive(Debug)]
 pub(crate) struct Active<Mark> {
     ticket: Option<Ticket>,
-    /// What it writes, or where it reads to.
+    /// Data to write, or buffer to read into.
     pub data: Option<Payload>,
-    /// What it asks.
+    /// Kind of the request.
     pub kind: Kind,
     is_zeroing: bool,
     fua: bool,
-    /// The first sector.
+    /// First sector.
     pub lba: u64,
-    /// How many.
+    /// Number of sectors.
     pub sectors: u64,
-    /// How many were begun.
+    /// Number of sectors whose parts were started.
     pub cursor: u64,
-    /// Parts under way.
+    /// Parts in flight.
     pub outstanding: u32,
-    /// What went wrong.
+    /// First or most severe error.
     pub error: Option<HostError>,
-    /// What must be durable before it is answered.
+    /// Mark that must be durable before the answer.
     mark: Mark,
 }
 
@@ -75,7 +74,7 @@ impl<Mark> Active<Mark> {
         }
     }
 
-    /// Answers it without its payload, unless it was answered. Whether it was not.
+    /// Answers the request without its payload. Returns false if it was answered before.
     fn abandon(&mut self, out: &mut Out) -> bool {
         let Some(ticket) = self.ticket.take() else { return false };
         self.error = Some(HostError::Io);
@@ -83,7 +82,7 @@ impl<Mark> Active<Mark> {
         true
     }
 
-    /// Gives it the error that an engine of such health answers it with.
+    /// Sets the error that an engine of this health answers with.
     pub(crate) fn blame(&mut self, health: Health) {
         match health {
             Health::ReadOnly(error) if self.kind != Kind::Read => {
@@ -94,40 +93,41 @@ impl<Mark> Active<Mark> {
         }
     }
 
-    /// Whether a trim is a zeroing.
+    /// Returns whether a trim must write zeros.
     pub(crate) fn is_zeroing(&self) -> bool {
         self.is_zeroing
     }
 
-    /// Whether all of it must be durable before it is answered.
+    /// Returns whether the request must be durable before it is answered.
     pub(crate) fn is_fua(&self) -> bool {
         self.fua
     }
 
-    /// Whether it was answered although parts of it hang.
+    /// Returns whether it was answered although parts are in flight.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.ticket.is_none()
     }
 
-    /// Whether all of it was begun.
+    /// Returns whether all its parts were started.
     pub(crate) fn is_begun(&self) -> bool {
         self.cursor == self.sectors
     }
 }
 
+/// The requests in flight, in their order.
 #[derive(Debug)]
 pub(crate) struct Requests<Mark> {
     order: Order,
     slots: Vec<Option<Active<Mark>>>,
     free: Vec<u16>,
     reads: VecDeque<u16>,
-    /// Writes and trims.
+    /// Writes and trims that are not completely started.
     writes: VecDeque<u16>,
     waiting: VecDeque<u16>,
 }
 
 impl<Mark: Copy + Default> Requests<Mark> {
-    /// No request, of at most `most`.
+    /// Creates a table for at most `most` requests.
     pub(crate) fn new(order: Order, most: usize) -> Self {
         let queue = || match order {
             Order::Arrival => VecDeque::with_capacity(most),
@@ -143,23 +143,23 @@ impl<Mark: Copy + Default> Requests<Mark> {
         }
     }
 
-    /// How many more may come.
+    /// Returns the number of requests that can still be accepted.
     pub(crate) fn room(&self) -> u32 {
         self.free.len() as u32
     }
 
-    /// Whether none is under way.
+    /// Returns whether no request is in flight.
     pub(crate) fn is_empty(&self) -> bool {
         self.free.len() == self.slots.len()
     }
 
-    /// Whether nobody waits for an answer; what was abandoned may still hold its payload.
+    /// Returns whether all requests are answered; abandoned ones may still hold their payload.
     pub(crate) fn are_answered(&self) -> bool {
         self.slots.iter().flatten().all(|active| active.ticket.is_none())
     }
 
-    /// Takes a request in, and tells which it is now; none when it is answered already, because it
-    /// goes beyond the `exported` sectors.
+    /// Accepts a request and returns its index. A request beyond the `exported` sectors is answered
+    /// with an error, and `None` is returned.
     pub(crate) fn take(&mut self, request: Request, exported: u64, out: &mut Out) -> Option<u16> {
         let Request { ticket, op, lba, sectors, .. } = request;
         let is_zeroing = matches!(op, HostOp::Zeroes { .. });
@@ -197,60 +197,60 @@ impl<Mark: Copy + Default> Requests<Mark> {
         Some(req)
     }
 
-    /// All that are under way.
+    /// Iterates over the requests in flight.
     pub(crate) fn active(&self) -> impl Iterator<Item = (u16, &Active<Mark>)> {
         let slots = (0..).zip(&self.slots);
         slots.filter_map(|(req, slot)| Some((req, slot.as_ref()?)))
     }
 
-    /// The writes and trims of which parts are under way.
+    /// Iterates over the writes and trims with parts in flight.
     pub(crate) fn changing(&self) -> impl Iterator<Item = (u16, &Active<Mark>)> {
         self.active().filter(|(_, active)| {
             active.outstanding > 0 && matches!(active.kind, Kind::Write | Kind::Trim)
         })
     }
 
-    /// A request under way.
+    /// Returns a request in flight.
     pub(crate) fn at(&mut self, req: u16) -> &mut Active<Mark> {
         self.slots[usize::from(req)].as_mut().expect("a request under way")
     }
 
-    /// The payload of a request.
+    /// Returns the payload of a request.
     pub(crate) fn data(&mut self, req: u16) -> &mut Payload {
         self.at(req).data.as_mut().expect("the request has a payload")
     }
 
-    /// Whether there is a request of which not all was begun.
+    /// Returns whether a request is not completely started.
     #[inline]
     pub(crate) fn any_unbegun(&self) -> bool {
         !self.reads.is_empty() || !self.writes.is_empty()
     }
 
-    /// The first read of which not all was begun.
+    /// Returns the first read that is not completely started.
     pub(crate) fn first_read(&self) -> Option<u16> {
         self.reads.front().copied()
     }
 
-    /// The first write or trim of which not all was begun.
+    /// Returns the first write or trim that is not completely started.
     pub(crate) fn first_write(&self) -> Option<u16> {
         self.writes.front().copied()
     }
 
-    /// All of the first read was begun, or nothing more of it will be.
+    /// Removes the first read from its queue; no more of its parts will be started.
     pub(crate) fn end_read(&mut self) {
         let req = self.reads.pop_front().expect("a read");
         let active = self.at(req);
         active.cursor = active.sectors;
     }
 
-    /// All of the first write or trim was begun, or nothing more of it will be.
+    /// Removes the first write or trim from its queue; no more of its parts will be started.
     pub(crate) fn end_write(&mut self) {
         let req = self.writes.pop_front().expect("a write or trim");
         let active = self.at(req);
         active.cursor = active.sectors;
     }
 
-    /// A part of a request is over.
+    /// Completes a part of a request.
     pub(crate) fn part_over(&mut self, req: u16, ok: bool) {
         let active = self.at(req);
         active.outstanding -= 1;
@@ -259,16 +259,17 @@ impl<Mark: Copy + Default> Requests<Mark> {
         }
     }
 
-    /// Whether all of a request was begun and is over.
+    /// Returns whether all parts of a request were started and are complete.
     pub(crate) fn is_complete(&mut self, req: u16) -> bool {
         let active = self.at(req);
         active.outstanding == 0 && active.is_begun()
     }
 
-    /// Ends a request that is complete, and tells whether it waits for `mark`: a flush or a FUA
-    /// request does, unless that `is_durable`.
+    /// Ends a completed request. A flush or FUA request waits for `mark`, unless that `is_durable`;
+    /// others are answered. Returns whether it waits.
     pub(crate) fn end(&mut self, req: u16, mark: Mark, is_durable: bool, out: &mut Out) -> bool {
         let active = self.at(req);
+        // A failed request has nothing to wait for.
         let waits = active.fua && !is_durable && active.error.is_none();
         if waits {
             active.mark = mark;
@@ -280,11 +281,11 @@ impl<Mark: Copy + Default> Requests<Mark> {
         waits
     }
 
-    /// Ends a request of which nothing is under way: answers it, or gives back the payload of one
-    /// that was abandoned.
+    /// Ends a request without parts in flight: answers it, or returns the payload of an abandoned
+    /// one.
     ///
     /// # Panics
-    /// When a part of it is under way, or when another order than any counts.
+    /// If a part is in flight, or if requests are processed in the order of arrival.
     pub(crate) fn answer(&mut self, req: u16, result: Result<(), HostError>, out: &mut Out) {
         assert_eq!(self.order, Order::Any, "what is in a queue ends there");
         assert_eq!(self.at(req).outstanding, 0, "a request ends when its parts are over");
@@ -297,20 +298,21 @@ impl<Mark: Copy + Default> Requests<Mark> {
         self.free.push(req);
     }
 
-    /// What the first that waits does wait for.
+    /// Returns the mark of the first waiting request.
     pub(crate) fn waits_for(&self) -> Option<Mark> {
         let req = self.waiting.front()?;
         self.slots[usize::from(*req)].as_ref().map(|active| active.mark)
     }
 
-    /// Answers the first that waits; false when none does.
+    /// Answers the first waiting request. Returns false if there is none.
     pub(crate) fn answer_waiting(&mut self, result: Result<(), HostError>, out: &mut Out) -> bool {
         let Some(req) = self.waiting.pop_front() else { return false };
         self.remove(req, result, out);
         true
     }
 
-    /// Answers some requests whose parts hang; their payloads follow when the device lets go.
+    /// Answers some requests with parts in flight. Their payloads follow when the device returns
+    /// them.
     pub(crate) fn abandon(&mut self, out: &mut Out) -> bool {
         let hanging =
             |active: &&mut Active<Mark>| active.outstanding > 0 && active.ticket.is_some();
@@ -321,14 +323,14 @@ impl<Mark: Copy + Default> Requests<Mark> {
         moved
     }
 
-    /// Answers a request, if its parts hang; its payload follows when the device lets go. Whether
-    /// it was answered.
+    /// Answers a request if it has parts in flight. Its payload follows when the device returns it.
+    /// Returns whether it was answered.
     pub(crate) fn abandon_one(&mut self, req: u16, out: &mut Out) -> bool {
         let active = self.at(req);
         active.outstanding > 0 && active.abandon(out)
     }
 
-    /// The power is off.
+    /// Discards tickets and payloads at a power cut.
     pub(crate) fn void(&mut self) {
         for active in self.slots.iter_mut().filter_map(Option::take) {
             active.ticket.map(Ticket::close);
@@ -337,7 +339,7 @@ impl<Mark: Copy + Default> Requests<Mark> {
     }
 }
 
-/// Counts a request that came; a flush with whether it finds something `pending`.
+/// Counts a request; a flush also counts as `pending` if something is not durable.
 pub(crate) fn count(counters: &mut Counters, request: &Request, pending: bool) {
     match request.op {
         HostOp::Read(_) => counters.host_read += request.sectors,

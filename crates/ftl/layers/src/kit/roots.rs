@@ -1,15 +1,18 @@
-//! Roots in two slots, each slot with copies: a root is written into the slot that does not hold
-//! the newest one, so that a cut leaves that one whole.
+//! Roots in two slots with several copies each. A new root goes into the slot without the newest
+//! one, so that a power cut leaves the newest one intact.
 
 use super::reads::Reads;
 
 /// Copies of a root in its slot.
 pub(crate) const COPIES: usize = 2;
-/// Reads that bring all copies of both slots.
+/// Number of reads for all copies of both slots.
 pub(crate) const READS: usize = 2 * COPIES;
 
-/// The newest root of a batch of [`READS`] reads, of which number `slot · COPIES + copy` brought
-/// that copy. `parse` gives the root in a read, if there is a sound one, and `number` its number.
+/// Returns the newest root of a batch of [`READS`] reads, in which read `slot · COPIES + copy` is
+/// that copy. `parse` returns the root of a read if it is valid, and `number` the number of a root.
+///
+/// # Errors
+/// If no root is valid, or a slot is completely unreadable.
 pub(crate) fn newest<Root>(
     reads: &Reads,
     parse: impl Fn(usize) -> Option<Root>,
@@ -17,6 +20,7 @@ pub(crate) fn newest<Root>(
 ) -> Result<Root, &'static str> {
     let sound = (0..READS).filter(|index| !reads.failed(*index)).filter_map(parse);
     let best = sound.max_by_key(number).ok_or("no root of the volume can be read")?;
+    // An unreadable slot may hold a newer root than the other one.
     let is_unreadable = |slot: usize| (0..COPIES).all(|copy| reads.failed(slot * COPIES + copy));
     if is_unreadable(0) || is_unreadable(1) {
         Err("both copies of a root can't be read")

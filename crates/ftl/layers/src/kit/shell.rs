@@ -1,15 +1,15 @@
-//! The one `impl Layer` of the engines: start, stop, failure, deadlines, and the round loop.
+//! The only `impl Layer` of the engines: start, stop, failures, deadlines, and the loop of rounds.
 //!
-//! The rule, the same for all:
-//! - A step gives the engine its input, and then goes through rounds until nothing moves, the
-//!   outputs are full, or enough of the map was touched; the rest comes back by a timer.
-//! - While it starts, a failed device ends it as unrecoverable. After that a failed device ends all
-//!   writing: the engine winds down, what waits is answered with the error, and reads go on unless
-//!   the device is gone. What hangs on a device that does not answer is answered without its
+//! All engines follow the same rules:
+//! - A step passes its input to the engine, and then runs rounds until nothing moves, the outputs
+//!   are full, or enough of the map was touched. A timer continues the rest.
+//! - During the start, a failed device ends the layer as unrecoverable. Later, it ends all writing:
+//!   the engine winds down, waiting requests are answered with the error, and reads continue unless
+//!   the device is gone. Requests to a device that does not respond are answered without their
 //!   payload.
-//! - A stop of an engine that runs makes everything durable. A stop of one that has failed ends
-//!   when every command is back, or is not waited for any more. A stop before the start is over, or
-//!   after it failed, ends at once.
+//! - Stopping a running engine makes everything durable. Stopping a failed engine ends when every
+//!   command has completed or was abandoned. A stop before the start is complete, or after it
+//!   failed, takes effect at once.
 
 use alloc::vec::Vec;
 use core::fmt::Debug;
@@ -25,38 +25,38 @@ use super::life::{Health, Life};
 use super::requests::{Order, SLOTS};
 use crate::plan::Plan;
 
-/// How a command ended.
+/// Result of a command.
 pub(crate) type Ended = Result<Verdict, DeviceError>;
-/// What the parts of an engine take.
+/// Context of the parts of an engine.
 pub(crate) type CxOf<'a, C> = Cx<'a, <C as Core>::Op, <C as Core>::Mark>;
 
-/// An engine: what a layer does that others do not.
+/// An engine: the behaviour that differs between layers.
 pub(crate) trait Core: Debug {
-    /// What a command was for.
+    /// Purpose of a command.
     type Op: Copy + Debug;
-    /// What must be durable before a request is answered.
+    /// Point that must be durable before a request is answered.
     type Mark: Copy + Default + Debug;
-    /// The most outputs of one round.
+    /// Maximum number of outputs of one round.
     const ROUND_OUTPUTS: usize;
-    /// The most outputs of a round for which the step has more room than that; such an engine asks
-    /// [`Cx::room`] as it goes.
+    /// Maximum number of outputs of a round if the step has room for them. An engine that sets it
+    /// checks [`Cx::room`] during the round.
     const MOST_OUTPUTS: usize = Self::ROUND_OUTPUTS;
-    /// In which order requests are worked on.
+    /// Order in which requests are processed.
     const ORDER: Order = Order::Arrival;
-    /// Requests under way at once.
+    /// Maximum number of requests in flight.
     const REQUESTS: usize = SLOTS;
 
-    /// Whether there is more to look at than in a short round ([`Cx::is_calm`]) when a computation
-    /// for `op` went well; so there always is at the end of another command.
+    /// Returns whether a successful computation for `op` requires a full round (see
+    /// [`Cx::is_calm`]). Every other completed command requires one.
     fn disturbs(_op: Self::Op) -> bool {
         true
     }
-    /// Takes a request in.
+    /// Accepts a request.
     fn accept(&mut self, request: Request, cx: &mut CxOf<Self>);
-    /// A command is over. An error that the volume can't live with is told by [`Cx::fail`].
+    /// Completes a command. The engine reports a fatal error by [`Cx::fail`].
     fn done(&mut self, op: Self::Op, command: Command, ended: Ended, cx: &mut CxOf<Self>);
-    /// A block is compressed, as [`Core::done`] would be told: of these there are most, and a whole
-    /// command would be copied on its way.
+    /// Completes a compression. It replaces [`Core::done`] for the most frequent command, so that
+    /// the whole command is not copied.
     fn packed(
         &mut self,
         op: Self::Op,
@@ -67,12 +67,12 @@ pub(crate) trait Core: Debug {
     ) {
         self.done(op, Command::Pack { from, into, codec, seed }, Ok(verdict), cx);
     }
-    /// Data was copied; otherwise as [`Core::packed`].
+    /// Completes a copy of data, like [`Core::packed`].
     fn placed(&mut self, op: Self::Op, from: View, into: ViewMut, cx: &mut CxOf<Self>) {
         let command = Command::Place { from: Piece::Data(from), into };
         self.done(op, command, Ok(Verdict::default()), cx);
     }
-    /// A command is back that was given up ([`Cx::give_up_commands`]), and what it was for.
+    /// Completes a command that was abandoned by [`Cx::give_up_commands`].
     fn late_done(
         &mut self,
         _token: Token,
@@ -83,67 +83,68 @@ pub(crate) trait Core: Debug {
     ) {
         unreachable!("no command was given up, not {op:?} either")
     }
-    /// A timer came, and with `late` a command is late that was waited for until now. Whether the
-    /// engine goes on without it; else nothing is written any more.
+    /// Handles a timer; `late` is whether a command has become late. Returns whether the engine
+    /// continues without that command. Otherwise all writing ends.
     fn woken(&mut self, _late: bool, _cx: &mut CxOf<Self>) -> bool {
         false
     }
-    /// A round of the start, whether anything moved. It ends with [`Cx::become_ready`] or
-    /// [`Cx::give_up`].
+    /// Runs a round of the start. Returns whether anything moved. The start ends with
+    /// [`Cx::become_ready`] or [`Cx::give_up`].
     fn start(&mut self, cx: &mut CxOf<Self>) -> bool;
-    /// A round of work, whether anything moved.
+    /// Runs a round of work. Returns whether anything moved.
     fn run(&mut self, cx: &mut CxOf<Self>) -> bool;
-    /// A round of the stop in which nothing else moved, whether anything did. It ends with
-    /// [`Cx::stopped`].
+    /// Runs a round of the stop, when no work is left. Returns whether anything moved. The stop
+    /// ends with [`Cx::stopped`].
     fn stop(&mut self, cx: &mut CxOf<Self>) -> bool;
-    /// A round after a failure or after the end, whether anything moved: requests are brought to
-    /// their end.
+    /// Runs a round after a failure or after the end, which completes requests. Returns whether
+    /// anything moved.
     fn wind_down(&mut self, cx: &mut CxOf<Self>) -> bool;
-    /// As [`Layer::operate`], of an engine that runs and works.
+    /// Implements [`Layer::operate`] for an engine that is running and healthy.
     fn operate(&mut self, _verb: Verb) -> Result<Answer, Refusal> {
         Err(Refusal::Unable)
     }
-    /// As [`Layer::tasks`].
+    /// Implements [`Layer::tasks`].
     fn tasks(&self) -> ArrayVec<Task, 5> {
         ArrayVec::new()
     }
-    /// A step is over, whatever it did.
+    /// Ends a step.
     fn after_step(&mut self, _cx: &mut CxOf<Self>) {}
 
-    /// As [`Layer::check`], of a volume that is open.
+    /// Implements [`Layer::check`] for an open volume.
     fn check(&self) -> Result<(), &'static str>;
-    /// As [`Layer::power_off`].
+    /// Implements [`Layer::power_off`].
     fn power_off(&mut self);
-    /// As [`Layer::idle`], of what only the engine knows.
+    /// Implements [`Layer::idle`] for the state of the engine.
     fn is_idle(&self) -> bool {
         true
     }
-    /// As [`Layer::gauges`].
+    /// Implements [`Layer::gauges`].
     fn gauges(&self) -> Option<Gauges> {
         None
     }
-    /// As [`Layer::members`].
+    /// Implements [`Layer::members`].
     fn members(&self) -> Members {
         Members::default()
     }
-    /// As [`Layer::lost_ranges`].
+    /// Implements [`Layer::lost_ranges`].
     fn lost_ranges(&self) -> Vec<(u64, u64)> {
         Vec::new()
     }
-    /// As [`Layer::facts`].
+    /// Implements [`Layer::facts`].
     fn facts(&self) -> ArrayVec<(&'static str, u64), 8> {
         ArrayVec::new()
     }
-    /// As [`Layer::mapped`].
+    /// Implements [`Layer::mapped`].
     fn mapped(&self, _lba: u64, sectors: u64) -> (bool, u64) {
         (true, sectors)
     }
-    /// As [`Layer::has_fast_zeroes`].
+    /// Implements [`Layer::has_fast_zeroes`].
     fn has_fast_zeroes(&self) -> bool {
         false
     }
 }
 
+/// A layer: an engine in the common shell.
 #[derive(Debug)]
 pub(crate) struct Shell<C: Core> {
     plan: Plan,
@@ -152,15 +153,15 @@ pub(crate) struct Shell<C: Core> {
 }
 
 impl<C: Core> Shell<C> {
-    /// An engine that is to be started, with a table of `most` commands, which are late after the
-    /// `patience` of their device.
+    /// Creates a layer that is not started, with a table of `most` commands and a timeout per
+    /// device.
     pub(crate) fn over(core: C, plan: Plan, most: u16, patience: [Nanos; 16]) -> Self {
         let requests = (C::ORDER, C::REQUESTS);
         let common = Common::new(most, patience, plan.limits.exported, requests);
         Shell { plan, common, core }
     }
 
-    /// The engine.
+    /// Returns the engine.
     pub(crate) fn core(&self) -> &C {
         &self.core
     }
@@ -225,7 +226,7 @@ impl<C: Core> Shell<C> {
         op
     }
 
-    // Not where it is called: what it works with is long.
+    // Not inlined, because its arguments are large.
     #[inline(never)]
     fn done(&mut self, now: Nanos, token: Token, command: Command, ended: Ended, out: &mut Out) {
         let given_up = self.common.is_given_up(token);
@@ -233,7 +234,7 @@ impl<C: Core> Shell<C> {
         if given_up || ended.is_err() || of_device || C::disturbs(op) {
             self.common.disturb();
         }
-        // Not by `with`: a closure would hold the command once more.
+        // Without `with`: a closure would copy the command once more.
         let cx = &mut Cx::new(now, out, MAX_OUTPUTS, &mut self.common);
         if given_up {
             self.core.late_done(token, op, command, ended, cx)
@@ -242,7 +243,7 @@ impl<C: Core> Shell<C> {
         }
     }
 
-    /// Goes through rounds until nothing moves or the step is full.
+    /// Runs rounds until nothing moves or the step is full.
     fn pump(&mut self, now: Nanos, out: &mut Out) {
         self.common.begin_rounds();
         loop {
@@ -257,7 +258,7 @@ impl<C: Core> Shell<C> {
                 (Life::Running, _) => core.run(cx),
                 (Life::Stopping, _) => core.run(cx) || core.stop(cx),
             });
-            // After a failure there is always one more round, by its rule.
+            // A failure in this round requires another one, by the rule for failures.
             if !moved && self.common.health() == health {
                 return;
             }
@@ -265,7 +266,7 @@ impl<C: Core> Shell<C> {
     }
 }
 
-/// A round after a failure: only answering is left.
+/// Runs a round after a failure, which only answers requests.
 fn fail_on<C: Core>(core: &mut C, cx: &mut CxOf<C>) -> bool {
     let error = cx.health().error().expect("something failed");
     let mut moved = cx.answer_waiting(Err(error));

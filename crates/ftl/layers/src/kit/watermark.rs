@@ -1,65 +1,65 @@
-//! A completion watermark: which of the things that were begun in order, and end in any order, are
-//! all complete.
+//! Completion watermark: the number up to which operations are complete, if they begin in order and
+//! end in any order.
 //!
 //! Invariants
-//! - All up to [`Watermark::complete`] are complete, and the one behind it is not, or was not
-//!   begun.
+//! - All operations up to [`Watermark::complete`] are complete. The next one is incomplete or was
+//!   not begun.
 
 use alloc::collections::VecDeque;
 
-/// See the module text. Numbers begin behind the watermark, and each is one more than the last.
+/// A completion watermark. Numbers start after the watermark, and increase by one.
 #[derive(Debug)]
 pub(crate) struct Watermark {
-    /// Whether each of those behind the watermark is complete; the first is not.
+    /// Completion of each operation after the watermark; the first one is incomplete.
     ahead: VecDeque<bool>,
     most: usize,
     complete: u64,
 }
 
 impl Watermark {
-    /// Nothing was begun; at most `most` may be behind the watermark at once.
+    /// Creates a watermark at 0. At most `most` operations may be ahead of it.
     pub(crate) fn new(most: usize) -> Self {
         Watermark { ahead: VecDeque::with_capacity(most), most, complete: 0 }
     }
 
-    /// All up to `number` were complete before.
+    /// Sets the watermark.
     ///
     /// # Panics
-    /// When one is under way.
+    /// If an operation is in flight.
     pub(crate) fn resume(&mut self, number: u64) {
         assert!(self.ahead.is_empty(), "a watermark is set while nothing is under way");
         self.complete = number;
     }
 
-    /// Whether so many overtook one that is not complete that no more may begin.
+    /// Returns whether no more operations may begin, because too many are ahead of the watermark.
     pub(crate) fn is_full(&self) -> bool {
         self.ahead.len() == self.most
     }
 
-    /// The last number that was begun.
+    /// Returns the last number that was begun.
     pub(crate) fn begun(&self) -> u64 {
         self.complete + self.ahead.len() as u64
     }
 
-    /// All up to this number are complete.
+    /// Returns the number up to which all operations are complete.
     pub(crate) fn complete(&self) -> u64 {
         self.complete
     }
 
-    /// The next one begins: its number.
+    /// Begins the next operation, and returns its number.
     ///
     /// # Panics
-    /// When no more may begin.
+    /// If no more may begin.
     pub(crate) fn begin(&mut self) -> u64 {
         assert!(!self.is_full(), "there is room behind the watermark");
         self.ahead.push_back(false);
         self.begun()
     }
 
-    /// One is complete.
+    /// Completes an operation.
     ///
     /// # Panics
-    /// When it was not begun, or was complete already.
+    /// If it was not begun, or is complete already.
     pub(crate) fn end(&mut self, number: u64) {
         assert!((self.complete + 1..=self.begun()).contains(&number), "{number} is not under way");
         let done = &mut self.ahead[(number - self.complete - 1) as usize];
