@@ -1,21 +1,21 @@
-//! Random draws for policies: SplitMix64, whose whole state is one number that can be saved.
+//! Random draws for policies: SplitMix64, whose state is a single number that can be saved.
 
-/// See the module text.
+/// A random number generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dice(u64);
 
 impl Dice {
-    /// Draws that follow from `state`, which is a seed or what [`Dice::state`] gave.
+    /// Creates a generator from a seed, or from a saved [`Dice::state`].
     pub const fn new(state: u64) -> Self {
         Dice(state)
     }
 
-    /// From here the draws go on as they would have.
+    /// Returns the state, from which the draws can be continued.
     pub const fn state(self) -> u64 {
         self.0
     }
 
-    /// A number below `end`, which is above 0. Its bias is below `end / 2^64`.
+    /// Returns a number below `end`, which must be above 0. The bias is below `end / 2^64`.
     #[inline]
     pub fn below(&mut self, end: u32) -> u32 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);

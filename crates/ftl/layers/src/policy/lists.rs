@@ -1,18 +1,18 @@
-//! Sealed segments by how many live pages they have, each list in the order of arrival.
+//! Lists of sealed segments by number of valid pages, each in the order of arrival.
 //!
 //! Invariants
-//! - A segment is in at most one list; the lists are circular, each through its own sentinel, so
-//!   that linking needs no branch.
-//! - No list below `lowest` holds a segment.
+//! - A segment is in at most one list. The lists are circular, each with its own sentinel, so that
+//!   linking needs no branch.
+//! - No list below `lowest` has a segment.
 //!
-//! Every call is O(1), except that `least` may pass over as many lists as a segment has pages.
+//! Every call is O(1), except that `least` may skip as many lists as a segment has pages.
 
 use alloc::vec::Vec;
 
-/// See the module text.
+/// Lists of segments by number of valid pages.
 #[derive(Debug)]
 pub struct Lists {
-    /// Of each segment, then of each list's sentinel: the one before it and the one after it.
+    /// Previous and next node of each segment, followed by those of the sentinels.
     links: Vec<[u32; 2]>,
     segments: u32,
     pages: u32,
@@ -23,23 +23,23 @@ const PREV: usize = 0;
 const NEXT: usize = 1;
 
 impl Lists {
-    /// Lists for so many segments of `pages` pages, all empty.
+    /// Creates empty lists for `segments` segments of `pages` pages.
     pub fn new(segments: u32, pages: u32) -> Self {
         let links = (0..segments + pages + 1).map(|node| [node, node]).collect();
         Lists { links, segments, pages, lowest: pages + 1 }
     }
 
-    /// Bytes of all lists for so many segments of `pages` pages.
+    /// Returns the bytes of the lists for `segments` segments of `pages` pages.
     pub fn memory(segments: u32, pages: u32) -> u64 {
         (u64::from(segments) + u64::from(pages) + 1) * size_of::<[u32; 2]>() as u64
     }
 
-    /// Bytes of all lists.
+    /// Returns the bytes of the lists.
     pub fn bytes(&self) -> u64 {
         (self.links.len() * size_of::<[u32; 2]>()) as u64
     }
 
-    /// Appends a segment, which is in no list, to the list of `live`.
+    /// Appends a segment that is in no list to the list of `live`.
     pub fn push(&mut self, segment: u32, live: u32) {
         assert!(self.links[segment as usize] == [segment; 2], "a segment in two lists");
         self.append(segment, live);
@@ -62,7 +62,7 @@ impl Lists {
         self.lowest = self.lowest.min(live);
     }
 
-    /// Takes a segment out of its list.
+    /// Removes a segment from its list.
     pub fn remove(&mut self, segment: u32) {
         self.take_out(segment);
         self.links[segment as usize] = [segment; 2];
@@ -76,7 +76,7 @@ impl Lists {
         self.links[next as usize][PREV] = prev;
     }
 
-    /// The segment that came first among those with the fewest live pages.
+    /// Returns the segment with the fewest valid pages; among equals the first to arrive.
     pub fn least(&mut self) -> Option<u32> {
         while self.lowest <= self.pages {
             match self.first(self.lowest) {
@@ -87,7 +87,7 @@ impl Lists {
         None
     }
 
-    /// Every segment with its list, list by list, each in its order.
+    /// Iterates over the segments with their lists, list by list in order.
     pub fn iter(&self) -> impl Iterator<Item = (u32, u32)> {
         (0..=self.pages).flat_map(move |live| {
             let next = move |&node: &u32| Some(self.links[node as usize][NEXT]);
@@ -97,18 +97,18 @@ impl Lists {
         })
     }
 
-    /// The nodes beside a node, which change when it goes.
+    /// Returns the nodes next to a node, which change when it is removed.
     #[inline]
     pub fn beside(&self, node: u32) -> [u32; 2] {
         self.links[node as usize]
     }
 
-    /// Whether a segment is in a list.
+    /// Returns whether a segment is in a list.
     pub fn contains(&self, segment: u32) -> bool {
         self.links[segment as usize] != [segment; 2]
     }
 
-    /// The segment that came first to the list of `live`.
+    /// Returns the first segment of the list of `live`.
     #[inline]
     pub fn first(&self, live: u32) -> Option<u32> {
         let node = self.links[(self.segments + live) as usize][NEXT];
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
     use crate::policy::Dice;
 
-    /// Against a scan of everything: the fewest live pages, then the longest with that count.
+    /// Compares with a scan: the fewest valid pages, and among equals the longest unchanged.
     #[test]
     fn agrees_with_a_scan() {
         let (mut lists, mut model) = (Lists::new(40, 16), Vec::<(u32, u32)>::new());
@@ -140,7 +140,7 @@ mod tests {
                     model.push((segment, live - 1));
                 }
                 Some(_) => {
-                    // The first of the least is the one that has been so longest.
+                    // The first of the least is the one that has been unchanged for longest.
                     let best = model.iter().min_by_key(|&&(_, live)| live).map(|&(it, _)| it);
                     assert_eq!(lists.least(), best);
                     lists.remove(best.expect("this one is sealed"));

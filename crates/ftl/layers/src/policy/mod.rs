@@ -1,8 +1,9 @@
-//! Which segment is collected next, and where its live data goes: shared by the layers and by the
-//! translation inside the drive models.
+//! Victim policies and write separation, shared by the layers and by the garbage collection inside
+//! the drive models.
 //!
-//! A policy is a word, read once into an enum. [`Victims`] is told of every change and then knows
-//! the next victim without a look at any page; all ages are in host writes.
+//! A policy is a word on the command line, parsed once into an enum. [`Victims`] is notified of
+//! every change, and then knows the next victim without a scan of pages. All ages are in host
+//! writes.
 
 mod dice;
 mod lists;

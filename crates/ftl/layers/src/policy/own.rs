@@ -1,46 +1,47 @@
-//! Victim policies and placement policies in files of their own: what they implement, and how they
-//! are named.
+//! Interface of victim policies and placement policies in files of their own.
 //!
-//! docs/HACKING.md has the recipes, and `crates/ftl/layers/tests/suite/own_policy.rs` one of each.
+//! docs/HACKING.md has the recipes, and `crates/ftl/layers/tests/suite/own_policy.rs` an example of
+//! each.
 
 use alloc::boxed::Box;
 use core::fmt::Debug;
 
-/// What a victim policy is told, and what it is asked. Each sealed segment is known by its number;
-/// `now` and all ages are in host writes, so that every clock picks alike.
+/// A victim policy. Sealed segments are identified by number. `now` and all ages are in host
+/// writes, so the choice does not depend on a clock.
 ///
-/// What it is told costs O(1), what it is asked at most O(pages of a segment).
+/// Notifications cost O(1), and a choice at most O(pages per segment).
 pub trait VictimPolicy: Debug + Send + Sync {
-    /// A segment was filled; `valid` of its pages still count.
+    /// Notes that a segment was filled; `valid` of its pages are valid.
     fn sealed(&mut self, segment: u32, valid: u32, now: u64);
 
-    /// A sealed segment has `valid` pages that count from now on.
+    /// Notes that a sealed segment now has `valid` valid pages.
     fn changed(&mut self, segment: u32, valid: u32, now: u64);
 
-    /// A sealed segment is collected and no longer sealed.
+    /// Removes a segment that is collected from the sealed ones.
     fn freed(&mut self, segment: u32);
 
-    /// The sealed segment to collect next, `None` when there is none; `valid` tells how many pages
-    /// of one count. Asked twice with nothing told between, the answer is the same.
+    /// Returns the sealed segment to collect next, or `None` if there is none. `valid` returns the
+    /// valid pages of a segment. Without a notification in between, the result is always the same.
     fn pick(&self, now: u64, valid: &dyn Fn(u32) -> u32) -> Option<u32>;
 
-    /// Tells the numbers from which [`VictimPolicy::load`] makes a policy that picks as this one:
-    /// a saved drive model keeps them.
+    /// Writes the numbers from which [`VictimPolicy::load`] restores an equivalent policy. They are
+    /// part of a saved drive model.
     fn save(&self, put: &mut dyn FnMut(u64));
 
-    /// Takes up what was saved, when nothing is sealed; `None` when the numbers that `take` gives
-    /// can't be those of such a policy.
+    /// Restores the saved state while nothing is sealed. Returns `None` if the numbers from `take`
+    /// are not a valid state.
     fn load(&mut self, take: &mut dyn FnMut() -> Option<u64>) -> Option<()>;
 }
 
-/// The name of such a policy, and how it is made.
+/// Name and constructor of a victim policy.
 #[derive(Debug)]
 pub struct OwnPolicy {
-    /// Its word, as in `gc=WORD`. Two policies are the same if their words are.
+    /// Word of the policy, as in `gc=WORD`. Policies with the same word are equal.
     pub word: &'static str,
-    /// Makes one for so many segments of so many pages, none of them sealed.
+    /// Creates a policy for a number of segments and of pages per segment, with none of them
+    /// sealed.
     pub new: fn(segments: u32, pages: u32) -> Box<dyn VictimPolicy>,
-    /// Bytes of all its tables.
+    /// Returns the bytes of all tables.
     pub memory: fn(segments: u32, pages: u32) -> u64,
 }
 
@@ -52,16 +53,17 @@ impl PartialEq for OwnPolicy {
 
 impl Eq for OwnPolicy {}
 
-/// A placement policy: which writes share a segment. Ages and the lifespan are in blocks that the
-/// host wrote; the lifespan is that of hot segments lately, infinite before one is known.
+/// A placement policy: the choice of writes that share a segment. Ages and the lifespan are in
+/// blocks written by the host. The lifespan is the recent mean of hot segments, infinite before one
+/// is known.
 #[derive(Debug)]
 pub struct OwnSeparation {
-    /// Its word, as in `separation=WORD`. Two policies are the same if their words are.
+    /// Word of the policy, as in `separation=WORD`. Policies with the same word are equal.
     pub word: &'static str,
-    /// The class of a write of the host that replaces a version of such an age, `None` for one that
-    /// replaces nothing, and for trims: 0, which is hot, or 1.
+    /// Returns the class of a host write, 0 (hot) or 1. `age` is that of the version it replaces,
+    /// or `None` for a write that replaces nothing and for a trim.
     pub of_write: fn(age: Option<f64>, lifespan: f64) -> u8,
-    /// The class of a copy from a segment of class `from` and such an age: 2 to 5.
+    /// Returns the class of a copy, 2 to 5, from a segment of class `from` and age `age`.
     pub of_copy: fn(from: u8, age: f64, lifespan: f64) -> u8,
 }
 
@@ -73,8 +75,8 @@ impl PartialEq for OwnSeparation {
 
 impl Eq for OwnSeparation {}
 
-/// The placement policies of this kind that users may choose by their words.
+/// Placement policies of this kind that users can choose by word.
 pub(super) const NAMED_SEPARATIONS: &[&OwnSeparation] = &[];
 
-/// The victim policies of this kind that users may choose by their words.
+/// Victim policies of this kind that users can choose by word.
 pub(super) const NAMED: &[&OwnPolicy] = &[];

@@ -1,58 +1,60 @@
-//! How often the host writes each block, in one byte a block: a sliding mean of the intervals
-//! between its writes (Stoica and Ailamaki, VLDB 2013, keep a rate a page).
+//! Write rate of each block, in one byte per block: a moving average of the intervals between its
+//! writes (Stoica and Ailamaki, VLDB 2013, store a rate per page).
 //!
-//! Intervals and ages are in ticks, of which [`TICKS`] are as many blocks as there are. A mean has
-//! four bits of mantissa and is rounded at random, so that small steps count. A block is as warm as
-//! its mean says, or as cold as its age says when it has rested for longer.
+//! Intervals and ages are in ticks. [`TICKS`] ticks are as many host writes as there are blocks. An
+//! average has a mantissa of four bits, and is rounded at random so that small steps accumulate.
+//! The temperature of a block follows from its average, or from its age if that is longer.
 //!
-//! The guard: where blocks with long means are written again at once, over and over, the hot blocks
-//! are others now. As long as that is so a mean that a short interval belies starts anew.
+//! The guard detects a change of the hot set: blocks with long averages are then rewritten
+//! repeatedly after short intervals. While this lasts, an average that a short interval contradicts
+//! is replaced by that interval.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
 use super::dice::Dice;
 
-/// The mean of a block of which nothing is known.
+/// Average of an unknown block.
 const NEW: u8 = u8::MAX;
 /// Ticks of an interval in which as many blocks are written as there are.
 const TICKS: u32 = 2048;
-/// Bits of the mantissa of a mean.
+/// Mantissa bits of an average.
 const MANTISSA: u32 = 4;
-/// Bounds between warmths, an octave apart: the first one is the root of 1/2 of [`TICKS`].
+/// Bounds between temperatures, an octave apart. The first is [`TICKS`] times the square root of
+/// 1/2.
 const BOUNDS: [u32; 3] = [1448, 2896, 5793];
-/// A mean goes one part of so many of the way to an interval.
+/// Divisor of the step from an average towards a new interval.
 const SHARE: u32 = 4;
-/// An interval that is less than one part of so many of the mean belies it, and one that is less
-/// than one of so many is counted.
+/// An interval below this fraction of the average contradicts it (`BELIED`) or is counted as short
+/// (`SHORT`).
 const BELIED: u32 = 4;
 const SHORT: u32 = 16;
-/// The shares of short intervals, of blocks with means above the blocks of the volume, between
-/// which the guard stays as it is: where rates stay as they are the share is about 0.1.
+/// Thresholds of the share of short intervals, among blocks whose average exceeds the number of
+/// blocks. Between them the guard keeps its state. At stable rates the share is about 0.1.
 const GUARD: (f64, f64) = (0.19, 0.25);
-/// The share is the mean of about so many intervals, over the blocks, and of so many at least.
+/// Window of the share: a fraction of the number of blocks, and the minimum number of intervals.
 const LOOK: (f64, f64) = (0.1, 64.0);
 
-/// See the module text. Ages are in blocks that the host wrote.
+/// Write rates of all blocks. Ages are in blocks written by the host.
 #[derive(Clone, Debug)]
 pub(super) struct Rates {
-    /// The byte of each block.
+    /// Encoded average of each block.
     means: Vec<u8>,
-    /// Ticks of an age of 1.
+    /// Ticks per unit of age.
     tick: f64,
-    /// Which share of intervals after long means was short lately, and by how much one more counts.
+    /// Recent share of short intervals after long averages, and the weight of one interval.
     short: f64,
     weight: f64,
-    /// Whether what is hot has changed.
+    /// Whether the hot set is changing.
     moves: bool,
     dice: Dice,
 }
 
 impl Rates {
-    /// Nothing is known of so many blocks.
+    /// Creates the state for `blocks` unknown blocks.
     ///
     /// # Panics
-    /// When there is no block.
+    /// If there is no block.
     pub(super) fn new(blocks: u64) -> Self {
         assert!(blocks > 0, "who has no block has no rates");
         let count = blocks as f64;
@@ -66,13 +68,13 @@ impl Rates {
         }
     }
 
-    /// Bytes of what is known of so many blocks.
+    /// Returns the bytes of the state for `blocks` blocks.
     pub(super) fn memory(blocks: u64) -> u64 {
         blocks
     }
 
-    /// Whether a block will soon be written again when the host writes it, by the age of the
-    /// version that is replaced.
+    /// Returns whether a block that the host writes will probably be rewritten soon. `replaced` is
+    /// the age of the version that is replaced.
     #[inline]
     pub(super) fn is_hot(&self, block: u64, replaced: Option<f64>) -> bool {
         let mean = self.means[block as usize];
@@ -81,7 +83,7 @@ impl Rates {
         next.or_else(known).is_some_and(|mean| mean < BOUNDS[0])
     }
 
-    /// How cold a block is that was written so long ago: from 0 to 3.
+    /// Returns how cold a block is that was written `age` ago, from 0 to 3.
     #[inline]
     pub(super) fn coldness(&self, block: u64, age: f64) -> u8 {
         let age = (age * self.tick) as u32;
@@ -92,7 +94,7 @@ impl Rates {
         BOUNDS.iter().filter(|bound| wait >= **bound).count() as u8
     }
 
-    /// The host wrote a block, whose version before was of such an age.
+    /// Notes a host write to a block; `replaced` is the age of its previous version.
     #[inline]
     pub(super) fn wrote(&mut self, block: u64, replaced: Option<f64>) {
         let Some(interval) = self.interval(replaced) else { return };
@@ -106,13 +108,13 @@ impl Rates {
         self.means[block as usize] = code(next + self.dice.below(1 << exponent(next)));
     }
 
-    /// An age in ticks. None when it is beyond all means: that is no interval, but of an earlier
-    /// life, or beside such blocks in a segment.
+    /// Converts an age to ticks. Returns `None` if it exceeds all averages: such an age is not an
+    /// interval, but comes from an earlier life or from other blocks of a segment.
     fn interval(&self, age: Option<f64>) -> Option<u32> {
         age.map(|age| (age * self.tick) as u32).filter(|interval| *interval < ticks(NEW - 1))
     }
 
-    /// What comes after such a mean and interval.
+    /// Returns the average after an interval.
     fn followed(&self, mean: u8, interval: u32) -> u32 {
         if mean == NEW {
             return interval;
@@ -123,18 +125,18 @@ impl Rates {
     }
 }
 
-/// How far the mantissa of a mean of so many ticks is shifted.
+/// Returns the shift of the mantissa for an average of `ticks`.
 fn exponent(ticks: u32) -> u32 {
     (ticks | 1).ilog2().saturating_sub(MANTISSA)
 }
 
-/// The byte of so many ticks.
+/// Encodes a number of ticks.
 fn code(ticks: u32) -> u8 {
     let exponent = exponent(ticks);
     ((exponent << MANTISSA) + (ticks >> exponent)).min((NEW - 1).into()) as u8
 }
 
-/// The ticks of a byte.
+/// Decodes a number of ticks.
 fn ticks(code: u8) -> u32 {
     let high = u32::from(code >> MANTISSA);
     let low = u32::from(code) & ((1 << MANTISSA) - 1);
@@ -148,7 +150,7 @@ mod tests {
     const BLOCKS: u64 = 1 << 16;
     const ALL: f64 = BLOCKS as f64;
 
-    /// Rates that have learnt such a mean of block 0.
+    /// Creates rates with this average of block 0.
     fn known(interval: f64) -> Rates {
         let mut it = Rates::new(BLOCKS);
         it.wrote(0, Some(interval));

@@ -1,4 +1,4 @@
-//! The state of a victim policy as a row of numbers, for snapshots.
+//! State of a victim policy as a sequence of numbers, for snapshots.
 
 use super::dice::Dice;
 use super::lists::Lists;
@@ -6,7 +6,7 @@ use super::victims::{Kind, Set, Victims};
 use super::words::GcPolicy;
 
 impl Victims {
-    /// Tells the numbers from which [`Victims::load`] makes a policy that picks as this one.
+    /// Writes the numbers from which [`Victims::load`] restores an equivalent policy.
     pub fn save(&self, put: &mut impl FnMut(u64)) {
         let lists = |lists: &Lists, put: &mut dyn FnMut(u64)| {
             put(lists.iter().count() as u64);
@@ -29,8 +29,7 @@ impl Victims {
         }
     }
 
-    /// The policy whose numbers `take` gives one by one; `None` when they can't be those of such a
-    /// policy.
+    /// Restores a policy from the numbers of `take`. Returns `None` if they are not a valid state.
     pub fn load(
         policy: GcPolicy,
         segments: u32,

@@ -1,14 +1,15 @@
-//! Which writes share a segment: what dies together should lie together.
+//! Write separation: data with similar lifetimes should share a segment.
 //!
-//! With `lifetime` (the idea of SepBIT, FAST 2022) a write of the host is taken to live as long as
-//! the version that it replaces: it is hot when that lived shorter than hot segments do. Copies go
-//! by where they come from and by how long ago the host wrote them. Of ages only that of a whole
-//! segment is known, and in a simulation the exact age of each block was no better.
+//! `lifetime` follows the idea of SepBIT (FAST 2022). A host write is expected to live as long as
+//! the version that it replaces. It is hot if that version lived for a shorter time than hot
+//! segments do. Copies are classified by the class of their segment and by the time since the host
+//! wrote them. Only the age of a whole segment is known; in simulations the exact age of each block
+//! gave no better result.
 //!
-//! With `rate` both go by how often the host writes the block ([`Rates`]): copies of one segment
-//! may go to all classes of copies.
+//! `rate` classifies both by the rate at which the host writes the block ([`Rates`]). Copies from
+//! one segment may then go to all classes of copies.
 //!
-//! Invariant: a class is below [`CLASSES`]; copies and writes share one only under `none`.
+//! Invariant: a class is below [`CLASSES`]; copies and host writes share a class only under `none`.
 
 use alloc::borrow::ToOwned;
 use core::fmt;
@@ -18,54 +19,54 @@ use super::own::{NAMED_SEPARATIONS, OwnSeparation};
 use super::rates::Rates;
 use super::words::UnknownWord;
 
-/// Classes of what is written.
+/// Number of classes.
 pub const CLASSES: usize = 6;
-/// The class of hot writes, and of all writes where they are not told apart.
+/// Class of hot writes, and of all writes if they are not separated.
 pub const HOT: u8 = 0;
 const COLD: u8 = 1;
-/// The first class of copies.
+/// First class of copies.
 const COPIES: u8 = 2;
 
-/// Hot segments whose lifespans make one mean.
+/// Number of hot segments whose mean lifespan is taken.
 const SAMPLE: u32 = 16;
 
-/// What is told apart.
+/// Criterion of separation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Separation {
-    /// Nothing.
+    /// No separation.
     None,
-    /// The host's writes and copies.
+    /// Separates host writes from copies.
     Two,
-    /// Writes by how long they will live, copies by how long they have lived.
+    /// Separates host writes by expected lifetime, and copies by age.
     Lifetime,
-    /// Both by how often the host writes the block.
+    /// Separates both by the rate at which the host writes the block.
     Rate,
-    /// As a policy says that has a file of its own.
+    /// Separates by a policy in a file of its own.
     Own(&'static OwnSeparation),
 }
 
-/// See the module text. Ages are in blocks that the host wrote.
+/// State of a separation. Ages are in blocks written by the host.
 #[derive(Clone, Debug)]
 pub struct Separator {
     rule: Separation,
-    /// Classes of copies.
+    /// Number of classes of copies.
     copies: u8,
-    /// How long hot segments lived lately; all is hot before that is known.
+    /// Recent mean lifespan of hot segments; infinite at first, so that all writes are hot.
     lifespan: f64,
     sum: f64,
     samples: u32,
-    /// Of each block, under `rate`.
+    /// Rate of each block, under `rate`.
     rates: Option<Rates>,
 }
 
 impl Separator {
-    /// A separator that has seen nothing yet, with at most so many classes: 2, 4 or 6. A policy of
-    /// its own file has six or is `two`. Without blocks `rate` is `two`.
+    /// Creates a separator with at most `classes` classes: 2, 4 or 6. A policy in a file of its own
+    /// needs six, and otherwise becomes `two`. Without blocks, `rate` also becomes `two`.
     pub fn new(rule: Separation, classes: u8) -> Self {
         Self::of_blocks(rule, classes, 0)
     }
 
-    /// The same, with what `rate` has to know of so many blocks.
+    /// Creates a separator with the state that `rate` needs for `blocks` blocks.
     pub fn of_blocks(rule: Separation, classes: u8, blocks: u64) -> Self {
         let rule = Self::ruled(rule, classes, blocks);
         let copies = match rule {
@@ -76,7 +77,7 @@ impl Separator {
         Separator { rule, copies, lifespan: f64::INFINITY, sum: 0.0, samples: 0, rates }
     }
 
-    /// The rule that so few classes and blocks leave.
+    /// Returns the rule that is possible with this number of classes and blocks.
     fn ruled(rule: Separation, classes: u8, blocks: u64) -> Separation {
         match rule {
             Separation::Lifetime if classes <= COPIES => Separation::Two,
@@ -86,7 +87,7 @@ impl Separator {
         }
     }
 
-    /// Bytes of what is known of so many blocks.
+    /// Returns the bytes of the state for `blocks` blocks.
     pub fn memory(rule: Separation, classes: u8, blocks: u64) -> u64 {
         match Self::ruled(rule, classes, blocks) {
             Separation::Rate => Rates::memory(blocks),
@@ -94,13 +95,13 @@ impl Separator {
         }
     }
 
-    /// Whether copies from one segment may be of several classes.
+    /// Returns whether copies from one segment may belong to several classes.
     pub fn tells_blocks_apart(&self) -> bool {
         self.rates.is_some()
     }
 
-    /// The class of a write of the host to a block, which replaces a version of such an age, if
-    /// any.
+    /// Returns the class of a host write to a block. `replaced` is the age of the version that it
+    /// replaces, if any.
     #[inline]
     pub fn of_write_to(&self, block: u64, replaced: Option<f64>) -> u8 {
         match (&self.rates, replaced) {
@@ -111,7 +112,7 @@ impl Separator {
         }
     }
 
-    /// The class of a copy of a block, from a segment of class `from` and such an age.
+    /// Returns the class of a copy of a block, from a segment of class `from` and age `age`.
     #[inline]
     pub fn of_copy_of(&self, block: u64, from: u8, age: f64) -> u8 {
         match &self.rates {
@@ -120,7 +121,8 @@ impl Separator {
         }
     }
 
-    /// The host wrote a block, and replaced a version of such an age, if any.
+    /// Notes a host write to a block. `replaced` is the age of the version that it replaced, if
+    /// any.
     #[inline]
     pub fn wrote(&mut self, block: u64, replaced: Option<f64>) {
         if let Some(rates) = &mut self.rates {
@@ -128,7 +130,7 @@ impl Separator {
         }
     }
 
-    /// Whether anything may come to a class.
+    /// Returns whether a class may receive data.
     pub fn uses(&self, class: u8) -> bool {
         match self.rule {
             Separation::None => class == HOT,
@@ -138,7 +140,7 @@ impl Separator {
         }
     }
 
-    /// The class of a write of the host that replaces a version of such an age.
+    /// Returns the class of a host write that replaces a version of age `age`.
     pub fn of_write(&self, age: f64) -> u8 {
         if let Separation::Own(own) = self.rule {
             return self.own_write(own, Some(age));
@@ -147,7 +149,7 @@ impl Separator {
         if cold { COLD } else { HOT }
     }
 
-    /// The class of what replaces nothing, of blocks that nothing is known of, and of trims.
+    /// Returns the class of a write that replaces nothing, of an unknown block, and of a trim.
     pub fn of_new(&self) -> u8 {
         if let Separation::Own(own) = self.rule {
             return self.own_write(own, None);
@@ -164,7 +166,7 @@ impl Separator {
         class
     }
 
-    /// The class of a copy from a segment of class `from` and such an age.
+    /// Returns the class of a copy from a segment of class `from` and age `age`.
     pub fn of_copy(&self, from: u8, age: f64) -> u8 {
         let bounds = [4.0, 16.0];
         let old = || bounds.iter().filter(|bound| age >= *bound * self.lifespan).count() as u8;
@@ -182,7 +184,7 @@ impl Separator {
         }
     }
 
-    /// A segment was emptied when the writes in it were of such an age.
+    /// Notes that a segment was emptied when its data had age `age`.
     pub fn emptied(&mut self, class: u8, age: f64) {
         if class != HOT {
             return;
@@ -197,16 +199,16 @@ impl Separator {
 }
 
 impl Separation {
-    /// What stands for its word in help.
+    /// Placeholder for the word in help texts.
     pub const WORDS: &'static str = "none|two|lifetime|rate";
-    /// The words that there are, for messages.
+    /// List of the words, for messages.
     pub const KNOWN: &'static str = "none, two, lifetime or rate";
 }
 
 impl FromStr for Separation {
     type Err = UnknownWord;
 
-    /// Reads `none`, `two`, `lifetime` or `rate`.
+    /// Parses `none`, `two`, `lifetime` or `rate`.
     fn from_str(text: &str) -> Result<Self, UnknownWord> {
         match text {
             "none" => Ok(Separation::None),

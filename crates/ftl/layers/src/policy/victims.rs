@@ -1,9 +1,9 @@
-//! Victim policies, kept up to date with every change so that a pick scans no pages.
+//! Victim policies, updated with every change so that a choice needs no scan of pages.
 //!
 //! Invariants
-//! - Exactly the sealed segments can be picked.
-//! - A change costs O(1); a pick costs at most O(pages per segment), or O(D) for `d-choices:D`.
-//! - Ages are in host writes, so every clock picks alike.
+//! - Exactly the sealed segments can be chosen.
+//! - An update costs O(1). A choice costs at most O(pages per segment), or O(D) for `d-choices:D`.
+//! - Ages are in host writes, so the choice does not depend on a clock.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -16,11 +16,11 @@ use super::own::VictimPolicy;
 use super::words::GcPolicy;
 use super::worth;
 
-/// The sealed segments in an order without meaning, so that one can be drawn.
+/// Sealed segments in arbitrary order, for random draws.
 #[derive(Debug)]
 pub(super) struct Set {
     pub members: Vec<u32>,
-    /// Where in `members` a sealed segment is.
+    /// Index in `members` of each sealed segment.
     at: Vec<u32>,
     pub dice: Dice,
 }
@@ -51,7 +51,7 @@ impl Set {
         })
     }
 
-    /// The one with the fewest live pages of so many draws.
+    /// Returns the segment with the fewest valid pages of `draws` random draws.
     fn best_of(&mut self, draws: u32, live: impl Fn(u32) -> u32) -> Option<u32> {
         let mut best = self.draw()?;
         for other in (1..draws).filter_map(|_| self.draw()) {
@@ -73,21 +73,21 @@ impl Set {
 
 #[derive(Debug)]
 pub(super) enum Kind {
-    /// By live pages.
+    /// Lists by number of valid pages.
     Greedy(Lists),
-    /// All in one list.
+    /// One list of all segments.
     Fifo(Lists),
-    /// The best of so many draws.
+    /// Random draws, and their number.
     Choices(Set, u32),
-    /// By live pages, and for each segment when a page of it last died.
+    /// Lists by number of valid pages, and the time at which each segment last lost a page.
     CostBenefit(Lists, Vec<u64>),
-    /// The same, and what a moment of age is worth by live pages.
+    /// The same, and the value of a unit of age by number of valid pages.
     DecliningCost(Lists, Vec<u64>, Vec<f64>),
-    /// Whatever it knows, and the bytes of that.
+    /// A policy in a file of its own, and its size in bytes.
     Own(Box<dyn VictimPolicy>, u64),
 }
 
-/// See the module text. Live pages are counted by the pool and told here.
+/// State of a victim policy. The pool of segments counts the valid pages, and reports them here.
 #[derive(Debug)]
 pub struct Victims {
     pub(super) kind: Kind,
@@ -95,8 +95,8 @@ pub struct Victims {
 }
 
 impl Victims {
-    /// A policy over so many segments of `pages` pages, none of them sealed. What the policy draws
-    /// follows from `seed`.
+    /// Creates a policy over `segments` segments of `pages` pages, none of them sealed. Random
+    /// draws follow from `seed`.
     pub fn new(policy: GcPolicy, segments: u32, pages: u32, seed: u64) -> Self {
         let lists = || Lists::new(segments, pages);
         let kind = match policy {
@@ -115,7 +115,7 @@ impl Victims {
         Victims { kind, pages }
     }
 
-    /// Bytes of all tables of such a policy.
+    /// Returns the bytes of all tables of a policy.
     pub fn memory(policy: GcPolicy, segments: u32, pages: u32) -> u64 {
         let each = u64::from(segments) * size_of::<u64>() as u64;
         match policy {
@@ -127,7 +127,7 @@ impl Victims {
         }
     }
 
-    /// Bytes of all tables.
+    /// Returns the bytes of all tables.
     pub fn bytes(&self) -> u64 {
         let each = size_of::<u64>() as u64;
         match &self.kind {
@@ -141,7 +141,7 @@ impl Victims {
         }
     }
 
-    /// A segment was filled; `live` of its pages still count.
+    /// Notes that a segment was filled; `live` of its pages are valid.
     pub fn sealed(&mut self, segment: u32, live: u32, now: u64) {
         match &mut self.kind {
             Kind::Greedy(lists) => lists.push(segment, live),
@@ -155,7 +155,7 @@ impl Victims {
         }
     }
 
-    /// A sealed segment has `to` live pages from now on.
+    /// Notes that a sealed segment now has `to` valid pages.
     #[inline]
     pub fn live_changed(&mut self, segment: u32, to: u32, now: u64) {
         match &mut self.kind {
@@ -169,8 +169,8 @@ impl Victims {
         }
     }
 
-    /// What [`Victims::live_changed`] will look at besides the segment, as far as that is one step
-    /// away: the nodes beside it in its list, of which the same can be asked. Nothing changes.
+    /// Returns the list nodes next to `node`, which [`Victims::live_changed`] accesses besides the
+    /// segment itself. The caller can prefetch them, also step by step. Nothing changes.
     #[inline]
     pub fn beside(&self, node: u32) -> [u32; 2] {
         match &self.kind {
@@ -181,7 +181,8 @@ impl Victims {
         }
     }
 
-    /// The segment to collect next; `live` tells how many live pages one has. It stays sealed.
+    /// Returns the segment to collect next; `live` returns the valid pages of a segment. It stays
+    /// sealed.
     pub fn pick(&mut self, now: u64, live: impl Fn(u32) -> u32) -> Option<u32> {
         match &mut self.kind {
             Kind::Greedy(lists) | Kind::Fifo(lists) => lists.least(),
@@ -198,13 +199,13 @@ impl Victims {
         }
     }
 
-    /// Whether [`Victims::pick`] gives a segment from which nothing is gained only when there is no
+    /// Returns whether [`Victims::pick`] chooses a completely valid segment only if there is no
     /// other.
     pub fn knows_least(&self) -> bool {
         matches!(self.kind, Kind::Greedy(_) | Kind::CostBenefit(..) | Kind::DecliningCost(..))
     }
 
-    /// What [`Victims::pick`] would give, without a draw being used up.
+    /// Returns the choice of [`Victims::pick`] without consuming a random draw.
     pub fn peek(&mut self, now: u64, live: impl Fn(u32) -> u32) -> Option<u32> {
         let Kind::Choices(set, count) = &mut self.kind else { return self.pick(now, live) };
         let dice = set.dice;
@@ -213,7 +214,7 @@ impl Victims {
         found
     }
 
-    /// A sealed segment is collected and no longer sealed.
+    /// Removes a segment that is collected from the sealed ones.
     pub fn freed(&mut self, segment: u32) {
         match &mut self.kind {
             Kind::Greedy(lists)
@@ -226,8 +227,9 @@ impl Victims {
     }
 }
 
-/// Within a list the first has the greatest age, because a segment comes to a list when it changes:
-/// so the heads of the lists are enough. Of equal ones the emptier is taken. `worth` is a fraction.
+/// Returns the best segment by age and number of valid pages. A segment joins a list when it
+/// changes, so the first one of each list is the oldest, and only these are compared. Among equals
+/// the one with fewer valid pages is taken. `worth` returns a fraction.
 fn oldest_and_emptiest(
     lists: &Lists,
     changed: &[u64],
@@ -258,7 +260,7 @@ mod tests {
     const SEGMENTS: u32 = 40;
     const PAGES: u32 = 16;
 
-    /// What a scan knows of a sealed segment.
+    /// State of a sealed segment for the scan.
     #[derive(Clone, Copy)]
     struct Known {
         segment: u32,
@@ -278,7 +280,7 @@ mod tests {
         }
     }
 
-    /// Whether a policy may pick `picked`, by a scan of all that is sealed.
+    /// Returns whether a policy may choose `picked`, by a scan of all sealed segments.
     fn may_pick(policy: GcPolicy, picked: Known, all: &[Known], now: u64) -> bool {
         match policy {
             GcPolicy::Greedy => all.iter().all(|other| picked.live <= other.live),
@@ -328,7 +330,7 @@ mod tests {
         }
     }
 
-    /// More draws find emptier segments, and each draw is fair.
+    /// Checks that more draws find emptier segments, and that each draw is fair.
     #[test]
     fn draws_are_fair() {
         let mut victims = Victims::new(GcPolicy::DChoices(2), SEGMENTS, PAGES, 5);
@@ -337,7 +339,7 @@ mod tests {
         for _ in 0..160_000 {
             best[victims.pick(0, |segment| segment).unwrap() as usize] += 1;
         }
-        // Of two draws from n the least is the k-th with probability (2(n − k) − 1)/n².
+        // Of two draws from n, the lowest is the k-th with probability (2(n − k) − 1)/n².
         for (k, &count) in best.iter().enumerate() {
             let expected = 100.0 * (2.0 * (40.0 - k as f64) - 1.0);
             let off = (f64::from(count) - expected).abs();

@@ -1,4 +1,4 @@
-//! The words by which a victim policy and the frontiers are chosen.
+//! Names of the victim policies and frontiers on the command line.
 
 use alloc::borrow::ToOwned;
 use alloc::string::String;
@@ -8,42 +8,42 @@ use core::str::FromStr;
 
 use super::own::{NAMED, OwnPolicy};
 
-/// The most segments that `d-choices` may compare.
+/// Maximum number of segments that `d-choices` compares.
 const MAX_CHOICES: u32 = 256;
 
-/// Which segment is collected next.
+/// Victim policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GcPolicy {
-    /// The one with the fewest live pages; of several, the one that has been so for longest.
+    /// The segment with the fewest valid pages; among equals the longest unchanged.
     Greedy,
-    /// The one that was sealed first.
+    /// The segment that was sealed first.
     Fifo,
-    /// Any.
+    /// A random segment.
     Random,
-    /// The one with the fewest live pages among so many that are drawn at random.
+    /// The segment with the fewest valid pages among this number of random draws.
     DChoices(u32),
-    /// The one with the largest `age · (1 − u) / 2u`, where `u` is its live share and `age` the
-    /// host writes since a page of it last died.
+    /// The segment with the largest `age · (1 − u) / 2u`, where `u` is its valid share and `age`
+    /// the number of host writes since a page of it last became invalid.
     CostBenefit,
-    /// The one with the largest `age · (1 − u + u·ln u)`, with the same `u` and `age`: where a page
-    /// of space more would save the fewest copies, if pages die at random.
+    /// The segment with the largest `age · (1 − u + u·ln u)`, with the same `u` and `age`. One more
+    /// page of space would save the fewest copies there, if pages become invalid at random.
     DecliningCost,
-    /// One that has a file of its own.
+    /// A policy in a file of its own.
     Own(&'static OwnPolicy),
 }
 
-/// Where copies of collection go.
+/// Destination of copies by garbage collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frontiers {
-    /// To the segment that host writes of the same placement fill.
+    /// The segment filled by host writes of the same placement.
     Shared,
-    /// To a segment of their own, whatever placement they came with.
+    /// A segment of their own, shared by all placements.
     Separate,
-    /// To a segment of their own for each placement, so that placements never mix.
+    /// A segment of their own for each placement, so that placements never mix.
     Isolated,
 }
 
-/// A word that names nothing here.
+/// Error for an unknown word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownWord {
     pub(super) key: &'static str,
@@ -60,18 +60,18 @@ impl fmt::Display for UnknownWord {
 }
 
 impl GcPolicy {
-    /// What stands for its word in help.
+    /// Placeholder for the word in help texts.
     pub const WORDS: &'static str = "greedy|fifo|random|cost-benefit|declining-cost|d-choices:D";
-    /// The words that there are, for messages.
+    /// List of the words, for messages.
     pub const KNOWN: &'static str =
         "greedy, fifo, random, cost-benefit, declining-cost, or d-choices:D with D in 1..256";
 
-    /// The number of the first policy with choices; those without come before it.
+    /// Number of the first policy with choices; the simple policies come before it.
     const CHOICES: u16 = 256;
-    /// That of the first policy of [`NAMED`].
+    /// Number of the first policy of [`NAMED`].
     const OWN: u16 = 1024;
 
-    /// The policy as a number, for a verb.
+    /// Returns the number of the policy, for an admin command.
     pub fn to_number(self) -> u16 {
         match self {
             GcPolicy::Greedy => 0,
@@ -87,7 +87,7 @@ impl GcPolicy {
         }
     }
 
-    /// The policy with a number; none when there is none.
+    /// Returns the policy with a number, if there is one.
     pub fn from_number(number: u16) -> Option<Self> {
         match number {
             0 => Some(GcPolicy::Greedy),
@@ -107,8 +107,8 @@ impl GcPolicy {
 impl FromStr for GcPolicy {
     type Err = UnknownWord;
 
-    /// Reads `greedy`, `fifo`, `random`, `d-choices:D`, `cost-benefit` or `declining-cost`, also
-    /// after `gc=`.
+    /// Parses `greedy`, `fifo`, `random`, `d-choices:D`, `cost-benefit` or `declining-cost`,
+    /// optionally after `gc=`.
     fn from_str(text: &str) -> Result<Self, UnknownWord> {
         match text.strip_prefix("gc=").unwrap_or(text) {
             "greedy" => Ok(GcPolicy::Greedy),
@@ -148,7 +148,7 @@ impl fmt::Display for GcPolicy {
 impl FromStr for Frontiers {
     type Err = UnknownWord;
 
-    /// Reads `shared`, `separate` or `isolated`, also after `frontiers=`.
+    /// Parses `shared`, `separate` or `isolated`, optionally after `frontiers=`.
     fn from_str(text: &str) -> Result<Self, UnknownWord> {
         match text.strip_prefix("frontiers=").unwrap_or(text) {
             "shared" => Ok(Frontiers::Shared),

@@ -1,26 +1,27 @@
-//! What a moment of age is worth by how full a segment is: the victim is where age times this is
-//! largest.
+//! Value of a unit of age by the utilisation of a segment. The victim has the largest product of
+//! age and value.
 //!
 //! `declining-cost` is the minimum of the declining cost (Lomet and Luo, SIGMOD 2020) for pages
-//! that die at random. A segment of which the share `u` is live, each page of it with the rate
-//! `h`, costs `A = 1/(1 − u)` writes for each of the host's when it is collected, and until then
-//! `α = −A·ln u` pages for each live one. So a page of space more saves `h/((1 − u)/u + ln u)`
-//! writes a moment: the victim is where that is least. The time since a page died last is about
-//! `1/(h·u)`, which gives `age · (1 − u + u·ln u)`.
+//! that become invalid at random. Let `u` be the valid share of a segment, and `h` the rate at
+//! which each of its pages becomes invalid. Collecting it costs `A = 1/(1 − u)` writes per host
+//! write, and until then `α = −A·ln u` pages per valid page. One more page of space therefore saves
+//! `h/((1 − u)/u + ln u)` writes per unit of time, and the victim is the segment with the lowest
+//! saving. The time since a page last became invalid is about `1/(h·u)`, which yields `age · (1 − u
+//! + u·ln u)`.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Terms of a series that falls by 9 at least from one to the next.
+/// Terms of a series whose terms decrease at least by a factor of 9.
 const TERMS: u32 = 20;
 
-/// Of `cost-benefit`: `(1 − u) / 2u`, as a fraction.
+/// Returns the value for `cost-benefit`, `(1 − u) / 2u`, as a fraction.
 #[inline]
 pub(super) fn benefit(live: u32, pages: u32) -> (f64, f64) {
     (f64::from(pages - live), f64::from(2 * live))
 }
 
-/// Of `declining-cost`, by live pages: `1 − u + u·ln u`.
+/// Returns the values for `declining-cost`, `1 − u + u·ln u`, by number of valid pages.
 pub(super) fn declining(pages: u32) -> Vec<f64> {
     assert!(pages > 0, "a segment has pages");
     let mut all = vec![0.0; pages as usize + 1];
@@ -34,12 +35,12 @@ pub(super) fn declining(pages: u32) -> Vec<f64> {
     all
 }
 
-/// Bytes of [`declining`].
+/// Returns the bytes of the table of [`declining`].
 pub(super) fn memory(pages: u32) -> u64 {
     (u64::from(pages) + 1) * size_of::<f64>() as u64
 }
 
-/// `ln((n + 1)/n)`, by the series of the inverse hyperbolic tangent.
+/// Returns `ln((n + 1)/n)`, by the series of the inverse hyperbolic tangent.
 fn log_of_next(n: u32) -> f64 {
     assert!(n > 0, "what is empty has no share");
     let z = 1.0 / f64::from(2 * n + 1);
