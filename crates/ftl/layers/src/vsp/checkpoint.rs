@@ -415,6 +415,7 @@ impl Checkpoint {
         let since = with.stages.opened() - self.rotation.stamp;
         // Images are spread over half an interval, in proportion to the number of stages opened.
         let due = since * u64::from(self.rotation.quota) / half;
+        // Behind schedule, or pinned log pages are about to use up free superpages.
         self.hurried |= crowded || since >= half;
         if self.hurried {
             self.press_waiting_images(with);

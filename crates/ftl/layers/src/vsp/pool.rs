@@ -191,6 +191,7 @@ impl Pool {
 
     /// Returns the candidate of the lowest weight below `below`, the oldest if there are several.
     pub(crate) fn victim(&self, below: u32) -> Option<u32> {
+        // The heads are the oldest candidates of each weight.
         self.heads[..below as usize].iter().copied().find(|head| *head != NONE)
     }
 

@@ -202,6 +202,7 @@ impl Recovery {
             (Some(Step::Flush), Command::Flush { .. }) => {
                 self.go(Step::Roots);
             }
+            // The cursor shows that the roots were read; groups advance it when they send their reads.
             (Some(Step::Roots | Step::Groups), command) => {
                 let Command::Read { into: Target::Meta { buf, .. }, .. } = command else {
                     unreachable!("recovery reads metadata")
@@ -265,6 +266,7 @@ impl Recovery {
             let buf = self.bufs[index].as_ref().expect("every root is back");
             let root = parse_root(&buf.pages()[0], uuid, at);
             let root = root.ok().filter(is_sane);
+            // Both copies of a root have the same number; the first intact one is taken.
             let newer = |root: &Root| best.is_none_or(|(_, best)| root.number > best.number);
             let readable = !self.failed[index];
             if let Some(root) = root.filter(|root| readable && newer(root))
@@ -332,6 +334,7 @@ impl Recovery {
         for index in 0..area.layout.pages() {
             let at = lba + u64::from(index * SECTORS_PER_BLOCK);
             let page = parse_map(&buf.pages()[index as usize], area.uuid, at).ok()?;
+            // Pages of different generations are a torn image.
             let same = generation.is_none_or(|known| known == page.generation);
             let sane = page.generation < MOST_IMAGES;
             if !same

@@ -127,6 +127,7 @@ impl<T: Table> Area<T> {
     /// superpage, or all unmapped in the same way.
     fn run_length(&mut self, first: u64, most: u32, start: Option<u32>, cx: &mut Cx<T::Op>) -> u32 {
         let sp = self.layout.superpage;
+        // A read of one superpage has one pin.
         let most = start.map_or(most, |vsn| most.min(sp - vsn % sp));
         let lent = self.table.is_lent(first);
         let follows = |i: &u32| {

@@ -149,6 +149,7 @@ impl Stages {
     /// yet.
     pub(crate) fn is_homing(&self, lsn: u64, end: u64) -> bool {
         self.order.iter().any(|index| {
+            // A homing stage is one logical superpage, so its first sector gives the range.
             let stage = self.get(*index);
             let homing = matches!(stage.phase(), Phase::Homing | Phase::Homed);
             let first = if homing { stage.sector(0) } else { None };

@@ -65,6 +65,7 @@ impl Recovery {
         let vsp = self.cursor as u32;
         let sectors = area.pool.valid(vsp);
         let checkpoint = &mut area.checkpoint;
+        // The images written at the end of recovery record the loss.
         area.table.lose(&mut area.pool, vsp, |key| checkpoint.changed(key));
         cx.touch(area.layout.superpage as usize);
         cx.tell(Event::Lost { sectors });

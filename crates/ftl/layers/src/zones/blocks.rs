@@ -190,6 +190,7 @@ impl Blocks {
             active.error = Some(HostError::Io);
             return true;
         }
+        // The slot comes first: pages that were taken can't be returned to a row.
         let Some(index) = self.list.iter().position(Option::is_none) else { return false };
         // The block is listed now and published later: a row is not sent before all its pages are
         // there.

@@ -225,6 +225,7 @@ impl Checkpoint {
         };
         self.strips += 1;
         let is_root = self.stage == Stage::Root;
+        // A placement of their own: images are invalidated together, unlike blocks.
         let draft = Draft {
             body: Gather::new(),
             meta: self.buf.lend(),
@@ -259,6 +260,7 @@ impl Checkpoint {
                 self.strip_goes(Strip::Filling);
                 store.lines.row_over(line, 0);
                 if is_root {
+                    // Recovery identifies the newest root by its strip number.
                     self.next.seq = self.strips;
                     self.go(Stage::RootFlushing);
                     cx.submit(Op::Settle, Command::Flush { device: 0 });

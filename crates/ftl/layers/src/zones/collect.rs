@@ -71,6 +71,7 @@ impl Collection {
         let Some(victim) = store.lines.victim() else {
             return !stops && self.choose_victim(store, cx);
         };
+        // A stop does not wait for the rest of the victim.
         if stops {
             self.leave_rest();
         }
@@ -169,6 +170,7 @@ impl Collection {
         let (segment, strip) = lane.end_tail(meta_of(command));
         let (items, page) = lane.begin();
         let at = self.layout.tail_at(segment, strip);
+        // The blocks of an unreadable tail are found by the search of the map.
         let Some(tail) = zones::open(page, &self.layout.uuid, at).filter(|_| ok) else { return };
         let entries = usize::from(tail.entries);
         for entry in (0..entries).filter_map(|index| zones::entry(page, index)) {
@@ -265,6 +267,7 @@ impl Collection {
     fn leave_victim(&mut self, victim: u32, store: &mut Store, cx: &mut Cx) -> bool {
         let has_valid = store.lines.at(victim).valid() > 0;
         let more = self.column < self.layout.width && has_valid;
+        // Reads in flight still refer to blocks of the victim.
         let busy = self.lanes.iter().any(|lane| lane.phase() != Phase::Idle);
         if busy || self.reader.is_busy() || more {
             return false;
@@ -284,6 +287,7 @@ impl Collection {
     fn search(&mut self, victim: u32, map: &Map, cx: &mut Cx) -> bool {
         let from = self.searched;
         let end = map.len().min(from + SEARCHED);
+        // All lanes are idle here, so the first one takes the blocks.
         let (items, _) = self.lanes[0].begin();
         let mut block = from;
         while block < end && items.len() < ENTRIES {

@@ -172,6 +172,7 @@ impl Reader {
         if ok && part_tail(self.buf.pages(), place, &self.layout).is_some() {
             self.next = Some(0)
         } else {
+            // The tails of the line are read instead, from its first strip on.
             lines.at_mut(victim).set_listed(false)
         }
     }

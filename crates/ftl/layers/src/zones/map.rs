@@ -132,6 +132,7 @@ impl Map {
         match &self.0 {
             Entries::Short(list) => {
                 let bits = list[block as usize];
+                // Short entries have the row flag in bit 31 instead of bit 63.
                 let wide = u64::from(bits & !IN_ROW_SHORT);
                 At::from_bits(if bits & IN_ROW_SHORT == 0 { wide } else { wide | IN_ROW })
             }

@@ -121,6 +121,7 @@ impl Recovery {
                 if reclaim::run(layout, lines, durability, checkpoint, cx) {
                     return true;
                 }
+                // Only erased lines may take strips of the new volume.
                 if store.lines.empty_count() > 0 || store.lines.resetting() > 0 {
                     return false;
                 }

@@ -127,6 +127,7 @@ impl Replay {
         let line = self.layout.line(segment);
         let it = lines.at(line);
         let listed = it.is_listed();
+        // Of a line with a list, only the segment with the list is read.
         if is_wanted && (!listed || it.list() == Some(self.layout.column(segment))) {
             let Some(lane) = lanes.idle() else { return false };
             let own = (segment, strip);
@@ -259,6 +260,7 @@ impl Replay {
 
     /// Returns the number of entries of a row, or `None` if the pages are not those of the row.
     fn entries_of(&self, found: &Found, pages: &[Page]) -> Option<usize> {
+        // The pages are read a second time, and must still be those that were found.
         if found.part != OWN {
             let head = strip_at(pages, found.at as usize)?;
             return (head.block == found.seq).then_some(head.crc as usize);

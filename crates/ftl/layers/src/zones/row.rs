@@ -85,6 +85,7 @@ impl Row {
     /// # Panics
     /// If the transition is not allowed.
     pub(super) fn go(&mut self, next: Phase) {
+        // A row goes from `Sent` back to `Ready` when its segment fails.
         let fits = matches!(
             (self.phase, next),
             (Phase::Idle | Phase::Draining, Phase::Filling)

@@ -67,6 +67,7 @@ impl Rows {
     pub(super) fn idle(&self) -> Option<u16> {
         let idle = |row: &usize| match self.list[*row].phase() {
             Phase::Idle => true,
+            // A host read may still copy out of the buffer.
             Phase::Draining => self.buffers[*row].is_idle(),
             _ => false,
         };

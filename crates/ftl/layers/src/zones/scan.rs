@@ -126,6 +126,7 @@ impl Scan {
             self.rows = self.rows.max(tail.seq).max(tail.newest);
             return;
         }
+        // Every strip of images is noted, because the newest root may be in any segment.
         self.strips = self.strips.max(tail.seq);
         self.images.push((tail.seq, segment, strip));
         let page = &lanes.pages(lane)[0];

@@ -92,6 +92,7 @@ impl Store {
     /// Takes up to `want` pages of the current row. Returns the row, the first page and the number
     /// of pages, or `None` if there is no room now.
     pub(super) fn take(&mut self, who: Who, want: u32) -> Option<(u16, u32, u32)> {
+        // The second attempt is for the next row, if the current one is full.
         for _ in 0..2 {
             let row = self.fill(who)?;
             let it = self.rows.at(row);
@@ -277,6 +278,8 @@ impl Store {
             return false;
         }
         let of_gc = self.rows.at(row).taken[Who::Collection as usize] > 0;
+        // In `rrpc`, copies go to the unit with the most free segments; rows of the host take
+        // turns.
         let first =
             if of_gc && !self.layout.wide { self.lines.freest_front() } else { self.next_front };
         let who = if of_gc { Who::Collection } else { Who::Host };
@@ -359,6 +362,7 @@ impl Store {
         let readable = self.lines.chunk(segment).readable(hidden);
         for row in 0..self.layout.rows() as u16 {
             let it = self.rows.at(row);
+            // Until the strip is readable, reads are served from the buffer of the row.
             let is_here = it.phase() == Phase::Written && it.segment == segment;
             if is_here && it.strip < readable {
                 self.retire_row(row, cx);

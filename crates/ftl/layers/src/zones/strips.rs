@@ -81,6 +81,7 @@ impl Strips {
         let Draft { body: mut gather, mut meta, mut tally, .. } = draft;
         // The last strip is extended to the end of its segment.
         let rest = self.rest((segment, strip), lines);
+        // All sectors without another cause are padding.
         tally.add(Cause::Pad, self.layout.strip + rest - tally.total());
         self.count(&tally, cx);
         let line = self.layout.line(segment);
@@ -91,6 +92,7 @@ impl Strips {
             entries: draft.entries as u16,
             holds: draft.holds,
             written: self.written,
+            // All tails of a line repeat the data of its opening.
             ..lines.at(line).tail()
         };
         let page = meta.pages_mut().last_mut().expect("a strip has a tail");

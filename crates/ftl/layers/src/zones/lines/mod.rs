@@ -213,6 +213,7 @@ impl Lines {
         it.go(State::Empty);
         it.emptied_by = seq;
         self.empty.push_back(line);
+        // The line counts for its unit from now on, so that no further victim is collected for it.
         self.lists.await_one(self.layout.front(line));
     }
 
@@ -253,6 +254,7 @@ impl Lines {
             if !it.is_of_map() || matches!(it.state(), State::Free | State::Resetting) {
                 continue;
             }
+            // Images and the root are counted per line, so all lines must be visited.
             it.keep_images_of_next_root();
             if it.valid() == 0 && it.state() == State::Full {
                 self.emptied(line, 0);
@@ -342,6 +344,7 @@ impl Lines {
         }
         self.resetting -= 1;
         self.map_lines -= u32::from(self.at(line).is_of_map());
+        // A line with some failed segments is used again with the others.
         let dead = self.segments(line).all(|segment| self.chunks.at(segment).bad);
         self.at_mut(line).end_reset(dead);
         self.lists.put(self.layout.front(line), (line, self.wear(line)), dead);

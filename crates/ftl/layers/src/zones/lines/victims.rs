@@ -169,6 +169,7 @@ impl Lines {
             it.state() == State::Full && !it.is_of_map()
         };
         let all = || (0..self.layout.lines).filter(full).filter(fits);
+        // The policy ranks lines by valid blocks only, and may choose one that does not fit.
         Some(first).filter(fits).or_else(|| all().max_by_key(|line| self.gain(*line)))
     }
 
