@@ -198,7 +198,7 @@ impl Direct {
         }
     }
 
-    /// Logs kills whose writes are durable while they fit, and requests what the others wait for.
+    /// Logs kills whose writes are durable while they fit, and requests durability for the others.
     /// Returns whether anything moved.
     pub(crate) fn log_kills(
         &mut self,

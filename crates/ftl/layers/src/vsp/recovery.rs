@@ -202,7 +202,7 @@ impl Recovery {
             (Some(Step::Flush), Command::Flush { .. }) => {
                 self.go(Step::Roots);
             }
-            // The cursor shows that the roots were read; groups advance it when they send their reads.
+            // Only roots advance the cursor here; groups do when they send their reads.
             (Some(Step::Roots | Step::Groups), command) => {
                 let Command::Read { into: Target::Meta { buf, .. }, .. } = command else {
                     unreachable!("recovery reads metadata")

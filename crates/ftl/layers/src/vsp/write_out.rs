@@ -321,7 +321,7 @@ impl<T: Table> Area<T> {
         self.pool.free() > 1 && (frees || lists || last)
     }
 
-    /// Logs kills whose writes are durable, and requests what the others wait for. When few
+    /// Logs kills whose writes are durable, and requests durability for the others. When few
     /// superpages are left, kills leave room in the log for the listings of all stages. Otherwise
     /// the log would need superpages for kills alone, before a root could make the kills durable
     /// without the log.
