@@ -1,9 +1,9 @@
-//! How fast a drive is simulated: `cargo run --release -p hostftl-drives --example drive_speed
-//! [DRIVE] [UTILISATION] [SECONDS]`.
+//! Benchmark of the simulation speed of a drive: `cargo run --release -p hostftl-drives --example
+//! drive_speed [DRIVE] [UTILISATION] [SECONDS]`.
 //!
-//! Writes of one map unit, uniform over a share of the flash, 64 under way, steady; one core, and
-//! the drive is driven directly. Seconds are those that the program had the core, where the system
-//! tells them, so that other work on the machine counts less.
+//! It writes single map units, uniformly distributed over a share of the flash, at queue depth 64
+//! and in steady state, on one core and without a layer. Times are CPU times of the process where
+//! the system reports them, so that other load on the machine matters less.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -18,7 +18,7 @@ const DEPTH: u32 = 64;
 /// Overwrites before the first measurement.
 const WARM: u64 = 4;
 
-/// Seconds on the core since the start, or of the clock where the system does not tell.
+/// Returns the CPU time in seconds, or the time since `start` if the system does not report it.
 fn seconds(start: &Instant) -> f64 {
     let text = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
     let nanos = text.split(' ').next().and_then(|word| word.parse::<f64>().ok());
@@ -88,7 +88,8 @@ impl Bench {
     }
 }
 
-/// The same writes to one pool of as many pages: how fast this machine is now.
+/// Measures the same writes to one pool of the same number of pages, as a reference for the present
+/// speed of the machine.
 fn pool_alone(bench: &mut Bench, limit: f64) {
     let spec = bench.drive.spec();
     let units = (spec.shape.sectors() / u64::from(spec.map_unit)) as u32;

@@ -1,7 +1,9 @@
-//! How fast the pool counts: `cargo run --release -p hostftl-drives --example pool_speed [RUNS]`.
+//! Benchmark of a pool that only counts: `cargo run --release -p hostftl-drives --example
+//! pool_speed [RUNS]`.
 //!
-//! Uniform random writes to 16,384 × 256 pages at utilisation 0.742, greedy, one frontier, copies
-//! in bursts of 64 as on a drive with 64 planes, steady; the pool is driven directly, on one core.
+//! It writes uniformly at random to 16,384 × 256 pages at utilisation 0.742 in steady state, with
+//! greedy victims, one write point and copies in bursts of 64 as on a drive with 64 planes, on one
+//! core and without a drive.
 
 use std::time::Instant;
 

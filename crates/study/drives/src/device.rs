@@ -1,4 +1,4 @@
-//! A device of a stack in a study, of any kind.
+//! A device of any kind in a stack of a study.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::registration::{Description, SavedModel};
 use crate::registry;
 use crate::text::{DriveError, Key};
 
-/// A modelled device; [`Description::device`] makes one.
+/// A modelled device, made by [`Description::device`].
 pub type Device = Box<dyn SavedModel>;
 
 /// The description of a device of any kind.
@@ -42,17 +42,17 @@ impl DeviceSpec {
         registry::names()
     }
 
-    /// Returns the drive, memory or array `NAME[:KEY=VALUE]…`, as [`crate::DriveSpec::find`] reads
-    /// it.
+    /// Returns the drive, memory or array of chips named `NAME[:KEY=VALUE]…`, with the syntax of
+    /// [`crate::DriveSpec::find`].
     ///
     /// # Errors
-    /// When there is neither, or what is described is not possible.
+    /// When no built-in device and no file has that name, or the description is invalid.
     pub fn find(name: &str) -> Result<Self, DriveError> {
         registry::find(name).map(DeviceSpec)
     }
 
-    /// Returns the settings in the text of the device, its options included: a word for each key;
-    /// empty if the device was made without a text.
+    /// Returns the settings in the device's text and its options, as pairs of key and value. The
+    /// list is empty if the device was made without a text.
     pub fn parameters(&self) -> Vec<(String, String)> {
         registry::text(self.name()).map(|text| text.settings()).unwrap_or_default()
     }
@@ -63,8 +63,8 @@ impl DeviceSpec {
         self.head().0
     }
 
-    /// Returns when to take the device, as the head of its file says behind `Use when`; empty as
-    /// [`DeviceSpec::about`].
+    /// Returns the sentence after `Use when` in the comment at the head of the device's file. It is
+    /// empty if the file has none, or if the device was made without a text.
     pub fn use_when(&self) -> String {
         self.head().1
     }
@@ -73,24 +73,25 @@ impl DeviceSpec {
         registry::text(self.name()).map(|text| text.head()).unwrap_or_default()
     }
 
-    /// Returns the bytes of RAM that the map of a drive of a terabyte takes in the drive: four for
-    /// each map unit. `None` for devices that don't translate or are not flash.
+    /// Returns the size in bytes of the map of a 1 TB drive with this map unit: four bytes per map
+    /// unit. Returns `None` for devices that do not translate and for devices that are not flash.
     pub fn map_of_a_terabyte(&self) -> Option<u64> {
         let unit = u64::from(self.map_unit()) * SECTOR as u64;
         (self.is_flash() && !self.is_raw()).then(|| 4 * 1_000_000_000_000 / unit)
     }
 
-    /// Returns the value of `kind` in its file.
+    /// Returns the value of the key `kind` in the device's file.
     pub fn kind(&self) -> &'static str {
         self.registration().kind
     }
 
-    /// Whether it is flash, which wears by the erase and whose energy is known.
+    /// Returns whether the device is flash. Only flash wears with each erase and has a known
+    /// energy.
     pub fn is_flash(&self) -> bool {
         self.registration().is_flash
     }
 
-    /// Returns the keys that the file of a device of that kind may have.
+    /// Returns the keys that are valid in the file of a device of this kind.
     pub fn keys(&self) -> impl Iterator<Item = Key> {
         registry::keys(self.registration())
     }

@@ -1,8 +1,9 @@
-//! Drive models: flash that takes modelled time, and the drive's own translation over it.
+//! Drive models: flash with modelled latencies, and the drive's own translation layer on top.
 //!
-//! A [`Drive`] is what a layer sees through a block interface. Its decisions (map, collection,
-//! write buffer) are synchronous and follow from the order of commands alone; its flash takes time,
-//! or only counts. A [`DriveSpec`] says what it is made of.
+//! A [`Drive`] is a flash drive behind a block interface. Its decisions (mapping, garbage
+//! collection, write buffer) are synchronous and depend only on the order of the commands. Its
+//! flash operations take virtual time, or are only counted. A [`DriveSpec`] describes the geometry
+//! and the policies of a drive.
 
 mod device;
 mod drive;

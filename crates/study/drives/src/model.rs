@@ -1,4 +1,4 @@
-//! What a world in virtual time needs of a device, whatever it is made of.
+//! The interface between a device model and a driver in virtual time.
 
 use std::collections::VecDeque;
 
@@ -6,85 +6,87 @@ use hostftl_core::{About, Command, DeviceError, DeviceInfo, MetaBuf, Nanos, Verd
 
 use crate::work::{DriveWork, Spent};
 
-/// Whether a device takes time.
+/// Timing mode of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
-    /// Everything is over when it is submitted; all counters are right.
+    /// Commands complete when they are submitted, and only counters advance.
     Counts,
-    /// Commands take time.
+    /// Commands take virtual time.
     Timed,
 }
 
-/// A command that is over.
+/// A completed command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// The slot that it was submitted with.
+    /// Slot with which the command was submitted.
     pub slot: u32,
-    /// Its result.
+    /// Result of the command.
     pub result: Result<(), DeviceError>,
-    /// Where its time went.
+    /// Latency by stage.
     pub spent: Spent,
 }
 
-/// When sectors will be written that are looked at.
+/// Distance in time of the writes that a prefetch prepares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Soon {
-    /// After those that are looked at as [`Soon::Next`].
+    /// The writes come after those that were prefetched as [`Soon::Next`].
     Later,
-    /// Next; they were looked at as [`Soon::Later`] before.
+    /// The writes come next. They were prefetched as [`Soon::Later`] before.
     Next,
 }
 
 /// A modelled device.
 pub trait Model {
-    /// What a layer is told of it.
+    /// Returns the device's interface as a layer sees it.
     fn info(&self) -> DeviceInfo;
-    /// Takes a command at `now`. Its result, when it is over at once; if not, `slot` names it until
-    /// [`Model::advance`] ends it.
+    /// Submits a command at time `now`. Returns its result if it completes at once. Otherwise
+    /// `slot` identifies the command until [`Model::advance`] completes it.
     fn submit(
         &mut self,
         now: Nanos,
         slot: u32,
         command: &Command,
     ) -> Option<Result<(), DeviceError>>;
-    /// Answers a `Command::Report`.
+    /// Executes a `Command::Report`.
     ///
     /// # Errors
-    /// `Unsupported` when it can't tell.
+    /// `Unsupported` when the device cannot give that report.
     fn report(&mut self, _about: About, _into: &mut MetaBuf) -> Result<Verdict, DeviceError> {
         Err(DeviceError::Unsupported)
     }
-    /// When something happens next.
+    /// Returns the time of the next event.
     fn next_at(&self) -> Option<Nanos>;
-    /// Lets time pass until a command is over, but not beyond `limit`; gives the time of the last
-    /// thing that happened. There must be such a thing.
+    /// Advances the time until a command completes, but not beyond `limit`. Returns the time of the
+    /// last event. An event must be pending.
     fn advance(&mut self, limit: Nanos, ended: &mut VecDeque<Ended>) -> Nanos;
-    /// Whether nothing is under way.
+    /// Returns whether no command is under way.
     fn idle(&self) -> bool;
-    /// Changes the clock when nothing is under way.
+    /// Sets the clock. No command may be under way.
     fn set_clock(&mut self, clock: Clock);
-    /// What it did so far.
+    /// Returns the work done so far.
     fn work(&self) -> DriveWork;
-    /// How often each of its segments was erased; of a memory, each sector written.
+    /// Returns the number of erases of each segment; for a memory, the writes of each sector.
     fn worn(&self) -> Vec<u32> {
         Vec::new()
     }
-    /// Whether every invariant holds.
+    /// Checks every invariant.
     ///
     /// # Errors
-    /// The first one that does not hold.
+    /// The first invariant that does not hold.
     fn check(&self) -> Result<(), &'static str> {
         Ok(())
     }
-    /// Sectors of each program of the flash that it counts; nothing where that is no unit of it.
+    /// Returns the sectors of each counted flash program, or `None` for devices without such a
+    /// unit.
     fn row_sectors(&self) -> Option<u32> {
         None
     }
-    /// Whether it is the layer that erases.
+    /// Returns whether the layer erases the flash.
     fn is_raw(&self) -> bool {
         false
     }
-    /// Looks at what writes of these sectors will change; it changes nothing.
+    /// Prefetches the tables that writes of these sectors will change. It has no effect on the
+    /// state.
     fn look_ahead(&self, _lbas: &[u64], _soon: Soon) {}
 }
 

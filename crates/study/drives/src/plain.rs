@@ -1,12 +1,12 @@
-//! What models without a translation of their own have in common: which commands they take, and the
-//! count of what they did.
+//! Shared parts of models without translation: the check of a command's range, and counters.
 
 use hostftl_core::{CAUSES, Cause, Command, DeviceError};
 
 use crate::work::{DriveWork, FlashBusy, FlashWork};
 
-/// The first sector and the length of a read or program; else what a device of so many `sectors`
-/// answers at once. Nothing of it is lost at a power cut, and nothing is collected.
+/// Returns the first sector and the length of a read or program. The error is the immediate result
+/// of any other command, or of a range beyond a device of `sectors` sectors. A flush and a reset
+/// succeed at once: these devices have no volatile cache and no garbage collection.
 pub(crate) fn range(
     command: &Command,
     sectors: u64,
@@ -24,7 +24,7 @@ pub(crate) fn range(
     }
 }
 
-/// Sectors read and written by cause, and the time that took.
+/// Sectors read and written by cause, and the busy times.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     pub reads: [u64; CAUSES],
@@ -33,7 +33,7 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// Counts a read or program.
+    /// Counts a read or a program.
     pub(crate) fn note(&mut self, command: &Command) {
         match command {
             Command::Read { cause, into, .. } => {
@@ -48,12 +48,12 @@ impl Counts {
         }
     }
 
-    /// Sectors written.
+    /// Returns the sectors written.
     pub(crate) fn written(&self) -> u64 {
         self.sectors.iter().sum()
     }
 
-    /// The same, as all drives tell it.
+    /// Returns the counters as a [`DriveWork`].
     pub(crate) fn work(&self) -> DriveWork {
         let Counts { reads, sectors, busy } = *self;
         let flash = FlashWork { reads, programs: self.written(), erases: 0, busy };

@@ -1,7 +1,8 @@
-//! Commands that were given an end: what a device without dies is behind its interface.
+//! Queue of commands whose completion time is known at submission, for devices without dies.
 //!
 //! Invariants
-//! - Commands end in the order of their ends; those that end together, in the order of submission.
+//! - Commands complete in the order of their completion times. Commands with equal times complete
+//!   in the order of submission.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -11,7 +12,7 @@ use hostftl_core::Nanos;
 use crate::model::Ended;
 use crate::work::Spent;
 
-/// A command under way, without its `Spent`, which does not decide the order.
+/// A command under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Due {
     at: Nanos,
@@ -28,21 +29,22 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// Adds a command that ends at `at`, after it waited and was served for so long.
+    /// Adds a command that completes at `at`, after a wait of `waited` ns and a service time of
+    /// `served` ns.
     pub(crate) fn push(&mut self, at: Nanos, slot: u32, waited: Nanos, served: Nanos) {
         self.number += 1;
         self.heap.push(Reverse(Due { at, number: self.number, slot, waited, served }));
     }
 
-    /// When the next command ends.
+    /// Returns the completion time of the next command.
     pub(crate) fn next_at(&self) -> Option<Nanos> {
         self.heap.peek().map(|Reverse(due)| due.at)
     }
 
-    /// Ends the next command and says when that was.
+    /// Completes the next command and returns its completion time.
     ///
     /// # Panics
-    /// When there is none.
+    /// When the queue is empty.
     pub(crate) fn advance(&mut self, ended: &mut VecDeque<Ended>) -> Nanos {
         let Reverse(due) = self.heap.pop().expect("there is something to wait for");
         let spent = Spent { queue: due.waited, die: due.served, ..Spent::default() };
@@ -50,7 +52,7 @@ impl Queue {
         due.at
     }
 
-    /// Whether there is none.
+    /// Returns whether no command is under way.
     pub(crate) fn is_empty(&self) -> bool {
         self.heap.is_empty()
     }

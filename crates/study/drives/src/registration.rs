@@ -1,5 +1,4 @@
-//! The registration of a kind of device: everything that the command line, studies and the Python
-//! package know of it.
+//! Registration of a kind of device, used by the command line, studies and the Python package.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -21,75 +20,76 @@ pub struct Registration {
     pub kind: &'static str,
     /// The meaning of that value.
     pub about: &'static str,
-    /// Whether it is flash, which wears by the erase and whose energy is known. Only flash is taken
-    /// where a [`DriveSpec`] is needed.
+    /// Whether the kind is flash. Only flash wears with each erase, has a known energy, and is
+    /// accepted where a [`DriveSpec`] is needed.
     pub is_flash: bool,
     /// The keys of its file besides `kind`, in the order in which users see them.
     pub keys: &'static [&'static [Key]],
-    /// The names and files of the devices that every program has built in.
+    /// The names and files of the built-in devices.
     pub built_in: &'static [(&'static str, &'static str)],
-    /// Reads the file of a device; the error names the line or the option that is wrong.
+    /// Reads the file of a device. The error names the line or the option that is wrong.
     pub(crate) read: fn(&Text) -> Result<Arc<dyn Description>, DriveError>,
 }
 
 /// A device as its file describes it. Lengths are in sectors.
 pub trait Description: Any + Comparable + Debug + Send + Sync {
-    /// Its kind.
+    /// Returns the registration of its kind.
     fn registration(&self) -> &'static Registration;
 
-    /// The name that the user gave it, options included.
+    /// Returns the name that the user gave, options included.
     fn name(&self) -> &str;
 
-    /// Its interface as a layer sees it.
+    /// Returns its interface as a layer sees it.
     fn device_info(&self) -> DeviceInfo;
 
-    /// Sectors that the host sees; of a raw drive, all.
+    /// Returns the sectors that the host sees. A raw drive exports all of its sectors.
     fn exported(&self) -> u64;
 
-    /// All sectors, spare ones too.
+    /// Returns all sectors, including over-provisioning.
     fn sectors(&self) -> u64 {
         self.exported()
     }
 
-    /// The grain in which it is written without more work.
+    /// Returns the smallest size, in sectors, of a write without a read-modify-write.
     fn map_unit(&self) -> u32 {
         self.device_info().map_unit
     }
 
-    /// Erases that a block survives; of a memory, writes of a sector; 0 if unknown.
+    /// Returns the erases that a block survives, or the writes that a sector of a memory survives.
+    /// 0 means unknown.
     fn cycles(&self) -> u32 {
         0
     }
 
-    /// Parts that work at the same time, such as dies.
+    /// Returns the number of parts that work in parallel, such as dies.
     fn dies(&self) -> u32 {
         1
     }
 
-    /// Bytes of memory that the model takes.
+    /// Returns the bytes of host memory that the model takes.
     fn memory(&self) -> u64;
 
-    /// Whether it leaves translation to the layer.
+    /// Returns whether the device leaves translation to the layer.
     fn is_raw(&self) -> bool {
         matches!(self.device_info().kind, DeviceKind::Zoned(_))
     }
 
-    /// The description of a flash drive.
+    /// Returns the description of a flash drive, or `None` for other devices.
     fn flash(&self) -> Option<&DriveSpec> {
         None
     }
 
-    /// Energy that `work` took for `cause`, in nJ; 0 if unknown.
+    /// Returns the energy that `work` took for `cause`, in nJ. 0 means unknown.
     fn energy(&self, _work: &DriveWork, _cause: Cause) -> u64 {
         0
     }
 
-    /// NAND pages that `work` read and programmed.
+    /// Returns the NAND pages that `work` read and programmed.
     fn page_operations(&self, _work: &DriveWork) -> u64 {
         0
     }
 
-    /// Settings in the file of another program that the model ignores, a sentence each.
+    /// Returns the settings of another program's file that the model ignores, one sentence each.
     fn left(&self) -> &[String] {
         &[]
     }
@@ -100,25 +100,25 @@ pub trait Description: Any + Comparable + Debug + Send + Sync {
     /// When the device is impossible, or its model does not fit into memory.
     fn device(&self) -> Result<Box<dyn SavedModel>, DriveError>;
 
-    /// Reads a device that [`SavedModel::save`] wrote.
+    /// Restores a device that [`SavedModel::save`] wrote.
     ///
     /// # Errors
-    /// When `from` is no state that was saved from this description.
+    /// When `from` is not a state that was saved from this description.
     fn load(&self, from: &mut dyn Read) -> Result<Box<dyn SavedModel>, LoadError>;
 }
 
 /// A model whose state can be saved.
 pub trait SavedModel: Model + Debug + Send {
-    /// Writes the state, which [`Description::load`] reads.
+    /// Writes the state in the form that [`Description::load`] reads.
     ///
     /// # Errors
-    /// When `out` can't be written.
+    /// When writing to `out` fails.
     fn save(&self, out: &mut dyn Write) -> io::Result<()>;
 }
 
 /// Equality of descriptions of any kind. Every type that has `PartialEq` implements it.
 pub trait Comparable {
-    /// Whether `other` is of the same type and equal.
+    /// Returns whether `other` has the same type and is equal.
     fn is_equal(&self, other: &dyn Any) -> bool;
 }
 

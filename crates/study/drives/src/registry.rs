@@ -8,8 +8,8 @@ use crate::spec::{DriveSpec, file};
 use crate::text::{DriveError, Key, Text, split};
 use crate::{drive, olive, scm};
 
-/// Every kind, in the order in which users see them. A file that names none of them is read as the
-/// first.
+/// Every kind, in the order in which users see them. A file without a known `kind` is read as the
+/// first one.
 static KINDS: &[&Registration] = &[
     &drive::register::BLOCK,
     &drive::register::ZONED,
@@ -27,7 +27,7 @@ fn kind_of(text: &Text) -> &'static Registration {
     KINDS.iter().find(|it| it.kind == kind).unwrap_or(&KINDS[0])
 }
 
-/// Returns the keys that the file of a device of that kind may have.
+/// Returns the keys that are valid in the file of a device of this kind.
 pub(crate) fn keys(registration: &'static Registration) -> impl Iterator<Item = Key> {
     let (values, default) = if registration.is_flash {
         (KIND_VALUES.as_str(), KINDS[0].kind)
@@ -38,7 +38,8 @@ pub(crate) fn keys(registration: &'static Registration) -> impl Iterator<Item = 
     std::iter::once(kind).chain(registration.keys.iter().copied().flatten().copied())
 }
 
-/// Returns the names of the built-in devices that are flash, or are not, in alphabetical order.
+/// Returns the names of the built-in devices in alphabetical order, either those that are flash or
+/// the others.
 fn built_in(is_flash: bool) -> impl Iterator<Item = &'static str> {
     let kinds = KINDS.iter().filter(|it| it.is_flash == is_flash);
     let mut names: Vec<_> = kinds.flat_map(|it| it.built_in).map(|(name, _)| *name).collect();
@@ -51,7 +52,7 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     built_in(true).chain(built_in(false))
 }
 
-/// Returns the text of `NAME[:KEY=VALUE]…`, where `NAME` is built in or a file.
+/// Returns the text of `NAME[:KEY=VALUE]…`, where `NAME` is a built-in device or a file.
 pub(crate) fn text(asked: &str) -> Result<Text, DriveError> {
     let (origin, options) = split(asked);
     let text = match KINDS.iter().flat_map(|it| it.built_in).find(|(name, _)| *name == origin) {
@@ -87,20 +88,20 @@ impl DriveSpec {
         built_in(true)
     }
 
-    /// Returns the drive `NAME[:KEY=VALUE]…`: the built-in one, or else the one that the file
-    /// `NAME` describes, with some of its keys set anew, as in `mlc-32g:capacity=1g:gc=fifo`.
+    /// Returns the drive `NAME[:KEY=VALUE]…`: a built-in drive, or the drive described in the file
+    /// `NAME`. Options override keys, as in `mlc-32g:capacity=1g:gc=fifo`.
     ///
     /// # Errors
-    /// When there is neither, or what is described is not a possible drive.
+    /// When no built-in drive and no file has that name, or the description is invalid.
     pub fn find(name: &str) -> Result<Self, DriveError> {
         flash(&text(name)?)
     }
 
-    /// Returns the drive that `text` describes, in TOML or as MQSim's XML; `origin` is its name in
+    /// Returns the drive described by `text`, which is TOML or MQSim's XML. `origin` is its name in
     /// messages.
     ///
     /// # Errors
-    /// The line that is wrong, and why.
+    /// The line that is wrong, and the reason.
     pub fn parse(text: &str, origin: &str) -> Result<Self, DriveError> {
         flash(&Text::new(origin, origin, text.to_owned())?)
     }
@@ -121,8 +122,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns the keys that the reader of a built-in device's file knows, from its error for an
-    /// unknown one.
+    /// Returns the keys that the reader of a built-in device's file accepts, taken from its error
+    /// for an unknown key.
     fn known(device: &str) -> BTreeSet<String> {
         let error = find(&format!("{device}:nobody=1")).expect_err("no such key");
         let words = error.to_string();
@@ -132,7 +133,8 @@ mod tests {
 
     #[test]
     fn every_key_that_a_file_may_have_is_described_and_no_other() {
-        // The readers of the flash kinds are one: each of their keys is described by one of them.
+        // All flash kinds share one reader, so each of its keys is described by at least one of
+        // them.
         let (flash, others): (Vec<_>, Vec<_>) = KINDS.iter().copied().partition(|it| it.is_flash);
         let groups = std::iter::once(flash).chain(others.into_iter().map(|it| vec![it]));
         for kinds in groups {
@@ -144,7 +146,7 @@ mod tests {
         }
     }
 
-    /// A number on the edge of each range is taken, and one beyond it is refused with the range.
+    /// A value beyond the range of a key is refused, and the error names the range.
     #[test]
     fn the_ranges_are_those_that_are_checked() {
         let mut tried = 0;

@@ -1,55 +1,55 @@
-//! What a drive did, counted once and in the same way under both clocks.
+//! Work of a drive, counted once and in the same way under both clocks.
 
 use hostftl_core::{CAUSES, Cause, Nanos};
 
-/// How long the flash was at work, in ns; nothing under the clock that only counts.
+/// Busy times of the flash, in ns. They are 0 under [`Clock::Counts`](crate::Clock::Counts).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlashBusy {
-    /// Dies that read, transfer included, by [`Cause`].
+    /// Dies that read, including the transfer, by [`Cause`].
     pub reads: [Nanos; CAUSES],
-    /// Dies that program, transfer included.
+    /// Dies that program, including the transfer.
     pub programs: Nanos,
     /// Dies that erase.
     pub erases: Nanos,
-    /// Buses, all together.
+    /// All buses together.
     pub bus: Nanos,
 }
 
-/// What the flash did, counted by the flash itself.
+/// Work of the flash, counted by the flash itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlashWork {
-    /// Rows read, by [`Cause`]. A row is a page on each plane of a stripe.
+    /// Rows read, by [`Cause`]. A row is one page on each plane of a stripe.
     pub reads: [u64; CAUSES],
     /// Rows programmed.
     pub programs: u64,
-    /// Blocks erased, those of a stripe as one.
+    /// Blocks erased. The blocks of a stripe count as one.
     pub erases: u64,
-    /// How long that took.
+    /// Busy times of these operations.
     pub busy: FlashBusy,
 }
 
-/// What a drive did since it was made. Lengths are in sectors.
+/// Work of a drive since it was made. Lengths are in sectors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DriveWork {
-    /// What its flash did.
+    /// Work of its flash.
     pub flash: FlashWork,
-    /// Sectors that were given to the flash to program, by [`Cause`].
+    /// Sectors handed to the flash for programming, by [`Cause`].
     pub sectors: [u64; CAUSES],
-    /// Sectors that crossed a bus, read or programmed, by [`Cause`].
+    /// Sectors transferred over a bus for reads and programs, by [`Cause`].
     pub crossed: [u64; CAUSES],
-    /// Sectors that were overwritten or trimmed in the write buffer, or that a raw device did not
-    /// take, and so never programmed.
+    /// Sectors that were never programmed, by [`Cause`]: overwritten or trimmed in the write
+    /// buffer, or refused by a raw drive.
     pub absorbed: [u64; CAUSES],
-    /// Sectors that wait in the write buffer now: a state, no count.
+    /// Sectors in the write buffer now, by [`Cause`]. This is a state, not a counter.
     pub waiting: [u64; CAUSES],
-    /// Of `sectors`, those whose row is not full yet: a state, no count.
+    /// The part of `sectors` in rows that are not full yet. This is a state, not a counter.
     pub open: u64,
-    /// Sectors of part-filled rows that a flush wrote aside; `sectors` has them too, as
-    /// [`Cause::Rmw`].
+    /// Sectors of partly filled rows that a flush programmed elsewhere. They are part of `sectors`
+    /// too, as [`Cause::Rmw`].
     pub aside: u64,
-    /// Map units that were read, changed and programmed again.
+    /// Read-modify-writes of map units.
     pub rmw: u64,
-    /// Reads of map units that the write buffer answered.
+    /// Reads of map units that were served from the write buffer.
     pub hits: u64,
 }
 
@@ -58,7 +58,7 @@ fn less<const N: usize>(one: &[u64; N], other: &[u64; N]) -> [u64; N] {
 }
 
 impl FlashWork {
-    /// What was done since `before`.
+    /// Returns the work done since `before`.
     #[must_use]
     pub fn since(&self, before: &FlashWork) -> FlashWork {
         let (busy, was) = (&self.busy, &before.busy);
@@ -75,14 +75,14 @@ impl FlashWork {
         }
     }
 
-    /// Page operations of the flash, reads and programs, for flash whose rows have `stripe` pages.
+    /// Returns the page reads and page programs of flash with `stripe` pages in a row.
     pub fn page_operations(&self, stripe: u32) -> u64 {
         (self.reads.iter().sum::<u64>() + self.programs) * u64::from(stripe)
     }
 }
 
 impl DriveWork {
-    /// What was done since `before`. What is a state stays as it is now.
+    /// Returns the work done since `before`. States keep their present value.
     #[must_use]
     pub fn since(&self, before: &DriveWork) -> DriveWork {
         DriveWork {
@@ -98,54 +98,55 @@ impl DriveWork {
         }
     }
 
-    /// Sectors programmed or on their way, for all causes.
+    /// Returns the sectors programmed or being programmed, for all causes.
     pub fn programmed(&self) -> u64 {
         self.sectors.iter().sum()
     }
 
-    /// The part of `whole` that `cause` has by its share of the programmed sectors, and all parts
-    /// together are `whole` but for roundings down.
+    /// Returns the part of `whole` that corresponds to the share of `cause` in the programmed
+    /// sectors. Parts are rounded down, so their sum can be slightly below `whole`.
     pub(crate) fn share(&self, whole: u64, cause: Cause) -> u64 {
         let all = self.programmed().max(1);
         (u128::from(whole) * u128::from(self.sectors[cause as usize]) / u128::from(all)) as u64
     }
 
-    /// How long dies read for `cause`, in ns.
+    /// Returns the time that dies spent on reads for `cause`, in ns.
     pub fn read_busy(&self, cause: Cause) -> Nanos {
         self.flash.busy.reads[cause as usize]
     }
 
-    /// How long dies programmed for `cause`, in ns: by its share of the sectors. Erases count as
-    /// the drive's own collection elsewhere.
+    /// Returns the time that dies spent on programs for `cause`, in ns, by its share of the
+    /// sectors. Erases are not included; they are attributed to the drive's garbage collection
+    /// elsewhere.
     pub fn program_busy(&self, cause: Cause) -> Nanos {
         self.share(self.flash.busy.programs, cause)
     }
 
-    /// How long dies were at work, in ns, all together. A stripe over several dies counts once.
+    /// Returns the busy time of all dies together, in ns. A stripe over several dies counts once.
     pub fn busy(&self) -> Nanos {
         let busy = &self.flash.busy;
         busy.reads.iter().sum::<Nanos>() + busy.programs + busy.erases
     }
 }
 
-/// Where the time of a command went, in ns; the sum is how long the drive had it. Of a command with
-/// several parts it is the way of the part that ended last.
+/// Latency of a command by stage, in ns. The sum is the time that the command spent in the drive. A
+/// command with several parts has the stages of the part that ended last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
-    /// Waiting for the die behind other commands, or for room in the write buffer.
+    /// Wait for the die behind other commands, or for space in the write buffer.
     pub queue: Nanos,
-    /// Waiting for the die behind the drive's collection.
+    /// Wait for the die behind the drive's garbage collection.
     pub gc: Nanos,
-    /// Reading the rest of a map unit first.
+    /// Read of the rest of a map unit before its program.
     pub rmw: Nanos,
-    /// On the bus and waiting for it.
+    /// Transfer on the bus and the wait for it.
     pub bus: Nanos,
-    /// In the die.
+    /// Operation of the die.
     pub die: Nanos,
 }
 
 impl Spent {
-    /// All of it.
+    /// Returns the sum of all stages.
     pub fn total(&self) -> Nanos {
         self.queue + self.gc + self.rmw + self.bus + self.die
     }

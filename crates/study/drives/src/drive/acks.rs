@@ -1,10 +1,10 @@
-//! When writes are answered from the write buffer, and flushes after it.
+//! Acknowledgement of writes from the write buffer, and of flushes.
 //!
 //! Invariants
-//! - A write is answered when what was given to the flash up to it, and is not programmed, fits the
-//!   half of the buffer that is for that; the other half is for what waits to be merged.
-//! - A flush is answered when all that was given to the flash before it is programmed. Each flush
-//!   begins an epoch, and programs count for the epoch in which they began.
+//! - A write is acknowledged when all sectors issued up to it and not yet programmed fit into half
+//!   of the buffer. The other half holds partial units that wait to be merged.
+//! - A flush completes when everything issued to the flash before it is programmed. Each flush
+//!   begins an epoch, and a program belongs to the epoch in which it was issued.
 
 use std::collections::VecDeque;
 
@@ -15,7 +15,7 @@ use hostftl_core::Nanos;
 pub(super) struct Waiting {
     pub slot: u32,
     pub since: Nanos,
-    /// Sectors that were issued before it, or the epoch that it ends.
+    /// Sectors that were issued before a write, or the epoch that a flush ends.
     until: u64,
 }
 
@@ -26,7 +26,7 @@ pub(super) struct Acks {
     issued: u64,
     released: u64,
     writes: VecDeque<Waiting>,
-    /// Programs under way of each epoch since the oldest that is not over.
+    /// Programs under way in each epoch, from the oldest unfinished epoch on.
     epochs: VecDeque<u32>,
     oldest: u64,
     flushes: VecDeque<Waiting>,
@@ -47,7 +47,7 @@ impl Acks {
         }
     }
 
-    /// A program that holds so many sectors begins; gives its epoch.
+    /// Records the start of a program that holds `held` sectors of the buffer. Returns its epoch.
     #[inline]
     pub(super) fn issue(&mut self, held: u32) -> u32 {
         self.issued += u64::from(held);
@@ -55,7 +55,7 @@ impl Acks {
         self.oldest as u32 + self.epochs.len() as u32 - 1
     }
 
-    /// A program is over.
+    /// Records the end of a program.
     #[inline]
     pub(super) fn release(&mut self, held: u32, epoch: u32) {
         self.released += u64::from(held);
@@ -67,7 +67,7 @@ impl Acks {
         }
     }
 
-    /// Whether a write can be answered at once; if not, it waits.
+    /// Returns whether a write can be acknowledged at once. Otherwise it waits.
     pub(super) fn write(&mut self, slot: u32, since: Nanos) -> bool {
         let until = self.issued;
         if self.writes.is_empty() && until - self.released <= self.limit {
@@ -77,7 +77,7 @@ impl Acks {
         false
     }
 
-    /// Whether a flush can be answered at once; if not, it waits.
+    /// Returns whether a flush can be completed at once. Otherwise it waits.
     pub(super) fn flush(&mut self, slot: u32, since: Nanos) -> bool {
         if self.epochs.iter().all(|&programs| programs == 0) {
             return true;
@@ -88,7 +88,7 @@ impl Acks {
         false
     }
 
-    /// A command that need not wait any longer.
+    /// Returns the next command that no longer has to wait.
     pub(super) fn next(&mut self) -> Option<Waiting> {
         if let Some(&write) = self.writes.front()
             && write.until.saturating_sub(self.released) <= self.limit
@@ -98,7 +98,7 @@ impl Acks {
         self.flushes.pop_front_if(|flush| flush.until < self.oldest)
     }
 
-    /// Whether nothing waits and nothing is held.
+    /// Returns whether no command waits and no program holds sectors.
     pub(super) fn idle(&self) -> bool {
         self.writes.is_empty() && self.flushes.is_empty() && self.issued == self.released
     }

@@ -1,13 +1,13 @@
-//! A look at what writes will change, so that what the caches lack of it has come when they do. It
-//! changes nothing but how long the writes take.
+//! Prefetch of the map and counter entries that writes will change. It shortens the run time of the
+//! model and has no effect on its state.
 
 use super::Drive;
 use crate::model::Soon;
 use crate::pool::Pool;
 
 impl Drive {
-    /// Looks at what writes of these sectors will change; sectors that the drive has not are passed
-    /// over.
+    /// Prefetches the entries that writes of these sectors will change. Sectors beyond the capacity
+    /// are skipped.
     pub fn look_ahead(&self, lbas: &[u64], soon: Soon) {
         match soon {
             Soon::Later => self.look(lbas, Pool::ask_for_map),

@@ -1,9 +1,9 @@
-//! What a pool decides becomes operations of the flash: at once, or in time.
+//! Translation of a pool's decisions into flash operations, counted at once or queued in time.
 //!
 //! Invariants
-//! - Both clocks count the same; what is counted never depends on what time it is.
-//! - A row that several map units share is programmed when its last unit is there; until then it is
-//!   open, in RAM, and has no operation queued.
+//! - Both clocks count the same; no counter depends on the time.
+//! - A row that several map units share is programmed when its last unit arrives. Until then it is
+//!   open: it is kept in RAM, and no operation is queued for it.
 
 use hostftl_core::{Cause, Nanos};
 
@@ -13,16 +13,16 @@ use crate::pool::FlashOp;
 use crate::spec::{DriveSpec, Pooling};
 use crate::work::DriveWork;
 
-/// The owner of programs whose writes were answered from the buffer.
+/// Owner of programs whose writes are acknowledged from the write buffer.
 pub(super) const BUFFER: u32 = NONE - 1;
 
-/// For whom something is done.
+/// Origin of an operation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Errand {
     pub now: Nanos,
-    /// The command's slot, [`BUFFER`], or nobody.
+    /// Slot of the command, [`BUFFER`], or [`NONE`] for garbage collection.
     pub owner: u32,
-    /// The read that must come first.
+    /// Read that must end first, or [`NONE`].
     pub first: u32,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Errand {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Open {
     pub row: u32,
-    /// Its program, prepared; nothing under the clock that only counts.
+    /// Its prepared program, or [`NONE`] under the clock that only counts.
     pub op: u32,
     pub units: u32,
     pub held: u32,
@@ -48,12 +48,13 @@ pub(super) struct Back {
     pub(super) row_sectors: u32,
     pub(super) units_per_row: u32,
     pub(super) rows_per_unit: u32,
-    /// Map units of a segment of a pool.
+    /// Map units in a segment of a pool.
     segment: u32,
     pub(super) copyback: bool,
-    /// Of each pool.
+    /// Open rows of each pool.
     pub(super) open: Vec<Vec<Open>>,
-    /// The row that collection read last, so that its units are read once.
+    /// Pool and row that garbage collection read last. Further units of that row need no second
+    /// read.
     pub(super) copied: (u32, u32),
 }
 
@@ -77,7 +78,7 @@ impl Back {
         }
     }
 
-    /// The lane on which a page of a pool lies.
+    /// Returns the lane of a page of a pool.
     #[inline]
     pub(super) fn lane(&self, pool: u32, page: u32) -> u32 {
         match (self.lane_pools, self.units_per_row) {
@@ -87,13 +88,13 @@ impl Back {
         }
     }
 
-    /// Where the operations on a page work.
+    /// Returns the lane and block of a page.
     #[inline]
     fn place(&self, pool: u32, page: u32) -> Lane {
         self.flash.lane(self.lane(pool, page), || page / self.segment)
     }
 
-    /// What a pool does in time for a write of the host.
+    /// Queues the flash operations of a pool for a write of the host.
     #[inline]
     pub(super) fn take(&mut self, pool: u32, op: FlashOp, errand: &Errand) {
         match op {
@@ -103,7 +104,7 @@ impl Back {
         }
     }
 
-    /// Programs a unit for the host, or a copy; the sectors of a host's write were counted before.
+    /// Programs a unit for the host or for a copy. The sectors of a host write were counted before.
     #[inline]
     fn program(&mut self, pool: u32, page: u32, cause: Cause, errand: &Errand) {
         if self.units_per_row > 1 {
@@ -126,7 +127,7 @@ impl Back {
         self.flash.prepare(op)
     }
 
-    /// Queues a program that holds so many sectors of the write buffer.
+    /// Queues a program that holds `held` sectors of the write buffer.
     fn start(&mut self, op: u32, held: u32, now: Nanos) {
         let it = self.flash.op(op);
         if held > 0 {
@@ -136,7 +137,7 @@ impl Back {
         self.flash.queue(now, op);
     }
 
-    /// Puts a unit into its row, and programs the row when it is full.
+    /// Adds a unit to its row, and programs the row when it is full.
     fn fill(&mut self, pool: u32, page: u32, cause: Cause, errand: &Errand) {
         let row = page / self.units_per_row;
         let list = &self.open[pool as usize];
@@ -151,6 +152,7 @@ impl Back {
         open.held += if errand.owner == BUFFER { self.unit } else { 0 };
         let Open { op, units, held, .. } = *open;
         self.work.open += u64::from(self.unit);
+        // The row is programmed only after every read-modify-write of its units has read.
         if errand.first != NONE && op != NONE {
             self.flash.after(errand.first, op);
         }
@@ -160,6 +162,8 @@ impl Back {
         self.open[pool as usize].swap_remove(at);
         self.work.open -= u64::from(self.row_sectors);
         let op = if op == NONE { self.prepare(pool, page, cause, errand) } else { op };
+        // A row with buffered host data belongs to the buffer, even if a copy opened it: its end
+        // releases the buffer and advances the flushes.
         if held > 0 {
             let it = self.flash.op(op);
             it.set_cause(Cause::Host);
@@ -168,13 +172,14 @@ impl Back {
         self.start(op, held, errand.now);
     }
 
-    /// Whether a page is in a row that is not on flash yet.
+    /// Returns whether a page is in a row that is not on flash yet.
     pub(super) fn is_open(&self, pool: u32, page: u32) -> bool {
         self.units_per_row > 1
             && self.open[pool as usize].iter().any(|open| open.row == page / self.units_per_row)
     }
 
-    /// Writes all open rows aside, as a flush of a drive without protection must.
+    /// Programs a copy of each open row elsewhere, which a flush of a drive without power-loss
+    /// protection requires.
     pub(super) fn write_aside(&mut self, now: Nanos) {
         for pool in 0..self.open.len() {
             for at in 0..self.open[pool].len() {
@@ -216,7 +221,7 @@ impl Back {
         self.program(pool, to, gc, &errand);
     }
 
-    /// Reads rows of a unit; the operation, if it takes time.
+    /// Reads rows of a unit. Returns the operation, or `NONE` under the clock that only counts.
     #[allow(clippy::too_many_arguments, reason = "an operation has so many sides")]
     pub(super) fn read(
         &mut self,
@@ -248,7 +253,7 @@ impl Back {
         }
     }
 
-    /// Changes the clock while nothing is under way.
+    /// Sets the clock while no operation is under way.
     pub(super) fn set_timed(&mut self, timed: bool) {
         self.timed = timed;
         for open in self.open.iter_mut().flatten() {
@@ -259,7 +264,7 @@ impl Back {
         }
     }
 
-    /// The rows that are not full: pool, row, units, and sectors that the buffer holds of them.
+    /// Returns the open rows as pool, row, units, and sectors of the write buffer.
     pub(super) fn rows(&self) -> impl Iterator<Item = [u32; 4]> + '_ {
         let lists = (0..).zip(&self.open);
         lists.flat_map(|(pool, list)| {
@@ -267,7 +272,7 @@ impl Back {
         })
     }
 
-    /// Opens a row again, of which `units` units are there; they count as the host's.
+    /// Restores an open row with `units` units, which count as written by the host.
     pub(super) fn reopen(&mut self, pool: u32, row: u32, units: u32, held: u32) {
         let sectors = u64::from(units) * u64::from(self.unit);
         self.work.open += sectors;
@@ -275,12 +280,12 @@ impl Back {
         self.open[pool as usize].push(Open { row, op: NONE, units, held });
     }
 
-    /// Operations that are prepared for open rows.
+    /// Returns the number of operations prepared for open rows.
     pub(super) fn prepared(&self) -> usize {
         self.open.iter().flatten().filter(|open| open.op != NONE).count()
     }
 
-    /// Sectors in open rows.
+    /// Returns the sectors in open rows.
     pub(super) fn open_sectors(&self) -> u64 {
         let units: u64 = self.open.iter().flatten().map(|open| u64::from(open.units)).sum();
         units * u64::from(self.unit)

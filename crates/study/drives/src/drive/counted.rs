@@ -1,4 +1,5 @@
-//! What a pool decides under the clock that only counts: sums, and which rows are open.
+//! Accounting of a pool's decisions under [`Clock::Counts`](crate::Clock::Counts): counters and the
+//! open rows.
 
 use hostftl_core::Cause;
 
@@ -6,11 +7,11 @@ use super::back::{Back, Open};
 use crate::flash::{Kind, NONE};
 use crate::pool::{FlashOp, Sink, bits};
 
-/// What the flash does for a pool, counted.
+/// A sink that counts the flash operations of a pool.
 pub(super) struct Counted<'a> {
     pub back: &'a mut Back,
     pub pool: u32,
-    /// Sectors of the write buffer that the host's unit holds until its row is programmed.
+    /// Sectors of the write buffer that the host's unit occupies until its row is programmed.
     pub held: u32,
 }
 
@@ -31,7 +32,8 @@ impl Sink for Counted<'_> {
 }
 
 impl Back {
-    /// Counts units that are programmed one after the other, of which each holds so many sectors.
+    /// Counts the programs of `units` consecutive units. Each unit holds `held` sectors of the
+    /// write buffer.
     #[inline]
     pub(super) fn count_programs(&mut self, pool: u32, page: u32, units: u32, held: u32) {
         if self.units_per_row == 1 {
@@ -51,7 +53,7 @@ impl Back {
         }
     }
 
-    /// Puts units into a row that has others too.
+    /// Adds units to a row that is shared with other units.
     fn count_part(&mut self, pool: u32, row: u32, units: u32, held: u32) {
         self.work.open += u64::from(units * self.unit);
         let list = &mut self.open[pool as usize];
@@ -74,6 +76,7 @@ impl Back {
         self.work.sectors[gc as usize] += u64::from(units * self.unit);
         let mut crossing = live;
         let mut programs = units;
+        // A copyback moves a page within its lane, so its data crosses no bus.
         if self.copyback && self.units_per_row == 1 {
             let stays =
                 |&(bit, to): &(u32, u32)| self.lane(pool, from + bit) == self.lane(pool, to);
@@ -93,7 +96,8 @@ impl Back {
         self.count_programs(pool, to, programs, 0);
     }
 
-    /// How many rows the pages `from + bit` lie in that were not read just before.
+    /// Returns the number of rows that contain the pages `from + bit`, without the row that was
+    /// read last.
     fn rows_of(&mut self, pool: u32, from: u32, mut live: u64) -> u32 {
         let per_row = self.units_per_row;
         if live == 0 {
@@ -104,7 +108,7 @@ impl Back {
         self.copied = (pool, (from + last) / per_row);
         if u64::BITS.is_multiple_of(per_row) && from.is_multiple_of(per_row) && per_row < u64::BITS
         {
-            // The first bit of each row, set when one of the row's is.
+            // Sets the first bit of each row in which any bit is set.
             let firsts = u64::MAX / ((1 << per_row) - 1);
             let any = (1..per_row).fold(live, |any, bit| any | live >> bit) & firsts;
             return any.count_ones() - u32::from(again);

@@ -1,4 +1,4 @@
-//! What a drive tells of itself: which map units live in what it collects next.
+//! Collection hints of a drive: the valid map units of the segments that it collects next.
 
 use hostftl_core::{About, DeviceError, MetaBuf, Verdict};
 use hostftl_format::report;
@@ -6,11 +6,12 @@ use hostftl_format::report;
 use super::Drive;
 
 impl Drive {
-    /// Answers a `Command::Report`: a raw device tells of its segments. Of each pool the victim
-    /// after the one being collected is told, pool by pool, until `into` is full.
+    /// Executes a `Command::Report`. A raw drive reports its segments. Any other drive reports the
+    /// valid map units of one victim per pool, pool by pool, until `into` is full.
     ///
     /// # Errors
-    /// `Unsupported` when the drive gives no hint, or is asked for segments.
+    /// `Unsupported` when the drive gives no hints, or when segments are requested of a drive that
+    /// is not raw.
     pub fn report(&mut self, about: About, into: &mut MetaBuf) -> Result<Verdict, DeviceError> {
         if let Some(raw) = self.raw() {
             return raw.report(about, into);
@@ -20,7 +21,8 @@ impl Drive {
         }
         let (mut count, pools) = (0, self.pools.len() as u64);
         for (index, pool) in self.pools.iter_mut().enumerate() {
-            // What is being collected has moved by the time that the host would write over it.
+            // The present victim is skipped: its data will have moved before the host could
+            // overwrite it.
             let Some(victim) = pool.victim_after() else { continue };
             for local in pool.live_pages(victim) {
                 let unit = u64::from(local) * pools + index as u64;

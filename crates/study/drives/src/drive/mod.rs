@@ -1,19 +1,20 @@
-//! A drive behind its block interface: a map, collection, a write buffer, and timed flash.
+//! A drive behind its block interface: a map, garbage collection, a write buffer and timed flash.
 //!
-//! Two clocks share all of it. Under [`Clock::Counts`] everything is over at once; under
-//! [`Clock::Timed`] the flash takes its time. What the drive decides follows from the order of its
-//! commands alone: the same commands give the same counters under both.
+//! Both clocks share all of this code. Under [`Clock::Counts`] every command completes at once.
+//! Under [`Clock::Timed`] flash operations take time. The drive's decisions depend only on the
+//! order of its commands, so the same commands give the same counters under both clocks.
 //!
 //! Invariants
-//! - A command's map look-ups and changes happen when it is submitted, whole and in order.
-//! - A command is answered once: when it is submitted, or later by [`Drive::advance`].
-//! - Every sector that was sent is given to the flash once, or waits in the write buffer, or was
-//!   absorbed there.
+//! - The map look-ups and changes of a command happen when it is submitted, all of them and in
+//!   order.
+//! - A command completes once: at submission, or later in [`Drive::advance`].
+//! - Every sector written by the host is handed to the flash once, waits in the write buffer, or
+//!   was absorbed there.
 //!
-//! A partial write reads the old map unit first when there is one; over an unmapped unit the rest
-//! is zeros. A trim leaves units that it covers only in part as they are. Reading what is unmapped
-//! costs nothing. Modelled flash does not fail, but for that of a raw device, which
-//! has segments for a layer that translates.
+//! A partial write of a mapped unit is a read-modify-write; in an unmapped unit the rest becomes
+//! zeros. A trim has no effect on units that it covers only partly. Reads of unmapped sectors cost
+//! nothing. Modelled flash does not fail, except on a raw drive, which offers segments to a layer
+//! that translates.
 
 mod acks;
 mod ahead;
@@ -40,11 +41,11 @@ use back::{BUFFER, Back, Errand};
 use counted::Counted;
 use window::{Data, Window};
 
-/// A command under way: the operations that it waits for.
+/// A command under way and the number of operations that it waits for.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     pending: u32,
-    /// What will have come of it.
+    /// Result that the command will have.
     result: Result<(), DeviceError>,
 }
 
@@ -52,16 +53,16 @@ impl Slot {
     const FREE: Slot = Slot { pending: 0, result: Ok(()) };
 }
 
-/// The part of a command in one map unit.
+/// The part of a command that is in one map unit.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     unit: u32,
-    /// The first sector in the unit.
+    /// First sector within the unit.
     offset: u32,
     sectors: u32,
 }
 
-/// See the module text.
+/// A flash drive with its own translation, or a raw drive.
 #[derive(Debug)]
 pub struct Drive {
     spec: DriveSpec,
@@ -69,17 +70,17 @@ pub struct Drive {
     back: Back,
     window: Option<Window>,
     slots: Vec<Slot>,
-    /// Instead of pools: segments for a layer that translates.
+    /// Segments of a raw drive, which has no pools.
     raw: Option<Zoned>,
-    /// Sectors of programs that a raw device did not take.
+    /// Sectors of programs that a raw drive refused, by cause.
     refused: [u64; CAUSES],
 }
 
 impl Drive {
-    /// An empty drive, under [`Clock::Timed`].
+    /// Makes an empty drive under [`Clock::Timed`].
     ///
     /// # Errors
-    /// When its model does not fit into memory.
+    /// When the model does not fit into memory.
     pub fn new(spec: &DriveSpec) -> Result<Self, DriveError> {
         spec.fits(None)?;
         let units = spec.write_buffer / 2 / u64::from(spec.map_unit);
@@ -99,21 +100,21 @@ impl Drive {
         })
     }
 
-    /// What the host sees of it.
+    /// Returns the drive's interface as the host sees it.
     pub fn info(&self) -> DeviceInfo {
         self.spec.device_info()
     }
 
-    /// What it is made of.
+    /// Returns the description of the drive.
     pub fn spec(&self) -> &DriveSpec {
         &self.spec
     }
 
-    /// Takes a command of a device at `now`. Its result, when it is over at once; if not, `slot`
-    /// names it until [`Drive::advance`] ends it.
+    /// Submits a command at time `now`. Returns its result if it completes at once. Otherwise
+    /// `slot` identifies the command until [`Drive::advance`] completes it.
     ///
     /// # Panics
-    /// When the command goes to no device.
+    /// When the command is not a device command.
     pub fn submit(
         &mut self,
         now: Nanos,
@@ -156,14 +157,14 @@ impl Drive {
         over.then_some(Ok(()))
     }
 
-    /// When the flash is done with something next.
+    /// Returns the time of the next flash event.
     #[inline]
     pub fn next_at(&self) -> Option<Nanos> {
         self.back.flash.next_at()
     }
 
-    /// Lets time pass until a command is over, but not beyond `limit`; gives the time of the last
-    /// thing that happened. There must be such a thing.
+    /// Advances the time until a command completes, but not beyond `limit`. Returns the time of the
+    /// last event. An event must be pending.
     pub fn advance(&mut self, limit: Nanos, ended: &mut VecDeque<Ended>) -> Nanos {
         loop {
             let now = self.back.flash.advance();
@@ -174,7 +175,8 @@ impl Drive {
         }
     }
 
-    /// Answers what can be answered now.
+    /// Completes the commands whose operations have ended, and the writes and flushes that now need
+    /// not wait for the write buffer.
     fn settle(&mut self, now: Nanos, ended: &mut VecDeque<Ended>) {
         let Back { flash, acks, .. } = &mut self.back;
         let mut released = false;
@@ -197,21 +199,21 @@ impl Drive {
         }
     }
 
-    /// Whether nothing is under way.
+    /// Returns whether no command and no operation is under way.
     pub fn idle(&self) -> bool {
         self.back.flash.idle() && self.back.acks.idle()
     }
 
-    /// Changes the clock.
+    /// Sets the clock.
     ///
     /// # Panics
-    /// When something is under way.
+    /// When a command or an operation is under way.
     pub fn set_clock(&mut self, clock: Clock) {
         assert!(self.idle(), "the clock changes when nothing is under way");
         self.back.set_timed(clock == Clock::Timed);
     }
 
-    /// What it did so far.
+    /// Returns the work done so far.
     pub fn work(&self) -> DriveWork {
         let (waiting, absorbed) = match &self.window {
             Some(window) => (window.waiting, window.absorbed),
@@ -220,34 +222,35 @@ impl Drive {
         DriveWork { flash: self.back.flash.work(), waiting, absorbed, ..self.back.work }
     }
 
-    /// How often each segment was erased, a segment being what the drive erases at once.
+    /// Returns the number of erases of each segment. A segment is the unit that the drive erases at
+    /// once.
     pub fn erased(&self) -> impl Iterator<Item = u32> {
         let raw = self.raw.iter().flat_map(Zoned::erased);
         self.pools.iter().flat_map(Pool::erased).chain(raw)
     }
 
-    /// Map units that hold data; of a raw device, written ones.
+    /// Returns the map units that hold data; for a raw drive, the written ones.
     pub fn mapped(&self) -> u64 {
         self.pools.iter().map(Pool::mapped).sum::<u64>()
             + self.raw.as_ref().map_or(0, Zoned::written)
     }
 
-    /// α, physical map units in circulation to mapped ones; of all pools together.
+    /// Returns α of all pools together: physical map units in circulation divided by mapped units.
     pub fn alpha(&self) -> f64 {
         let physical: f64 = self.pools.iter().map(|pool| pool.alpha() * pool.mapped() as f64).sum();
         physical / self.mapped() as f64
     }
 
-    /// Bytes of all tables.
+    /// Returns the bytes of all tables.
     pub fn bytes(&self) -> u64 {
         let raw = self.raw.as_ref().map_or(0, Zoned::bytes);
         self.pools.iter().map(|pool| pool.bytes()).sum::<u64>() + raw
     }
 
-    /// Whether every invariant holds, for a moment when nothing is under way. Looks at every page.
+    /// Checks every invariant, including the state of every page. No operation may be under way.
     ///
     /// # Errors
-    /// The first one that does not hold.
+    /// The first invariant that does not hold.
     pub fn check(&self) -> Result<(), &'static str> {
         if !self.idle() {
             return Err("the drive is not idle");
@@ -267,7 +270,7 @@ impl Drive {
         self.pools.iter().try_for_each(Pool::check)
     }
 
-    /// The parts of a range, one for each map unit that it touches.
+    /// Splits a range into its parts, one for each map unit that it touches.
     fn parts(&self, lba: u64, sectors: u64) -> impl Iterator<Item = Part> + use<> {
         let unit = u64::from(self.spec.map_unit);
         let (mut at, end) = (lba, lba + sectors);
@@ -281,7 +284,7 @@ impl Drive {
         })
     }
 
-    /// The pool of a map unit, and the unit's number there.
+    /// Returns the pool of a map unit and the number of the unit in that pool.
     #[inline]
     fn home(&self, unit: u32) -> (u32, u32) {
         match self.pools.len() as u32 {
@@ -348,7 +351,8 @@ impl Drive {
         }
     }
 
-    /// Whether a command is over, of which `pending` operations began.
+    /// Records that `pending` operations of a command have started. Returns whether the command is
+    /// already complete.
     fn started(&mut self, slot: u32, pending: u32) -> bool {
         if !self.back.timed || pending == 0 {
             return true;
@@ -357,7 +361,7 @@ impl Drive {
         false
     }
 
-    /// Programs a map unit of which only some sectors may be new; the rest is read first.
+    /// Programs a map unit. If only some of its sectors are new, the rest is read first.
     #[inline]
     fn program(&mut self, now: Nanos, owner: u32, data: &Data) {
         let (pool, local) = self.home(data.unit);
@@ -366,6 +370,7 @@ impl Drive {
         let first = if rest > 0 { self.read_rest(now, data, rest) } else { NONE };
         let Drive { pools, back, .. } = self;
         book(&mut back.work.sectors, &data.tally);
+        // `home` is borrowed from `pools`, apart from `back`, so that the sink can use `back`.
         book(&mut back.work.crossed, &data.tally);
         let home = &mut pools[pool as usize];
         if !back.timed {
@@ -376,8 +381,8 @@ impl Drive {
         home.write_to(local, data.placement, &mut |op| back.take(pool, op, &errand));
     }
 
-    /// Counts the rest of a map unit as programmed with what is new, and reads it when there is
-    /// one; the operation, if it takes time.
+    /// Counts the unchanged sectors of a map unit as programmed, and reads them if the unit is
+    /// mapped. Returns the read operation, or `NONE` if there is none or if it takes no time.
     fn read_rest(&mut self, now: Nanos, data: &Data, rest: u32) -> u32 {
         let (pool, local) = self.home(data.unit);
         let Drive { pools, back, spec, .. } = self;
@@ -386,6 +391,7 @@ impl Drive {
         book(&mut back.work.crossed, &tally);
         let Some(page) = pools[pool as usize].find(local) else { return NONE };
         back.work.rmw += 1;
+        // The row is still in RAM, so its old data needs no flash read.
         if back.is_open(pool, page) {
             return NONE;
         }
@@ -407,7 +413,8 @@ impl Drive {
         }
     }
 
-    /// A drive with protected memory has nothing to do; another one writes all that waits.
+    /// Flushes the write buffer. A drive with power-loss protection completes the flush at once;
+    /// any other drive programs all buffered data first.
     fn flush(&mut self, now: Nanos, slot: u32) -> bool {
         if self.spec.plp || self.spec.write_buffer == 0 {
             return true;
@@ -420,7 +427,8 @@ impl Drive {
     }
 }
 
-/// Rows of a map unit that are not written whole, when the sectors of `mask` are new.
+/// Returns the number of rows of a map unit that must be read when only the sectors of `mask` are
+/// new.
 fn rows_left(spec: &DriveSpec, mask: u128) -> u32 {
     let row = spec.shape.row_sectors;
     let rows = spec.rows_per_unit();
@@ -434,8 +442,8 @@ fn rows_left(spec: &DriveSpec, mask: u128) -> u32 {
     (0..rows).filter(|&index| row > u128::BITS || !new(index)).count() as u32
 }
 
-/// Adds a tally to what is counted by cause. None of these counts can overflow, and without a check
-/// they are one addition.
+/// Adds a tally to counters by cause. The addition wraps because no counter can overflow, and an
+/// unchecked addition is vectorised.
 #[inline]
 fn book(counts: &mut [u64; CAUSES], tally: &Tally) {
     for (count, cause) in counts.iter_mut().zip(Cause::ALL) {

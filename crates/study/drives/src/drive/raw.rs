@@ -1,9 +1,9 @@
-//! A raw device in time: what segments demand, over the same flash as every other drive.
+//! A raw drive in time: commands to segments become operations of the flash that all drives share.
 //!
 //! Invariants
-//! - A segment is a block of one lane, and its rows are its pages: what is queued for a lane begins
-//!   in order, so programs to a segment do.
-//! - A program or reset that fails takes as long as one that does not, and is counted alike.
+//! - A segment is a block of one lane, and its rows are its pages. The operations of a lane start
+//!   in the order of submission, and so do the programs of a segment.
+//! - A program or reset that fails takes as long as a successful one and is counted alike.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ use crate::pool::FlashOp;
 use crate::zoned::{Refusal, Zoned};
 
 impl Drive {
-    /// As [`Drive::submit`], of a raw device.
+    /// Submits a command to a raw drive, with the contract of [`Drive::submit`].
     pub(super) fn submit_raw(
         &mut self,
         now: Nanos,
@@ -54,7 +54,7 @@ impl Drive {
         None
     }
 
-    /// Reads a range of pages of one segment; how many operations that takes.
+    /// Reads a range of pages of one segment. Returns the number of operations.
     fn read_rows(
         &mut self,
         now: Nanos,
@@ -88,7 +88,7 @@ impl Drive {
         rows
     }
 
-    /// Nothing of a program arrives.
+    /// Counts a program that the drive refused; none of its data arrives.
     fn refuse(&mut self, tally: &Tally) {
         book(&mut self.refused, tally);
     }
@@ -107,13 +107,14 @@ impl Drive {
         1
     }
 
-    /// The lane of a page, which is numbered through all segments, and its number there.
+    /// Returns the lane of a page and the page's number in that lane. `page` is numbered over all
+    /// segments.
     fn lane_of(&self, page: u32) -> (u32, u32) {
         let of_lane = self.spec.shape.blocks * self.spec.shape.rows;
         (page / of_lane, page % of_lane)
     }
 
-    /// The raw device, if it is one.
+    /// Returns the segments of a raw drive, or `None` for other drives.
     pub(super) fn raw(&self) -> Option<&Zoned> {
         self.raw.as_ref()
     }

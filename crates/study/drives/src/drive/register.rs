@@ -1,4 +1,4 @@
-//! The registrations of flash drives: those that translate, and raw ones.
+//! Registrations of flash drives, with a translation of their own and raw.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -14,7 +14,7 @@ use crate::spec::{DriveSpec, file, keys};
 use crate::text::{DriveError, Text};
 use crate::work::DriveWork;
 
-/// Flash with a translation of its own.
+/// Flash with its own translation.
 pub(crate) const BLOCK: Registration = Registration {
     kind: "block",
     about: ABOUT,
@@ -35,7 +35,7 @@ pub(crate) const BLOCK: Registration = Registration {
     read,
 };
 
-/// Flash whose translation is left to the layer.
+/// Raw flash, translated by the layer.
 pub(crate) const ZONED: Registration = Registration {
     kind: "zoned",
     about: ABOUT,

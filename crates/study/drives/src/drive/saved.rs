@@ -1,8 +1,8 @@
-//! Saving a drive and loading it again, so that a warm one need not be made twice.
+//! Saved state of a drive, so that a preconditioned drive can be reused.
 //!
-//! What is saved is where everything lies: the pools, the rows that are not full yet, and what
-//! waits in the write buffer. Counters begin at zero again, and what was not on flash yet counts as
-//! written by the host then. Who saves keeps a checksum over the rest; pools have their own.
+//! The state consists of the pools, the rows that are not full yet, and the partial units in the
+//! write buffer. Counters restart at zero. Data that was not on flash yet counts as written by the
+//! host after loading. The caller protects this state with a checksum; pools have their own.
 
 use std::io::{self, Read, Write};
 
@@ -16,13 +16,13 @@ use crate::spec::DriveSpec;
 use crate::zoned::Zoned;
 
 impl Drive {
-    /// Writes the state of the drive, which [`Drive::load`] reads.
+    /// Writes the state of the drive in the form that [`Drive::load`] reads.
     ///
     /// # Errors
-    /// When `out` can't be written.
+    /// When writing to `out` fails.
     ///
     /// # Panics
-    /// When something is under way.
+    /// When a command or an operation is under way.
     pub fn save(&self, out: &mut impl Write) -> io::Result<()> {
         assert!(self.idle(), "a drive is saved when nothing is under way");
         if let Some(raw) = &self.raw {
@@ -42,16 +42,19 @@ impl Drive {
         Ok(())
     }
 
-    /// The drive that [`Drive::save`] wrote, under [`Clock::Timed`].
+    /// Restores the drive that [`Drive::save`] wrote, under [`Clock::Timed`].
     ///
     /// # Errors
-    /// When there is no memory for it, or what is read is no drive that was saved from `spec`.
+    /// When the model does not fit into memory, or the data is not a drive that was saved from
+    /// `spec`.
     pub fn load(spec: &DriveSpec, from: &mut impl Read) -> Result<Self, LoadError> {
         let mut drive = Drive::new(spec).map_err(|error| io::Error::other(error.to_string()))?;
         if let Some(zoned) = spec.zoned {
             drive.raw = Some(Zoned::load(zoned, from)?);
             return Ok(drive);
         }
+        // Operations restored under this clock are counted and not queued, so the drive is idle
+        // afterwards.
         drive.set_clock(Clock::Counts);
         for (index, pool) in drive.pools.iter_mut().enumerate() {
             *pool = Pool::load(spec.pool(index as u32), from)?;

@@ -1,21 +1,22 @@
-//! Parts of map units that wait in the write buffer to become whole.
+//! Partial map units that wait in the write buffer for the rest of their sectors.
 //!
 //! Invariants
-//! - A unit is here at most once, with at least one sector and not with all of them.
-//! - Entries are in the order in which they came, and one goes when there are more than fit: what
-//!   waits depends on the order of the writes alone, never on time.
+//! - A unit has at most one entry, with at least one of its sectors and not all of them.
+//! - Entries are kept in the order of arrival, and the oldest one leaves when the window is full.
+//!   The content therefore depends only on the order of the writes, never on time.
 //! - The tally of an entry has as many sectors as its mask has bits.
 
 use hostftl_core::{CAUSES, Cause, Tally};
 
-/// No entry.
+/// Index of no entry.
 const NONE: u32 = u32::MAX;
 
 /// New sectors of a unit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Data {
     pub unit: u32,
-    /// Which sectors they are; all of them, or bits for no more than 128.
+    /// Bit for each new sector. All bits are set for a whole unit, which may have more than 128
+    /// sectors.
     pub mask: u128,
     pub tally: Tally,
     pub placement: u8,
@@ -24,7 +25,7 @@ pub(super) struct Data {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     data: Data,
-    /// By age, and in the list of units with the same hash.
+    /// Neighbours in the order of arrival, and the next entry with the same hash.
     prev: u32,
     next: u32,
     chain: u32,
@@ -40,18 +41,18 @@ pub(super) struct Window {
     last: u32,
     /// Sectors of all entries, by cause.
     pub waiting: [u64; CAUSES],
-    /// Sectors that never left, by cause.
+    /// Sectors overwritten or trimmed before they were programmed, by cause.
     pub absorbed: [u64; CAUSES],
 }
 
-/// The bits of `sectors` sectors from `offset`.
+/// Returns the bits of `sectors` sectors from `offset`.
 pub(super) fn mask(offset: u32, sectors: u32) -> u128 {
     let ones = if sectors == u128::BITS { u128::MAX } else { (1 << sectors) - 1 };
     ones << offset
 }
 
 impl Window {
-    /// Room for parts of so many units.
+    /// Makes a window for partial data of `capacity` units.
     pub(super) fn new(capacity: usize) -> Self {
         Window {
             capacity,
@@ -78,13 +79,14 @@ impl Window {
         at
     }
 
-    /// Whether all of these sectors of a unit are here.
+    /// Returns whether the window has all of these sectors of a unit.
     pub(super) fn covers(&self, unit: u32, mask: u128) -> bool {
         let at = self.find(unit);
         at != NONE && mask & !self.entries[at as usize].data.mask == 0
     }
 
-    /// Adds sectors of a unit, of which `whole` has all; what must go because of it is given back.
+    /// Adds sectors of a unit. Returns the data that must be programmed now: the unit itself if it
+    /// is complete, where `whole` has all of its bits, or the oldest entry if the window is full.
     pub(super) fn add(&mut self, data: Data, whole: u128) -> Option<Data> {
         let mut at = self.find(data.unit);
         if at == NONE {
@@ -105,7 +107,7 @@ impl Window {
         (self.entries.len() - self.free.len() > self.capacity).then(|| self.remove(self.first))
     }
 
-    /// A unit is overwritten or trimmed as a whole: what is here of it is of no use.
+    /// Drops the data of a unit that is overwritten or trimmed as a whole.
     pub(super) fn forget(&mut self, unit: u32) {
         let at = self.find(unit);
         if at != NONE {
@@ -114,19 +116,20 @@ impl Window {
         }
     }
 
-    /// What waits, in the order in which it came.
+    /// Returns the entries in the order of arrival.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Data> {
         let entry = |at: u32| self.entries.get(at as usize);
         let all = std::iter::successors(entry(self.first), move |it| entry(it.next));
         all.map(|entry| &entry.data)
     }
 
-    /// Takes the entry that came first.
+    /// Takes the oldest entry.
     pub(super) fn pop(&mut self) -> Option<Data> {
         (self.first != NONE).then(|| self.remove(self.first))
     }
 
-    /// Takes `sectors` off an entry's tally, in the order of the causes.
+    /// Takes `sectors` off an entry's tally, in the order of the causes, and counts them as
+    /// absorbed.
     fn absorb(&mut self, at: u32, sectors: u32) {
         let entry = &mut self.entries[at as usize].data;
         let (mut rest, mut left) = (Tally::default(), sectors);

@@ -1,17 +1,17 @@
-//! When each die and each bus is done: one moment each, and the earliest of all.
+//! Completion time of each die, and the earliest of them.
 //!
-//! A tree of minima: no allocation, no search, and as many steps for each change as it has levels.
-//! Of equal moments the one with the lowest number comes first.
+//! The times are kept in a tree of minima. It needs no allocation and no search, and an update
+//! takes one step per level. Of equal times the one with the lowest index comes first.
 
 use std::hint::select_unpredictable;
 
 use hostftl_core::Nanos;
 
-/// Nothing is under way.
+/// Time of an index with nothing under way.
 const NEVER: Nanos = Nanos::MAX;
 
-/// A moment and whose it is. Two numbers, so that a processor chooses between two of them without a
-/// branch that nobody can foresee.
+/// A time and its index. Both have the size of a register, so that the processor selects between
+/// two entries without an unpredictable branch.
 #[derive(Clone, Copy, Debug)]
 struct Least {
     at: Nanos,
@@ -20,14 +20,14 @@ struct Least {
 
 #[derive(Debug)]
 pub(super) struct Agenda {
-    /// The least of each pair below it, two by two; the root is at 1, the moments are the second
-    /// half.
+    /// The earlier entry of each pair of children, stored in pairs. The root is at 1, and the
+    /// leaves are the second half.
     nodes: Vec<[Least; 2]>,
     leaves: usize,
 }
 
 impl Agenda {
-    /// So many things that can be under way, none of which is.
+    /// Makes an agenda for `count` indices with nothing under way.
     pub(super) fn new(count: u32) -> Self {
         let leaves = (count as usize).next_power_of_two();
         let mut agenda = Agenda { nodes: vec![[Least { at: NEVER, index: 0 }; 2]; leaves], leaves };
@@ -40,13 +40,13 @@ impl Agenda {
         self.nodes[node / 2][node % 2]
     }
 
-    /// The earliest moment.
+    /// Returns the earliest time.
     #[inline]
     pub(super) fn next_at(&self) -> Option<Nanos> {
         Some(self.node(1).at).filter(|&at| at != NEVER)
     }
 
-    /// `index` is done at `at`.
+    /// Sets the completion time of `index`.
     #[inline]
     pub(super) fn set(&mut self, index: u32, at: Nanos) {
         let mut node = self.leaves + index as usize;
@@ -66,19 +66,19 @@ impl Agenda {
         }
     }
 
-    /// When `index` is done.
+    /// Returns the completion time of `index`.
     #[inline]
     pub(super) fn get(&self, index: u32) -> Nanos {
         self.node(self.leaves + index as usize).at
     }
 
-    /// `index` has nothing under way any more.
+    /// Marks `index` as having nothing under way.
     #[inline]
     pub(super) fn clear(&mut self, index: u32) {
         self.set(index, NEVER);
     }
 
-    /// What is done first, and when; something must be under way.
+    /// Returns the earliest time and its index. Something must be under way.
     #[inline]
     pub(super) fn first(&self) -> (Nanos, u32) {
         let Least { at, index } = self.node(1);

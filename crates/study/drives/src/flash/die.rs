@@ -1,6 +1,6 @@
-//! What a die does next, and what happens when it has done it.
+//! Scheduling of a die: selection of the next set of operations and completion of the present one.
 //!
-//! A program asks for the bus when it begins, a read when its arrays are done.
+//! A program uses the bus before its array time, a read after it.
 
 use std::hint::select_unpredictable;
 
@@ -11,39 +11,39 @@ use super::op::{Kind, NONE, Op};
 use super::{Flash, Over};
 use crate::work::Spent;
 
-/// How often one set may be interrupted.
+/// Number of times that one set may be suspended.
 const MOST_INTERRUPTS: u8 = 4;
 
-/// What a die is at.
+/// Phase of a die.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Idle,
-    /// At work; a read's arrays are not done.
+    /// Array operation under way, or a transfer to the die.
     Busy,
-    /// A read's rows wait for the bus or use it.
+    /// The rows of a read wait for the bus or use it.
     Leaving,
 }
 
-/// Operations that a die does together.
+/// Operations that a die executes together.
 #[derive(Clone, Copy, Debug)]
 struct Set {
     kind: Kind,
     collects: bool,
     interrupts: u8,
-    /// Whether it is interrupted as soon as its arrays begin.
+    /// Whether it is suspended as soon as its array time starts.
     cut: bool,
     count: u32,
     rows: u16,
     sectors: u32,
-    /// The first; the others follow by `next`.
+    /// First operation; the others are linked by `next`.
     head: u32,
     began: Nanos,
-    /// When the arrays begin.
+    /// Start of the array time.
     from: Nanos,
-    /// In the arrays and on the bus, without waiting.
+    /// Time in the array and on the bus, without waits.
     array: Nanos,
     transfer: Nanos,
-    /// While reads went before.
+    /// Time during which it was suspended.
     parked: Nanos,
 }
 
@@ -65,30 +65,31 @@ impl Set {
     };
 }
 
-/// A die, or several that work as one.
+/// A die, or several dies that work as one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Die {
     pub phase: Phase,
-    /// The channel whose bus it uses.
+    /// Channel whose bus it uses.
     channel: u32,
-    /// Lanes with something queued: a bit each; then those with urgent reads.
+    /// Lanes with queued operations, one bit each: first the normal queues, then those of urgent
+    /// reads.
     pub waiting: [u16; 2],
-    /// What it is at, unless it is idle.
+    /// Present set; meaningless if the die is idle.
     set: Set,
-    /// A set that was interrupted, since when, and what was left of it.
+    /// A suspended set, the time of its suspension, and its remaining array time.
     parked: Option<(Set, Nanos, Nanos)>,
-    /// How long it has collected, in sets that are over.
+    /// Time spent on garbage collection in completed sets, in ns.
     collected: Nanos,
 }
 
 impl Die {
-    /// One that uses the bus of this channel.
+    /// Makes an idle die on a channel.
     pub(super) fn idle(channel: u32) -> Self {
         let (phase, set) = (Phase::Idle, Set::EMPTY);
         Die { phase, channel, waiting: [0; 2], set, parked: None, collected: 0 }
     }
 
-    /// How long it has collected until `now`.
+    /// Returns the time spent on garbage collection until `now`, in ns.
     #[inline]
     pub(super) fn collected(&self, now: Nanos) -> Nanos {
         let under_way = (self.phase != Phase::Idle) & self.set.collects;
@@ -97,7 +98,7 @@ impl Die {
 }
 
 impl Flash {
-    /// Lets a die begin what it can if it is idle.
+    /// Starts the next set of a die if the die is idle.
     #[inline]
     pub(super) fn dispatch(&mut self, now: Nanos, die: u32) {
         if self.dies[die as usize].phase == Phase::Idle {
@@ -105,7 +106,8 @@ impl Flash {
         }
     }
 
-    /// Lets a die that is idle begin what it can.
+    /// Starts the next set of an idle die. Urgent reads come first, then a suspended set, then the
+    /// normal queues.
     fn go_on(&mut self, now: Nanos, die: u32) {
         if self.dies[die as usize].waiting[1] != 0 && self.gather(now, die, 1) {
             return;
@@ -118,7 +120,8 @@ impl Flash {
         }
     }
 
-    /// Begins the oldest operation of a die that can begin, and what goes together with it.
+    /// Starts the oldest operation that can start, together with operations of the same kind on
+    /// other lanes if the die is multiplane. Returns false if none can start.
     fn gather(&mut self, now: Nanos, die: u32, urgent: usize) -> bool {
         let first = die * self.shape.lanes_per_die;
         let waiting = self.dies[die as usize].waiting[urgent];
@@ -142,7 +145,8 @@ impl Flash {
         true
     }
 
-    /// The lane, of those that wait, whose first operation is the oldest that can begin.
+    /// Returns the lane, of those in `waiting`, whose first operation is the oldest one that can
+    /// start.
     #[inline]
     fn oldest(&self, first: u32, mut waiting: u16, urgent: usize) -> Option<u32> {
         let (mut best, mut oldest) = (None, 0);
@@ -158,13 +162,14 @@ impl Flash {
         best
     }
 
-    /// What waits first in a queue that is not empty.
+    /// Returns the first operation of a queue. The queue must not be empty.
     #[inline]
     fn head(&self, lane: u32, urgent: usize) -> &Op {
         self.ops.get(self.queues[lane as usize][urgent].head)
     }
 
-    /// Moves what waits first in a queue to a set; whether nothing waits there any more.
+    /// Moves the first operation of a queue to a set. Returns whether the queue is empty
+    /// afterwards.
     #[inline]
     fn take(&mut self, lane: u32, urgent: usize, set: &mut Set) -> bool {
         let queue = &mut self.queues[lane as usize][urgent];
@@ -180,7 +185,7 @@ impl Flash {
         is_empty
     }
 
-    /// Begins a set on a die, which is idle.
+    /// Starts a set on an idle die.
     #[inline]
     fn begin(&mut self, now: Nanos, die: u32, mut set: Set) {
         let mut array = self.draw(u64::from(set.rows) * self.times.array[set.kind as usize]);
@@ -189,6 +194,7 @@ impl Flash {
         } else {
             0
         };
+        // Reads that have just suspended another set pay for the suspension.
         if self.dies[die as usize].parked.is_some_and(|(_, since, _)| since == now) {
             array += self.times.suspend.unwrap_or(0);
         }
@@ -202,15 +208,15 @@ impl Flash {
         it.set = set;
     }
 
-    /// How long so many sectors are on a bus.
+    /// Returns the bus time of `sectors` sectors.
     #[inline]
     fn on_bus(&self, sectors: u32) -> Nanos {
         let (bus, row) = (self.times.bus, self.shape.row_sectors);
         if sectors == row { bus } else { bus * u64::from(sectors) / u64::from(row) }
     }
 
-    /// Asks for the bus of a die, and says when the transfer is over. Who asks for no time changes
-    /// nothing: whoever asks next asks no earlier.
+    /// Reserves the bus of a die for `takes` ns and returns the end of the transfer. A reservation
+    /// of no time has no effect: `now` never decreases, so no later transfer could start earlier.
     #[inline]
     fn transfer(&mut self, now: Nanos, die: u32, takes: Nanos) -> Nanos {
         let free = &mut self.buses[self.dies[die as usize].channel as usize];
@@ -219,7 +225,7 @@ impl Flash {
         *free
     }
 
-    /// A time with this mean, or the mean itself.
+    /// Returns a time drawn with this mean, or the mean itself if times are constant.
     #[inline]
     fn draw(&mut self, mean: Nanos) -> Nanos {
         match &mut self.dice {
@@ -231,7 +237,8 @@ impl Flash {
         }
     }
 
-    /// A die is done with what it was at.
+    /// Handles the completion time of a die: the end of an array read, the suspension of a set, or
+    /// the end of a set.
     pub(super) fn done(&mut self, now: Nanos, die: u32) {
         let Die { phase, set, .. } = &self.dies[die as usize];
         let takes = set.transfer;
@@ -247,7 +254,8 @@ impl Flash {
         self.finish(now, die);
     }
 
-    /// The set of a die is over.
+    /// Ends the set of a die: counts its work, reports its owners, and releases the operations that
+    /// waited for it.
     fn finish(&mut self, now: Nanos, die: u32) {
         let it = &mut self.dies[die as usize];
         it.phase = Phase::Idle;
@@ -255,6 +263,8 @@ impl Flash {
         let collected = it.collected;
         it.collected += select_unpredictable(set.collects, now - set.began, 0);
         assert!(set.kind != Kind::Move || set.transfer == 0, "a move does not use the bus");
+        // Each operation of the set gets an equal share of the time; the first one takes the
+        // remainder.
         let (took, count) = (set.array + set.transfer, u64::from(set.count));
         let (share, rest) = (took / count, took % count);
         let (mut index, mut busy, mut released) = (set.head, share + rest, false);
@@ -280,7 +290,8 @@ impl Flash {
             }
             index = next;
         }
-        // All of them first, so that what was made ready together can begin together.
+        // Dispatch only after all operations are marked ready, so that those released together can
+        // start together.
         let mut index = if released { set.head } else { NONE };
         while index != NONE {
             let &Op { then, next, .. } = self.ops.get(index);
@@ -292,7 +303,8 @@ impl Flash {
         self.dispatch(now, die);
     }
 
-    /// An urgent read has come for a die: what it is at may have to wait.
+    /// Suspends the present set of a die for an urgent read, if it can be suspended. A program
+    /// whose transfer has not ended is suspended when its array time starts.
     pub(super) fn interrupt(&mut self, now: Nanos, die: u32) {
         let it = &mut self.dies[die as usize];
         let can = it.phase == Phase::Busy
@@ -310,7 +322,7 @@ impl Flash {
         }
     }
 
-    /// Puts aside what a die is at, of which so much is left.
+    /// Suspends the present set of a die, with `left` ns of array time remaining.
     fn park(&mut self, now: Nanos, die: u32, left: Nanos) {
         let it = &mut self.dies[die as usize];
         it.phase = Phase::Idle;
@@ -319,7 +331,7 @@ impl Flash {
         it.parked = Some((std::mem::replace(&mut it.set, Set::EMPTY), now, left));
     }
 
-    /// Goes on with what was interrupted.
+    /// Resumes the suspended set.
     fn resume(&mut self, now: Nanos, die: u32) {
         let it = &mut self.dies[die as usize];
         let (mut set, since, left) = it.parked.take().expect("it was looked at just now");
@@ -330,7 +342,7 @@ impl Flash {
     }
 }
 
-/// Where the time of an operation went.
+/// Returns the latency of an operation by stage.
 #[inline]
 fn spent(now: Nanos, op: &Op, set: &Set, collected: Nanos) -> Spent {
     let rmw = op.ready - op.since;

@@ -1,13 +1,13 @@
-//! Flash that takes time: dies, the lanes in them, and the buses that they share.
+//! Flash in virtual time: dies, the lanes in them, and the buses that they share.
 //!
 //! Invariants
-//! - A die is at one set of operations at a time: one operation, or several of one kind on
-//!   different lanes. Besides, one set that reads have interrupted may be parked.
-//! - Operations of a lane begin in the order in which they were queued, except that urgent reads
-//!   go first.
-//! - A die keeps its rows from the first transfer to the last: there is no cache register.
-//! - A bus serves the dies of its channel in the order in which they ask: so a transfer's end is
-//!   known when it is asked for.
+//! - A die executes one set of operations at a time: one operation, or several of one kind on
+//!   different lanes. In addition, one set may be suspended for reads.
+//! - Operations of a lane start in the order of their queueing, except that urgent reads come
+//!   first.
+//! - A die holds its rows from the first transfer to the last: there is no cache register.
+//! - A bus serves the dies of its channel in the order of their requests, so the end of a transfer
+//!   is known when it is requested.
 
 mod agenda;
 mod die;
@@ -24,10 +24,10 @@ use die::{Die, Phase};
 use op::{KINDS, Ops, Queue};
 pub(crate) use op::{Kind, Lane, NONE, Op};
 
-/// Operations for which memory is kept from the start.
+/// Operations for which memory is reserved at the start.
 const ROOM: usize = 1 << 12;
 
-/// An operation that somebody wanted to know of is over.
+/// A completed operation with an owner.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Over {
     pub owner: u32,
@@ -36,24 +36,24 @@ pub(crate) struct Over {
     pub spent: Spent,
 }
 
-/// The times of the flash, in ns.
+/// Times of the flash, in ns.
 #[derive(Clone, Copy, Debug)]
 struct Times {
-    /// Of a row, or of the block of an erase, by [`Kind`].
+    /// Array time of a row by [`Kind`]; for erases, of a block.
     array: [Nanos; KINDS],
     bus: Nanos,
     suspend: Option<Nanos>,
 }
 
-/// What was done, by [`Kind`] and [`Cause`]. These are tables because nobody can foresee which kind
-/// comes next: a processor that had to choose a way would choose a wrong one.
+/// Counters by [`Kind`] and [`Cause`]. They are tables because the next kind is unpredictable, and
+/// a table needs no branch.
 #[derive(Debug, Default)]
 struct Tables {
-    /// Rows, or blocks erased.
+    /// Rows read or programmed, or blocks erased.
     rows: [[u64; CAUSES]; KINDS],
-    /// Dies, in ns.
+    /// Busy time of dies, in ns.
     busy: [[Nanos; CAUSES]; KINDS],
-    /// Buses, all together.
+    /// Busy time of all buses together, in ns.
     bus: Nanos,
 }
 
@@ -62,26 +62,26 @@ pub(crate) struct Flash {
     shape: Shape,
     times: Times,
     multiplane: bool,
-    /// Draws times from exponential distributions.
+    /// Source of exponentially distributed times, or `None` for constant times.
     dice: Option<Xoshiro256PlusPlus>,
-    /// Of each lane, die by die, its queue and then that of its urgent reads.
+    /// Queues of each lane, ordered by die: the normal queue and that of urgent reads.
     queues: Vec<[Queue; 2]>,
-    /// Of each lane, its die and its number there.
+    /// Die of each lane, and the lane's number in that die.
     places: Vec<(u16, u8)>,
     dies: Vec<Die>,
-    /// When each channel's bus is free.
+    /// Time at which each channel's bus becomes free.
     buses: Vec<Nanos>,
     agenda: Agenda,
     ops: Ops,
     seq: u32,
-    /// Programs of each block that are still to come; kept when reads may be urgent.
+    /// Programs of each block that have not ended yet. Maintained only if reads can be urgent.
     pending: Vec<u16>,
     over: Vec<Over>,
     tables: Tables,
 }
 
 impl Flash {
-    /// Idle flash.
+    /// Makes idle flash.
     pub(crate) fn new(spec: &DriveSpec) -> Self {
         let shape = spec.shape;
         let DriveSpec { read, program, erase, bus, suspend, .. } = *spec;
@@ -105,13 +105,13 @@ impl Flash {
         }
     }
 
-    /// Keeps an operation, which is not queued yet, and names it.
+    /// Stores an operation that is not queued yet, and returns its index.
     #[inline]
     pub(crate) fn prepare(&mut self, op: Op) -> u32 {
         self.ops.keep(op)
     }
 
-    /// An operation that is being prepared.
+    /// Returns an operation that is being prepared.
     #[inline]
     pub(crate) fn op(&mut self, index: u32) -> &mut Op {
         self.ops.get_mut(index)
@@ -122,7 +122,8 @@ impl Flash {
         self.ops.give(index);
     }
 
-    /// `then` does not begin before `first`, which was queued before, is over.
+    /// Delays the start of `then` until `first` has ended. `first` must have been queued before
+    /// `then`.
     #[inline]
     pub(crate) fn after(&mut self, first: u32, then: u32) {
         let first = self.ops.get_mut(first);
@@ -149,8 +150,8 @@ impl Flash {
         self.dispatch(now, die);
     }
 
-    /// Whether an operation may go before others: a read of the host, of a block in which nothing
-    /// is still to be programmed.
+    /// Returns whether an operation may overtake others: a read of the host from a block without
+    /// pending programs.
     fn is_urgent(&mut self, index: u32) -> bool {
         let op = self.ops.get(index);
         let pending = &mut self.pending[op.block as usize];
@@ -164,7 +165,8 @@ impl Flash {
         }
     }
 
-    /// Where a lane's operations work; `block` is asked for when blocks count their programs.
+    /// Returns the die, lane and block of an operation. `block` is called only if programs are
+    /// counted per block.
     #[inline]
     pub(crate) fn lane(&self, lane: u32, block: impl FnOnce() -> u32) -> Lane {
         let (die, within) = self.places[lane as usize];
@@ -175,31 +177,31 @@ impl Flash {
         Lane { die, within, block }
     }
 
-    /// When something ends next.
+    /// Returns the time of the next event.
     #[inline]
     pub(crate) fn next_at(&self) -> Option<Nanos> {
         self.agenda.next_at()
     }
 
-    /// Lets the next thing end, of which there is one, and says when that is.
+    /// Executes the next event and returns its time. An event must be pending.
     pub(crate) fn advance(&mut self) -> Nanos {
         let (now, die) = self.agenda.first();
         self.done(now, die);
-        // Most dies go on at once, and then the agenda knows already until when.
+        // Most dies start their next set at once, which has updated the agenda already.
         if self.dies[die as usize].phase == Phase::Idle {
             self.agenda.clear(die);
         }
         now
     }
 
-    /// Shows what is over, in order, and forgets it.
+    /// Passes the completed operations with owners to `take`, in order, and removes them.
     #[inline]
     pub(crate) fn each_over(&mut self, take: impl FnMut(&Over)) {
         self.over.iter().for_each(take);
         self.over.clear();
     }
 
-    /// What it did so far.
+    /// Returns the work done so far.
     pub(crate) fn work(&self) -> FlashWork {
         let Tables { rows, busy, bus } = &self.tables;
         let of = |table: &[[u64; CAUSES]; KINDS], kind: Kind| table[kind as usize].iter().sum();
@@ -213,13 +215,13 @@ impl Flash {
         FlashWork { reads: rows[Kind::Read as usize], programs, erases, busy }
     }
 
-    /// Counts work that takes no time; of an erase, `rows` are blocks.
+    /// Counts work without time. For an erase, `rows` is the number of blocks.
     #[inline]
     pub(crate) fn count(&mut self, kind: Kind, cause: Cause, rows: u32) {
         self.book(kind, cause, rows, 0);
     }
 
-    /// Counts work and what it took of its die. A move is a read and a program.
+    /// Counts work and its die time. A move counts as a read and a program.
     #[inline]
     fn book(&mut self, kind: Kind, cause: Cause, rows: u32, took: Nanos) {
         if kind == Kind::Move {
@@ -233,12 +235,13 @@ impl Flash {
         self.tables.busy[kind][cause] += took;
     }
 
-    /// Whether nothing is under way or queued. What is only prepared does not count.
+    /// Returns whether no operation is queued or under way. Operations that are only prepared do
+    /// not count.
     pub(crate) fn idle(&self) -> bool {
         self.dies.iter().all(|die| die.phase == Phase::Idle && die.waiting == [0, 0])
     }
 
-    /// Operations that are prepared, queued or under way.
+    /// Returns the number of operations that are prepared, queued or under way.
     pub(crate) fn in_use(&self) -> usize {
         self.ops.in_use()
     }

@@ -1,70 +1,71 @@
 //! Operations of the flash, and the queues in which they wait.
 //!
 //! Invariants
-//! - An operation is free, being prepared, in exactly one queue, or in the set that its die is at.
-//! - An operation waits only for operations that were queued before it, so that nothing can wait in
-//!   a circle.
+//! - An operation is free, being prepared, in exactly one queue, or in the set that its die
+//!   executes.
+//! - An operation waits only for operations that were queued before it, so no cycle is possible.
 
 use hostftl_core::{Cause, Nanos};
 
-/// No operation, nobody.
+/// Index of no operation, and the owner of operations without one.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// What is done.
+/// Kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Rows are read and moved over the bus.
+    /// Reads rows and transfers them over the bus.
     Read,
-    /// Rows are moved over the bus and programmed.
+    /// Transfers rows over the bus and programs them.
     Program,
-    /// Rows are read and programmed again on the same lane, without the bus.
+    /// Reads rows and programs them again on the same lane, without the bus (copyback).
     Move,
-    /// A block of a lane is erased.
+    /// Erases a block of a lane.
     Erase,
 }
 
-/// How many kinds there are.
+/// Number of kinds.
 pub(super) const KINDS: usize = 4;
 
 /// An operation on one lane.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Op {
     pub kind: Kind,
-    /// Why, by number; of a program, why its first sector is written.
+    /// Cause by number; for a program, that of its first sector.
     cause: u8,
-    /// How many operations must end before this one may begin.
+    /// Number of operations that must end before this one may start.
     pub waits: u8,
     /// The lane within its die.
     pub within: u8,
     pub die: u16,
-    /// Of an erase, blocks.
+    /// Rows; for an erase, blocks.
     pub rows: u16,
-    /// The block of the lane, which counts programs that are still to come.
+    /// Block of the lane, for the count of its pending programs.
     pub block: u32,
-    /// Sectors that cross the bus.
+    /// Sectors transferred over the bus.
     pub sectors: u32,
-    /// Who is told when it is over.
+    /// Owner that is notified at its end, or [`NONE`].
     pub owner: u32,
-    /// Sectors of the write buffer that come free with it.
+    /// Sectors of the write buffer released at its end.
     pub held: u32,
-    /// The flush that waits for it.
+    /// Epoch of the flush that waits for it.
     pub epoch: u32,
-    /// The operation that waits for it.
+    /// Operation that waits for it, or [`NONE`].
     pub then: u32,
-    /// The next one in the same queue or set.
+    /// Next operation in the same queue or set.
     pub next: u32,
-    /// Its place in the order of all operations.
+    /// Position in the order of all queued operations.
     pub seq: u32,
-    /// When it was asked for.
+    /// Time at which it was requested.
     pub since: Nanos,
-    /// When all that it waited for was over.
+    /// Time at which it no longer had to wait for other operations.
     pub ready: Nanos,
-    /// How long its die had been collecting when it was queued.
+    /// Garbage collection time of its die when it was queued, in ns.
     pub mark: Nanos,
 }
 
 impl Op {
-    /// An operation on a lane, asked for at `since`, for nobody, that waits for nothing.
+    /// Makes an operation on a lane, requested at `since`, without an owner and without a
+    /// dependency.
     #[inline]
     pub(crate) fn new(kind: Kind, cause: Cause, lane: Lane, rows: u32, since: Nanos) -> Self {
         Op {
@@ -88,34 +89,34 @@ impl Op {
         }
     }
 
-    /// Why.
+    /// Returns the cause.
     #[inline]
     pub(crate) fn cause(&self) -> Cause {
         Cause::ALL[self.cause as usize]
     }
 
-    /// Whether the drive's collection wants it.
+    /// Returns whether it belongs to the drive's garbage collection.
     #[inline]
     pub(crate) fn collects(&self) -> bool {
         self.cause == Cause::DriveGc as u8
     }
 
-    /// Says why.
+    /// Sets the cause.
     pub(crate) fn set_cause(&mut self, cause: Cause) {
         self.cause = cause as u8;
     }
 }
 
-/// Where an operation works.
+/// Location of an operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lane {
     pub die: u16,
     pub within: u8,
-    /// Its block, when blocks count their programs.
+    /// Block, if programs are counted per block.
     pub block: u32,
 }
 
-/// First in, first out.
+/// FIFO queue of operations, linked by `next`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Queue {
     pub head: u32,
@@ -126,7 +127,7 @@ impl Queue {
     pub(super) const EMPTY: Queue = Queue { head: NONE, tail: NONE };
 }
 
-/// All operations, of which some are free.
+/// All operations, including free ones.
 #[derive(Debug)]
 pub(super) struct Ops {
     list: Vec<Op>,
@@ -134,12 +135,12 @@ pub(super) struct Ops {
 }
 
 impl Ops {
-    /// Room for `count` at once before memory is asked for.
+    /// Reserves memory for `count` operations.
     pub(super) fn new(count: usize) -> Self {
         Ops { list: Vec::with_capacity(count), free: Vec::with_capacity(count) }
     }
 
-    /// Keeps an operation and names it.
+    /// Stores an operation and returns its index.
     #[inline]
     pub(super) fn keep(&mut self, op: Op) -> u32 {
         match self.free.pop() {
@@ -154,7 +155,7 @@ impl Ops {
         }
     }
 
-    /// An operation is over.
+    /// Frees an operation.
     #[inline]
     pub(super) fn give(&mut self, index: u32) {
         self.free.push(index);
@@ -181,7 +182,7 @@ impl Ops {
         queue.tail = index;
     }
 
-    /// Takes the first operation of a queue that has one.
+    /// Takes the first operation of a queue that is not empty.
     #[inline]
     pub(super) fn pop(&mut self, queue: &mut Queue) -> u32 {
         let index = queue.head;
@@ -192,7 +193,7 @@ impl Ops {
         index
     }
 
-    /// How many are not free.
+    /// Returns the number of operations that are not free.
     pub(super) fn in_use(&self) -> usize {
         self.list.len() - self.free.len()
     }

@@ -1,18 +1,20 @@
-//! An array of eMMC chips behind an FPGA: chips on buses, fewer or as many controllers, and ports
-//! of two kinds into the processor.
+//! An array of eMMC chips behind an FPGA: chips on buses, as many controllers as chips or fewer,
+//! and ports of two kinds into the processor.
 //!
-//! A request is cut into pieces by the interleave. Each piece occupies its chip and a controller
-//! for its whole time and its bus for the transfer; all pieces pass the host and its port, one
-//! request at a time: before the chips for a write, after them for a read. Each chip's own
-//! translation is seen only in how its write times spread, and in that a write takes longer that
-//! does not go on, in the array's addresses, where the chip's last one ended: each stripe begins
-//! with a jump, as if it lay in a unit of its own of the chip's map.
+//! The interleave splits a request into pieces. Each piece occupies its chip and a controller for
+//! its whole time, and its bus for the transfer. All pieces of a request pass the host and its
+//! port, one request at a time: before the chips for a write, after them for a read.
 //!
-//! A raw array has no interleave: each chip is a parallel unit, and the host places what it writes.
-//! An erase takes no time, since the board's driver has none.
+//! The chips translate internally. The model represents this only by the distribution of their
+//! write times, and by a longer time for a write that does not continue, in the array's addresses,
+//! where the chip's previous write ended. Each stripe therefore begins with a jump, as if it were
+//! in its own unit of the chip's map.
+//!
+//! A raw array has no interleave: each chip is a parallel unit, and the host places the data. An
+//! erase takes no time, because the board's driver has none.
 //!
 //! Invariants
-//! - A chip, a controller and a bus serve one piece at a time, in the order in which pieces come.
+//! - A chip, a controller and a bus serve one piece at a time, in the order of arrival.
 
 pub(crate) mod register;
 mod spec;
@@ -32,22 +34,22 @@ use crate::work::{DriveWork, Spent};
 use crate::zoned::Zoned;
 pub use spec::{OliveSpec, Port, SEGMENT};
 
-/// Where pieces waited, in ns, and how often.
+/// Waits of pieces, in ns, and their number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Conflicts {
-    /// Pieces.
+    /// Number of pieces.
     pub pieces: u64,
-    /// For their chip.
+    /// Wait for the chip.
     pub chip: Nanos,
-    /// For a bus, when the chip was free.
+    /// Wait for the bus while the chip was free.
     pub bus: Nanos,
-    /// For a controller, when chip and bus were free.
+    /// Wait for the controller while chip and bus were free.
     pub controller: Nanos,
     /// Pieces that waited for a bus or a controller.
     pub hit: u64,
 }
 
-/// A request under way. The order is that of time, then of coming.
+/// A request under way, ordered by time and then by arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Due {
     at: Nanos,
@@ -57,25 +59,25 @@ struct Due {
     next: Next,
 }
 
-/// What happens to a request next.
+/// Next step of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Next {
-    /// A write of so many sectors from this one on goes to the chips.
+    /// Write of `sectors` sectors from `lba` on to the chips.
     Chips { lba: u64, sectors: u32 },
-    /// A read of so many sectors goes to the host.
+    /// Transfer of `sectors` read sectors to the host.
     Host { sectors: u32 },
-    /// It ends.
+    /// Completion.
     End,
 }
 
-/// See the module text.
+/// A modelled array of eMMC chips.
 #[derive(Debug)]
 pub struct Olive {
     spec: OliveSpec,
     due: BinaryHeap<Reverse<Due>>,
     number: u64,
     chips: Vec<Nanos>,
-    /// Where the last write of each chip ended, in the array's addresses.
+    /// End of the last write of each chip, in the array's addresses.
     ends: Vec<u64>,
     raw: Option<Zoned>,
     buses: Vec<Nanos>,
@@ -88,7 +90,7 @@ pub struct Olive {
 }
 
 impl Olive {
-    /// An array at rest.
+    /// Makes an idle array.
     pub fn new(spec: &OliveSpec) -> Self {
         Olive {
             due: BinaryHeap::new(),
@@ -107,23 +109,24 @@ impl Olive {
         }
     }
 
-    /// What waited for what.
+    /// Returns the waits of all pieces so far.
     pub fn conflicts(&self) -> Conflicts {
         self.conflicts
     }
 
-    /// Writes what it holds: the segments of a raw array; of another what it holds changes nothing.
+    /// Writes the state: the segments of a raw array. An array with block access has no state that
+    /// affects later commands.
     ///
     /// # Errors
-    /// When `out` can't be written.
+    /// When writing to `out` fails.
     pub fn save(&self, out: &mut impl Write) -> io::Result<()> {
         self.raw.as_ref().map_or(Ok(()), |raw| raw.save(out))
     }
 
-    /// The array that [`Olive::save`] wrote.
+    /// Restores the array that [`Olive::save`] wrote.
     ///
     /// # Errors
-    /// When what is read is none that was saved from `spec`.
+    /// When the data is not an array that was saved from `spec`.
     pub fn load(spec: &OliveSpec, from: &mut impl Read) -> Result<Self, LoadError> {
         let raw = spec.zoned().map(|zoned| Zoned::load(zoned, from)).transpose()?;
         Ok(Olive { raw, ..Olive::new(spec) })
@@ -134,7 +137,7 @@ impl Olive {
         self.due.push(Reverse(Due { at, number: self.number, slot, since, next }));
     }
 
-    /// Passes the host and its port; gives when that ends.
+    /// Reserves the host and its port. Returns the end of the reservation.
     fn pass_host(&mut self, now: Nanos, sectors: u32, is_write: bool) -> Nanos {
         let took = self.spec.host_time(sectors, is_write);
         self.host = now.max(self.host) + took;
@@ -142,7 +145,7 @@ impl Olive {
         self.host
     }
 
-    /// Occupies the chips for a range; gives when the last is done.
+    /// Reserves the chips for a range. Returns the time at which the last one ends.
     fn pass_chips(&mut self, now: Nanos, lba: u64, sectors: u32, is_write: bool) -> Nanos {
         let chips = self.chips.len() as u64;
         if self.raw.is_some() {
@@ -160,7 +163,8 @@ impl Olive {
         last
     }
 
-    /// One piece on one chip, from one of the array's sectors on.
+    /// Serves one piece on one chip and returns its end. `at` is its first sector in the array's
+    /// addresses.
     fn serve(
         &mut self,
         now: Nanos,
@@ -332,7 +336,7 @@ mod tests {
         let spec = OliveSpec { interleave: 8, ..OliveSpec::default() };
         assert_eq!(ends(&spec, &two).1, Conflicts { pieces: 2, ..Conflicts::default() });
         let one_bus = OliveSpec { buses: 1, ..spec.clone() };
-        // One bus has one controller: it is busy longer than the bus.
+        // One bus has one controller, which is busy longer than the bus.
         let (bus, controller) = (19_000, 70_000);
         let waits = Conflicts { pieces: 2, bus, controller, hit: 1, ..Conflicts::default() };
         assert_eq!(ends(&one_bus, &two).1, waits);

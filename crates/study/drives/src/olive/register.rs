@@ -1,4 +1,4 @@
-//! The registration of arrays of eMMC chips.
+//! Registration of arrays of eMMC chips.
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::pool::LoadError;
 use crate::registration::{Description, Registration, SavedModel};
 use crate::text::{DriveError, Fault, Key, Text, capacity, key, optional};
 
-/// Chips that translate by themselves, behind an FPGA. Of their flash nothing is known.
+/// eMMC chips with their own translation, behind an FPGA. Nothing is known of their flash.
 pub(crate) const REGISTRATION: Registration = Registration {
     kind: "emmc",
     about: "chips that translate by themselves, behind an FPGA",
@@ -37,7 +37,7 @@ const KEYS: [Key; 8] = [
 /// Sectors of a KiB.
 const KIB: u32 = 1024 / SECTOR as u32;
 
-/// The file's keys.
+/// The keys of the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -99,7 +99,7 @@ impl SavedModel for Olive {
     }
 }
 
-/// Returns one of two words; the first if the key is not set.
+/// Returns the value for one of two words; the first one if the key is not set.
 fn word<T: Copy>(
     key: &str,
     value: &Option<Spanned<String>>,

@@ -1,4 +1,4 @@
-//! What an array of eMMC chips is made of. Times are in ns, lengths in sectors.
+//! Parameters of an array of eMMC chips. Times are in ns, lengths in sectors.
 
 use hostftl_core::{DeviceInfo, Nanos, SECTORS_PER_BLOCK};
 
@@ -7,15 +7,15 @@ use crate::zoned::ZonedSpec;
 /// A port into the processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Port {
-    /// Cache coherent.
+    /// Cache-coherent port.
     Acp,
-    /// Fast, but what passes it must be flushed from the caches: beyond the first 4 KiB that takes
-    /// most of the time.
+    /// Fast port without coherence. Data that passes it must be flushed from the caches, which
+    /// takes most of the time beyond the first 4 KiB.
     Hp,
 }
 
 impl Port {
-    /// For each KiB of a read or write beyond the first four.
+    /// Returns the time for each KiB of a read or write beyond the first four.
     fn per_kib(self, is_write: bool) -> Nanos {
         match (self, is_write) {
             (Port::Acp, false) => 2_100,
@@ -26,24 +26,24 @@ impl Port {
     }
 }
 
-/// See the module text.
+/// Parameters of an array of eMMC chips.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OliveSpec {
-    /// What the user called it.
+    /// Name that the user gave.
     pub name: String,
     /// Sectors that the host sees.
     pub sectors: u64,
-    /// Chips, each with a translation of its own.
+    /// Chips, each with its own translation.
     pub chips: usize,
-    /// Buses; a chip is on the bus of its number modulo their number.
+    /// Buses. Chip `c` is on bus `c` modulo the number of buses.
     pub buses: usize,
-    /// Controllers; a bus is behind the one of its number modulo their number.
+    /// Controllers. Bus `b` is behind controller `b` modulo the number of controllers.
     pub controllers: usize,
-    /// The port of the processor.
+    /// Port into the processor.
     pub port: Port,
-    /// So many sectors after each other are on one chip.
+    /// Consecutive sectors on one chip.
     pub interleave: u32,
-    /// Whether each chip is a parallel unit of segments that the host writes in order, and places.
+    /// Whether each chip is a parallel unit of segments that the host writes in order.
     pub raw: bool,
     /// Whether the times of writes are drawn from an exponential distribution.
     pub spread: bool,
@@ -65,21 +65,21 @@ impl Default for OliveSpec {
     }
 }
 
-/// Writes of one chip, as measured: KiB and ns.
+/// Measured write times of one chip: KiB and ns.
 const WRITES: [(Nanos, Nanos); 3] = [(4, 685_000), (64, 4_169_000), (128, 5_274_000)];
 
 /// Sectors of a segment of a raw array: 2 MiB, the length that the board keeps on one chip.
 pub const SEGMENT: u32 = 4096;
 
 impl OliveSpec {
-    /// The segments of a raw array; nothing of a block device.
+    /// Returns the segments of a raw array, or `None` for block access.
     pub fn zoned(&self) -> Option<ZonedSpec> {
         let block = SECTORS_PER_BLOCK;
         let segments = (self.sectors / u64::from(SEGMENT)) as u32 / self.chips as u32;
         self.raw.then(|| ZonedSpec::new(self.chips as u32, segments, SEGMENT / block, block))
     }
 
-    /// What the host sees of it.
+    /// Returns the array's interface as the host sees it.
     pub fn device_info(&self) -> DeviceInfo {
         if let Some(zoned) = self.zoned() {
             return zoned.device_info();
@@ -87,7 +87,7 @@ impl OliveSpec {
         DeviceInfo { volatile_cache: false, ..DeviceInfo::block(self.sectors, 8) }
     }
 
-    /// How long a request of so many sectors keeps the host and its port.
+    /// Returns the time for which a request occupies the host and its port.
     pub fn host_time(&self, sectors: u32, is_write: bool) -> Nanos {
         let sectors = Nanos::from(sectors);
         let (fixed, first) = if is_write { (30_000, 4_000) } else { (88_000, 2_100) };
@@ -95,7 +95,8 @@ impl OliveSpec {
         fixed + sectors.min(8) * first / 2 + more
     }
 
-    /// How long a piece keeps its chip; of a write, one that goes on where the chip's last ended.
+    /// Returns the time for which a piece occupies its chip. A write is assumed to continue where
+    /// the chip's last write ended.
     pub fn chip_time(&self, sectors: u32, is_write: bool) -> Nanos {
         let sectors = Nanos::from(sectors);
         if !is_write {
@@ -111,13 +112,14 @@ impl OliveSpec {
         }
     }
 
-    /// How long a piece that is written elsewhere keeps its chip: a third longer. In Table 4 the
-    /// block driver's random writes take 1.5, 1.3 and 1.2 times those in order, with 8 under way.
+    /// Returns the time for which a write that does not continue the chip's last one occupies its
+    /// chip: a third longer. In Table 4 of the paper the block driver's random writes take 1.5, 1.3
+    /// and 1.2 times as long as sequential ones, at queue depth 8.
     pub fn elsewhere_time(&self, sectors: u32) -> Nanos {
         self.chip_time(sectors, true) * 4 / 3
     }
 
-    /// How long a piece keeps its bus.
+    /// Returns the time for which a piece occupies its bus.
     pub fn transfer(&self, sectors: u32) -> Nanos {
         Nanos::from(sectors) * 4_750 / 2
     }

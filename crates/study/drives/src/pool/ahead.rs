@@ -1,7 +1,7 @@
-//! A look at what writes will change, before they do: what the caches lack of it is asked for, and
-//! nobody waits until it comes. It changes nothing.
+//! Prefetch of table entries that later writes will change. It has no effect on the state.
 //!
-//! The second look goes on from what the first asked for, so between the two there should be time.
+//! The second step starts from entries that the first one fetched, so there should be some time
+//! between them.
 
 use std::hint::black_box;
 
@@ -10,17 +10,18 @@ use prefetch_index::prefetch_index;
 use super::collect::lowest;
 use super::{BITS, Pool, bits};
 
-/// Pages whose numbers are in a line of a cache.
+/// Page numbers (`u32`) in a cache line of 64 bytes.
 const IN_A_LINE: usize = 16;
 
 impl Pool {
-    /// The first look: where the logical page lies that is written soon.
+    /// Prefetches the map entry of a logical page that will be written soon.
     #[inline]
     pub(crate) fn ask_for_map(&self, logical: u32) {
         prefetch_index(&self.map, logical as usize);
     }
 
-    /// The second look: what counts the page that the write makes stale, and lists its segment.
+    /// Prefetches the entries that change when the write invalidates the old page: its bit, its
+    /// segment, and the policy's entry of the segment.
     #[inline]
     pub(crate) fn ask_for_counts(&self, logical: u32) {
         if let Some(page) = self.find(logical) {
@@ -31,13 +32,13 @@ impl Pool {
         }
     }
 
-    /// What a victim's first pages hold.
+    /// Prefetches the logical numbers of a victim's first pages.
     pub(super) fn ask_for_back(&self, segment: u32) {
         prefetch_index(&self.back, (segment * self.spec.pages) as usize);
     }
 
-    /// Where the map has what the first live pages of a word of a victim hold, so many at most, and
-    /// what those after them hold.
+    /// Prefetches the map entries of the first valid pages in a word of a victim, at most `most`,
+    /// and the logical numbers of the pages after them.
     #[inline]
     pub(super) fn ask_for_moved(&self, segment: u32, word: u32, most: u32) {
         let words = self.spec.pages.div_ceil(BITS);

@@ -1,12 +1,12 @@
-//! Whether a pool keeps its invariants: everything is looked at, so this is for tests and ends.
+//! Check of a pool's invariants. It reads every page, so it is for tests and for the end of a run.
 
 use super::{BITS, NONE, Pool, State};
 
 impl Pool {
-    /// Whether every invariant holds. Costs a look at every page.
+    /// Checks every invariant. The cost is proportional to the number of pages.
     ///
     /// # Errors
-    /// The first one that does not hold.
+    /// The first invariant that does not hold.
     pub fn check(&self) -> Result<(), &'static str> {
         self.check_map()?;
         self.check_segments()?;
@@ -76,7 +76,7 @@ impl Pool {
         self.written(index) - index * self.spec.pages
     }
 
-    /// One past the last programmed page of a segment.
+    /// Returns the end of the programmed pages of a segment.
     pub(super) fn written(&self, index: u32) -> u32 {
         let (begin, end) = (index * self.spec.pages, (index + 1) * self.spec.pages);
         match self.segments[index as usize].state {
@@ -113,8 +113,8 @@ mod tests {
         GcPolicy::DecliningCost,
     ];
 
-    /// Every combination, with segments that end within a word, on a word, and after several. Half
-    /// of them export as much as is possible.
+    /// Returns every combination of settings. Segments end within a word, at a word boundary, and
+    /// after several words. Half of the pools export as much as possible.
     fn specs() -> impl Iterator<Item = PoolSpec> {
         let sizes = [(34, 7), (28, 64), (29, 150), (40, 2)];
         let frontiers = [Frontiers::Shared, Frontiers::Separate, Frontiers::Isolated];
@@ -133,7 +133,7 @@ mod tests {
         })
     }
 
-    /// Flash that refuses what flash can't do, and knows what each page holds.
+    /// Flash that rejects impossible operations and records the content of each page.
     struct Flash {
         pages: u32,
         next: Vec<u32>,
@@ -160,7 +160,7 @@ mod tests {
         }
     }
 
-    /// What the sink is told, done on flash, leaves each logical page with its last content.
+    /// The operations of the sink, applied to flash, leave each logical page with its last content.
     #[test]
     fn what_the_sink_is_told_keeps_the_data() {
         for spec in specs() {

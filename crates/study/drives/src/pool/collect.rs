@@ -1,41 +1,43 @@
-//! Collection and wear levelling, a few copies with each host write.
+//! Garbage collection and wear levelling: a few copies with each host write.
 //!
-//! A victim with `L` live pages of `P` gains `P − L` pages. Its copies are spread evenly over as
-//! many host writes, so that it is erased just when what it gains is needed: the host never waits
-//! for a whole victim, and what is spread is counted in host writes, so every clock does the same.
-//! Copies are made in bursts, ahead of need, as many as the flash does side by side.
+//! A victim with `L` valid pages of `P` gains `P − L` pages. Its copies are spread evenly over as
+//! many host writes, so its erase ends just when the gained pages are needed. The host never waits
+//! for a whole victim. The pace is measured in host writes, so every clock makes the same
+//! decisions. Copies are made in bursts and ahead of need, as many as the flash executes in
+//! parallel.
 //!
-//! Levelling moves a segment that was erased too seldom, because what it holds is cold, to
-//! frontiers that open the most worn segments: there it rests, and the segment it leaves wears like
-//! others.
+//! Wear levelling moves a segment with few erases, because its data is cold, to write points that
+//! open the most worn segments. The cold data rests there, and the segment that it leaves wears
+//! like others.
 
 use super::{BITS, FlashOp, Frontier, Frontiers, NONE, Pool, Sink, State, bits};
 
-/// Host writes for each copy of levelling: it adds at most a fourth to write amplification.
+/// Host writes for each copy of wear levelling. The copies add at most a quarter to write
+/// amplification.
 const WRITES_PER_MOVE: u32 = 4;
-/// Segments that are looked at for coldness whenever a victim is chosen.
+/// Segments examined for cold data at each choice of a victim.
 const LOOK: u32 = 64;
 
-/// A segment whose live pages are being moved. Its fields are read and written one at a time, in
-/// place: a copy of the whole just after a write of a part would wait for the memory.
+/// A segment whose valid pages are being moved. Fields are accessed one at a time and in place:
+/// loading the whole struct just after a store to one field would stall on store forwarding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Victim {
-    /// [`NONE`] when there is no victim.
+    /// Segment, or [`NONE`] if there is no victim.
     pub segment: u32,
-    /// Pages before this word of the segment's stale bits are all stale.
+    /// First word of the segment's invalid bits that may have a valid page.
     pub word: u32,
-    /// So many copies are made ...
+    /// Copies to make during `writes` host writes.
     pub copies: u32,
-    /// ... for so many host writes.
+    /// Host writes during which `copies` copies are made.
     pub writes: u32,
-    /// Copies that are due, in parts of `writes`; below 0 when some were made early.
+    /// Copies due, in units of 1/`writes`. Negative if copies were made early.
     pub due: i64,
     /// Pages moved so far.
     pub moved: u32,
 }
 
 impl Victim {
-    /// No victim.
+    /// Absent victim.
     pub(super) const NO: Victim = Victim::new(NONE, 0, 1);
 
     const fn new(segment: u32, copies: u32, writes: u32) -> Self {
@@ -43,13 +45,13 @@ impl Victim {
     }
 }
 
-/// The victim of collection.
+/// Index of the garbage collection victim.
 pub(super) const GC: usize = 0;
-/// The cold segment that is being moved.
+/// Index of the cold segment that wear levelling moves.
 pub(super) const COLD: usize = 1;
 
 impl Pool {
-    /// Goes on with the victim, or chooses one.
+    /// Continues with the victim, or chooses one.
     #[inline]
     pub(super) fn collect(&mut self, sink: &mut impl Sink) {
         if self.victims_now[GC].segment != NONE || self.choose(sink) {
@@ -57,14 +59,14 @@ impl Pool {
         }
     }
 
-    /// Goes on with the cold segment.
+    /// Continues with the cold segment.
     pub(super) fn move_cold(&mut self, sink: &mut impl Sink) {
         self.work.levelled += u64::from(self.advance(COLD, sink));
     }
 
-    /// Chooses the next victim that has both live and stale pages. One without live pages is
-    /// erased, which is gain enough: then there is none. One without stale pages is moved, without
-    /// gain.
+    /// Chooses the next victim that has both valid and invalid pages. Returns false if the choice
+    /// had no valid page: it is erased at once, which gains enough, and no victim is under way. A
+    /// choice without invalid pages is moved at once, without gain.
     #[cold]
     fn choose(&mut self, sink: &mut impl Sink) -> bool {
         let pages = self.spec.pages;
@@ -96,8 +98,8 @@ impl Pool {
         self.ask_for_back(victim.segment);
     }
 
-    /// Makes the copies that one more host write makes due, and erases a victim that has no live
-    /// page left. Gives how many pages were moved.
+    /// Makes the copies that one more host write makes due, and erases a victim without valid
+    /// pages. Returns the number of pages moved.
     #[inline]
     fn advance(&mut self, which: usize, sink: &mut impl Sink) -> u32 {
         let Victim { segment, copies, writes, .. } = self.victims_now[which];
@@ -115,7 +117,7 @@ impl Pool {
         moved
     }
 
-    /// Moves the first live pages of a victim, at most so many; gives how many there were.
+    /// Moves the first valid pages of a victim, at most `most`. Returns the number of pages moved.
     fn move_pages(&mut self, which: usize, segment: u32, most: u32, sink: &mut impl Sink) -> u32 {
         let (pages, words) = (self.spec.pages, self.spec.pages.div_ceil(BITS));
         let placement = match self.spec.frontiers {
@@ -145,7 +147,7 @@ impl Pool {
         moved
     }
 
-    /// Moves the pages `from + bit`, for each bit of `live`, to a frontier that has room for them.
+    /// Moves the page `from + bit` for each bit of `live` to a write point with enough space.
     #[inline]
     fn copy(&mut self, from: u32, live: u64, frontier: usize, sink: &mut impl Sink) {
         let count = live.count_ones();
@@ -154,6 +156,7 @@ impl Pool {
             let logical = self.back[(from + bit) as usize];
             self.back[to as usize] = logical;
             let was = std::mem::replace(&mut self.map[logical as usize], to);
+            // Mismatches are accumulated and asserted once, which keeps the loop free of branches.
             apart |= was ^ (from + bit);
         }
         assert_eq!(apart, 0, "a live page is where the map has its logical page");
@@ -178,14 +181,14 @@ impl Pool {
         sink.take(FlashOp::Erase { segment: index });
     }
 
-    /// Takes the most worn of the free segments, where what is cold may rest.
+    /// Takes the most worn free segment, which will hold cold data.
     pub(super) fn take_worn(&mut self) -> Option<u32> {
         let erased = |&at: &usize| self.segments[self.free[at] as usize].erased;
         let most = (0..self.free.len()).max_by_key(erased)?;
         self.free.remove(most)
     }
 
-    /// Finds a segment that was erased too seldom, unless one is being moved.
+    /// Finds a segment with too few erases, unless one is being moved.
     fn look_for_cold(&mut self) {
         if self.spec.level == 0 || self.victims_now[COLD].segment != NONE {
             return;
@@ -203,7 +206,7 @@ impl Pool {
     }
 }
 
-/// The lowest bits that are set, at most so many.
+/// Returns the lowest set bits of `word`, at most `most`.
 #[inline]
 pub(super) fn lowest(word: u64, most: u32) -> u64 {
     if word.count_ones() <= most {

@@ -1,11 +1,11 @@
-//! The collection hint: what a pool will collect next, and which logical pages live there.
+//! Collection hint: the next victim of a pool and its valid logical pages.
 
 use super::collect::GC;
 use super::{BITS, NONE, Pool};
 
 impl Pool {
-    /// The segment that is being collected, or else the one that would be chosen now. The choice
-    /// may change with every write.
+    /// Returns the present victim, or the segment that would be chosen now. The choice can change
+    /// with every write.
     pub fn next_victim(&mut self) -> Option<u32> {
         if self.victims_now[GC].segment != NONE {
             return Some(self.victims_now[GC].segment);
@@ -13,13 +13,13 @@ impl Pool {
         self.victim_after()
     }
 
-    /// The segment that would be chosen now, if collection chose one: not what is being collected.
+    /// Returns the segment that would be chosen now, excluding the present victim.
     pub fn victim_after(&mut self) -> Option<u32> {
         let (pages, segments) = (self.spec.pages, &self.segments);
         self.policy.peek(self.work.host, |index| pages - segments[index as usize].stale)
     }
 
-    /// The logical pages that are live in a segment, in the order in which they lie there.
+    /// Returns the valid logical pages of a segment, in physical order.
     ///
     /// # Panics
     /// When there is no such segment.

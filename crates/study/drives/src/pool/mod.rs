@@ -1,19 +1,19 @@
-//! A pool of flash: pages in segments, a map, and collection, as a plain synchronous structure.
+//! A pool of flash: pages in segments, a map and garbage collection, as a synchronous structure.
 //!
-//! Both clocks share it. A write happens at once; what the flash would do for it is told, in order,
-//! to a sink that the caller supplies. A sink that does nothing costs nothing (counts only), one
-//! that schedules each operation makes the same decisions take time.
+//! Both clocks share it. A write takes effect at once, and its flash operations are passed in order
+//! to a sink of the caller. An empty sink costs nothing; a sink that schedules each operation
+//! models time with the same decisions.
 //!
 //! Invariants
-//! - A logical page that is mapped lies at one physical page, which names it and is live.
-//! - A physical page is stale from when its content was rewritten, trimmed or moved until the erase
-//!   of its segment; live is what was programmed and is not stale. Live pages are the mapped ones.
-//! - A segment is free, open (a frontier), sealed, or a victim; only sealed ones can become
-//!   victims. A frontier that is full is sealed at once.
-//! - Pages programmed = host writes + copies of collection + copies of levelling.
-//! - `room` is the number of erased pages once the victims under way are done. It is at least
-//!   [`PoolSpec::aside`] segments' worth when a victim is chosen, and collection gains a page for
-//!   each that the host then writes, so that no frontier ever runs dry.
+//! - A mapped logical page has one physical page, which names it and is valid.
+//! - A physical page becomes invalid when its content is overwritten, trimmed or moved, until its
+//!   segment is erased. All other programmed pages are valid, and these are the mapped ones.
+//! - A segment is free, open (at a write point), sealed, or a victim. Only sealed segments become
+//!   victims. A segment that is full is sealed at once.
+//! - Pages programmed = host writes + garbage collection copies + wear levelling copies.
+//! - `room` is the number of erased pages after the present victims are done. It is at least
+//!   [`PoolSpec::aside`] segments when a victim is chosen, and garbage collection gains a page for
+//!   each later host write. A write point therefore never runs out of segments.
 
 mod ahead;
 mod check;
@@ -34,17 +34,17 @@ pub use spec::{PoolError, PoolSpec};
 pub(crate) use work::bits;
 pub use work::{FlashOp, PoolWork, Sink};
 
-/// No page.
+/// Number of no page.
 const NONE: u32 = u32::MAX;
-/// Bits in a word of the table of stale pages.
+/// Bits in a word of the table of invalid pages.
 const BITS: u32 = u64::BITS;
 
-/// The open segment of a stream of writes, or none when `next` is `end`.
+/// Write point of a stream of writes. It has no open segment if `next` equals `end`.
 #[derive(Clone, Copy, Debug, Default)]
 struct Frontier {
-    /// The page that is programmed next.
+    /// Page that is programmed next.
     next: u32,
-    /// One past the last page of the segment.
+    /// End of the segment.
     end: u32,
 }
 
@@ -58,48 +58,49 @@ enum State {
 
 #[derive(Clone, Copy, Debug)]
 struct Segment {
-    /// Pages that were rewritten, trimmed or moved since the segment was opened.
+    /// Pages overwritten, trimmed or moved since the segment was opened.
     stale: u32,
-    /// How often it was erased.
+    /// Number of erases.
     erased: u32,
     state: State,
-    /// With which placement it was opened.
+    /// Placement with which it was opened.
     placement: u8,
 }
 
-/// See the module text.
+/// A pool of segments with a map and garbage collection.
 #[derive(Debug)]
 pub struct Pool {
     spec: PoolSpec,
-    /// For each logical page the physical one, or [`NONE`].
+    /// Physical page of each logical page, or [`NONE`].
     map: Vec<u32>,
-    /// For each physical page the logical one that was programmed there last.
+    /// Logical page that was programmed last to each physical page.
     back: Vec<u32>,
-    /// A bit for each physical page, set in the pad; every segment begins a word.
+    /// Bit of each physical page, set if it is invalid. The segments start at word boundaries, and
+    /// padding bits are set.
     stale: Vec<u64>,
     segments: Vec<Segment>,
     free: VecDeque<u32>,
-    /// Those of host writes, one for each placement, then those of copies.
+    /// Write points of host writes, one for each placement, then those of copies.
     frontiers: Vec<Frontier>,
     policy: Victims,
-    /// What is being collected, and the cold segment that is being moved.
+    /// Victim of garbage collection, and the cold segment that is being moved.
     victims_now: [Victim; 2],
-    /// Where the search for cold segments goes on.
+    /// Start of the next search for cold segments.
     look: u32,
-    /// The most erases of a segment.
+    /// Highest number of erases of a segment.
     worn: u32,
     room: u32,
-    /// Pages kept out of circulation: collection begins when `room` is no more than this.
+    /// Pages kept out of circulation. Garbage collection runs while `room` is not above this.
     aside: u32,
     mapped: u64,
     work: PoolWork,
 }
 
 impl Pool {
-    /// A pool of erased segments.
+    /// Makes a pool of erased segments.
     ///
     /// # Errors
-    /// As [`PoolSpec::check`].
+    /// The errors of [`PoolSpec::check`].
     pub fn new(spec: PoolSpec) -> Result<Self, PoolError> {
         spec.check()?;
         let erased = Segment { stale: 0, erased: 0, state: State::Free, placement: 0 };
@@ -124,17 +125,17 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Bytes of all tables of a pool, known before it is made.
+    /// Returns the bytes of all tables of a pool with this spec.
     pub fn memory(spec: &PoolSpec) -> u64 {
         spec.memory()
     }
 
-    /// What it was made from.
+    /// Returns the spec.
     pub fn spec(&self) -> &PoolSpec {
         &self.spec
     }
 
-    /// Writes a logical page, with placement 0; `sink` is told what the flash does for it.
+    /// Writes a logical page with placement 0 and passes the flash operations to `sink`.
     ///
     /// # Panics
     /// When there is no such page.
@@ -143,12 +144,12 @@ impl Pool {
         self.write_to(logical, 0, sink);
     }
 
-    /// Writes a logical page with a placement; `sink` is told what the flash does for it. One that
-    /// the pool doesn't tell apart counts as the last that it does.
+    /// Writes a logical page with a placement and passes the flash operations to `sink`. A
+    /// placement beyond the pool's number of placements counts as the last one.
     ///
-    /// Collection of a victim with `L` live pages of `P` goes on by at most
-    /// `⌈L / (P − L)⌉ + burst − 1` copies, and levelling by at most `burst`. Only a policy that
-    /// picks a victim without a stale page makes a write wait for all of its `P` copies.
+    /// The victim of garbage collection advances by at most `⌈L / (P − L)⌉ + burst − 1` copies,
+    /// where it had `L` valid pages of `P`, and wear levelling by at most `burst`. Only a policy
+    /// that picks a victim without invalid pages makes a write wait for `P` copies.
     ///
     /// # Panics
     /// When there is no such page.
@@ -176,7 +177,7 @@ impl Pool {
         self.seal_if_full(placement);
     }
 
-    /// Forgets a logical page.
+    /// Unmaps a logical page.
     ///
     /// # Panics
     /// When there is no such page.
@@ -188,13 +189,14 @@ impl Pool {
         }
     }
 
-    /// Where a logical page lies.
+    /// Returns the physical page of a logical page.
     #[inline]
     pub fn find(&self, logical: u32) -> Option<u32> {
         Some(self.map[logical as usize]).filter(|&page| page != NONE)
     }
 
-    /// The word of a page among the stale bits, its segment, and its bit in the word.
+    /// Returns the index of a page's word among the invalid bits, its segment, and its bit in the
+    /// word.
     #[inline]
     fn bit(&self, page: u32) -> (usize, u32, u32) {
         let index = page / self.spec.pages;
@@ -203,28 +205,29 @@ impl Pool {
         (word + (within / BITS) as usize, index, within % BITS)
     }
 
-    /// What it did so far.
+    /// Returns the work done so far.
     pub fn work(&self) -> PoolWork {
         self.work
     }
 
-    /// Logical pages that hold data.
+    /// Returns the number of logical pages that hold data.
     pub fn mapped(&self) -> u64 {
         self.mapped
     }
 
-    /// How often each segment was erased.
+    /// Returns the number of erases of each segment.
     pub fn erased(&self) -> impl Iterator<Item = u32> {
         self.segments.iter().map(|segment| segment.erased)
     }
 
-    /// α, physical pages in circulation to mapped ones: without those set aside.
+    /// Returns α: physical pages in circulation divided by mapped pages. Pages set aside are not in
+    /// circulation.
     pub fn alpha(&self) -> f64 {
         let circulating = self.spec.physical() - u64::from(self.aside);
         circulating as f64 / self.mapped as f64
     }
 
-    /// Bytes of all tables.
+    /// Returns the bytes of all tables.
     pub fn bytes(&self) -> u64 {
         let words = self.map.len() + self.back.len() + self.free.capacity();
         let tables = words * size_of::<u32>()
@@ -234,7 +237,7 @@ impl Pool {
         tables as u64 + self.policy.bytes()
     }
 
-    /// The content of `page` is not needed any more.
+    /// Marks a physical page invalid.
     #[inline]
     fn forget(&mut self, page: u32) {
         let (word, index, bit) = self.bit(page);
@@ -246,7 +249,8 @@ impl Pool {
         }
     }
 
-    /// The pages of a frontier that come next, of a free segment when it had none.
+    /// Returns a write point that has at least one page left, after opening a free segment if
+    /// necessary.
     #[inline]
     fn room_of(&mut self, frontier: usize) -> Frontier {
         if self.frontiers[frontier].next == self.frontiers[frontier].end {
@@ -287,7 +291,7 @@ impl Pool {
         self.policy.sealed(index, self.spec.pages - segment.stale, self.work.host);
     }
 
-    /// All pages of an erased segment, but not the pad, can be programmed.
+    /// Clears the invalid bits of an erased segment and sets its padding bits.
     fn clear(&mut self, segment: u32) {
         let words = self.spec.pages.div_ceil(BITS);
         let (begin, end) = (segment * words, (segment + 1) * words);

@@ -1,9 +1,9 @@
-//! Saving a pool and loading it again, so that a warm drive need not be made twice.
+//! Saved state of a pool, so that a preconditioned drive can be reused.
 //!
-//! A file is: the word `HFTLPOOL`, a version, the spec as text with its length, the counters, the
-//! segments, the free list, the frontiers, the victims under way, the policy, the map, and the
-//! CRC-64/NVME of all that. Numbers are little-endian. What follows from the map (which pages are
-//! stale, and who lies where) is not kept.
+//! The format is: the word `HFTLPOOL`, a version, the spec as text with its length, the counters,
+//! the segments, the free list, the write points, the victims, the policy, the map, and the
+//! CRC-64/NVME of all of these. Numbers are little-endian. Tables that follow from the map (invalid
+//! pages and the logical page of each physical page) are not stored.
 
 use std::io::{self, Read, Write};
 
@@ -17,10 +17,10 @@ use super::{BITS, Frontier, NONE, Pool, PoolError, PoolSpec, PoolWork, State};
 const MAGIC: [u8; 8] = *b"HFTLPOOL";
 const VERSION: u32 = 1;
 const STATES: [State; 4] = [State::Free, State::Open, State::Sealed, State::Victim];
-/// Longer than any spec in words.
+/// Upper limit of the length of a spec as text, in bytes.
 const MOST_TEXT: u32 = 4096;
 
-/// Why a saved pool can't be loaded.
+/// Reason why a saved pool cannot be loaded.
 #[derive(Debug, Error)]
 #[allow(missing_docs, reason = "the text of each names its fields")]
 pub enum LoadError {
@@ -55,10 +55,10 @@ fn words(spec: &PoolSpec) -> String {
 }
 
 impl Pool {
-    /// Writes the pool's state, which [`Pool::load`] reads.
+    /// Writes the pool's state in the form that [`Pool::load`] reads.
     ///
     /// # Errors
-    /// When `out` can't be written.
+    /// When writing to `out` fails.
     pub fn save(&self, out: &mut impl Write) -> io::Result<()> {
         let mut out = Summed::new(out);
         out.put(&MAGIC)?;
@@ -97,10 +97,11 @@ impl Pool {
         out.finish()
     }
 
-    /// The pool that [`Pool::save`] wrote; the same writes will give the same operations.
+    /// Restores the pool that [`Pool::save`] wrote. The same writes give the same operations as
+    /// before.
     ///
     /// # Errors
-    /// When there can't be such a pool, `from` can't be read, is no saved pool, was saved from
+    /// When the spec is impossible, or `from` cannot be read, is not a saved pool, was saved from
     /// another spec, or is damaged.
     pub fn load(spec: PoolSpec, from: &mut impl Read) -> Result<Self, LoadError> {
         let mut pool = Pool::new(spec)?;
@@ -160,8 +161,8 @@ impl Pool {
         Ok(from.take_table(&mut self.map)?)
     }
 
-    /// Makes what follows from the map. The checksum was right, so this refuses only what a program
-    /// with a mistake saved.
+    /// Rebuilds the tables that follow from the map. The checksum was right, so an error here means
+    /// that a faulty program wrote the state.
     fn rebuild(&mut self) -> Result<(), LoadError> {
         let (pages, physical) = (self.spec.pages, self.spec.physical() as u32);
         let inside = |segment: u32| segment < self.spec.segments;

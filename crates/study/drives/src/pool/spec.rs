@@ -1,11 +1,11 @@
-//! What a pool is made of, and whether there can be such a pool.
+//! Parameters of a pool, and the check that such a pool is possible.
 
 use hostftl_layers::policy::{Frontiers, GcPolicy, Victims};
 use thiserror::Error;
 
 use super::{BITS, Frontier, NONE, Segment};
 
-/// What a pool is made of.
+/// Parameters of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolSpec {
     /// Segments, the unit of erasing.
@@ -14,23 +14,23 @@ pub struct PoolSpec {
     pub pages: u32,
     /// Pages that the host can map.
     pub logical: u32,
-    /// Which segment is collected.
+    /// Victim policy of garbage collection.
     pub gc: GcPolicy,
-    /// Where copies of collection go; those of levelling have frontiers of their own.
+    /// Write points of garbage collection copies. Copies of wear levelling have their own.
     pub frontiers: Frontiers,
-    /// How many placement ids host writes may carry; each has a frontier of its own.
+    /// Number of placement ids of host writes; each has its own write point.
     pub placements: u8,
-    /// Static wear levelling: a segment that was erased more than so many times less often than the
-    /// most worn one is moved. 0 = never.
+    /// Static wear levelling: a segment is moved when it has more than this number of erases less
+    /// than the most worn one. 0 turns wear levelling off.
     pub level: u32,
-    /// How many copies are made together: as many as the flash does side by side. 1 spreads them
-    /// most evenly; more are faster to simulate where the tables exceed the processor's caches.
+    /// Copies made together, as many as the flash executes in parallel. 1 spreads copies most
+    /// evenly. Higher values simulate faster if the tables exceed the processor's caches.
     pub burst: u32,
-    /// From this follows every draw of the policy.
+    /// Seed of the policy's random choices.
     pub seed: u64,
 }
 
-/// Why there can't be such a pool.
+/// Reason why a pool is impossible.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the text of each names its fields")]
 pub enum PoolError {
@@ -52,8 +52,8 @@ pub enum PoolError {
 }
 
 impl PoolSpec {
-    /// A pool with greedy victims, one shared frontier, one placement, no levelling,
-    /// copies one by one, and seed 1.
+    /// Makes a spec with greedy victims, one shared write point, one placement, no wear levelling,
+    /// single copies, and seed 1.
     pub fn new(segments: u32, pages: u32, logical: u32) -> Self {
         PoolSpec {
             segments,
@@ -68,13 +68,13 @@ impl PoolSpec {
         }
     }
 
-    /// All pages.
+    /// Returns the number of physical pages.
     pub fn physical(&self) -> u64 {
         u64::from(self.segments) * u64::from(self.pages)
     }
 
-    /// The first frontier of copies by collection; those of host writes are before it, unless
-    /// shared.
+    /// Returns the first write point of garbage collection copies. Those of host writes come before
+    /// it, unless they are shared.
     pub(super) fn first_copy(&self) -> usize {
         match self.frontiers {
             Frontiers::Shared => 0,
@@ -82,12 +82,12 @@ impl PoolSpec {
         }
     }
 
-    /// The first frontier of copies by levelling.
+    /// Returns the first write point of wear levelling copies.
     pub(super) fn first_cold(&self) -> usize {
         self.first_copy() + self.streams()
     }
 
-    /// How many frontiers copies have.
+    /// Returns the number of write points that copies have.
     fn streams(&self) -> usize {
         match self.frontiers {
             Frontiers::Separate => 1,
@@ -95,22 +95,22 @@ impl PoolSpec {
         }
     }
 
-    /// How many segments may be open at once.
+    /// Returns the number of segments that can be open at once.
     pub fn open(&self) -> u32 {
         let cold = if self.level > 0 { self.streams() } else { 0 };
         (self.first_cold() + cold) as u32
     }
 
-    /// Segments' worth of pages that are kept out of circulation: those of open segments, and one
-    /// more for the segment that is being moved.
+    /// Returns the number of segments kept out of circulation: one for each open segment, and one
+    /// for the segment that wear levelling moves.
     pub fn aside(&self) -> u32 {
         self.open() + u32::from(self.level > 0)
     }
 
-    /// Whether there can be such a pool.
+    /// Checks that such a pool is possible.
     ///
     /// # Errors
-    /// What is impossible, and what would be possible.
+    /// The impossible parameter and its limit.
     pub fn check(&self) -> Result<(), PoolError> {
         let (segments, pages, logical) = (self.segments, self.pages, self.logical);
         if pages < 2 {
@@ -128,7 +128,8 @@ impl PoolSpec {
         if self.burst == 0 {
             return Err(PoolError::NoBurst);
         }
-        // While a victim is chosen as many may be free as are open; the rest must have stale pages.
+        // When a victim is chosen, as many segments may be free as are open. Beyond these there
+        // must be invalid pages to gain.
         let aside = 2 * u64::from(self.aside());
         let most = u64::from(segments).saturating_sub(aside) * u64::from(pages);
         if u64::from(logical) > most {
@@ -137,7 +138,7 @@ impl PoolSpec {
         Ok(())
     }
 
-    /// Bytes of all tables of such a pool, known before any is allocated.
+    /// Returns the bytes of all tables of such a pool, before any is allocated.
     pub fn memory(&self) -> u64 {
         let segments = u64::from(self.segments);
         let word = size_of::<u32>() as u64;

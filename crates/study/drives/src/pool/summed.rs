@@ -1,17 +1,17 @@
-//! Numbers in a stream that ends with the CRC-64/NVME of all before.
+//! Stream of numbers that ends with the CRC-64/NVME of the bytes before it.
 
 use std::io::{self, Read, Write};
 
 use crc_fast::{CrcAlgorithm, Digest};
 
-/// A stream with the checksum so far; its owner buffers it.
+/// A stream and the checksum of its bytes so far. The caller buffers the stream.
 pub(super) struct Summed<T> {
     inner: T,
     crc: Digest,
 }
 
 impl<T> Summed<T> {
-    /// `inner` from here on.
+    /// Starts a checksum at the present position of `inner`.
     pub(super) fn new(inner: T) -> Self {
         Summed { inner, crc: Digest::new(CrcAlgorithm::Crc64Nvme) }
     }
@@ -27,7 +27,7 @@ impl<W: Write> Summed<W> {
         self.put(&number.to_le_bytes())
     }
 
-    /// Writes a table in pieces of 4 KiB, which is faster than number by number.
+    /// Writes a table in pieces of 4 KiB, which is faster than single numbers.
     pub(super) fn put_table(&mut self, table: &[u32]) -> io::Result<()> {
         let mut bytes = [0; 4096];
         for piece in table.chunks(1024) {
@@ -68,7 +68,7 @@ impl<R: Read> Summed<R> {
         self.take().map(u32::from_le_bytes)
     }
 
-    /// Reads what [`Summed::put_table`] wrote.
+    /// Reads a table that [`Summed::put_table`] wrote.
     pub(super) fn take_table(&mut self, table: &mut [u32]) -> io::Result<()> {
         let mut bytes = [0; 4096];
         for piece in table.chunks_mut(1024) {
@@ -85,7 +85,7 @@ impl<R: Read> Summed<R> {
         self.take().map(u64::from_le_bytes)
     }
 
-    /// Whether the checksum that follows is that of what was read; a missing one is not.
+    /// Reads the checksum at the end and returns whether it is right. A missing checksum is wrong.
     pub(super) fn ends_whole(mut self) -> io::Result<bool> {
         let mut sum = [0; 8];
         match self.inner.read_exact(&mut sum) {

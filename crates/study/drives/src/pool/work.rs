@@ -1,34 +1,34 @@
-//! What a pool tells the flash to do, and how much of it there was.
+//! Flash operations of a pool, and their counters.
 
-/// One thing that the flash does. Pages are numbered through all segments.
+/// A flash operation of a pool. Pages are numbered over all segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlashOp {
-    /// A page of the host is programmed.
+    /// Programs a page of the host.
     Program {
-        /// Where.
+        /// Programmed page.
         page: u32,
     },
-    /// Collection or wear levelling moves a page: a read and a program.
+    /// Moves a page for garbage collection or wear levelling: a read and a program.
     Copy {
-        /// What is read.
+        /// Page that is read.
         from: u32,
-        /// What is programmed.
+        /// Page that is programmed.
         to: u32,
     },
-    /// A segment is erased.
+    /// Erases a segment.
     Erase {
-        /// Which.
+        /// Erased segment.
         segment: u32,
     },
 }
 
-/// Is told what the flash does for a pool, in order.
+/// Receiver of a pool's flash operations, in order.
 pub trait Sink {
-    /// One thing.
+    /// Receives one operation.
     fn take(&mut self, op: FlashOp);
 
-    /// Copies of the pages `from + bit`, for each bit that is set in `live`, to as many pages that
-    /// follow each other, beginning with `to`.
+    /// Receives the copies of the pages `from + bit`, for each bit set in `live`, to consecutive
+    /// pages from `to` on.
     #[inline]
     fn copies(&mut self, from: u32, live: u64, to: u32) {
         for (bit, to) in bits(live).zip(to..) {
@@ -44,7 +44,7 @@ impl<F: FnMut(FlashOp)> Sink for F {
     }
 }
 
-/// The numbers of the bits that are set, the lowest first.
+/// Returns the indices of the set bits, lowest first.
 #[inline]
 pub(crate) fn bits(mut word: u64) -> impl Iterator<Item = u32> {
     std::iter::from_fn(move || {
@@ -54,21 +54,21 @@ pub(crate) fn bits(mut word: u64) -> impl Iterator<Item = u32> {
     })
 }
 
-/// What a pool did since it was made.
+/// Work of a pool since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolWork {
     /// Pages programmed for the host.
     pub host: u64,
-    /// Pages that collection copied.
+    /// Pages copied by garbage collection.
     pub copies: u64,
-    /// Pages that wear levelling copied.
+    /// Pages copied by wear levelling.
     pub levelled: u64,
     /// Segments erased.
     pub erases: u64,
 }
 
 impl PoolWork {
-    /// What was done since `before`.
+    /// Returns the work done since `before`.
     #[must_use]
     pub fn since(&self, before: &PoolWork) -> PoolWork {
         PoolWork {
@@ -79,12 +79,12 @@ impl PoolWork {
         }
     }
 
-    /// Pages programmed.
+    /// Returns the pages programmed.
     pub fn programs(&self) -> u64 {
         self.host + self.copies + self.levelled
     }
 
-    /// Pages programmed for each page that the host wrote.
+    /// Returns the write amplification: pages programmed for each page written by the host.
     pub fn waf(&self) -> f64 {
         self.programs() as f64 / self.host as f64
     }

@@ -2,9 +2,9 @@
 //! moved before it is written again, and its threshold grows by the interval.
 //!
 //! Invariants
-//! - A physical page is a logical page's, or free.
-//! - With levelling, no sector of a page has more writes than the page's threshold and one, as long
-//!   as there is a free page.
+//! - A physical page belongs to one logical page, or is free.
+//! - With levelling, no sector of a page has more writes than the page's threshold plus one, as
+//!   long as there is a free page.
 
 use std::collections::VecDeque;
 
@@ -14,21 +14,21 @@ use super::{ScmSpec, Wear};
 pub(super) struct Level {
     page: u32,
     interval: u32,
-    /// The physical page of each logical one.
+    /// Physical page of each logical page.
     map: Vec<u32>,
     free: VecDeque<u32>,
     /// Writes of each physical sector.
     counts: Vec<u32>,
-    /// The writes at which a physical page moves.
+    /// Writes at which each physical page is moved.
     thresholds: Vec<u32>,
-    /// The writes of the most-written sector of each physical page.
+    /// Writes of the most-written sector of each physical page.
     most: Vec<u32>,
     host: u64,
     copied: u64,
 }
 
 impl Level {
-    /// No sector was written yet.
+    /// Makes the state of a memory without any writes.
     pub(super) fn new(spec: &ScmSpec) -> Self {
         let all = spec.pages + spec.spare;
         Level {
@@ -44,8 +44,8 @@ impl Level {
         }
     }
 
-    /// Writes a range; says how many sectors were copied first. What does not overwrite wears, but
-    /// moves no page and brings none nearer to its move.
+    /// Writes a range. Returns the sectors that were copied first. A write that does not overwrite
+    /// causes wear, but moves no page and leaves the distance to the next move unchanged.
     pub(super) fn write(&mut self, lba: u64, sectors: u32, overwrites: bool) -> u64 {
         let wide = u64::from(self.page);
         let (mut at, end, before) = (lba, lba + u64::from(sectors), self.copied);
@@ -63,7 +63,7 @@ impl Level {
         self.copied - before
     }
 
-    /// Moves a page whose turn it is.
+    /// Moves a page that has reached its threshold, if there is a free page.
     fn level(&mut self, logical: usize) {
         let old = self.map[logical];
         if self.most[old as usize] < self.thresholds[old as usize] {
@@ -73,8 +73,8 @@ impl Level {
         self.count(new, 0, self.page);
         self.copied += u64::from(self.page);
         self.thresholds[old as usize] += self.interval;
-        // The copy counts as a write. The write that moved the page must have room too, which an
-        // interval of 1 does not leave.
+        // The copy counts as a write. There must be room for the write that caused the move too,
+        // which an interval of 1 does not leave.
         let worn = self.most[new as usize];
         let threshold = &mut self.thresholds[new as usize];
         *threshold = (*threshold).max(worn + 1);
@@ -95,14 +95,14 @@ impl Level {
         &self.counts
     }
 
-    /// All that it keeps, as words: the map, the free pages, then of each physical page the
-    /// threshold, then the writes of each sector.
+    /// Returns the whole state as words: the map, the free pages, the threshold of each physical
+    /// page, and the writes of each sector.
     pub(super) fn words(&self) -> impl Iterator<Item = u32> {
         let pages = self.map.iter().chain(&self.free).chain(&self.thresholds);
         pages.chain(&self.counts).copied()
     }
 
-    /// What [`Level::words`] gave; all writes count as the host's.
+    /// Restores the state from [`Level::words`]. All writes count as written by the host.
     pub(super) fn of_words(spec: &ScmSpec, words: &[u32]) -> Result<Self, &'static str> {
         let mut level = Level::new(spec);
         let (all, wide) = (level.most.len(), spec.page as usize);
@@ -125,7 +125,7 @@ impl Level {
         level.check().map(|()| level)
     }
 
-    /// How worn it all is.
+    /// Returns the wear of the memory.
     pub(super) fn wear(&self) -> Wear {
         Wear {
             most: self.most.iter().copied().max().unwrap_or(0),
@@ -135,7 +135,7 @@ impl Level {
         }
     }
 
-    /// Whether every invariant holds.
+    /// Checks every invariant.
     pub(super) fn check(&self) -> Result<(), &'static str> {
         let Wear { total, .. } = self.wear();
         if total != self.host + self.copied {

@@ -1,10 +1,10 @@
-//! Storage-class memory: written in place by the sector, worn by the sector, moved by the page.
+//! Storage-class memory: written in place and worn by the sector, moved by the page.
 //!
-//! One command is served at a time, in the order of submission: each sector takes its latency and
+//! Commands are served one at a time, in the order of submission. Each sector takes its latency and
 //! its time on the bus. Source of the figures: Kinoshita et al., the multi-SCM SSD.
 //!
 //! Invariants
-//! - The writes of all sectors together are those of the host and those of copies.
+//! - The writes of all sectors are the writes of the host plus the copies of wear levelling.
 
 mod level;
 pub(crate) mod register;
@@ -20,32 +20,34 @@ use crate::queue::Queue;
 use crate::work::DriveWork;
 use level::Level;
 
-/// A memory. Lengths are in sectors, times in ns.
+/// Parameters of a memory. Lengths are in sectors, times in ns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScmSpec {
-    /// What the user called it.
+    /// Name that the user gave.
     pub name: String,
     /// Pages that the host sees.
     pub pages: u32,
-    /// Pages that are free for levelling.
+    /// Free pages for wear levelling.
     pub spare: u32,
     /// Sectors of a page.
     pub page: u32,
-    /// Reading or writing a sector.
+    /// Time to read or write a sector.
     pub latency: Nanos,
-    /// Moving a sector over the bus.
+    /// Time to transfer a sector over the bus.
     pub bus: Nanos,
-    /// Writes of a sector between two moves of its page; 0 = it never moves.
+    /// Writes of a sector between two moves of its page; 0 turns moves off.
     pub interval: u32,
-    /// Whether only overwrites count for levelling: a write of nothing but what the layer moves
-    /// here, which fills a page of a cache, wears the page and brings it no nearer to its move.
+    /// Whether only overwrites count for wear levelling. A write that consists of a layer's copies
+    /// only, which fills a page of a cache, then causes wear and leaves the distance to the next
+    /// move unchanged.
     pub overwrites_only: bool,
     /// Writes that a sector survives.
     pub endurance: u64,
 }
 
 impl ScmSpec {
-    /// The memory-type SCM: 100 ns, 10⁹ writes, an 8-bit bus at 1066 MHz, levelled every 5 writes.
+    /// Returns the memory-type SCM: 100 ns, 10⁹ writes, an 8-bit bus at 1066 MHz, levelled every 5
+    /// writes.
     pub fn memory_type(pages: u32, spare: u32) -> Self {
         ScmSpec {
             name: "m-scm".into(),
@@ -60,7 +62,7 @@ impl ScmSpec {
         }
     }
 
-    /// The storage-type SCM: 1 µs, 10⁵ writes, otherwise as the memory type.
+    /// Returns the storage-type SCM: 1 µs, 10⁵ writes, otherwise like the memory type.
     pub fn storage_type(pages: u32, spare: u32) -> Self {
         let latency = 1_000;
         let endurance = 100_000;
@@ -68,36 +70,36 @@ impl ScmSpec {
         ScmSpec { name: "s-scm".into(), latency, endurance, ..memory }
     }
 
-    /// Sectors that the host sees.
+    /// Returns the sectors that the host sees.
     pub fn sectors(&self) -> u64 {
         u64::from(self.pages) * u64::from(self.page)
     }
 
-    /// What the host sees of it.
+    /// Returns the memory's interface as the host sees it.
     pub fn device_info(&self) -> DeviceInfo {
         DeviceInfo { volatile_cache: false, ..DeviceInfo::block(self.sectors(), 1) }
     }
 
-    /// How long a sector takes.
+    /// Returns the time of a sector: latency and bus.
     pub fn sector(&self) -> Nanos {
         self.latency + self.bus
     }
 }
 
-/// How worn a memory is.
+/// Wear of a memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wear {
     /// Writes of the sector that was written most.
     pub most: u32,
     /// Writes of all sectors.
     pub total: u64,
-    /// Of these, writes of the host.
+    /// The part of `total` written by the host.
     pub host: u64,
-    /// Of these, copies of levelling.
+    /// The part of `total` copied by wear levelling.
     pub copied: u64,
 }
 
-/// See the module text.
+/// A modelled storage-class memory.
 #[derive(Debug)]
 pub struct Scm {
     spec: ScmSpec,
@@ -109,7 +111,7 @@ pub struct Scm {
 }
 
 impl Scm {
-    /// A new memory.
+    /// Makes a new memory.
     pub fn new(spec: &ScmSpec) -> Self {
         Scm {
             level: Level::new(spec),
@@ -121,26 +123,26 @@ impl Scm {
         }
     }
 
-    /// What it is made of.
+    /// Returns the parameters.
     pub fn spec(&self) -> &ScmSpec {
         &self.spec
     }
 
-    /// How worn it is.
+    /// Returns the wear.
     pub fn wear(&self) -> Wear {
         self.level.wear()
     }
 
-    /// How long it worked, reads, writes and copies of levelling.
+    /// Returns the busy time of reads, writes and copies of wear levelling, in ns.
     pub fn worked(&self) -> Nanos {
         let busy = &self.counts.busy;
         busy.programs + busy.reads.iter().sum::<Nanos>()
     }
 
-    /// Whether every invariant holds; looks at every sector.
+    /// Checks every invariant, including the counters of every sector.
     ///
     /// # Errors
-    /// The first one that does not hold.
+    /// The first invariant that does not hold.
     pub fn check(&self) -> Result<(), &'static str> {
         if self.wear().total == self.counts.written() {
             self.level.check()
@@ -149,7 +151,7 @@ impl Scm {
         }
     }
 
-    /// Occupies the memory for `sectors` sectors from `now` on; gives when that begins and ends.
+    /// Reserves the memory for `sectors` sectors from `now` on. Returns the start and the end.
     fn serve(&mut self, now: Nanos, sectors: u64) -> (Nanos, Nanos) {
         let begin = now.max(self.busy_until);
         self.busy_until = begin + sectors * self.spec.sector();
@@ -185,6 +187,7 @@ impl Model for Scm {
             Command::Program { tally, .. } => {
                 let fills = tally.get(Cause::Gc) == tally.total();
                 let overwrites = !(self.spec.overwrites_only && fills);
+                // A copy is a read and a write of each sector.
                 copied = self.level.write(lba, sectors, overwrites);
                 moved += 2 * copied;
                 written[Cause::DriveGc as usize] += copied;

@@ -1,4 +1,4 @@
-//! The registration of storage-class memory.
+//! Registration of storage-class memory.
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -45,7 +45,7 @@ const KEYS: [Key; 8] = [
 /// Sectors of a KiB.
 const KIB: u32 = 1024 / SECTOR as u32;
 
-/// The file's keys.
+/// The keys of the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {

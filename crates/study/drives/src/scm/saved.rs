@@ -1,5 +1,4 @@
-//! Saving a memory and loading it again, as drives are: wear and map are kept, and all that was
-//! written counts as the host's then.
+//! Saved state of a memory: wear and map. All writes count as written by the host after loading.
 
 use std::io::{self, Read, Write};
 
@@ -11,22 +10,22 @@ use crate::model::Model;
 use crate::pool::LoadError;
 
 impl Scm {
-    /// Writes the state of the memory, which [`Scm::load`] reads.
+    /// Writes the state of the memory in the form that [`Scm::load`] reads.
     ///
     /// # Errors
-    /// When `out` can't be written.
+    /// When writing to `out` fails.
     ///
     /// # Panics
-    /// When something is under way.
+    /// When a command is under way.
     pub fn save(&self, out: &mut impl Write) -> io::Result<()> {
         assert!(self.idle(), "a memory is saved when nothing is under way");
         self.level.words().try_for_each(|word| out.write_all(&word.to_le_bytes()))
     }
 
-    /// The memory that [`Scm::save`] wrote.
+    /// Restores the memory that [`Scm::save`] wrote.
     ///
     /// # Errors
-    /// When what is read is no memory that was saved from `spec`.
+    /// When the data is not a memory that was saved from `spec`.
     pub fn load(spec: &ScmSpec, from: &mut impl Read) -> Result<Self, LoadError> {
         let pages = spec.pages as usize + spec.spare as usize;
         let mut bytes = vec![0; 4 * pages * (2 + spec.page as usize)];

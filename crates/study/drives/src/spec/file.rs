@@ -1,4 +1,4 @@
-//! The file of a flash drive, checked.
+//! The file of a flash drive and its checks.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -12,16 +12,16 @@ use super::shape::{Planes, Shape};
 use super::{DriveSpec, Energy, Pooling};
 use crate::text::{DriveError, Fault, Text, capacity, optional, within};
 
-/// Blocks that each plane of a slice keeps if it can.
+/// Blocks that each plane of a slice keeps if possible.
 const SLICED: u32 = 64;
-/// The longest map unit whose parts can be merged, in sectors.
+/// Largest map unit whose parts can be merged, in sectors.
 const MAX_MERGED: u32 = 128;
 /// Sectors of a KiB.
 const KIB: u32 = 1024 / SECTOR as u32;
-/// How long it takes to interrupt a program or an erase, when the drive does not say otherwise.
+/// Default time to suspend a program or an erase.
 const SUSPEND_US: f64 = 20.0;
 
-/// The file's keys; each keeps its place for messages.
+/// The keys of the file, most of them with their position for messages.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct File {
@@ -74,7 +74,7 @@ pub(super) struct File {
     pub fault_seed: Option<Spanned<u32>>,
 }
 
-/// The drive that a text describes.
+/// Returns the drive that a text describes.
 pub(crate) fn spec(text: &Text) -> Result<DriveSpec, DriveError> {
     let file: File = text.parse()?;
     let sliced = text.options.iter().any(|(_, option)| option.starts_with("capacity="));
@@ -142,7 +142,8 @@ impl File {
         Ok(spec)
     }
 
-    /// The planes, still without blocks when only a capacity is given.
+    /// Returns the planes. The number of blocks is preliminary if the file gives a capacity
+    /// instead.
     fn planes(&self) -> Result<Planes, Fault> {
         let channels = within("channels", &self.channels, 1, 64)?;
         let ways = within("ways", &self.ways, 1, 64)?;
@@ -193,7 +194,7 @@ impl File {
         Ok(found)
     }
 
-    /// The map unit, a whole number of rows or a whole part of one.
+    /// Returns the map unit: a whole number of rows, or an integral fraction of one.
     fn map_unit(&self, shape: &Shape) -> Result<u32, Fault> {
         let Some(unit) = &self.map_unit_kib else { return Ok(shape.row_sectors) };
         let sectors = within("map_unit_kib", unit, 1, 1 << 15)? * KIB;
@@ -210,8 +211,8 @@ impl File {
         Err((unit.span().start, why))
     }
 
-    /// Reading, programming and erasing a row's planes, which takes one page's time, and moving its
-    /// pages over the channel.
+    /// Returns the times to read, program and erase the planes of a row, which work in parallel,
+    /// and to transfer its pages over the channel.
     fn times(&self, shape: &Shape) -> Result<(Nanos, Nanos, Nanos, Nanos), Fault> {
         let cell = self.cell.defaults();
         let bus = match (&self.bus_us, &self.bus_mts) {
@@ -248,7 +249,7 @@ impl File {
         Ok((self.suspend == Some(true)).then_some(takes))
     }
 
-    /// Energy in nJ of what is done to all planes of a row.
+    /// Returns the energy in nJ of an operation on all planes of a row.
     fn energy(&self, shape: &Shape, times: [Nanos; 4]) -> Result<Energy, Fault> {
         let of = |key: &str, value: &Option<Spanned<f64>>, time: Nanos, parts: u32| {
             let page = match value {
@@ -268,7 +269,7 @@ impl File {
         })
     }
 
-    /// What needs a write buffer has one that is large enough.
+    /// Checks that options which need a write buffer have a large enough one.
     fn buffered(&self, spec: &DriveSpec) -> Result<(), Fault> {
         let at = self.write_buffer_kib.as_ref().map_or(0, |it| it.span().start);
         let merge_at = self.merge.as_ref().map_or(0, |it| it.span().start);
@@ -293,8 +294,8 @@ impl File {
         Ok(())
     }
 
-    /// Blocks from the capacity, or the capacity from the blocks. A drive that was cut to a slice
-    /// gets smaller blocks rather than few.
+    /// Sets the number of blocks from the capacity, or the capacity from the number of blocks. A
+    /// drive reduced to a slice gets smaller blocks instead of too few.
     fn sizes(&self, spec: &mut DriveSpec, sliced: bool, raw: bool) -> Result<(), Fault> {
         let (spare_at, spare) = match &self.over_provisioning_percent {
             Some(spare) => {
@@ -335,8 +336,8 @@ impl File {
     }
 }
 
-/// Whether the drive has the spare segments that collection needs, and no more units than it can
-/// name.
+/// Checks that the drive has the spare segments that garbage collection needs, and at most as many
+/// map units as it can number.
 fn possible(spec: &DriveSpec, spare: f64, at: usize) -> Result<(), Fault> {
     let units = spec.shape.sectors() / u64::from(spec.map_unit);
     if units >= u64::from(u32::MAX) {
@@ -363,7 +364,7 @@ fn parsed<T: FromStr<Err: Display>>((at, word): (usize, String)) -> Result<T, Fa
     word.parse().map_err(|why: T::Err| (at, why.to_string()))
 }
 
-/// Microseconds as nanoseconds, up to ten seconds.
+/// Converts microseconds to nanoseconds, up to ten seconds.
 fn nanos(key: &str, value: &Spanned<f64>, least: f64) -> Result<Nanos, Fault> {
     Ok((within(key, value, least, 1e7)? * 1000.0).round() as Nanos)
 }

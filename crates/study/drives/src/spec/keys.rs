@@ -1,4 +1,4 @@
-//! The keys of a flash drive's file: values, default and meaning.
+//! Keys of a flash drive's file: values, default and meaning.
 
 use crate::text::{Key, key};
 

@@ -1,9 +1,9 @@
-//! The memory that the model of a drive takes, and the memory that the machine has.
+//! Memory needed by the model of a drive, compared with the memory of the machine.
 
 use super::DriveSpec;
 use crate::text::DriveError;
 
-/// Bytes besides the tables of the pools: commands, operations, and the code's own.
+/// Bytes besides the tables of the pools: commands, operations, and the code itself.
 const FIXED: u64 = 1 << 20;
 
 impl DriveSpec {
@@ -21,11 +21,11 @@ impl DriveSpec {
         pools + pending + 128 * units + FIXED
     }
 
-    /// Refuses a drive whose model does not fit into `limit` bytes, or, without a limit, into three
-    /// quarters of the memory that the machine has free.
+    /// Checks that the model of the drive fits into `limit` bytes, or without a limit into three
+    /// quarters of the machine's available memory.
     ///
     /// # Errors
-    /// Both figures.
+    /// The memory needed and the limit.
     pub fn fits(&self, limit: Option<u64>) -> Result<(), DriveError> {
         let (needed, limit) = (self.memory(), limit.or_else(free).unwrap_or(u64::MAX));
         if needed <= limit {
@@ -35,7 +35,8 @@ impl DriveSpec {
     }
 }
 
-/// Returns three quarters of the bytes that the system reports as free, if it reports them.
+/// Returns three quarters of the available memory in bytes, or `None` if the system does not report
+/// it.
 fn free() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;

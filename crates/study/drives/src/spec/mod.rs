@@ -1,4 +1,4 @@
-//! The description of a flash drive, from its TOML file or MQSim's.
+//! Description of a flash drive, from its TOML file or from MQSim's.
 
 mod cell;
 pub(crate) mod file;
@@ -14,86 +14,87 @@ use crate::work::DriveWork;
 use crate::zoned::ZonedSpec;
 pub use shape::Shape;
 
-/// What one pool of segments spans.
+/// Extent of a pool of segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pooling {
-    /// Each lane by itself: a segment is one block, and a map unit always stays on its lane.
+    /// One pool per lane. A segment is one block, and a map unit always stays on its lane.
     Plane,
-    /// The whole drive: a segment is one block of every lane, a superblock.
+    /// One pool for the drive. A segment is one block of every lane, a superblock.
     Drive,
 }
 
-/// A drive. Lengths are in sectors, times in ns.
+/// Parameters of a flash drive. Lengths are in sectors, times in ns.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DriveSpec {
-    /// What the user called it.
+    /// Name that the user gave.
     pub name: String,
-    /// The flash.
+    /// Geometry of the flash.
     pub shape: Shape,
-    /// The grain in which the drive maps.
+    /// Map unit (indirection unit).
     pub map_unit: u32,
     /// Sectors that the host sees.
     pub exported: u64,
-    /// What a pool spans.
+    /// Extent of a pool.
     pub pools: Pooling,
-    /// Which segment is collected.
+    /// Victim policy of garbage collection.
     pub gc: GcPolicy,
-    /// Where copies go.
+    /// Write points of copies.
     pub frontiers: Frontiers,
-    /// How many placement ids it tells apart.
+    /// Number of placement ids that the drive distinguishes.
     pub placements: u8,
-    /// Erases by which a segment may lag behind before its content is moved; 0 = any.
+    /// Number of erases by which a segment may lag behind before its content is moved; 0 turns wear
+    /// levelling off.
     pub level: u32,
-    /// Whether it tells what it collects next.
+    /// Whether the drive reports the map units that it collects next.
     pub hint: bool,
-    /// The drive's RAM for data that is not on flash yet; 0 when a write ends with its program.
+    /// RAM for data that is not on flash yet. With 0 a write is acknowledged after its program.
     pub write_buffer: u64,
-    /// Whether writes to parts of a map unit wait in the buffer to become whole.
+    /// Whether partial writes of a map unit wait in the buffer for the rest of the unit.
     pub merge: bool,
-    /// Whether the buffer outlives a power cut.
+    /// Whether the buffer survives a power cut.
     pub plp: bool,
-    /// Whether lanes of a die work together when they have the same to do.
+    /// Whether lanes of a die execute operations of the same kind together.
     pub multiplane: bool,
-    /// Whether a copy within a lane stays off the bus.
+    /// Whether a copy within a lane avoids the bus.
     pub copyback: bool,
-    /// When reads of the host interrupt programs and erases: how long that takes.
+    /// Time to suspend a program or an erase for a read of the host, or `None` without suspension.
     pub suspend: Option<Nanos>,
-    /// Whether the times of the flash are drawn from exponential distributions.
+    /// Whether flash times are drawn from exponential distributions.
     pub exponential: bool,
-    /// Reading a row.
+    /// Time to read a row.
     pub read: Nanos,
-    /// Programming a row.
+    /// Time to program a row.
     pub program: Nanos,
-    /// Erasing a block of a lane.
+    /// Time to erase a block of a lane.
     pub erase: Nanos,
-    /// Moving a row over its channel.
+    /// Time to transfer a row over its channel.
     pub bus: Nanos,
     /// Energy of each operation on a row or block, in nJ.
     pub energy: Energy,
     /// Erases that a block survives.
     pub cycles: u32,
-    /// The segments of a raw device, which leaves translation to the layer; one of its units is a
-    /// lane.
+    /// Segments of a raw drive, which leaves translation to the layer. Its parallel units are the
+    /// lanes.
     pub zoned: Option<ZonedSpec>,
-    /// What the file of another program says of the drive and is not carried over, a sentence each.
+    /// Settings of another program's file that the model ignores, one sentence each.
     pub left: Vec<String>,
 }
 
-/// Energy in nJ.
+/// Energy of operations in nJ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Energy {
-    /// Of reading a row.
+    /// Read of a row.
     pub read: u64,
-    /// Of programming a row.
+    /// Program of a row.
     pub program: u64,
-    /// Of erasing a block of a lane.
+    /// Erase of a block of a lane.
     pub erase: u64,
-    /// Of moving a row over its channel.
+    /// Transfer of a row over its channel.
     pub bus: u64,
 }
 
 impl DriveSpec {
-    /// What the host sees of the drive.
+    /// Returns the drive's interface as the host sees it.
     pub fn device_info(&self) -> DeviceInfo {
         if let Some(zoned) = &self.zoned {
             return zoned.device_info();
@@ -111,29 +112,29 @@ impl DriveSpec {
         }
     }
 
-    /// Sectors of a superblock: a block of every plane.
+    /// Returns the sectors of a superblock: one block of every plane.
     pub fn reclaim_unit(&self) -> u64 {
         let block = u64::from(self.shape.rows) * u64::from(self.shape.row_sectors);
         u64::from(self.shape.lanes()) * block
     }
 
-    /// Sectors that are erased at once: a superblock, or a segment of a raw drive.
+    /// Returns the sectors that are erased at once: a superblock, or a segment of a raw drive.
     pub fn erase_unit(&self) -> u64 {
         let segment = |it: &ZonedSpec| u64::from(it.pages) * u64::from(it.page_sectors);
         self.zoned.as_ref().map_or_else(|| self.reclaim_unit(), segment)
     }
 
-    /// Map units that share a row; 1 when a unit has rows of its own.
+    /// Returns the number of map units that share a row, or 1 if a unit has its own rows.
     pub fn units_per_row(&self) -> u32 {
         (self.shape.row_sectors / self.map_unit).max(1)
     }
 
-    /// Rows of a map unit; 1 when a row has several units.
+    /// Returns the rows of a map unit, or 1 if a row has several units.
     pub fn rows_per_unit(&self) -> u32 {
         (self.map_unit / self.shape.row_sectors).max(1)
     }
 
-    /// How many pools there are.
+    /// Returns the number of pools.
     pub fn pool_count(&self) -> u32 {
         match self.pools {
             Pooling::Plane => self.shape.lanes(),
@@ -141,7 +142,7 @@ impl DriveSpec {
         }
     }
 
-    /// What each pool is made of; its pages are map units. `index` counts the pools.
+    /// Returns the parameters of pool `index`. The pages of a pool are map units.
     pub fn pool(&self, index: u32) -> PoolSpec {
         let pools = self.pool_count();
         let lanes = self.shape.lanes() / pools;
@@ -160,8 +161,8 @@ impl DriveSpec {
         }
     }
 
-    /// Returns the energy that `work` took for `cause`, in nJ. Erases belong to collection: the
-    /// drive's own, or the layer's if the drive is raw.
+    /// Returns the energy that `work` took for `cause`, in nJ. Erases are attributed to garbage
+    /// collection: the drive's own, or the layer's if the drive is raw.
     pub fn energy_of(&self, work: &DriveWork, cause: Cause) -> u64 {
         let Energy { read, program, erase, bus } = self.energy;
         let row = u64::from(self.shape.row_sectors);

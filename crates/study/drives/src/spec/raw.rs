@@ -1,4 +1,4 @@
-//! The keys of a raw device: `kind = "zoned"`, what its segments demand, and what fails.
+//! Keys of a raw drive (`kind = "zoned"`): constraints of its segments, and faults.
 
 use toml::Spanned;
 
@@ -7,13 +7,13 @@ use super::{DriveSpec, Pooling};
 use crate::text::{Fault, optional};
 use crate::zoned::{ZonedFaults, ZonedSpec};
 
-/// Where a key is, if it is set.
+/// Returns the position of a key that is set.
 fn at<T>(value: &Option<Spanned<T>>) -> Option<usize> {
     value.as_ref().map(|it| it.span().start)
 }
 
 impl File {
-    /// Whether the layer translates.
+    /// Returns whether the drive is raw, after a check that no key belongs to the other kind.
     pub(super) fn is_raw(&self) -> Result<bool, Fault> {
         let kind = self.kind.as_ref().map(|kind| (kind.span().start, kind.get_ref().as_str()));
         let raw = match kind {
@@ -49,7 +49,7 @@ impl File {
         }
     }
 
-    /// Gives `spec` the segments of a raw device.
+    /// Sets the segments of a raw drive in `spec`.
     pub(super) fn make_raw(&self, spec: &mut DriveSpec) -> Result<(), Fault> {
         let shape = spec.shape;
         spec.pools = Pooling::Plane;

@@ -1,15 +1,15 @@
-//! The shape of flash as its timing sees it: planes that always work together are one lane.
+//! Geometry of flash as its timing sees it: planes that always work together form a lane.
 //!
-//! A map unit that is striped over several planes keeps all of them busy with one operation. Such a
-//! group is a *lane*, and a page on each of its planes is a *row*. With a stripe of one a lane is a
-//! plane and a row is a page; with a stripe over everything the whole drive is one lane.
+//! A map unit that is striped over several planes occupies all of them with one operation. Such a
+//! group is a *lane*, and one page on each of its planes is a *row*. With a stripe of one, a lane
+//! is a plane and a row is a page. With a stripe over all planes, the whole drive is one lane.
 
-/// Channels, dies and lanes, and how large a row is.
+/// Channels, dies and lanes, and the size of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Buses that work at the same time.
+    /// Buses that work in parallel.
     pub channels: u32,
-    /// Dies, or groups of dies that work as one, on all channels.
+    /// Dies on all channels. Dies that work as one group count once.
     pub dies: u32,
     /// Lanes of a die.
     pub lanes_per_die: u32,
@@ -21,11 +21,11 @@ pub struct Shape {
     pub rows: u32,
     /// Sectors of a row.
     pub row_sectors: u32,
-    /// Pages of a row that follow each other over one channel.
+    /// Pages of a row that pass one channel one after the other.
     pub pages_per_bus: u32,
 }
 
-/// What a drive's file says of its flash.
+/// Geometry as given in a drive's file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Planes {
     pub channels: u32,
@@ -39,19 +39,19 @@ pub(super) struct Planes {
 }
 
 impl Planes {
-    /// All planes.
+    /// Returns the number of planes.
     pub(super) fn total(&self) -> u32 {
         self.channels * self.ways * self.dies * self.planes
     }
 
-    /// The shape, if the stripe parts the flash evenly.
+    /// Returns the shape, or `None` if the stripe does not divide the flash evenly.
     pub(super) fn shape(&self) -> Option<Shape> {
         let Planes { channels, stripe, planes, .. } = *self;
         let all_dies = self.total() / planes;
         let (channels, dies, lanes_per_die, pages_per_bus) = if planes.is_multiple_of(stripe) {
             (channels, all_dies, planes / stripe, stripe)
         } else {
-            // Whole dies, on different channels first.
+            // A stripe of whole dies uses different channels first.
             let group = stripe / planes;
             if !stripe.is_multiple_of(planes) || !all_dies.is_multiple_of(group) {
                 return None;
@@ -78,28 +78,28 @@ impl Planes {
 }
 
 impl Shape {
-    /// All lanes.
+    /// Returns the number of lanes.
     pub fn lanes(&self) -> u32 {
         self.dies * self.lanes_per_die
     }
 
-    /// Sectors of all flash.
+    /// Returns the sectors of all flash.
     pub fn sectors(&self) -> u64 {
         u64::from(self.lanes()) * self.lane_sectors()
     }
 
-    /// As many blocks as it takes to hold so many sectors.
+    /// Sets the number of blocks so that the flash has at least `sectors` sectors.
     pub(super) fn set_blocks(&mut self, sectors: f64) {
         let block = f64::from(self.rows) * f64::from(self.row_sectors) * f64::from(self.lanes());
         self.blocks = (sectors / block).ceil().min(f64::from(u32::MAX)) as u32;
     }
 
-    /// Sectors of a lane.
+    /// Returns the sectors of a lane.
     pub fn lane_sectors(&self) -> u64 {
         u64::from(self.blocks) * u64::from(self.rows) * u64::from(self.row_sectors)
     }
 
-    /// NAND pages of all flash.
+    /// Returns the NAND pages of all flash.
     pub fn pages(&self) -> u64 {
         let lanes = u64::from(self.lanes()) * u64::from(self.stripe);
         lanes * u64::from(self.blocks) * u64::from(self.rows)

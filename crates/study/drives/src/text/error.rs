@@ -1,4 +1,4 @@
-//! Why there is no such drive, in words for the user.
+//! Errors of a drive's description.
 
 use std::path::PathBuf;
 
@@ -6,65 +6,65 @@ use thiserror::Error;
 
 use crate::pool::PoolError;
 
-/// Why there is no such drive.
+/// Reason why a drive cannot be made.
 #[derive(Debug, Error)]
 pub enum DriveError {
-    /// Neither a built-in drive nor a file.
+    /// The name is neither a built-in drive nor a file.
     #[error("no drive '{name}': use {known}, or the path of a TOML file or of MQSim's XML")]
     Unknown {
-        /// What was asked for.
+        /// Requested name.
         name: String,
-        /// The built-in names.
+        /// Names of the built-in drives.
         known: String,
     },
-    /// The file can't be read.
+    /// The file cannot be read.
     #[error("{}: can't read the drive: {source}", path.display())]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: std::io::Error,
     },
-    /// The file is not what it should be.
+    /// The file has an error.
     #[error("{origin}:{line}: {why}")]
     Line {
-        /// The file, or the built-in name.
+        /// Path of the file, or built-in name.
         origin: String,
-        /// The line, from 1.
+        /// Line number, from 1.
         line: usize,
-        /// What is wrong.
+        /// Reason.
         why: String,
     },
-    /// An option behind the drive's name is not what it should be.
+    /// An option after the drive's name has an error.
     #[error("{name}:{option}: {why}")]
     Option {
-        /// The drive.
+        /// Name of the drive.
         name: String,
-        /// The option as it was given.
+        /// Option as it was given.
         option: String,
-        /// What is wrong.
+        /// Reason.
         why: String,
     },
-    /// Its collection could not work.
+    /// Garbage collection would be impossible with these parameters.
     #[error("{name}: {source}")]
     Pool {
-        /// The drive.
+        /// Name of the drive.
         name: String,
-        /// Why not.
+        /// Reason.
         source: PoolError,
     },
-    /// The model of the drive would not fit into memory.
+    /// The model of the drive does not fit into memory.
     #[error(
         "{name}: the model takes {} MiB of memory, and {} MiB may be used: give it less capacity, \
          as in {name}:capacity=1g",
         needed >> 20, limit >> 20
     )]
     Memory {
-        /// The drive.
+        /// Name of the drive.
         name: String,
-        /// Bytes that the model takes.
+        /// Bytes that the model needs.
         needed: u64,
-        /// Bytes that it may take.
+        /// Bytes that the model may use.
         limit: u64,
     },
 }

@@ -1,19 +1,19 @@
-//! The description of a key of a device's file.
+//! Description of a key of a device's file.
 
-/// A key of a device's file, which is an option behind the device's name too.
+/// A key of a device's file, which is also an option after the device's name.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
-    /// The word.
+    /// Name of the key.
     pub key: &'static str,
-    /// What it takes, with the range.
+    /// Accepted values, with the range.
     pub values: &'static str,
-    /// What holds when nothing is said; empty where the key is needed.
+    /// Value used if the key is absent; empty if the key is required.
     pub default: &'static str,
-    /// What it means.
+    /// Meaning of the key.
     pub about: &'static str,
 }
 
-/// A row of a table of keys.
+/// Makes a row of a table of keys.
 pub(crate) const fn key(
     key: &'static str,
     values: &'static str,

@@ -1,4 +1,4 @@
-//! The text that describes a device: a file, changed by the options behind the device's name.
+//! Text of a device's description: a file, modified by the options after the device's name.
 
 mod error;
 mod key;
@@ -12,24 +12,24 @@ pub use key::Key;
 pub(crate) use key::key;
 pub(crate) use values::{Fault, capacity, optional, within};
 
-/// A drive's text with what was changed in it.
+/// Text of a device and the options applied to it.
 pub(crate) struct Text {
-    /// What the user asked for, options included.
+    /// Requested name, options included.
     pub name: String,
-    /// The file, or the built-in name.
+    /// Path of the file, or built-in name.
     pub origin: String,
-    /// The text, in which a changed key keeps its line and a new one follows at the end.
+    /// The text. A changed key keeps its line, and a new key is appended.
     pub text: String,
-    /// The options by the line that they set, from 1.
+    /// Options with the number of the line that they set, from 1.
     pub options: Vec<(usize, String)>,
-    /// Where the text was made from a file of another program: for each line, the line of that file
-    /// and the key there.
+    /// For a text converted from another program's file: the line and key of that file for each
+    /// line.
     made_of: Vec<(usize, &'static str)>,
-    /// What that file says and the drive does not, a sentence each.
+    /// Settings of that file that were ignored, one sentence each.
     pub left: Vec<String>,
 }
 
-/// How the sentence begins that tells when to use a device.
+/// Start of the sentence that gives the purpose of a device.
 const USE_WHEN: &str = "Use when ";
 
 /// Separates a name from its options. A word without `=` belongs to the value before it, as in
@@ -59,11 +59,12 @@ pub(crate) fn split(asked: &str) -> (&str, Vec<String>) {
 }
 
 impl Text {
-    /// What `text` says, which is TOML or MQSim's XML; `origin` is its name in messages.
+    /// Makes a description from `text`, which is TOML or MQSim's XML. `origin` is its name in
+    /// messages.
     pub(crate) fn new(name: &str, origin: &str, text: String) -> Result<Self, DriveError> {
         let (name, origin) = (name.to_owned(), origin.to_owned());
         let (options, made_of, left) = (Vec::new(), Vec::new(), Vec::new());
-        // TOML never begins like this.
+        // TOML never begins with `<`.
         if !text.trim_start_matches(['\u{feff}', ' ', '\t', '\r', '\n']).starts_with('<') {
             return Ok(Text { name, origin, text, options, made_of, left });
         }
@@ -77,7 +78,7 @@ impl Text {
         Ok(Text { name, origin, text, options, made_of, left })
     }
 
-    /// The kind of device that it describes: `block` unless it says otherwise.
+    /// Returns the kind of the device, `block` by default.
     pub(crate) fn kind(&self) -> String {
         let table: Option<toml::Table> = self.text.parse().ok();
         let kind = table.and_then(|table| Some(table.get("kind")?.as_str()?.to_owned()));
@@ -92,7 +93,7 @@ impl Text {
         })
     }
 
-    /// Returns the keys that are set, each with its value as a word.
+    /// Returns the keys that are set and their values, as words.
     pub(crate) fn settings(&self) -> Vec<(String, String)> {
         let word = |value: toml::Value| match value {
             toml::Value::String(word) => word,
@@ -102,7 +103,7 @@ impl Text {
         table.into_iter().map(|(key, value)| (key, word(value))).collect()
     }
 
-    /// Returns the comment at the head as one line, and the text behind [`USE_WHEN`] in it.
+    /// Returns the comment at the head as one line, and the text after [`USE_WHEN`] in it.
     pub(crate) fn head(&self) -> (String, String) {
         let head = self.text.lines().map_while(|line| line.strip_prefix('#')).map(str::trim);
         let lines: Vec<&str> = head.collect();
@@ -112,7 +113,7 @@ impl Text {
         (about.join(" "), when.strip_prefix(USE_WHEN).unwrap_or_default().to_owned())
     }
 
-    /// Sets a key. A capacity takes the place of a number of blocks.
+    /// Sets a key. A capacity replaces a number of blocks.
     pub(crate) fn set(&mut self, option: &str) {
         let (key, value) = option.split_once('=').unwrap_or((option, ""));
         let (key, value) = (key.trim(), value.trim());
@@ -140,7 +141,8 @@ impl Text {
         self.options.push((at + 1, option.to_owned()));
     }
 
-    /// The error of what is wrong at a byte of the text.
+    /// Returns the error for a fault at a byte of the text. It names the option that set the line,
+    /// or the line of the original file.
     pub(crate) fn fault(&self, at: usize, why: String) -> DriveError {
         let line = 1 + self.text.bytes().take(at).filter(|&byte| byte == b'\n').count();
         match self.options.iter().rfind(|(changed, _)| *changed == line) {

@@ -1,11 +1,11 @@
-//! Values of keys with their limits.
+//! Values of keys and their limits.
 
 use std::fmt::Display;
 
 use hostftl_core::Size;
 use toml::Spanned;
 
-/// Where in the file, and what is wrong there.
+/// Position in the file, and the error there.
 pub(crate) type Fault = (usize, String);
 
 /// Parses the capacity of a device in whole units of `unit` bytes, below 2^`below`.
@@ -16,7 +16,7 @@ pub(crate) fn capacity(text: &str, (unit, named): (u64, &str), below: u32) -> Re
     size.whole(unit).map_err(|why| format!("capacity must be a whole number of {named}: {why}"))
 }
 
-/// Returns a number from `least` to `most`.
+/// Checks that a number is from `least` to `most`.
 pub(crate) fn within<T>(key: &str, value: &Spanned<T>, least: T, most: T) -> Result<T, Fault>
 where
     T: Copy + PartialOrd + Display,
@@ -28,7 +28,7 @@ where
     Err((value.span().start, format!("{key} must be from {least} to {most}")))
 }
 
-/// Returns a number as [`within`], or `or` where the key is not set.
+/// Checks a number like [`within`]. Returns `or` if the key is not set.
 pub(crate) fn optional<T>(
     key: &str,
     value: &Option<Spanned<T>>,

@@ -1,17 +1,16 @@
-//! A raw device: segments with write pointers over modelled flash, without translation. A ZNS zone
-//! and an Open-Channel chunk are the same thing; this enforces what they demand of a host.
+//! A raw drive: segments with write pointers over modelled flash, without translation. It models
+//! ZNS zones and Open-Channel chunks alike, and enforces their rules.
 //!
-//! What the flash does for it is told to a sink, as by a [`Pool`](crate::pool::Pool): pages are
-//! numbered through all segments, and a segment lies on one parallel unit.
+//! Flash operations are passed to a sink, as by a [`Pool`](crate::pool::Pool). Pages are numbered
+//! over all segments, and a segment is on one parallel unit.
 //!
 //! Invariants
-//! - A segment is free (nothing written), open, closed (written to its end) or offline, and stays
-//!   so.
-//! - Its write pointer is a multiple of the smallest write; free ones are at 0, closed ones at the
-//!   end.
-//! - No more segments are open than the device allows.
-//! - A command that is refused changes nothing. One that fails takes its segment offline, which
-//!   then can be read up to its pointer: all that was written, or nothing after a reset.
+//! - A segment is free (nothing written), open, closed (written to its end) or offline.
+//! - Its write pointer is a multiple of the smallest write. It is 0 for a free segment, and the end
+//!   for a closed one.
+//! - At most as many segments are open as the device allows.
+//! - A refused command changes nothing. A failed command takes its segment offline. An offline
+//!   segment is readable up to its pointer: everything written before, or nothing after a reset.
 
 pub mod rules;
 mod saved;
@@ -28,7 +27,7 @@ use thiserror::Error;
 use crate::pool::FlashOp;
 pub use spec::{ZonedFaults, ZonedSpec, ZonedSpecError};
 
-/// Why a raw device refuses a command. Places are in sectors.
+/// Reason why a raw drive refuses a command. Positions are in sectors.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the text of each names its fields")]
 pub enum Refusal {
@@ -61,14 +60,14 @@ impl From<Refusal> for DeviceError {
 
 #[derive(Clone, Copy, Debug)]
 struct Segment {
-    /// In pages.
+    /// Write pointer in pages.
     pointer: u32,
-    /// How often it was erased.
+    /// Number of erases.
     erased: u32,
     offline: bool,
 }
 
-/// See the module text.
+/// Segments of a raw drive.
 #[derive(Debug)]
 pub struct Zoned {
     spec: ZonedSpec,
@@ -78,10 +77,10 @@ pub struct Zoned {
 }
 
 impl Zoned {
-    /// A device of erased segments, of which some may be bad.
+    /// Makes a device of erased segments, some of which may be bad.
     ///
     /// # Errors
-    /// As [`ZonedSpec::check`].
+    /// The errors of [`ZonedSpec::check`].
     pub fn new(spec: ZonedSpec) -> Result<Self, ZonedSpecError> {
         spec.check()?;
         let mut dice = Xoshiro256PlusPlus::seed_from_u64(spec.faults.seed ^ 0x0cdd);
@@ -95,41 +94,41 @@ impl Zoned {
         Ok(Zoned { segments, open: 0, dice, spec })
     }
 
-    /// Changes what fails from now on.
+    /// Sets the fault rates of later commands.
     pub fn set_faults(&mut self, faults: ZonedFaults) {
         self.spec.faults = faults;
     }
 
-    /// Whether something fails of which `ppm` in a million do.
+    /// Draws whether an operation fails, with a probability of `ppm` in a million.
     fn fails(&mut self, ppm: u32) -> bool {
         ppm > 0 && self.dice.random_range(0..1_000_000) < ppm
     }
 
-    /// What the host sees of it.
+    /// Returns the device's interface as the host sees it.
     pub fn info(&self) -> DeviceInfo {
         self.spec.device_info()
     }
 
-    /// What it is made of.
+    /// Returns the parameters.
     pub fn spec(&self) -> &ZonedSpec {
         &self.spec
     }
 
-    /// Bytes of its tables.
+    /// Returns the bytes of its tables.
     pub fn bytes(&self) -> u64 {
         (self.segments.len() * size_of::<Segment>()) as u64
     }
 
-    /// Pages that are written.
+    /// Returns the number of written pages.
     pub fn written(&self) -> u64 {
         self.segments.iter().map(|segment| u64::from(segment.pointer)).sum()
     }
 
-    /// Takes a read, a write, a reset, a mark or a flush. What the flash does is told to `sink`,
-    /// but for a read: its pages are given back, and the caller's clock reads them.
+    /// Executes a read, write, reset, mark or flush. Flash operations are passed to `sink`, except
+    /// those of a read: its pages are returned, and the caller times them.
     ///
     /// # Errors
-    /// Why the device refuses it.
+    /// The reason of the refusal.
     pub fn submit(
         &mut self,
         command: &Command,
@@ -149,7 +148,8 @@ impl Zoned {
     /// Writes at the pointer of a segment.
     ///
     /// # Errors
-    /// When it is not at the pointer, not whole, too long, opens one segment too many, or fails.
+    /// When the write is not at the pointer, not a multiple of the write unit, too long, opens one
+    /// segment too many, or fails.
     pub fn write(
         &mut self,
         lba: u64,
@@ -186,10 +186,10 @@ impl Zoned {
         Ok(())
     }
 
-    /// The pages that hold a range.
+    /// Returns the pages that hold a range.
     ///
     /// # Errors
-    /// When it was not written, or so lately that the medium can't give it yet.
+    /// When the range was not written, or so recently that the medium cannot return it yet.
     pub fn read(&self, lba: u64, sectors: u64) -> Result<Range<u32>, Refusal> {
         let (index, at) = self.place(lba, sectors)?;
         let Segment { pointer, offline, .. } = self.segments[index as usize];
@@ -207,10 +207,11 @@ impl Zoned {
         Ok(first + at / size..first + end.div_ceil(size))
     }
 
-    /// Erases one whole segment; nothing happens to one that is free.
+    /// Erases one whole segment. A free segment is left as it is.
     ///
     /// # Errors
-    /// When the range is not one segment, or the segment is offline, perhaps from now on.
+    /// When the range is not one segment, or the segment is offline or goes offline with this
+    /// erase.
     pub fn reset(
         &mut self,
         lba: u64,
@@ -243,7 +244,7 @@ impl Zoned {
         if fails { Err(Refusal::Failed) } else { Ok(()) }
     }
 
-    /// The host says that the segment at `lba` is bad, or good again: then it is erased.
+    /// Marks the segment at `lba` bad, or good again, which erases it.
     ///
     /// # Errors
     /// When no segment begins there, or its erase fails.
@@ -269,10 +270,10 @@ impl Zoned {
         Ok(())
     }
 
-    /// Answers `About::Segments`: as many entries, from the segment asked for on, as fit.
+    /// Reports as many segments as fit, from the requested one on.
     ///
     /// # Errors
-    /// `Unsupported` for other questions.
+    /// `Unsupported` for other reports.
     pub fn report(&self, about: About, into: &mut MetaBuf) -> Result<Verdict, DeviceError> {
         let About::Segments(from) = about else { return Err(DeviceError::Unsupported) };
         let mut count = 0;
@@ -285,15 +286,15 @@ impl Zoned {
         Ok(Verdict { bytes: (count * report::SEGMENT_BYTES) as u32, crc: 0 })
     }
 
-    /// How often each segment was erased.
+    /// Returns the number of erases of each segment.
     pub fn erased(&self) -> impl Iterator<Item = u32> {
         self.segments.iter().map(|segment| segment.erased)
     }
 
-    /// Whether the invariants hold.
+    /// Checks every invariant.
     ///
     /// # Errors
-    /// The first one that does not.
+    /// The first invariant that does not hold.
     pub fn check(&self) -> Result<(), &'static str> {
         let partly = |it: &&Segment| !it.offline && it.pointer > 0 && it.pointer < self.spec.pages;
         if self.segments.iter().filter(partly).count() as u32 != self.open {
@@ -330,7 +331,7 @@ impl Zoned {
         }
     }
 
-    /// The segment of a range and where in it the range begins.
+    /// Returns the segment of a range and the range's start within it.
     fn place(&self, lba: u64, sectors: u64) -> Result<(u32, u32), Refusal> {
         let size = u64::from(self.spec.size());
         let (index, at) = (lba / size, lba % size);

@@ -1,77 +1,77 @@
-//! What every raw device must do, as a list of rules: each is given a new device and panics when it
-//! is broken. Modelled flash, zoned files, segments in memory, zoned block devices and the device
-//! of the chaos driver are all held to it.
+//! Rules for every raw device. Each rule gets a new device and panics if the device breaks it.
+//! Modelled flash, zoned files, segments in memory, zoned block devices and the device of the chaos
+//! driver are all tested with them.
 
 use hostftl_core::{About, DeviceError, DeviceInfo, DeviceKind, MetaBuf, Segments, Verdict};
 use hostftl_format::report::{self, SegmentReport, SegmentState};
 
-/// What the rules need of a device. Places are in sectors.
+/// Interface of a device under test. Positions are in sectors.
 pub trait Raw {
-    /// What a layer knows of it.
+    /// Returns the device's interface as a layer sees it.
     fn info(&self) -> DeviceInfo;
-    /// Writes something.
+    /// Writes any data.
     ///
     /// # Errors
     /// When the device refuses.
     fn write(&mut self, lba: u64, sectors: u64) -> Result<(), DeviceError>;
-    /// Reads.
+    /// Reads a range.
     ///
     /// # Errors
-    /// When the device refuses, or can't give it.
+    /// When the device refuses, or cannot return the data.
     fn read(&mut self, lba: u64, sectors: u64) -> Result<(), DeviceError>;
     /// Resets a segment.
     ///
     /// # Errors
     /// When the device refuses.
     fn reset(&mut self, lba: u64, sectors: u64) -> Result<(), DeviceError>;
-    /// Marks the segment at `lba` bad, or good.
+    /// Marks the segment at `lba` bad or good.
     ///
     /// # Errors
     /// When the device refuses, or has no such command.
     fn mark(&mut self, lba: u64, bad: bool) -> Result<(), DeviceError>;
-    /// Asks the device about itself.
+    /// Requests a report.
     ///
     /// # Errors
-    /// When it can't tell.
+    /// When the device does not support it.
     fn ask(&mut self, about: About, into: &mut MetaBuf) -> Result<Verdict, DeviceError>;
 
-    /// Writes pieces as one write: so many sectors full of a byte, each.
+    /// Writes several pieces as one write. Each piece is a number of sectors filled with one byte.
     ///
     /// # Errors
-    /// As [`Raw::write`].
+    /// The errors of [`Raw::write`].
     fn put(&mut self, lba: u64, pieces: &[(u8, u64)]) -> Result<(), DeviceError> {
         self.write(lba, pieces.iter().map(|(_, sectors)| sectors).sum())
     }
 
-    /// Reads bytes, where the device has any.
+    /// Reads a range and returns its bytes, or `None` if the device stores none.
     ///
     /// # Errors
-    /// As [`Raw::read`].
+    /// The errors of [`Raw::read`].
     fn get(&mut self, lba: u64, sectors: u64) -> Result<Option<Vec<u8>>, DeviceError> {
         self.read(lba, sectors).map(|()| None)
     }
 
-    /// Sends several writes before it waits for any.
+    /// Submits several writes before it waits for any.
     fn write_at_once(&mut self, writes: &[(u64, u64)]) -> Vec<Result<(), DeviceError>> {
         writes.iter().map(|&(lba, sectors)| self.write(lba, sectors)).collect()
     }
 
-    /// Makes the next write fail, on a device that can be made to.
+    /// Makes the next write fail. Returns false if the device cannot do that.
     fn break_next(&mut self) -> bool {
         false
     }
 
-    /// Flushes, cuts the power, and starts again, where that means anything.
+    /// Flushes, cuts the power, and starts again. Returns false if the device has no such state.
     fn restart(&mut self) -> bool {
         false
     }
 }
 
-/// A rule: its name, and what breaks when it does not hold.
+/// A rule: its name and its test.
 pub type Rule = (&'static str, fn(&mut dyn Raw));
 
-/// All rules. A device needs at least three segments, of at least three of the smallest writes,
-/// that survive two resets.
+/// All rules. The device needs at least three segments of at least three smallest writes each, and
+/// segments that survive two resets.
 pub const RULES: &[Rule] = &[
     ("segments make up the device", segments_make_up_the_device),
     ("a segment goes from free to open to closed", a_segment_fills),
@@ -93,10 +93,10 @@ pub const RULES: &[Rule] = &[
     ("a host marks segments bad and good", marks_count),
 ];
 
-/// Holds new devices to all rules.
+/// Tests new devices with all rules.
 ///
 /// # Panics
-/// When one is broken.
+/// When a rule is broken.
 pub fn obey<D: Raw>(mut make: impl FnMut() -> D) {
     for (name, rule) in RULES {
         println!("{name}");
@@ -120,7 +120,7 @@ fn describe(device: &mut dyn Raw, segment: u32) -> SegmentReport {
     report::segment(pages.pages(), 0).expect("a report can be parsed")
 }
 
-/// The state and the pointer of a segment.
+/// Returns the state and the pointer of a segment.
 fn state(device: &mut dyn Raw, segment: u32) -> (SegmentState, u64) {
     let SegmentReport { state, pointer, .. } = describe(device, segment);
     (state, pointer)

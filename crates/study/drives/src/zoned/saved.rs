@@ -1,4 +1,4 @@
-//! Saving a raw device and loading it again: its segments, and where its chances stand.
+//! Saved state of a raw drive: its segments.
 
 use std::io::{self, Read, Write};
 
@@ -8,10 +8,11 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use super::{Segment, Zoned, ZonedSpec};
 
 impl Zoned {
-    /// Writes the state, which [`Zoned::load`] reads. What is loaded draws other chances.
+    /// Writes the state in the form that [`Zoned::load`] reads. The loaded device draws different
+    /// random faults.
     ///
     /// # Errors
-    /// When `out` can't be written.
+    /// When writing to `out` fails.
     pub fn save(&self, out: &mut impl Write) -> io::Result<()> {
         for Segment { pointer, erased, offline } in &self.segments {
             out.write_all(&pointer.to_le_bytes())?;
@@ -21,10 +22,10 @@ impl Zoned {
         Ok(())
     }
 
-    /// The device that [`Zoned::save`] wrote.
+    /// Restores the device that [`Zoned::save`] wrote.
     ///
     /// # Errors
-    /// When there can't be such a device, or `from` is no state of it.
+    /// When the spec is impossible, or `from` is not a state of such a device.
     pub fn load(spec: ZonedSpec, from: &mut impl Read) -> io::Result<Self> {
         let wrong = |why: String| io::Error::other(why);
         let mut zoned = Zoned::new(spec).map_err(|why| wrong(why.to_string()))?;

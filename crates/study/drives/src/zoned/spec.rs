@@ -1,48 +1,48 @@
-//! What a raw device is made of, and whether there can be such a device.
+//! Parameters of a raw drive, and the check that such a drive is possible.
 
 use hostftl_core::{DeviceInfo, DeviceKind, Segments};
 use thiserror::Error;
 
-/// What a raw device is made of. In the words of Open-Channel 2.0: parallel units of chunks, with
+/// Parameters of a raw drive. In the terms of Open-Channel 2.0: parallel units of chunks, with
 /// `ws_min`, `ws_opt`, `mw_cunits` and `maxoc`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZonedSpec {
     /// Parallel units.
     pub units: u32,
-    /// Segments of each, numbered through all units, unit by unit.
+    /// Segments per unit, numbered over all units, unit by unit.
     pub segments: u32,
     /// Pages of a segment.
     pub pages: u32,
     /// Sectors of a page.
     pub page_sectors: u32,
-    /// Every write is a multiple of so many pages (`ws_min`).
+    /// Smallest write in pages; every write is a multiple of it (`ws_min`).
     pub write: u32,
-    /// The multiple, in pages, in which writes are best (`ws_opt`).
+    /// Optimal write size in pages (`ws_opt`).
     pub write_best: u32,
-    /// So many pages before the write pointer of an open segment can't be read (`mw_cunits`).
+    /// Pages before the write pointer of an open segment that cannot be read (`mw_cunits`).
     pub unreadable: u32,
-    /// How many segments may be open at once (`maxoc`); 0 = all.
+    /// Number of segments that may be open at once (`maxoc`); 0 means no limit.
     pub max_open: u32,
-    /// Resets that a segment survives; the next one takes it offline. 0 = all.
+    /// Resets that a segment survives; the next one takes it offline. 0 means no limit.
     pub cycles: u32,
-    /// What fails before it is worn out.
+    /// Faults before a segment is worn out.
     pub faults: ZonedFaults,
 }
 
-/// What fails of a raw device, by chance: a seed fixes which of its commands do.
+/// Random faults of a raw drive, fixed by a seed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ZonedFaults {
-    /// Of a thousand segments, so many are offline from the beginning.
+    /// Segments that are offline from the start, per thousand.
     pub bad_permille: u32,
-    /// Of a million programs, so many fail.
+    /// Programs that fail, per million.
     pub programs_ppm: u32,
-    /// Of a million resets, so many fail.
+    /// Resets that fail, per million.
     pub resets_ppm: u32,
-    /// Fixes the chances.
+    /// Seed of the faults.
     pub seed: u64,
 }
 
-/// Why there can't be such a device.
+/// Reason why a raw drive is impossible.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the text of each names its fields")]
 pub enum ZonedSpecError {
@@ -57,7 +57,8 @@ pub enum ZonedSpecError {
 }
 
 impl ZonedSpec {
-    /// A device without limits: any page can be written and read at once, and none wears out.
+    /// Makes a spec without limits: any page can be written and read at once, and no segment wears
+    /// out.
     pub fn new(units: u32, segments: u32, pages: u32, page_sectors: u32) -> Self {
         let (write, write_best, unreadable, max_open, cycles) = (1, 1, 0, 0, 0);
         let faults = ZonedFaults::default();
@@ -75,10 +76,10 @@ impl ZonedSpec {
         }
     }
 
-    /// Whether there can be such a device.
+    /// Checks that such a drive is possible.
     ///
     /// # Errors
-    /// What is impossible.
+    /// The impossible parameter.
     pub fn check(&self) -> Result<(), ZonedSpecError> {
         let counts = [
             ("units", self.units),
@@ -111,17 +112,17 @@ impl ZonedSpec {
         }
     }
 
-    /// Segments of all units.
+    /// Returns the segments of all units.
     pub fn count(&self) -> u32 {
         self.units * self.segments
     }
 
-    /// Sectors of a segment.
+    /// Returns the sectors of a segment.
     pub fn size(&self) -> u32 {
         self.pages * self.page_sectors
     }
 
-    /// What the host sees of the device.
+    /// Returns the drive's interface as the host sees it.
     pub fn device_info(&self) -> DeviceInfo {
         let sectors = u64::from(self.count()) * u64::from(self.size());
         let kind = DeviceKind::Zoned(Segments {

@@ -1,4 +1,4 @@
-//! Both clocks decide alike: the same commands, the same counters.
+//! Both clocks make the same decisions: equal commands give equal counters.
 
 use crate::rig::Rig;
 use hostftl_core::Cause;
@@ -6,7 +6,7 @@ use hostftl_drives::{Clock, Drive, DriveSpec, DriveWork, FlashBusy};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// Plays a mix with many overwrites, and gives what was counted.
+/// Runs a mix with many overwrites and returns the counters.
 fn play(spec: &DriveSpec, clock: Clock) -> (DriveWork, Vec<u32>) {
     let mut rig = Rig::new(spec);
     rig.drive.set_clock(clock);

@@ -1,11 +1,11 @@
-//! Nothing is allocated after a drive was made, whatever it is asked.
+//! A drive allocates nothing after it was made.
 
 use std::collections::VecDeque;
 
 use hostftl_core::{Cause, Command, Gather, Payload, Piece, Tally, Target};
 use hostftl_drives::{Clock, Drive, DriveSpec};
 
-/// Commands that are under way at once.
+/// Commands under way at once.
 const DEPTH: u32 = 64;
 
 fn command(i: u64, lba: u64, payload: &mut Payload) -> Command {
@@ -25,7 +25,7 @@ fn command(i: u64, lba: u64, payload: &mut Payload) -> Command {
     }
 }
 
-/// Plays `count` commands from `now` on, and says when they are over.
+/// Runs `count` commands from `now` on. Returns the time at which the last one ends.
 fn play(drive: &mut Drive, mut now: u64, count: u64, payload: &mut Payload) -> u64 {
     let exported = drive.spec().exported;
     let mut ended = VecDeque::with_capacity(1024);
@@ -62,7 +62,7 @@ fn no_command_allocates() {
             let found = allocation_counter::measure(|| {
                 now = play(&mut drive, now, 20_000, &mut payload);
             });
-            // The player's own two lists.
+            // The two lists of `play` itself.
             assert!(found.count_total <= 2, "{name} allocated {} times", found.count_total);
             payload.void();
         }

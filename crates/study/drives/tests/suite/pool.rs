@@ -1,4 +1,5 @@
-//! What a pool promises besides keeping data: no allocation, bounded waits, even wear, placements.
+//! Properties of a pool besides data integrity: no allocation, bounded waits, even wear,
+//! placements.
 
 use hostftl_drives::pool::{FlashOp, Frontiers, GcPolicy, Pool, PoolSpec};
 use rand::{RngExt, SeedableRng};
@@ -33,8 +34,9 @@ fn no_write_to_a_pool_allocates() {
     }
 }
 
-/// Greedy at a tight α: a write waits for no more copies than the victim's live pages over its
-/// stale ones, which are at least what every sealed segment has on average.
+/// Greedy at a tight α: the copies that a write waits for are at most the victim's valid pages
+/// divided by its invalid pages. A greedy victim has at least the average number of invalid pages
+/// of all sealed segments.
 #[test]
 fn no_write_waits_for_a_whole_victim() {
     for frontiers in [Frontiers::Shared, Frontiers::Separate] {
@@ -44,7 +46,7 @@ fn no_write_waits_for_a_whole_victim() {
         let mut pool = Pool::new(spec).expect("a possible pool");
         let mut dice = Xoshiro256PlusPlus::seed_from_u64(5);
         (0..logical).for_each(|page| pool.write(page, &mut |_| {}));
-        // The sealed segments hold all stale pages but those of the open ones.
+        // The sealed segments have all invalid pages except those of the open ones.
         let sealed = segments - 2 * spec.aside();
         let stale = f64::from(sealed * pages - logical) / f64::from(sealed * pages);
         let bound = ((1.0 - stale) / stale).ceil() as u32;
@@ -62,7 +64,7 @@ fn no_write_waits_for_a_whole_victim() {
     }
 }
 
-/// Nine writes of ten go to a twentieth of the pages; the rest is written once and stays.
+/// Writes all pages once, and then a twentieth of them again and again.
 fn wear(level: u32) -> Pool {
     let (segments, pages) = (256, 64);
     let logical = segments * pages * 8 / 10;
@@ -84,16 +86,17 @@ fn levelling_bounds_the_spread_of_wear() {
     assert!(spread(&even) <= 2 * level, "{} erases lie between", spread(&even));
     let work = even.work();
     assert!(work.levelled > 0 && uneven.work().levelled == 0);
-    // What levelling copies is its own figure, and at most a page for each four of the host.
+    // Copies of wear levelling have their own counter, and are at most one page for every four of
+    // the host.
     assert!(work.levelled * 4 <= work.host, "{work:?}");
-    // All programs end up in erases, spread over all segments: the wear identity.
+    // The wear identity: all programs end in erases, spread over all segments.
     let mean = work.erases as f64 / f64::from(even.spec().segments);
     let expected = work.host as f64 * work.waf() / even.spec().physical() as f64;
     assert!((expected - mean - 1.0).abs() < 0.05, "{mean} erases, {expected} segments filled");
 }
 
-/// Streams that die together cost no copies when each has its own segments, and those that share
-/// do.
+/// Streams that are overwritten together cost no copies when each has its own segments. Streams
+/// that share segments do.
 #[test]
 fn placements_keep_streams_apart() {
     let run = |placements, frontiers| {
@@ -102,7 +105,7 @@ fn placements_keep_streams_apart() {
         let spec = PoolSpec { placements, frontiers, ..PoolSpec::new(segments, pages, logical) };
         let mut pool = Pool::new(spec).expect("a possible pool");
         let quarter = logical / 4;
-        // Stream 0 is rewritten in order at each turn, stream 3 at every eighth.
+        // Stream 0 is overwritten sequentially at every turn, stream 3 at every eighth.
         let turns = [1, 2, 4, 8];
         let mut next = [0; 4];
         for turn in 0..logical * 20 {
@@ -122,7 +125,7 @@ fn placements_keep_streams_apart() {
     assert!(isolated < mixed && once < mixed, "{isolated} and {once}, one frontier: {mixed}");
 }
 
-/// The hint names the pages that collection moves next.
+/// The hint names the pages that garbage collection moves next.
 #[test]
 fn the_hint_comes_true() {
     for gc in policies() {
@@ -143,7 +146,7 @@ fn the_hint_comes_true() {
                 }
             });
             if !moved.is_empty() {
-                // A victim without stale pages is moved with the next one.
+                // A victim without invalid pages is moved together with the next one.
                 let first = &moved[..pages.len()];
                 assert!(first.iter().all(|from| from / 64 == victim), "{gc}");
                 kept += 1;

@@ -1,8 +1,8 @@
-//! Golden numbers: what each policy does on fixed workloads, with one frontier and with two.
+//! Golden counters of each policy on fixed workloads, with one write point and with two.
 //!
-//! `HOSTFTL_GOLDEN=write cargo test --release -p hostftl-drives --test pool_golden` writes the
-//! table anew. The whole trace is played when `HOSTFTL_TRACES` names its folder; its rows are kept
-//! as they are when it does not.
+//! `HOSTFTL_GOLDEN=write cargo test --release -p hostftl-drives --test pool_golden` renews the
+//! table. The whole trace is replayed if `HOSTFTL_TRACES` names its folder; otherwise its rows are
+//! kept.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ const POLICIES: [&str; 6] =
     ["greedy", "fifo", "random", "d-choices:10", "cost-benefit", "declining-cost"];
 const HEAD: &str = "workload policy frontiers: host pages, copied pages, erases\n";
 
-/// What happens to a page: written, or trimmed.
+/// A change of a page: written or trimmed.
 struct Change {
     page: u32,
     trimmed: bool,
@@ -27,7 +27,7 @@ fn table() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/pool.txt")
 }
 
-/// The workloads that can be played here, by name.
+/// Returns the available workloads by name.
 fn workloads() -> Vec<(&'static str, String)> {
     let head =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../traces/mariadb-oltp-head.csv.zst");
@@ -45,7 +45,7 @@ fn workloads() -> Vec<(&'static str, String)> {
     found
 }
 
-/// Every page that a workload changes, its addresses packed, and how many pages there are.
+/// Returns every page that a workload changes, with its addresses packed, and the number of pages.
 fn changes(source: &str) -> (Vec<Change>, u32) {
     let source: Source = source.parse().expect("a workload");
     let (mut changes, mut end) = (Vec::new(), 0);
@@ -56,7 +56,7 @@ fn changes(source: &str) -> (Vec<Change>, u32) {
             Op::Discard => true,
             _ => continue,
         };
-        // A page is changed by any write of a part, and trimmed by what covers it.
+        // A write to a part of a page changes it; only a trim of the whole page trims it.
         let (first, last) = if trimmed {
             (record.lba.div_ceil(PAGE), record.end() / PAGE)
         } else {
@@ -68,7 +68,7 @@ fn changes(source: &str) -> (Vec<Change>, u32) {
     (changes, end)
 }
 
-/// Fills a pool of a quarter more pages than the workload has, and plays it.
+/// Fills a pool with a quarter more pages than the workload has, and replays the workload.
 fn play(changes: &[Change], logical: u32, gc: &str, frontiers: Frontiers) -> String {
     let segments = (logical + logical / 4).div_ceil(PAGES).max(logical.div_ceil(PAGES) + 4);
     let spec = PoolSpec::new(segments, PAGES, logical);

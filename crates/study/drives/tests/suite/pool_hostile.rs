@@ -1,19 +1,19 @@
-//! Hosts that want a pool to run dry: at the least spare space, whatever is written in whatever
-//! order with whatever placement, a frontier always finds a segment and no invariant breaks.
+//! Adversarial hosts: with the least over-provisioning, and any order and placement of writes, a
+//! write point always finds a segment and every invariant holds.
 
 use hostftl_drives::pool::{FlashOp, Frontiers, Pool, PoolSpec};
 use proptest::prelude::*;
 
-/// A stretch of host writes.
+/// A series of host writes.
 #[derive(Clone, Copy, Debug)]
 enum Phase {
-    /// One page again and again.
+    /// The same page every time.
     Same(u32),
-    /// On from a page, in order.
+    /// Sequential pages from this one on.
     Onward(u32),
-    /// Every so many pages.
+    /// Every nth page.
     Strided(u32),
-    /// Trims, on from a page.
+    /// Sequential trims from this page on.
     Trim(u32),
 }
 
@@ -37,7 +37,8 @@ fn spec() -> impl Strategy<Value = PoolSpec> {
             let gc = gc.parse().expect("a policy");
             let spec =
                 PoolSpec { gc, frontiers, placements, level, burst, ..PoolSpec::new(0, 0, 0) };
-            // Nothing to spare: as few segments as are possible for what is exported.
+            // No surplus: the smallest number of segments that is possible for the exported
+            // capacity.
             let segments = 2 * spec.aside() + sealed;
             PoolSpec { segments, pages, logical: sealed * pages, ..spec }
         },

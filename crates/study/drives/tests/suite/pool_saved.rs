@@ -1,4 +1,4 @@
-//! A saved pool goes on as if it had never been saved, and what is no saved pool is refused.
+//! A loaded pool behaves like the saved one, and invalid data is refused.
 
 use hostftl_drives::pool::{FlashOp, Frontiers, LoadError, Pool, PoolSpec};
 use proptest::prelude::*;
@@ -22,7 +22,7 @@ fn empty() -> PoolSpec {
     PoolSpec::new(0, 0, 0)
 }
 
-/// Writes and trims that follow from `seed`; gives what the flash was told.
+/// Executes writes and trims that follow from `seed`. Returns the flash operations.
 fn play(pool: &mut Pool, seed: u64, count: u32) -> Vec<FlashOp> {
     let (mut ops, mut state, logical) = (Vec::new(), seed, u64::from(pool.spec().logical));
     for _ in 0..count {

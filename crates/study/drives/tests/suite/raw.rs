@@ -1,4 +1,5 @@
-//! A raw device in time: both clocks decide alike, and failures take as long as successes.
+//! A raw drive in time: both clocks make the same decisions, and failures take as long as
+//! successes.
 
 use std::collections::VecDeque;
 
@@ -13,7 +14,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 const SMALL: &str = "open-channel:capacity=64m:pages=16";
 
-/// A drive that is waited for after each command.
+/// A drive with one command at a time.
 struct Patient {
     drive: Drive,
     now: Nanos,
@@ -101,7 +102,7 @@ fn a_raw_drive_obeys_the_rules_under_both_clocks() {
 fn a_command_takes_its_time() {
     let mut device = Patient::new(&format!("{SMALL}:failing_erases_ppm=1000000"), Clock::Timed);
     let size = u64::from(device.segments().size);
-    // A row is two pages of 16 KiB over one bus of 333 MB/s, so 98.4 us.
+    // A row is two pages of 16 KiB over one bus of 333 MB/s: 98.4 µs.
     device.write(0, 64).expect("at the pointer");
     assert_eq!(device.took / 1000, 750 + 98);
     device.write(64, size - 64).expect("at the pointer");
@@ -139,7 +140,8 @@ fn units_work_side_by_side_and_segments_of_one_do_not() {
     }
 }
 
-/// Fills, reads and resets here and there; what was counted, and how many segments are offline.
+/// Writes, reads and resets random segments. Returns the counters, the erases, and the number of
+/// failures.
 fn play(clock: Clock, name: &str) -> (DriveWork, Vec<u32>, u32) {
     let mut device = Patient::new(name, clock);
     let Segments { size, count, write_unit, .. } = device.segments();

@@ -1,4 +1,4 @@
-//! Descriptions of drives: what is shipped, what options change, and what is refused and how.
+//! Descriptions of drives: built-in drives, options, and errors.
 
 use hostftl_drives::{Drive, DriveError, DriveSpec, Pooling};
 
@@ -42,11 +42,11 @@ fn mlc_32g_is_what_simulators_use() {
 
 #[test]
 fn every_shipped_drive_fits_twelve_bytes_a_page() {
-    // What a drive takes beside its pages, such as a write buffer, weighs in a small one.
+    // Memory that does not depend on the pages, such as a write buffer, matters in a small drive.
     let is_small = |name: &&str| ["-1g", "-2g", "-7t"].iter().any(|end| name.ends_with(end));
     for name in DriveSpec::names().filter(|name| !is_small(name)) {
         let spec = find(name);
-        // Where several map units share a page, each is a page to the model.
+        // If several map units share a page, the model has a page for each of them.
         let pages =
             spec.shape.sectors() as f64 / f64::from(spec.map_unit.min(spec.shape.row_sectors));
         let bytes = spec.memory() as f64 / pages;

@@ -1,4 +1,4 @@
-//! Small cases whose times can be worked out by hand.
+//! Small cases with times that can be calculated by hand.
 
 use crate::rig::Rig;
 use hostftl_core::Cause;
@@ -6,7 +6,8 @@ use hostftl_drives::DriveSpec;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// A page takes 50 µs to read, 500 µs to program, and 10 µs on the bus; a block 1000 µs to erase.
+/// A page takes 50 µs to read, 500 µs to program and 10 µs on the bus; a block takes 1000 µs to
+/// erase.
 const BASE: &str = "cell = 'mlc'\npages = 8\npage_kib = 4\nblocks = 32\n\
     over_provisioning_percent = 50\nread_us = 50\nprogram_us = 500\nerase_us = 1000\nbus_us = 10\n";
 
@@ -20,7 +21,7 @@ fn rig(more: &str) -> Rig {
     Rig::new(&DriveSpec::parse(&(text + more), "timing").expect("a possible drive"))
 }
 
-/// The drive with its first units written, as long before as one likes.
+/// Makes a drive on which the first `units` map units were written before the measurement.
 fn written(more: &str, units: u64) -> Rig {
     let mut rig = rig(more);
     let unit = rig.drive.spec().map_unit;
@@ -98,7 +99,7 @@ fn a_read_interrupts_a_program() {
     rig.now += 5_000;
     let early = rig.read(0, 8);
     rig.drain();
-    // The transfer is not interrupted, the program is.
+    // The program is suspended, but not its transfer.
     assert_eq!(rig.took(early), 5.0 + 20.0 + 50.0 + 10.0);
     assert_eq!(rig.took(write), 510.0 + 80.0);
     let write = rig.write(72, 8);
@@ -143,7 +144,7 @@ fn a_stripe_works_as_one() {
     assert_eq!(rig.drive.spec().map_unit, 32);
     let (write, read) = (rig.write(0, 8), rig.read(32, 32));
     rig.drain();
-    // Each channel moves the pages of two chips, before and after.
+    // Each channel transfers the pages of two chips, before and after.
     assert_eq!(rig.took(write), 50.0 + 20.0 + 20.0 + 500.0);
     assert_eq!(rig.took(read), 0.0);
 }
@@ -170,7 +171,7 @@ fn parts_that_become_whole_in_the_buffer_cost_one_program() {
 fn the_window_lets_the_oldest_go() {
     let mut rig = written("map_unit_kib = 8\nwrite_buffer_kib = 64\nmerge = true\n", 8);
     let before = rig.drive.work();
-    // Half of the buffer, four units, is for parts.
+    // Half of the buffer, four units, is for partial units.
     (0..5).for_each(|unit| {
         rig.write(unit * 16, 8);
     });
@@ -226,7 +227,7 @@ fn a_full_buffer_makes_writes_wait() {
     assert_eq!(took, [0.0, 0.0, 510.0, 1020.0]);
 }
 
-/// Random requests hit `N(1 − (1 − 1/N)^Q)` of N chips.
+/// `Q` random requests hit `N(1 − (1 − 1/N)^Q)` of `N` chips on average.
 #[test]
 fn chips_hit_by_random_requests() {
     let mut rig = rig("channels = 4\nways = 4\nbus_us = 0\n".replace("bus_us = 0\n", "").as_str());
@@ -239,7 +240,7 @@ fn chips_hit_by_random_requests() {
             let reads = (0..queued).map(|_| rig.read(dice.random_range(0..units) * 8, 8));
             let reads: Vec<usize> = reads.collect();
             rig.drain();
-            // The first of each die has not waited for it.
+            // The first request of each die does not wait for it.
             hit += reads.iter().filter(|&&read| rig.log[read].2.queue == 0).count();
         }
         let expected = 16.0 * (1.0 - (1.0 - 1.0 / 16.0_f64).powi(queued));

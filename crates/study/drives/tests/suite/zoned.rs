@@ -1,4 +1,4 @@
-//! The raw model obeys the rules of raw devices, and tells the flash what it does.
+//! The raw model follows the rules of raw devices, and passes its flash operations to the sink.
 
 use hostftl_core::{
     About, Cause, Command, DeviceError, DeviceInfo, MetaBuf, Piece, Tally, Target, Verdict,
@@ -7,7 +7,7 @@ use hostftl_drives::pool::FlashOp;
 use hostftl_drives::zoned::rules::{Raw, obey};
 use hostftl_drives::zoned::{Refusal, Zoned, ZonedFaults, ZonedSpec};
 
-/// The model as the rules see it; it checks itself after each command.
+/// The model under the rules. It checks its invariants after each command.
 struct Model(Zoned);
 
 impl Model {

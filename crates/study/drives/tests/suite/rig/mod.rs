@@ -1,4 +1,4 @@
-//! A drive with a clock: the smallest driver that there is.
+//! A drive with a clock: a minimal driver.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 pub(crate) struct Rig {
     pub drive: Drive,
     pub now: Nanos,
-    /// When each command so far was submitted and ended, and where its time went.
+    /// Submission time, end and latency by stage of each command.
     pub log: Vec<(Nanos, Option<Nanos>, Spent)>,
     ended: VecDeque<Ended>,
     under_way: usize,
@@ -61,7 +61,7 @@ impl Rig {
         self.submit(Command::Flush { device: 0 })
     }
 
-    /// Lets the next command end; false when the flash is idle.
+    /// Advances to the end of the next command. Returns false if the flash is idle.
     pub(crate) fn advance(&mut self) -> bool {
         if self.drive.next_at().is_none() {
             return false;
@@ -78,13 +78,13 @@ impl Rig {
         true
     }
 
-    /// Lets everything end.
+    /// Advances until all commands have ended.
     pub(crate) fn drain(&mut self) {
         while self.advance() {}
         assert_eq!(self.under_way, 0, "a command was not answered");
     }
 
-    /// How long a command took, in µs; it has ended.
+    /// Returns the latency of a completed command, in µs.
     pub(crate) fn took(&self, slot: usize) -> f64 {
         let (since, until, _) = self.log[slot];
         (until.expect("it ended") - since) as f64 / 1000.0
@@ -100,7 +100,7 @@ impl Rig {
         self.drain();
     }
 
-    /// Writes `count` times `sectors` sectors, aligned, each place as likely as any other.
+    /// Writes `sectors` aligned sectors at `count` uniformly distributed positions.
     pub(crate) fn overwrite(&mut self, count: u64, sectors: u32) {
         for _ in 0..count {
             let places = self.drive.spec().exported / u64::from(sectors);
