@@ -1,5 +1,5 @@
-//! Which figures of `synth:like:VOLUME` are more than 10 % off, whole weeks:
-//! `cargo run --release -p hostftl-trace --example like [VOLUMES]`, all 106 by default.
+//! Lists the figures of `synth:like:VOLUME` that differ by more than 10 %, for whole weeks: `cargo
+//! run --release -p hostftl-trace --example like [VOLUMES]`, all 106 by default.
 
 use hostftl_trace::{Source, Stats, Volume};
 

@@ -1,13 +1,13 @@
-//! How fast traces are read: `cargo run --release -p hostftl-trace --example scan FILES`.
+//! Benchmark of trace readers: `cargo run --release -p hostftl-trace --example scan FILES`.
 //!
-//! Prints for each file its requests, and millions of them for each second of processor time, of
-//! all threads together: how busy the machine is with other things matters little then.
+//! For each file it prints the requests, and millions of requests per second of CPU time. CPU time
+//! of all threads is counted, so other load on the machine matters little.
 
 use std::fs;
 
 use hostftl_trace::Source;
 
-/// The length of a tick in which Linux counts processor time, in seconds.
+/// Linux's unit of CPU time, in seconds.
 const TICK: f64 = 0.01;
 
 fn main() {
@@ -22,7 +22,7 @@ fn main() {
     }
 }
 
-/// Processor time of this process so far.
+/// Returns the CPU time of this process in ticks.
 fn ticks() -> u64 {
     let text = fs::read_to_string("/proc/self/stat").expect("the system is Linux");
     let fields: Vec<&str> = text[text.rfind(')').unwrap_or(0)..].split(' ').collect();

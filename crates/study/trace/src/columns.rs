@@ -10,47 +10,47 @@ use crate::unit::Unit;
 /// A column of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Column {
-    /// When the request arrived.
+    /// Arrival time of the request.
     Time(Unit),
-    /// The operation, in words such as `R`, `write` or `1`.
+    /// Operation, in words such as `R`, `write` or `1`.
     Op,
-    /// The operation, in the words of the kernel, such as `WS`.
+    /// Operation in the kernel's letters, such as `WS`.
     Rwbs,
-    /// The operation, as the hexadecimal number of a SCSI command.
+    /// Operation as the hexadecimal number of a SCSI command.
     Scsi,
-    /// Its address, in units of this many bytes.
+    /// Address, in units of this many bytes.
     Offset(u64),
-    /// Its length, in units of this many bytes.
+    /// Length, in units of this many bytes.
     Length(u64),
-    /// The device: a number, a name, or `major,minor`.
+    /// Device: a number, a name, or `major,minor`.
     Dev,
-    /// The major number of a kernel device.
+    /// Major number of a kernel device.
     Major,
-    /// The minor number of a kernel device.
+    /// Minor number of a kernel device.
     Minor,
-    /// Something else.
+    /// Ignored column.
     Skip,
-    /// Something else, which may have spaces even where spaces separate the columns.
+    /// Ignored column that may contain spaces even if spaces separate the columns.
     Text,
 }
 
-/// The columns of a table, from the left. There are an address and a length, and each role is
-/// taken once.
+/// The columns of a table, from the left. An address and a length are required, and each role
+/// occurs at most once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Columns(pub(crate) Vec<Column>);
 
 impl Columns {
-    /// Whether `part` of a list of options is one more column.
+    /// Returns whether `part` of a list of options is one more column.
     pub(crate) fn is_column(part: &str) -> bool {
         !part.contains('=') && part != "skip-bad"
     }
 
-    /// Whether any column satisfies `is`.
+    /// Returns whether any column satisfies `is`.
     pub(crate) fn has(&self, is: impl Fn(&Column) -> bool) -> bool {
         self.0.iter().any(is)
     }
 
-    /// Whether a column has the operation of a request.
+    /// Returns whether a column has the operation of a request.
     pub(crate) fn has_op(&self) -> bool {
         self.has(|column| matches!(column, Column::Op | Column::Rwbs | Column::Scsi))
     }
@@ -81,7 +81,7 @@ impl FromStr for Columns {
     }
 }
 
-/// One column with its unit.
+/// Parses one column with its unit.
 fn column(text: &str) -> Result<Column, String> {
     let (name, unit) = text.split_once(':').map_or((text, None), |(name, unit)| (name, Some(unit)));
     let bytes = || match unit {
@@ -110,11 +110,11 @@ fn column(text: &str) -> Result<Column, String> {
     }
 }
 
-/// Words for operations that a user names: `read=1`, `write=0`.
+/// Words for operations that a user defines: `read=1`, `write=0`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OpWords(Vec<(String, Op)>);
 
-/// Words that are understood without being named.
+/// Words that are known without a definition.
 const USUAL: [(&str, Op); 22] = [
     ("r", Op::Read),
     ("read", Op::Read),
@@ -141,7 +141,7 @@ const USUAL: [(&str, Op); 22] = [
 ];
 
 impl OpWords {
-    /// Takes `word`, or several with `|` between, for `op`.
+    /// Defines `words`, separated by `|`, as words for `op`.
     pub(crate) fn name(&mut self, words: &str, op: Op) -> Result<(), String> {
         for word in words.split('|') {
             if word.is_empty() {
@@ -155,12 +155,12 @@ impl OpWords {
         Ok(())
     }
 
-    /// Whether the user named any.
+    /// Returns whether the user defined no words.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The meaning of `word`: the words that the user named take precedence.
+    /// Returns the operation of `word`. Words defined by the user take precedence.
     pub(crate) fn meaning(&self, word: &[u8]) -> Option<Op> {
         let named = self.0.iter().find(|(known, _)| known.as_bytes().eq_ignore_ascii_case(word));
         named.map(|(_, op)| *op).or_else(|| {

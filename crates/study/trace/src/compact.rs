@@ -1,10 +1,11 @@
 //! Packs the touched parts of an address space densely, in the order of their first touch.
 //!
-//! The grain is 1 MiB, so that what lies together stays together: what a drive sees of a write does
-//! not change. Memory: about 40 bytes for each MiB that the trace touches.
+//! The granule is 1 MiB, so neighbouring addresses stay together and a write looks the same to a
+//! drive. The table takes about 40 bytes for each MiB that the trace touches.
 //!
-//! A record that crosses into a granule which lies elsewhere becomes two, and so on: counts and
-//! sizes of requests are then not those of the trace, and [`Compact::split`] says by how many.
+//! A record that crosses into a granule with another position is split, possibly more than once.
+//! Counts and sizes of requests then differ from the trace, and [`Compact::split`] returns the
+//! number of additional records.
 
 use std::collections::HashMap;
 
@@ -16,7 +17,8 @@ use crate::record::{Op, Record};
 /// Sectors that stay together: 1 MiB.
 pub const GRANULE: u64 = (1 << 20) / SECTOR as u64;
 
-/// Moves the addresses of `inner` together; several devices come to lie side by side.
+/// An adapter that packs the addresses of `inner`. The granules of several devices share one
+/// address space.
 pub struct Compact<I> {
     inner: I,
     dense: HashMap<(u32, u64), u64>,
@@ -25,33 +27,34 @@ pub struct Compact<I> {
 }
 
 impl<I> Compact<I> {
-    /// An adapter with an empty table.
+    /// Makes an adapter with an empty table.
     pub fn new(inner: I) -> Self {
         Compact { inner, dense: HashMap::new(), rest: None, split: 0 }
     }
 
-    /// What is packed.
+    /// Returns the inner iterator.
     pub fn inner(&self) -> &I {
         &self.inner
     }
 
-    /// Records so far beyond those of the inner iterator.
+    /// Returns the number of additional records so far that are due to splits.
     pub fn split(&self) -> u64 {
         self.split
     }
 
-    /// Sectors of the dense address space so far.
+    /// Returns the sectors of the dense address space so far.
     pub fn sectors(&self) -> u64 {
         self.dense.len() as u64 * GRANULE
     }
 
-    /// Where granule `index` of `dev` lies; a new one goes to the end.
+    /// Returns the first sector of granule `index` of `dev`. A new granule is appended.
     fn place(&mut self, dev: u32, index: u64) -> u64 {
         let next = self.dense.len() as u64;
         *self.dense.entry((dev, index)).or_insert(next) * GRANULE
     }
 
-    /// The longest front of `record` that is contiguous in the dense space; keeps the rest.
+    /// Returns the longest prefix of `record` that is contiguous in the dense space, and keeps the
+    /// rest.
     fn cut(&mut self, record: Record) -> Record {
         if record.op == Op::Flush {
             return Record { dev: 0, ..record };

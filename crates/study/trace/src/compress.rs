@@ -1,4 +1,4 @@
-//! How well a workload's data compresses, where its trace does not say.
+//! Compressibility of a workload's data when its trace does not have it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,31 +7,32 @@ use serde::{Serialize, Serializer};
 
 use crate::record::{Op, Record};
 
-/// What compressing writes saves of their bytes.
+/// Share of the written bytes that compression saves.
 ///
-/// Per cent are those of fio's `buffer_compress_percentage`.
+/// Percentages are those of fio's `buffer_compress_percentage`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compressibility {
-    /// Per cent: `low` of all writes, or drawn for each write, every value from `low` to `high`
-    /// being as likely; both are up to 100.
+    /// A percentage: `low` for all writes, or drawn for each write uniformly from `low` to `high`.
+    /// Both are at most 100.
     Saved {
-        /// The least.
+        /// Lowest percentage.
         low: u8,
-        /// The most, not below `low`.
+        /// Highest percentage, not below `low`.
         high: u8,
     },
-    /// The ratio of the data's length to that of the compressed data, in thousandths, from 1000.
-    /// Of each write the whole per cent below or above are drawn, so that the mean is right.
+    /// Ratio of the data's length to the compressed length in thousandths, from 1000. For each
+    /// write one of the two nearest whole percentages is drawn, so that the mean is right.
     Ratio(u32),
 }
 
-/// Ratios above this are taken for per cent without their sign.
+/// Highest ratio. Higher numbers are probably percentages without their sign.
 const MOST_RATIO: f64 = 20.0;
 
 impl Compressibility {
-    /// What the `version`th write of a workload saves when it begins at sector `lba`, in per cent.
+    /// Returns the percentage saved by the `version`th write of a workload, which begins at sector
+    /// `lba`.
     ///
-    /// It depends on nothing else but `seed`, so that the same write has the same data under every
+    /// It depends on these numbers and `seed` only, so the same write has the same data under every
     /// layer.
     pub fn draw(self, seed: u64, lba: u64, version: u64) -> u8 {
         let number = mix(seed ^ mix(lba ^ mix(version)));
@@ -39,7 +40,7 @@ impl Compressibility {
         match self {
             Compressibility::Saved { low, high } => low + below(u64::from(high - low) + 1) as u8,
             Compressibility::Ratio(thousandths) => {
-                // Millionths of the length, of which 10,000 are one per cent.
+                // Millionths of the length; 10,000 of them are one per cent.
                 let millionths = 1_000_000 - 1_000_000_000 / u64::from(thousandths);
                 let more = below(10_000) < u128::from(millionths % 10_000);
                 (millionths / 10_000) as u8 + u8::from(more)
@@ -48,7 +49,8 @@ impl Compressibility {
     }
 }
 
-/// SplitMix64's last step: each bit of the result depends on every bit of the number.
+/// Returns the output of SplitMix64 for a state: each bit of the result depends on every bit of the
+/// number.
 fn mix(number: u64) -> u64 {
     let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -59,7 +61,8 @@ fn mix(number: u64) -> u64 {
 impl FromStr for Compressibility {
     type Err = String;
 
-    /// A ratio as in `2.9`, per cent as in `67%`, or a range of per cent as in `20-80%`.
+    /// Parses a ratio as in `2.9`, a percentage as in `67%`, or a range of percentages as in
+    /// `20-80%`.
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
@@ -92,13 +95,13 @@ impl fmt::Display for Compressibility {
 }
 
 impl Serialize for Compressibility {
-    /// As its text.
+    /// Serializes its text form.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-/// Says of each write what compressing it saves.
+/// Draws the compressibility of each write.
 #[derive(Clone, Debug)]
 pub(crate) struct Draws {
     choice: Compressibility,
@@ -107,12 +110,12 @@ pub(crate) struct Draws {
 }
 
 impl Draws {
-    /// The draws of `choice` for `seed`.
+    /// Makes the draws of `choice` for `seed`.
     pub(crate) fn new(choice: Compressibility, seed: u64) -> Self {
         Draws { choice, seed, writes: 0 }
     }
 
-    /// Says it of `record`, if it writes.
+    /// Sets the compressibility of `record` if it is a write.
     #[inline]
     pub(crate) fn apply(&mut self, record: &mut Record) {
         if record.op == Op::Write {

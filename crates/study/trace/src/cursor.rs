@@ -1,4 +1,4 @@
-//! Where a reader stands in a file, and what may be wrong there.
+//! Position of a reader in a file, and errors at that position.
 
 use std::io;
 
@@ -6,25 +6,25 @@ use crate::left::LeftOut;
 use crate::unit::Unit;
 use crate::window::Window;
 
-/// The file's bytes, and how much of them was read.
+/// A file's bytes and the progress of the reader.
 pub(crate) struct Cursor {
-    /// The bytes from here on.
+    /// Bytes from the position on.
     pub window: Window,
-    /// The unit of the file's times.
+    /// Unit of the file's times.
     pub unit: Unit,
-    /// The line, or in binary formats the record, that was read last; from 1.
+    /// Number of the last line, or in binary formats of the last record, that was read; from 1.
     pub line: u64,
-    /// Everything that is not handed on.
+    /// Lines and records that were not passed on.
     pub left: LeftOut,
 }
 
 impl Cursor {
-    /// The beginning of a file's bytes.
+    /// Makes a cursor at the start of a file's bytes.
     pub(crate) fn new(window: Window, unit: Unit) -> Self {
         Cursor { window, unit, line: 0, left: LeftOut::default() }
     }
 
-    /// Goes on to the next line or record.
+    /// Advances to the next line or record.
     #[inline]
     pub(crate) fn step(&mut self) {
         self.line += 1;
@@ -32,23 +32,23 @@ impl Cursor {
     }
 }
 
-/// Why there is no request here.
+/// Reason why there is no request at the position.
 #[derive(Debug)]
 pub(crate) enum Trouble {
-    /// The file can't be read on.
+    /// The file cannot be read.
     Read(io::Error),
-    /// What stands here is none.
+    /// The line or record is invalid.
     Bad(Bad),
 }
 
-/// What stands where a request should be.
+/// Description of an invalid line or record.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Bad {
-    /// The column in bytes, from 1; 0 for a whole record.
+    /// Column in bytes, from 1; 0 for a whole record.
     pub column: usize,
-    /// What should stand there.
+    /// Expected content.
     pub expected: &'static str,
-    /// What stands there.
+    /// Content that was found.
     pub found: String,
 }
 

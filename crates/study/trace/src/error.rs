@@ -1,4 +1,4 @@
-//! What can be wrong with a trace, in words for the user.
+//! Errors of traces, with messages for the user.
 
 use std::path::PathBuf;
 
@@ -6,54 +6,54 @@ use thiserror::Error;
 
 use crate::format::Format;
 
-/// Why a trace can't be used.
+/// Reason why a trace cannot be used.
 #[derive(Debug, Error)]
 pub enum TraceError {
-    /// The file can't be opened.
+    /// The file cannot be opened.
     #[error("{}: can't open the trace: {source}", path.display())]
     Open {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: std::io::Error,
     },
-    /// The file can't be read on.
+    /// The file cannot be read to its end.
     #[error("{}: can't read the trace after line {line}: {source}", path.display())]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The last line that was read whole.
+        /// Last line that was read completely.
         line: u64,
-        /// What the system, or the decompressor, said.
+        /// Error of the system or the decompressor.
         source: std::io::Error,
     },
-    /// A line is not what it should be.
+    /// A line is invalid.
     #[error("{}:{line}:{column}: expected {expected}, found {found}", path.display())]
     Line {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The line, from 1.
+        /// Line, from 1.
         line: u64,
-        /// The column in bytes, from 1.
+        /// Column in bytes, from 1.
         column: usize,
-        /// What should stand there.
+        /// Expected content.
         expected: &'static str,
-        /// What stands there.
+        /// Content that was found.
         found: String,
     },
-    /// A record of a binary format is not what it should be.
+    /// A record of a binary format is invalid.
     #[error("{}: record {record}: expected {expected}, found {found}", path.display())]
     Record {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The record, from 1.
+        /// Record, from 1.
         record: u64,
-        /// What should be there.
+        /// Expected content.
         expected: &'static str,
-        /// What is there.
+        /// Content that was found.
         found: String,
     },
-    /// The content is none of the known formats.
+    /// The content has no known format.
     #[error(
         "{}: no known trace format, it begins with '{begins}'; name it as in FILE:format=csv, one \
          of {}, or describe a table as in FILE:columns=time:us,op,offset:bytes,length:bytes",
@@ -61,86 +61,86 @@ pub enum TraceError {
         Format::names()
     )]
     Unknown {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The beginning of its first line, with escapes for what is no text.
+        /// Start of its first line, with escapes for bytes that are not text.
         begins: String,
     },
-    /// The content is of a kind that is known and not read.
+    /// The content has a known format that cannot be read.
     #[error("{}: can't read {what}; {next}", path.display())]
     Foreign {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The kind of file.
+        /// Kind of file.
         what: &'static str,
-        /// The next step for the user.
+        /// Next step for the user.
         next: String,
     },
-    /// The content is not in the format that the user named.
+    /// The content does not have the format that the user named.
     #[error("{}: this is no {format} file", path.display())]
     NotThat {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the user named.
+        /// Format that the user named.
         format: Format,
     },
-    /// The options behind a file's name make no sense.
+    /// The options after a file's name are invalid.
     #[error("{text}: {why}")]
     Options {
-        /// The file's name with its options.
+        /// Name of the file with its options.
         text: String,
-        /// What is wrong and what is right.
+        /// Reason, and valid options.
         why: String,
     },
-    /// A file's name does not tell the format to write.
+    /// The name of a file does not determine the format to write.
     #[error(
         "{}: name it .csv, .hft or .flat, perhaps with .zst behind it, which tells the format",
         path.display()
     )]
     Name {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// A file can't be written.
+    /// A file cannot be written.
     #[error("{}: can't write the trace: {source}", path.display())]
     Write {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: std::io::Error,
     },
-    /// There is no request in it.
+    /// The trace has no requests.
     #[error("{}: the trace has no requests{why}", path.display())]
     Empty {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why, after a colon; empty when the file explains nothing.
+        /// Reason after a colon; empty if the file does not explain it.
         why: String,
     },
-    /// A device can't be recorded.
+    /// A device cannot be recorded.
     #[error("{}: {why}", path.display())]
     Live {
-        /// The device.
+        /// Path of the device.
         path: PathBuf,
-        /// Why, and what to do.
+        /// Reason, and the next step.
         why: String,
     },
-    /// A file that defines workloads for another program is not what it should be.
+    /// A file that defines workloads for another program is invalid.
     #[error("{}:{line}: {why}", path.display())]
     Definition {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The line, from 1.
+        /// Line, from 1.
         line: usize,
-        /// What is wrong.
+        /// Reason.
         why: String,
     },
-    /// A synthetic workload's text makes no sense.
+    /// The text of a synthetic workload is invalid.
     #[error("synth:{text}: {why}")]
     Workload {
-        /// The text after `synth:`.
+        /// Text after `synth:`.
         text: String,
-        /// What is wrong and what is right.
+        /// Reason, and valid text.
         why: String,
     },
 }

@@ -1,4 +1,4 @@
-//! A trace file as a user names it: `FILE`, or `FILE:format=msr,dev=0,time=us,skip-bad`.
+//! A trace file with its options: `FILE`, or `FILE:format=msr,dev=0,time=us,skip-bad`.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -15,51 +15,51 @@ use crate::input::Pipe;
 use crate::record::Op;
 use crate::unit::Unit;
 
-/// The options that may stand behind a file's name.
+/// Options after a file's name.
 const OPTIONS: [&str; 15] = [
     "format", "columns", "dev", "time", "addr", "op", "id", "read", "write", "flush", "discard",
     "skip-bad", "shift", "loop", "compress",
 ];
-/// The name of standard input, and its path.
+/// Name of standard input, and its path.
 const STDIN: (&str, &str) = ("-", "/dev/stdin");
 
-/// A trace file, and how to read it.
+/// A trace file and its options.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceFile {
-    /// Where it is.
+    /// Path of the file.
     pub path: PathBuf,
-    /// `format=`: its format, unless its content tells.
+    /// `format=`: format; detected from the content if absent.
     pub format: Option<Format>,
-    /// `time=`: the unit of its times, unless that of the format.
+    /// `time=`: unit of times; that of the format if absent.
     pub time: Option<Unit>,
-    /// `dev=`: the one device whose requests count; it becomes device 0.
+    /// `dev=`: the only device whose requests are read. It becomes device 0.
     pub dev: Option<u32>,
-    /// `skip-bad`: bad lines are counted and left out instead of ending the work.
+    /// `skip-bad`: invalid lines are counted and skipped instead of being an error.
     pub skip_bad: bool,
-    /// `columns=`: the columns of a table.
+    /// `columns=`: columns of a table.
     pub columns: Option<Columns>,
-    /// `read=`, `write=`, `flush=` and `discard=`: the words of a table for its operations.
+    /// `read=`, `write=`, `flush=` and `discard=`: a table's words for operations.
     pub words: OpWords,
-    /// `op=R` or `op=W`: what every access does, in a format without operations.
+    /// `op=R` or `op=W`: operation of every access, in a format without operations.
     pub op: Option<Op>,
-    /// `id=sectors` or `id=bytes`: what an object's number is, in a format with objects.
+    /// `id=sectors` or `id=bytes`: meaning of an object's number, in a format with objects.
     pub ids: Option<Ids>,
-    /// `addr=sectors` or `addr=bytes`: the unit of addresses, in a format that has sectors.
+    /// `addr=sectors` or `addr=bytes`: unit of addresses, in a format that has sectors.
     pub addresses: Option<Ids>,
-    /// `shift=`: sectors added to every address, to undo a partition that was not aligned.
+    /// `shift=`: sectors added to every address, to correct a misaligned partition.
     pub shift: u64,
-    /// `loop=`: how often the trace is read, one round after the other; at least 1.
+    /// `loop=`: number of times that the trace is repeated; at least 1.
     pub rounds: u32,
-    /// `compress=`: how well the written data compresses, whatever the file says of it.
+    /// `compress=`: compressibility of the written data. It overrides that of the file.
     pub compress: Option<Compressibility>,
-    /// Whether it is read once only, so that the bytes of a pipe need not be kept.
+    /// Whether it is read only once, so that the bytes of a pipe need not be stored.
     pub once: bool,
-    /// The bytes of a pipe, which can't be read from it twice.
+    /// Bytes of a pipe, which cannot be read from the pipe twice.
     pub pipe: Pipe,
 }
 
 impl TraceFile {
-    /// The file at `path`, read as its content says.
+    /// Makes a file without options, whose format is detected.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         TraceFile {
             path: path.into(),
@@ -80,7 +80,7 @@ impl TraceFile {
         }
     }
 
-    /// The options in `text`, the list behind a file's name, one by one: those of `columns=` stay
+    /// Splits `text`, the list of options after a file's name. The columns of `columns=` stay
     /// together.
     pub fn options(text: &str) -> Vec<String> {
         let mut all: Vec<String> = Vec::new();
@@ -96,12 +96,12 @@ impl TraceFile {
         all
     }
 
-    /// The list of options behind the file's name in `text`, which may be empty.
+    /// Returns the list of options after the file's name in `text`, which may be empty.
     pub fn options_of(text: &str) -> &str {
         part(text).1
     }
 
-    /// Checks that every option means something in `format`.
+    /// Checks that every option is valid for `format`.
     pub(crate) fn check(&self, format: Format) -> Result<(), TraceError> {
         let given = [
             ("columns", self.columns.is_some()),
@@ -146,7 +146,7 @@ impl TraceFile {
         }
     }
 
-    /// Whether its requests are taken as they are, once.
+    /// Returns whether its requests are used unchanged and once.
     pub fn is_whole(&self) -> bool {
         let as_they_are = self.dev.is_none() && self.shift == 0 && self.compress.is_none();
         as_they_are && self.rounds == 1
@@ -189,7 +189,7 @@ impl TraceFile {
     }
 }
 
-/// `sectors` or `bytes`.
+/// Parses `sectors` or `bytes`.
 fn ids(key: &str, value: &str) -> Result<Ids, String> {
     match value {
         "sectors" => Ok(Ids::Sectors),
@@ -198,7 +198,7 @@ fn ids(key: &str, value: &str) -> Result<Ids, String> {
     }
 }
 
-/// The name of a file, and the list of options behind it.
+/// Splits the name of a file from the list of options after it.
 fn part(text: &str) -> (&str, &str) {
     let is_option = |rest: &str| {
         OPTIONS.iter().any(|key| {
@@ -213,8 +213,8 @@ fn part(text: &str) -> (&str, &str) {
     }
 }
 
-/// The name of a file that exists and a list of options without a known one at its beginning, for
-/// which `text` is not a file itself.
+/// Splits the name of an existing file from a list that starts with an unknown option. Returns
+/// `None` if `text` is the name of a file itself.
 fn misspelt(text: &str) -> Option<(&str, &str)> {
     let exists = |name: &str| name == STDIN.0 || Path::new(name).exists();
     if !text.contains(':') || exists(text) {
@@ -224,7 +224,7 @@ fn misspelt(text: &str) -> Option<(&str, &str)> {
     parts.find(|(name, _)| exists(name))
 }
 
-/// Sectors in a number of bytes below 2^40.
+/// Parses a number of bytes below 2^40 and returns its sectors.
 fn shift(text: &str) -> Result<u64, String> {
     let sector = SECTOR as u64;
     let bytes = text.parse().ok().filter(|bytes: &u64| *bytes < 1 << 40);
@@ -233,7 +233,7 @@ fn shift(text: &str) -> Result<u64, String> {
     whole.map(|bytes| bytes / sector).ok_or_else(wrong)
 }
 
-/// A device's number, or `major:minor`.
+/// Parses a device's number, or `major:minor`.
 fn device(text: &str) -> Result<u32, String> {
     let wrong = || format!("dev={text}: expected a number, or major:minor as in dev=8:0");
     match text.split_once(':') {

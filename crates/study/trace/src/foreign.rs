@@ -1,6 +1,6 @@
-//! Files that are known and not read: their names, and the next step.
+//! Known formats that cannot be read: their names, and the next step.
 
-/// The first bytes of a file, its name, and the next step, in which FILE stands for the file.
+/// First bytes of a file, its name, and the next step, in which FILE stands for the file.
 const MAGICS: [(&[u8], &str, &str); 34] = [
     (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive", "use `7z x -so FILE | hostftl trace info -`"),
     (b"Rar!\x1a\x07", "a RAR archive", "unpack it first"),
@@ -53,14 +53,15 @@ const TABLE: &str =
 const PAGE: &str = "a web page";
 const AGAIN: &str = "it was downloaded instead of the trace: fetch the trace itself";
 const JSON: &str = "a JSON file";
-/// The first bytes of a ZIP archive: a file, or the end of an empty one.
+/// First bytes of a ZIP archive: a file, or the end of an empty archive.
 const ZIP: [&[u8]; 2] = [b"PK\x03\x04", b"PK\x05\x06"];
 /// Bytes of a block of a tar archive.
 const TAR_BLOCK: usize = 512;
-/// Where the checksum of such a block is.
+/// Position of the checksum in such a block.
 const TAR_SUM: std::ops::Range<usize> = 148..156;
 
-/// The name of a file that begins with `head`, and the next step; nothing when it may be a trace.
+/// Returns the name of a file that begins with `head` and the next step, or `None` if it may be a
+/// trace.
 pub(crate) fn name(head: &[u8]) -> Option<(&'static str, &'static str)> {
     if ZIP.iter().any(|magic| head.starts_with(magic)) {
         let has =
@@ -85,7 +86,7 @@ pub(crate) fn name(head: &[u8]) -> Option<(&'static str, &'static str)> {
     found.map(|(_, what, next)| (*what, *next))
 }
 
-/// Whether `head` is a block of a tar archive: its checksum is right.
+/// Returns whether `head` is a block of a tar archive with a right checksum.
 fn is_tar(head: &[u8]) -> bool {
     let Some(block) = head.get(..TAR_BLOCK) else { return false };
     let digits = String::from_utf8_lossy(&block[TAR_SUM]);

@@ -1,4 +1,4 @@
-//! The trace formats: their names, and which one a file has.
+//! The trace formats: their names, and detection of a file's format.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,19 +19,19 @@ const ENOUGH: u64 = 16;
 /// A trace format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// This project's text: `t_us,[dev,]op,byte_off,byte_len`.
+    /// This project's text format: `t_us,[dev,]op,byte_off,byte_len`.
     Own,
     /// This project's binary format.
     Packed,
-    /// This project's format for many readers at once.
+    /// This project's format for many concurrent readers.
     Flat,
     /// MSR Cambridge.
     Msr,
-    /// SPC, as the UMass Financial and WebSearch traces have it.
+    /// SPC, the format of the UMass Financial and WebSearch traces.
     Spc,
-    /// DiskSim's and MQSim's text.
+    /// The text format of DiskSim and MQSim.
     DiskSim,
-    /// What `blkparse` prints.
+    /// The output of `blkparse`.
     Blkparse,
     /// The kernel's `block_rq_issue` events as text.
     Kernel,
@@ -64,7 +64,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// All of them.
+    /// All formats.
     pub const ALL: [Format; 21] = [
         Format::Own,
         Format::Packed,
@@ -89,7 +89,7 @@ impl Format {
         Format::Columns,
     ];
 
-    /// Its name on the command line.
+    /// Returns its name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Format::Own => "csv",
@@ -116,18 +116,18 @@ impl Format {
         }
     }
 
-    /// All names, with commas between.
+    /// Returns all names, separated by commas.
     pub fn names() -> String {
         Format::ALL.map(Format::name).join(", ")
     }
 
-    /// Whether devices are kernel devices, `major:minor`.
+    /// Returns whether its devices are kernel devices, `major:minor`.
     pub(crate) const fn has_kernel_devices(self) -> bool {
         let text = matches!(self, Format::Blkparse | Format::Kernel | Format::Fiu);
         text || matches!(self, Format::Iosnoop | Format::Blktrace)
     }
 
-    /// The options that a file of this format takes behind its name.
+    /// Returns the options that are valid for a file of this format.
     pub(crate) fn options(self) -> Vec<&'static str> {
         let has_time =
             !matches!(self, Format::Packed | Format::Flat | Format::Blktrace | Format::Columns);
@@ -157,7 +157,7 @@ impl Format {
         .collect()
     }
 
-    /// The format of `file`, which begins with `head`, if it is known.
+    /// Returns the format of `file`, which begins with `head`, or `None` if it is unknown.
     pub(crate) fn detect(file: &TraceFile, head: &[u8]) -> Option<Format> {
         let has_text = |byte: &u8| *byte >= b' ' || b"\t\r\n".contains(byte);
         if packed::has_saved(head).is_some() {
@@ -179,8 +179,8 @@ impl Format {
     }
 }
 
-/// The format whose header `head` begins with, or else the text format in which `head` has the most
-/// requests, or other lines of the format, before the first bad line.
+/// Returns the format whose header `head` begins with. Otherwise returns the text format with the
+/// most requests, or other valid lines, before the first invalid line of `head`.
 fn text(file: &TraceFile, head: &[u8]) -> Option<Format> {
     let first = Fields::new(head).rest();
     if head.trim_ascii().is_empty() || own::is_header(first) {
@@ -201,12 +201,13 @@ fn text(file: &TraceFile, head: &[u8]) -> Option<Format> {
             scores.into_iter().reduce(|best, next| if next.0 > best.0 { next } else { best });
         best.filter(|(score, _)| *score > (0, 0)).map(|(_, format)| format)
     };
-    // A time that is too large in the format's own unit is an error in its line.
+    // A time that overflows in the format's own unit is reported later as an error of its line, so
+    // it must not prevent the detection.
     best(file.time).or_else(|| best(Some(Unit::Nanos)))
 }
 
-/// How many requests `head` has before its first line that is none of `format`, up to 16, and how
-/// many other lines that belong to the format.
+/// Returns the number of requests in `head` before the first line that is invalid in `format`, up
+/// to 16, and the number of other lines that belong to the format.
 fn score(file: &TraceFile, unit: Option<Unit>, format: Format, head: &[u8]) -> (u64, u64) {
     let Some(mut text) = Text::new(file, format, head) else { return (0, 0) };
     let unit = unit.unwrap_or_else(|| text.unit(head));

@@ -1,24 +1,24 @@
-//! The grain of a workload: the unit that the first writes are whole multiples of.
+//! The write grain of a workload: the unit of which its first writes are whole multiples.
 
 use crate::{Op, Record};
 
-/// Writes that are looked at.
+/// Number of writes that are examined.
 const FIRST: u64 = 10_000;
-/// Units that are told apart, in sectors, from 4 KiB down; then a sector.
+/// Candidate units in sectors, from 4 KiB down. The last resort is one sector.
 const UNITS: [u32; 3] = [8, 4, 2];
-/// So many in a thousand writes must be whole multiples of a unit.
+/// Writes out of a thousand that must be whole multiples of a unit.
 const NEARLY_ALL: u64 = 950;
 
-/// See the module text.
+/// Estimator of a workload's write grain.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Grain {
     writes: u64,
-    /// Of those, the whole multiples of each unit.
+    /// Writes that are whole multiples of each unit.
     whole: [u64; UNITS.len()],
 }
 
 impl Grain {
-    /// Looks at a request.
+    /// Adds a request.
     pub fn see(&mut self, record: &Record) {
         if record.op != Op::Write || self.is_known() {
             return;
@@ -30,13 +30,13 @@ impl Grain {
         }
     }
 
-    /// Whether enough was seen.
+    /// Returns whether enough writes were examined.
     pub fn is_known(&self) -> bool {
         self.writes == FIRST
     }
 
-    /// The largest unit, up to 4 KiB, that nearly all writes were whole multiples of, in sectors;
-    /// 4 KiB where nothing was written.
+    /// Returns the largest unit up to 4 KiB, in sectors, of which nearly all writes were whole
+    /// multiples. Returns 4 KiB if there were no writes.
     pub fn sectors(&self) -> u32 {
         let nearly = |whole: u64| whole * 1000 >= self.writes * NEARLY_ALL;
         let found = self.whole.iter().zip(UNITS).find(|(whole, _)| nearly(**whole));

@@ -1,60 +1,60 @@
-//! Accounts for the parts of a trace that are not handed on as requests.
+//! Accounting of the lines and records of a trace that are not passed on as requests.
 
 use std::borrow::Cow;
 
 use serde::Serialize;
 
-/// Kinds that are counted one by one; all others share an entry.
+/// Number of kinds that are counted individually; all others share an entry.
 const MOST_KINDS: usize = 32;
-/// The entry of all kinds beyond these.
+/// Entry of all other kinds.
 const OTHERS: &str = "lines or records of other kinds";
 
-/// How much a reader of the results has to know of an entry.
+/// Severity of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
-    /// A request or command that has no counterpart here: worth a warning.
+    /// A request or command without a counterpart. It deserves a warning.
     Dropped,
-    /// A line or record that belongs to the format and is no request, such as a completion.
+    /// A line or record of the format that is not a request, such as a completion.
     Event,
-    /// A line or record that is not a part of the format.
+    /// A line or record that does not belong to the format.
     Foreign,
 }
 
-/// One kind of thing that was left out.
+/// Omitted lines or records of one kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Left {
-    /// Its name, in the plural.
+    /// Name in the plural.
     pub what: Cow<'static, str>,
     /// Number of occurrences.
     pub count: u64,
-    /// The line, or for a binary format the record, of the first; from 1.
+    /// Line, or in a binary format record, of the first occurrence; from 1.
     pub first: u64,
     #[serde(skip)]
     class: Class,
 }
 
-/// Everything that was left out so far.
+/// Everything omitted so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LeftOut {
     entries: Vec<Left>,
-    /// Events that the recorder reports as lost, and the line of the first such message.
+    /// Events that the recorder reports as lost, and the line of the first report.
     lost: (u64, u64),
-    /// The line, or for a binary format the record, that is being read; from 1.
+    /// Number of the present line, or in a binary format of the present record; from 1.
     pub line: u64,
 }
 
 impl LeftOut {
-    /// Counts a request or command that has no counterpart here.
+    /// Counts a request or command without a counterpart.
     pub(crate) fn dropped(&mut self, what: impl Into<Cow<'static, str>>) {
         self.add(what.into(), Class::Dropped);
     }
 
-    /// Counts a line or record of the format that is no request.
+    /// Counts a line or record of the format that is not a request.
     pub(crate) fn event(&mut self, what: impl Into<Cow<'static, str>>) {
         self.add(what.into(), Class::Event);
     }
 
-    /// Counts a line that is not a part of the format.
+    /// Counts a line that does not belong to the format.
     pub(crate) fn foreign(&mut self, what: &'static str) {
         self.add(what.into(), Class::Foreign);
     }
@@ -78,25 +78,25 @@ impl LeftOut {
         }
     }
 
-    /// Lines or records that belong to the format without being requests.
+    /// Returns the number of lines or records that belong to the format without being requests.
     pub(crate) fn recognised(&self) -> u64 {
         let known = self.entries.iter().filter(|entry| entry.class != Class::Foreign);
         known.map(|entry| entry.count).sum()
     }
 
-    /// All entries, in the order of their first occurrence.
+    /// Returns all entries, in the order of their first occurrence.
     pub(crate) fn entries(&self) -> &[Left] {
         &self.entries
     }
 
-    /// Events that the recorder reports as lost, and the line of the first such message.
+    /// Returns the events that the recorder reports as lost, and the line of the first report.
     pub(crate) fn lost_events(&self) -> (u64, u64) {
         self.lost
     }
 }
 
 impl Left {
-    /// Whether a reader of the results has to know of it.
+    /// Returns whether the entry deserves a warning.
     pub(crate) fn is_dropped(&self) -> bool {
         self.class == Class::Dropped
     }

@@ -1,6 +1,7 @@
-//! Block traces: reading and writing them, making synthetic ones, packing their addresses densely.
+//! Block traces: readers, writers, synthetic workloads, and dense packing of addresses.
 //!
-//! Everything streams with constant memory; [`Compact`] alone keeps a table, whose size it states.
+//! Everything streams with constant memory, except [`Compact`], whose documentation states the size
+//! of its table.
 
 mod binary;
 mod columns;

@@ -1,5 +1,5 @@
-//! Workloads as MQSim's XML files define them: a flow becomes a synthetic workload, or the trace
-//! that it names.
+//! Workloads defined in MQSim's XML files. A flow becomes a synthetic workload, or the trace that
+//! it names.
 
 use std::path::{Path, PathBuf};
 
@@ -13,25 +13,25 @@ use crate::source::{Source, Told};
 use crate::unit::Unit;
 use crate::workload::{amount, workload};
 
-/// How such a file's name ends.
+/// File name extension of such a file.
 const ENDING: &str = ".xml";
-/// Requests of a flow that says no number of them.
+/// Requests of a flow without a number of requests.
 const COUNT: u64 = 100_000;
 
-/// What the user says behind the file's name.
+/// Options after the file's name.
 #[derive(Default)]
 struct Options {
-    /// Which scenario, from 1.
+    /// Number of the scenario, from 1.
     scenario: Option<u64>,
-    /// Which of its flows, from 1.
+    /// Number of the flow in the scenario, from 1.
     flow: Option<u64>,
-    /// Bytes of the drive that the working set is a share of.
+    /// Bytes of the drive to which the working set percentage applies.
     capacity: Option<u64>,
-    /// How many requests.
+    /// Number of requests.
     count: Option<u64>,
 }
 
-/// The source that `text` names; nothing when that is no XML file.
+/// Returns the source named by `text`, or `None` if `text` is not an XML file.
 pub(crate) fn source(text: &str) -> Result<Option<Source>, TraceError> {
     let Some((path, options)) = parted(text) else { return Ok(None) };
     let wrong = |why: String| TraceError::Options { text: text.to_owned(), why };
@@ -66,7 +66,7 @@ pub(crate) fn source(text: &str) -> Result<Option<Source>, TraceError> {
     Ok(Some(Source::Told(Box::new(Told { plain, left }))))
 }
 
-/// The file and the options behind it.
+/// Splits the file from the options after it.
 fn parted(text: &str) -> Option<(&Path, &str)> {
     let lower = text.to_ascii_lowercase();
     let (end, options) = match lower.find(&format!("{ENDING}:")) {
@@ -103,7 +103,8 @@ impl Options {
     }
 }
 
-/// The one of `all` that the user wants, or the first; then the others are named.
+/// Returns the selected element of `all`, or the first one. In the latter case a note in `left`
+/// mentions the others.
 fn chosen<'a, T>(
     all: &'a [T],
     wanted: Option<u64>,
@@ -118,7 +119,8 @@ fn chosen<'a, T>(
     place.ok_or_else(|| format!("{what}={number}: the file has {} there", all.len()))
 }
 
-/// The words of our synthetic workload for a flow that MQSim makes; `flows` share the drive.
+/// Returns the text of our synthetic workload for a flow that MQSim generates. The drive is shared
+/// by `flows` flows.
 fn made_text(
     made: &Made,
     options: &Options,
@@ -152,7 +154,7 @@ fn made_text(
     Ok(format!("{pattern}:size={size},span={span},count={count},read={read},iops={iops}{hot}"))
 }
 
-/// The trace of a flow. Its path is looked for beside the definition first.
+/// Returns the trace of a flow. Its path is resolved relative to the definition first.
 fn played_file(played: &Played, xml: &Path, flow: &Flow, left: &mut Vec<String>) -> TraceFile {
     let beside = xml.parent().map(|folder| folder.join(&played.path));
     let path = beside.filter(|path| path.exists()).unwrap_or(PathBuf::from(&played.path));

@@ -1,4 +1,4 @@
-//! What a reader noticed on its way: what it left out, and what looks wrong with the times.
+//! Notes of a reader: omitted lines and records, and suspicious times and addresses.
 
 use std::collections::BTreeMap;
 
@@ -13,92 +13,93 @@ use crate::record::{Op, Record};
 use crate::text::events::device_name;
 use crate::unit::Unit;
 
-/// Requests per second that no device serves: then the times are in a longer unit.
+/// Request rate that no device reaches; a higher one means that the times are in a longer unit.
 const TOO_MANY_PER_SECOND: u64 = 10_000_000;
-/// Mean time between requests that no busy device has, in ns: then the unit is a shorter one.
+/// Mean time between requests in ns that is implausible; a longer one means that the unit is
+/// shorter.
 const TOO_FAR_APART: u64 = 60_000_000_000;
-/// Requests from which on a mean says something.
+/// Number of requests needed for a meaningful mean.
 const ENOUGH: u64 = 100;
 
-/// Requests from which on addresses that are all multiples of 512 look like bytes.
+/// Number of requests from which on addresses that are all multiples of 512 are probably bytes.
 const SAMPLE: u64 = 16;
-/// Devices that are counted, and those that a message lists.
+/// Number of devices that are counted, and number that a message lists.
 const MOST_DEVICES: usize = 1024;
 const MOST_LISTED: usize = 8;
 
-/// A place in a file.
+/// A position in a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Place {
-    /// The line, or for a binary format the record, from 1.
+    /// Line, or for a binary format record, from 1.
     pub line: u64,
-    /// The column in bytes, from 1; 0 for a whole record.
+    /// Column in bytes, from 1; 0 for a whole record.
     pub column: usize,
 }
 
-/// Addresses that might be bytes, although they are taken for sectors.
+/// Addresses interpreted as sectors that may be bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Doubt {
-    /// The option that settles it.
+    /// Option that decides it.
     pub option: &'static str,
-    /// Whether lengths are numbers of sectors, too.
+    /// Whether lengths are numbers of sectors too.
     pub with_lengths: bool,
 }
 
-/// What was noticed so far, and what the user asked for that changes what is read.
+/// Notes so far, including the options that change the requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Notes {
-    /// Requests that did not begin or end at a sector's edge, and were widened.
+    /// Requests that did not begin or end at a sector boundary and were extended to it.
     pub widened: u64,
-    /// Bad lines or records that were left out.
+    /// Invalid lines or records that were skipped.
     pub bad: u64,
-    /// The first of them, and what it should have had.
+    /// Position of the first of them, and the expected content.
     pub first_bad: Option<(Place, &'static str)>,
-    /// Requests to other devices than the one asked for.
+    /// Requests to other devices than the selected one.
     pub others: u64,
-    /// Everything else that was left out, one entry for each kind.
+    /// Everything else that was omitted, one entry for each kind.
     pub left_out: Vec<Left>,
     /// Events that the recorder reports as lost.
     pub lost: u64,
-    /// The line of the first message of lost events.
+    /// Line of the first report of lost events.
     #[serde(skip)]
     first_lost: u64,
-    /// Other things to know of the file, a sentence each.
+    /// Other notes about the file, one sentence each.
     #[serde(skip)]
     remarks: Vec<String>,
-    /// Why there is no request, where the file explains it.
+    /// Reason why there is no request, if the file explains it.
     #[serde(skip)]
     reason: Option<String>,
-    /// Requests to other devices than the one asked for, by device.
+    /// Requests to other devices than the selected one, by device.
     #[serde(skip)]
     other_devices: BTreeMap<u32, u64>,
-    /// The format, and the device that was asked for.
+    /// Format, and the selected device.
     #[serde(skip)]
     asked: Option<(Format, Option<u32>)>,
-    /// Where addresses are numbers of sectors and the user did not say so.
+    /// Doubt about the unit of addresses, if no option decides it.
     #[serde(skip)]
     doubt: Option<Doubt>,
-    /// All bits of the addresses, and of the lengths.
+    /// Bitwise OR of all addresses, and of all lengths.
     #[serde(skip)]
     bits: (u64, u64),
-    /// Requests earlier than the one before them.
+    /// Requests earlier than the previous one.
     pub backward: u64,
-    /// The line of the first of them.
+    /// Line of the first of them.
     pub first_backward: u64,
-    /// The longest step back, in ns.
+    /// Longest step back, in ns.
     #[serde(rename = "worst_backward_ns")]
     pub worst_backward: u64,
-    /// Bytes that are added to every address.
+    /// Bytes added to every address.
     pub shift_bytes: u64,
-    /// How often the trace is read; 0 for a synthetic workload.
+    /// Number of repetitions of the trace; 0 for a synthetic workload.
     pub rounds: u32,
     /// Whether the addresses are packed densely.
     pub compacted: bool,
-    /// Requests beyond those of the trace: packing splits a request whose parts are then apart.
+    /// Additional requests due to packing, which splits requests at granules that are no longer
+    /// adjacent.
     pub split: u64,
-    /// How well the user says that the written data compresses, whatever the trace says.
+    /// Compressibility of the written data that the user selected; it overrides that of the trace.
     pub compress: Option<Compressibility>,
-    /// What the file of another program says of the workload and is not carried over, a sentence
-    /// each.
+    /// Settings of another program's file that the workload ignores, one sentence each.
     #[serde(skip)]
     pub left: Vec<String>,
     #[serde(skip)]
@@ -111,13 +112,13 @@ pub struct Notes {
     last_ns: u64,
     #[serde(skip)]
     unit: Option<Unit>,
-    /// When the round began whose requests are being counted.
+    /// Start of the present round.
     #[serde(skip)]
     round_ns: u64,
 }
 
 impl Notes {
-    /// Nothing yet; the times of `file` are in `unit`.
+    /// Makes empty notes. The times of `file` are in `unit`.
     pub(crate) fn new(unit: Unit, file: &TraceFile, format: Format) -> Self {
         Notes {
             unit: Some(unit),
@@ -129,12 +130,12 @@ impl Notes {
         }
     }
 
-    /// Addresses are numbers of sectors, and the user did not say so.
+    /// Sets the doubt about the unit of addresses.
     pub(crate) fn doubt_addresses(&mut self, doubt: Option<Doubt>) {
         self.doubt = doubt;
     }
 
-    /// The same with everything that the reader has collected: left-out records, remarks, and why
+    /// Returns the notes together with the reader's omitted records, remarks, and the reason why
     /// there is no request.
     pub(crate) fn with(
         &self,
@@ -147,7 +148,7 @@ impl Notes {
         Notes { left_out, lost, first_lost, remarks, reason, ..self.clone() }
     }
 
-    /// A request to a device that was not asked for.
+    /// Counts a request to a device that was not selected.
     #[cold]
     pub(crate) fn other(&mut self, dev: u32) {
         self.others += 1;
@@ -156,7 +157,8 @@ impl Notes {
         }
     }
 
-    /// Why a file without requests has none: a clause behind a colon, or nothing.
+    /// Returns the reason why a trace has no requests, as a clause after a colon, or an empty
+    /// string.
     pub fn emptiness(&self) -> String {
         if let Some((format, Some(dev))) = self.asked.filter(|_| self.others > 0) {
             let name = |dev: u32| {
@@ -181,7 +183,7 @@ impl Notes {
         reason.map_or(String::new(), |reason| format!(": {reason}"))
     }
 
-    /// Everything that was left out: a name and a number for each kind.
+    /// Returns everything that was omitted: a name and a number for each kind.
     pub fn left_out(&self) -> Vec<String> {
         let mut parts = Vec::new();
         let mut add = |count: u64, what: &str| {
@@ -196,12 +198,13 @@ impl Notes {
         parts
     }
 
-    /// Requests so far.
+    /// Returns the number of requests so far.
     pub(crate) fn records(&self) -> u64 {
         self.records
     }
 
-    /// How long the round took that is over now, a mean gap included, in ns.
+    /// Returns the duration of the completed round in ns, including a mean gap, and starts the next
+    /// round.
     pub(crate) fn round_ns(&mut self) -> u64 {
         let begin = if self.round_ns == 0 { self.first_ns } else { self.round_ns };
         let gap = (self.last_ns - self.first_ns.min(self.last_ns)) / self.records.max(1);
@@ -210,7 +213,7 @@ impl Notes {
         took
     }
 
-    /// A request that is handed on, from `line`.
+    /// Adds a request that is passed on, from `line`.
     #[inline]
     pub(crate) fn record(&mut self, record: &Record, line: u64) {
         if self.records == 0 {
@@ -236,13 +239,13 @@ impl Notes {
         self.worst_backward = self.worst_backward.max(self.previous_ns - t_ns);
     }
 
-    /// A bad line that is left out.
+    /// Counts an invalid line that is skipped.
     pub(crate) fn skip(&mut self, place: Place, expected: &'static str) {
         self.bad += 1;
         self.first_bad.get_or_insert((place, expected));
     }
 
-    /// What the user should know, a sentence each.
+    /// Returns warnings for the user, one sentence each.
     pub fn warnings(&self) -> Vec<String> {
         let mut texts = self.left.clone();
         texts.extend(self.losses());
@@ -274,7 +277,7 @@ impl Notes {
         texts
     }
 
-    /// Differences between the trace and the requests, a sentence each.
+    /// Returns the differences between the trace and the requests, one sentence each.
     fn losses(&self) -> Vec<String> {
         let mut texts = Vec::new();
         if self.lost > 0 {
@@ -297,7 +300,7 @@ impl Notes {
         texts
     }
 
-    /// Why addresses are likely bytes.
+    /// Returns a warning if addresses are probably bytes.
     fn doubt_warning(&self) -> Option<String> {
         let Doubt { option, with_lengths } = self.doubt.filter(|_| self.records >= SAMPLE)?;
         let (lba, sectors) = self.bits;
@@ -311,7 +314,7 @@ impl Notes {
         })
     }
 
-    /// What the user asked for that changes what is read, a sentence each.
+    /// Returns the changes that options make to the requests, one sentence each.
     fn changes(&self) -> Vec<String> {
         let mut texts = Vec::new();
         if self.shift_bytes > 0 {
@@ -339,7 +342,7 @@ impl Notes {
         texts
     }
 
-    /// Why the unit of the times is likely another one.
+    /// Returns a warning if the unit of the times is implausible.
     fn unit_warning(&self) -> Option<String> {
         let unit = self.unit?;
         let span = self.last_ns - self.first_ns.min(self.last_ns);
@@ -384,7 +387,7 @@ impl Notes {
     }
 }
 
-/// A duration in seconds with nine digits that count.
+/// Formats a duration in seconds with up to nine decimals.
 fn seconds(ns: u64) -> String {
     let text = format!("{:.9}", ns as f64 / 1e9);
     let text = text.trim_end_matches('0').trim_end_matches('.');

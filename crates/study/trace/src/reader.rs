@@ -1,9 +1,9 @@
-//! Reads a trace file of any format, record by record, with constant memory.
+//! Reader of a trace file in any format, record by record, with constant memory.
 //!
-//! Invariants:
-//! - a record that is handed on has sectors unless it is a flush, and ends near 8 EiB at most;
-//! - the buffer holds a whole line, record or frame before it is parsed, unless the file is over;
-//! - after an error nothing more comes.
+//! Invariants
+//! - A returned record has sectors unless it is a flush, and ends at 8 EiB at most.
+//! - The buffer has a whole line, record or frame before it is parsed, unless the file has ended.
+//! - After an error the iterator ends.
 
 use crate::binary::blktrace::Blktrace;
 use crate::binary::fixed::Fixed;
@@ -24,10 +24,10 @@ use crate::text::lines::{BYTE_ORDER_MARK, Lines};
 use crate::unit::Unit;
 use crate::window::Window;
 
-/// Bytes of an unknown file that are shown.
+/// Bytes of an unknown file that a message shows.
 const SHOWN: usize = 32;
 
-/// Reads a file.
+/// A reader of a file.
 pub struct Reader {
     file: TraceFile,
     format: Format,
@@ -38,7 +38,7 @@ pub struct Reader {
     /// Properties of the input.
     about: About,
     notes: Notes,
-    /// Rounds after this one, and what is added to the times of this one, in ns.
+    /// Remaining rounds, and the offset of this round's times in ns.
     rounds_left: u32,
     later_ns: u64,
     failed: bool,
@@ -53,10 +53,10 @@ enum Body {
 }
 
 impl Reader {
-    /// Opens `file` and finds out its format.
+    /// Opens `file` and detects its format.
     ///
     /// # Errors
-    /// When the file can't be opened or read, or its format is not known.
+    /// When the file cannot be opened or read, or its format is unknown.
     pub fn open(file: &TraceFile) -> Result<Self, TraceError> {
         let path = || file.path.clone();
         let file = &TraceFile { once: file.once && file.rounds == 1, ..file.clone() };
@@ -96,17 +96,17 @@ impl Reader {
         })
     }
 
-    /// The format of the file.
+    /// Returns the format of the file.
     pub fn format(&self) -> Format {
         self.format
     }
 
-    /// Whether reading it once more costs next to nothing: it is flat, and not compressed.
+    /// Returns whether repeated reads are cheap: the file is flat and not compressed.
     pub fn is_flat(&self) -> bool {
         self.format == Format::Flat && self.is_plain
     }
 
-    /// Whether writes may say how well they compress.
+    /// Returns whether writes can have a compressibility.
     pub fn has_saved(&self) -> bool {
         match &self.body {
             Body::Lines(Lines(Text::Own(own))) => own.has_saved(),
@@ -116,7 +116,7 @@ impl Reader {
         }
     }
 
-    /// What was noticed so far.
+    /// Returns the notes so far.
     pub fn notes(&self) -> Notes {
         let mut remarks = self.about.remarks();
         let (more, reason) = match &self.body {
@@ -172,7 +172,7 @@ impl Reader {
         }
     }
 
-    /// Whether a device could be asked for a record still, now that it is shifted.
+    /// Checks that the shifted record is still within the limits.
     fn check_shifted(&self, record: &Record) -> Result<(), TraceError> {
         let Some(expected) = record.fault() else { return Ok(()) };
         let (text, line) = (self.file.to_string(), self.cursor.line);
@@ -180,7 +180,8 @@ impl Reader {
         Err(TraceError::Options { text, why })
     }
 
-    /// Begins the next round, if there is one: its first request comes a mean gap after the last.
+    /// Starts the next round, if there is one. Its first request comes a mean gap after the last
+    /// request.
     #[cold]
     fn again(&mut self) -> Result<bool, TraceError> {
         if self.rounds_left == 0 || self.notes.records() == 0 {
@@ -195,7 +196,7 @@ impl Reader {
         Ok(true)
     }
 
-    /// Steps over what is bad if the user wants that; otherwise it is an error.
+    /// Skips an invalid line or record if the option `skip-bad` is set. Otherwise it is an error.
     #[cold]
     fn skip(&mut self, trouble: Trouble) -> Result<(), TraceError> {
         let (path, line) = (self.file.path.clone(), self.cursor.line);
@@ -234,7 +235,7 @@ impl Reader {
     }
 }
 
-/// The format of `file`, which begins with `head`.
+/// Returns the format of `file`, which begins with `head`.
 fn known(file: &TraceFile, head: &[u8]) -> Result<Format, TraceError> {
     let path = || file.path.clone();
     let is_binary =
@@ -253,7 +254,7 @@ fn known(file: &TraceFile, head: &[u8]) -> Result<Format, TraceError> {
     format.ok_or_else(|| TraceError::Unknown { path: path(), begins: beginning(head) })
 }
 
-/// The doubt about addresses that `format` has in sectors, unless the user settled it.
+/// Returns the doubt about the unit of addresses in `format`, unless an option decides it.
 fn doubt(file: &TraceFile, format: Format) -> Option<Doubt> {
     let (option, with_lengths, is_settled) = match format {
         Format::DiskSim | Format::Tencent => ("addr", true, file.addresses.is_some()),
@@ -264,14 +265,15 @@ fn doubt(file: &TraceFile, format: Format) -> Option<Doubt> {
     (!is_settled).then_some(Doubt { option, with_lengths })
 }
 
-/// The beginning of the first line of `head`, readable whatever it is.
+/// Returns the start of the first line of `head`, with escapes for unprintable bytes.
 fn beginning(head: &[u8]) -> String {
     let line = head.split(|byte| b"\r\n".contains(byte)).next().unwrap_or_default();
     let more = if line.len() > SHOWN { "…" } else { "" };
     format!("{}{more}", line[..line.len().min(SHOWN)].escape_ascii())
 }
 
-/// How to read `file` in `format`, and the unit of its times; nothing if `head` can't be that.
+/// Returns the parser of `file` in `format` and the unit of its times, or `None` if `head` is
+/// impossible in that format.
 fn body(file: &TraceFile, format: Format, head: &[u8]) -> Option<(Body, Unit)> {
     if let Some(text) = Text::new(file, format, head) {
         let unit = text.unit(head);

@@ -1,4 +1,4 @@
-//! Where a study's requests come from: a file or a synthetic workload.
+//! Sources of requests for a study: a file or a synthetic workload.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,37 +16,37 @@ use crate::record::{Op, Record};
 use crate::synth::Synth;
 use crate::workload::Workload;
 
-/// What the texts of synthetic workloads begin with, and of those that are like a real volume.
+/// Prefixes of synthetic workloads, and of those that resemble a real volume.
 const SYNTH: &str = "synth:";
 const LIKE: &str = "like:";
 
-/// A workload that can be read again and again.
+/// A workload that can be read repeatedly.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Source {
     /// A trace.
     File(TraceFile),
     /// A synthetic workload.
     Synth(Workload),
-    /// A synthetic workload that is like a real volume.
+    /// A synthetic workload that resembles a real volume.
     Like(Like),
-    /// One of the others, as the file of another program defines it.
+    /// Any of the others, defined in another program's file.
     Told(Box<Told>),
 }
 
-/// A source that the file of another program defines.
+/// A source that is defined in another program's file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Told {
-    /// What it is here: a file or a synthetic workload.
+    /// The file or synthetic workload that results.
     pub(crate) plain: Source,
-    /// What is not carried over, a sentence each.
+    /// Settings that were ignored, one sentence each.
     pub(crate) left: Vec<String>,
 }
 
 impl FromStr for Source {
     type Err = TraceError;
 
-    /// `synth:…` is a workload, `….xml` MQSim's definition of workloads, anything else a trace,
-    /// perhaps with options behind it. A definition is read at once.
+    /// Parses a source. `synth:…` is a synthetic workload, `….xml` MQSim's definition of workloads,
+    /// and anything else a trace with optional options. A definition is read immediately.
     fn from_str(text: &str) -> Result<Self, TraceError> {
         match text.strip_prefix(SYNTH) {
             Some(work) => match work.strip_prefix(LIKE) {
@@ -75,7 +75,7 @@ impl fmt::Display for Source {
 }
 
 impl Source {
-    /// The source without what is said of it: never one that is told.
+    /// Returns the file or synthetic workload of the source; never [`Source::Told`].
     pub fn plain(&self) -> &Source {
         match self {
             Source::Told(told) => &told.plain,
@@ -83,7 +83,7 @@ impl Source {
         }
     }
 
-    /// The same, to change it.
+    /// Returns the file or synthetic workload of the source, for changes.
     pub fn plain_mut(&mut self) -> &mut Source {
         match self {
             Source::Told(told) => &mut told.plain,
@@ -91,15 +91,16 @@ impl Source {
         }
     }
 
-    /// States that its records are read once only: the bytes of a pipe are not kept then.
+    /// Declares that the records are read only once, so that the bytes of a pipe need not be
+    /// stored.
     pub fn read_once(&mut self) {
         if let Source::File(file) = self.plain_mut() {
             file.once = true;
         }
     }
 
-    /// How well the written data compresses, as the options of the source say; nothing when they do
-    /// not, but then the file itself may, write by write.
+    /// Returns the compressibility that the options of the source select. Without it, the file may
+    /// have the compressibility of each write.
     pub fn compressibility(&self) -> Option<Compressibility> {
         match self {
             Source::File(file) => file.compress,
@@ -109,16 +110,16 @@ impl Source {
         }
     }
 
-    /// Whether anything of its records is chosen at random, so that they depend on the seed.
+    /// Returns whether the records are partly random, so that they depend on the seed.
     pub fn is_drawn(&self) -> bool {
         !matches!(self.plain(), Source::File(file) if file.compress.is_none())
     }
 
-    /// The records from the start. `seed` matters to what is chosen at random only; `compact` packs
-    /// the addresses as [`Compact`] says.
+    /// Opens the records from the start. `seed` determines random choices. `compact` packs the
+    /// addresses as described for [`Compact`].
     ///
     /// # Errors
-    /// When the file can't be opened. The records themselves come as results too.
+    /// When the file cannot be opened. Later errors are items of the stream.
     pub fn open(&self, seed: u64, compact: bool) -> Result<Stream, TraceError> {
         let raw = match self {
             Source::File(file) => Raw::File(Reader::open(file)?),
@@ -134,10 +135,10 @@ impl Source {
         Ok(Stream { records, draws, left: Vec::new() })
     }
 
-    /// Reads everything once and counts it.
+    /// Reads all records once and counts them.
     ///
     /// # Errors
-    /// The first thing that is wrong with the file, which also must have a request.
+    /// The first error in the file. A file without requests is an error too.
     pub fn scan(&self, seed: u64, compact: bool) -> Result<Summary, TraceError> {
         let mut stream = self.open(seed, compact)?;
         let mut sum = Summary::default();
@@ -159,26 +160,26 @@ impl Source {
 pub struct Stream {
     records: Records,
     draws: Option<Draws>,
-    /// What is not carried over from the file of another program, a sentence each.
+    /// Settings of another program's file that were ignored, one sentence each.
     left: Vec<String>,
 }
 
-/// Records before it is said how well they compress.
+/// Records before compressibility is drawn.
 #[allow(clippy::large_enum_variant, reason = "there is one per run, and it is never moved")]
 enum Records {
-    /// As they are.
+    /// Unchanged addresses.
     Raw(Raw),
-    /// With addresses packed.
+    /// Packed addresses.
     Compact(Compact<Raw>),
 }
 
 impl Stream {
-    /// How many records did not begin or end at a sector's edge so far.
+    /// Returns the number of records so far that did not begin or end at a sector boundary.
     pub fn widened(&self) -> u64 {
         self.notes().widened
     }
 
-    /// The format of the file; nothing for a synthetic workload.
+    /// Returns the format of the file, or `None` for a synthetic workload.
     pub fn format(&self) -> Option<Format> {
         match self.raw() {
             Raw::File(reader) => Some(reader.format()),
@@ -186,18 +187,18 @@ impl Stream {
         }
     }
 
-    /// Whether reading it once more costs next to nothing: a flat file that is taken as it is.
+    /// Returns whether repeated reads are cheap: an unpacked flat file.
     pub fn is_flat(&self) -> bool {
         matches!(&self.records, Records::Raw(Raw::File(reader)) if reader.is_flat())
     }
 
-    /// Whether writes may say how well they compress.
+    /// Returns whether writes can have a compressibility.
     pub fn has_saved(&self) -> bool {
         let in_file = matches!(self.raw(), Raw::File(reader) if reader.has_saved());
         in_file || self.draws.is_some()
     }
 
-    /// What was noticed so far.
+    /// Returns the notes so far.
     pub fn notes(&self) -> Notes {
         let mut notes = self.raw().notes();
         if let Records::Compact(compact) = &self.records {
@@ -241,14 +242,14 @@ impl Iterator for Records {
     }
 }
 
-/// The records before any packing.
+/// Records before packing.
 #[allow(clippy::large_enum_variant, reason = "there is one per run, and it is never moved")]
 enum Raw {
-    /// From a file.
+    /// Read from a file.
     File(Reader),
     /// Generated.
     Synth(Synth),
-    /// Generated like a volume.
+    /// Generated to resemble a volume.
     Like(LikeStream),
 }
 
@@ -274,7 +275,7 @@ impl Iterator for Raw {
     }
 }
 
-/// What a workload holds. Lengths are in sectors.
+/// Counters of a workload. Lengths are in sectors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// All records.
@@ -291,17 +292,17 @@ pub struct Summary {
     pub read: u64,
     /// Sectors written.
     pub written: u64,
-    /// The first sector behind every record.
+    /// First sector after all records.
     pub end: u64,
-    /// Records that did not begin or end at a sector's edge.
+    /// Records that did not begin or end at a sector boundary.
     pub widened: u64,
-    /// What was noticed on the way.
+    /// Notes of the reader.
     pub notes: Notes,
-    /// The greatest device number.
+    /// Highest device number.
     pub last_dev: u32,
-    /// The time of the first record, in ns.
+    /// Time of the first record, in ns.
     pub first_ns: u64,
-    /// The greatest time of a record, in ns.
+    /// Latest time of a record, in ns.
     pub last_ns: u64,
 }
 

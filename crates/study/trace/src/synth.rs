@@ -1,4 +1,4 @@
-//! Generates the records of a synthetic workload; the same seed gives the same records.
+//! Generator of a synthetic workload's records; the same seed gives the same records.
 
 use rand::{RngExt, SeedableRng};
 use rand_distr::Zipf;
@@ -7,10 +7,10 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use crate::record::{Op, Record};
 use crate::workload::{Pattern, Workload};
 
-/// A prime: multiples of it scatter zipf's ranks over the span.
+/// A prime. Its multiples scatter the ranks of the Zipf distribution over the span.
 const SCATTER: u64 = 2_654_435_761;
 
-/// The records of one workload.
+/// Stream of the records of one workload.
 #[derive(Debug)]
 pub struct Synth {
     work: Workload,
@@ -21,7 +21,7 @@ pub struct Synth {
 }
 
 impl Synth {
-    /// The records of `work` for `seed`.
+    /// Makes the records of `work` for `seed`.
     pub fn new(work: Workload, seed: u64) -> Self {
         let units = (work.span / work.size) as f64;
         let zipf = (work.pattern == Pattern::Zipf).then(|| {
@@ -53,12 +53,12 @@ impl Synth {
         }
     }
 
-    /// How many units are hot.
+    /// Returns the number of hot units.
     fn hot(&self, units: u64) -> u64 {
         (units * u64::from(self.work.hot) / 100).max(1)
     }
 
-    /// A unit, the hot ones first.
+    /// Draws a unit of a distribution whose hot units come first.
     fn skewed(&mut self, units: u64) -> u64 {
         let hot = self.hot(units);
         if hot == units || self.rng.random_range(0..100) < self.work.share {

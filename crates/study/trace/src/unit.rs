@@ -1,4 +1,4 @@
-//! The units in which traces count time.
+//! Units of time in traces.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,11 +19,11 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// From the longest to the shortest.
+    /// All units, from the longest to the shortest.
     pub const ALL: [Unit; 5] =
         [Unit::Seconds, Unit::Millis, Unit::Micros, Unit::Ticks, Unit::Nanos];
 
-    /// Its length in nanoseconds.
+    /// Returns its length in nanoseconds.
     #[inline]
     pub const fn ns(self) -> u64 {
         match self {
@@ -35,7 +35,7 @@ impl Unit {
         }
     }
 
-    /// Its name on the command line.
+    /// Returns its name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Unit::Seconds => "s",
@@ -46,7 +46,7 @@ impl Unit {
         }
     }
 
-    /// What a line should have had.
+    /// Returns the expected content for error messages.
     pub(crate) const fn expected(self) -> &'static str {
         match self {
             Unit::Seconds => "a time in seconds",

@@ -5,18 +5,18 @@ use std::io::{self, Read};
 /// Bytes read at once.
 const CHUNK: usize = 1 << 18;
 
-/// The part of a file that is being looked at.
+/// Buffered part of a file.
 pub(crate) struct Window {
     input: Box<dyn Read + Send>,
     buffer: Vec<u8>,
     at: usize,
     end: usize,
-    /// Whether the file has no more than the buffer holds.
+    /// Whether the end of the file is in the buffer.
     over: bool,
 }
 
 impl Window {
-    /// The beginning of `input`.
+    /// Makes a window at the start of `input`.
     pub(crate) fn new(input: Box<dyn Read + Send>) -> io::Result<Self> {
         let buffer = vec![0; CHUNK];
         let mut window = Window { input, buffer, at: 0, end: 0, over: false };
@@ -24,21 +24,21 @@ impl Window {
         Ok(window)
     }
 
-    /// What is not yet consumed and lies in the buffer.
+    /// Returns the bytes in the buffer that are not consumed yet.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.buffer[self.at..self.end]
     }
 
-    /// Steps over `bytes` of the bytes.
+    /// Consumes `bytes` bytes.
     #[inline]
     pub(crate) fn consume(&mut self, bytes: usize) {
         self.at += bytes;
         assert!(self.at <= self.end);
     }
 
-    /// Reads on unless `bytes`, at most 256 KiB, are in the buffer or the file is over; whether
-    /// they are in the buffer.
+    /// Fills the buffer until it has `bytes` bytes, at most 256 KiB, or the file ends. Returns
+    /// whether the bytes are in the buffer.
     #[inline]
     pub(crate) fn has(&mut self, bytes: usize) -> io::Result<bool> {
         if self.end - self.at < bytes && !self.over {
@@ -47,7 +47,7 @@ impl Window {
         Ok(self.end - self.at >= bytes)
     }
 
-    /// Moves what is left to the front and fills the buffer up.
+    /// Moves the remaining bytes to the front and fills the buffer.
     fn refill(&mut self) -> io::Result<()> {
         self.buffer.copy_within(self.at..self.end, 0);
         self.end -= self.at;

@@ -1,4 +1,4 @@
-//! A synthetic workload as a user writes it: `uniform:size=4k,span=64m,count=100000,flush=64`.
+//! A synthetic workload as the user writes it: `uniform:size=4k,span=64m,count=100000,flush=64`.
 
 use std::str::FromStr;
 
@@ -7,20 +7,22 @@ use hostftl_core::{SECTOR, Size};
 use crate::compress::Compressibility;
 use crate::error::TraceError;
 
-/// Which addresses a workload touches.
+/// Distribution of a workload's addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
-    /// Every unit of the span is as likely as any other.
+    /// Uniform over the units of the span.
     Uniform,
-    /// The unit of rank r is asked for in proportion to r^-theta; ranks are scattered.
+    /// Zipf: the unit of rank r has a probability proportional to r^-theta. Ranks are scattered
+    /// over the span.
     Zipf,
-    /// The share `share` of the requests goes to the first part `hot` of the span.
+    /// A percentage `share` of the requests goes to the first `hot` per cent of the span.
     Skew,
-    /// The same, but the hot part moves on by its own length after every `every` requests.
+    /// Like [`Pattern::Skew`], but the hot part advances by its own length after every `every`
+    /// requests.
     Moving,
-    /// From the start of the span to its end, again and again.
+    /// Sequential from the start of the span to its end, repeatedly.
     Sequential,
-    /// As uniform, half of it reads unless `read` says otherwise.
+    /// Uniform, with 50 % reads by default.
     Mix,
 }
 
@@ -39,29 +41,29 @@ impl Pattern {
 /// A synthetic workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Workload {
-    /// Which addresses.
+    /// Distribution of addresses.
     pub pattern: Pattern,
-    /// Sectors of one request; requests are aligned to it. `size=`, 4k by default.
+    /// Sectors of a request; requests are aligned to it. `size=`, 4k by default.
     pub size: u64,
-    /// Sectors that are touched, a multiple of `size`. `span=`, 64m by default.
+    /// Sectors of the address range, a multiple of `size`. `span=`, 64m by default.
     pub span: u64,
-    /// How many reads and writes. `count=`, 100000 by default.
+    /// Number of reads and writes. `count=`, 100000 by default.
     pub count: u64,
-    /// A flush after so many writes; 0 = never. `flush=`, 0 by default.
+    /// Number of writes between two flushes; 0 means no flushes. `flush=`, 0 by default.
     pub flush: u64,
-    /// Per cent of the requests that read. `read=`, 0 by default, 50 for a mix.
+    /// Percentage of reads. `read=`, 0 by default, 50 for a mix.
     pub read: u32,
-    /// Requests arriving per second; 0 = all at once. `iops=`, 0 by default.
+    /// Arrivals per second; with 0 all requests arrive at once. `iops=`, 0 by default.
     pub iops: u64,
-    /// Per cent of the span that is hot. `hot=`, 5 by default.
+    /// Percentage of the span that is hot. `hot=`, 5 by default.
     pub hot: u32,
-    /// Per cent of the requests that go there. `share=`, 90 by default.
+    /// Percentage of the requests that go to the hot part. `share=`, 90 by default.
     pub share: u32,
-    /// Requests after which the hot part moves. `every=`, 10000 by default.
+    /// Number of requests between two moves of the hot part. `every=`, 10000 by default.
     pub every: u64,
-    /// Thousandths of zipf's exponent. `theta=`, 0.99 by default.
+    /// Exponent of the Zipf distribution in thousandths. `theta=`, 0.99 by default.
     pub theta: u32,
-    /// How well the written data compresses. `compress=`, nothing by default.
+    /// Compressibility of the written data. `compress=`, unknown by default.
     pub compress: Option<Compressibility>,
 }
 
@@ -73,7 +75,7 @@ impl FromStr for Workload {
     }
 }
 
-/// The workload that the text behind `synth:` means.
+/// Parses the text after `synth:`.
 pub(crate) fn workload(text: &str) -> Result<Workload, String> {
     let (name, options) = text.split_once(':').unwrap_or((text, ""));
     let pattern = Pattern::ALL.iter().find(|(known, _)| *known == name).map(|(_, it)| *it);
@@ -131,7 +133,7 @@ pub(crate) fn workload(text: &str) -> Result<Workload, String> {
 const OPTIONS: &str =
     "use size, span, count, flush, read, iops, hot, share, every, theta or compress";
 
-/// Takes the sizes in sectors, and refuses what can't be generated.
+/// Converts the sizes to sectors, and checks that the workload is possible.
 fn checked(mut work: Workload, size: Size, span: Size) -> Result<Workload, String> {
     let sector = SECTOR as u64;
     let bytes = size.whole(sector);
@@ -152,14 +154,14 @@ fn percentage(key: &str, number: u64) -> Result<u32, String> {
     small.ok_or_else(|| format!("{key} is a percentage, 0 to 100"))
 }
 
-/// An exponent such as 0.99 in thousandths.
+/// Parses an exponent such as 0.99, and returns thousandths.
 fn theta(text: &str) -> Result<u32, String> {
     let number = text.parse::<f64>().ok().filter(|theta| (0.001..=10.0).contains(theta));
     let number = number.ok_or_else(|| format!("theta={text}: expected 0.001 to 10, as in 0.99"))?;
     Ok((number * 1000.0).round() as u32)
 }
 
-/// A whole number with an optional binary letter: `64m` is 67,108,864.
+/// Parses a whole number with an optional binary unit: `64m` is 67,108,864.
 pub(crate) fn amount(text: &str) -> Option<u64> {
     let is_plain = !text.contains(['.', 'b', 'B', ' ']);
     Size::parse(text).filter(|_| is_plain).map(Size::bytes)

@@ -1,6 +1,6 @@
-//! Writes a trace in one of this project's formats, compressed when its name ends in `.zst`.
+//! Writer of traces in this project's formats, compressed if the name ends in `.zst`.
 //!
-//! Invariant: the file has its name only once it is whole; until then it is called `….partial`.
+//! Invariant: the file has its name only when it is complete. Until then its name is `….partial`.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, BufWriter, Write};
@@ -17,9 +17,9 @@ use crate::format::Format;
 use crate::record::{Op, Record};
 use crate::text::own::{HEADER_DEV, HEADER_SAVED};
 
-/// zstd's default: fast, and small enough.
+/// zstd's default level.
 const LEVEL: i32 = 3;
-/// Text is handed on from this size on.
+/// Size at which buffered text is written.
 const TEXT: usize = 1 << 16;
 
 /// A trace that is being written.
@@ -28,14 +28,14 @@ pub struct Writer {
     partial: PathBuf,
     sink: Option<Sink>,
     format: Format,
-    /// Whether writes say how well they compress.
+    /// Whether writes have a compressibility.
     has_saved: bool,
-    /// Bytes not yet handed on: lines, or the payload of a frame.
+    /// Buffered bytes: lines, or the payload of a frame.
     buffer: Vec<u8>,
     base: Base,
     /// Records in the buffer.
     held: u32,
-    /// The checksum of what a flat file has so far.
+    /// Checksum of a flat file so far.
     digest: Digest,
     records: u64,
 }
@@ -46,12 +46,12 @@ enum Sink {
 }
 
 impl Writer {
-    /// Begins `path`, whose name tells the format: `.csv`, `.hft` or `.flat`, and perhaps `.zst`
-    /// behind it.
-    /// What is known of how well writes compress is written when `has_saved`.
+    /// Creates the file `path`. Its name determines the format: `.csv`, `.hft` or `.flat`,
+    /// optionally followed by `.zst`. The compressibility of writes is stored if `has_saved` is
+    /// set.
     ///
     /// # Errors
-    /// When the name tells no format, the file exists, or the system refuses.
+    /// When the name has no known format, the file exists, or the system refuses.
     pub fn create(path: &Path, has_saved: bool) -> Result<Self, TraceError> {
         let name = path.to_string_lossy();
         let plain = name.strip_suffix(".zst").unwrap_or(&name);
@@ -81,7 +81,7 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Lets nobody but the owner of the file read it.
+    /// Restricts access to the file to its owner.
     ///
     /// # Errors
     /// When the system refuses.
@@ -114,7 +114,7 @@ impl Writer {
     /// Appends `record`.
     ///
     /// # Errors
-    /// When the file can't be written.
+    /// When the file cannot be written.
     pub fn write(&mut self, record: &Record) -> Result<(), TraceError> {
         self.records += 1;
         self.held += 1;
@@ -150,10 +150,10 @@ impl Writer {
         Ok(())
     }
 
-    /// Ends the file, gives it its name, and returns the number of its records.
+    /// Completes the file, renames it, and returns the number of its records.
     ///
     /// # Errors
-    /// When the file can't be written.
+    /// When the file cannot be written.
     pub fn finish(mut self) -> Result<u64, TraceError> {
         self.end().map_err(|source| self.failed(source))?;
         Ok(self.records)
@@ -185,7 +185,7 @@ impl Writer {
 }
 
 impl Drop for Writer {
-    /// A file that was not finished is taken away.
+    /// Removes a file that was not completed.
     fn drop(&mut self) {
         if self.sink.take().is_some() {
             let _ = fs::remove_file(&self.partial);
@@ -202,7 +202,7 @@ impl Sink {
     }
 }
 
-/// Appends `record` as a line of this project's text.
+/// Appends `record` as a line of this project's text format.
 fn line(record: &Record, has_saved: bool, text: &mut Vec<u8>) {
     let op = match record.op {
         Op::Read => 'R',

@@ -1,12 +1,13 @@
 //! The binary format of blktrace, little- or big-endian, version 7.
 //!
 //! A record has 48 bytes: magic and version (u32), sequence number (u32), ns (u64), sector (u64),
-//! bytes (u32), action (u32), process (u32), device (u32), CPU (u32), error (u16), and the bytes
-//! (u16) that follow it. The lower half of an action is its kind, the upper half has bits for the
-//! operation.
+//! bytes (u32), action (u32), process (u32), device (u32), CPU (u32), error (u16), and the number
+//! of payload bytes that follow (u16). The lower half of an action is its kind. The upper half has
+//! bits for the operation.
 //!
-//! As in `blkparse`, issued requests count, or queued ones where nothing is issued. Each device and
-//! CPU counts its events: gaps in the numbers are events that the kernel had no room for.
+//! As in `blkparse`, issued requests count, or queued ones if none are issued. Each device and CPU
+//! numbers its events; gaps in the numbers are events that the kernel dropped for lack of buffer
+//! space.
 
 use std::collections::HashMap;
 
@@ -18,16 +19,16 @@ use crate::record::{Op, Record};
 use crate::text::events::device_name;
 use crate::text::fields::Found;
 
-/// The bytes of a record without those that follow it.
+/// Bytes of a record without its payload.
 pub(crate) const SIZE: usize = 48;
-/// The magic number, without the version in its lowest byte.
+/// Magic number, without the version in its lowest byte.
 const MAGIC: u32 = 0x6561_7400;
-/// The version that is read.
+/// Supported version.
 const VERSION: u32 = 7;
 /// Kinds of actions: queued and issued.
 const QUEUE: u16 = 1;
 const ISSUE: u16 = 7;
-/// A kind has this bit when the cgroup's number follows.
+/// Bit of a kind that is followed by the cgroup's number.
 const CGROUP: u16 = 1 << 8;
 /// Bits of the operation.
 const WRITE: u16 = 1 << 1;
@@ -48,33 +49,33 @@ struct Event {
     bits: u16,
     dev: u32,
     cpu: u32,
-    /// Its length with the bytes that follow it.
+    /// Length including the payload.
     size: usize,
 }
 
 /// A reader of the format.
 #[derive(Default)]
 pub(crate) struct Blktrace {
-    /// The kind of action that counts.
+    /// Kind of the actions that count as requests.
     kind: u16,
     pending: Option<Found>,
-    /// The last sequence number of each device and CPU.
+    /// Last sequence number of each device and CPU.
     last: HashMap<(u32, u32), u32>,
-    /// The last sequence number of all.
+    /// Last sequence number of all devices and CPUs.
     previous: Option<u32>,
-    /// Numbers that are missing by CPU, and in the order of the file, for a recorder that has one
-    /// sequence for all CPUs.
+    /// Missing sequence numbers, counted per CPU and in the order of the file. The second count is
+    /// for recorders with one sequence for all CPUs.
     gaps: [u64; 2],
-    /// The record behind the first gap.
+    /// Record after the first gap.
     first_gap: u64,
-    /// Issued requests that do not count, because the beginning has queued ones only.
+    /// Issued requests that do not count, because the beginning of the file has only queued ones.
     issued: u64,
     /// Actions that do not count, by kind.
     seen: [u64; 32],
 }
 
 impl Blktrace {
-    /// Whether `head` begins with a record, and of which version.
+    /// Returns the version if `head` begins with a record.
     pub(crate) fn version(head: &[u8]) -> Option<u32> {
         let magic: [u8; 4] = head.get(..4)?.try_into().ok()?;
         [u32::from_le_bytes(magic), u32::from_be_bytes(magic)]
@@ -82,12 +83,13 @@ impl Blktrace {
             .find_map(|magic| (magic & !0xff == MAGIC).then_some(magic & 0xff))
     }
 
-    /// Whether this version is read.
+    /// Returns whether this version is supported.
     pub(crate) fn reads(version: u32) -> bool {
         version == VERSION
     }
 
-    /// A reader of a file that begins with `head`; only the requests to `dev` matter if given.
+    /// Makes a reader of a file that begins with `head`. If `dev` is given, only its requests
+    /// decide which kind of actions counts.
     pub(crate) fn new(mut head: &[u8], dev: Option<u32>) -> Self {
         let (mut issued, mut queued) = (false, false);
         while let Some(event) = Event::parse(head) {
@@ -100,7 +102,7 @@ impl Blktrace {
         Blktrace { kind, ..Blktrace::default() }
     }
 
-    /// The next request; the cursor stays at a bad record.
+    /// Returns the next request. The cursor stays at a bad record.
     pub(crate) fn next(&mut self, cursor: &mut Cursor) -> Result<Option<Found>, Trouble> {
         if let Some(found) = self.pending.take() {
             return Ok(Some(found));
@@ -126,7 +128,7 @@ impl Blktrace {
         }
     }
 
-    /// The fault of the record at the cursor.
+    /// Returns the error for the record at the cursor.
     fn bad(&self, cursor: &Cursor) -> Bad {
         let rest = cursor.window.bytes();
         let found = match Event::parse(rest) {
@@ -137,7 +139,8 @@ impl Blktrace {
         Bad { column: 0, expected: "a whole record of blktrace", found }
     }
 
-    /// Steps over the record at the cursor, to the next that begins as one.
+    /// Skips the record at the cursor, up to the next position that looks like the start of a
+    /// record.
     pub(crate) fn skip(&mut self, cursor: &mut Cursor) {
         let rest = cursor.window.bytes();
         let next = (1..rest.len()).find(|at| Blktrace::version(&rest[*at..]) == Some(VERSION));
@@ -196,12 +199,13 @@ impl Blktrace {
         }
     }
 
-    /// Events that the kernel had no room for, and the record behind the first gap.
+    /// Returns the number of lost events and the record after the first gap.
     pub(crate) fn lost(&self) -> (u64, u64) {
+        // The count that does not fit the numbering of the recorder is too high.
         (self.gaps[0].min(self.gaps[1]), self.first_gap)
     }
 
-    /// Warnings for readers of the results, a sentence each.
+    /// Returns warnings about the results, one sentence each.
     pub(crate) fn remarks(&self) -> Vec<String> {
         if self.kind == ISSUE || self.issued == 0 {
             return Vec::new();
@@ -213,7 +217,7 @@ impl Blktrace {
         )]
     }
 
-    /// Why there is no request, when other events explain it.
+    /// Returns the reason why there is no request, if other events explain it.
     pub(crate) fn reason(&self) -> Option<String> {
         let others: u64 = self.seen.iter().sum();
         (others > 0).then(|| {
@@ -228,7 +232,7 @@ impl Blktrace {
 }
 
 impl Event {
-    /// The record that `bytes` begin with; those that follow it may be missing.
+    /// Parses the record at the start of `bytes`. Its payload may be missing.
     fn parse(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; SIZE] = bytes.get(..SIZE)?.try_into().ok()?;
         let is_big = u32::from_be_bytes(bytes[..4].try_into().ok()?) == MAGIC | VERSION;
@@ -255,7 +259,8 @@ impl Event {
     }
 }
 
-/// The time of the record that `bytes` begin with, and its length; nothing if it is none.
+/// Returns the time and the length of the record at the start of `bytes`, or `None` if there is
+/// none.
 pub(crate) fn measure(bytes: &[u8]) -> Option<(u64, usize)> {
     Event::parse(bytes).map(|event| (event.t_ns, event.size))
 }

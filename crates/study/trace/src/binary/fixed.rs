@@ -1,12 +1,12 @@
-//! Formats with records of the same length, little-endian:
+//! Formats with records of constant length, little-endian:
 //!
 //! - CloudPhysics vscsi, version 1 (32 bytes: serial u32, bytes u32, pieces u32, command u16,
-//!   version u16, sector u64, µs u64) and 2 (40 bytes: command u16, version u16, serial u32,
-//!   bytes u32, pieces u32, sector u64, µs u64, response u64); the version's high byte is 1 or 2
+//!   version u16, sector u64, µs u64) and 2 (40 bytes: command u16, version u16, serial u32, bytes
+//!   u32, pieces u32, sector u64, µs u64, response u64); the version's high byte is 1 or 2
 //! - libCacheSim oracleGeneral (24 bytes: seconds u32, object u64, bytes u32, next access i64)
 //!
-//! An object of oracleGeneral is taken as a sector, or as a byte offset when the file says
-//! `id=bytes`; it has no operation, so every access reads unless the file says `op=W`.
+//! An object of oracleGeneral is a sector, or a byte offset with the option `id=bytes`. The format
+//! has no operations, so every access is a read unless the option `op=W` is given.
 
 use hostftl_core::SECTOR;
 
@@ -16,12 +16,12 @@ use crate::record::{Op, Record};
 use crate::text::fields::Found;
 use crate::unit::Unit;
 
-/// Byte offsets are below this.
+/// Limit of byte offsets.
 const LAST_BYTE: u64 = 1 << 62;
-/// Records that must make sense for a format to be detected.
+/// Records that must be plausible for a format to be detected.
 const SAMPLE: usize = 16;
 
-/// How the objects of oracleGeneral are addressed.
+/// Meaning of the objects in oracleGeneral.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ids {
     /// An object's number is its first sector.
@@ -31,7 +31,7 @@ pub enum Ids {
     Bytes,
 }
 
-/// Records of one format.
+/// A format with records of constant length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fixed {
     /// vscsi version 1.
@@ -40,15 +40,15 @@ pub(crate) enum Fixed {
     Vscsi2,
     /// libCacheSim.
     Oracle {
-        /// What every access does.
+        /// Operation of every access.
         op: Op,
-        /// What the objects' numbers are.
+        /// Meaning of the objects' numbers.
         ids: Ids,
     },
 }
 
 impl Fixed {
-    /// The bytes of a record.
+    /// Returns the bytes of a record.
     #[inline]
     pub(crate) fn size(self) -> usize {
         match self {
@@ -58,7 +58,7 @@ impl Fixed {
         }
     }
 
-    /// The unit of time.
+    /// Returns the unit of time.
     pub(crate) fn unit(self) -> Unit {
         match self {
             Fixed::Vscsi1 | Fixed::Vscsi2 => Unit::Micros,
@@ -66,7 +66,7 @@ impl Fixed {
         }
     }
 
-    /// The version of vscsi that `head` is, if it is.
+    /// Returns the version of vscsi in `head`, or `None` if it is not vscsi.
     pub(crate) fn vscsi(head: &[u8]) -> Option<Self> {
         [Fixed::Vscsi2, Fixed::Vscsi1].into_iter().find(|format| {
             let (at, version) = if *format == Fixed::Vscsi1 { (14, 1) } else { (2, 2) };
@@ -75,8 +75,8 @@ impl Fixed {
         })
     }
 
-    /// Whether `head` may be oracleGeneral: sorted times, sizes, and each next access later; and a
-    /// short file is whole.
+    /// Returns whether `head` can be oracleGeneral: times are sorted, sizes are positive, each next
+    /// access is later, and a short file has whole records.
     pub(crate) fn is_oracle(head: &[u8]) -> bool {
         if head.len() < 24 * SAMPLE && !head.len().is_multiple_of(24) {
             return false;
@@ -93,7 +93,8 @@ impl Fixed {
             })
     }
 
-    /// The request of a record of [`Fixed::size`] bytes, if it has one.
+    /// Parses a record of [`Fixed::size`] bytes. Returns its request, or `None` for a record
+    /// without one.
     #[inline]
     pub(crate) fn record(
         self,
@@ -119,7 +120,7 @@ impl Fixed {
     }
 }
 
-/// An access of oracleGeneral.
+/// Returns the request of an access in oracleGeneral.
 #[inline]
 fn oracle(bytes: &[u8], unit: Unit, op: Op, ids: Ids) -> Result<Option<Found>, Bad> {
     let t_ns = nanos(u32_at(bytes, 0).into(), unit)?;
@@ -132,7 +133,7 @@ fn oracle(bytes: &[u8], unit: Unit, op: Op, ids: Ids) -> Result<Option<Found>, B
     }
 }
 
-/// A request from sector `lba` on; nothing when it has no bytes.
+/// Returns a request from sector `lba` on, or `None` if it has no bytes.
 #[inline]
 fn request(t_ns: u64, op: Op, lba: u64, bytes: u64) -> Result<Option<Found>, Bad> {
     let sectors = bytes.div_ceil(SECTOR as u64);
@@ -143,7 +144,7 @@ fn request(t_ns: u64, op: Op, lba: u64, bytes: u64) -> Result<Option<Found>, Bad
     Ok((sectors > 0).then_some(Found { record, widened: !bytes.is_multiple_of(SECTOR as u64) }))
 }
 
-/// Counts a request without bytes.
+/// Counts a request without bytes as dropped.
 #[inline]
 fn counted(found: Option<Found>, left: &mut LeftOut) -> Result<Option<Found>, Bad> {
     if found.is_none() {
@@ -161,7 +162,8 @@ fn bad(expected: &'static str, found: u64) -> Bad {
     Bad { column: 0, expected, found: found.to_string() }
 }
 
-/// The operation of a SCSI command, or for one without a counterpart here its name in the plural.
+/// Returns the operation of a SCSI command. For a command without a counterpart the error is its
+/// name in the plural.
 #[inline]
 pub(crate) fn scsi(command: u16) -> Result<Op, &'static str> {
     match command {

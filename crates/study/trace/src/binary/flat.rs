@@ -1,7 +1,7 @@
-//! This project's format for traces that many read at once, described byte by byte in
-//! `docs/TRACES.md`: every record has [`SIZE`] bytes, so that a file is mapped into memory and
-//! nothing has to be decoded. A last record counts them and has their checksum; a file without it
-//! was cut off.
+//! This project's format for traces that many processes read at once; `docs/TRACES.md` describes
+//! every byte. Records have a constant size of [`SIZE`] bytes, so a file can be mapped into memory
+//! and read without decoding. The last record holds the number of records and their checksum. A
+//! file without it is truncated.
 
 use crc_fast::{CrcAlgorithm, Digest};
 
@@ -10,36 +10,37 @@ use crate::cursor::{Bad, Cursor, Trouble};
 use crate::record::{Op, Record};
 use crate::text::fields::Found;
 
-/// The bytes of the name and the version.
+/// Bytes of the name and the version.
 pub(crate) const HEADER: usize = NAME.len() + 1;
-/// The bytes of a record, three numbers: when; the first sector (54 bits), the code (7 bits) and
-/// the device's highest 3 bits; the length less one (35 bits) and the other bits of the device.
+/// Bytes of a record, which has three numbers: the time; the first sector (54 bits), the code (7
+/// bits) and the device's highest 3 bits; the length minus one (35 bits) and the other bits of the
+/// device.
 pub(crate) const SIZE: usize = 24;
-/// The second number of the last record, which no request has.
+/// Second number of the last record. No request has this value.
 const LAST: u64 = u64::MAX;
 const LBA_BITS: u32 = 54;
 const CODE_BITS: u32 = 7;
 const LENGTH_BITS: u32 = 35;
-/// Bits of a device that stand behind the length.
+/// Bits of a device that are stored above the length.
 const LOW_BITS: u32 = u64::BITS - LENGTH_BITS;
 
-/// The codes: what a request does. A write that saves `n` per cent has code `WRITES + n`.
+/// Codes of operations. A write that compresses by `n` per cent has code `WRITES + n`.
 const READ: u8 = 0;
 const FLUSH: u8 = 1;
 const DISCARD: u8 = 2;
 const WRITES: u8 = 3;
-/// Of a write of which that is not known.
+/// Code of a write with unknown compressibility.
 const WRITE: u8 = WRITES + 101;
 
-/// What a file begins with whose writes say how well they compress, or do not.
+/// Returns the header of a file. `has_saved` states whether its writes have a compressibility.
 pub(crate) fn header(has_saved: bool) -> [u8; HEADER] {
     let mut header = [3 + u8::from(has_saved); HEADER];
     header[..NAME.len()].copy_from_slice(&NAME);
     header
 }
 
-/// Whether the writes of a file that begins with `head` say how well they compress; nothing when it
-/// is no such file.
+/// Returns whether the writes of a file that begins with `head` have a compressibility, or `None`
+/// if it is not such a file.
 pub(crate) fn has_saved(head: &[u8]) -> Option<bool> {
     match head.strip_prefix(&NAME)?.first()? {
         3 => Some(false),
@@ -48,7 +49,7 @@ pub(crate) fn has_saved(head: &[u8]) -> Option<bool> {
     }
 }
 
-/// A record's bytes.
+/// Returns the bytes of a record.
 pub(crate) fn pack(record: &Record) -> [u8; SIZE] {
     let code = match record.op {
         Op::Read => READ,
@@ -62,18 +63,18 @@ pub(crate) fn pack(record: &Record) -> [u8; SIZE] {
     bytes([record.t_ns, what, record.sectors.saturating_sub(1) | dev << LENGTH_BITS])
 }
 
-/// The last record of a file with so many records and this checksum.
+/// Returns the last record of a file with this number of records and this checksum.
 pub(crate) fn last(records: u64, crc: u32) -> [u8; SIZE] {
     bytes([records, LAST, crc.into()])
 }
 
-/// The count and the checksum that these bytes of a record say, if it is the last.
+/// Returns the count and the checksum if these bytes are the last record.
 pub(crate) fn end(bytes: &[u8; SIZE]) -> Option<(u64, u32)> {
     let [records, what, crc] = words(bytes);
     (what == LAST).then_some((records, crc as u32))
 }
 
-/// The request of a record; nothing when there is none.
+/// Returns the request of a record, or `None` if the bytes are invalid.
 #[inline]
 pub(crate) fn unpack(bytes: &[u8; SIZE]) -> Option<Record> {
     let [t_ns, what, length] = words(bytes);
@@ -92,7 +93,7 @@ pub(crate) fn unpack(bytes: &[u8; SIZE]) -> Option<Record> {
     Some(Record { saved, ..Record::new(t_ns, op, dev, lba, sectors) })
 }
 
-/// The checksum of no records yet.
+/// Returns the checksum of an empty series of records.
 pub(crate) fn digest() -> Digest {
     Digest::new(CrcAlgorithm::Crc32Iscsi)
 }
@@ -111,27 +112,27 @@ fn words(bytes: &[u8; SIZE]) -> [u64; 3] {
     [word(0), word(8), word(16)]
 }
 
-/// Walks through the records of a file.
+/// Reader of the records of a file.
 pub(crate) struct Flat {
     has_saved: bool,
     digest: Digest,
-    /// Bytes at the cursor that the checksum has already.
+    /// Bytes at the cursor that are already in the checksum.
     summed: usize,
     over: bool,
 }
 
 impl Flat {
-    /// Those of a file whose writes say how well they compress, or do not.
+    /// Makes a reader. `has_saved` states whether writes have a compressibility.
     pub(crate) fn new(has_saved: bool) -> Self {
         Flat { has_saved, digest: digest(), summed: 0, over: false }
     }
 
-    /// Whether writes say how well they compress.
+    /// Returns whether writes have a compressibility.
     pub(crate) fn has_saved(&self) -> bool {
         self.has_saved
     }
 
-    /// The next request; the cursor stays at what is bad.
+    /// Returns the next request. The cursor stays at a bad record.
     #[inline]
     pub(crate) fn next(&mut self, cursor: &mut Cursor) -> Result<Option<Found>, Trouble> {
         if self.over {
@@ -154,7 +155,7 @@ impl Flat {
         Ok(Some(Found { record, widened: false }))
     }
 
-    /// Sums all whole records that are in memory, but for the last of a file.
+    /// Adds all whole records in memory to the checksum, except the last record of the file.
     fn sum(&mut self, cursor: &mut Cursor) -> Result<(), Trouble> {
         if !cursor.window.has(SIZE)? {
             self.over = true;
@@ -173,7 +174,7 @@ impl Flat {
         self.summed = self.summed.saturating_sub(SIZE);
     }
 
-    /// Whether what was read is what was written.
+    /// Checks the count and the checksum in the last record.
     fn end(
         &self,
         (records, crc): (u64, u32),
@@ -190,7 +191,7 @@ impl Flat {
         }
     }
 
-    /// Steps over the record at the cursor.
+    /// Skips the record at the cursor.
     pub(crate) fn skip(&mut self, cursor: &mut Cursor) {
         if cursor.window.bytes().len() >= SIZE {
             self.step(cursor);

@@ -1,34 +1,34 @@
-//! Walks through the frames of this project's binary format.
+//! Reader of the frames of this project's binary format.
 
 use super::packed::{Base, Frame, HEAD};
 use crate::cursor::{Bad, Cursor, Trouble};
 use crate::text::fields::Found;
 
-/// The frame that is being read.
+/// State of the frame that is being read.
 pub(crate) struct Frames {
-    /// Whether writes say how well they compress.
+    /// Whether writes have a compressibility.
     has_saved: bool,
     base: Base,
-    /// Records of the frame still to come.
+    /// Remaining records of the frame.
     records: u32,
-    /// Bytes of the frame still to come.
+    /// Remaining bytes of the frame.
     bytes: usize,
     /// Whether the final frame was read.
     over: bool,
 }
 
 impl Frames {
-    /// The frames of a file whose writes say how well they compress, or do not.
+    /// Makes a reader. `has_saved` states whether writes have a compressibility.
     pub(crate) fn new(has_saved: bool) -> Self {
         Frames { has_saved, base: Base::new(has_saved), records: 0, bytes: 0, over: false }
     }
 
-    /// Whether writes say how well they compress.
+    /// Returns whether writes have a compressibility.
     pub(crate) fn has_saved(&self) -> bool {
         self.has_saved
     }
 
-    /// The next request; the cursor stays at what is bad.
+    /// Returns the next request. The cursor stays at a bad record.
     #[inline]
     pub(crate) fn next(&mut self, cursor: &mut Cursor) -> Result<Option<Found>, Trouble> {
         while self.records == 0 {
@@ -81,8 +81,8 @@ impl Frames {
         Ok(())
     }
 
-    /// Steps over the frame at the cursor, or what is left of it; to the file's end when it has
-    /// no intact head.
+    /// Skips the rest of the frame at the cursor. Without an intact frame head it skips to the end
+    /// of the file.
     pub(crate) fn skip(&mut self, cursor: &mut Cursor) {
         let mut length = self.bytes;
         cursor.line += u64::from(self.records);

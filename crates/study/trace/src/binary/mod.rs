@@ -1,4 +1,4 @@
-//! Formats with records of bytes.
+//! Formats with binary records.
 
 pub(crate) mod blktrace;
 pub(crate) mod fixed;

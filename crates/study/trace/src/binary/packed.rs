@@ -1,42 +1,43 @@
-//! This project's binary format, described byte by byte in `docs/TRACES.md`.
+//! This project's binary format; `docs/TRACES.md` describes every byte.
 //!
-//! A header of eight bytes whose last is the version, 2 when writes say how well they compress and
-//! otherwise 1 ([`super::flat`] has others). Then frames of up to 64 KiB: payload bytes u32,
-//! records u32, CRC32C of both and of the payload u32, payload. A frame of no records ends the
-//! file, and its payload is the number of all records; a file without it was cut off. Within a
-//! frame every field is a difference to the record before, and the first to nothing.
+//! The header has eight bytes. The last one is the version: 2 if writes have a compressibility,
+//! otherwise 1 ([`super::flat`] has other versions). Frames of up to 64 KiB follow: payload bytes
+//! u32, records u32, CRC32C of both and of the payload u32, payload. A frame without records ends
+//! the file, and its payload is the number of all records. A file without it is truncated. Within a
+//! frame every field is the difference to the previous record, and the first record has differences
+//! to zero.
 
 use crc_fast::{CrcAlgorithm, Digest};
 
 use crate::record::{Op, Record};
 
-/// What a file begins with; the version follows.
+/// Name at the start of a file, before the version.
 pub(crate) const NAME: [u8; 7] = *b"HFTLTR\x00";
-/// The bytes of the name and the version.
+/// Bytes of the name and the version.
 pub(crate) const HEADER: usize = NAME.len() + 1;
-/// The percentage of a write of which nothing is known.
+/// Percentage of a write with unknown compressibility.
 const UNKNOWN: u8 = 255;
-/// The bytes of a frame's head.
+/// Bytes of a frame's head.
 pub(crate) const HEAD: usize = 12;
-/// The most bytes of a payload.
+/// Maximum bytes of a payload.
 pub(crate) const MAX_PAYLOAD: usize = 1 << 16;
-/// The most bytes of a record: a tag, a percentage and four numbers of at most ten bytes.
+/// Maximum bytes of a record: a tag, a percentage and four numbers of at most ten bytes.
 const MAX_RECORD: usize = 42;
 
-/// The tag's bit for a device that follows.
+/// Bit of the tag for a device that follows.
 const HAS_DEV: u8 = 1 << 2;
-/// Sectors that the tag counts in.
+/// Sectors of the unit of lengths in the tag.
 const GRAIN: u64 = 8;
 
-/// What a file begins with whose writes say how well they compress, or do not.
+/// Returns the header of a file. `has_saved` states whether its writes have a compressibility.
 pub(crate) fn header(has_saved: bool) -> [u8; HEADER] {
     let mut header = [1 + u8::from(has_saved); HEADER];
     header[..NAME.len()].copy_from_slice(&NAME);
     header
 }
 
-/// Whether the writes of a file that begins with `head` say how well they compress; nothing when it
-/// is no such file.
+/// Returns whether the writes of a file that begins with `head` have a compressibility, or `None`
+/// if it is not such a file.
 pub(crate) fn has_saved(head: &[u8]) -> Option<bool> {
     match head.strip_prefix(&NAME)?.first()? {
         1 => Some(false),
@@ -50,13 +51,13 @@ pub(crate) fn has_saved(head: &[u8]) -> Option<bool> {
 pub(crate) struct Frame {
     /// Bytes of the payload.
     pub payload: usize,
-    /// Records in it; 0 ends the file.
+    /// Records in the payload; 0 ends the file.
     pub records: u32,
     crc: u32,
 }
 
 impl Frame {
-    /// What a head of [`HEAD`] bytes says; nothing when no frame is that long.
+    /// Parses a head of [`HEAD`] bytes. Returns `None` if its lengths are impossible.
     pub(crate) fn parse(head: &[u8]) -> Option<Self> {
         let word = |at| u32::from_le_bytes(head[at..at + 4].try_into().expect("four bytes"));
         let (payload, records, crc) = (word(0) as usize, word(4), word(8));
@@ -67,13 +68,13 @@ impl Frame {
         })
     }
 
-    /// Whether `payload` is what was written.
+    /// Returns whether the checksum of `payload` is right.
     pub(crate) fn is_intact(&self, payload: &[u8]) -> bool {
         checksum(self.records, payload) == self.crc
     }
 }
 
-/// The bytes of a frame's head before `payload`.
+/// Returns the head of a frame with `payload`.
 pub(crate) fn head(records: u32, payload: &[u8]) -> [u8; HEAD] {
     let mut head = [0; HEAD];
     head[..4].copy_from_slice(&(payload.len() as u32).to_le_bytes());
@@ -90,19 +91,19 @@ fn checksum(records: u32, payload: &[u8]) -> u32 {
     digest.finalize() as u32
 }
 
-/// What the next record is a difference to.
+/// Base of the differences in the next record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Base {
     t_ns: u64,
     dev: u32,
-    /// Behind the last record that had a range.
+    /// End of the last record that had a range.
     end: u64,
-    /// Whether writes say how well they compress.
+    /// Whether writes have a compressibility.
     has_saved: bool,
 }
 
 impl Base {
-    /// The beginning of a frame.
+    /// Returns the base at the start of a frame.
     pub(crate) fn new(has_saved: bool) -> Self {
         Base { has_saved, ..Base::default() }
     }
@@ -139,7 +140,8 @@ impl Base {
         payload[tag_at] = tag;
     }
 
-    /// The record at the front of `payload`, and its length; nothing when there is none.
+    /// Parses the record at the start of `payload`. Returns it and its length, or `None` if it is
+    /// invalid.
     #[inline]
     pub(crate) fn read(&mut self, payload: &[u8]) -> Option<(Record, usize)> {
         let mut at = 1;
@@ -177,13 +179,13 @@ impl Base {
         Some((record, at))
     }
 
-    /// Whether a payload of `bytes` bytes has room for one more record.
+    /// Returns whether a payload of `bytes` bytes has room for one more record.
     pub(crate) fn fits(bytes: usize) -> bool {
         bytes + MAX_RECORD <= MAX_PAYLOAD
     }
 }
 
-/// Small differences of either sign become small numbers.
+/// Maps small differences of either sign to small numbers.
 fn zigzag(difference: u64) -> u64 {
     let signed = difference as i64;
     (signed << 1 ^ signed >> 63) as u64
@@ -194,7 +196,8 @@ fn unzigzag(number: u64) -> u64 {
     number >> 1 ^ (number & 1).wrapping_neg()
 }
 
-/// Seven bits a byte, the lowest first; the highest bit says that more follow.
+/// Appends a number with seven bits per byte, lowest first. The highest bit of a byte means that
+/// more bytes follow.
 fn put(payload: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         payload.push(number as u8 | 0x80);

@@ -1,4 +1,4 @@
-//! Walks through records of the same length.
+//! Reader of records of constant length.
 
 use super::fixed::Fixed;
 use crate::cursor::{Bad, Cursor, Trouble};
@@ -8,7 +8,7 @@ use crate::text::fields::Found;
 pub(crate) struct Records(pub Fixed);
 
 impl Records {
-    /// The next request; the cursor stays at a bad record.
+    /// Returns the next request. The cursor stays at a bad record.
     #[inline]
     pub(crate) fn next(&mut self, cursor: &mut Cursor) -> Result<Option<Found>, Trouble> {
         let size = self.0.size();
@@ -31,7 +31,7 @@ impl Records {
         }
     }
 
-    /// Steps over the record at the cursor.
+    /// Skips the record at the cursor.
     pub(crate) fn skip(&mut self, cursor: &mut Cursor) {
         let length = self.0.size().min(cursor.window.bytes().len());
         cursor.window.consume(length);

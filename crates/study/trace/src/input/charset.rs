@@ -1,25 +1,26 @@
-//! Texts that are not UTF-8 with newlines: UTF-16, and lines that end with a carriage return alone.
+//! Texts other than UTF-8 with newlines: UTF-16, and lines that end with a single carriage return.
 
 use std::io::{self, Read};
 
 use super::Stream;
 
-/// Bytes that are decoded at once.
+/// Bytes decoded at once.
 const CHUNK: usize = 1 << 15;
 
-/// An encoding other than the usual one.
+/// An encoding that must be converted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Charset {
     /// UTF-16, little-endian.
     Utf16Le,
     /// UTF-16, big-endian.
     Utf16Be,
-    /// Lines end with a carriage return.
+    /// Lines that end with a carriage return.
     Returns,
 }
 
 impl Charset {
-    /// The encoding of a text that begins with `head`; nothing for the usual one, or no text.
+    /// Returns the encoding of a text that begins with `head`, or `None` if no conversion is
+    /// necessary.
     pub(super) fn detect(head: &[u8]) -> Option<Self> {
         if head.starts_with(b"\xff\xfe\0\0") {
             return None;
@@ -42,7 +43,7 @@ impl Charset {
         is_old.then_some(Charset::Returns)
     }
 
-    /// A warning for readers of the results.
+    /// Returns a warning about the results.
     pub(super) fn remark(self) -> Option<&'static str> {
         match self {
             Charset::Utf16Le | Charset::Utf16Be => Some("the text is UTF-16, and is read as such"),
@@ -51,24 +52,24 @@ impl Charset {
     }
 }
 
-/// The bytes of a text as UTF-8 with newlines.
+/// Converts a text to UTF-8 with newlines.
 pub(super) struct Decoder {
     inner: Stream,
     charset: Charset,
-    /// Decoded bytes, and how many of them were read.
+    /// Decoded bytes, and the number of them that were read.
     ready: Vec<u8>,
     at: usize,
-    /// A byte or a half of a pair that waits for the next.
+    /// Incomplete unit or surrogate pair at the end of the last chunk.
     odd: Vec<u8>,
 }
 
 impl Decoder {
-    /// Decodes `inner`.
+    /// Makes a decoder of `inner`.
     pub(super) fn new(inner: Stream, charset: Charset) -> Self {
         Decoder { inner, charset, ready: Vec::new(), at: 0, odd: Vec::new() }
     }
 
-    /// Decodes the next bytes; whether there are any.
+    /// Decodes the next bytes. Returns whether there are any.
     fn fill(&mut self) -> io::Result<bool> {
         let mut raw = std::mem::take(&mut self.odd);
         let kept = raw.len();

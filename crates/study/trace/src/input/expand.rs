@@ -1,4 +1,4 @@
-//! Expands compressed bytes: zstd, gzip, xz, lzma, lzip, bzip2 and LZ4, of one part or several.
+//! Decompression of zstd, gzip, xz, lzma, lzip, bzip2 and LZ4, with one or several members.
 
 use std::io::{self, BufRead, Read};
 use std::sync::Arc;
@@ -8,28 +8,29 @@ use liblzma::stream::Stream as Lzma;
 
 use super::Stream;
 
-/// Memory that the dictionary of an xz, lzma or lzip file takes at most; `xz -9` asks for 64 MiB.
+/// Maximum memory for the dictionary of an xz, lzma or lzip file. `xz -9` needs 64 MiB.
 const MOST_MEMORY: u64 = 256 << 20;
-/// Bytes that show whether another part follows.
+/// Bytes needed to recognise a further member.
 const MOST: usize = 16;
 
-/// A way to compress.
+/// A compression format.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Codec {
     /// Zstandard.
     Zstd,
     /// gzip.
     Gzip,
-    /// xz, and its forerunners lzma and lzip.
+    /// xz, and its predecessors lzma and lzip.
     Xz,
     /// bzip2.
     Bzip2,
-    /// LZ4's frames.
+    /// LZ4 frames.
     Lz4,
 }
 
 impl Codec {
-    /// How bytes that begin with `head` are compressed; nothing if they are not.
+    /// Returns the compression of bytes that begin with `head`, or `None` if they are not
+    /// compressed.
     pub(super) fn detect(head: &[u8]) -> Option<Self> {
         let has = |magic: &[u8]| head.starts_with(magic);
         let is_lzma = || has(&[0x5d, 0, 0]) && head.len() >= 13 && head[12] == head[5];
@@ -68,9 +69,9 @@ impl Codec {
     }
 }
 
-/// A decoder of one part.
+/// Decoder of one member.
 trait Part: Read + Send {
-    /// The bytes behind the part.
+    /// Returns the bytes after the member.
     fn rest(self: Box<Self>) -> Stream;
 }
 
@@ -104,7 +105,7 @@ impl Part for lz4_flex::frame::FrameDecoder<Stream> {
     }
 }
 
-/// The bytes of all parts, one after the other.
+/// Decompressed bytes of all members, one after the other.
 pub(super) struct Members {
     part: Option<Box<dyn Part>>,
     codec: Codec,
@@ -112,13 +113,13 @@ pub(super) struct Members {
 }
 
 impl Members {
-    /// The bytes that `stream` holds. Other bytes behind the last part are counted in `trailing`.
+    /// Makes a decoder of `stream`. Other bytes after the last member are counted in `trailing`.
     pub(super) fn new(stream: Stream, codec: Codec, trailing: &Arc<AtomicU64>) -> io::Result<Self> {
         let part = Some(codec.open(stream)?);
         Ok(Members { part, codec, trailing: Arc::clone(trailing) })
     }
 
-    /// Opens the next part behind the one that is over, if there is one.
+    /// Opens the next member after the present one, if there is one.
     fn follow(&mut self) -> io::Result<()> {
         let Some(part) = self.part.take() else { return Ok(()) };
         let mut rest = part.rest();

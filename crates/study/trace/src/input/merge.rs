@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use super::{MOST_LAYERS, Stream};
 use crate::binary::blktrace;
 
-/// The infix in the names of the files of CPUs.
+/// Infix in the names of these files.
 const INFIX: &str = ".blktrace.";
-/// The longest record.
+/// Maximum length of a record.
 const MOST_BYTES: usize = blktrace::SIZE + u16::MAX as usize;
 
-/// The files of all CPUs whose base name is `path`, with or without `.blktrace`.
+/// Returns the files of all CPUs whose base name is `path`, with or without `.blktrace`.
 pub(super) fn parts(path: &Path) -> Vec<PathBuf> {
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return Vec::new() };
     let base = name.strip_suffix(".blktrace").unwrap_or(name);
@@ -32,23 +32,23 @@ pub(super) fn parts(path: &Path) -> Vec<PathBuf> {
     parts.into_iter().map(|(_, path)| path).collect()
 }
 
-/// The base name of a file that is one of several parts, and the number of the others.
+/// Returns the base name of a file that is one of several parts, and the number of the other parts.
 pub(super) fn siblings(path: &Path) -> Option<(PathBuf, usize)> {
     let base = path.with_file_name(split(path)?.0);
     let others = parts(&base).len().saturating_sub(1);
     (others > 0).then_some((base, others))
 }
 
-/// The base name of a part, and the number of its CPU.
+/// Returns the base name of a part and its CPU.
 fn split(path: &Path) -> Option<(String, u32)> {
     let (base, cpu) = path.file_name()?.to_str()?.rsplit_once(INFIX)?;
     Some((base.to_owned(), cpu.parse().ok()?))
 }
 
-/// The records of all files, in the order of their times.
+/// The records of all files, ordered by time.
 pub(super) struct Merge {
     parts: Vec<Stream>,
-    /// The part whose record is being read, and the bytes of it that are left.
+    /// Part whose record is being read, and the remaining bytes of the record.
     current: Option<(usize, usize)>,
 }
 
@@ -69,8 +69,8 @@ impl Merge {
         Ok(Merge { parts, current: None })
     }
 
-    /// The part with the earliest record, and the record's length. Bytes that are no record come at
-    /// once, so that the reader finds them.
+    /// Returns the part with the earliest record, and the length of that record. Invalid bytes come
+    /// first, so that the reader reports them.
     fn earliest(&mut self) -> io::Result<Option<(usize, usize)>> {
         let mut found: Option<(u64, usize, usize)> = None;
         for (index, part) in self.parts.iter_mut().enumerate() {

@@ -1,5 +1,5 @@
-//! The bytes of a trace: from a file, a pipe or blktrace's files of each CPU, expanded when they
-//! are compressed, and as UTF-8.
+//! The bytes of a trace: from a file, a pipe or blktrace's files of each CPU, decompressed if
+//! necessary, and converted to UTF-8.
 
 mod charset;
 mod expand;
@@ -16,34 +16,34 @@ use crate::file::TraceFile;
 use expand::Codec;
 pub use pipe::Pipe;
 
-/// Bytes that are read at once.
+/// Bytes read at once.
 const CHUNK: usize = 1 << 16;
-/// Bytes at the beginning that show how the rest is encoded.
+/// Bytes at the start that determine the encoding.
 const HEAD: usize = 4096;
-/// Compressions inside one another.
+/// Maximum number of nested compressions.
 const MOST_LAYERS: usize = 4;
 
 /// The bytes of a trace.
 pub(crate) struct Input {
-    /// The bytes, expanded and as UTF-8.
+    /// Decompressed bytes in UTF-8.
     pub bytes: Box<dyn Read + Send>,
-    /// Whether they are in the order of the file.
+    /// Whether these are the unchanged bytes of the file.
     pub is_plain: bool,
-    /// Properties that do not change while it is read.
+    /// Properties of the input.
     pub about: About,
 }
 
-/// Properties of an input that a reader of the results has to know.
+/// Properties of an input that are reported with the results.
 #[derive(Clone, Default)]
 pub(crate) struct About {
-    /// Bytes behind the end of the compressed data.
+    /// Bytes after the end of the compressed data.
     trailing: Arc<AtomicU64>,
-    /// A sentence for each other property.
+    /// Other properties, one sentence each.
     texts: Vec<String>,
 }
 
 impl About {
-    /// Everything that is known so far, a sentence each.
+    /// Returns all known properties, one sentence each.
     pub(crate) fn remarks(&self) -> Vec<String> {
         let mut texts = self.texts.clone();
         if let bytes @ 1.. = self.trailing.load(Ordering::Relaxed) {
@@ -56,8 +56,8 @@ impl About {
     }
 }
 
-/// The bytes of a trace, from its `raw` bytes. Their content, not the name of the file, decides
-/// whether they are compressed.
+/// Decompresses and converts the `raw` bytes of a trace. Compression is detected from the content,
+/// not from the name of the file.
 pub(crate) fn expand((raw, mut about): Raw) -> io::Result<Input> {
     let mut stream = Stream::new(raw);
     let mut is_plain = true;
@@ -77,10 +77,10 @@ pub(crate) fn expand((raw, mut about): Raw) -> io::Result<Input> {
     Ok(Input { bytes, is_plain, about })
 }
 
-/// The bytes as they are in a file, and their properties.
+/// The unconverted bytes of an input, and its properties.
 pub(crate) type Raw = (Box<dyn Read + Send>, About);
 
-/// Opens the file, the pipe, or blktrace's files.
+/// Opens the file, the pipe, or the files of blktrace.
 pub(crate) fn open(file: &TraceFile) -> io::Result<Raw> {
     let mut about = About::default();
     let path = &file.path;
@@ -114,7 +114,7 @@ pub(crate) fn open(file: &TraceFile) -> io::Result<Raw> {
     Ok((Box::new(File::open(path)?), about))
 }
 
-/// Bytes through a buffer, whose beginning can be seen before it is read.
+/// A buffered stream that allows a look at its next bytes before they are read.
 pub(crate) struct Stream {
     inner: Box<dyn Read + Send>,
     buffer: Vec<u8>,
@@ -127,17 +127,18 @@ impl Stream {
         Stream { inner, buffer: vec![0; CHUNK], at: 0, end: 0 }
     }
 
-    /// Whether the bytes that were seen begin with `magic`.
+    /// Returns whether the buffered bytes begin with `magic`.
     fn begins_with(&self, magic: &[u8]) -> bool {
         self.buffer[self.at..self.end].starts_with(magic)
     }
 
-    /// Makes room for `bytes` in the buffer.
+    /// Grows the buffer to at least `bytes` bytes.
     fn grow(&mut self, bytes: usize) {
         self.buffer.resize(self.buffer.len().max(bytes), 0);
     }
 
-    /// The next bytes, up to `most`, which the buffer has room for; fewer only at the end.
+    /// Returns the next bytes without reading them: `most` bytes, which must fit into the buffer,
+    /// or fewer at the end.
     fn head(&mut self, most: usize) -> io::Result<&[u8]> {
         if self.at > 0 && self.at + most > self.buffer.len() {
             self.buffer.copy_within(self.at..self.end, 0);

@@ -1,8 +1,7 @@
 //! Pipes, which can be read only once: standard input, FIFOs, process substitution, tapes.
 //!
-//! When more than one pass is needed, the bytes are kept in an unlinked temporary file as they
-//! come, and every reader has its own position in it. Then a pipe may be read again, or by several
-//! at once.
+//! If several passes are needed, the bytes are also stored in an unlinked temporary file, and every
+//! reader has its own position in it. A pipe can then be read again, or by several readers at once.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
@@ -11,48 +10,48 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// Bytes that are kept at once.
+/// Bytes stored at once.
 const CHUNK: usize = 1 << 16;
 
 /// Names of standard input.
 const STDIN: [&str; 3] = ["/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"];
 
-/// Standard input, which all traces of that name share.
+/// Standard input, shared by all traces with that name.
 static SHARED: OnceLock<Arc<Mutex<Kept>>> = OnceLock::new();
 
-/// The pipe of one trace, and everything that came out of it; empty for a file.
+/// The pipe of one trace and its stored bytes; empty for a file.
 #[derive(Clone, Default)]
 pub struct Pipe(Arc<OnceLock<Arc<Mutex<Kept>>>>);
 
-/// The bytes of a pipe.
+/// State of a pipe.
 struct Kept {
     pipe: File,
-    /// The copy; nothing while the bytes are not kept.
+    /// Temporary file, or `None` if the bytes are not stored.
     copy: Option<File>,
-    /// Bytes that came so far.
+    /// Bytes read from the pipe so far.
     length: u64,
     is_over: bool,
 }
 
-/// Reads a pipe from its beginning.
+/// Reader of a pipe from its beginning.
 struct Reader {
     kept: Arc<Mutex<Kept>>,
     at: u64,
 }
 
-/// Whether `path` is standard input.
+/// Returns whether `path` is standard input.
 pub(super) fn is_stdin(path: &Path) -> bool {
     STDIN.iter().any(|name| path == Path::new(name))
 }
 
 impl Pipe {
-    /// The bytes of the pipe at `path`; `once` when they are not read again.
+    /// Opens the pipe at `path`. `once` means that it is not read again.
     pub(crate) fn open(&self, path: &Path, once: bool) -> io::Result<Box<dyn Read + Send>> {
         reader(&self.0, || File::open(path), once)
     }
 
-    /// The bytes of standard input; `once` when they are not read again. A file is read as a file
-    /// if it stands at its beginning.
+    /// Opens standard input. `once` means that it is not read again. A regular file at its
+    /// beginning is read as a file.
     pub(crate) fn open_stdin(&self, once: bool) -> io::Result<Box<dyn Read + Send>> {
         let stdin = || io::stdin().as_fd().try_clone_to_owned().map(File::from);
         if SHARED.get().is_none() {
@@ -69,7 +68,7 @@ impl Pipe {
     }
 }
 
-/// A reader of the pipe in `slot`, which `open` opens the first time.
+/// Returns a reader of the pipe in `slot`, which the first call opens with `open`.
 fn reader(
     slot: &OnceLock<Arc<Mutex<Kept>>>,
     open: impl FnOnce() -> io::Result<File>,
@@ -91,7 +90,7 @@ fn reader(
     Ok(Box::new(Reader { kept, at: 0 }))
 }
 
-/// Why the bytes of a pipe can't be kept.
+/// Returns the error for bytes of a pipe that cannot be stored.
 fn no_room(error: io::Error) -> io::Error {
     let folder = std::env::temp_dir();
     let text = format!(
@@ -136,7 +135,7 @@ impl std::fmt::Debug for Pipe {
     }
 }
 
-/// The pipe of a trace is not a part of its description.
+/// Pipes are always equal: the pipe is not part of a trace's description.
 impl PartialEq for Pipe {
     fn eq(&self, _: &Self) -> bool {
         true

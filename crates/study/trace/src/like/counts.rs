@@ -1,26 +1,27 @@
-//! How often pages are written: a quantile function through four published points, whose shape in
-//! between gives the mean that the requests need.
+//! Distribution of writes per page: a quantile function through four published points. Its shape
+//! between the points gives the mean that the requests need.
 
-/// Shares of the pages at which the published points are; each holds on a small plateau.
+/// Shares of the pages at the published points. Each point is a small plateau.
 const PLATEAUS: [(f64, f64); 3] = [(0.48, 0.52), (0.89, 0.91), (0.945, 0.955)];
-/// The steepest shape: practically everything is as seldom written as it may be.
+/// Steepest shape: nearly all pages have the minimum number of writes.
 const STEEPEST: f64 = 1e4;
-/// Points at which the mean is taken, closer towards the pages that are written most.
+/// Points at which the mean is evaluated, denser towards the most-written pages.
 const POINTS: u32 = 20_000;
 
-/// How often the page at a share of all pages, counted from the one written least, is written.
+/// Number of writes as a function of a page's rank, as a share of all pages from the least-written
+/// one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Counts {
-    /// p50, p90, p95 and the most.
+    /// p50, p90, p95 and the maximum.
     points: [f64; 4],
-    /// The exponent of the shape below p95, and above.
+    /// Exponents of the shape below p95 and above it.
     body: f64,
     tail: f64,
 }
 
 impl Counts {
-    /// Through `points` with mean `mean` over all pages but the share `top` that is written most;
-    /// as near as the points allow.
+    /// Fits a distribution through `points`. Its mean over all pages except the most-written share
+    /// `top` is `mean`, or as near as the points allow.
     pub(super) fn fit(points: [f64; 4], mean: f64, top: f64) -> Self {
         let points = points.map(|point| point.round().max(1.0));
         let mut counts = Counts { points, body: 1.0, tail: STEEPEST };
@@ -32,7 +33,7 @@ impl Counts {
         counts
     }
 
-    /// The writes of the page at `share`, below 1.
+    /// Returns the writes of the page at `share`, which is below 1.
     pub(super) fn at(&self, share: f64) -> u64 {
         let [p50, p90, p95, most] = self.points;
         let bounds = [(0.0, 1.0), (PLATEAUS[0].1, p50), (PLATEAUS[1].1, p90), (PLATEAUS[2].1, p95)];
@@ -47,7 +48,7 @@ impl Counts {
         value.round() as u64
     }
 
-    /// The mean over all pages but the share `top`.
+    /// Returns the mean over all pages except the most-written share `top`.
     fn mean(&self, top: f64) -> f64 {
         let step = top.ln() / f64::from(POINTS);
         let mut sum = 0.0;
@@ -60,7 +61,8 @@ impl Counts {
     }
 }
 
-/// Where the falling function `excess` crosses 0 between `low` and `high`, which are positive.
+/// Returns the zero of the decreasing function `excess` between `low` and `high`, which are
+/// positive.
 fn solve(low: f64, high: f64, excess: impl Fn(f64) -> f64) -> f64 {
     let (mut low, mut high) = (low.ln(), high.ln());
     for _ in 0..60 {

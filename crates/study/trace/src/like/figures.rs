@@ -1,4 +1,4 @@
-//! What was published of a volume beside what a workload like it has.
+//! Comparison of a volume's published figures with those of a synthetic workload.
 
 use serde::Serialize;
 
@@ -10,16 +10,16 @@ use crate::stats::{Info, PerPage, Sizes};
 pub struct Figure {
     /// Its name.
     pub name: &'static str,
-    /// What was published, scaled as the workload is.
+    /// Published value, scaled like the workload.
     pub published: f64,
-    /// What came out.
+    /// Value of the workload.
     pub made: f64,
-    /// What it counts.
+    /// Unit of the values.
     #[serde(skip)]
     pub unit: FigureUnit,
 }
 
-/// What a figure counts.
+/// Unit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FigureUnit {
     /// A number.
@@ -31,14 +31,14 @@ pub enum FigureUnit {
 }
 
 impl Figure {
-    /// How far it is off, as a share of what was published.
+    /// Returns the relative error of the workload's value.
     pub fn error(&self) -> f64 {
         (self.made / self.published - 1.0).abs()
     }
 }
 
 impl Like {
-    /// The published figures beside those of `info`, which is of this workload.
+    /// Returns the published figures and those of `info`, which describes this workload.
     pub fn figures(&self, info: &Info) -> Vec<Figure> {
         let (volume, scale) = (self.volume, self.scale);
         let [p50, p90, p95, most] = volume.per_page;

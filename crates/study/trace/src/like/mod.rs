@@ -1,5 +1,5 @@
-//! A synthetic workload like a real volume: its share of writes, sizes, working set, and how often
-//! pages are written, fitted to published statistics.
+//! A synthetic workload that resembles a real volume: its share of writes, sizes, working set and
+//! writes per page are fitted to published statistics.
 
 mod counts;
 mod figures;
@@ -14,21 +14,21 @@ pub use figures::{Figure, FigureUnit};
 pub use stream::LikeStream;
 pub use table::Volume;
 
-/// Which volume, and how much of it.
+/// A volume and the scale of the workload.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Like {
     /// The volume.
     pub volume: &'static Volume,
-    /// The share of its week, above 0 and up to 1: requests, working set and duration are scaled,
-    /// and how often the page written most is written.
+    /// Scale, above 0 and up to 1, of the week. It applies to the requests, the working set, the
+    /// duration, and the writes of the most-written page.
     pub scale: f64,
-    /// A flush after so many writes; 0 = never. The statistics say nothing of flushes.
+    /// Number of writes between two flushes; 0 means no flushes. The statistics have no flushes.
     pub flush: u64,
-    /// How well the written data compresses; the statistics say nothing of it either.
+    /// Compressibility of the written data, which the statistics do not have either.
     pub compress: Option<Compressibility>,
 }
 
-/// Reads `volume=w66,scale=0.1,flush=64`.
+/// Parses options such as `volume=w66,scale=0.1,flush=64`.
 pub(crate) fn parse(options: &str) -> Result<Like, String> {
     let mut like = Like { volume: &Volume::all()[0], scale: 1.0, flush: 0, compress: None };
     let mut named = false;

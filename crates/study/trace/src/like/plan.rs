@@ -1,7 +1,7 @@
-//! Turns a volume's statistics into extents that are written, and slots that are read.
+//! Plan of a workload from a volume's statistics: extents to write and slots to read.
 //!
-//! An extent is written as a whole, always the same number of times: then the pages are written as
-//! often as they should be, and the writes are as long as they should be, at the same time.
+//! An extent is written as a whole and a fixed number of times. This gives the required writes per
+//! page and the required write sizes at the same time.
 
 use hostftl_core::SECTOR;
 use rand::seq::SliceRandom;
@@ -11,51 +11,51 @@ use super::counts::Counts;
 use super::sizes::Sizes;
 use super::{Like, Volume};
 
-/// Bytes of a page, and its sectors.
+/// Bytes of a page; [`PAGE`] has its sectors.
 const PAGE_BYTES: f64 = 4096.0;
 pub(super) const PAGE: u64 = 8;
-/// Slots that are laid out alike, again and again.
+/// Slots of a group; all groups have the same layout.
 pub(super) const GROUP: usize = 64;
 
-/// A range that is written as a whole, from a page's beginning on.
+/// A range that is written as a whole, from the start of a page on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Extent {
-    /// Its first page.
+    /// First page.
     pub page: u64,
-    /// Its length in sectors.
+    /// Length in sectors.
     pub sectors: u32,
-    /// How often it is written.
+    /// Number of writes.
     pub writes: u32,
 }
 
 /// Ranges that are read in turn.
 #[derive(Clone, Debug)]
 pub(super) struct Slots {
-    /// The first page of all.
+    /// First page of all slots.
     pub first: u64,
-    /// The first page, from that of the group, and the sectors of each slot of a group.
+    /// First page within the group, and sectors, of each slot of a group.
     pub group: Vec<(u64, u64)>,
     /// Pages of a group.
     pub pages: u64,
-    /// How many slots there are.
+    /// Number of slots.
     pub count: u64,
 }
 
-/// What is written and read.
+/// Writes and reads of a workload.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
-    /// What is written.
+    /// Ranges to write.
     pub extents: Vec<Extent>,
-    /// How many writes.
+    /// Number of writes.
     pub writes: u64,
-    /// What is read.
+    /// Ranges to read.
     pub slots: Slots,
-    /// How many reads.
+    /// Number of reads.
     pub reads: u64,
 }
 
 impl Plan {
-    /// The plan for `like`.
+    /// Makes the plan for `like`.
     pub(super) fn new(like: &Like, rng: &mut Xoshiro256PlusPlus) -> Self {
         let (volume, scale) = (like.volume, like.scale);
         let mut extents = extents(volume, scale);
@@ -75,7 +75,8 @@ impl Plan {
     }
 }
 
-/// The extents from the one that is written most to the one that is written least, without places.
+/// Returns the extents from the most-written to the least-written one. Their positions are not
+/// assigned yet.
 fn extents(volume: &Volume, scale: f64) -> Vec<Extent> {
     let sizes = Sizes::fit(volume.median_write, volume.p90_write, volume.mean_write);
     let pages = (volume.written * scale / PAGE_BYTES).round().max(1.0);
@@ -90,6 +91,7 @@ fn extents(volume: &Volume, scale: f64) -> Vec<Extent> {
     let (mut placed, mut written, mut count) = (0.0, 0.0, most);
     let mut by_size = [0.0; 5];
     while placed < pages {
+        // Takes the size that is furthest behind its share of the writes so far.
         let behind = |index: usize| sizes.0[index].1 * (written + count) - by_size[index];
         let index = (0..by_size.len()).max_by(|a, b| behind(*a).total_cmp(&behind(*b)));
         let index = index.expect("there are five sizes");
@@ -106,7 +108,7 @@ fn extents(volume: &Volume, scale: f64) -> Vec<Extent> {
     extents
 }
 
-/// Slots of mean length `mean` bytes over `pages` pages from page `first` on.
+/// Returns slots with a mean length of `mean` bytes over `pages` pages from page `first` on.
 fn slots(mean: f64, pages: u64, first: u64) -> Slots {
     let mean = (mean / SECTOR as f64).max(1.0);
     let (mut group, mut page, mut given) = (Vec::with_capacity(GROUP), 0, 0.0);

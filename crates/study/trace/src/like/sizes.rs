@@ -1,19 +1,20 @@
-//! Lengths of writes with a given median, 90th percentile and mean.
+//! Distribution of write lengths with a given median, 90th percentile and mean.
 
 use hostftl_core::SECTOR;
 
-/// Lengths from the shortest to the longest, each with its share of the requests.
+/// Lengths in increasing order, each with its share of the requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Sizes(pub [(u64, f64); 5]);
 
-/// The shares of the five lengths: the median is the second, the 90th percentile the fourth.
+/// Shares of the five lengths. The median is in the second, the 90th percentile in the fourth.
 const SHARES: [f64; 5] = [0.45, 0.10, 0.33, 0.04, 0.08];
 
 impl Sizes {
-    /// Lengths in whole sectors; all arguments are in bytes.
+    /// Fits the lengths in whole sectors. All arguments are in bytes.
     ///
-    /// The 45 % below the median are as long as it, unless the mean asks for less; those between it
-    /// and the 90th percentile are between, and the longest as long as the mean asks for.
+    /// The 45 % below the median have the length of the median, unless the mean requires shorter
+    /// ones. The third length is between the median and the 90th percentile, and the longest length
+    /// is determined by the mean.
     pub(super) fn fit(median: f64, p90: f64, mean: f64) -> Self {
         let sector = SECTOR as f64;
         let middle = (median * p90).sqrt();
@@ -38,7 +39,7 @@ impl Sizes {
         Sizes(fitted)
     }
 
-    /// The mean of `of` a length in sectors.
+    /// Returns the mean of `of` applied to the lengths in sectors.
     pub(super) fn mean(&self, of: impl Fn(u64) -> f64) -> f64 {
         self.0.iter().map(|(sectors, share)| of(*sectors) * share).sum()
     }

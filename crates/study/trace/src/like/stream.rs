@@ -1,7 +1,8 @@
-//! The requests of a workload that is like a volume.
+//! The requests of a workload that resembles a volume.
 //!
-//! The writes of an extent are spread evenly over the week, each at a random moment of its part, so
-//! every extent is written exactly as often as planned. Memory: about 40 bytes for each extent.
+//! The writes of an extent are spread evenly over the week: each is at a random time within its
+//! part. Every extent is therefore written exactly as often as planned. The state takes about 40
+//! bytes for each extent.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,14 +16,14 @@ use crate::record::{Op, Record};
 
 /// A week in ns.
 const WEEK: f64 = 7.0 * 24.0 * 3600.0 * 1e9;
-/// The golden ratio's part: steps of it visit a circle evenly.
+/// Fractional part of the golden ratio. Multiples of it are distributed evenly on a circle.
 const STRIDE: f64 = 0.618_033_988_749_895;
 
-/// The requests.
+/// Stream of requests.
 pub struct LikeStream {
     plan: Plan,
     rng: Xoshiro256PlusPlus,
-    /// When each extent is written next, from 0 to 1, and how often it was.
+    /// Time of each extent's next write in units of 2⁻⁶² of the week, with the index of the extent.
     due: BinaryHeap<Reverse<(u64, u32)>>,
     done: Vec<u32>,
     writes_left: u64,
@@ -36,7 +37,7 @@ pub struct LikeStream {
 }
 
 impl LikeStream {
-    /// The requests of `like` for `seed`.
+    /// Makes the requests of `like` for `seed`.
     pub fn new(like: &Like, seed: u64) -> Self {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
         let plan = Plan::new(like, &mut rng);
@@ -113,12 +114,12 @@ impl Iterator for LikeStream {
     }
 }
 
-/// A moment in part `part` of `parts` of the week, which is 2^62 long.
+/// Returns a time within part `part` of `parts` of the week, in units of 2⁻⁶² of the week.
 fn moment(part: u32, parts: u32, chance: f64) -> u64 {
     ((f64::from(part) + chance) / f64::from(parts) * 2f64.powi(62)) as u64
 }
 
-/// A step that visits each of `count` slots once before it comes back.
+/// Returns a step that visits each of `count` slots once before it repeats.
 fn stride(count: u64) -> u64 {
     let start = (count as f64 * STRIDE) as u64;
     let divisor = |mut a: u64, mut b: u64| {

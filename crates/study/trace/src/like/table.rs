@@ -1,38 +1,38 @@
-//! Published statistics of real volumes; `data/README.md` says where they come from.
+//! Published statistics of real volumes; `data/README.md` has their source.
 
 use std::sync::OnceLock;
 
 const TABLE: &str = include_str!("../../data/cloudphysics_volume_stats.csv");
 
-/// A week of one volume. Sizes are in bytes.
+/// Statistics of one volume during a week. Sizes are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Volume {
-    /// Its name, w01 to w106.
+    /// Name, w01 to w106.
     pub name: &'static str,
     /// Reads and writes.
     pub requests: u64,
-    /// The share of writes, from 0 to 1.
+    /// Share of writes, from 0 to 1.
     pub write_share: f64,
-    /// The mean length of a write.
+    /// Mean length of a write.
     pub mean_write: f64,
-    /// The mean length of a read.
+    /// Mean length of a read.
     pub mean_read: f64,
-    /// The median length of a write.
+    /// Median length of a write.
     pub median_write: f64,
-    /// 90 % of the writes are not longer.
+    /// 90th percentile of the length of a write.
     pub p90_write: f64,
-    /// What is read or written.
+    /// Bytes that are read or written.
     pub touched: f64,
-    /// What is read.
+    /// Bytes that are read.
     pub read: f64,
-    /// What is written.
+    /// Bytes that are written.
     pub written: f64,
-    /// How often a written page of 4 KiB is written: p50, p90, p95, most.
+    /// Number of writes of a written 4 KiB page: p50, p90, p95, maximum.
     pub per_page: [f64; 4],
 }
 
 impl Volume {
-    /// All of them, in the order of the table.
+    /// Returns all volumes, in the order of the table.
     pub fn all() -> &'static [Volume] {
         static VOLUMES: OnceLock<Vec<Volume>> = OnceLock::new();
         VOLUMES.get_or_init(|| {
@@ -42,13 +42,13 @@ impl Volume {
         })
     }
 
-    /// The volume of that name.
+    /// Returns the volume with that name.
     pub fn find(name: &str) -> Option<&'static Volume> {
         Volume::all().iter().find(|volume| volume.name == name)
     }
 }
 
-/// The volume of one line. The table is part of the program, so a wrong one is a bug.
+/// Parses the volume of one line. The table is part of the program, so an invalid one is a bug.
 fn volume(heads: &[&str], line: &'static str) -> Volume {
     let fields: Vec<&'static str> = line.split(',').collect();
     let number = |name: &str| -> f64 {

@@ -1,4 +1,4 @@
-//! Which device a path means to the kernel.
+//! Resolution of a path to the kernel's device number.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 /// A whole block device.
 #[derive(Debug)]
 pub(super) struct Device {
-    /// Its number as the kernel's events have it: major × 2^20 + minor.
+    /// Number as in the kernel's events: major × 2^20 + minor.
     pub number: u32,
 }
 
 impl Device {
-    /// The device at `path`.
+    /// Returns the device at `path`, which must be a whole disk.
     pub(super) fn find(path: &Path) -> Result<Self, String> {
         let metadata = fs::metadata(path).map_err(|error| format!("no such device: {error}"))?;
         if !metadata.file_type().is_block_device() {
@@ -20,6 +20,7 @@ impl Device {
         }
         let (major, minor) = split(metadata.rdev());
         let folder = sysfs(major, minor);
+        // The kernel's events name whole disks, so a partition can't be filtered.
         if folder.join("partition").exists() {
             let whole = fs::canonicalize(&folder).ok();
             let disk = whole.as_deref().and_then(Path::parent).and_then(Path::file_name);
@@ -33,7 +34,8 @@ impl Device {
     }
 }
 
-/// Whether a file in `folder` would lie on the block device at `device`, as far as can be told.
+/// Returns whether a file in `folder` would be stored on the block device at `device`, as far as
+/// sysfs shows it.
 pub fn lies_on(folder: &Path, device: &Path) -> bool {
     let (Ok(folder), Ok(device)) = (fs::metadata(folder), fs::metadata(device)) else {
         return false;
@@ -52,7 +54,7 @@ fn sysfs(major: u32, minor: u32) -> PathBuf {
     PathBuf::from(format!("/sys/dev/block/{major}:{minor}"))
 }
 
-/// Major and minor number of a `dev_t` of the C library.
+/// Returns the major and minor number of a `dev_t` of the C library.
 fn split(number: u64) -> (u32, u32) {
     let major = number >> 8 & 0xfff | number >> 32 & !0xfff;
     let minor = number & 0xff | number >> 12 & !0xff;

@@ -1,24 +1,24 @@
-//! An instance of the kernel's tracing: a folder in tracefs with buffers and switches of its own.
+//! An instance of the kernel's tracing: a folder in tracefs with its own buffers and switches.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Where tracefs is mounted.
+/// Mount points of tracefs.
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
-/// The event, below an instance.
+/// Path of the event below an instance.
 const EVENT: &str = "events/block/block_rq_issue";
-/// KiB of buffer for each processor: about 40,000 events, which is what comes between two looks.
+/// Buffer for each processor in KiB: about 40,000 events, enough for the time between two polls.
 const BUFFER_KIB: &str = "4096";
 
-/// An instance, removed when it is dropped.
+/// A tracing instance, removed when it is dropped.
 pub(super) struct Instance {
     folder: PathBuf,
 }
 
 impl Instance {
-    /// An instance that looks at one device only, and is switched off.
+    /// Creates an instance for one device, switched off.
     pub(super) fn new(device: u32) -> Result<Self, String> {
         let root = PLACES.map(Path::new).into_iter().find(|place| place.join("instances").exists());
         let root = root.ok_or_else(|| match fs::read_dir(PLACES[0]).map_err(|it| it.kind()) {
@@ -40,19 +40,19 @@ impl Instance {
         Ok(instance)
     }
 
-    /// Begins or ends to take events.
+    /// Starts or stops the recording of events.
     pub(super) fn switch(&self, on: bool) -> Result<(), String> {
         self.set(&format!("{EVENT}/enable"), if on { "1" } else { "0" })
     }
 
-    /// The events as text; reading does not wait.
+    /// Opens the events as text. Reads do not block.
     pub(super) fn open_pipe(&self) -> Result<File, String> {
         let mut options = OpenOptions::new();
         options.read(true).custom_flags(libc::O_NONBLOCK);
         options.open(self.folder.join("trace_pipe")).map_err(|error| refused(&error))
     }
 
-    /// How many events found no room in the buffers.
+    /// Returns the number of events that were lost for lack of buffer space.
     pub(super) fn lost(&self) -> u64 {
         let processors = fs::read_dir(self.folder.join("per_cpu")).into_iter().flatten().flatten();
         let texts = processors.map(|it| fs::read_to_string(it.path().join("stats")));
@@ -66,13 +66,13 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // The kernel removes an instance only when nothing uses it; it is too late for an error.
+        // The kernel removes an instance only when it is unused. An error can't be reported here.
         let _ = self.switch(false);
         let _ = fs::remove_dir(&self.folder);
     }
 }
 
-/// Lost events in the statistics of one processor.
+/// Returns the lost events in the statistics of one processor.
 fn lost(stats: &str) -> u64 {
     let fields = stats.lines().filter_map(|line| line.split_once(": "));
     let counts = fields.filter(|(name, _)| matches!(*name, "overrun" | "dropped events"));

@@ -1,8 +1,8 @@
-//! Records what the kernel sends to a block device, through its `block_rq_issue` events.
+//! Recording of the requests to a block device, through the kernel's `block_rq_issue` events.
 //!
-//! Invariants:
-//! - tracing that others do is left alone: everything happens in an instance of our own;
-//! - the instance is gone when the recorder is, however it ends.
+//! Invariants
+//! - Other users of tracing are unaffected: the recorder has its own tracing instance.
+//! - The instance is removed with the recorder, however the recorder ends.
 
 mod device;
 mod instance;
@@ -22,12 +22,12 @@ pub use device::lies_on;
 use device::Device;
 use instance::Instance;
 
-/// Bytes that are read at once.
+/// Bytes read at once.
 const CHUNK: usize = 1 << 16;
 
-/// A recording that is going on.
+/// A recording in progress.
 pub struct Recorder {
-    // The pipe comes first: an instance can't be removed while its pipe is open.
+    // Fields are dropped in order: an instance can't be removed while its pipe is open.
     pipe: File,
     instance: Instance,
     path: PathBuf,
@@ -35,10 +35,11 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Begins to record the requests to the block device at `path`.
+    /// Starts to record the requests to the block device at `path`.
     ///
     /// # Errors
-    /// When it is no whole block device, or the kernel's events can't be used; with what to do.
+    /// When `path` is not a whole block device, or the kernel's events are not available. The
+    /// message has the next step.
     pub fn start(path: &Path) -> Result<Self, TraceError> {
         let failed = |why| TraceError::Live { path: path.to_owned(), why };
         let device = Device::find(path).map_err(failed)?;
@@ -48,10 +49,10 @@ impl Recorder {
         Ok(Recorder { pipe, instance, path: path.to_owned(), lines: Lines::default() })
     }
 
-    /// Hands on the requests that were sent since the last call; does not wait for any.
+    /// Passes on the requests that were sent since the last call, without waiting.
     ///
     /// # Errors
-    /// When the kernel's events can't be read, or what `take` says.
+    /// When the kernel's events cannot be read, and the errors of `take`.
     pub fn poll(
         &mut self,
         mut take: impl FnMut(&Record) -> Result<(), TraceError>,
@@ -71,7 +72,7 @@ impl Recorder {
         }
     }
 
-    /// Ends the recording; a last [`Recorder::poll`] hands on what is left.
+    /// Stops the recording. A last [`Recorder::poll`] passes on the remaining requests.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -80,31 +81,32 @@ impl Recorder {
         self.instance.switch(false).map_err(failed)
     }
 
-    /// How many events the kernel had no room for.
+    /// Returns the number of events that the kernel lost for lack of buffer space.
     pub fn lost(&self) -> u64 {
         self.instance.lost()
     }
 
-    /// How many events were not understood.
+    /// Returns the number of events that could not be parsed.
     pub fn bad(&self) -> u64 {
         self.lines.bad
     }
 }
 
-/// The pipe's text, which comes in pieces.
+/// Text of the pipe, which arrives in pieces.
 #[derive(Default)]
 struct Lines {
     events: Events,
     left: LeftOut,
-    /// The beginning of a line whose end has not come yet.
+    /// Start of a line whose end has not arrived yet.
     rest: Vec<u8>,
-    /// The time of the first request.
+    /// Time of the first request.
     first_ns: Option<u64>,
     bad: u64,
 }
 
 impl Lines {
-    /// Takes the next piece and hands on its requests; the first is at 0, and all on device 0.
+    /// Processes the next piece and passes on its requests. Times are relative to the first
+    /// request, and the device is 0.
     fn push(
         &mut self,
         piece: &[u8],
@@ -154,7 +156,7 @@ mod tests {
     use super::*;
     use crate::record::Op;
 
-    /// As Linux 6.12 printed it, and a line that no kernel prints.
+    /// Output of Linux 6.12, and an invalid line.
     const TEXT: &[u8] = b"\
               dd-5120    [001] .....  3921.512345: block_rq_issue: 7,0 WS 4096 () 2048 + 8 \
 none,0,0 [dd]\n\

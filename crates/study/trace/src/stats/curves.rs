@@ -1,31 +1,31 @@
-//! What a chart of a trace shows: values that are too many for a table.
+//! Curves for charts of a trace.
 
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 
-/// Points of a curve; enough for paper.
+/// Points of a curve; enough for print.
 const POINTS: u64 = 240;
-/// Intervals of the time at most; a power of two.
+/// Maximum number of time intervals; a power of two.
 const MOST_INTERVALS: usize = 256;
-/// The length of an interval at first, in ns.
+/// Initial length of an interval, in ns.
 const SHORTEST: u64 = 1 << 10;
 
-/// Curves that show what a trace is like.
+/// Curves of a trace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curves {
-    /// From the page that is written least to the one written most: the share of the written pages
-    /// that is not written more often, and how often that is.
+    /// Writes per page, in increasing order: the share of the written pages with at most this
+    /// number of writes, and the number.
     pub writes_per_page: Vec<(f64, u64)>,
-    /// Times between requests in ns, and the share that is not longer.
+    /// Times between requests in ns, and the share of times that are not longer.
     pub interarrival: Vec<(u64, f64)>,
-    /// Bytes read and written in each interval of the time.
+    /// Bytes read and written in each time interval.
     pub traffic: Vec<(u64, u64)>,
-    /// The length of such an interval in ns.
+    /// Length of such an interval in ns.
     pub interval_ns: u64,
 }
 
-/// Sectors read and written in intervals that get longer as the trace does.
+/// Sectors read and written in intervals whose length grows with the trace.
 #[derive(Clone, Debug)]
 pub(super) struct Traffic {
     pub intervals: Vec<(u64, u64)>,
@@ -40,7 +40,8 @@ impl Default for Traffic {
 }
 
 impl Traffic {
-    /// Counts a transfer at `t_ns`; one before the first request counts as if it came with it.
+    /// Counts a transfer at `t_ns`. A transfer before the first request is counted at the time of
+    /// that request.
     pub(super) fn count(&mut self, t_ns: u64, read: u64, written: u64) {
         let since = t_ns.saturating_sub(*self.first_ns.get_or_insert(t_ns));
         while since / self.length_ns >= MOST_INTERVALS as u64 {
@@ -54,7 +55,7 @@ impl Traffic {
         (*reads, *writes) = (reads.saturating_add(read), writes.saturating_add(written));
     }
 
-    /// Makes intervals twice as long.
+    /// Doubles the length of the intervals.
     fn join(&mut self) {
         let sum = |pair: &[(u64, u64)]| {
             let add = |sum: (u64, u64), it: &(u64, u64)| {
@@ -67,7 +68,7 @@ impl Traffic {
     }
 }
 
-/// The curve of how often pages are written, from so many pages by number of writes.
+/// Returns the curve of writes per page, from the number of pages for each number of writes.
 pub(super) fn per_page(pages: &BTreeMap<u64, u64>) -> Vec<(f64, u64)> {
     let total = pages.values().fold(0u64, |sum, it| sum.saturating_add(*it)) as f64;
     let (mut points, mut seen) = (Vec::new(), 0u64);
@@ -84,7 +85,7 @@ pub(super) fn per_page(pages: &BTreeMap<u64, u64>) -> Vec<(f64, u64)> {
     points
 }
 
-/// The curve of the times between requests.
+/// Returns the curve of the times between requests.
 pub(super) fn interarrival(gaps: &Histogram<u64>) -> Vec<(u64, f64)> {
     let quantiles = (0..=POINTS).map(|point| point as f64 / POINTS as f64);
     let all = quantiles.map(|share| (gaps.value_at_quantile(share), share));

@@ -1,4 +1,4 @@
-//! What a trace is like: the mix, sizes, working set, how often pages are written, and when.
+//! Statistics of a trace: mix, sizes, working set, writes per page, and times.
 
 mod curves;
 mod pages;
@@ -17,7 +17,7 @@ use pages::{PAGE, Pages};
 /// Bytes of a page.
 const PAGE_BYTES: u64 = PAGE * SECTOR as u64;
 
-/// Counts requests.
+/// Counters of requests.
 #[derive(Debug)]
 pub struct Stats {
     reads: Kind,
@@ -31,12 +31,12 @@ pub struct Stats {
     last_ns: u64,
     previous_ns: Option<u64>,
     gaps: Histogram<u64>,
-    /// Sectors written by the per cent that compressing them saves.
+    /// Sectors written, by the percentage that compression saves.
     saved: BTreeMap<u64, u64>,
     traffic: Traffic,
 }
 
-/// The requests of one kind.
+/// Counters of one kind of requests.
 #[derive(Debug, Default)]
 struct Kind {
     requests: u64,
@@ -45,11 +45,11 @@ struct Kind {
     misaligned: u64,
     /// Requests of each length in sectors.
     sizes: BTreeMap<u64, u64>,
-    /// Where the last request to each device ended.
+    /// End of the last request to each device.
     ends: BTreeMap<u32, u64>,
 }
 
-/// What a trace is like. Sizes are in bytes, times in ns, shares from 0 to 1.
+/// Statistics of a trace. Sizes are in bytes, times in ns, shares from 0 to 1.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Info {
     /// All requests.
@@ -62,40 +62,42 @@ pub struct Info {
     pub discards: KindInfo,
     /// Flushes.
     pub flushes: u64,
-    /// The share of the writes among reads and writes.
+    /// Share of writes among reads and writes.
     pub write_share: f64,
-    /// Writes for each flush; nothing without flushes.
+    /// Writes per flush, or `None` without flushes.
     pub writes_per_flush: Option<f64>,
-    /// Requests of each device.
+    /// Requests to each device.
     pub devices: BTreeMap<u32, u64>,
-    /// The first byte behind every request.
+    /// First byte after all requests.
     pub end_bytes: u64,
-    /// What is read or written, in pages of 4 KiB.
+    /// Bytes that are read or written, in whole pages of 4 KiB.
     pub working_set_bytes: WorkingSet,
-    /// How often a written page of 4 KiB is written; nothing without writes.
+    /// Number of writes of a written 4 KiB page, or `None` without writes.
     pub writes_per_page: Option<PerPage>,
-    /// Per cent that compressing the written data saves; nothing when the trace does not say.
+    /// Percentage that compression of the written data saves, or `None` if the trace does not have
+    /// it.
     pub saved_percent: Option<Saved>,
-    /// From the first request to the last.
+    /// Time from the first request to the last.
     pub duration_ns: u64,
-    /// Between a request and the next; nothing for a single request.
+    /// Time between consecutive requests, or `None` for a single request.
     pub interarrival_ns: Option<Gaps>,
 }
 
-/// The requests of one kind.
+/// Statistics of one kind of requests.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct KindInfo {
-    /// How many.
+    /// Number of requests.
     pub requests: u64,
-    /// Their bytes.
+    /// Bytes of the requests.
     pub bytes: u64,
-    /// Share of those that begin where the one before, of this kind on this device, ended.
+    /// Share of requests that begin where the previous one of this kind on the same device ended.
     pub sequential: f64,
-    /// Share of those that do not begin and end at pages of 4 KiB.
+    /// Share of requests that do not begin and end at boundaries of 4 KiB pages.
     pub misaligned: f64,
-    /// Sizes; nothing without requests.
+    /// Sizes, or `None` without requests.
     pub size_bytes: Option<Sizes>,
-    /// Requests of up to so many bytes, and of more than the line before: powers of two.
+    /// Number of requests for each power of two of bytes: up to this size and above the previous
+    /// one.
     pub size_histogram: Vec<(u64, u64)>,
 }
 
@@ -106,13 +108,13 @@ pub struct Sizes {
     pub mean: f64,
     /// The median.
     pub p50: u64,
-    /// 90 % are not larger.
+    /// 90th percentile.
     pub p90: u64,
     /// The largest.
     pub max: u64,
 }
 
-/// Bytes of pages that are touched.
+/// Bytes of the touched pages.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct WorkingSet {
     /// Read or written.
@@ -123,33 +125,33 @@ pub struct WorkingSet {
     pub written: u64,
 }
 
-/// How often pages are written, over the pages that are.
+/// Writes per page, over the written pages.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PerPage {
     /// The mean.
     pub mean: f64,
     /// The median.
     pub p50: u64,
-    /// 90 % of the pages are not written more often.
+    /// 90th percentile.
     pub p90: u64,
-    /// 95 %.
+    /// 95th percentile.
     pub p95: u64,
-    /// The page that is written most.
+    /// Maximum.
     pub max: u64,
 }
 
-/// Per cent that compressing saves, over the written bytes of which it is known.
+/// Percentage that compression saves, over the written bytes with known compressibility.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Saved {
     /// The mean.
     pub mean: f64,
-    /// 10 % of the bytes save no more.
+    /// 10th percentile.
     pub p10: u64,
     /// The median.
     pub p50: u64,
-    /// 90 % of the bytes save no more.
+    /// 90th percentile.
     pub p90: u64,
-    /// The share of the written bytes of which it is known.
+    /// Share of the written bytes with known compressibility.
     pub known: f64,
 }
 
@@ -160,11 +162,11 @@ pub struct Gaps {
     pub mean: f64,
     /// The median.
     pub p50: u64,
-    /// 90 % are not longer.
+    /// 90th percentile.
     pub p90: u64,
-    /// 99 %.
+    /// 99th percentile.
     pub p99: u64,
-    /// The longest.
+    /// Maximum.
     pub max: u64,
 }
 
@@ -215,7 +217,7 @@ impl Stats {
         }
     }
 
-    /// What they are like.
+    /// Returns the statistics so far.
     pub fn info(&self) -> Info {
         let touched = self.pages.touched();
         let (reads, writes) = (self.reads.requests, self.writes.requests);
@@ -257,7 +259,7 @@ impl Stats {
 }
 
 impl Stats {
-    /// What a chart of them shows.
+    /// Returns the curves so far.
     pub fn curves(&self) -> Curves {
         let bytes = |sectors: u64| sectors.saturating_mul(SECTOR as u64);
         let intervals = self.traffic.intervals.iter();
@@ -316,12 +318,13 @@ impl Kind {
     }
 }
 
-/// `part` of `whole`; 0 of nothing.
+/// Returns `part` divided by `whole`, or 0 if `whole` is 0.
 fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// The smallest value that at least the share `q` of the counted are not above; 0 of nothing.
+/// Returns the smallest value that is not exceeded by at least the share `q` of the counted values.
+/// Returns 0 if none were counted.
 fn quantile(counts: &BTreeMap<u64, u64>, q: f64) -> u64 {
     let total = counts.values().fold(0u64, |sum, count| sum.saturating_add(*count));
     let wanted = (q * total as f64).ceil() as u64;

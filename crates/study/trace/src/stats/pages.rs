@@ -1,6 +1,6 @@
-//! Which pages were read and how often each was written.
+//! Counters of reads and writes per page.
 //!
-//! Memory: 4 bytes for each page of every 256 KiB that the trace touches.
+//! The counters take 4 bytes for each page of every 256 KiB that the trace touches.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,9 +8,9 @@ use crate::record::{Op, Record};
 
 /// Sectors of a page of 4 KiB.
 pub(super) const PAGE: u64 = 8;
-/// Pages whose counters lie together.
+/// Pages whose counters are stored together.
 const CHUNK: u64 = 64;
-/// The counter's bit for a page that was read; the others count writes.
+/// Bit of a counter for a page that was read. The other bits count writes.
 const READ: u32 = 1 << 31;
 
 /// Counters of pages.
@@ -18,11 +18,11 @@ const READ: u32 = 1 << 31;
 pub(super) struct Pages {
     index: HashMap<(u32, u64), usize>,
     chunks: Vec<[u32; CHUNK as usize]>,
-    /// The chunk that was touched last: the next request often touches it too.
+    /// Chunk of the last access, which the next request often touches too.
     last: Option<((u32, u64), usize)>,
 }
 
-/// Pages by how they were touched.
+/// Number of pages by kind of access.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Touched {
     /// Read or written.
@@ -31,12 +31,12 @@ pub(super) struct Touched {
     pub read: u64,
     /// Written.
     pub written: u64,
-    /// So many pages were written so often.
+    /// Number of pages for each number of writes.
     pub writes: BTreeMap<u64, u64>,
 }
 
 impl Pages {
-    /// Counts what `record` reads or writes.
+    /// Counts the pages that `record` reads or writes.
     pub(super) fn count(&mut self, record: &Record) {
         if record.sectors == 0 || !matches!(record.op, Op::Read | Op::Write) {
             return;
@@ -73,7 +73,7 @@ impl Pages {
         &mut self.chunks[at]
     }
 
-    /// Sums up.
+    /// Sums up the counters.
     pub(super) fn touched(&self) -> Touched {
         let mut touched = Touched::default();
         for counter in self.chunks.iter().flatten().filter(|counter| **counter > 0) {

@@ -1,8 +1,8 @@
 //! Block events of the Linux kernel as text: `blkparse`, and the `block_rq_issue` trace event as
-//! the kernel's trace file, `trace-cmd report` and `perf script` print it.
+//! printed by the kernel's trace file, `trace-cmd report` and `perf script`.
 //!
-//! A device `major:minor` becomes the number major × 2^20 + minor, as in the kernel. A write that
-//! asks for a flush first becomes a flush and a write; FUA is dropped, for records have none.
+//! A device `major:minor` becomes the number major × 2^20 + minor, as in the kernel. A write with a
+//! preceding flush becomes a flush and a write. FUA is ignored, because records do not have it.
 
 use super::fields::{Fields, Found, Parsed};
 use super::lost;
@@ -13,13 +13,13 @@ use crate::unit::Unit;
 
 /// Bits of a minor number.
 const MINOR_BITS: u32 = 20;
-/// The event that counts.
+/// Name of the event with the requests.
 const ISSUE: &[u8] = b"block_rq_issue";
-/// The beginning of the names of the kernel's block events.
+/// Common prefix of the names of the kernel's block events.
 const BLOCK: &[u8] = b"block_";
-/// Marks that the latency format puts behind a time in microseconds.
+/// Marks that the latency format appends to a time in microseconds.
 const MARKS: &[u8] = b"+!#*@$";
-/// Kinds of other events that a message lists.
+/// Number of other events that a message lists.
 const MOST_SEEN: usize = 8;
 /// Devices whose queued and issued requests are counted.
 const MOST_DEVICES: usize = 256;
@@ -27,25 +27,25 @@ const MOST_DEVICES: usize = 256;
 /// A reader of block events.
 #[derive(Default)]
 pub(crate) struct Events {
-    /// The write whose flush was handed out.
+    /// Write whose flush was returned already.
     pub pending: Option<Found>,
-    /// The device whose requests count, when others do not.
+    /// Selected device, if there is one.
     dev: Option<u32>,
-    /// Which of blkparse's actions counts: D, or Q where there is no D.
+    /// Action of blkparse that counts as a request: D, or Q if there is no D.
     action: u8,
     /// Whether the lines at the cursor are blkparse's summary.
     in_summary: bool,
-    /// Lines at which events go on after a summary: how many, and the first.
+    /// Positions at which events continue after a summary: their number, and the first line.
     joined: (u64, u64),
     /// Requests by device: queued and issued.
     devices: Vec<(u32, u64, u64)>,
-    /// Other events, by name.
+    /// Other events by name.
     seen: Vec<(String, u64)>,
 }
 
 impl Events {
-    /// Looks at the beginning of the file for the actions that blkparse printed; those of `dev`
-    /// when only its requests count.
+    /// Makes a reader. The action that counts is determined from the start of the file, with the
+    /// events of `dev` only if it is given.
     pub(crate) fn new(head: &[u8], dev: Option<u32>) -> Self {
         let has =
             |action: u8| head.split(|&byte| byte == b'\n').any(|line| is_action(line, action, dev));
@@ -53,7 +53,7 @@ impl Events {
         Events { action, dev, ..Events::default() }
     }
 
-    /// A line such as `8,0 3 1 0.000000000 697 D W 223490 + 8 [kjournald]`.
+    /// Parses a line such as `8,0 3 1 0.000000000 697 D W 223490 + 8 [kjournald]`.
     pub(crate) fn blkparse(
         &mut self,
         line: &mut Fields<'_>,
@@ -96,7 +96,8 @@ impl Events {
         self.request(line, t_ns, dev, left)
     }
 
-    /// Whether a line that is no event is a part of a summary, or a message of the recorder.
+    /// Returns whether a line that is not an event belongs to a summary or is a message of the
+    /// recorder.
     fn is_prose(&mut self, line: &Fields<'_>, left: &mut LeftOut) -> bool {
         let text = line.rest().trim_ascii();
         let begins = ["CPU", "Total (", "Throughput", "Events (", "Skips:"];
@@ -131,7 +132,7 @@ impl Events {
         }
     }
 
-    /// Counts an event that is not the one that counts.
+    /// Counts an event that is not a request.
     fn see(&mut self, name: &[u8]) {
         let is_full = self.seen.len() == MOST_SEEN;
         match self.seen.iter_mut().find(|seen| seen.0.as_bytes() == name) {
@@ -143,7 +144,8 @@ impl Events {
         }
     }
 
-    /// A line such as `fio-1 [000] ..... 12.345678: block_rq_issue: 8,0 WS 4096 () 2056 + 8 [fio]`.
+    /// Parses a line such as `fio-1 [000] ..... 12.345678: block_rq_issue: 8,0 WS 4096 () 2056 + 8
+    /// [fio]`.
     pub(crate) fn kernel(
         &mut self,
         line: &mut Fields<'_>,
@@ -173,7 +175,7 @@ impl Events {
         self.request(line, t_ns, dev, left)
     }
 
-    /// `RWBS [bytes (command)] [sector + sectors]`, and whatever follows.
+    /// Parses `RWBS [bytes (command)] [sector + sectors]` and skips the rest of the line.
     fn request(
         &mut self,
         line: &mut Fields<'_>,
@@ -223,7 +225,7 @@ impl Events {
         Ok(data)
     }
 
-    /// Warnings for readers of the results, a sentence each.
+    /// Returns warnings about the results, one sentence each.
     pub(crate) fn remarks(&self) -> Vec<String> {
         let mut texts = Vec::new();
         if let (joined @ 1.., first) = self.joined {
@@ -250,7 +252,8 @@ impl Events {
         texts
     }
 
-    /// Why there is no request, when other events explain it; `is_blkparse` for that format.
+    /// Returns the reason why there is no request, if other events explain it. `is_blkparse`
+    /// selects the wording for that format.
     pub(crate) fn reason(&self, is_blkparse: bool) -> Option<String> {
         if self.seen.is_empty() {
             return None;
@@ -271,8 +274,8 @@ impl Events {
     }
 }
 
-/// The block event of a line: where the text before it ends, its name, and where the text behind
-/// its colon begins.
+/// Finds the block event of a line. Returns the end of the text before it, its name, and the start
+/// of the text after its colon.
 fn event(line: &[u8]) -> Option<(usize, &[u8], usize)> {
     if line.first() == Some(&b'#') {
         return None;
@@ -292,8 +295,8 @@ fn event(line: &[u8]) -> Option<(usize, &[u8], usize)> {
     }
 }
 
-/// The time of an event, which ends at column `end`: in `unit`, or in microseconds where the
-/// latency format states that.
+/// Parses the time of an event, which ends at column `end`. It is in `unit`, or in microseconds if
+/// the latency format marks it so.
 fn kernel_time(line: &mut Fields<'_>, end: usize, unit: Unit) -> Parsed<u64> {
     let from = line.at;
     let t_ns = line.time(unit);
@@ -313,10 +316,11 @@ fn kernel_time(line: &mut Fields<'_>, end: usize, unit: Unit) -> Parsed<u64> {
     }
 }
 
-/// `bytes (command) sector + sectors` or `sector + sectors`; nothing for a command without sectors.
+/// Parses `bytes (command) sector + sectors` or `sector + sectors`. Returns `None` for a command
+/// without sectors.
 fn range(line: &mut Fields<'_>) -> Parsed<Option<(u64, u64)>> {
     line.gap()?;
-    // blkparse prints no range for a request of no length.
+    // blkparse prints no range for a request without length.
     if line.peek() == Some(b'[') {
         return Ok(Some((0, 0)));
     }
@@ -344,7 +348,7 @@ fn range(line: &mut Fields<'_>) -> Parsed<Option<(u64, u64)>> {
     Ok(Some((lba, sectors)))
 }
 
-/// `major,minor`.
+/// Parses `major,minor`.
 pub(crate) fn device(line: &mut Fields<'_>) -> Parsed<u32> {
     let at = line.at;
     let major = line.small("a device such as 8,0")?;
@@ -359,18 +363,18 @@ pub(crate) fn device(line: &mut Fields<'_>) -> Parsed<u32> {
     }
 }
 
-/// The number of a kernel device, when there is such a device.
+/// Returns the number of a kernel device, or `None` if it is out of range.
 pub(crate) fn device_number(major: u32, minor: u32) -> Option<u32> {
     let is_sound = major < 1 << (32 - MINOR_BITS) && minor < 1 << MINOR_BITS;
     is_sound.then_some(major << MINOR_BITS | minor)
 }
 
-/// A kernel device as `major:minor`.
+/// Formats a kernel device as `major:minor`.
 pub(crate) fn device_name(dev: u32) -> String {
     format!("{}:{}", dev >> MINOR_BITS, dev & ((1 << MINOR_BITS) - 1))
 }
 
-/// Whether `line` is an event of blkparse's with this action, of `dev` if that is given.
+/// Returns whether `line` is an event of blkparse with this action, and of `dev` if it is given.
 fn is_action(line: &[u8], action: u8, dev: Option<u32>) -> bool {
     let mut words = line.split(|&byte| byte == b' ').filter(|word| !word.is_empty());
     let Some(first) = words.next() else { return false };

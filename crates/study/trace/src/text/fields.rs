@@ -1,45 +1,48 @@
-//! The fields of one line, from left to right.
+//! Parser for the fields of one line, from left to right.
 
 use hostftl_core::SECTOR;
 
 use crate::record::{Op, Record};
 use crate::unit::Unit;
 
-/// The longest line in bytes; what a reader looks at may run past the line's end, but not further.
+/// Maximum length of a line in bytes. A parser may look beyond the end of the line, but not further
+/// than this.
 pub(crate) const MAX_LINE: usize = 1024;
-/// Digits that always fit 64 bits.
+/// Number of digits that always fits into 64 bits.
 const MAX_DIGITS: usize = 19;
-/// Digits behind a point that count; so many, times a second in nanoseconds, still fit 64 bits.
+/// Number of significant digits after a point. The fraction times a second in nanoseconds still
+/// fits into 64 bits.
 const MAX_FRACTION: usize = 9;
 
-/// What a line should have had, and in which column, from 0.
+/// Expected content of a line, and its column, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
-    /// The column.
+    /// Column.
     pub at: usize,
-    /// What should stand there.
+    /// Expected content.
     pub expected: &'static str,
 }
 
-/// A part of a line, or what is wrong with it.
+/// A parsed part of a line, or its error.
 pub(crate) type Parsed<T> = Result<T, Fault>;
 
-/// A request as a line has it.
+/// A request as parsed from a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
-    /// The request in whole sectors.
+    /// Request in whole sectors.
     pub record: Record,
-    /// Whether it had to be widened to whole sectors.
+    /// Whether it had to be extended to whole sectors.
     pub widened: bool,
 }
 
 impl Found {
-    /// A flush.
+    /// Makes a flush.
     pub(crate) fn flush(t_ns: u64, dev: u32) -> Self {
         Found { record: Record::flush(t_ns, dev), widened: false }
     }
 
-    /// A request of `bytes` bytes, above 0, from byte `offset` on; both have up to 19 digits.
+    /// Makes a request of `bytes` bytes, above 0, from byte `offset` on. Both have at most 19
+    /// digits.
     #[inline]
     pub(crate) fn bytes(t_ns: u64, op: Op, dev: u32, offset: u64, bytes: u64) -> Self {
         let sector = SECTOR as u64;
@@ -50,48 +53,49 @@ impl Found {
     }
 }
 
-/// Where the parser stands in a line.
+/// Position of the parser in a line.
 pub(crate) struct Fields<'a> {
     bytes: &'a [u8],
-    /// The column of what comes next, from 0.
+    /// Column of the next byte, from 0.
     pub at: usize,
 }
 
 impl<'a> Fields<'a> {
-    /// The line that `bytes` begin with.
+    /// Makes a parser of the line at the start of `bytes`.
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Fields { bytes: &bytes[..bytes.len().min(MAX_LINE)], at: 0 }
     }
 
-    /// The next byte.
+    /// Returns the next byte.
     #[inline]
     pub(crate) fn peek(&self) -> Option<u8> {
         self.bytes.get(self.at).copied()
     }
 
-    /// What is wrong here.
+    /// Returns an error at the present position.
     pub(crate) fn fault<T>(&self, expected: &'static str) -> Parsed<T> {
         Err(Fault { at: self.at, expected })
     }
 
-    /// Whether the line ends here.
+    /// Returns whether the line ends here.
     pub(crate) fn is_end(&self) -> bool {
         matches!(self.peek(), None | Some(b'\n' | b'\r'))
     }
 
-    /// What the line still has, without its end.
+    /// Returns the rest of the line without its end.
     pub(crate) fn rest(&self) -> &'a [u8] {
         let rest = &self.bytes[self.at..];
         let end = rest.iter().position(|byte| b"\r\n".contains(byte)).unwrap_or(rest.len());
         &rest[..end]
     }
 
-    /// The text of the line that was read from column `from` on.
+    /// Returns the text that was parsed from column `from` on.
     pub(crate) fn rest_from(&self, from: usize) -> &'a [u8] {
         &self.bytes[from..self.at]
     }
 
-    /// The digits here as a number, and how many there are; at most `most`, up to 19, are taken.
+    /// Parses digits. Returns the number and the count of digits, of which at most `most`, up to
+    /// 19, are consumed.
     #[inline(always)]
     fn digits(&mut self, most: usize) -> (u64, usize) {
         let (mut value, mut count) = (0u64, 0);
@@ -100,7 +104,8 @@ impl<'a> Fields<'a> {
             if digit > 9 {
                 break;
             }
-            // So many digits can't wrap, and this loop is most of reading a trace.
+            // 19 digits cannot overflow. The unchecked arithmetic matters, because this loop is
+            // most of the time of reading a trace.
             value = value.wrapping_mul(10).wrapping_add(u64::from(digit));
             count += 1;
         }
@@ -108,7 +113,7 @@ impl<'a> Fields<'a> {
         (value, count)
     }
 
-    /// A whole number of at most 19 digits.
+    /// Parses a whole number of at most 19 digits.
     #[inline]
     pub(crate) fn number(&mut self, expected: &'static str) -> Parsed<u64> {
         let from = self.at;
@@ -122,7 +127,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A number below 2^32.
+    /// Parses a number below 2^32.
     #[inline]
     pub(crate) fn small(&mut self, expected: &'static str) -> Parsed<u32> {
         let at = self.at;
@@ -130,7 +135,7 @@ impl<'a> Fields<'a> {
             .map_err(|_| Fault { at, expected: "a number below 2^32" })
     }
 
-    /// A time in `unit`, perhaps with a fraction, as nanoseconds.
+    /// Parses a time in `unit` with an optional fraction, and returns nanoseconds.
     #[inline]
     pub(crate) fn time(&mut self, unit: Unit) -> Parsed<u64> {
         let from = self.at;
@@ -144,7 +149,8 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The digits behind a point, as nanoseconds; more than 9 are read, but too small to count.
+    /// Parses the digits after a point, and returns nanoseconds. Digits after the ninth are
+    /// ignored.
     #[inline]
     fn fraction(&mut self, unit: Unit) -> Parsed<u64> {
         self.at += 1;
@@ -161,7 +167,7 @@ impl<'a> Fields<'a> {
         Ok(value * unit.ns() / scale)
     }
 
-    /// Steps over a comma.
+    /// Consumes a comma.
     #[inline]
     pub(crate) fn comma(&mut self) -> Parsed<()> {
         match self.peek() {
@@ -171,7 +177,7 @@ impl<'a> Fields<'a> {
         Ok(())
     }
 
-    /// Steps over spaces and tabs, if there are any.
+    /// Consumes spaces and tabs, if there are any.
     #[inline]
     pub(crate) fn spaces(&mut self) {
         while let Some(b' ' | b'\t') = self.peek() {
@@ -179,14 +185,14 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Steps over at least one space.
+    /// Consumes at least one space.
     pub(crate) fn gap(&mut self) -> Parsed<()> {
         let from = self.at;
         self.spaces();
         if self.at == from { self.fault("a space") } else { Ok(()) }
     }
 
-    /// What stands before the next space, comma or end; at least one byte.
+    /// Parses a word of at least one byte, up to the next space, comma or end.
     #[inline]
     pub(crate) fn word(&mut self, expected: &'static str) -> Parsed<&'a [u8]> {
         let from = self.at;
@@ -197,7 +203,7 @@ impl<'a> Fields<'a> {
         if word.is_empty() { self.fault(expected) } else { Ok(word) }
     }
 
-    /// Steps over the end of the line; a file's last line may lack it.
+    /// Consumes the end of the line, which can be absent in the last line of a file.
     #[inline]
     pub(crate) fn line_end(&mut self) -> Parsed<()> {
         if self.peek() == Some(b'\r') {
@@ -211,7 +217,7 @@ impl<'a> Fields<'a> {
         Ok(())
     }
 
-    /// Steps over the rest of the line, whatever it is.
+    /// Skips the rest of the line.
     #[inline]
     pub(crate) fn skip_line(&mut self) -> Parsed<()> {
         let rest = &self.bytes[self.at..];

@@ -1,39 +1,40 @@
-//! fio's iolog, version 2 (`file action [offset length]`, waits between) and 3 (a time first).
+//! fio's iolog, version 2 (`file action [offset length]`, with waits between) and 3 (with a time
+//! first).
 //!
-//! Each file is a device, numbered in the order of their first lines. `sync` and `datasync` are
-//! flushes, `trim` discards; `add`, `open` and `close` are no requests.
+//! Each file is a device, numbered in the order of first occurrence. `sync` and `datasync` are
+//! flushes, `trim` is a discard. `add`, `open` and `close` are not requests.
 
 use super::fields::{Fault, Fields, Found, Parsed};
 use crate::left::LeftOut;
 use crate::record::Op;
 use crate::unit::Unit;
 
-/// The first line of version 2.
+/// First line of version 2.
 pub(crate) const HEADER_2: &[u8] = b"fio version 2 iolog";
-/// The first line of version 3.
+/// First line of version 3.
 pub(crate) const HEADER_3: &[u8] = b"fio version 3 iolog";
 
-/// Whether `line` is the first line of such a log.
+/// Returns whether `line` is the first line of such a log.
 pub(crate) fn is_header(line: &[u8]) -> bool {
     [HEADER_2, HEADER_3].contains(&line)
 }
 
-/// What was read so far.
+/// State of a reader.
 pub(crate) struct Fio {
     has_times: bool,
     files: Vec<Vec<u8>>,
-    /// The sum of the waits, in ns.
+    /// Sum of the waits, in ns.
     now: u64,
 }
 
 impl Fio {
-    /// Looks at the first line of `head` for the version.
+    /// Makes a reader; the first line of `head` determines the version.
     pub(crate) fn new(head: &[u8]) -> Self {
         let has_times = Fields::new(head).rest() != HEADER_2;
         Fio { has_times, files: Vec::new(), now: 0 }
     }
 
-    /// The request of one line.
+    /// Parses the request of one line.
     pub(crate) fn record(
         &mut self,
         line: &mut Fields<'_>,

@@ -1,4 +1,4 @@
-//! Walks through a text line by line.
+//! Reader of a text, line by line.
 
 use std::io;
 
@@ -6,14 +6,14 @@ use super::fields::{Fault, Fields, Found, MAX_LINE};
 use super::{Text, lost};
 use crate::cursor::{Bad, Cursor, Trouble};
 
-/// Bytes that some editors put before a text.
+/// Bytes that some editors insert at the start of a text.
 pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// The lines of one format.
 pub(crate) struct Lines(pub Text);
 
 impl Lines {
-    /// The next request; the cursor stays at a bad line.
+    /// Returns the next request. The cursor stays at an invalid line.
     #[inline]
     pub(crate) fn next(&mut self, cursor: &mut Cursor) -> Result<Option<Found>, Trouble> {
         if let Some(found) = self.0.pending() {
@@ -54,7 +54,7 @@ impl Lines {
         }
     }
 
-    /// Steps over the line at the cursor.
+    /// Skips the line at the cursor.
     pub(crate) fn skip(&mut self, cursor: &mut Cursor) -> io::Result<()> {
         loop {
             cursor.window.has(MAX_LINE)?;
@@ -70,8 +70,8 @@ impl Lines {
     }
 }
 
-/// Whether the line at the cursor, which is no request, is a recorder's message of lost events,
-/// which are counted.
+/// Returns whether the line at the cursor, which is not a request, is a recorder's message about
+/// lost events. Counts these events.
 #[cold]
 fn is_message(cursor: &mut Cursor) -> bool {
     let line = Fields::new(cursor.window.bytes()).rest();

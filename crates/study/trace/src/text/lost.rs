@@ -1,4 +1,4 @@
-//! Messages of recorders that say how many events they lost.
+//! Messages of recorders about lost events.
 //!
 //! | recorder | message |
 //! |---|---|
@@ -8,22 +8,22 @@
 //! | blktrace, blkparse | `You have 5 dropped events`, `Skips: 2 forward (31 -   0.4%)` |
 //! | bcc | `Possibly lost 12 samples` |
 
-/// Words for a loss, for the things that are lost, and those that say nothing.
+/// Words for a loss, for lost things, and words without meaning between them.
 const LOSSES: [&str; 4] = ["lost", "dropped", "overwritten", "skipped"];
 const THINGS: [&str; 12] = [
     "event", "events", "sample", "samples", "chunk", "chunks", "record", "records", "message",
     "messages", "entry", "entries",
 ];
 const FILLERS: [&str; 6] = ["were", "was", "have", "has", "been", "of"];
-/// The count at the head of ftrace's file.
+/// Counter at the head of ftrace's file.
 const ENTRIES: &str = "entries-in-buffer/entries-written:";
 
-/// Beginnings of the words that every such message has one of.
+/// Word prefixes of which every such message has at least one.
 const HINTS: [&[u8]; 6] = [b"lost", b"dropped", b"overw", b"overrun", b"skip", b"entries-in"];
 
-/// The number of lost events that `line` reports; nothing when it is no such message.
+/// Returns the number of lost events that `line` reports, or `None` if it is not such a message.
 pub(super) fn events(line: &[u8]) -> Option<u64> {
-    // A trace of other events has millions of lines that are no such message.
+    // A trace of other events has millions of lines, so they must be rejected quickly.
     let is_hint = |rest: &[u8], hint: &[u8]| {
         rest.len() >= hint.len() && rest[..hint.len()].eq_ignore_ascii_case(hint)
     };
@@ -63,18 +63,18 @@ pub(super) fn events(line: &[u8]) -> Option<u64> {
     })
 }
 
-/// The words and numbers of `text`.
+/// Returns the words and numbers of `text`.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     let is_part = |letter: char| letter.is_ascii_alphanumeric() || ",=_".contains(letter);
     text.split(move |letter| !is_part(letter)).filter(|word| !word.is_empty())
 }
 
-/// The whole numbers in `text`.
+/// Returns the whole numbers in `text`.
 fn numbers(text: &str) -> impl Iterator<Item = u64> {
     words(text).filter_map(number)
 }
 
-/// A whole number, perhaps with commas between the thousands.
+/// Parses a whole number, optionally with commas between the thousands.
 fn number(word: &str) -> Option<u64> {
     word.starts_with(|digit: char| digit.is_ascii_digit())
         .then(|| word.replace(',', "").parse().ok())

@@ -1,4 +1,4 @@
-//! Formats with a request a line.
+//! Formats with one request per line.
 
 pub(crate) mod events;
 pub(crate) mod fields;
@@ -25,15 +25,15 @@ use published::Msr;
 use table::Table;
 use xperf::Xperf;
 
-/// Reads lines of one format.
+/// A parser for the lines of one format.
 pub(crate) enum Text {
-    /// This project's.
+    /// This project's format.
     Own(Own),
     /// MSR Cambridge.
     Msr(Msr),
     /// SPC.
     Spc(Ids),
-    /// DiskSim or MQSim; whether all times are whole numbers.
+    /// DiskSim or MQSim, and whether all times must be whole numbers.
     DiskSim(Ids, bool),
     /// Alibaba.
     Alibaba,
@@ -45,14 +45,14 @@ pub(crate) enum Text {
     Kernel(Events),
     /// fio.
     Fio(Fio),
-    /// xperf's dump.
+    /// The dump of xperf.
     Xperf(Xperf),
     /// A table of another tool, or one that the user describes.
     Table(Box<Table>),
 }
 
 impl Text {
-    /// The formats that are recognised by their lines, those that are read most often first.
+    /// Formats that are detected by their lines, the most common ones first.
     pub(crate) const FORMATS: [Format; 14] = [
         Format::Own,
         Format::Msr,
@@ -70,8 +70,8 @@ impl Text {
         Format::Kernel,
     ];
 
-    /// A reader of `format` for `file`, which begins with `head`; nothing for a binary format, or
-    /// when the file can't be that.
+    /// Makes a parser of `format` for `file`, which begins with `head`. Returns `None` for a binary
+    /// format, or if the file cannot have the format.
     pub(crate) fn new(file: &TraceFile, format: Format, head: &[u8]) -> Option<Self> {
         let addresses = file.addresses.unwrap_or_default();
         let table = |table: Table| Text::Table(Box::new(table));
@@ -104,7 +104,7 @@ impl Text {
         })
     }
 
-    /// The unit of its times, in a file that begins with `head`.
+    /// Returns the unit of times in a file that begins with `head`.
     pub(crate) fn unit(&self, head: &[u8]) -> Unit {
         match self {
             Text::Msr(_) => Unit::Ticks,
@@ -115,7 +115,7 @@ impl Text {
         }
     }
 
-    /// The request of one line, if it has one; steps over the line.
+    /// Parses one line, consumes it, and returns its request if it has one.
     #[inline]
     pub(crate) fn record(
         &mut self,
@@ -140,7 +140,7 @@ impl Text {
         }
     }
 
-    /// What the last line also asked for.
+    /// Returns the second request of the last line, if it has one.
     #[inline]
     pub(crate) fn pending(&mut self) -> Option<Found> {
         match self {
@@ -150,7 +150,7 @@ impl Text {
         }
     }
 
-    /// Warnings for readers of the results, a sentence each.
+    /// Returns warnings about the results, one sentence each.
     pub(crate) fn remarks(&self) -> Vec<String> {
         match self {
             Text::Blkparse(events) | Text::Kernel(events) => events.remarks(),
@@ -159,7 +159,7 @@ impl Text {
         }
     }
 
-    /// Why there is no request, where the records read so far explain it.
+    /// Returns the reason why there is no request, if the lines read so far explain it.
     pub(crate) fn reason(&self) -> Option<String> {
         match self {
             Text::Blkparse(events) => events.reason(true),

@@ -1,35 +1,35 @@
-//! This project's own text: `t_us,[dev,]op,byte_off,byte_len[,saved]`, a request a line.
+//! This project's text format: `t_us,[dev,]op,byte_off,byte_len[,saved]`, one request per line.
 //!
-//! The first line may be the header. The number of its commas tells whether there is a `dev`
-//! column, and whether there is also a `saved` column: the per cent that compressing a write saves,
-//! or nothing. `op` is R, W, F(lush) or D(iscard). `t_us` may have a fraction.
+//! The first line may be the header. The number of its commas determines whether there is a `dev`
+//! column, and whether there is also a `saved` column: the percentage that compression of a write
+//! saves, or nothing. `op` is R, W, F(lush) or D(iscard). `t_us` may have a fraction.
 
 use super::fields::{Fault, Fields, Found, Parsed};
 use crate::left::LeftOut;
 use crate::record::Op;
 use crate::unit::Unit;
 
-/// The header without devices.
+/// Header without devices.
 pub(crate) const HEADER: &str = "t_us,op,byte_off,byte_len";
-/// The header with devices.
+/// Header with devices.
 pub(crate) const HEADER_DEV: &str = "t_us,dev,op,byte_off,byte_len";
 
-/// The header with devices and what compression saves.
+/// Header with devices and compressibility.
 pub(crate) const HEADER_SAVED: &str = "t_us,dev,op,byte_off,byte_len,saved";
-/// What stands there after a wrong number.
+/// Expected content in the error for an invalid number.
 const SAVED: &str = "per cent that compression saves, 0 to 100";
 
-/// What the first line tells.
+/// Columns as determined by the first line.
 pub(crate) struct Own {
     has_dev: bool,
-    /// Whether any line may say how well its data compresses.
+    /// Whether any line can have a compressibility.
     has_saved: bool,
-    /// Whether the lines at the cursor have a column for that.
+    /// Whether the lines at the cursor have a column for it.
     has_column: bool,
 }
 
 impl Own {
-    /// Looks at the first line of `head`.
+    /// Makes a parser; the first line of `head` determines the columns.
     pub(crate) fn new(head: &[u8]) -> Self {
         let first = Fields::new(head).rest();
         let commas = first.iter().filter(|&&byte| byte == b',').count();
@@ -37,12 +37,12 @@ impl Own {
         Own { has_dev: commas == 4 || has_saved, has_saved, has_column: has_saved }
     }
 
-    /// Whether there is a column for what compression saves.
+    /// Returns whether there is a column for compressibility.
     pub(crate) fn has_saved(&self) -> bool {
         self.has_saved
     }
 
-    /// The request of one line.
+    /// Parses the request of one line.
     #[inline]
     pub(crate) fn record(
         &mut self,
@@ -81,7 +81,7 @@ impl Own {
 }
 
 impl Own {
-    /// Steps over a header; in joined files it may name other columns than the first.
+    /// Consumes a header. In concatenated files it can have other columns than the first one.
     #[cold]
     fn header(&mut self, line: &mut Fields<'_>) -> Parsed<Option<Found>> {
         let here = Own::new(line.rest());
@@ -94,12 +94,13 @@ impl Own {
     }
 }
 
-/// Whether `line` names the columns.
+/// Returns whether `line` is a header.
 pub(crate) fn is_header(line: &[u8]) -> bool {
     [HEADER, HEADER_DEV, HEADER_SAVED].iter().any(|header| line == header.as_bytes())
 }
 
-/// A comma, and what compressing a write saves; nothing stands there for all others.
+/// Parses a comma and the percentage that compression of a write saves. The field is empty for
+/// other operations.
 #[inline]
 fn saved(line: &mut Fields<'_>, op: Op) -> Parsed<Option<u8>> {
     line.comma()?;

@@ -1,10 +1,10 @@
-//! The text formats in which collections of traces are published, a request a line:
+//! Text formats of published collections of traces, with one request per line:
 //!
 //! - MSR Cambridge: `timestamp,host,disk,Read|Write,byte offset,bytes,response`, times in 100 ns
 //! - SPC: `ASU,LBA,bytes,r|w,seconds`; white space and further fields are allowed
 //! - DiskSim and MQSim: `time device sector sectors flags`; bit 0 of the flags is set for a read
 //! - Alibaba: `device,R|W,byte offset,bytes,microseconds`
-//! - Tencent: `seconds,sector,sectors,0|1,volume`; 1 writes
+//! - Tencent: `seconds,sector,sectors,0|1,volume`; 1 is a write
 
 use hostftl_core::SECTOR;
 
@@ -14,18 +14,18 @@ use crate::left::LeftOut;
 use crate::record::{Op, Record};
 use crate::unit::Unit;
 
-/// Device numbers kept for each host of an MSR trace.
+/// Device numbers reserved for each host of an MSR trace.
 const DISKS_PER_HOST: u32 = 256;
 
-/// The hosts of an MSR trace in the order of their appearance.
+/// Hosts of an MSR trace in the order of first occurrence.
 #[derive(Default)]
 pub(crate) struct Msr {
     hosts: Vec<Vec<u8>>,
 }
 
 impl Msr {
-    /// The request of one line. The device is the disk's number, and 256 more for every host that
-    /// came before this one.
+    /// Parses the request of one line. The device is the disk's number plus 256 times the index of
+    /// the host.
     pub(crate) fn record(
         &mut self,
         line: &mut Fields<'_>,
@@ -76,7 +76,7 @@ impl Msr {
     }
 }
 
-/// The request that `found` makes; counts one of no length instead.
+/// Returns the request of `found`. A request without length is counted as dropped instead.
 #[inline]
 fn some(left: &mut LeftOut, length: u64, found: impl FnOnce() -> Found) -> Option<Found> {
     if length == 0 {
@@ -86,7 +86,7 @@ fn some(left: &mut LeftOut, length: u64, found: impl FnOnce() -> Found) -> Optio
     Some(found())
 }
 
-/// A line of SPC, whose addresses are in sectors, or in bytes.
+/// Parses a line of SPC, with addresses in sectors or in bytes.
 pub(super) fn spc(
     line: &mut Fields<'_>,
     unit: Unit,
@@ -123,7 +123,7 @@ pub(super) fn spc(
     Ok(some(left, bytes, || Found { record, widened }))
 }
 
-/// A comma, perhaps between spaces.
+/// Consumes a comma with optional spaces around it.
 fn next(line: &mut Fields<'_>) -> Parsed<()> {
     line.spaces();
     line.comma()?;
@@ -131,7 +131,7 @@ fn next(line: &mut Fields<'_>) -> Parsed<()> {
     Ok(())
 }
 
-/// A request of `length` units from `address` on, in sectors or bytes.
+/// Makes a request of `length` units from `address` on, both in sectors or both in bytes.
 #[inline]
 fn placed(addresses: Ids, t_ns: u64, op: Op, dev: u32, address: u64, length: u64) -> Found {
     match addresses {
@@ -142,7 +142,7 @@ fn placed(addresses: Ids, t_ns: u64, op: Op, dev: u32, address: u64, length: u64
     }
 }
 
-/// A line of DiskSim or MQSim. When `is_whole`, times have no fraction.
+/// Parses a line of DiskSim or MQSim. With `is_whole`, a time with a fraction is an error.
 pub(super) fn disksim(
     line: &mut Fields<'_>,
     unit: Unit,
@@ -171,8 +171,8 @@ pub(super) fn disksim(
     Ok(some(left, sectors, || placed(addresses, t_ns, op, dev, lba, sectors)))
 }
 
-/// The unit of DiskSim's times: MQSim's nanoseconds when all times of `head` are whole numbers,
-/// DiskSim's milliseconds when any has a fraction.
+/// Returns the unit of DiskSim's times: MQSim's nanoseconds if all times in `head` are whole
+/// numbers, or DiskSim's milliseconds if any has a fraction.
 pub(super) fn disksim_unit(head: &[u8]) -> Unit {
     let has_point = |line: &[u8]| {
         let mut line = Fields::new(line);
@@ -183,7 +183,7 @@ pub(super) fn disksim_unit(head: &[u8]) -> Unit {
     if found { Unit::Millis } else { Unit::Nanos }
 }
 
-/// A line of Alibaba's.
+/// Parses a line of Alibaba's format.
 pub(super) fn alibaba(
     line: &mut Fields<'_>,
     unit: Unit,
@@ -210,7 +210,7 @@ pub(super) fn alibaba(
     Ok(some(left, bytes, || Found::bytes(t_ns, op, dev, offset, bytes)))
 }
 
-/// A line of Tencent's.
+/// Parses a line of Tencent's format.
 pub(super) fn tencent(
     line: &mut Fields<'_>,
     unit: Unit,
@@ -238,7 +238,7 @@ pub(super) fn tencent(
     Ok(some(left, sectors, || placed(addresses, t_ns, op, dev, lba, sectors)))
 }
 
-/// Steps over a line that begins with the name of its first column.
+/// Skips the line if it begins with the name of its first column. Returns whether it does.
 fn skip_header(line: &mut Fields<'_>, name: &[u8]) -> Parsed<bool> {
     let is_letter = line.peek().is_some_and(|byte| byte.is_ascii_alphabetic());
     let is_header = is_letter && line.word("a header")?.eq_ignore_ascii_case(name);

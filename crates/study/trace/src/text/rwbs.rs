@@ -1,4 +1,4 @@
-//! The kernel's short words for an operation, such as `WS`, `FWFSM` or `ZA`.
+//! The kernel's letters for an operation, such as `WS`, `FWFSM` or `ZA`.
 
 use crate::record::Op;
 
@@ -7,26 +7,26 @@ use crate::record::Op;
 pub(super) struct Rwbs {
     /// Whether the device flushes its cache first.
     pub flushes: bool,
-    /// The action that follows.
+    /// Action that follows.
     pub action: Action,
 }
 
-/// The effect of an operation.
+/// Effect of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
-    /// It has a counterpart here.
+    /// An operation with a counterpart.
     Op(Op),
-    /// Nothing but a flush, if there was one.
+    /// No action besides the flush, if there was one.
     Nothing,
-    /// It has no counterpart here: its name in the plural.
+    /// An operation without a counterpart: its name in the plural.
     Other(&'static str),
 }
 
 impl Rwbs {
-    /// The operation that `word` stands for; nothing when it is no such word.
+    /// Parses the letters in `word`. Returns `None` if they are not an operation.
     ///
-    /// A leading F is a flush before the request (or the whole request), F, A, S, M and others
-    /// behind the operation are flags.
+    /// A leading F is a flush before the request, or the whole request. Letters such as F, A, S and
+    /// M after the operation are flags.
     pub(super) fn parse(word: &[u8]) -> Option<Self> {
         if word.is_empty() || !word.iter().all(u8::is_ascii_uppercase) {
             return None;

@@ -1,7 +1,8 @@
-//! Tables with a request a line: columns between commas, semicolons, tabs, bars or white space.
+//! Tables with one request per line. Columns are separated by commas, semicolons, tabs, bars or
+//! white space.
 //!
-//! A first line that names the columns is skipped, again wherever it is repeated, and so are lines
-//! that begin with `#`. Fields may be quoted. Columns behind those that are described are ignored.
+//! A header with the names of the columns is skipped at every occurrence, and so are lines that
+//! begin with `#`. Fields may be quoted. Columns after the described ones are ignored.
 
 use std::collections::HashMap;
 
@@ -14,57 +15,57 @@ use crate::left::LeftOut;
 use crate::record::{Op, Record};
 use crate::unit::Unit;
 
-/// Bytes from which on no address or length makes sense.
+/// Limit of addresses and lengths in bytes.
 const LAST_BYTE: u64 = 1 << 63;
-/// Devices with names.
+/// Maximum number of named devices.
 const MOST_DEVICES: usize = 1 << 16;
-/// Lines in which a header is looked for.
+/// Lines that may contain the header.
 const HEADER_LINES: usize = 16;
-/// How tools print the address of a request that has none.
+/// Output of tools for the address of a request without one.
 const NO_ADDRESS: [&[u8]; 2] = [b"18446744073709551615", b"-1"];
-/// Names of devices that a note lists.
+/// Number of device names that a note lists.
 const MOST_NAMES: usize = 8;
 
-/// The part of a line that is a field.
+/// Start and end of a field in a line.
 type Span = (usize, usize);
 
-/// A reader of tables.
+/// A parser of tables.
 pub(crate) struct Table {
     columns: Vec<Column>,
-    /// The byte between two fields; a space stands for white space of any length.
+    /// Byte between two fields; a space stands for any white space.
     delimiter: u8,
-    /// Whether a line has no more fields than there are columns.
+    /// Whether a line may not have more fields than there are columns.
     is_exact: bool,
     ops: OpWords,
-    /// The operation of every request, where no column has it.
+    /// Operation of every request, if no column has it.
     op: Option<Op>,
     header: Vec<u8>,
-    /// How lines begin that a tool prints around its table.
+    /// Beginnings of lines that a tool prints around its table.
     prose: &'static [&'static str],
-    /// Whether devices have names instead of numbers; unknown before the first.
+    /// Whether devices have names instead of numbers; unknown before the first device.
     by_name: Option<bool>,
     names: HashMap<Vec<u8>, u32>,
-    /// Whether 0 and 1 were taken for a read and a write.
+    /// Whether 0 and 1 were interpreted as a read and a write.
     has_digits: bool,
-    /// The write whose flush was handed out.
+    /// Write whose flush was returned already.
     pub pending: Option<Found>,
     spans: Vec<Span>,
 }
 
-/// The fields of a line that matter.
+/// The relevant fields of a line.
 struct Row {
     t_ns: u64,
     flushes: bool,
     op: Option<Op>,
     dev: u32,
-    /// Bytes.
+    /// In bytes.
     offset: u64,
-    /// Bytes.
+    /// In bytes.
     length: u64,
 }
 
 impl Table {
-    /// A table with these columns, between which `delimiter` stands.
+    /// Makes a table with these columns, separated by `delimiter`.
     pub(crate) fn new(columns: Vec<Column>, delimiter: u8) -> Self {
         Table {
             columns,
@@ -82,7 +83,7 @@ impl Table {
         }
     }
 
-    /// The table that a user describes, in a file that begins with `head`.
+    /// Makes the table that a user describes, for a file that begins with `head`.
     pub(crate) fn described(columns: &Columns, ops: &OpWords, op: Option<Op>, head: &[u8]) -> Self {
         let columns = columns.0.clone();
         let few = columns.len();
@@ -93,8 +94,8 @@ impl Table {
         table
     }
 
-    /// The same, with lines that a tool prints around the table, `header`, and an operation for
-    /// every request where no column has it.
+    /// Adds a header, the beginnings of lines that a tool prints around the table, and an operation
+    /// for every request if no column has it.
     pub(crate) fn with(
         self,
         header: &[u8],
@@ -104,7 +105,7 @@ impl Table {
         Table { header: header.to_vec(), prose, op, ..self }
     }
 
-    /// The unit of its times.
+    /// Returns the unit of its times.
     pub(crate) fn unit(&self) -> Unit {
         let time = self.columns.iter().find_map(|column| match column {
             Column::Time(unit) => Some(*unit),
@@ -113,7 +114,7 @@ impl Table {
         time.unwrap_or(Unit::Nanos)
     }
 
-    /// Takes the first line that has no number where one belongs for the header.
+    /// Sets the header to the first line if it has words in the columns for numbers.
     fn find_header(&mut self, head: &[u8]) {
         for line in head.split(|&byte| byte == b'\n').take(HEADER_LINES) {
             let line = line.trim_ascii_end();
@@ -136,7 +137,7 @@ impl Table {
         }
     }
 
-    /// The request of one line.
+    /// Parses the request of one line.
     pub(crate) fn record(
         &mut self,
         line: &mut Fields<'_>,
@@ -179,7 +180,7 @@ impl Table {
         Ok(data)
     }
 
-    /// Finds the fields of `text`.
+    /// Splits `text` into fields.
     fn split(&mut self, text: &[u8]) {
         self.spans.clear();
         if self.delimiter != b' ' {
@@ -244,7 +245,7 @@ impl Table {
         Ok(row)
     }
 
-    /// The meaning of `word`.
+    /// Returns the operation of `word`.
     fn word(&mut self, word: &[u8], at: usize) -> Parsed<Op> {
         if let Some(op) = self.ops.meaning(word) {
             return Ok(op);
@@ -265,7 +266,7 @@ impl Table {
         }
     }
 
-    /// The number of a device: its own, or for a name the number of names before.
+    /// Returns the number of a device: its own number, or the index of its name.
     fn device(&mut self, name: &[u8], at: usize) -> Parsed<u32> {
         let text = std::str::from_utf8(name).unwrap_or_default();
         let number = match text.split_once(',') {
@@ -296,7 +297,7 @@ impl Table {
         }
     }
 
-    /// Warnings for readers of the results, a sentence each.
+    /// Returns warnings about the results, one sentence each.
     pub(crate) fn remarks(&self) -> Vec<String> {
         let mut texts = Vec::new();
         if self.has_digits {
@@ -316,7 +317,7 @@ impl Table {
     }
 }
 
-/// Which device has which number.
+/// Returns a sentence with the numbers of named devices.
 fn device_names<'a>(names: impl Iterator<Item = (u32, &'a [u8])>) -> String {
     let mut names: Vec<_> = names.collect();
     names.sort_unstable();
@@ -327,7 +328,7 @@ fn device_names<'a>(names: impl Iterator<Item = (u32, &'a [u8])>) -> String {
     format!("devices are numbered in the order of their first lines: {}{more}", texts.join(", "))
 }
 
-/// The fields between two `delimiter`s, without spaces and quotes around them.
+/// Splits a line at `delimiter`, without spaces and quotes around the fields.
 fn delimited(text: &[u8], delimiter: u8, spans: &mut Vec<Span>) {
     let mut at = 0;
     loop {
@@ -356,7 +357,7 @@ fn delimited(text: &[u8], delimiter: u8, spans: &mut Vec<Span>) {
     }
 }
 
-/// The byte between the fields of a table with `columns` columns.
+/// Returns the byte between the fields of a table with `columns` columns.
 fn delimiter(head: &[u8], columns: usize) -> u8 {
     let lines = head.split(|&byte| byte == b'\n').take(HEADER_LINES);
     let lines: Vec<_> = lines.filter(|line| !line.starts_with(b"#")).collect();
@@ -377,7 +378,7 @@ fn whole<T>(
     if field.at == to { Ok(value) } else { field.fault("the end of the field") }
 }
 
-/// A number of units of `scale` bytes, in bytes.
+/// Parses a number of units of `scale` bytes, and returns bytes.
 fn bytes(text: &[u8], span: Span, expected: &'static str, scale: u64) -> Parsed<u64> {
     let number = whole(text, span, |field| field.number(expected))?;
     let bytes = number.checked_mul(scale).filter(|bytes| *bytes < LAST_BYTE);
@@ -388,7 +389,8 @@ fn small(text: &[u8], span: Span, expected: &'static str) -> Parsed<u32> {
     whole(text, span, |field| field.small(expected))
 }
 
-/// Whether a word of the kernel flushes first, and its action after that.
+/// Parses the kernel's letters of an operation. Returns whether it flushes first, and the action
+/// after that.
 fn kernel_word(word: &[u8], at: usize, left: &mut LeftOut) -> Parsed<(bool, Option<Op>)> {
     let expected = "the kind of the request, such as WS";
     let Rwbs { flushes, action } = Rwbs::parse(word).ok_or(Fault { at, expected })?;
@@ -402,7 +404,7 @@ fn kernel_word(word: &[u8], at: usize, left: &mut LeftOut) -> Parsed<(bool, Opti
     })
 }
 
-/// The action of a SCSI command, by its hexadecimal number.
+/// Returns the action of a SCSI command with a hexadecimal number.
 fn command(word: &[u8], at: usize, left: &mut LeftOut) -> Parsed<Option<Op>> {
     let text = std::str::from_utf8(word).unwrap_or_default();
     let digits = text.strip_prefix("0x").unwrap_or(text);

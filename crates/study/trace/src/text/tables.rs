@@ -1,10 +1,10 @@
-//! Published tables that have columns of their own:
+//! Published tables with their own columns:
 //!
 //! - SYSTOR '17: `Timestamp,Response,IOType,LUN,Offset,Size`, in seconds and bytes
 //! - FIU (SyLab): `ns pid process sector sectors R|W major minor md5`
 //! - bcc's biosnoop: `TIME(s) COMM PID DISK T SECTOR BYTES LAT(ms)`
 //! - perf-tools' iosnoop: `[STARTs ENDs] COMM PID TYPE DEV BLOCK BYTES LATms`
-//! - libCacheSim's CSV: `version,time,op,size,lbn`, or `time,obj_id,obj_size[,op]` under such names
+//! - libCacheSim's CSV: `version,time,op,size,lbn`, or `time,obj_id,obj_size[,op]` with such names
 
 use hostftl_core::SECTOR;
 
@@ -15,13 +15,13 @@ use crate::columns::Column;
 use crate::record::Op;
 use crate::unit::Unit;
 
-/// Lines in which a header is looked for.
+/// Lines that may contain the header.
 const HEADER_LINES: usize = 16;
 const SECTORS: u64 = SECTOR as u64;
-/// The lines that iosnoop and biosnoop print around their tables.
+/// Lines that iosnoop and biosnoop print around their tables.
 const PROSE: &[&str] = &["Tracing ", "Ending ", "Detaching"];
 
-/// A table of SYSTOR '17.
+/// Returns a table of SYSTOR '17.
 pub(crate) fn systor(head: &[u8]) -> Table {
     let columns = vec![
         Column::Time(Unit::Seconds),
@@ -35,7 +35,7 @@ pub(crate) fn systor(head: &[u8]) -> Table {
     Table::new(columns, b',').with(header.unwrap_or_default(), &[], None)
 }
 
-/// A table of FIU's.
+/// Returns a table of FIU.
 pub(crate) fn fiu(head: &[u8]) -> Table {
     let mut columns = vec![
         Column::Time(Unit::Nanos),
@@ -47,7 +47,7 @@ pub(crate) fn fiu(head: &[u8]) -> Table {
         Column::Major,
         Column::Minor,
     ];
-    // Some of them lack the hash.
+    // Some files do not have the hash.
     let last = lines(head).next().and_then(|line| words(line).last().map(<[u8]>::len));
     if last.is_some_and(|length| length >= 16) {
         columns.push(Column::Skip);
@@ -55,18 +55,19 @@ pub(crate) fn fiu(head: &[u8]) -> Table {
     Table::new(columns, b' ')
 }
 
-/// A table of biosnoop's; its header names the columns.
+/// Returns a table of biosnoop. Its header determines the columns.
 pub(crate) fn biosnoop(head: &[u8]) -> Table {
     let usual = b"TIME(s) COMM PID DISK T SECTOR BYTES LAT(ms)";
     snoop(head, b"SECTOR", usual)
 }
 
-/// A table of iosnoop's; its header names the columns.
+/// Returns a table of iosnoop. Its header determines the columns.
 pub(crate) fn iosnoop(head: &[u8]) -> Table {
     snoop(head, b"BLOCK", b"COMM PID TYPE DEV BLOCK BYTES LATms")
 }
 
-/// The table under the header with `address`, or with the usual columns if there is none.
+/// Returns the table whose header has the column `address`, or with the usual columns if there is
+/// no header.
 fn snoop(head: &[u8], address: &[u8], usual: &[u8]) -> Table {
     let is_header = |line: &&[u8]| {
         let has = |name: &[u8]| words(line).any(|word| word == name);
@@ -90,7 +91,7 @@ fn snoop(head: &[u8], address: &[u8], usual: &[u8]) -> Table {
     Table::new(columns.collect(), b' ').with(header, PROSE, None)
 }
 
-/// A table of libCacheSim's; nothing if `head` has no header that names an object, its size and a
+/// Returns a table of libCacheSim, or `None` if `head` has no header with an object, its size and a
 /// time.
 pub(crate) fn cache(head: &[u8], ids: Ids, op: Option<Op>) -> Option<Table> {
     let header = lines(head).next()?;
@@ -127,7 +128,7 @@ pub(crate) fn cache(head: &[u8], ids: Ids, op: Option<Op>) -> Option<Table> {
     Some(Table::new(columns.collect(), b',').with(header, &[], op))
 }
 
-/// The first lines of `head`, without their ends and those that are empty.
+/// Returns the first lines of `head` that are not empty, without their ends.
 fn lines(head: &[u8]) -> impl Iterator<Item = &[u8]> {
     let lines = head.split(|&byte| byte == b'\n').take(HEADER_LINES);
     lines.map(<[u8]>::trim_ascii_end).filter(|line| !line.is_empty())
@@ -137,7 +138,7 @@ fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty())
 }
 
-/// Whether `head` is one of these tables with a header of its own.
+/// Returns the format if `head` is one of these tables and has a distinctive header.
 pub(crate) fn has_header(head: &[u8]) -> Option<crate::format::Format> {
     use crate::format::Format;
     let starts = |line: &[u8], names: &[&[u8]]| {

@@ -1,8 +1,8 @@
-//! The dump of a Windows event trace as xperf prints it: `xperf -i FILE.etl -o FILE.csv`.
+//! The dump of a Windows event trace as printed by xperf: `xperf -i FILE.etl -o FILE.csv`.
 //!
 //! Lines between `BeginHeader` and `EndHeader` name the columns of each event. `DiskRead`,
-//! `DiskWrite` and `DiskFlush` count; the time is that of the event, in microseconds. Addresses and
-//! lengths are hexadecimal, with 0x in front.
+//! `DiskWrite` and `DiskFlush` are requests. Times are those of the events, in microseconds.
+//! Addresses and lengths are hexadecimal with the prefix 0x.
 
 use super::fields::{Fault, Fields, Found, Parsed};
 use super::lost;
@@ -10,16 +10,16 @@ use crate::left::LeftOut;
 use crate::record::Op;
 use crate::unit::Unit;
 
-/// The first line.
+/// First line of a dump.
 pub(crate) const BEGIN: &[u8] = b"BeginHeader";
 const END: &[u8] = b"EndHeader";
-/// The events that count.
+/// Events that are requests.
 const EVENTS: [(&[u8], Op); 3] =
     [(b"DiskRead", Op::Read), (b"DiskWrite", Op::Write), (b"DiskFlush", Op::Flush)];
-/// Bytes from which on no address or length makes sense.
+/// Limit of addresses and lengths in bytes.
 const LAST_BYTE: u64 = 1 << 63;
 
-/// Where an event has its fields.
+/// Positions of an event's fields.
 #[derive(Clone, Copy)]
 struct Places {
     time: usize,
@@ -28,10 +28,10 @@ struct Places {
     disk: usize,
 }
 
-/// A reader of dumps.
+/// A parser of dumps.
 pub(crate) struct Xperf {
     in_header: bool,
-    /// The places of each event's fields.
+    /// Positions of each event's fields.
     places: [Places; 3],
 }
 
@@ -44,7 +44,7 @@ impl Default for Xperf {
 }
 
 impl Xperf {
-    /// The request of one line.
+    /// Parses the request of one line.
     pub(crate) fn record(
         &mut self,
         line: &mut Fields<'_>,
@@ -98,12 +98,12 @@ impl Xperf {
     }
 }
 
-/// The first field.
+/// Returns the first field.
 fn name(text: &[u8]) -> &[u8] {
     text.split(|&byte| byte == b',').next().unwrap_or_default().trim_ascii()
 }
 
-/// The places that a line of the header gives, or those `known` where it does not.
+/// Returns the positions in a line of the header, or those in `known` if it does not have them.
 fn places(text: &[u8], known: Places) -> Places {
     let place = |name: &[u8], known: usize| {
         let mut names = text.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
@@ -138,7 +138,7 @@ fn field<T>(
     if fields.at == end { Ok(value) } else { fields.fault("the end of the field") }
 }
 
-/// A hexadecimal number of bytes below 8 EiB.
+/// Parses a hexadecimal number of bytes below 8 EiB.
 fn hex(field: &mut Fields<'_>, expected: &'static str) -> Parsed<u64> {
     let from = field.at;
     let digits = field.rest().strip_prefix(b"0x").ok_or(Fault { at: from, expected })?;

@@ -14,7 +14,7 @@ const FLUSH: u32 = 1 << 18;
 const DISCARD: u32 = 1 << 29;
 const NOTIFY: u32 = 1 << 26;
 
-/// A record: sequence number, ns, first sector, bytes, action, CPU, and bytes behind it.
+/// Makes a record from sequence number, ns, first sector, bytes, action, CPU and payload.
 fn event(
     number: (u32, u64, u64, u32),
     action: u32,
@@ -44,7 +44,7 @@ fn event(
     all
 }
 
-/// Queued, issued and completed requests, and the name of a process before them.
+/// Makes queued, issued and completed requests, after an event with the name of a process.
 fn events(count: u32, op: u32, cpu: u32, is_big: bool) -> Vec<u8> {
     let name = event((0, 0, 0, 0), NOTIFY, cpu, b"fio\0", is_big);
     let each = (0..count).flat_map(|n| {

@@ -1,4 +1,4 @@
-//! Compressed files, texts that are not UTF-8, and files that are known and not read.
+//! Compressed files, texts that are not UTF-8, and known formats that cannot be read.
 
 use std::io::Write;
 
@@ -41,10 +41,10 @@ fn zstd(bytes: &[u8]) -> Vec<u8> {
     zstd::encode_all(bytes, 3).unwrap()
 }
 
-/// A way to compress.
+/// A compressor.
 type Pack = fn(&[u8]) -> Vec<u8>;
 
-/// Those of several parts, and the one that has a single part.
+/// Compressors. All formats except the last one support several members.
 const PACKS: [(&str, Pack); 6] = [
     ("gz", gzip),
     ("bz2", bzip2),

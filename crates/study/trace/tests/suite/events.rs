@@ -1,5 +1,5 @@
-//! Block events of the kernel as they are found in the field: joined outputs, zones, lost events,
-//! other clocks, and files without the event that counts.
+//! Block events of the kernel as they occur in practice: concatenated outputs, zones, lost events,
+//! other clocks, and files without the required event.
 
 use hostftl_trace::Format;
 

@@ -1,4 +1,5 @@
-//! Every format, on samples made up for the test, and on real heads where there are some.
+//! Every format, with samples made for the test, and with the heads of real traces if they are
+//! available.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +12,7 @@ fn file(name: &str, bytes: &[u8]) -> PathBuf {
     path
 }
 
-/// The format that `bytes` are detected as, and the requests.
+/// Returns the detected format of `bytes`, and the requests.
 fn read(name: &str, bytes: &[u8]) -> (Format, Vec<Record>) {
     let reader = Reader::open(&TraceFile::new(file(name, bytes))).expect("the format is known");
     let format = reader.format();
@@ -257,7 +258,7 @@ fn a_bad_line_is_named_or_counted() {
     assert_eq!(warnings, [wanted]);
 }
 
-/// What editors, other systems and broken copies do to a text.
+/// Effects of editors, other systems and broken copies on a text.
 #[test]
 fn odd_texts_are_read_or_named() {
     let expected = [request(0, 0, Op::Write, 0, 8), request(5_000, 0, Op::Read, 0, 1)];

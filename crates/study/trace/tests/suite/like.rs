@@ -1,4 +1,4 @@
-//! A workload like a volume comes out as the published figures say, within 10 %.
+//! The figures of a workload that resembles a volume match the published ones within 10 %.
 
 use hostftl_trace::{Info, Source, Stats, Volume};
 
@@ -19,7 +19,7 @@ fn is_like(text: &str, info: &Info) {
     figures.iter().for_each(|figure| assert!(figure.error() <= 0.1, "{text}: {figure:?}"));
 }
 
-/// Whole weeks: mostly writes, mostly reads, and one whose pages are written very unevenly.
+/// Whole weeks: mostly writes, mostly reads, and one with very uneven writes per page.
 #[test]
 fn whole_weeks_come_out() {
     for name in ["w106", "w105", "w103"] {

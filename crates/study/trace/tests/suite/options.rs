@@ -1,4 +1,4 @@
-//! Options mean something or are refused, and nothing is left out in silence.
+//! Invalid options are refused, and omissions are reported.
 
 use hostftl_trace::{Format, Source};
 

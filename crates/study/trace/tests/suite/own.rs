@@ -1,11 +1,11 @@
-//! The own formats give back what was written, whatever a record may be.
+//! Every possible record survives a round trip through this project's formats.
 
 use std::path::{Path, PathBuf};
 
 use hostftl_trace::{Op, Reader, Record, Source, Stats, TraceFile, Writer};
 use proptest::prelude::*;
 
-/// Sectors that a device has at most, and that a request has at most: as `Record` says.
+/// Maximum sectors of a device and of a request, as in `Record`.
 const MOST_SECTORS: u64 = 1 << 54;
 const MOST_AT_ONCE: u64 = 1 << 23;
 const MOST_DISCARDED: u64 = 1 << 35;
@@ -28,7 +28,7 @@ fn read(path: &Path) -> Vec<Record> {
     reader.map(|record| record.unwrap()).collect()
 }
 
-/// A number of any magnitude up to `most`, its edges included.
+/// Generates numbers of any magnitude up to `most`, limits included.
 fn up_to(most: u64) -> impl Strategy<Value = u64> {
     let short = (0..64u32, any::<u64>()).prop_map(move |(shift, it)| (it >> shift).min(most));
     prop_oneof![Just(0), Just(most), 0..=most, short]
@@ -96,8 +96,8 @@ fn many_records_come_back_compressed_and_damage_is_found() {
     damage_is_found("w.flat.zst", "damaged.flat", "the last record");
 }
 
-/// Whoever reads an expanded copy of `whole` that was cut off, or of which a bit was changed, is
-/// told.
+/// Checks that a truncated copy of the decompressed file `whole`, and a copy with a flipped bit,
+/// are reported as damaged.
 fn damage_is_found(whole: &str, damaged: &str, last: &str) {
     let path = fresh(damaged);
     let whole = std::fs::read(path.with_file_name(whole)).unwrap();

@@ -1,4 +1,4 @@
-//! Traces that come out of a pipe, once and again.
+//! Traces from a pipe, read once and repeatedly.
 
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -7,14 +7,14 @@ use hostftl_trace::{Source, TraceFile};
 
 use crate::help::{lines, open};
 
-/// A FIFO into which a thread writes `bytes` once.
+/// Makes a FIFO into which a thread writes `bytes` once.
 fn fifo(name: &str, bytes: Vec<u8>) -> (PathBuf, thread::JoinHandle<()>) {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("field-{name}"));
     let _ = std::fs::remove_file(&path);
     let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
     rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
     let to = path.clone();
-    // A reader that has enough may close the pipe.
+    // A reader may close the pipe early.
     let writer = thread::spawn(move || drop(std::fs::write(to, bytes)));
     (path, writer)
 }

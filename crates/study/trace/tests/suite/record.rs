@@ -1,4 +1,4 @@
-//! A real loop device, recorded through the kernel's events; needs root, tracefs and losetup.
+//! Recording of a real loop device through the kernel's events. It needs root, tracefs and losetup.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use hostftl_test_skip::skipped;
 use hostftl_trace::{Op, Record, Recorder};
 
-/// A loop device that is gone when it is dropped.
+/// A loop device, removed when it is dropped.
 struct Loop(PathBuf);
 
 impl Loop {
@@ -35,7 +35,7 @@ impl Drop for Loop {
     }
 }
 
-/// Memory whose address is a multiple of 4096, which is what direct writes need.
+/// Memory aligned to 4096 bytes, as direct writes require.
 #[repr(align(4096))]
 struct Block([u8; 8192]);
 

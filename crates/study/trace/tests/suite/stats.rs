@@ -1,4 +1,4 @@
-//! What is said of a trace.
+//! Statistics of a trace.
 
 use hostftl_trace::{Info, Op, Record, Stats};
 

@@ -1,4 +1,4 @@
-//! Tables of other tools, tables that a user describes, and doubtful units.
+//! Tables of other tools, tables that a user describes, and suspicious units.
 
 use hostftl_trace::{Format, Op, Record};
 

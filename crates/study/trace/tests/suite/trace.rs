@@ -1,4 +1,4 @@
-//! Reading, packing and generating requests.
+//! Reading, packing and generation of requests.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use hostftl_trace::{Compact, GRANULE, Op, Record, Source, TraceError, TraceFile}
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// A file in the test's own folder.
+/// Writes a file in the test's own folder.
 fn file(name: &str, bytes: &[u8]) -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::write(&path, bytes).expect("the test's folder is writable");
@@ -194,7 +194,7 @@ fn bad_workloads_say_what_is_right() {
     assert!(why("synth:uniform:span=5k").contains("span must be a multiple of size"));
 }
 
-/// Whatever stands in a file: records that are whole, or an error that names a place in the file.
+/// Any content gives whole records, or an error that names a position in the file.
 #[test]
 fn damaged_files_give_records_or_one_error() {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(3);
