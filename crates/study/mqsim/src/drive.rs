@@ -1,4 +1,4 @@
-//! `ssdconfig.xml`: a drive as the text of a drive model says it.
+//! `ssdconfig.xml`: a drive, converted to the text of a drive model.
 
 use std::fmt::Display;
 
@@ -7,20 +7,20 @@ use roxmltree::Node;
 use super::keys::{At, Keys};
 use super::{DRIVE, Fault, document, line};
 
-/// The section of the drive, and that of its flash within.
+/// Names of the sections of the drive, the host, and the flash within the drive.
 const DEVICE: &str = "Device_Parameter_Set";
 const HOST: &str = "Host_Parameter_Set";
 const FLASH: &str = "Flash_Parameter_Set";
 
-/// A drive as its TOML file would describe it.
+/// A drive as the text of its TOML file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Drive {
-    /// That file's text.
+    /// Text of the TOML file.
     pub toml: String,
-    /// For each line of it, the line of the XML file that says so, and MQSim's key; no key where a
-    /// line is of nobody.
+    /// Line of the XML file and key of MQSim for each line of the text. The key is empty if the
+    /// line does not come from a key.
     pub lines: Vec<(usize, &'static str)>,
-    /// What is not carried over, a sentence each.
+    /// Settings that were ignored, one sentence each.
     pub left: Vec<String>,
 }
 
@@ -35,11 +35,11 @@ impl Drive {
     }
 }
 
-/// The drive that MQSim's configuration describes.
+/// Converts a drive in MQSim's configuration.
 ///
 /// # Errors
-/// The line that is wrong: no XML, another file, a key that is missing or makes no sense, or a
-/// drive of another kind than flash with a map of pages.
+/// The line that is wrong: invalid XML, another kind of file, a missing or invalid key, or a drive
+/// other than flash with a page-level map.
 pub fn drive(text: &str) -> Result<Drive, Fault> {
     let document = document(text, DRIVE)?;
     let root = document.root_element();
@@ -74,7 +74,7 @@ pub fn drive(text: &str) -> Result<Drive, Fault> {
 const LINK: [&str; 3] = ["PCIe_Lane_Bandwidth", "PCIe_Lane_Count", "SATA_Processing_Delay"];
 const LOGS: [&str; 2] = ["Enable_ResponseTime_Logging", "ResponseTime_Logging_Period_Length"];
 
-/// Keys of the drive's section that have no counterpart, and why.
+/// Keys of the drive's section without a counterpart, and the reason.
 const UNMODELLED: [(&[&str], &str); 9] = [
     (&["Seed"], "a study has one seed for all, see --seed"),
     (&["Enabled_Preconditioning"], "a study says what the drive held before, see --warm"),
@@ -120,7 +120,7 @@ fn section<'a>(node: Node<'a, 'a>, name: &str) -> Result<Node<'a, 'a>, Fault> {
     child(node, name).ok_or_else(|| Fault { line: line(&node), why: missing() })
 }
 
-/// Refuses what is not flash with a map of pages.
+/// Checks that the drive is flash with a page-level map.
 fn possible(keys: &mut Keys) -> Result<(), Fault> {
     keys.one_of("Memory_Type", &[("FLASH", ())])?;
     let mapping = keys.one_of("Address_Mapping", &[("PAGE_LEVEL", true), ("HYBRID", false)])?;
@@ -132,7 +132,7 @@ fn possible(keys: &mut Keys) -> Result<(), Fault> {
     }
 }
 
-/// Channels, chips, dies, planes, blocks and pages.
+/// Converts channels, chips, dies, planes, blocks and pages.
 fn shape(made: &mut Drive, keys: &mut Keys, cells: &mut Keys) -> Result<(), Fault> {
     let buses: [(&'static str, &str); 2] =
         [("Flash_Channel_Count", "channels"), ("Chip_No_Per_Channel", "ways")];
@@ -158,7 +158,7 @@ fn shape(made: &mut Drive, keys: &mut Keys, cells: &mut Keys) -> Result<(), Faul
     Ok(())
 }
 
-/// The cell, and how long everything takes.
+/// Converts the kind of cell and the times of its operations.
 fn times(made: &mut Drive, keys: &mut Keys, cells: &mut Keys) -> Result<(), Fault> {
     let known: [(&str, (&str, &[&str])); 3] = [
         ("SLC", ("slc", &["LSB"])),
@@ -188,7 +188,7 @@ fn times(made: &mut Drive, keys: &mut Keys, cells: &mut Keys) -> Result<(), Faul
     Ok(())
 }
 
-/// The mean time of the pages of a cell, of which a file has one key each.
+/// Converts the times of a cell's pages, one key for each kind of page, to their mean.
 fn mean(
     made: &mut Drive,
     cells: &mut Keys,
@@ -214,17 +214,17 @@ fn mean(
     Ok(())
 }
 
-/// Nanoseconds in µs, as TOML writes a float.
+/// Converts nanoseconds to µs in the float format of TOML.
 fn micros(ns: f64) -> String {
     format!("{:.3}", ns / 1000.0)
 }
 
-/// The map, the collection and the write buffer.
+/// Converts the map, garbage collection and the write buffer.
 fn translation(made: &mut Drive, keys: &mut Keys) -> Result<(), Fault> {
     let At { line, value } = keys.needed::<f64>("Overprovisioning_Ratio")?;
     let percent = format!("{:.4}", value * 100.0);
     made.set(line, "Overprovisioning_Ratio", "over_provisioning_percent", percent);
-    // MQSim collects each plane by itself, and gives copies a block of their own.
+    // MQSim collects each plane separately, and its copies have their own block.
     made.word(keys.line(), "", "pools", "plane");
     made.word(keys.line(), "", "frontiers", "separate");
     made.set(keys.line(), "", "multiplane", true);
@@ -251,7 +251,7 @@ fn translation(made: &mut Drive, keys: &mut Keys) -> Result<(), Fault> {
     Ok(())
 }
 
-/// How a victim is picked.
+/// Converts the victim policy.
 fn collection(made: &mut Drive, keys: &mut Keys) -> Result<(), Fault> {
     let known = [
         ("GREEDY", "greedy"),
@@ -264,7 +264,7 @@ fn collection(made: &mut Drive, keys: &mut Keys) -> Result<(), Fault> {
     let theirs = "GC_Block_Selection_Policy";
     let Some(At { line, value }) = keys.one_of(theirs, &known)? else { return Ok(()) };
     match value {
-        // MQSim draws as many blocks as the logarithm of those of a plane, to the base of two.
+        // MQSim draws the base-2 logarithm of the number of blocks in a plane.
         "rga" => {
             let lines = made.toml.lines().find_map(|line| line.strip_prefix("blocks = "));
             let blocks = lines.and_then(|blocks| blocks.parse::<u32>().ok()).unwrap_or(1);
@@ -283,7 +283,7 @@ fn collection(made: &mut Drive, keys: &mut Keys) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Whether reads interrupt programs and erases.
+/// Converts the suspension of programs and erases by reads.
 fn suspension(made: &mut Drive, keys: &mut Keys, cells: &mut Keys) -> Result<(), Fault> {
     let known = [("NONE", 0), ("ERASE", 1), ("PROGRAM", 2), ("PROGRAM_ERASE", 3)];
     let support = cells.one_of("CMD_Suspension_Support", &known)?;
@@ -300,7 +300,7 @@ fn suspension(made: &mut Drive, keys: &mut Keys, cells: &mut Keys) -> Result<(),
             left.extend(["CMD_Suspension_Support", "Suspend_Program_Time"]);
         }
         _ => {
-            // Without any interruption these times mean nothing.
+            // Without suspension these times have no effect.
             left.clear();
             cells.number::<u64>("Suspend_Erase_Time")?;
         }

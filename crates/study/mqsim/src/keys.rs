@@ -1,4 +1,4 @@
-//! A section of a file: its keys, which of them were read, and what is said of the others.
+//! Keys of a section, with a record of the keys that were used.
 
 use std::str::FromStr;
 
@@ -6,10 +6,10 @@ use roxmltree::Node;
 
 use super::{Fault, line, on_one_line};
 
-/// The longest name of a key or value that a message repeats whole, in characters.
+/// Length in characters from which on a message truncates a key or value.
 const LONGEST: usize = 60;
 
-/// A value and the line where it stands.
+/// A value and its line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct At<T> {
     pub line: usize,
@@ -21,11 +21,11 @@ struct Entry<'a> {
     key: &'a str,
     value: &'a str,
     line: usize,
-    /// Whether somebody read it, or said why it is left.
+    /// Whether it was converted, or reported as ignored.
     used: bool,
 }
 
-/// The keys of an element; those that hold sections of their own are left out.
+/// The keys of an element, without those that contain sections.
 pub(crate) struct Keys<'a> {
     name: &'a str,
     line: usize,
@@ -33,7 +33,7 @@ pub(crate) struct Keys<'a> {
 }
 
 impl<'a> Keys<'a> {
-    /// The keys below `node`, apart from the sections that `within` names.
+    /// Reads the keys below `node`, except the sections named in `within`.
     pub(crate) fn of(node: Node<'a, 'a>, within: &[&str]) -> Result<Self, Fault> {
         let mut entries: Vec<Entry> = Vec::new();
         for child in node.children().filter(Node::is_element) {
@@ -57,19 +57,19 @@ impl<'a> Keys<'a> {
         Ok(Keys { name: node.tag_name().name(), line: line(&node), entries })
     }
 
-    /// Where the section begins.
+    /// Returns the line at which the section begins.
     pub(crate) fn line(&self) -> usize {
         self.line
     }
 
-    /// The words behind a key.
+    /// Returns the value of a key as text.
     pub(crate) fn word(&mut self, key: &str) -> Option<At<&'a str>> {
         let entry = self.entries.iter_mut().find(|it| it.key == key)?;
         entry.used = true;
         Some(At { line: entry.line, value: entry.value })
     }
 
-    /// The number behind a key.
+    /// Returns the value of a key as a number.
     pub(crate) fn number<T: FromStr>(&mut self, key: &str) -> Result<Option<At<T>>, Fault> {
         let Some(At { line, value }) = self.word(key) else { return Ok(None) };
         match value.parse() {
@@ -80,19 +80,19 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// The number behind a key that must be there.
+    /// Returns the value of a required key as a number.
     pub(crate) fn needed<T: FromStr>(&mut self, key: &str) -> Result<At<T>, Fault> {
         let missing = Fault { line: self.line, why: format!("{} has no {key}", self.name) };
         self.number(key)?.ok_or(missing)
     }
 
-    /// Whether a key says `true`; as in MQSim all that is not `false` does.
+    /// Returns the value of a key as a flag. As in MQSim, every value other than `false` is true.
     pub(crate) fn flag(&mut self, key: &str) -> Option<At<bool>> {
         let At { line, value } = self.word(key)?;
         Some(At { line, value: !value.eq_ignore_ascii_case("false") })
     }
 
-    /// What the word behind a key stands for in `known`.
+    /// Returns the counterpart in `known` of a key's value.
     pub(crate) fn one_of<T: Copy>(
         &mut self,
         key: &str,
@@ -106,7 +106,7 @@ impl<'a> Keys<'a> {
         Ok(Some(At { line, value }))
     }
 
-    /// A sentence that names those of `keys` that are there, and why they are left.
+    /// Returns a sentence with the present ones of `keys` and the reason why they are ignored.
     pub(crate) fn leave(&mut self, keys: &[&str], why: &str) -> Option<String> {
         let there = self.entries.iter_mut().filter(|it| keys.contains(&it.key));
         let names: Vec<String> = there
@@ -118,7 +118,7 @@ impl<'a> Keys<'a> {
         (!names.is_empty()).then(|| format!("not carried over: {}: {why}", names.join(", ")))
     }
 
-    /// A sentence on the keys that nobody read.
+    /// Returns a sentence with the keys that were not used.
     pub(crate) fn others(&mut self) -> Option<String> {
         let left: Vec<String> = (self.entries.iter().filter(|it| !it.used))
             .map(|entry| format!("{} (line {})", short(entry.key), entry.line))
@@ -128,7 +128,7 @@ impl<'a> Keys<'a> {
     }
 }
 
-/// A value in quotes, cut where it is long.
+/// Quotes a value, truncated if it is long.
 fn told(value: &str) -> String {
     format!("'{}'", short(value))
 }

@@ -1,10 +1,10 @@
-//! MQSim's XML files, as far as they carry over: the configuration of a drive becomes the text of a
-//! drive model, and a definition of workloads becomes flows.
+//! Import of MQSim's XML files: the configuration of a drive becomes the text of a drive model, and
+//! a definition of workloads becomes flows.
 //!
 //! The keys and their meaning are those of MQSim's README and of `src/exec` (Tavakkol et al.,
 //! "MQSim: A Framework for Enabling Realistic Studies of Modern Multi-Queue SSD Devices", FAST
-//! 2018). What has no counterpart here is named with its line and the reason, and so is a key that
-//! MQSim itself does not know.
+//! 2018). A setting without a counterpart is reported with its line and the reason, and so is a key
+//! that MQSim itself does not have.
 //!
 //! ```
 //! let flows = hostftl_mqsim::scenarios(
@@ -26,28 +26,28 @@ use thiserror::Error;
 pub use drive::{Drive, drive};
 pub use work::{Addresses, Flow, Kind, Made, Played, Rate, TimeUnit, scenarios};
 
-/// What the root of a drive's file is called.
+/// Name of the root element of a drive's file.
 const DRIVE: &str = "Execution_Parameter_Set";
-/// What the root of a file of workloads is called.
+/// Name of the root element of a file of workloads.
 const WORK: &str = "MQSim_IO_Scenarios";
 
-/// Why a file can't be used.
+/// Reason why a file cannot be used.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("line {line}: {why}")]
 pub struct Fault {
-    /// The line, from 1.
+    /// Line, from 1.
     pub line: usize,
-    /// What is wrong there.
+    /// Reason.
     pub why: String,
 }
 
-/// The document, whose root must be called `root`.
+/// Parses a document whose root element must have the name `root`.
 fn document<'a>(text: &'a str, root: &str) -> Result<Document<'a>, Fault> {
-    // Editors on Windows put this in front.
+    // Editors on Windows insert a byte order mark.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let document = Document::parse(text).map_err(|error| Fault {
         line: match error {
-            // What is missing is missing at the end.
+            // The error of a missing end tag has no position, so the last line is reported.
             Error::UnclosedRootNode => text.lines().count().max(1),
             _ => error.pos().row as usize,
         },
@@ -64,12 +64,12 @@ fn document<'a>(text: &'a str, root: &str) -> Result<Document<'a>, Fault> {
     Err(Fault { line, why })
 }
 
-/// A text in which the end of a line is a blank.
+/// Replaces line ends and other control characters by spaces.
 fn on_one_line(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
 }
 
-/// Where an element begins.
+/// Returns the line at which an element begins.
 fn line(node: &Node) -> usize {
     node.document().text_pos_at(node.range().start).row as usize
 }

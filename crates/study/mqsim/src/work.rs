@@ -1,4 +1,4 @@
-//! A definition of workloads: scenarios of flows, each made or read from a trace.
+//! A definition of workloads: scenarios of flows, each generated or read from a trace.
 
 use roxmltree::Node;
 
@@ -9,78 +9,78 @@ const SCENARIO: &str = "IO_Scenario";
 const MADE: &str = "IO_Flow_Parameter_Set_Synthetic";
 const PLAYED: &str = "IO_Flow_Parameter_Set_Trace_Based";
 
-/// One flow of requests.
+/// A flow of requests.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Flow {
-    /// Where it stands in the file, from 1.
+    /// Line in the file, from 1.
     pub line: usize,
-    /// What it is.
+    /// Source of the requests.
     pub kind: Kind,
-    /// What is not carried over, a sentence each.
+    /// Settings that were ignored, one sentence each.
     pub left: Vec<String>,
 }
 
-/// What a flow is.
+/// Source of a flow's requests.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
-    /// It is made.
+    /// Generated requests.
     Made(Made),
-    /// It is read.
+    /// Requests of a trace.
     Played(Played),
 }
 
-/// A flow that is made.
+/// A generated flow.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Made {
-    /// Which addresses.
+    /// Distribution of the addresses.
     pub addresses: Addresses,
-    /// Per cent of the flow's share of the drive that are touched, 1 to 100.
+    /// Percentage of the flow's share of the drive that is touched, 1 to 100.
     pub working_set: u32,
-    /// Per cent of the requests that read.
+    /// Percentage of reads.
     pub read: u32,
-    /// Sectors of a request; of requests that differ, the mean.
+    /// Sectors of a request; the mean if requests differ.
     pub sectors: u64,
-    /// How fast they come.
+    /// Rate of the requests.
     pub rate: Rate,
-    /// How many there are; nothing when the flow ends at a time, or never.
+    /// Number of requests; `None` if the flow ends at a time, or never.
     pub count: Option<u64>,
 }
 
-/// Which addresses a flow touches.
+/// Distribution of a flow's addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Addresses {
-    /// One after the other.
+    /// Sequential.
     Streaming,
-    /// All alike.
+    /// Uniform.
     Uniform,
-    /// The first `hot` per cent of the addresses get 100 − `hot` per cent of the requests.
+    /// The first `hot` per cent of the addresses receive 100 − `hot` per cent of the requests.
     HotCold {
-        /// The share of the addresses, 1 to 100.
+        /// Percentage of the addresses, 1 to 100.
         hot: u32,
     },
 }
 
-/// How fast requests come.
+/// Rate of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rate {
-    /// So many are under way at any time.
+    /// Constant number of requests under way.
     UnderWay(u32),
-    /// So many bytes a second.
+    /// Bytes per second.
     Bandwidth(u64),
 }
 
-/// A flow that is read from a trace in DiskSim's columns.
+/// A flow that is read from a trace with DiskSim's columns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Played {
-    /// The trace's path as the file says it.
+    /// Path of the trace as given in the file.
     pub path: String,
-    /// The unit of its times.
+    /// Unit of its times.
     pub unit: TimeUnit,
-    /// How often it is played, at least once.
+    /// Number of repetitions, at least 1.
     pub rounds: u32,
 }
 
-/// A unit of times.
+/// Unit of times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeUnit {
     /// 10^-9 s.
@@ -89,10 +89,11 @@ pub enum TimeUnit {
     Micros,
 }
 
-/// The flows of each scenario; there is at least one of each.
+/// Returns the flows of each scenario. There is at least one scenario, and each has at least one
+/// flow.
 ///
 /// # Errors
-/// The line that is wrong: no XML, another file, or a key that is missing or makes no sense.
+/// The line that is wrong: invalid XML, another kind of file, or a missing or invalid key.
 pub fn scenarios(text: &str) -> Result<Vec<Vec<Flow>>, Fault> {
     let document = document(text, WORK)?;
     let root = document.root_element();
@@ -139,7 +140,7 @@ fn flow(node: Node) -> Result<Flow, Fault> {
     Ok(Flow { line: flow, kind, left })
 }
 
-/// Keys of every flow that have no counterpart, and why.
+/// Keys of every flow without a counterpart, and the reason.
 const OF_ALL: [(&[&str], &str); 4] = [
     (&["Priority_Class"], "requests have no priorities"),
     (
@@ -170,7 +171,7 @@ fn made(keys: &mut Keys, left: &mut Vec<String>) -> Result<Made, Fault> {
     }
     let sizes = [("FIXED", true), ("NORMAL", false)];
     let fixed = keys.one_of("Request_Size_Distribution", &sizes)?;
-    // It means nothing where all are alike.
+    // The variance has no effect if all requests have the same size.
     keys.word("Variance_Request_Size");
     if let Some(At { line, value: false }) = fixed {
         left.push(format!(
@@ -182,7 +183,7 @@ fn made(keys: &mut Keys, left: &mut Vec<String>) -> Result<Made, Fault> {
     let read = percent("Read_Percentage", keys.number("Read_Percentage")?)?;
     let made = Made {
         addresses: addresses(keys)?,
-        // As in MQSim, nothing stands for all.
+        // As in MQSim, 0 and a missing key mean the whole share.
         working_set: working_set.filter(|it| *it > 0).unwrap_or(100),
         read: read.unwrap_or(0),
         sectors,
@@ -215,7 +216,7 @@ fn addresses(keys: &mut Keys) -> Result<Addresses, Fault> {
     }
 }
 
-/// How fast requests come, and a sentence on what that loses.
+/// Converts the rate of requests, with a sentence about the difference.
 fn rate(keys: &mut Keys, left: &mut Vec<String>) -> Result<Rate, Fault> {
     let known = [("QUEUE_DEPTH", false), ("BANDWIDTH", true)];
     let by_bandwidth = keys.one_of("Synthetic_Generator_Type", &known)?;
@@ -239,7 +240,7 @@ fn rate(keys: &mut Keys, left: &mut Vec<String>) -> Result<Rate, Fault> {
     Ok(Rate::Bandwidth(bandwidth.value))
 }
 
-/// How many requests there are. MQSim asks for the time first.
+/// Converts the number of requests. As in MQSim, a stop time takes precedence.
 fn count(keys: &mut Keys, left: &mut Vec<String>) -> Result<Option<u64>, Fault> {
     let end = keys.number::<u64>("Stop_Time")?.filter(|it| it.value > 0);
     let total = keys.number::<u64>("Total_Requests_To_Generate")?;
@@ -253,7 +254,7 @@ fn count(keys: &mut Keys, left: &mut Vec<String>) -> Result<Option<u64>, Fault> 
     Ok(total.map(|it| it.value).filter(|count| *count > 0))
 }
 
-/// Requests here are aligned to their size.
+/// Reports the alignment if it differs from ours: requests are aligned to their size.
 fn alignment(keys: &mut Keys, made: &Made, left: &mut Vec<String>) -> Result<(), Fault> {
     let aligned = keys.flag("Generated_Aligned_Addresses").is_some_and(|it| it.value);
     let unit = keys.number::<u64>("Address_Alignment_Unit")?;

@@ -1,4 +1,4 @@
-//! Whole files: what is read from them, what is named, and which line is wrong.
+//! Whole files: converted keys, ignored keys, and the lines of errors.
 
 use hostftl_mqsim::{
     Addresses, Drive, Fault, Kind, Made, Played, Rate, TimeUnit, drive, scenarios,
@@ -7,7 +7,7 @@ use hostftl_mqsim::{
 const DRIVE: &str = include_str!("drive.xml");
 const WORK: &str = include_str!("work.xml");
 
-/// The value of a key of the drive.
+/// Returns the value of a key of the drive.
 fn of<'a>(drive: &'a Drive, key: &str) -> Option<&'a str> {
     let all = drive.toml.lines();
     all.filter_map(|line| line.split_once(" = ")).find(|(name, _)| *name == key).map(|(_, it)| it)
@@ -48,7 +48,7 @@ fn every_key_is_carried_over_or_named_with_its_line() {
     let drive = drive(DRIVE).expect("the file is sound");
     let said = drive.left.join("\n");
     let read: Vec<&str> = drive.lines.iter().map(|(_, key)| *key).collect();
-    // These say what others mean, or mean nothing in this file.
+    // These keys modify others, or have no effect in this file.
     let parts = ["Flash_Channel_Width", "Static_Wearleveling_Enabled", "Memory_Type"];
     let parts = [&parts[..], &["Address_Mapping"]].concat();
     let mut keys = 0;
@@ -106,7 +106,7 @@ fn flows_are_made_or_played() {
     }
 }
 
-/// What is wrong after `from` was changed to `to`.
+/// Returns the error after `from` was replaced by `to`.
 fn wrong(text: &str, from: &str, to: &str) -> Fault {
     assert!(text.contains(from), "{from} is not in the file");
     let changed = text.replacen(from, to, 1);
