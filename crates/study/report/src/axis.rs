@@ -1,9 +1,9 @@
-//! An axis: which part of it is shown, where its ticks are, and where a value lies on it.
+//! An axis: its visible range, its ticks, and the position of a value on it.
 
-/// How a number is shown.
+/// Format of a number.
 pub type Show = fn(f64) -> String;
 
-/// An axis of a chart of lines.
+/// An axis of a line chart.
 #[derive(Clone, Debug)]
 pub struct Axis {
     pub(crate) label: String,
@@ -11,10 +11,10 @@ pub struct Axis {
     pub(crate) kind: Kind,
 }
 
-/// Where ticks are.
+/// Positions of ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// At 1, 2 or 5 times a power of ten, and multiples.
+    /// At multiples of 1, 2 or 5 times a power of ten.
     Linear,
     /// At multiples of a power of two.
     Binary,
@@ -23,27 +23,27 @@ pub(crate) enum Kind {
 }
 
 impl Axis {
-    /// From 0, or from the least value when that is below.
+    /// Makes a linear axis from 0, or from the lowest value if that is negative.
     pub fn linear(label: &str, show: Show) -> Self {
         Axis { label: label.to_owned(), show, kind: Kind::Linear }
     }
 
-    /// The same with ticks at multiples of powers of two, for bytes in binary units.
+    /// Makes a linear axis with ticks at multiples of powers of two, for bytes in binary units.
     pub fn binary(label: &str, show: Show) -> Self {
         Axis { label: label.to_owned(), show, kind: Kind::Binary }
     }
 
-    /// Powers of ten; values of 0 and below have no place on it and are left out.
+    /// Makes a logarithmic axis. Values of 0 and below are omitted.
     pub fn log(label: &str, show: Show) -> Self {
         Axis { label: label.to_owned(), show, kind: Kind::Log }
     }
 
-    /// Whether `value` has a place on it.
+    /// Returns whether `value` has a position on the axis.
     pub(crate) fn has(&self, value: f64) -> bool {
         value.is_finite() && (self.kind != Kind::Log || value > 0.0)
     }
 
-    /// The part of the axis that shows all of `values`, with `room` units of length.
+    /// Returns the range of the axis that shows all of `values` on a length of `room` units.
     pub(crate) fn fit(&self, values: impl Iterator<Item = f64>, room: f64) -> Scale {
         let values = values.filter(|value| self.has(*value));
         let (low, high) =
@@ -56,18 +56,18 @@ impl Axis {
     }
 }
 
-/// The part of an axis that a chart shows.
+/// The visible range of an axis.
 #[derive(Clone, Debug)]
 pub(crate) struct Scale {
     from: f64,
     to: f64,
     is_log: bool,
-    /// Values that are marked.
+    /// Values with a tick.
     pub ticks: Vec<f64>,
 }
 
 impl Scale {
-    /// From `low` to `high`, widened to ticks at least 60 units apart.
+    /// Makes a range from `low` to `high`, extended to ticks that are at least 60 units apart.
     pub(crate) fn linear(kind: Kind, low: f64, high: f64, room: f64) -> Self {
         let span = if high > low { high - low } else { 1.0 };
         let rough = span / (room / 60.0).max(2.0) * 0.999;
@@ -82,7 +82,7 @@ impl Scale {
         Scale { from: first * step, to: last * step, is_log: false, ticks }
     }
 
-    /// Whole powers of ten around `low` and `high`, both above 0.
+    /// Makes a range of whole powers of ten around `low` and `high`, both above 0.
     pub(crate) fn log(low: f64, high: f64, room: f64) -> Self {
         let first = (low.log10() + 1e-9).floor();
         let last = (high.log10() - 1e-9).ceil().max(first + 1.0);
@@ -92,7 +92,7 @@ impl Scale {
         Scale { from: 10.0_f64.powf(first), to: 10.0_f64.powf(last), is_log: true, ticks }
     }
 
-    /// Ends at `high` instead of at the tick behind it, unless that is near.
+    /// Ends the range at `high` instead of the tick after it, unless the two are close.
     pub(crate) fn ending_at(mut self, high: f64) -> Self {
         if !self.is_log && high > self.from && high < self.to * 0.99 {
             self.to = high;
@@ -101,7 +101,7 @@ impl Scale {
         self
     }
 
-    /// Where `value` lies, from 0 to 1.
+    /// Returns the position of `value`, from 0 to 1.
     pub(crate) fn at(&self, value: f64) -> f64 {
         let part = if self.is_log {
             (value / self.from).log10() / (self.to / self.from).log10()

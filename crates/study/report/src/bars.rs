@@ -1,4 +1,4 @@
-//! Horizontal bars: a row for each category, for texts that are longer than a column is wide.
+//! Horizontal bar charts with one row per category, for names that are wider than a column.
 
 use crate::axis::{Kind, Scale, Show};
 use crate::figure::Figure;
@@ -8,14 +8,14 @@ use crate::svg::{Anchor, Svg, Ticks, WIDTH, width, wrapped};
 const BAR: f64 = 15.0;
 const LINE: f64 = 15.0;
 const GAP: f64 = 9.0;
-/// Room for the labels of the axis.
+/// Space for the labels of the axis.
 const FOOT: f64 = 22.0;
-/// From the axis to a name above bars.
+/// Distance of a name above bars from the axis.
 const INDENT: f64 = 4.0;
-/// The widest name that stands beside its bars; where there is a longer one, all stand above.
+/// Maximum width of names beside the bars. If one is wider, all names are above the bars.
 const MOST_BESIDE: f64 = 150.0;
 
-/// Values of one name, a bar each.
+/// Values of one name, one bar each.
 #[derive(Clone, Debug)]
 struct Series {
     name: String,
@@ -23,7 +23,7 @@ struct Series {
     values: Vec<f64>,
 }
 
-/// Horizontal bars, beside one another or stacked.
+/// Horizontal bars, grouped or stacked.
 #[derive(Clone, Debug)]
 pub struct Bars {
     title: String,
@@ -32,16 +32,16 @@ pub struct Bars {
     series: Vec<Series>,
     stacked: bool,
     kind: Kind,
-    /// From where to where the value of each row may lie; none at all, or one for each row.
+    /// Interval of each row's value; empty, or one interval for each row.
     whiskers: Vec<(f64, f64)>,
 }
 
-/// Where the bars of a chart are.
+/// Layout of a chart's bars.
 struct Field {
-    /// The left edge of all bars, and the length of the longest.
+    /// Left edge of all bars, and length of the longest one.
     left: f64,
     room: f64,
-    /// The lines of each row's name above its bars; none where names stand beside them.
+    /// Lines of each row's name above its bars; empty if names are beside the bars.
     above: Vec<Vec<String>>,
     scale: Scale,
 }
@@ -53,7 +53,7 @@ impl Field {
 }
 
 impl Bars {
-    /// A chart with a row for each name; `show` says how a value is written.
+    /// Makes a chart with a row for each name. `show` formats a value.
     pub fn new(title: &str, rows: &[impl AsRef<str>], show: Show) -> Self {
         let rows = rows.iter().map(|name| name.as_ref().to_owned()).collect();
         Bars {
@@ -67,7 +67,7 @@ impl Bars {
         }
     }
 
-    /// Says from where to where each value of the only series may lie; without any nothing is said.
+    /// Adds an interval to each value of the only series. An empty slice adds none.
     #[must_use]
     pub fn whiskers(mut self, whiskers: &[(f64, f64)]) -> Self {
         let is_whole = whiskers.is_empty() || whiskers.len() == self.rows.len();
@@ -76,14 +76,16 @@ impl Bars {
         self
     }
 
-    /// Adds a value for each row, in the next colour; what is not finite or below 0 is shown as 0.
+    /// Adds a value for each row, in the next colour. Values that are negative or not finite are
+    /// shown as 0.
     #[must_use]
     pub fn series(self, name: &str, values: &[f64]) -> Self {
         let next = self.series.len();
         self.coloured(name, next, values)
     }
 
-    /// The same in the colour of that number, so that a name has one colour in several charts.
+    /// Adds a value for each row in the colour with this number, so that a name can have the same
+    /// colour in several charts.
     #[must_use]
     pub fn coloured(mut self, name: &str, colour: usize, values: &[f64]) -> Self {
         assert_eq!(values.len(), self.rows.len(), "a value for each row");
@@ -93,21 +95,21 @@ impl Bars {
         self
     }
 
-    /// The values are bytes in binary units.
+    /// Declares the values as bytes in binary units.
     #[must_use]
     pub fn binary(mut self) -> Self {
         self.kind = Kind::Binary;
         self
     }
 
-    /// One bar for each row, made of the series; its sum stands behind it.
+    /// Stacks the series to one bar per row, with the sum after it.
     #[must_use]
     pub fn stacked(mut self) -> Self {
         self.stacked = true;
         self
     }
 
-    /// The chart.
+    /// Returns the chart.
     pub fn figure(&self) -> Figure {
         let mut svg = Svg::default();
         let field = self.field();
@@ -146,7 +148,7 @@ impl Bars {
         }
     }
 
-    /// How many bars a row has.
+    /// Returns the number of bars in a row.
     fn bars(&self) -> f64 {
         if self.stacked { 1.0 } else { self.series.len().max(1) as f64 }
     }
@@ -169,7 +171,7 @@ impl Bars {
         }
     }
 
-    /// Where each row begins, and where the last one ends.
+    /// Returns the top of each row, and the bottom of the last one.
     fn tops(&self, field: &Field) -> Vec<f64> {
         let mut tops = vec![GAP];
         for row in 0..self.rows.len() {
@@ -179,7 +181,7 @@ impl Bars {
         tops
     }
 
-    /// Where the bars of a row end.
+    /// Returns the values at which the bars of a row end.
     fn ends(&self, row: usize) -> Vec<f64> {
         let values = self.series.iter().map(|series| series.values[row]);
         if self.stacked { vec![values.sum()] } else { values.collect() }

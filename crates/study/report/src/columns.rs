@@ -1,4 +1,4 @@
-//! Upright columns side by side: histograms.
+//! Vertical column charts, such as histograms.
 
 use crate::axis::{Kind, Scale, Show};
 use crate::figure::Figure;
@@ -6,14 +6,14 @@ use crate::svg::{Anchor, Svg, WIDTH, width};
 
 /// Height of the tallest column.
 const HEIGHT: f64 = 190.0;
-/// Room above the columns, and for the labels below them.
+/// Space above the columns, and for the labels below them.
 const HEAD: f64 = 8.0;
 const FOOT: f64 = 22.0;
-/// Room for half of the last label.
+/// Space for half of the last label.
 const RIGHT: f64 = 12.0;
-/// The widest that a column gets.
+/// Maximum width of a column.
 const WIDEST: f64 = 44.0;
-/// The part of its room that a group of columns takes.
+/// Part of the available width that a group of columns uses.
 const FILLED: f64 = 0.84;
 
 /// Columns, grouped by their labels.
@@ -26,13 +26,13 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// A chart with a group of columns for each label; `show` says how a value is written.
+    /// Makes a chart with a group of columns for each label. `show` formats a value.
     pub fn new(title: &str, labels: &[impl AsRef<str>], show: Show) -> Self {
         let labels = labels.iter().map(|label| label.as_ref().to_owned()).collect();
         Columns { title: title.to_owned(), labels, show, series: Vec::new() }
     }
 
-    /// Adds a value for each label; what is not finite or below 0 is shown as 0.
+    /// Adds a value for each label. Values that are negative or not finite are shown as 0.
     #[must_use]
     pub fn series(mut self, name: &str, values: &[f64]) -> Self {
         assert_eq!(values.len(), self.labels.len(), "a value for each label");
@@ -41,7 +41,7 @@ impl Columns {
         self
     }
 
-    /// The chart.
+    /// Returns the chart.
     pub fn figure(&self) -> Figure {
         let mut svg = Svg::default();
         let values = self.series.iter().flat_map(|(_, values)| values);

@@ -6,7 +6,7 @@ use crate::svg::{COLOURS, escape};
 #[derive(Clone, Debug)]
 pub struct Figure {
     pub(crate) title: String,
-    /// Names and colours of the series; nothing for a single one.
+    /// Names and colours of the series; empty for a single series.
     pub(crate) legend: Vec<(String, usize)>,
     /// Whether the legend shows lines instead of areas.
     pub(crate) has_lines: bool,
@@ -22,7 +22,7 @@ impl Figure {
         self
     }
 
-    /// As HTML.
+    /// Returns the chart as HTML.
     pub(crate) fn html(&self) -> String {
         let key = |(name, colour): &(String, usize)| self.key(colour % COLOURS, name);
         let keys: String = self.legend.iter().map(key).collect();
@@ -40,7 +40,7 @@ impl Figure {
         format!("<figure>\n<figcaption>{title}</figcaption>\n{legend}{}{note}</figure>\n", self.svg)
     }
 
-    /// The legend of a chart's series, in which a single one is not named.
+    /// Returns the legend of a chart's series. A single series has no legend.
     pub(crate) fn legend(series: impl Iterator<Item = (String, usize)>) -> Vec<(String, usize)> {
         let all: Vec<(String, usize)> = series.collect();
         if all.len() > 1 { all } else { Vec::new() }

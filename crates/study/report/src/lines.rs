@@ -1,12 +1,12 @@
-//! Lines over two axes, each linear or logarithmic.
+//! Line charts with two axes, each linear or logarithmic.
 
 use crate::axis::Axis;
 use crate::figure::Figure;
 use crate::svg::{Anchor, Svg, Ticks, WIDTH, width};
 
-/// Height of the drawn field.
+/// Height of the plot area.
 const HEIGHT: f64 = 200.0;
-/// Room above the field, to its right, and for the labels below it.
+/// Space above the plot area, to its right, and for the labels below it.
 const HEAD: f64 = 26.0;
 const RIGHT: f64 = 22.0;
 const FOOT: f64 = 40.0;
@@ -22,26 +22,26 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// An empty chart.
+    /// Makes an empty chart.
     pub fn new(title: &str, x: Axis, y: Axis) -> Self {
         Lines { title: title.to_owned(), x, y, series: Vec::new(), steps: false }
     }
 
-    /// Adds a line through `points`; those that have no place on the axes are left out.
+    /// Adds a line through `points`. Points without a position on the axes are omitted.
     #[must_use]
     pub fn series(mut self, name: &str, points: Vec<(f64, f64)>) -> Self {
         self.series.push((name.to_owned(), points));
         self
     }
 
-    /// Values hold until the next point instead of changing evenly.
+    /// Draws steps: a value is constant until the next point.
     #[must_use]
     pub fn steps(mut self) -> Self {
         self.steps = true;
         self
     }
 
-    /// The chart.
+    /// Returns the chart.
     pub fn figure(&self) -> Figure {
         let mut svg = Svg::default();
         let points = || self.series.iter().flat_map(|(_, points)| points);
@@ -83,7 +83,7 @@ impl Lines {
     }
 }
 
-/// The corners of a staircase through `points`.
+/// Returns the corners of a staircase through `points`.
 fn stepped(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let mut corners: Vec<(f64, f64)> = points.first().copied().into_iter().collect();
     for pair in points.windows(2) {

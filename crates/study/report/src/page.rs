@@ -1,15 +1,15 @@
-//! The page: what stands on it, one below the other.
+//! An HTML page, built from top to bottom.
 
 use crate::figure::Figure;
 use crate::svg::escape;
 use crate::table::Table;
 
-/// How everything looks, on screens and on paper.
+/// Style for screens and paper.
 const STYLE: &str = include_str!("style.css");
-/// What makes tables sortable.
+/// Script that makes tables sortable.
 const SCRIPT: &str = include_str!("sort.js");
 
-/// A page in the making.
+/// A page under construction.
 #[derive(Clone, Debug)]
 pub struct Page {
     title: String,
@@ -17,43 +17,43 @@ pub struct Page {
 }
 
 impl Page {
-    /// A page with a title and nothing else.
+    /// Makes a page with a title.
     pub fn new(title: &str) -> Self {
         Page { title: title.to_owned(), body: String::new() }
     }
 
-    /// The sentence that says it all; it stands below the title.
+    /// Adds the sentence that summarises the page, below the title.
     pub fn lead(&mut self, text: &str) -> &mut Self {
         self.add("p class=\"lead\"", "p", text)
     }
 
-    /// A heading.
+    /// Adds a heading.
     pub fn section(&mut self, title: &str) -> &mut Self {
         self.add("h2", "h2", title)
     }
 
-    /// A heading above several sections.
+    /// Adds a heading above several sections.
     pub fn chapter(&mut self, title: &str) -> &mut Self {
         self.add("h2 class=\"chapter\"", "h2", title)
     }
 
-    /// Running text.
+    /// Adds a paragraph.
     pub fn paragraph(&mut self, text: &str) -> &mut Self {
         self.add("p", "p", text)
     }
 
-    /// Something to copy, such as a command: its lines stay as they are.
+    /// Adds preformatted text to copy, such as a command.
     pub fn code(&mut self, text: &str) -> &mut Self {
         self.add("pre", "pre", text)
     }
 
-    /// A table.
+    /// Adds a table.
     pub fn table(&mut self, table: &Table) -> &mut Self {
         self.body += &table.html();
         self
     }
 
-    /// Charts, side by side where there is room.
+    /// Adds charts, next to each other if the width permits.
     pub fn figures(&mut self, figures: impl IntoIterator<Item = Figure>) -> &mut Self {
         let figures: String = figures.into_iter().map(|figure| figure.html()).collect();
         self.body += &format!("<div class=\"figures\">\n{figures}</div>\n");
@@ -65,7 +65,7 @@ impl Page {
         self
     }
 
-    /// The file's whole text.
+    /// Returns the complete HTML text.
     pub fn finish(&self) -> String {
         let (title, body) = (escape(&self.title), &self.body);
         format!(

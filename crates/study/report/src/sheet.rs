@@ -1,4 +1,4 @@
-//! Figures for other programs: named columns of one length, as CSV or as Parquet.
+//! Data for other programs: named columns of equal length, as CSV or Parquet.
 
 mod read;
 
@@ -14,18 +14,18 @@ use parquet::schema::types::{Type, TypePtr};
 /// The values of a column, one for each row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Values {
-    /// Words.
+    /// Texts.
     Texts(Vec<String>),
-    /// Yes or no.
+    /// Booleans.
     Flags(Vec<bool>),
-    /// Counts, where a row has them.
+    /// Optional counts.
     Wholes(Vec<Option<u64>>),
-    /// Measures, where a row has them.
+    /// Optional measurements.
     Reals(Vec<Option<f64>>),
 }
 
 impl Values {
-    /// How many there are.
+    /// Returns the number of values.
     pub fn len(&self) -> usize {
         match self {
             Values::Texts(values) => values.len(),
@@ -35,12 +35,12 @@ impl Values {
         }
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// None of the same kind.
+    /// Returns an empty column of the same kind.
     #[must_use]
     pub fn none(&self) -> Self {
         match self {
@@ -51,7 +51,7 @@ impl Values {
         }
     }
 
-    /// Adds what is empty until there are `length`.
+    /// Appends empty values until the column has `length` values.
     pub fn fill(&mut self, length: usize) {
         match self {
             Values::Texts(values) => values.resize(length, String::new()),
@@ -61,7 +61,7 @@ impl Values {
         }
     }
 
-    /// Adds the values of `other`; false when they are of another kind.
+    /// Appends the values of `other`. Returns false if they are of another kind.
     #[must_use]
     pub fn append(&mut self, other: Values) -> bool {
         match (self, other) {
@@ -75,29 +75,29 @@ impl Values {
     }
 }
 
-/// See the module text.
+/// A table of named columns.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sheet {
     columns: Vec<(String, Values)>,
 }
 
 impl Sheet {
-    /// A sheet without columns.
+    /// Makes a sheet without columns.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a column behind the others.
+    /// Appends a column.
     pub fn column(&mut self, name: impl Into<String>, values: Values) {
         self.columns.push((name.into(), values));
     }
 
-    /// All columns with their names, in their order.
+    /// Returns all columns with their names, in order.
     pub fn into_columns(self) -> Vec<(String, Values)> {
         self.columns
     }
 
-    /// CSV with a line of names; what a row does not have is empty.
+    /// Returns the sheet as CSV with a header. Missing values are empty.
     pub fn csv(&self) -> String {
         let line = |cells: Vec<String>| cells.join(",") + "\n";
         let mut text = line(self.columns.iter().map(|(name, _)| quoted(name)).collect());
@@ -107,30 +107,31 @@ impl Sheet {
         text
     }
 
-    /// How many rows there are.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.columns.first().map_or(0, |(_, values)| values.len())
     }
 
-    /// The column `name`.
+    /// Returns the column `name`.
     pub fn get(&self, name: &str) -> Option<&Values> {
         self.columns.iter().find(|(known, _)| known == name).map(|(_, values)| values)
     }
 
-    /// The same, to change it.
+    /// Returns the column `name`, for changes.
     pub fn get_mut(&mut self, name: &str) -> Option<&mut Values> {
         self.columns.iter_mut().find(|(known, _)| known == name).map(|(_, values)| values)
     }
 
-    /// All columns with their names, in their order.
+    /// Returns all columns with their names, in order.
     pub fn columns(&self) -> impl Iterator<Item = (&str, &Values)> {
         self.columns.iter().map(|(name, values)| (name.as_str(), values))
     }
 
-    /// One row group of Parquet, uncompressed; counts are signed 64 bits. `by` says who made it.
+    /// Returns the sheet as uncompressed Parquet with one row group. Counts are signed 64-bit
+    /// integers. `by` is the creator in the metadata.
     ///
     /// # Errors
-    /// When the columns don't fit together.
+    /// When the columns have different lengths.
     pub fn parquet(&self, by: &str) -> Result<Vec<u8>, ParquetError> {
         let fields = self.columns.iter().map(|(name, values)| field(name, values));
         let fields = fields.collect::<Result<_, _>>()?;
@@ -189,7 +190,8 @@ fn field(name: &str, values: &Values) -> Result<TypePtr, ParquetError> {
     Ok(Arc::new(field.with_repetition(repetition).with_logical_type(logical).build()?))
 }
 
-/// Writes the next column; what is missing shows in the levels of an `optional` one.
+/// Writes the next column. Missing values are encoded in the definition levels of an `optional`
+/// column.
 fn write<T: DataType>(
     group: &mut SerializedRowGroupWriter<'_, Vec<u8>>,
     values: impl Iterator<Item = Option<T::T>>,

@@ -1,15 +1,15 @@
-//! Pieces of SVG, and text that is safe in it.
+//! SVG elements, and escaping of text in them.
 
 use std::fmt::{Display, Write};
 
-/// Width of every chart in its own units; text of 12 is readable on a phone at this width.
+/// Width of every chart in its own units. Text of size 12 is readable on a phone at this width.
 pub(crate) const WIDTH: f64 = 440.0;
-/// Colours that differ; more series than this begin again.
+/// Number of distinct colours; further series start again with the first one.
 pub(crate) const COLOURS: usize = 8;
-/// Width of a character of a label: of a digit in the widest of the usual fonts.
+/// Width of a character in a label: that of a digit in the widest common font.
 pub(crate) const CHARACTER: f64 = 7.65;
 
-/// `text` as HTML has it.
+/// Escapes `text` for HTML.
 pub(crate) fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -24,21 +24,21 @@ pub(crate) fn escape(text: &str) -> String {
     safe
 }
 
-/// Labels below an axis, from left to right: each stays within the drawing, and one that would
-/// touch the one before is left out.
+/// Labels below an axis, added from left to right. Each label stays within the drawing, and a label
+/// that would touch the previous one is omitted.
 pub(crate) struct Ticks {
     height: f64,
-    /// Where the last label ended.
+    /// Lowest position at which the next label may start.
     free: f64,
 }
 
 impl Ticks {
-    /// Labels at that height, none of them drawn yet.
+    /// Makes an empty row of labels at this height.
     pub(crate) fn new(height: f64) -> Self {
         Ticks { height, free: f64::NEG_INFINITY }
     }
 
-    /// The label of the place `x`.
+    /// Adds the label of position `x`.
     pub(crate) fn label(&mut self, svg: &mut Svg, x: f64, text: &str) {
         let half = width(text) / 2.0;
         let middle = x.min(WIDTH - half).max(half);
@@ -49,7 +49,7 @@ impl Ticks {
     }
 }
 
-/// Where a label is anchored.
+/// Anchor of a label.
 #[derive(Clone, Copy)]
 pub(crate) enum Anchor {
     Start,
@@ -57,12 +57,12 @@ pub(crate) enum Anchor {
     End,
 }
 
-/// A drawing in the making.
+/// A drawing under construction.
 #[derive(Default)]
 pub(crate) struct Svg(String);
 
 impl Svg {
-    /// The whole drawing of this height, called `title` for those who hear it.
+    /// Returns the complete drawing with this height. `title` is its label for screen readers.
     pub(crate) fn finish(self, height: f64, title: &str) -> String {
         let (title, body) = (escape(title), self.0);
         format!(
@@ -75,7 +75,7 @@ impl Svg {
         writeln!(self.0, "{piece}").expect("a string takes everything");
     }
 
-    /// A line of class `class`.
+    /// Adds a line of class `class`.
     pub(crate) fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
         let ((x1, y1), (x2, y2)) = (from, to);
         self.push(format_args!(
@@ -83,7 +83,7 @@ impl Svg {
         ));
     }
 
-    /// A bar in the colour of series `index`, that says `hint` to who points at it.
+    /// Adds a bar in the colour of series `index`, with the tooltip `hint`.
     pub(crate) fn bar(&mut self, index: usize, at: (f64, f64), size: (f64, f64), hint: &str) {
         let (colour, hint) = (index % COLOURS, escape(hint));
         let ((x, y), (width, height)) = (at, (size.0.max(0.0), size.1.max(0.0)));
@@ -93,7 +93,7 @@ impl Svg {
         ));
     }
 
-    /// A line through `points` in the colour and with the dashes of series `index`.
+    /// Adds a line through `points` in the colour and with the dashes of series `index`.
     pub(crate) fn path(&mut self, index: usize, points: &[(f64, f64)]) {
         let colour = index % COLOURS;
         let mut path = String::new();
@@ -104,7 +104,7 @@ impl Svg {
         self.push(format_args!("<path class=\"s{colour}\" d=\"{path}\"/>"));
     }
 
-    /// A label.
+    /// Adds a label.
     pub(crate) fn text(&mut self, at: (f64, f64), anchor: Anchor, text: &str) {
         let anchor = match anchor {
             Anchor::Start => "start",
@@ -118,13 +118,13 @@ impl Svg {
     }
 }
 
-/// How wide a label is, about.
+/// Returns the approximate width of a label.
 pub(crate) fn width(text: &str) -> f64 {
     text.chars().count() as f64 * CHARACTER
 }
 
-/// `text` in lines of at most that width: broken at blanks, at `:`, `,` and `+`, or anywhere where
-/// there are none of these.
+/// Splits `text` into lines of at most this width. Lines break after spaces, `:`, `,` and `+`, or
+/// anywhere if there are none of these.
 pub(crate) fn wrapped(text: &str, most: f64) -> Vec<String> {
     let mut lines = vec![String::new()];
     for piece in text.split_inclusive([' ', ':', ',', '+']) {

@@ -1,4 +1,4 @@
-//! A table of texts: the first column to the left, the others to the right.
+//! A table of texts: the first column is aligned to the left, the others to the right.
 
 use crate::svg::escape;
 
@@ -9,18 +9,18 @@ pub struct Table {
     rows: Vec<Vec<String>>,
     strong: Option<usize>,
     words: bool,
-    /// A class of the style for each column, or none at all.
+    /// Style class of each column, or empty.
     colours: Vec<String>,
 }
 
 impl Table {
-    /// A table with these heads and no rows.
+    /// Makes a table with these column heads and no rows.
     pub fn new(heads: &[impl AsRef<str>]) -> Self {
         let heads = heads.iter().map(|head| head.as_ref().to_owned()).collect();
         Table { heads, rows: Vec::new(), strong: None, words: false, colours: Vec::new() }
     }
 
-    /// Adds a row with a cell for each head.
+    /// Adds a row with a cell for each column head.
     pub fn row(&mut self, cells: impl IntoIterator<Item = impl Into<String>>) -> &mut Self {
         let cells: Vec<String> = cells.into_iter().map(Into::into).collect();
         assert_eq!(cells.len(), self.heads.len(), "a cell for each head");
@@ -28,21 +28,21 @@ impl Table {
         self
     }
 
-    /// Makes the row that was added last stand out.
+    /// Highlights the row that was added last.
     pub fn strong(&mut self) -> &mut Self {
         self.strong = self.rows.len().checked_sub(1);
         self
     }
 
-    /// All columns hold words: they begin at the left and may be several lines.
+    /// Declares all columns as text: left-aligned, possibly with several lines per cell.
     #[must_use]
     pub fn words(mut self) -> Self {
         self.words = true;
         self
     }
 
-    /// Gives each column a colour by its name: `published`, `computed`, `ours`, or none for that of
-    /// text.
+    /// Sets the colour of each column by name: `published`, `computed`, `ours`, or an empty name
+    /// for the text colour.
     #[must_use]
     pub fn coloured(mut self, colours: &[impl AsRef<str>]) -> Self {
         assert_eq!(colours.len(), self.heads.len(), "a colour for each head");
@@ -50,7 +50,7 @@ impl Table {
         self
     }
 
-    /// The class of a column's cells: its colour, and whether it has words.
+    /// Returns the class attribute of a column's cells: its colour, and whether it has words.
     fn class(&self, column: usize) -> String {
         let word = if self.is_of_words(column) { "word" } else { "" };
         let colour = self.colours.get(column).map_or("", String::as_str);
@@ -60,12 +60,13 @@ impl Table {
         }
     }
 
-    /// Whether no cell of a column is a figure, perhaps with a unit behind it, or stands for one.
+    /// Returns whether no cell of a column is a number, optionally with a unit, or a dash in place
+    /// of one.
     fn is_of_words(&self, column: usize) -> bool {
         !self.words && !self.rows.iter().any(|row| is_figure(&row[column]))
     }
 
-    /// As HTML.
+    /// Returns the table as HTML.
     pub(crate) fn html(&self) -> String {
         let heads: String = self
             .heads
@@ -91,7 +92,8 @@ impl Table {
     }
 }
 
-/// Whether a cell is a number, perhaps with a sign before it and a unit behind a blank, or a dash.
+/// Returns whether a cell is a number, optionally with a sign before it and a unit after a space,
+/// or a dash.
 fn is_figure(cell: &str) -> bool {
     let first =
         cell.split([' ', ',']).next().unwrap_or_default().trim_start_matches(['×', '+', '-']);

@@ -1,4 +1,4 @@
-//! What a page must be whatever stands on it: one file, well formed, with every text harmless.
+//! Properties of every page: one file, well-formed, with all texts escaped.
 
 use hostftl_report::{Axis, Bars, Columns, Lines, Page, Table};
 
@@ -32,10 +32,10 @@ fn page() -> String {
     page.finish()
 }
 
-/// Every tag that is opened is closed in turn.
+/// Checks that every opened tag is closed in order.
 fn check_nesting(html: &str) {
     let mut open = Vec::new();
-    // A script may have a sign that opens no tag.
+    // The script may contain `<` outside tags.
     let (body, _) = html.split_once("<script>").expect("a script");
     let html = format!("{body}</body></html>");
     for piece in html.split('<').skip(1) {

@@ -1,4 +1,4 @@
-//! Reads a sheet back from the Parquet that it was written as.
+//! Reader of sheets that were written as Parquet.
 
 use parquet::basic::Type as Physical;
 use parquet::column::reader::get_typed_column_reader;
@@ -9,10 +9,10 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use super::{Sheet, Values};
 
 impl Sheet {
-    /// The sheet whose Parquet `bytes` are.
+    /// Parses a sheet from Parquet.
     ///
     /// # Errors
-    /// When they are no Parquet, or none that a sheet writes.
+    /// When `bytes` are not Parquet, or not in the form that a sheet writes.
     pub fn of_parquet(bytes: Vec<u8>) -> Result<Self, ParquetError> {
         let file = SerializedFileReader::new(bytes::Bytes::from(bytes))?;
         let schema = file.metadata().file_metadata().schema_descr_ptr();
@@ -65,7 +65,7 @@ fn text(name: &str, value: Option<ByteArray>) -> Result<String, ParquetError> {
     Ok(text.to_owned())
 }
 
-/// The values of a column, one for each of `rows`.
+/// Reads the values of a column, one for each of `rows` rows.
 fn column<T: DataType>(
     reader: parquet::column::reader::ColumnReader,
     rows: usize,
