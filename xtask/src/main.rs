@@ -1,5 +1,5 @@
-//! Repository chores: `cargo run --release -p xtask -- tidy`, `imports`, `docs`,
-//! `parts TARGET [FOLDER]` or `fill VOLUME SIZE random|hot`.
+//! Repository tasks: `cargo run --release -p xtask -- tidy`, `imports`, `docs`, `parts TARGET
+//! [FOLDER]` or `fill VOLUME SIZE random|hot`.
 
 mod docs;
 mod imports;
@@ -42,19 +42,19 @@ fn main() -> ExitCode {
     }
 }
 
-/// Writes the metadata of a full volume of the layer `log`, its data as holes.
+/// Writes the metadata of a full volume of the layer `log`, with holes in place of its data.
 fn run_fill(args: &[String]) -> anyhow::Result<ExitCode> {
     let example = ["run", "--release", "-p", "hostftl-volume", "--example", "start", "--"];
     let status = std::process::Command::new("cargo").args(example).args(args).status()?;
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The folder of the repository.
+/// Returns the root folder of the repository.
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is in the workspace")
 }
 
-/// Checks the licences of what the program is made of, and writes the papers about it.
+/// Checks the licences of the linked packages, and writes the bill of materials and the notices.
 fn run_parts(target: &str, folder: Option<&Path>) -> anyhow::Result<ExitCode> {
     let parts = parts::read(root(), target)?;
     let findings = parts::check(&parts, &std::fs::read_to_string(root().join("deny.toml"))?)?;
@@ -66,14 +66,14 @@ fn run_parts(target: &str, folder: Option<&Path>) -> anyhow::Result<ExitCode> {
     Ok(if findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Measures the imports of the layers and prints what became worse.
+/// Measures the imports and prints the figures that exceed their limits.
 fn run_imports(form: Form) -> anyhow::Result<ExitCode> {
     let worse = imports::run(root(), form)?;
     worse.iter().for_each(|line| eprintln!("imports: {line}"));
     Ok(if worse.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Checks what the documents point at and prints what is not there.
+/// Checks the references in the documents and prints the missing targets.
 fn run_docs() -> anyhow::Result<ExitCode> {
     let repository = docs::read(root())?;
     let findings = repository.check();
@@ -86,7 +86,7 @@ fn run_docs() -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Checks the whole repository and prints what breaks a rule.
+/// Checks the whole repository and prints the findings.
 fn run_tidy() -> anyhow::Result<ExitCode> {
     let report = tidy::check(root())?;
     report.findings.iter().for_each(|finding| println!("{finding}"));

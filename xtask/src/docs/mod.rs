@@ -1,5 +1,5 @@
-//! `xtask docs`: what a document points at is there: the file or heading of each link, and each
-//! source file that it names.
+//! `xtask docs`: checks that the target of every link and every named source file in the documents
+//! exists.
 
 #[cfg(test)]
 mod tests;
@@ -12,10 +12,10 @@ use anyhow::Context;
 
 use crate::tidy::Finding;
 
-/// Documents that tell of the past may name what is gone.
+/// Document of past changes. It may name files that no longer exist.
 const OF_THE_PAST: &str = "CHANGELOG.md";
 
-/// The tracked files below a root: the documents with their text, and the names of all.
+/// The tracked files below a root: the text of the documents, and the names of all files.
 pub(crate) struct Repository {
     names: Vec<String>,
     documents: BTreeMap<String, String>,
@@ -37,12 +37,12 @@ pub(crate) fn read(root: &Path) -> anyhow::Result<Repository> {
 }
 
 impl Repository {
-    /// How many documents there are.
+    /// Returns the number of documents.
     pub(crate) fn documents(&self) -> usize {
         self.documents.len()
     }
 
-    /// Everything that a document points at and that is not there.
+    /// Returns a finding for every missing link target, heading and source file.
     pub(crate) fn check(&self) -> Vec<Finding> {
         let mut findings = Vec::new();
         for (file, text) in &self.documents {
@@ -56,7 +56,7 @@ impl Repository {
         findings
     }
 
-    /// What is wrong with a link of the document `file`.
+    /// Checks a link of the document `file`.
     fn bad_link(&self, file: &str, target: &str) -> Option<String> {
         if target.contains("://") || target.starts_with("mailto:") {
             return None;
@@ -72,8 +72,8 @@ impl Repository {
         (!is_there).then(|| format!("{target}: {path} has no heading #{heading}"))
     }
 
-    /// What is wrong with a name in backticks: a source file of that name has to exist. Folders
-    /// before it may be left out, and `src/` within it.
+    /// Checks a name in backticks: a source file with that name must exist. Parent folders may be
+    /// omitted, and `src/` within the name.
     fn bad_name(&self, file: &str, name: &str) -> Option<String> {
         let plain = |c: char| c.is_ascii_alphanumeric() || "_-/.".contains(c);
         let is_source = name.ends_with(".rs") && name.chars().all(plain);
@@ -87,7 +87,7 @@ impl Repository {
     }
 }
 
-/// The lines outside fenced code, counted from 1.
+/// Returns the lines outside fenced code, numbered from 1.
 fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut is_code = false;
     (1..).zip(text.lines()).filter(move |(_, line)| {
@@ -97,17 +97,17 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// The targets of the links in a line.
+/// Returns the targets of the links in a line.
 fn links(line: &str) -> impl Iterator<Item = &str> {
     line.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target)
 }
 
-/// What stands in backticks in a line.
+/// Returns the texts in backticks in a line.
 fn code(line: &str) -> impl Iterator<Item = &str> {
     line.split('`').skip(1).step_by(2)
 }
 
-/// The names by which links know the headings of a document.
+/// Returns the anchors of the headings in a document.
 fn headings(text: &str) -> impl Iterator<Item = String> {
     let titles = prose(text).filter(|(_, line)| line.starts_with('#'));
     titles.map(|(_, line)| {
@@ -116,7 +116,7 @@ fn headings(text: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// The path `target`, which is relative to the folder of `file`, from the root.
+/// Resolves `target`, relative to the folder of `file`, to a path from the root.
 fn beside(file: &str, target: &str) -> String {
     let mut parts: Vec<&str> = file.split('/').collect();
     parts.pop();

@@ -1,4 +1,4 @@
-//! What points at something that is there passes; each thing that is not there is found.
+//! Existing targets pass, and each missing target is found.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use super::Repository;
 
 const HACKING: &str = "# Hacking\n\n## Where is …?\n\n### `log`'s rows, and more\n";
 
-/// What is found in a document `docs/layers/log.md` with that text.
+/// Returns the findings for a document `docs/layers/log.md` with that text.
 fn found(text: &str) -> Vec<(usize, String)> {
     let sources = ["crates/ftl/layers/src/log/row.rs", "scripts/demo.sh"];
     let documents = BTreeMap::from([

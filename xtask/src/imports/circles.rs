@@ -1,8 +1,9 @@
-//! Circles of imports: the sets of files of which each leads to every other.
+//! Import cycles: sets of files in which each file leads to every other.
 
 use std::collections::BTreeSet;
 
-/// The circles of two files or more among files that lead to `edges`, the largest first.
+/// Returns the cycles of two files or more, the largest first. `edges` has the files that each file
+/// imports.
 pub(super) fn circles(edges: &[BTreeSet<usize>]) -> Vec<Vec<usize>> {
     let reach: Vec<Vec<bool>> = (0..edges.len()).map(|from| reached(edges, from)).collect();
     let mut done = vec![false; edges.len()];
@@ -20,7 +21,7 @@ pub(super) fn circles(edges: &[BTreeSet<usize>]) -> Vec<Vec<usize>> {
     found
 }
 
-/// What can be reached from `from` over one step or more.
+/// Marks the files that can be reached from `from` in one step or more.
 fn reached(edges: &[BTreeSet<usize>], from: usize) -> Vec<bool> {
     let mut seen = vec![false; edges.len()];
     let mut open: Vec<usize> = edges[from].iter().copied().collect();

@@ -1,54 +1,54 @@
-//! The figures of each part of a crate, a part being a folder or file of the first level.
+//! Figures of each part of a crate. A part is a folder or file of the first level.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::circles::circles;
 use super::tree::Tree;
 
-/// What is measured of a part.
+/// Figures of a part.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Figures {
-    /// Files.
+    /// Number of files.
     pub files: u32,
-    /// Lines with code, tests left out, and what has words alone.
+    /// Lines of code, without tests and without files of parameter names.
     pub lines: u32,
-    /// Files of the largest circle of imports that has a file of this part.
+    /// Files in the largest import cycle with a file of this part.
     pub circle: u32,
-    /// Most files that have an `impl` of one type, and the type.
+    /// Highest number of files with an `impl` of one type, and the type.
     pub impls: (u32, String),
-    /// Most fields of a struct, and the struct.
+    /// Highest number of fields in a struct, and the struct.
     pub fields: (u32, String),
-    /// Fields that other files can touch.
+    /// Fields that other files can access.
     pub open: u32,
-    /// Most files of the part that lead to one of its files, and that file.
+    /// Highest number of the part's files that import one of its files, and that file.
     pub hub: (u32, String),
-    /// Lines that change state: see [`super::source::Source::changes`].
+    /// Lines that change state; see [`super::source::Source::changes`].
     pub changes: u32,
-    /// Assertions.
+    /// Number of assertions.
     pub asserts: u32,
 }
 
 impl Figures {
-    /// Lines that change state for each assertion; `None` without any.
+    /// Returns the lines that change state per assertion, or `None` without assertions.
     pub(super) fn changes_each(&self) -> Option<f64> {
         (self.asserts > 0).then(|| f64::from(self.changes) / f64::from(self.asserts))
     }
 
-    /// Assertions in 1,000 lines, rounded: a line more or less is no change.
+    /// Returns the assertions per 1,000 lines, rounded so that a single line makes no difference.
     pub(super) fn density(&self) -> u32 {
         let lines = self.lines.max(1);
         (self.asserts * 1000 + lines / 2) / lines
     }
 }
 
-/// What was measured.
+/// Figures of a crate.
 #[derive(Debug)]
 pub(super) struct Measured {
-    /// Of each part, by name.
+    /// Figures of each part, by name.
     pub parts: BTreeMap<String, Figures>,
-    /// The circles of the whole crate, as names of files, the largest first.
+    /// Cycles of the whole crate as file names, the largest first.
     pub circles: Vec<Vec<String>>,
-    /// Which file leads to which, by name.
+    /// Imports as pairs of file names.
     pub edges: Vec<(String, String)>,
 }
 
@@ -93,8 +93,8 @@ pub(super) fn measure(tree: &Tree) -> Measured {
     }
 }
 
-/// Whether a file has the words and values of a layer's parameters, and no state: it needs neither
-/// assertions nor private fields.
+/// Returns whether a file has only the names and values of a layer's parameters and no state. It
+/// then needs neither assertions nor private fields.
 fn has_words_alone(name: &str) -> bool {
     name.ends_with("/params.rs") || name.ends_with("/register.rs")
 }
@@ -105,7 +105,7 @@ fn raise(most: &mut (u32, String), value: u32, name: &str) {
     }
 }
 
-/// In how many files each type of a part has an `impl`.
+/// Returns the highest number of files with an `impl` of one type, for each part and type name.
 fn impls(tree: &Tree) -> BTreeMap<(String, String), u32> {
     let mut homes: BTreeMap<(usize, String), u32> = BTreeMap::new();
     for (index, file) in tree.files.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! The floors of a crate, or of a folder in one: groups of modules whose imports lead downwards
-//! only. Held against a checked-in table that only becomes stricter.
+//! Floors of a crate, or of a folder in it: groups of modules whose imports lead downwards only.
+//! The figures are compared with a checked-in table that only becomes stricter.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -9,22 +9,22 @@ use anyhow::{Context, bail};
 use super::circles::circles;
 use super::tree::{File, Tree};
 
-/// A crate, or a folder in one, whose circles are held, and whose imports lead downwards if it is
-/// built in floors.
+/// A crate or a folder in it, whose cycles are limited, and whose imports must lead downwards if it
+/// has floors.
 pub(super) struct Crate {
-    /// Its name in the table.
+    /// Name in the table.
     pub name: &'static str,
-    /// The folder of its sources.
+    /// Folder of its sources.
     pub sources: &'static str,
-    /// The folder that is measured; empty for all of the sources.
+    /// Folder that is measured; empty for all sources.
     pub within: &'static str,
-    /// Its floors, the top one first, each with the names of its modules. A module belongs to the
-    /// longest name that it lies in. The root, `lib.rs` or `mod.rs`, is above them all. Without
-    /// floors only circles are measured.
+    /// Floors from the top, each with the names of its modules. A module belongs to the longest
+    /// name that contains it. The root, `lib.rs` or `mod.rs`, is above all floors. Without floors
+    /// only cycles are measured.
     pub floors: &'static [&'static str],
 }
 
-/// The crates that are measured.
+/// Measured crates.
 pub(super) const CRATES: [Crate; 5] = [
     Crate {
         name: "volume",
@@ -53,31 +53,31 @@ pub(super) const CRATES: [Crate; 5] = [
     Crate { name: "sim", sources: "crates/study/sim/src", within: "", floors: &[] },
 ];
 
-/// What is measured of a crate.
+/// Figures of a crate.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Floors {
-    /// The imports that lead upwards, by file.
+    /// Imports that lead upwards, by file.
     pub upward: Vec<(String, String)>,
-    /// The files that are on no floor.
+    /// Files that are on no floor.
     pub outside: Vec<String>,
-    /// Files of the largest circle of imports.
+    /// Files in the largest import cycle.
     pub circle: u32,
-    /// Most modules on one level, and the folder.
+    /// Highest number of modules on one level, and the folder.
     pub level: (u32, String),
 }
 
-/// The figures that may not become worse.
+/// Limits of the figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Allowed {
-    /// Most imports that lead upwards.
+    /// Maximum number of imports that lead upwards.
     pub upward: u32,
-    /// Most files of a circle.
+    /// Maximum number of files in a cycle.
     pub circle: u32,
-    /// Most modules on one level.
+    /// Maximum number of modules on one level.
     pub level: u32,
 }
 
-/// The goal of every crate. One that is there may change below it.
+/// Goal of every crate. A crate that meets it may change freely within it.
 const GOAL: Allowed = Allowed { upward: 0, circle: 4, level: 12 };
 
 const HEAD: &str = "\
@@ -88,8 +88,8 @@ const HEAD: &str = "\
 # crate       upward circle level
 ";
 
-/// Measures the folder `within` of a crate with these floors, the top one first; without any, its
-/// circles only.
+/// Measures the folder `within` of a crate with these floors, the top one first. Without floors
+/// only its cycles are measured.
 pub(super) fn measure(tree: &Tree, within: &str, floors: &[&str]) -> Floors {
     let is_below = |file: &File| below(file, within).is_some_and(|module| !module.is_empty());
     let height = |file: &File| height(&below(file, within)?, floors);
@@ -123,7 +123,7 @@ pub(super) fn measure(tree: &Tree, within: &str, floors: &[&str]) -> Floors {
     }
 }
 
-/// Returns the module of a file below the folder `within`; `None` when it does not lie there.
+/// Returns the module of a file relative to the folder `within`, or `None` if it is outside.
 fn below(file: &File, within: &str) -> Option<String> {
     let module = file.module.join("/");
     match (within, module.strip_prefix(within)?) {
@@ -132,7 +132,7 @@ fn below(file: &File, within: &str) -> Option<String> {
     }
 }
 
-/// Returns the floor of a module, counted from the ground.
+/// Returns the floor of a module, counted from the lowest one.
 fn height(module: &str, floors: &[&str]) -> Option<usize> {
     let lies_in = |name: &str| {
         module.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -144,7 +144,7 @@ fn height(module: &str, floors: &[&str]) -> Option<usize> {
 }
 
 impl Allowed {
-    /// The figures that a crate may have from now on.
+    /// Returns the limits that follow from the figures of a crate.
     fn of(floors: &Floors) -> Self {
         Allowed {
             upward: floors.upward.len() as u32,
@@ -153,7 +153,7 @@ impl Allowed {
         }
     }
 
-    /// The stricter of each figure.
+    /// Returns the stricter of both limits for each figure.
     fn and(self, other: Allowed) -> Self {
         Allowed {
             upward: self.upward.min(other.upward),
@@ -163,10 +163,10 @@ impl Allowed {
     }
 }
 
-/// The table by crate.
+/// Limits by crate.
 pub(super) type Table = BTreeMap<String, Allowed>;
 
-/// Reads the table. Of a crate that is in it twice the stricter figures count.
+/// Parses the table. If a crate occurs twice, the stricter limits apply.
 pub(super) fn read(text: &str) -> anyhow::Result<Table> {
     let mut table = Table::new();
     for line in text.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty()) {
@@ -183,7 +183,7 @@ pub(super) fn read(text: &str) -> anyhow::Result<Table> {
     Ok(table)
 }
 
-/// The table as [`read`] reads it, with the figures that became better since `table`.
+/// Returns the table in the format of [`read`], with the limits tightened to the measured figures.
 pub(super) fn record(table: &Table, measured: &[(&str, Floors)]) -> String {
     let mut text = HEAD.to_owned();
     for (name, floors) in measured {
@@ -196,7 +196,7 @@ pub(super) fn record(table: &Table, measured: &[(&str, Floors)]) -> String {
     text
 }
 
-/// Lists the figures of a crate that are worse than the table allows.
+/// Returns the figures of a crate that exceed the table's limits.
 pub(super) fn worse(table: &Table, name: &str, floors: &Floors) -> Vec<String> {
     let most = table.get(name).copied().unwrap_or(GOAL);
     let now = Allowed::of(floors);

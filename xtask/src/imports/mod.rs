@@ -1,6 +1,6 @@
-//! `xtask imports`: the circles of imports, large structs and open fields of `crates/ftl/layers`,
-//! and the floors of `crates/run/volume` and of the layer `log`, held against checked-in tables
-//! that only become stricter.
+//! `xtask imports`: the import cycles, large structs and open fields of `crates/ftl/layers`, and
+//! the floors of `crates/run/volume` and of the layer `log`. The figures are compared with
+//! checked-in tables that only become stricter.
 
 mod circles;
 mod figures;
@@ -22,35 +22,36 @@ use figures::measure;
 use floors::{CRATES, Floors};
 use tree::Tree;
 
-/// Where the sources lie that are measured.
+/// Folder of the measured sources.
 const SOURCES: &str = "crates/ftl/layers/src";
-/// The table of what is allowed.
+/// Table of limits.
 const TABLE: &str = "xtask/imports.txt";
-/// The same of crates that are built in floors.
+/// Table of limits of the crates with floors.
 const FLOORS: &str = "xtask/floors.txt";
 
-/// What is printed.
+/// Output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// A line that sums it up.
+    /// A summary line.
     Line,
-    /// A table, and all circles.
+    /// A table, and all cycles.
     Table,
     /// JSON.
     Json,
-    /// A drawing for Graphviz.
+    /// A graph for Graphviz.
     Dot,
-    /// As `Line`, and what became better is written to the checked-in table.
+    /// Like `Line`; tightened limits are written to the checked-in tables.
     Record,
 }
 
-/// Prints the table of the sources in `folder`, of this crate or another.
+/// Prints the table of the sources in `folder`, which may belong to another crate.
 pub(crate) fn table_of(folder: &Path) -> anyhow::Result<()> {
     print!("{}", show::table(&measure(&Tree::read(folder)?)));
     Ok(())
 }
 
-/// Measures the repository at `root`, prints it as `form` and gives what became worse, in words.
+/// Measures the repository at `root` and prints the result as `form`. Returns the figures that
+/// exceed their limits.
 pub(crate) fn run(root: &Path, form: Form) -> anyhow::Result<Vec<String>> {
     let measured = measure(&Tree::read(&root.join(SOURCES))?);
     let crates = CRATES.iter().map(|one| {
@@ -81,7 +82,7 @@ pub(crate) fn run(root: &Path, form: Form) -> anyhow::Result<Vec<String>> {
     Ok(worse)
 }
 
-/// The text of a table; without the marks of a conflict when it is written again.
+/// Reads a table, without conflict markers if it will be rewritten.
 fn read(root: &Path, table: &str, form: Form) -> anyhow::Result<String> {
     let text =
         fs::read_to_string(root.join(table)).with_context(|| format!("can't read {table}"))?;

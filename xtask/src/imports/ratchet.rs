@@ -1,4 +1,4 @@
-//! What each part may have today: a checked-in table that only becomes stricter.
+//! Limits of each part, in a checked-in table that only becomes stricter.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -7,23 +7,24 @@ use anyhow::{Context, bail};
 
 use super::figures::{Figures, Measured};
 
-/// The figures that may not become worse.
+/// Limits of the figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Allowed {
-    /// Most files of a circle.
+    /// Maximum number of files in a cycle.
     pub circle: u32,
-    /// Most files with an `impl` of one type.
+    /// Maximum number of files with an `impl` of one type.
     pub impls: u32,
-    /// Most fields of a struct.
+    /// Maximum number of fields in a struct.
     pub fields: u32,
-    /// Most fields that other files can touch.
+    /// Maximum number of fields that other files can access.
     pub open: u32,
-    /// Fewest assertions in 1,000 lines.
+    /// Minimum number of assertions per 1,000 lines.
     pub density: u32,
 }
 
-/// Where all parts should get to; a part that is there may change below it. It is also what a part
-/// may have that the table does not name. No struct has more fields, whatever the table says.
+/// Goal of every part, and limits of a part that the table does not have. A part that meets the
+/// goal may change freely within it. The limit of fields in a struct applies regardless of the
+/// table.
 const GOAL: Allowed = Allowed { circle: 8, impls: 4, fields: 16, open: u32::MAX, density: 0 };
 
 const HEAD: &str = "\
@@ -35,7 +36,7 @@ const HEAD: &str = "\
 ";
 
 impl Allowed {
-    /// What a part of these figures may have from now on.
+    /// Returns the limits that follow from the figures of a part.
     fn of(figures: &Figures) -> Self {
         Allowed {
             circle: figures.circle.max(GOAL.circle),
@@ -46,7 +47,7 @@ impl Allowed {
         }
     }
 
-    /// The stricter of each figure.
+    /// Returns the stricter of both limits for each figure.
     fn and(self, other: Allowed) -> Self {
         Allowed {
             circle: self.circle.min(other.circle),
@@ -58,10 +59,10 @@ impl Allowed {
     }
 }
 
-/// The table by part.
+/// Limits by part.
 pub(super) type Table = BTreeMap<String, Allowed>;
 
-/// `text` without the marks of a conflict of two branches; what both allow is in it twice then.
+/// Returns `text` without the markers of a merge conflict. A part can then occur twice.
 pub(super) fn merged(text: &str) -> String {
     let is_mark = |line: &&str| {
         ["<<<<<<<", "|||||||", "=======", ">>>>>>>"].iter().any(|mark| line.starts_with(mark))
@@ -69,7 +70,7 @@ pub(super) fn merged(text: &str) -> String {
     text.lines().filter(|line| !is_mark(line)).map(|line| format!("{line}\n")).collect()
 }
 
-/// Reads the table. Of a part that is in it twice the stricter figures count.
+/// Parses the table. If a part occurs twice, the stricter limits apply.
 pub(super) fn read(text: &str) -> anyhow::Result<Table> {
     let mut table = Table::new();
     for line in text.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty()) {
@@ -86,8 +87,8 @@ pub(super) fn read(text: &str) -> anyhow::Result<Table> {
     Ok(table)
 }
 
-/// The table as [`read`] reads it, with what became better since `table`, without the parts that
-/// there are no more.
+/// Returns the table in the format of [`read`], with the limits tightened to the measured figures,
+/// and without parts that no longer exist.
 pub(super) fn record(table: &Table, measured: &Measured) -> String {
     let mut text = HEAD.to_owned();
     for (part, figures) in &measured.parts {
@@ -100,7 +101,7 @@ pub(super) fn record(table: &Table, measured: &Measured) -> String {
     text
 }
 
-/// What is worse than the table allows, in words.
+/// Returns the figures that exceed the table's limits.
 pub(super) fn worse(table: &Table, measured: &Measured) -> Vec<String> {
     let mut found = Vec::new();
     for (part, figures) in &measured.parts {

@@ -1,11 +1,11 @@
-//! The figures as a table, as JSON and as a drawing for Graphviz.
+//! Output of the figures as a table, as JSON and as a graph for Graphviz.
 
 use std::fmt::Write;
 
 use super::figures::Measured;
 use super::floors::Floors;
 
-/// A table, and the files of each circle.
+/// Returns a table, and the files of each cycle.
 pub(super) fn table(measured: &Measured) -> String {
     let mut text = format!(
         "{:<13} {:>5} {:>6} {:>6}  {:<20} {:<22} {:>5}  {:<25} {:>12} {:>14}\n",
@@ -54,7 +54,7 @@ pub(super) fn table(measured: &Measured) -> String {
     text
 }
 
-/// One line on the floors of a crate.
+/// Returns a line about the floors of a crate.
 pub(super) fn floors(name: &str, floors: &Floors) -> String {
     let (upward, circle, (level, folder)) = (floors.upward.len(), floors.circle, &floors.level);
     if folder.is_empty() && *level == 0 {
@@ -66,7 +66,7 @@ pub(super) fn floors(name: &str, floors: &Floors) -> String {
     )
 }
 
-/// One object: the parts, the circles and the imports.
+/// Returns an object with the parts, the cycles and the imports.
 pub(super) fn json(measured: &Measured) -> String {
     let list = |items: Vec<String>| format!("[{}]", items.join(","));
     let quote = |name: &String| format!("\"{name}\"");
@@ -93,7 +93,7 @@ pub(super) fn json(measured: &Measured) -> String {
     format!("{{\"parts\":{parts},\"circles\":{circles},\"imports\":{}}}\n", list(edges.collect()))
 }
 
-/// The imports for `dot -Tsvg`, those inside a circle in red.
+/// Returns the imports as a graph for `dot -Tsvg`, with those inside a cycle in red.
 pub(super) fn dot(measured: &Measured) -> String {
     let mut text = String::from("digraph imports {\n    rankdir=LR; node [shape=box];\n");
     for (from, to) in &measured.edges {

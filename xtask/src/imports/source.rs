@@ -1,11 +1,11 @@
-//! What one file says: its imports, paths, structs, `impl` blocks and assertions, tests left out.
+//! Content of one file without tests: imports, paths, structs, `impl` blocks and assertions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::tokens::{Token, behind_generics, group_end, is_name, tokens};
 use crate::tidy::mask::mask;
 
-/// A path as it is written, from the root of the crate if it begins with `crate`.
+/// A path as written, from the root of the crate if it begins with `crate`.
 pub(super) type Path = Vec<String>;
 
 /// A struct and its fields.
@@ -13,37 +13,38 @@ pub(super) type Path = Vec<String>;
 pub(super) struct Struct {
     /// Its name.
     pub name: String,
-    /// How many fields it has.
+    /// Number of fields.
     pub fields: u32,
-    /// How many of them are `pub`, `pub(super)` or the like.
+    /// Number of fields that are `pub`, `pub(super)` or similar.
     pub open: u32,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Source {
-    /// What a `use` brings in: the name that the file gives it, and the path.
+    /// Items imported with `use`: local name and path.
     pub uses: BTreeMap<String, Path>,
-    /// The paths of `use MODULE::*`.
+    /// Paths of `use MODULE::*`.
     pub globs: Vec<Path>,
-    /// Paths of two words or more outside of `use`.
+    /// Paths of two or more words outside `use`.
     pub paths: BTreeSet<Path>,
-    /// The names of the structs, enums, traits, types and modules that the file declares.
+    /// Names of the structs, enums, traits, types and modules that the file declares.
     pub declares: BTreeSet<String>,
     /// Modules that it declares for tests only.
     pub tests: BTreeSet<String>,
-    /// The structs.
+    /// Structs.
     pub structs: Vec<Struct>,
-    /// The types that it has an `impl` block of.
+    /// Types with an `impl` block.
     pub impls: BTreeSet<Path>,
-    /// How many times `assert!`, `assert_eq!` and `assert_ne!` stand in it.
+    /// Number of uses of `assert!`, `assert_eq!` and `assert_ne!`.
     pub asserts: u32,
-    /// Lines that assign to a field, or to what a place points at or holds, or change a collection.
+    /// Lines that assign to a field, an element or a dereferenced place, or that change a
+    /// collection.
     pub changes: u32,
-    /// Lines that have code.
+    /// Lines of code.
     pub lines: u32,
 }
 
-/// Reads the text of a file.
+/// Parses the text of a file.
 pub(super) fn read(text: &str) -> Source {
     let code = mask(text);
     let all = tokens(&code);
@@ -57,7 +58,7 @@ pub(super) fn read(text: &str) -> Source {
     source
 }
 
-/// Whether the tokens from `at` on are `words`.
+/// Returns whether the tokens from `at` on are `words`.
 fn reads(tokens: &[Token<'_>], at: usize, words: &[&str]) -> bool {
     tokens.len() >= at + words.len()
         && words.iter().zip(&tokens[at..]).all(|(word, token)| token.text == *word)
@@ -65,7 +66,7 @@ fn reads(tokens: &[Token<'_>], at: usize, words: &[&str]) -> bool {
 
 const FOR_TESTS: [&str; 7] = ["#", "[", "cfg", "(", "test", ")", "]"];
 
-/// The tokens but for each item that is there for tests only.
+/// Returns the tokens without items for tests only.
 fn without_tests<'a>(all: &[Token<'a>]) -> Vec<Token<'a>> {
     let mut kept = Vec::with_capacity(all.len());
     let mut at = 0;
@@ -84,14 +85,14 @@ fn without_tests<'a>(all: &[Token<'a>]) -> Vec<Token<'a>> {
     kept
 }
 
-/// The names of modules in files of their own that are for tests only.
+/// Returns the names of test modules in their own files.
 fn test_modules(all: &[Token<'_>]) -> BTreeSet<String> {
     let starts = (0..all.len()).filter(|&at| reads(all, at, &FOR_TESTS));
     let names = starts.map(|at| at + FOR_TESTS.len()).filter(|&at| reads(all, at, &["mod"]));
     names.filter_map(|at| all.get(at + 1)).map(|name| name.text.to_owned()).collect()
 }
 
-/// Methods of collections that change them.
+/// Methods that change a collection.
 const CHANGERS: [&str; 15] = [
     "push",
     "push_back",
@@ -110,8 +111,8 @@ const CHANGERS: [&str; 15] = [
     "fill",
 ];
 
-/// How many lines assign to what outlives them (`a.b = c`, `a[b] += c`, `*a = b`), or change a
-/// collection.
+/// Returns the number of lines that assign to a field, an element or a dereferenced place (`a.b =
+/// c`, `a[b] += c`, `*a = b`), or that change a collection.
 fn changes(all: &[Token<'_>]) -> u32 {
     let mut lines = BTreeSet::new();
     let ends = |token: &Token<'_>| [";", "{", "}", "=>"].contains(&token.text);
@@ -124,7 +125,7 @@ fn changes(all: &[Token<'_>]) -> u32 {
     lines.len() as u32
 }
 
-/// The line in which a statement assigns to a field, or to what a place points at or holds.
+/// Returns the line in which a statement assigns to a field, an element or a dereferenced place.
 fn assigns(statement: &[Token<'_>]) -> Option<usize> {
     let at = statement.iter().position(|token| token.text == "=")?;
     let is =
@@ -138,7 +139,7 @@ fn assigns(statement: &[Token<'_>]) -> Option<usize> {
 impl Source {
     fn walk(&mut self, all: &[Token<'_>]) {
         let mut at = 0;
-        // Where the modules in the file itself end that are around `at`.
+        // Ends of the inline modules around `at`.
         let mut around: Vec<usize> = Vec::new();
         while at < all.len() {
             around.retain(|&end| at < end);
@@ -162,7 +163,7 @@ impl Source {
                     self.asserts += 1;
                     at + 2
                 }
-                // `pub(in super::super)` names who may look, and asks for nothing.
+                // `pub(in super::super)` restricts visibility and imports nothing.
                 "in" if reads(all, at.saturating_sub(2), &["pub", "(", "in"]) => {
                     group_end(all, at - 1)
                 }
@@ -174,7 +175,8 @@ impl Source {
         }
     }
 
-    /// A path in code, in so many modules of the file; gives the position behind it.
+    /// Records a path in code that is nested in `depth` inline modules. Returns the position after
+    /// it.
     fn read_path(&mut self, all: &[Token<'_>], from: usize, depth: usize) -> usize {
         let mut path = vec![all[from].text.to_owned()];
         let mut at = from + 1;
@@ -189,7 +191,7 @@ impl Source {
         at
     }
 
-    /// The tree of a `use`; gives the position behind its `;`.
+    /// Records the tree of a `use`. Returns the position after its `;`.
     fn read_use(&mut self, all: &[Token<'_>], from: usize, depth: usize) -> usize {
         let end = (from..all.len()).find(|&at| all[at].text == ";").unwrap_or(all.len());
         let mut uses = BTreeMap::new();
@@ -199,7 +201,7 @@ impl Source {
         end + 1
     }
 
-    /// One branch: `a::b`, `a::b as c`, `a::*` or `a::{…}`.
+    /// Records one branch: `a::b`, `a::b as c`, `a::*` or `a::{…}`.
     fn use_tree(
         &mut self,
         branch: &[Token<'_>],
@@ -229,7 +231,7 @@ impl Source {
         }
     }
 
-    /// A struct behind its keyword; gives the position of its body or `;`.
+    /// Records a struct after its keyword. Returns the position of its body or `;`.
     fn read_struct(&mut self, all: &[Token<'_>], from: usize) -> usize {
         let name = all[from].text.to_owned();
         self.declares.insert(name.clone());
@@ -243,8 +245,8 @@ impl Source {
         body
     }
 
-    /// The head of an `impl` behind its keyword; gives where its type begins, so that paths in it
-    /// are read too.
+    /// Records the head of an `impl` after its keyword. Returns the start of its type, so that
+    /// paths in it are recorded too.
     fn read_impl(&mut self, all: &[Token<'_>], from: usize) -> usize {
         let head = behind_generics(all, from);
         let end = (head..all.len()).find(|&at| ["{", "where"].contains(&all[at].text));
@@ -261,13 +263,13 @@ impl Source {
     }
 }
 
-/// The path of a module inside a file, as the file itself would write it.
+/// Converts a path in an inline module to the path as written in the file itself.
 fn outside(path: Path, depth: usize) -> Path {
     let ups = path.iter().take(depth).take_while(|word| *word == "super").count();
     path[ups..].to_vec()
 }
 
-/// A field without the attributes before it.
+/// Returns a field without its attributes.
 fn without_attributes<'s, 'a>(field: &'s [Token<'a>]) -> &'s [Token<'a>] {
     match field[0].text {
         "#" => without_attributes(&field[group_end(field, 1) + 1..]),
@@ -275,7 +277,7 @@ fn without_attributes<'s, 'a>(field: &'s [Token<'a>]) -> &'s [Token<'a>] {
     }
 }
 
-/// What commas part, but for commas in brackets of any kind; empty parts are left out.
+/// Splits a list at commas outside brackets of any kind, and omits empty parts.
 fn parts<'s, 'a>(list: &'s [Token<'a>]) -> impl Iterator<Item = &'s [Token<'a>]> {
     let mut depth = 0;
     let split = list.split(move |token| {

@@ -1,4 +1,4 @@
-//! Small crates whose figures are known.
+//! Small crates with known figures.
 
 use super::figures::{Measured, measure};
 use super::floors::{self, Floors};
@@ -45,7 +45,7 @@ fn an_import_leads_to_the_module_that_it_names() {
     };
     assert_eq!(circles(&crate_with(&through)), [["a/mod.rs", "b.rs"]]);
     assert_eq!(circles(&crate_with(&direct)), Vec::<Vec<String>>::new());
-    // A type is the same one by whatever path an `impl` names it.
+    // A type is the same one, whatever path an `impl` uses.
     assert_eq!(crate_of(&crate_with(&direct)).parts["a"].impls, (2, "Params".into()));
 }
 
@@ -189,7 +189,7 @@ fn an_import_from_a_floor_above_is_found() {
     let b = ("top/b.rs", "use crate::low::a::A;\npub struct B(A);\n");
     let good = floors_of(&[lib, low, top, b, ("low/a.rs", "pub struct A;\n")]);
     assert_eq!((good.upward, good.outside), (Vec::new(), Vec::new()));
-    // Neither a path nor a re-export of the root hides it, and tests don't count.
+    // Neither a path nor a re-export of the root hides the import, and tests do not count.
     for (text, above) in [
         ("use crate::top::b::B;\npub struct A(B);\n", "top/b.rs"),
         ("pub struct A(crate::top::b::B);\n", "top/b.rs"),

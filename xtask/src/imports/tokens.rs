@@ -1,15 +1,15 @@
-//! Rust source as words and signs with their lines; comments and literals are blank already.
+//! Rust source as words and signs with their lines. Comments and literals have been blanked.
 
-/// One word, number or sign.
+/// A word, number or sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Token<'a> {
-    /// The text; of signs one character, but `::`, `->` and `=>` are one token.
+    /// Text. A sign has one character, except `::`, `->` and `=>`.
     pub text: &'a str,
-    /// The line, counted from 0.
+    /// Line, counted from 0.
     pub line: usize,
 }
 
-/// The tokens of `code`, which [`crate::tidy::mask::mask`] has blanked.
+/// Returns the tokens of `code`, which [`crate::tidy::mask::mask`] has blanked.
 pub(super) fn tokens(code: &str) -> Vec<Token<'_>> {
     let mut all = Vec::new();
     for (line, text) in code.lines().enumerate() {
@@ -33,13 +33,12 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Whether a token is a word that can be part of a path.
+/// Returns whether a token is a word that can be part of a path.
 pub(super) fn is_name(text: &str) -> bool {
     text.chars().next().is_some_and(|c| c.is_alphabetic() || c == '_')
 }
 
-/// Where the group that opens at `from` ends: the position of its closing sign. `from` is at `{`,
-/// `(` or `[`.
+/// Returns the position of the closing sign of the group at `from`, which is `{`, `(` or `[`.
 pub(super) fn group_end(tokens: &[Token<'_>], from: usize) -> usize {
     let mut depth = 0;
     for (index, token) in tokens.iter().enumerate().skip(from) {
@@ -55,8 +54,8 @@ pub(super) fn group_end(tokens: &[Token<'_>], from: usize) -> usize {
     tokens.len() - 1
 }
 
-/// Where the generics that open with `<` at `from` end: the position behind their `>`. `from` is
-/// given back where there are none.
+/// Returns the position after the generics that open with `<` at `from`, or `from` if there are
+/// none.
 pub(super) fn behind_generics(tokens: &[Token<'_>], from: usize) -> usize {
     if tokens.get(from).map(|token| token.text) != Some("<") {
         return from;

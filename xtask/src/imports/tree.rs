@@ -1,4 +1,4 @@
-//! The files of a crate as modules, and which file each import of a file leads to.
+//! The files of a crate as modules, and the file to which each import leads.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,44 +8,44 @@ use anyhow::Context;
 
 use super::source::{self, Path, Source};
 
-/// One file.
+/// A file.
 #[derive(Debug)]
 pub(super) struct File {
-    /// Its path below the folder of sources.
+    /// Path below the folder of sources.
     pub name: String,
-    /// The path of its module; the root's is empty.
+    /// Path of its module; empty for the root.
     pub module: Path,
-    /// What it says.
+    /// Parsed content.
     pub source: Source,
 }
 
 impl File {
-    /// The folder or file of the first level that it belongs to.
+    /// Returns the folder or file of the first level to which it belongs.
     pub(super) fn part(&self) -> &str {
         self.module.first().map_or("lib", String::as_str)
     }
 }
 
-/// All files of a crate but those for tests only.
+/// All files of a crate, except those for tests only.
 #[derive(Debug)]
 pub(super) struct Tree {
-    /// The files by name.
+    /// Files, sorted by name.
     pub files: Vec<File>,
     modules: BTreeMap<Path, usize>,
 }
 
-/// How many names a re-export may lead through before it counts as a circle of its own.
+/// Maximum number of re-exports that are followed for one name. It ends the search in a cycle.
 const HOPS: u32 = 16;
 
 impl Tree {
-    /// Reads all below `folder`.
+    /// Reads all sources below `folder`.
     pub(super) fn read(folder: &FsPath) -> anyhow::Result<Self> {
         let mut texts = Vec::new();
         collect(folder, folder, &mut texts)?;
         Ok(Tree::new(texts))
     }
 
-    /// The files of those names and texts.
+    /// Makes a tree from the names and texts of files.
     pub(super) fn new(texts: Vec<(String, String)>) -> Self {
         let file = |(name, text): (String, String)| {
             let (module, source) = (module(&name), source::read(&text));
@@ -61,8 +61,8 @@ impl Tree {
         Tree { files, modules }
     }
 
-    /// The files of the modules that a file names in its imports and paths, itself left out. What a
-    /// module hands on from another counts as the module's own.
+    /// Returns the files of the modules that a file names in its imports and paths, without itself.
+    /// A re-export counts as part of the module that has it.
     pub(super) fn leads_to(&self, from: usize) -> BTreeSet<usize> {
         let source = &self.files[from].source;
         let items = source.uses.values().chain(&source.globs).chain(&source.paths);
@@ -72,21 +72,22 @@ impl Tree {
         found
     }
 
-    /// The file that declares what `path` names in the file `from`; `None` where it is of another
-    /// crate.
+    /// Returns the file that declares the item `path` of the file `from`, or `None` if it belongs
+    /// to another crate.
     pub(super) fn home_of(&self, from: usize, path: &Path) -> Option<usize> {
         let full = self.full(from, path, HOPS)?;
         self.declared(&full, HOPS)
     }
 
-    /// The file of the innermost module of `full`, and how many words name it.
+    /// Returns the file of the innermost module in `full`, and the number of words in that module's
+    /// path.
     fn module_of(&self, full: &Path) -> (usize, usize) {
         let known = |&end: &usize| self.modules.contains_key(&full[..end]);
         let depth = (0..=full.len()).rev().find(known).unwrap_or(0);
         (self.modules.get(&full[..depth]).copied().unwrap_or(0), depth)
     }
 
-    /// The path from the root of the crate.
+    /// Resolves a path to one from the root of the crate.
     fn full(&self, from: usize, path: &Path, hops: u32) -> Option<Path> {
         let file = &self.files[from];
         if let Some(full) = absolute(&file.module, path) {
@@ -101,7 +102,7 @@ impl Tree {
         Some(head.into_iter().chain(path[1..].iter().cloned()).collect())
     }
 
-    /// The file that declares what `full` names, through the re-exports of others.
+    /// Returns the file that declares the item `full`, following re-exports.
     fn declared(&self, full: &Path, hops: u32) -> Option<usize> {
         let (index, depth) = self.module_of(full);
         let source = &self.files[index].source;
@@ -116,7 +117,7 @@ impl Tree {
     }
 }
 
-/// `path` from the root of the crate, if it begins with `crate`, `self` or `super`.
+/// Resolves `path` to one from the root of the crate if it begins with `crate`, `self` or `super`.
 fn absolute(module: &Path, path: &Path) -> Option<Path> {
     let ups = path.iter().take_while(|word| *word == "super").count();
     let (base, rest) = match path[0].as_str() {
@@ -128,7 +129,7 @@ fn absolute(module: &Path, path: &Path) -> Option<Path> {
     Some(base.iter().chain(rest).cloned().collect())
 }
 
-/// The module of a file: `a/mod.rs` and `a.rs` are `a`, and `lib.rs` is the root.
+/// Returns the module of a file: `a/mod.rs` and `a.rs` are `a`, and `lib.rs` is the root.
 fn module(name: &str) -> Path {
     let bare = name.strip_suffix(".rs").unwrap_or(name);
     let bare = bare.strip_suffix("/mod").unwrap_or(bare);

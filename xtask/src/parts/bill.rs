@@ -1,10 +1,10 @@
-//! The bill of materials, as CycloneDX 1.5 in JSON.
+//! Bill of materials, as CycloneDX 1.5 in JSON.
 
 use serde_json::{Value, json};
 
 use super::Part;
 
-/// The bill of the program of this version.
+/// Returns the bill of materials of this version of the program.
 pub(super) fn emit(parts: &[Part], version: &str) -> Value {
     let program = format!("pkg:cargo/hostftl-cli@{version}");
     let names: Vec<_> = parts.iter().map(purl).collect();

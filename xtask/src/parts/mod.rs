@@ -1,5 +1,5 @@
-//! What the program is made of: the packages that are linked into it, their licences against
-//! `deny.toml`, a bill of materials, and the notices that the licences ask for.
+//! Packages that are linked into the program: their licences checked against `deny.toml`, a bill of
+//! materials, and the notices that the licences require.
 
 mod bill;
 mod notices;
@@ -14,28 +14,28 @@ use anyhow::Context;
 use serde_json::Value;
 use spdx::{Expression, ParseMode};
 
-/// The package whose program is shipped.
+/// Package of the shipped program.
 const PROGRAM: &str = "hostftl-cli";
-/// The registry that everything comes from.
+/// Registry of all dependencies.
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
-/// A package of others that is linked into the program, or runs when it is built.
+/// A package that is linked into the program, or that runs when it is built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     name: String,
     version: String,
-    /// As the package says it; empty if it says nothing.
+    /// Licence in the package's manifest; empty if it has none.
     licence: String,
-    /// Empty for one that lies on this machine.
+    /// Empty for a local package.
     source: String,
     /// SHA-256 of the package, from the lock file.
     checksum: Option<String>,
-    /// Where its files are.
+    /// Folder of its files.
     folder: PathBuf,
     repository: Option<String>,
 }
 
-/// The parts of the program for `target`, by name.
+/// Returns the packages of the program for `target`, sorted by name.
 pub(crate) fn read(root: &Path, target: &str) -> anyhow::Result<Vec<Part>> {
     let args = ["metadata", "--locked", "--format-version", "1", "--filter-platform", target];
     let output = Command::new("cargo").args(args).current_dir(root).output()?;
@@ -46,7 +46,7 @@ pub(crate) fn read(root: &Path, target: &str) -> anyhow::Result<Vec<Part>> {
     parts_of(&metadata, &lock)
 }
 
-/// As [`read`], from the texts.
+/// Returns the packages of the program from the metadata and the lock file.
 fn parts_of(metadata: &Value, lock: &str) -> anyhow::Result<Vec<Part>> {
     let lock: toml::Table = lock.parse().context("Cargo.lock")?;
     let linked = linked(metadata)?;
@@ -71,7 +71,7 @@ fn parts_of(metadata: &Value, lock: &str) -> anyhow::Result<Vec<Part>> {
     Ok(parts)
 }
 
-/// The packages that the program needs to be built and to run, those of tests left out.
+/// Returns the packages that the program needs to be built and to run, without those for tests.
 fn linked(metadata: &Value) -> anyhow::Result<BTreeSet<&str>> {
     let is_program = |package: &&Value| text(&package["name"]) == PROGRAM;
     let program = list(&metadata["packages"]).iter().find(is_program).context(PROGRAM)?;
@@ -99,7 +99,7 @@ fn checksum(lock: &toml::Table, name: &str, version: &str) -> Option<String> {
     Some(package.get("checksum")?.as_str()?.to_owned())
 }
 
-/// What breaks the rules of `deny.toml`: a licence that is not allowed, another source.
+/// Returns the violations of `deny.toml`: licences that are not allowed, and other sources.
 pub(crate) fn check(parts: &[Part], deny: &str) -> anyhow::Result<Vec<String>> {
     let deny: toml::Table = deny.parse().context("deny.toml")?;
     let allowed = deny.get("licenses").and_then(|it| it.get("allow")?.as_array());

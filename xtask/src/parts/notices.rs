@@ -1,4 +1,4 @@
-//! The notices that licences ask for: each text once, with the packages that come under it.
+//! Notices that licences require: each text once, with its packages.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,10 +8,10 @@ use anyhow::Context;
 
 use super::Part;
 
-/// How the names of files with a licence begin.
+/// Prefixes of the names of files with a licence.
 const NAMES: [&str; 4] = ["LICEN", "COPYING", "NOTICE", "UNLICENSE"];
 
-/// All texts.
+/// Returns all texts.
 pub(super) fn emit(parts: &[Part]) -> anyhow::Result<String> {
     let mut texts: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut out = String::from(
@@ -34,7 +34,7 @@ pub(super) fn emit(parts: &[Part]) -> anyhow::Result<String> {
     Ok(out)
 }
 
-/// The licences that a package ships.
+/// Returns the licences that a package ships.
 fn texts_in(folder: &Path) -> anyhow::Result<Vec<String>> {
     let mut texts = Vec::new();
     for entry in fs::read_dir(folder).with_context(|| format!("{}", folder.display()))? {

@@ -1,4 +1,4 @@
-//! Parts of a program that is made up: what is linked, and what is found wrong with it.
+//! Packages of a fictitious program: linked packages and findings.
 
 use std::path::PathBuf;
 

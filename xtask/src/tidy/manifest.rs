@@ -1,9 +1,9 @@
-//! Rules for the manifests of the pure crates: only dependencies on the list, so that nothing
-//! brings a clock or a random order in by the back door.
+//! Rules for the manifests of pure crates: only listed dependencies, so that none introduces a
+//! clock or a random order.
 
 use super::Finding;
 
-/// The pure crates, by their folder, and what each may depend on outside of its tests.
+/// The folders of the pure crates, and the dependencies of each outside its tests.
 const ALLOWED: [(&str, &[&str]); 4] = [
     ("core", &["arrayvec"]),
     ("format", &["hostftl-core", "crc-fast"]),
@@ -11,18 +11,19 @@ const ALLOWED: [(&str, &[&str]); 4] = [
     ("compute", &["hostftl-core", "hostftl-format", "lz4_flex", "zstd-safe"]),
 ];
 
-/// What the crate of `file` may depend on; none when it need not be pure.
+/// Returns the allowed dependencies of the crate of `file`, or `None` if the crate need not be
+/// pure.
 fn allowed(file: &str) -> Option<&'static [&'static str]> {
     let (folder, _) = file.strip_prefix("crates/ftl/")?.split_once('/')?;
     ALLOWED.iter().find(|(pure, _)| *pure == folder).map(|(_, list)| *list)
 }
 
-/// Whether `file` belongs to a crate that must be pure: no clock, no threads, no standard library.
+/// Returns whether `file` belongs to a pure crate: no clock, no threads, no standard library.
 pub(super) fn is_pure(file: &str) -> bool {
     allowed(file).is_some()
 }
 
-/// The offences in the manifest `file`.
+/// Returns the findings in the manifest `file`.
 pub(super) fn check(file: &str, text: &str) -> Vec<Finding> {
     let Some(allowed) = allowed(file) else { return Vec::new() };
     let mut section = "";

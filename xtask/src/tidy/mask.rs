@@ -1,7 +1,7 @@
-//! Blanks comments and literals out of Rust source, so that rules about words only see code.
+//! Masking of comments and literals in Rust source, so that rules about words see only code.
 
-/// `text` with every byte of a comment, string or character literal replaced by a space. Line
-/// breaks stay, so lines and columns still match.
+/// Returns `text` with every byte of a comment, string or character literal replaced by a space.
+/// Line breaks stay, so lines and columns still match.
 pub(crate) fn mask(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut out = bytes.to_vec();
@@ -24,7 +24,7 @@ pub(crate) fn mask(text: &str) -> String {
     String::from_utf8(out).expect("whole literals were blanked")
 }
 
-/// Where the comment or literal that begins at `at` ends, if one begins there.
+/// Returns the end of the comment or literal that begins at `at`, if there is one.
 fn literal_end(bytes: &[u8], at: usize) -> Option<usize> {
     let rest = &bytes[at..];
     let in_word = at > 0 && is_word(bytes[at - 1]);
@@ -44,7 +44,7 @@ fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
-/// The length of a block comment, which may hold others.
+/// Returns the length of a block comment, which can contain others.
 fn block_comment(text: &[u8]) -> usize {
     let (mut at, mut depth) = (0, 0);
     while at < text.len() {
@@ -62,7 +62,7 @@ fn block_comment(text: &[u8]) -> usize {
     at
 }
 
-/// The length of a literal with escapes that begins and ends with `quote`.
+/// Returns the length of a literal with escapes that begins and ends with `quote`.
 fn quoted(text: &[u8], quote: u8) -> usize {
     let mut at = 1;
     while at < text.len() && text[at] != quote {
@@ -71,7 +71,7 @@ fn quoted(text: &[u8], quote: u8) -> usize {
     (at + 1).min(text.len())
 }
 
-/// The length of a raw string, if one begins here.
+/// Returns the length of the raw string that begins here, if there is one.
 fn raw(text: &[u8]) -> Option<usize> {
     let hashes = text[1..].iter().take_while(|&&byte| byte == b'#').count();
     if text.get(1 + hashes) != Some(&b'"') {
@@ -84,7 +84,7 @@ fn raw(text: &[u8]) -> Option<usize> {
     Some(found.map_or(text.len(), |from| body + from + close.len()))
 }
 
-/// The length of a character literal; `None` for a lifetime.
+/// Returns the length of a character literal, or `None` for a lifetime.
 fn char_literal(text: &[u8]) -> Option<usize> {
     if text.get(1) == Some(&b'\\') {
         return Some(quoted(text, b'\''));

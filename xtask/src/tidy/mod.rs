@@ -1,4 +1,4 @@
-//! The rules of the house that neither rustfmt nor clippy checks.
+//! Coding rules that neither rustfmt nor clippy checks.
 
 mod manifest;
 pub(crate) mod mask;
@@ -13,14 +13,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-/// One offence: where, what, and how to mend it.
+/// A finding: its position, and the violated rule with the fix.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Finding {
     /// Path from the root of the repository.
     pub file: String,
     /// Line, counted from 1.
     pub line: usize,
-    /// What is wrong and how to mend it.
+    /// Violated rule, and the fix.
     pub text: String,
 }
 
@@ -30,16 +30,16 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What a check found.
+/// Result of a check.
 #[derive(Debug)]
 pub(crate) struct Report {
-    /// How many files were read.
+    /// Number of files that were read.
     pub files: usize,
-    /// The offences, by file and line.
+    /// Findings, by file and line.
     pub findings: Vec<Finding>,
 }
 
-/// Checks every Rust file, every manifest of a pure crate below `root`, and what is committed.
+/// Checks every Rust file and every manifest of a pure crate below `root`, and the tracked files.
 pub(crate) fn check(root: &Path) -> anyhow::Result<Report> {
     let mut paths = Vec::new();
     for folder in ["crates", "xtask", "fuzz", "bench"] {
@@ -60,7 +60,7 @@ pub(crate) fn check(root: &Path) -> anyhow::Result<Report> {
     Ok(report)
 }
 
-/// Adds the Rust files and manifests below `folder`, which need not exist.
+/// Adds the Rust files and manifests below `folder`, which may be absent.
 fn collect(folder: &Path, into: &mut Vec<PathBuf>) -> anyhow::Result<()> {
     if !folder.exists() {
         return Ok(());

@@ -8,7 +8,7 @@ const MAX_COLUMNS: usize = 100;
 const MAX_FUNCTION: usize = 70;
 const MAX_FILE: usize = 500;
 
-/// Where `unsafe` may stand: the data path.
+/// Folder of the data path, where `unsafe` is allowed.
 const UNSAFE_ALLOWED: &str = "crates/run/io/";
 
 /// Words that no file may have.
@@ -20,7 +20,7 @@ const UNWANTED: [(&str, &str); 6] = [
     ("debug_assert_eq!", "it is off in what users get; use `assert_eq!`"),
     ("debug_assert_ne!", "it is off in what users get; use `assert_ne!`"),
 ];
-/// The same, where it stands in a comment.
+/// Marker of unfinished work in a comment.
 const MEND_ME: &str = concat!("FIX", "ME");
 
 /// Words that a pure crate may not have.
@@ -35,7 +35,7 @@ const IMPURE: [(&str, &str); 8] = [
     ("thread_local!", "a layer has no threads; keep the state in the layer"),
 ];
 
-/// The offences in the Rust file `file`.
+/// Returns the findings in the Rust file `file`.
 pub(super) fn check(file: &str, text: &str) -> Vec<Finding> {
     let code = mask(text);
     let mut check = Check { file, findings: Vec::new() };
@@ -59,7 +59,7 @@ impl Check<'_> {
         self.findings.push(Finding { file: self.file.into(), line, text });
     }
 
-    /// Columns, lines, and the doc comment at the top.
+    /// Checks columns, lines, and the doc comment at the top.
     fn shape(&mut self, text: &str) {
         for (index, line) in text.lines().enumerate() {
             let columns = line.chars().count();
@@ -77,7 +77,8 @@ impl Check<'_> {
         }
     }
 
-    /// The length of each function, which rustfmt ends with a brace in the column of its beginning.
+    /// Checks the length of each function. rustfmt ends a function with a brace in the column of
+    /// its first line.
     fn functions(&mut self, code: &str) {
         let lines: Vec<&str> = code.lines().collect();
         for (start, line) in lines.iter().enumerate() {
@@ -103,7 +104,8 @@ impl Check<'_> {
         }
     }
 
-    /// Unfinished work, asserts that users don't get, and `unsafe` where it may not be.
+    /// Checks for unfinished work, asserts that are off in release builds, and `unsafe` outside the
+    /// data path.
     fn words(&mut self, text: &str, code: &str) {
         for (index, (line, raw)) in code.lines().zip(text.lines()).enumerate() {
             for (word, mend) in UNWANTED {
@@ -122,7 +124,7 @@ impl Check<'_> {
         }
     }
 
-    /// What keeps core, format and layers free of clocks, threads and chance.
+    /// Checks that core, format and layers have no clocks, threads and randomness.
     fn purity(&mut self, code: &str) {
         for (index, line) in code.lines().enumerate() {
             for (word, mend) in IMPURE {
@@ -141,7 +143,7 @@ impl Check<'_> {
     }
 }
 
-/// Whether a line without indentation begins a function.
+/// Returns whether a line, without its indentation, begins a function.
 fn is_function(line: &str) -> bool {
     let mut words = line.split_whitespace();
     words.by_ref().find(|word| {
@@ -149,12 +151,12 @@ fn is_function(line: &str) -> bool {
     }) == Some("fn")
 }
 
-/// Whether the line ends a signature without a body.
+/// Returns whether the line ends a signature without a body.
 fn is_bodyless(line: &str, indent: usize) -> bool {
     line.len() - line.trim_start().len() == indent && line.trim_end().ends_with(';')
 }
 
-/// Whether `line` has `word` with no letter, digit or underscore beside it.
+/// Returns whether `line` has `word` without a letter, digit or underscore next to it.
 fn has_word(line: &str, word: &str) -> bool {
     let joins = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
     line.match_indices(word).any(|(at, _)| {

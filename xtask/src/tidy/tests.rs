@@ -1,10 +1,10 @@
-//! One planted offence per rule, each found at its line; and clean code that must pass.
+//! One planted violation per rule, each found at its line, and clean code that passes.
 
 use super::{manifest, source, tracked};
 
 const CLEAN: &str = "//! Text.\n#![no_std]\n#![forbid(unsafe_code)]\n";
 
-/// The only finding for `text` as `file`: its line and text.
+/// Returns the line and text of the only finding for `text` as `file`.
 fn one(file: &str, text: &str) -> (usize, String) {
     let mut findings = source::check(file, text);
     assert_eq!(findings.len(), 1, "{findings:?}");

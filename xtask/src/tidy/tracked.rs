@@ -1,4 +1,4 @@
-//! What is committed: plain names, and nothing that a slip of a script left behind.
+//! Rules for tracked files: plain names, and no files created by mistake.
 
 use std::fs;
 use std::path::Path;
@@ -6,10 +6,10 @@ use std::process::Command;
 
 use super::Finding;
 
-/// The largest file that a clone should have to carry, in bytes; the stored trace is the largest.
+/// Maximum size of a tracked file in bytes. The stored trace is the largest.
 const LARGEST: u64 = 4 << 20;
 
-/// Checks every file that git tracks below `root`; none where it is no clone.
+/// Checks every file that git tracks below `root`. Without a clone there are no findings.
 pub(super) fn check(root: &Path) -> Vec<Finding> {
     let Ok(list) = Command::new("git").args(["ls-files", "-z"]).current_dir(root).output() else {
         return Vec::new();
@@ -22,7 +22,7 @@ pub(super) fn check(root: &Path) -> Vec<Finding> {
     sizes.filter_map(|(name, size)| offence(name, size)).collect()
 }
 
-/// What is wrong with a tracked file of that name and of `size` bytes.
+/// Checks a tracked file with that name and `size` bytes.
 pub(super) fn offence(name: &str, size: u64) -> Option<Finding> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-@/".contains(c);
     let text = if !name.chars().all(plain) {
