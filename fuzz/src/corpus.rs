@@ -1,4 +1,4 @@
-//! The kept inputs, `corpus/TARGET/*`: where runs start, and what a test replays for ever.
+//! The stored inputs, `corpus/TARGET/*`: starting points of runs, and regression inputs of a test.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,12 +7,12 @@ use anyhow::Context;
 
 use crate::targets::Target;
 
-/// The folder of a target's inputs.
+/// Returns the folder of a target's inputs.
 fn folder(target: &Target) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target.name)
 }
 
-/// The kept inputs of a target with their paths, in the order of their names.
+/// Returns the stored inputs of a target with their paths, sorted by name.
 pub(crate) fn kept(target: &Target) -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
     let folder = folder(target);
     let entries = fs::read_dir(&folder)
@@ -25,7 +25,8 @@ pub(crate) fn kept(target: &Target) -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
     Ok(paths.into_iter().map(read).collect::<Result<_, _>>()?)
 }
 
-/// Where a target's runs start: what is kept, and what the emitters make today.
+/// Returns the starting points of a target's runs: the stored inputs, and the present output of the
+/// emitters.
 pub(crate) fn seeds(target: &Target) -> anyhow::Result<Vec<Vec<u8>>> {
     let mut seeds: Vec<Vec<u8>> = kept(target)?.into_iter().map(|(_, bytes)| bytes).collect();
     let made = (target.made)().into_iter().filter(|bytes| !seeds.contains(bytes));
@@ -33,7 +34,7 @@ pub(crate) fn seeds(target: &Target) -> anyhow::Result<Vec<Vec<u8>>> {
     Ok(seeds)
 }
 
-/// Keeps what the emitters make today; what is there already stays as it is.
+/// Stores the present output of the emitters. Existing inputs are left as they are.
 pub(crate) fn keep_made(target: &Target) -> anyhow::Result<()> {
     fs::create_dir_all(folder(target))?;
     let there = kept(target)?;
@@ -44,7 +45,7 @@ pub(crate) fn keep_made(target: &Target) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Keeps one input under a name and returns its path.
+/// Stores an input under a name and returns its path.
 pub(crate) fn keep(target: &Target, name: &str, bytes: &[u8]) -> anyhow::Result<PathBuf> {
     let path = folder(target).join(name);
     fs::create_dir_all(folder(target))?;
@@ -63,7 +64,7 @@ mod tests {
     #[test]
     fn nothing_that_is_kept_breaks_a_parser() {
         for target in ALL {
-            // What a target makes once and for all is not counted.
+            // One-time allocations of a target are not counted.
             drop((target.made)());
             for (path, bytes) in kept(target).unwrap() {
                 for seed in 0..12 {

@@ -1,4 +1,4 @@
-//! What holds for every target and input: no panic, no hang, no memory out of proportion.
+//! Limits of every target and input: no panic, no hang, no disproportionate memory.
 
 use std::panic::{self, AssertUnwindSafe};
 use std::process;
@@ -11,9 +11,9 @@ use anyhow::{anyhow, ensure};
 
 use crate::targets::Target;
 
-/// What it may allocate for each byte of the input, in bytes.
+/// Bytes that a check may allocate for each byte of the input.
 const PER_BYTE: u64 = 256;
-/// How long one input may take before it counts as a hang, on a machine that is busy too.
+/// Time after which an input counts as a hang, even on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Checks one input of a target.
@@ -30,7 +30,7 @@ pub(crate) fn check(target: &Target, input: &[u8], seed: u64) -> anyhow::Result<
     Ok(())
 }
 
-/// Ends the process when `running`, the seed of the present input, does not change any more.
+/// Ends the process when `running`, the seed of the present input, stops changing.
 pub(crate) fn watch(target: &'static str, running: &'static AtomicU64) {
     thread::spawn(move || {
         let mut before = running.load(Ordering::Relaxed);

@@ -1,8 +1,8 @@
-//! Mutated input for every parser that reads what others wrote: `make fuzz RUNS=n`.
+//! Mutated input for every parser of external data: `make fuzz RUNS=n`.
 //!
-//! Each run takes a good input, damages it, and gives it to a target, which checks what must hold
-//! for any input at all. A run is fixed by its target and seed, so a failure names the command that
-//! repeats it. Nothing here is random between two calls.
+//! Each run mutates a valid input and passes it to a target, which checks the properties that hold
+//! for any input. A run is determined by its target and seed, so a failure prints the command that
+//! repeats it. Two calls with the same arguments are identical.
 
 mod corpus;
 mod guard;
@@ -19,24 +19,24 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use targets::{ALL, Target};
 
-/// Damages good input and gives it to every parser
+/// Mutate valid input and pass it to every parser
 #[derive(Parser)]
 struct Args {
-    /// How many inputs each target gets; slow ones get a share, unless they are named
+    /// Number of inputs for each target; slow targets get fewer, unless they are named
     #[arg(long, default_value_t = 100_000)]
     runs: u64,
-    /// Only this target
+    /// Run only this target
     #[arg(long)]
     target: Option<String>,
-    /// The seed of the first run; each run after it has the next
+    /// Seed of the first run; each later run has the next seed
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Add to the corpus what the emitters make today, and run nothing
+    /// Add the present output of the emitters to the corpus, without a run
     #[arg(long)]
     keep: bool,
 }
 
-/// The seed that is being run; the greatest number when none is.
+/// Seed that is being run; `u64::MAX` if none is.
 static RUNNING: AtomicU64 = AtomicU64::new(u64::MAX);
 
 fn main() -> ExitCode {
@@ -62,7 +62,7 @@ fn main() -> ExitCode {
     if passed.count() == chosen.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Runs one target and prints its line; false when an input broke it.
+/// Runs one target and prints its result. Returns false if an input failed.
 fn fuzz(target: &Target, first: u64, runs: u64) -> anyhow::Result<bool> {
     let seeds = corpus::seeds(target)?;
     let begin = Instant::now();
@@ -86,7 +86,7 @@ fn fuzz(target: &Target, first: u64, runs: u64) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-/// The input of one seed, and what came of it.
+/// Runs one seed. Returns its input and the outcome.
 fn run(target: &Target, seeds: &[Vec<u8>], seed: u64) -> (Vec<u8>, anyhow::Result<()>) {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let input = mutate::mutate(seeds, &mut rng);
@@ -98,7 +98,7 @@ fn run(target: &Target, seeds: &[Vec<u8>], seed: u64) -> (Vec<u8>, anyhow::Resul
 mod tests {
     use super::*;
 
-    /// Runs of a target, as `make fuzz` has them.
+    /// Runs a target like `make fuzz`.
     fn short(name: &str, runs: u64) {
         let target = ALL.iter().find(|target| target.name == name).expect("a target");
         let seeds = corpus::seeds(target).expect("a corpus");

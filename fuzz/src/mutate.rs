@@ -1,12 +1,13 @@
-//! Damage, chosen by a seed.
+//! Mutations, determined by a seed.
 
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// Values at the edges of what fields hold.
+/// Boundary values of fields.
 const EDGES: [u64; 8] = [0, 1, 0x7f, 0xff, 0xffff, 0x7fff_ffff, 0xffff_ffff, 0xffff_ffff_ffff_ffff];
 
-/// A corpus entry with up to eight changes; now and then none, so that good input is tried too.
+/// Returns a corpus entry with up to eight changes. Sometimes it is unchanged, so that valid input
+/// is tested too.
 pub(crate) fn mutate(corpus: &[Vec<u8>], rng: &mut Xoshiro256PlusPlus) -> Vec<u8> {
     let mut input = corpus[rng.random_range(0..corpus.len())].clone();
     for _ in 0..rng.random_range(0..=8) {
@@ -40,7 +41,7 @@ fn change(input: &mut Vec<u8>, corpus: &[Vec<u8>], rng: &mut Xoshiro256PlusPlus)
     }
 }
 
-/// Overwrites the beginning of `place` with an edge value in one of the usual widths and orders.
+/// Overwrites the start of `place` with a boundary value in a common width and byte order.
 fn edge(place: &mut [u8], rng: &mut Xoshiro256PlusPlus) {
     let value = EDGES[rng.random_range(0..EDGES.len())];
     let width = [1, 2, 4, 8][rng.random_range(0..4)].min(place.len());

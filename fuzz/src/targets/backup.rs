@@ -1,4 +1,4 @@
-//! Backups of metadata, as they are and with sound checksums over anything.
+//! Backups of metadata, unchanged and with valid checksums over arbitrary content.
 
 use anyhow::ensure;
 use hostftl_core::{BLOCK, Page};
@@ -7,7 +7,7 @@ use hostftl_format::page::{self, Stamp, crc32c, put_u32, u64_at};
 
 use super::page::{UUID, as_page};
 
-/// Backups of nothing, and of a page of two devices each.
+/// Returns a backup without pages, and one with a page of two devices each.
 pub(super) fn files() -> Vec<Vec<u8>> {
     let saved = |index| {
         let page = Box::new(as_page(b"a page"));
@@ -17,7 +17,7 @@ pub(super) fn files() -> Vec<Vec<u8>> {
     vec![of(Vec::new()), of([0, 1].map(saved).into())]
 }
 
-/// A file that parses is emitted as the same.
+/// Checks that a file that parses is emitted identically.
 pub(super) fn check(input: &[u8], _seed: u64) -> anyhow::Result<()> {
     if let Ok(backup) = Backup::parse(input) {
         ensure!(backup.emit() == input, "{backup:?}");
@@ -29,7 +29,7 @@ pub(super) fn check(input: &[u8], _seed: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The input with as many pages as it says, and checksums that are right.
+/// Returns the input with the right page count and valid checksums.
 fn mend(input: &[u8]) -> Vec<u8> {
     let mut pages: Vec<Page> = input.chunks(BLOCK).map(as_page).collect();
     let count = pages.len().saturating_sub(1) / 2;

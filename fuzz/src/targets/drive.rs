@@ -1,9 +1,9 @@
-//! The description of a drive: refused with its line, or a drive that is possible.
+//! Description of a drive: an error with its line, or a possible drive.
 
 use anyhow::ensure;
 use hostftl_drives::{DriveError, DriveSpec};
 
-/// The drives that are shipped.
+/// Returns built-in drives.
 pub(super) fn drives() -> Vec<Vec<u8>> {
     [
         include_str!("../../../stacks/drives/hatl-2g.toml"),
@@ -15,7 +15,7 @@ pub(super) fn drives() -> Vec<Vec<u8>> {
     .into()
 }
 
-/// Reads the input as far as it is text.
+/// Parses the input as text, with invalid UTF-8 replaced.
 pub(super) fn check(input: &[u8], _seed: u64) -> anyhow::Result<()> {
     let text = String::from_utf8_lossy(input);
     match DriveSpec::parse(&text, "input") {

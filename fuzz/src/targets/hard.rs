@@ -1,4 +1,5 @@
-//! The pages of `hard` with sound checksums over anything: refused, or written as they were read.
+//! Pages of `hard` with valid checksums over arbitrary content: refused, or emitted as they were
+//! read.
 
 use anyhow::{bail, ensure};
 use hostftl_core::Page;
@@ -10,7 +11,7 @@ use super::page::{AT, UUID, sealed, trim};
 /// Bytes before the candidates of a root.
 const ROOT_HEAD: usize = 64;
 
-/// Root pages: without candidates, with some, with all.
+/// Returns root pages without candidates, with some, and with all.
 pub(super) fn roots() -> Vec<Vec<u8>> {
     let root = Root { number: 3, epoch: 1, first_log: 9, superpage: 128, count: 900, groups: 4 };
     let emit = |candidates| {
@@ -21,7 +22,7 @@ pub(super) fn roots() -> Vec<Vec<u8>> {
     [0, 5, CANDIDATES as u32].map(emit).into()
 }
 
-/// A root that parses is emitted as the same bytes, as far as its candidates go.
+/// Checks that a root that parses is emitted identically up to the end of its candidates.
 pub(super) fn check_root(input: &[u8], _seed: u64) -> anyhow::Result<()> {
     let page = sealed(input, *b"HRDR", UUID);
     let Ok(root) = hard::parse_root(&page, UUID, AT) else { return Ok(()) };
@@ -35,14 +36,14 @@ pub(super) fn check_root(input: &[u8], _seed: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A root page of generations.
+/// Returns a root page of generations.
 pub(super) fn generations() -> Vec<Vec<u8>> {
     let mut page = Page::default();
     hard::emit_generations(&mut page, 3, &[1, 2, u32::MAX, 0, 5], UUID, AT);
     vec![trim(&page)]
 }
 
-/// Generations are emitted as the same bytes; a page of another root is refused.
+/// Checks that generations are emitted identically, and that a page of another root is refused.
 pub(super) fn check_generations(input: &[u8], _seed: u64) -> anyhow::Result<()> {
     let page = sealed(input, *b"HRDR", UUID);
     let number = page::u64_at(&page, 24);
@@ -58,7 +59,7 @@ pub(super) fn check_generations(input: &[u8], _seed: u64) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// Map pages: empty, and with entries.
+/// Returns an empty map page, and one with entries.
 pub(super) fn maps() -> Vec<Vec<u8>> {
     let emit = |entries: &[u32]| {
         let mut page = Page::default();
@@ -69,7 +70,7 @@ pub(super) fn maps() -> Vec<Vec<u8>> {
     vec![emit(&[]), emit(&[0, 1, 70_000, u32::MAX])]
 }
 
-/// A map page that parses is emitted as the same bytes.
+/// Checks that a map page that parses is emitted identically.
 pub(super) fn check_map(input: &[u8], _seed: u64) -> anyhow::Result<()> {
     let page = sealed(input, *b"HRDM", UUID);
     let Ok(which) = hard::parse_map(&page, UUID, AT) else {
@@ -84,7 +85,7 @@ pub(super) fn check_map(input: &[u8], _seed: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Log pages: empty, and with a listing, a trim and a kill.
+/// Returns an empty log page, and one with a listing, a trim and a kill.
 pub(super) fn logs() -> Vec<Vec<u8>> {
     let head = LogHead { seq: 5, epoch: 1, durable: 4, index: 0, pages: 1, superpage: 9 };
     let mut page = Page::default();
@@ -101,7 +102,8 @@ pub(super) fn logs() -> Vec<Vec<u8>> {
     vec![empty, trim(&page)]
 }
 
-/// The walk through a log page ends within bounds; what it meets is read again when it is written.
+/// Checks that iteration over a log page stays within its bounds, and that its entries survive a
+/// round trip.
 pub(super) fn check_log(input: &[u8], _seed: u64) -> anyhow::Result<()> {
     let page = sealed(input, *b"HRDL", UUID);
     let Ok(head) = hard::parse_log(&page, UUID, AT) else {

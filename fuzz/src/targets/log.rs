@@ -1,5 +1,5 @@
-//! The heads and roots of `log` with sound checksums over anything: refused, or read within bounds
-//! and the same again when they are written.
+//! Heads and roots of `log` with valid checksums over arbitrary content: refused, or read within
+//! bounds and unchanged by a round trip.
 
 use anyhow::ensure;
 use hostftl_core::{MetaBuf, Page};
@@ -9,7 +9,7 @@ use hostftl_format::page::{self, crc32c};
 
 use super::page::{AT, UUID, as_page, sealed, trim};
 
-/// The number of entries in a head.
+/// Offset of the number of entries in a head.
 const ENTRIES: usize = 48;
 
 fn buffer(page: Page) -> MetaBuf {
@@ -18,7 +18,7 @@ fn buffer(page: Page) -> MetaBuf {
     buf
 }
 
-/// Heads of rows: empty, and with an entry of each kind.
+/// Returns an empty stripe head, and one with an entry of each kind.
 pub(super) fn heads() -> Vec<Vec<u8>> {
     let emit = |list: &[Entry]| {
         let mut buf = MetaBuf::new(1);
@@ -53,7 +53,7 @@ pub(super) fn heads() -> Vec<Vec<u8>> {
     vec![emit(&[]), emit(&all)]
 }
 
-/// A head with a sound checksum opens; what it lists is listed again.
+/// Checks that a head with a valid checksum opens, and that its entries survive a round trip.
 pub(super) fn check_head(input: &[u8], _seed: u64) -> anyhow::Result<()> {
     let mut page = as_page(input);
     page.0[4..8].copy_from_slice(b"LROW");
@@ -81,7 +81,7 @@ pub(super) fn check_head(input: &[u8], _seed: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Records of a journal: empty, and with a block and a trim.
+/// Returns an empty journal record, and one with a block and a trim.
 pub(super) fn records() -> Vec<Vec<u8>> {
     let emit = |list: &[Entry]| {
         let mut buf = MetaBuf::new(1);
@@ -96,7 +96,7 @@ pub(super) fn records() -> Vec<Vec<u8>> {
     vec![emit(&[]), emit(&[block, entry(Kind::Trim, Place::from_bits(32))])]
 }
 
-/// A record with a sound checksum opens, and is the same again when it is written.
+/// Checks that a record with a valid checksum opens and survives a round trip.
 pub(super) fn check_record(input: &[u8], _seed: u64) -> anyhow::Result<()> {
     let mut page = as_page(input);
     page.0[4..8].copy_from_slice(b"LJRN");
@@ -125,7 +125,7 @@ pub(super) fn check_record(input: &[u8], _seed: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Roots: of a new volume, and of one with streams and a directory.
+/// Returns the root of a new volume, and one with streams and a directory.
 pub(super) fn roots() -> Vec<Vec<u8>> {
     let emit = |root: &Root, places: u64| {
         let mut buf = MetaBuf::new(1);
@@ -154,7 +154,7 @@ pub(super) fn roots() -> Vec<Vec<u8>> {
     vec![emit(&Root { number: 1, ..Root::default() }, 0), emit(&used, 5)]
 }
 
-/// A root with a sound checksum is read again when it is written.
+/// Checks that a root with a valid checksum survives a round trip.
 pub(super) fn check_root(input: &[u8], _seed: u64) -> anyhow::Result<()> {
     let buf = buffer(sealed(input, *b"LGRT", UUID));
     let Some(root) = log::open_root(&buf, &UUID, AT, 1) else {

@@ -1,4 +1,4 @@
-//! The parsers, and what each must do with any input.
+//! The parsers under test, and their checks.
 
 mod backup;
 mod drive;
@@ -15,20 +15,21 @@ mod trace;
 mod volume;
 mod whole;
 
-/// One parser under test.
+/// A parser under test.
 pub(crate) struct Target {
-    /// Its name on the command line and in the corpus.
+    /// Name on the command line and in the corpus.
     pub name: &'static str,
-    /// Good inputs that our own emitters make.
+    /// Valid inputs made by our own emitters.
     pub made: fn() -> Vec<Vec<u8>>,
-    /// Checks one input; the seed decides what the check itself chooses.
+    /// Checks one input. The seed determines the choices of the check.
     pub check: fn(&[u8], u64) -> anyhow::Result<()>,
-    /// What the check may allocate for the smallest input, in bytes.
+    /// Bytes that the check may allocate for an empty input.
     pub buffers: u64,
 }
 
 impl Target {
-    /// Of so many runs it gets one, where all targets run: it is so much slower than the others.
+    /// Returns the divisor of the number of runs when all targets run. It is above 1 for slow
+    /// targets.
     pub(crate) fn share(&self) -> u64 {
         match self.name {
             "whole-volume" => 1000,
@@ -38,10 +39,10 @@ impl Target {
     }
 }
 
-/// Buffers of a parser.
+/// Buffers of a small parser.
 const SMALL: u64 = 4 << 20;
 
-/// All of them.
+/// All targets.
 pub(crate) const ALL: &[Target] = &[
     Target { name: "nbd-server", made: nbd::client_says, check: nbd::check_server, buffers: SMALL },
     Target { name: "nbd-client", made: nbd::server_says, check: nbd::check_client, buffers: SMALL },
@@ -102,7 +103,7 @@ pub(crate) const ALL: &[Target] = &[
     },
 ];
 
-/// A folder in memory where there is one, so that files are quick.
+/// Returns a folder in memory if there is one, which makes temporary files fast.
 fn fast_folder() -> std::path::PathBuf {
     let memory = std::path::Path::new("/dev/shm");
     if memory.is_dir() { memory.into() } else { std::env::temp_dir() }

@@ -1,19 +1,19 @@
-//! MQSim's files: refused with the line, or a drive that is possible and flows that make sense.
+//! MQSim's files: an error with its line, or a possible drive and valid flows.
 
 use anyhow::ensure;
 use hostftl_mqsim::{Flow, Kind};
 
-/// Drives in XML.
+/// Returns drives in XML.
 pub(super) fn drives() -> Vec<Vec<u8>> {
     vec![include_bytes!("../../../crates/study/mqsim/tests/drive.xml").to_vec()]
 }
 
-/// Workloads in XML.
+/// Returns workloads in XML.
 pub(super) fn workloads() -> Vec<Vec<u8>> {
     vec![include_bytes!("../../../crates/study/mqsim/tests/work.xml").to_vec()]
 }
 
-/// Reads the input as workloads, as far as it is text.
+/// Parses the input as workloads, with invalid UTF-8 replaced.
 pub(super) fn check_workloads(input: &[u8], _seed: u64) -> anyhow::Result<()> {
     let text = String::from_utf8_lossy(input);
     match hostftl_mqsim::scenarios(&text) {

@@ -1,4 +1,5 @@
-//! The NBD codec: what a peer sends may come in any pieces, and each gives the same conversation.
+//! The NBD codec. Messages of a peer may arrive in any pieces, and every split gives the same
+//! conversation.
 
 use anyhow::{Context, ensure};
 use hostftl_nbd_proto::{
@@ -20,7 +21,7 @@ fn offer(tls: Tls) -> Offer {
     }
 }
 
-/// What a client sends after a server's greeting: each option once.
+/// Returns messages of a client after the server's greeting: each option once.
 pub(super) fn client_says() -> Vec<Vec<u8>> {
     let option = |number: u32, data: &[u8]| {
         let mut bytes = b"IHAVEOPT".to_vec();
@@ -57,7 +58,7 @@ pub(super) fn client_says() -> Vec<Vec<u8>> {
     corpus
 }
 
-/// What a server sends to a client that wants `volume`.
+/// Returns messages of a server to a client that requests `volume`.
 pub(super) fn server_says() -> Vec<Vec<u8>> {
     client_says()
         .iter()
@@ -70,7 +71,7 @@ pub(super) fn server_says() -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// One request of each kind.
+/// Returns a request of each kind.
 pub(super) fn requests() -> Vec<Vec<u8>> {
     let commands = [
         Command::Read,
@@ -87,8 +88,8 @@ pub(super) fn requests() -> Vec<Vec<u8>> {
         .to_vec()
 }
 
-/// Feeds `input` in pieces of `piece` bytes to `feed`, which says how much it used and whether the
-/// handshake is over. Returns how much was used in all.
+/// Passes `input` in pieces of `piece` bytes to `feed`, which returns the number of consumed bytes
+/// and whether the handshake has ended. Returns the total number of consumed bytes.
 fn in_pieces(
     input: &[u8],
     piece: usize,
@@ -107,7 +108,7 @@ fn in_pieces(
     Ok(used)
 }
 
-/// The server's side: whole or in pieces, the same answers.
+/// Checks that the server gives the same answers to a whole input and to pieces of it.
 pub(super) fn check_server(input: &[u8], seed: u64) -> anyhow::Result<()> {
     let others = Offer { name: "other".into(), ..offer(Tls::No) };
     let offers = [offer(Tls::No), others];
@@ -123,17 +124,19 @@ pub(super) fn check_server(input: &[u8], seed: u64) -> anyhow::Result<()> {
     check_secure(input, 1 + seed as usize % 40)?;
     let whole = talk(input.len().max(1));
     let pieces = talk(1 + seed as usize % 40);
-    // What comes with the answer to the wish for TLS is an error, and what comes later is not.
+    // Data in the same piece as the answer to STARTTLS is an error, but data in a later piece is
+    // not.
     let same = whole == pieces || seed % 4 == 1;
     ensure!(same, "whole: {whole:?}, in pieces: {pieces:?}");
     Ok(())
 }
 
-/// A server that requires TLS: nothing begins without it, and what was said before is forgotten.
+/// Checks a server that requires TLS: no transmission starts without TLS, and earlier messages have
+/// no effect.
 fn check_secure(input: &[u8], piece: usize) -> anyhow::Result<()> {
     let (mut out, mut secure) = (Vec::new(), false);
     let mut server = ServerHandshake::greet(&mut out);
-    // What it refuses depends on the pieces: nothing may follow the wish for TLS in one of them.
+    // The outcome depends on the pieces: no data may follow STARTTLS in the same piece.
     let _refused = in_pieces(input, piece, |bytes| {
         let (used, outcome) = server.feed(&[offer(Tls::Required)], bytes, &mut out)?;
         match outcome {
@@ -153,7 +156,7 @@ fn check_secure(input: &[u8], piece: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The client's side: whole or in pieces, the same answers.
+/// Checks that the client gives the same answers to a whole input and to pieces of it.
 pub(super) fn check_client(input: &[u8], seed: u64) -> anyhow::Result<()> {
     let talk = |piece: usize| {
         let mut out = Vec::new();
@@ -171,13 +174,14 @@ pub(super) fn check_client(input: &[u8], seed: u64) -> anyhow::Result<()> {
     };
     let whole = talk(input.len().max(1));
     let pieces = talk(1 + seed as usize % 40);
-    // What comes with the answer to the wish for TLS is an error, and what comes later is not.
+    // Data in the same piece as the answer to STARTTLS is an error, but data in a later piece is
+    // not.
     let same = whole == pieces || seed % 4 == 1;
     ensure!(same, "whole: {whole:?}, in pieces: {pieces:?}");
     Ok(())
 }
 
-/// A request or reply that parses is emitted as the same bytes.
+/// Checks that a request or reply that parses is emitted identically.
 pub(super) fn check_request(input: &[u8], _seed: u64) -> anyhow::Result<()> {
     if let Some(bytes) = input.first_chunk::<REQUEST_BYTES>()
         && let Ok(request) = Request::parse(bytes)
@@ -193,7 +197,7 @@ pub(super) fn check_request(input: &[u8], _seed: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One chunk of each kind.
+/// Returns a chunk of each kind.
 pub(super) fn chunks() -> Vec<Vec<u8>> {
     let extents = vec![(4096, 0), (512, 3)];
     let errno = Errno::Io;
@@ -213,7 +217,7 @@ pub(super) fn chunks() -> Vec<Vec<u8>> {
     all.iter().map(emit).collect()
 }
 
-/// A chunk that parses is emitted as the same bytes.
+/// Checks that a chunk that parses is emitted identically.
 pub(super) fn check_chunk(input: &[u8], _seed: u64) -> anyhow::Result<()> {
     let Some((bytes, content)) = input.split_first_chunk::<CHUNK_BYTES>() else { return Ok(()) };
     let Ok(head) = ChunkHead::parse(bytes) else { return Ok(()) };
@@ -223,7 +227,7 @@ pub(super) fn check_chunk(input: &[u8], _seed: u64) -> anyhow::Result<()> {
         let mut out = Vec::new();
         chunk.emit(head.cookie, head.done, &mut out);
         let whole = &input[..CHUNK_BYTES + content.len()];
-        // An error without a number is sent as one that has one.
+        // An error with the invalid code 0 may be emitted with another code.
         let same = out == whole || matches!(chunk, Chunk::Error { .. });
         ensure!(same, "{chunk:?} is emitted in another way");
     }

@@ -1,9 +1,9 @@
-//! What an NVMe drive answers: any bytes at all become facts, without a panic.
+//! Responses of an NVMe drive: any bytes are converted without a panic.
 
 use anyhow::ensure;
 use hostftl_nvme::{Carrier, Command, Facts, PAGE_BYTES, Queue};
 
-/// A drive whose answers follow each other in one input.
+/// A drive whose responses are consecutive parts of one input.
 struct Told<'a> {
     rest: &'a [u8],
 }
@@ -26,7 +26,7 @@ impl Carrier for Told<'_> {
     }
 }
 
-/// A drive that answers with a few fields that matter, and notes what it answered.
+/// A drive that responds with a few significant fields, and records its responses.
 #[derive(Default)]
 struct Good {
     said: Vec<u8>,
@@ -64,7 +64,7 @@ impl Carrier for Good {
     }
 }
 
-/// All that a drive answers, in the order in which it is asked.
+/// Returns all responses of a drive, in the order of the commands.
 pub(super) fn drives() -> Vec<Vec<u8>> {
     let mut good = Good::default();
     let facts = Facts::gather(&mut good, 1).expect("it is a good drive");
@@ -72,7 +72,7 @@ pub(super) fn drives() -> Vec<Vec<u8>> {
     vec![good.said]
 }
 
-/// Asks a drive that answers with the input.
+/// Queries a drive that responds with the input.
 pub(super) fn check(input: &[u8], seed: u64) -> anyhow::Result<()> {
     let namespace = u32::from(!seed.is_multiple_of(8));
     let Ok(facts) = Facts::gather(&mut Told { rest: input }, namespace) else {

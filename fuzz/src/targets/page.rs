@@ -1,17 +1,17 @@
-//! Metadata pages: damage is always seen, and so is a page that lies elsewhere.
+//! Metadata pages: damage and a wrong address are always detected.
 
 use anyhow::ensure;
 use hostftl_core::{BLOCK, Page};
 use hostftl_format::page::{self, HEADER, Stamp};
 
-/// The volume of all pages.
+/// UUID of the volume of all pages.
 pub(super) const UUID: [u8; 16] = *b"the fuzzed volum";
-/// The sector at which they lie.
+/// Sector of the pages.
 pub(super) const AT: u64 = 2048;
 const STAMP: Stamp = Stamp { kind: *b"FUZZ", uuid: UUID, at: AT };
 const SEQ: u64 = 42;
 
-/// A sealed page.
+/// Returns a sealed page.
 fn good() -> Page {
     let mut page = Page::default();
     page.0[HEADER..HEADER + 7].copy_from_slice(b"content");
@@ -19,18 +19,18 @@ fn good() -> Page {
     page
 }
 
-/// A sealed page.
+/// Returns a sealed page as an input.
 pub(super) fn pages() -> Vec<Vec<u8>> {
     vec![trim(&good())]
 }
 
-/// A page without the zeros at its end: so that damage hits what matters.
+/// Returns a page without trailing zeros, so that mutations affect significant bytes.
 pub(super) fn trim(page: &Page) -> Vec<u8> {
     let used = page.0.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     page.0[..used].to_vec()
 }
 
-/// The input as a page, cut or filled up with zeros.
+/// Converts the input to a page, truncated or padded with zeros.
 pub(super) fn as_page(input: &[u8]) -> Page {
     let mut page = Page::default();
     let length = input.len().min(BLOCK);
@@ -38,7 +38,7 @@ pub(super) fn as_page(input: &[u8]) -> Page {
     page
 }
 
-/// The input as a page with a good header and a sequence number of its own.
+/// Converts the input to a page with a valid header and its own sequence number.
 pub(super) fn sealed(input: &[u8], kind: [u8; 4], uuid: [u8; 16]) -> Page {
     let mut page = as_page(input);
     let seq = page::u64_at(&page, 24);
@@ -46,7 +46,7 @@ pub(super) fn sealed(input: &[u8], kind: [u8; 4], uuid: [u8; 16]) -> Page {
     page
 }
 
-/// A page that opens is the page that was sealed; a page at another address never opens.
+/// Checks that a page that opens is the sealed page, and that it does not open at another address.
 pub(super) fn check(input: &[u8], seed: u64) -> anyhow::Result<()> {
     let page = as_page(input);
     if let Ok(seq) = page::open(&page, STAMP) {

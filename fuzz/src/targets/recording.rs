@@ -1,6 +1,6 @@
-//! Recordings for `replay`: whole files whose checksums are mended, and their parts one by one.
+//! Recordings for `replay`: whole files with corrected checksums, and their parts individually.
 //!
-//! The kept inputs come from `serve --record`; no emitter can be called without a volume.
+//! The stored inputs come from `serve --record`, because the emitter needs a volume.
 
 use std::fs;
 
@@ -11,29 +11,29 @@ use hostftl_volume::replay;
 use super::fast_folder;
 
 const MAGIC: &[u8; 8] = b"HFTLREC1";
-/// The most that a device of a replayed volume may have, in sectors: its map is real memory.
+/// Maximum size of a replayed volume's device in sectors, because the volume's map is allocated.
 const MOST_SECTORS: u64 = 1 << 17;
 const HEAD: &[u8] = br#"{"layer":"hard:superpage=8k:spare=7","deadline":120000000000,
 "uuid":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16],"format":true,"devices":
 [{"sectors":28672,"map_unit":1,"volatile_cache":true,"discard":false}]}"#;
 
-/// A recording in which nothing happened.
+/// Returns an empty recording.
 pub(super) fn whole() -> Vec<Vec<u8>> {
     vec![file(HEAD, &[])]
 }
 
-/// The head that every step is played under.
+/// Returns the head that all steps are replayed with, and another one.
 pub(super) fn heads() -> Vec<Vec<u8>> {
     let other = String::from_utf8_lossy(HEAD).replace("hard:superpage=8k:spare=7", "passthrough");
     vec![HEAD.to_vec(), other.into_bytes()]
 }
 
-/// Steps of a driver that knows only timers and the end.
+/// Returns steps of a driver that uses only timers and the end.
 pub(super) fn steps() -> Vec<Vec<u8>> {
     vec![vec![0, 0, 1, 0, 200, 1, 0], vec![0, 1]]
 }
 
-/// A recording with `head` and one batch of records that is longer than they are.
+/// Makes a recording with `head` and one batch, whose stated number of records is too high.
 fn file(head: &[u8], records: &[u8]) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
     bytes.extend((head.len() as u32).to_le_bytes());
@@ -51,7 +51,7 @@ fn file(head: &[u8], records: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Mends the checksums of a recording as far as its lengths make sense; returns its head.
+/// Corrects the checksums of a recording as far as its lengths are valid. Returns its head.
 fn mend(bytes: &mut [u8]) -> Option<Vec<u8>> {
     let word = |bytes: &[u8], at: usize| {
         let word = bytes.get(at..at + 4)?.try_into().expect("four bytes");
@@ -74,14 +74,14 @@ fn mend(bytes: &mut [u8]) -> Option<Vec<u8>> {
     Some(head)
 }
 
-/// Whether the head asks for a volume that is small enough to be made for each input.
+/// Returns whether the head describes a volume that is small enough to be created for each input.
 fn is_small(head: &[u8]) -> bool {
     let Ok(head) = serde_json::from_slice::<serde_json::Value>(head) else { return true };
     let devices = head["devices"].as_array().into_iter().flatten();
     devices.filter_map(|device| device["sectors"].as_u64()).all(|length| length <= MOST_SECTORS)
 }
 
-/// Plays a file; a refusal is one line that names it.
+/// Replays a file. An error must be a single line with the file's name.
 fn play(bytes: &[u8]) -> anyhow::Result<()> {
     let folder = tempfile::tempdir_in(fast_folder())?;
     let path = folder.path().join("recording");
@@ -94,19 +94,19 @@ fn play(bytes: &[u8]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The input as it is, or with its checksums mended.
+/// Checks the input unchanged, or with corrected checksums.
 pub(super) fn check(input: &[u8], seed: u64) -> anyhow::Result<()> {
     let mut bytes = input.to_vec();
     let head = if seed.is_multiple_of(4) { None } else { mend(&mut bytes) };
     if head.is_some_and(|head| !is_small(&head)) { Ok(()) } else { play(&bytes) }
 }
 
-/// The input as the head of a recording.
+/// Checks the input as the head of a recording.
 pub(super) fn check_head(input: &[u8], _seed: u64) -> anyhow::Result<()> {
     if is_small(input) { play(&file(input, &steps()[0])) } else { Ok(()) }
 }
 
-/// The input as the records of a recording.
+/// Checks the input as the records of a recording.
 pub(super) fn check_steps(input: &[u8], _seed: u64) -> anyhow::Result<()> {
     play(&file(HEAD, input))
 }

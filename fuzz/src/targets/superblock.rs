@@ -1,4 +1,5 @@
-//! Superblocks with sound checksums over anything, alone and as the members of a stack.
+//! Superblocks with valid checksums over arbitrary content, individually and as the members of a
+//! stack.
 
 use anyhow::ensure;
 use hostftl_format::assemble::{Verdict, assemble, choose};
@@ -6,7 +7,7 @@ use hostftl_format::superblock::{MAX_DEVICES, Superblock, Text};
 
 use super::page::{AT, UUID, sealed, trim};
 
-/// Bytes of a superblock that are not always zero.
+/// Bytes of a superblock that can be nonzero.
 const USED: usize = 992;
 
 fn member(index: u8, count: u8) -> Superblock {
@@ -43,12 +44,12 @@ fn member(index: u8, count: u8) -> Superblock {
     }
 }
 
-/// The superblock of a small volume.
+/// Returns the superblock of a small volume.
 pub(super) fn one() -> Vec<Vec<u8>> {
     vec![trim(&member(0, 1).emit(AT))]
 }
 
-/// Whole stacks of one, three and sixteen devices.
+/// Returns whole stacks of one, three and sixteen devices.
 pub(super) fn stacks() -> Vec<Vec<u8>> {
     let stack = |count| {
         let of = |index| member(index, count).emit(AT).0[..USED].to_vec();
@@ -57,13 +58,13 @@ pub(super) fn stacks() -> Vec<Vec<u8>> {
     [1, 3, 16].map(stack).into()
 }
 
-/// What the input says once its checksum is right.
+/// Parses the input with a corrected checksum.
 fn parse(input: &[u8]) -> Option<Superblock> {
     let volume = input.get(8..24)?.try_into().expect("sixteen bytes");
     Superblock::parse(&sealed(input, *b"SUPR", volume), AT).ok()
 }
 
-/// Refused, or read the same again after it was written.
+/// Checks that a superblock is refused, or survives a round trip.
 pub(super) fn check(input: &[u8], _seed: u64) -> anyhow::Result<()> {
     let parsed = parse(input);
     ensure!(parsed.is_some() || input != one()[0], "a good superblock was refused");
@@ -81,7 +82,7 @@ fn excludes(by: &Superblock, one: &Superblock) -> bool {
     by.missing >> one.index & 1 == 1
 }
 
-/// A verdict that is true of the list, and the same for the list in the other direction.
+/// Checks that the verdict is true of the list, and is the same for the reversed list.
 pub(super) fn check_stack(input: &[u8], _seed: u64) -> anyhow::Result<()> {
     let list: Vec<Superblock> = input.chunks(USED).filter_map(parse).collect();
     for pair in list.windows(2) {

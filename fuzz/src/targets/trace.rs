@@ -1,4 +1,4 @@
-//! The trace readers: records that make sense, or one error that names the line.
+//! Trace readers: valid records, or an error with its line.
 
 use std::io::Write;
 
@@ -7,7 +7,7 @@ use hostftl_trace::{Format, Op, Reader, Record, TraceError, TraceFile, Writer};
 
 use super::fast_folder;
 
-/// Traces of every format.
+/// Returns traces of every format.
 pub(super) fn traces() -> Vec<Vec<u8>> {
     let texts: [&[u8]; 25] = [
         b"t_us,op,byte_off,byte_len\n0,W,0,4096\n10,R,4096,512\n20,F,0,0\n30,D,8192,65536\n",
@@ -58,12 +58,13 @@ pub(super) fn traces() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// Two records of blktrace, in either byte order: the name of a process, and a write that flushes.
+/// Returns two records of blktrace in either byte order: the name of a process, and a write with a
+/// flush.
 fn blktrace(is_big: bool) -> Vec<u8> {
     let words = |action: u32, behind: u32| {
         [0x6561_7407, 1, 0, 5, 0, 8, 4096, action, 600, 8 << 20, 0, behind]
     };
-    // Numbers of 64 bits are two words, the upper first; the last word is two numbers of 16 bits.
+    // A 64-bit number is two words, the upper one first. The last word is two 16-bit numbers.
     let put = |words: [u32; 12]| {
         if is_big {
             words.into_iter().flat_map(u32::to_be_bytes).collect::<Vec<u8>>()
@@ -80,7 +81,7 @@ fn blktrace(is_big: bool) -> Vec<u8> {
     [name, put(words(6 << 16 | 7, 0))].concat()
 }
 
-/// Our own binary format as it is written, with writes that say how well they compress.
+/// Returns a trace in our binary format, with compressible writes.
 fn packed() -> Vec<u8> {
     let folder = tempfile::tempdir_in(fast_folder()).expect("there is room for a small file");
     let path = folder.path().join("t.hft");
@@ -93,8 +94,8 @@ fn packed() -> Vec<u8> {
     std::fs::read(&path).expect("it was just written")
 }
 
-/// Reads the input to its end, and once more without its bad lines: as its content says, or in a
-/// format that the seed chooses. What is read comes back after it was written.
+/// Reads the input to its end, then a second time without its invalid lines. The format is detected
+/// or chosen by the seed. For some seeds, the records are also written and read back.
 pub(super) fn check(input: &[u8], seed: u64) -> anyhow::Result<()> {
     let mut file = tempfile::NamedTempFile::new_in(fast_folder())?;
     file.write_all(input)?;
@@ -114,7 +115,7 @@ pub(super) fn check(input: &[u8], seed: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The records before the first error; nothing when the format can't be that of the file.
+/// Returns the valid records, or `None` if the file cannot have the format.
 fn read(named: &TraceFile, input: &[u8]) -> anyhow::Result<Option<Vec<Record>>> {
     let Ok(reader) = Reader::open(named) else { return Ok(None) };
     let lines = input.split(|&byte| byte == b'\n' || byte == b'\r').count() as u64;
@@ -136,7 +137,7 @@ fn read(named: &TraceFile, input: &[u8]) -> anyhow::Result<Option<Vec<Record>>> 
     Ok(Some(records))
 }
 
-/// Writes records to a file of this name and reads them again.
+/// Checks that records survive being written to a file with this name and read back.
 fn comes_back(records: &[Record], name: &str) -> anyhow::Result<()> {
     let folder = tempfile::tempdir_in(fast_folder())?;
     let path = folder.path().join(name);

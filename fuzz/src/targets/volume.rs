@@ -1,4 +1,4 @@
-//! The volume file: one line that says what is wrong, or a volume that is written as it was read.
+//! The volume file: a one-line error, or a configuration that survives a round trip.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use hostftl_volume::Config;
 
 use super::fast_folder;
 
-/// Volumes as `create` writes them, and one by hand.
+/// Returns a volume file as `create` writes it, and a handwritten one.
 pub(super) fn volumes() -> Vec<Vec<u8>> {
     let create = "# A HostFTL volume.\nuuid = \"67e55044-10b1-426f-9247-bb680e5fe0c8\"\n\
         label = \"a \\\"label\\\"\"\nlayer = \"hard:superpage=64k:spare=7\"\n\
@@ -17,7 +17,8 @@ pub(super) fn volumes() -> Vec<Vec<u8>> {
     [create, memory].map(|text| text.as_bytes().to_vec()).into()
 }
 
-/// Loads the input; what loads is the same after it was written again.
+/// Loads the input. Checks that a valid configuration is the same after it was written and read
+/// back.
 pub(super) fn check(input: &[u8], _seed: u64) -> anyhow::Result<()> {
     let folder = tempfile::tempdir_in(fast_folder())?;
     let path = folder.path().join("v.toml");

@@ -1,6 +1,5 @@
-//! Whole volumes in files whose superblocks, zone tables and pages were changed and sealed again:
-//! `check` that reads everything, `import`, and a start each end, and say in one line what is
-//! wrong.
+//! Whole volumes in files with changed and resealed superblocks, zone tables and pages. A `check`
+//! of all data, `import` and a start must terminate and report an error in one line.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -21,9 +20,9 @@ use super::fast_folder;
 use super::image::change;
 use super::image::pages::{Media, Pages, Volume};
 
-/// Changes of a volume at most.
+/// Maximum number of changes to a volume.
 const MOST: usize = 4;
-/// Words of parameters that may be too much or too little, or nothing at all.
+/// Values of parameters that can be too high, too low or invalid.
 const WORDS: [&str; 16] = [
     "0",
     "1",
@@ -61,17 +60,17 @@ impl Media for Files {
     }
 }
 
-/// A good volume.
+/// A valid volume.
 struct Base {
     case: Case,
     files: Files,
-    /// Where in each file begins what its device shows.
+    /// Start of the device's data in each file, after the zone table.
     shown: usize,
     pages: Pages,
     ends: Vec<u64>,
 }
 
-/// Volumes of all layers but those that need a drive that tells what it collects.
+/// Returns volumes of all layers, except those that need a drive with a collection hint.
 fn bases() -> &'static [Base] {
     static BASES: OnceLock<Vec<Base>> = OnceLock::new();
     BASES.get_or_init(|| {
@@ -99,8 +98,8 @@ fn base(case: Case) -> Base {
     Base { case, files, shown: head, pages, ends }
 }
 
-/// The file of a device: its zone table, if it has one, the superblocks, and between them what the
-/// layer wrote.
+/// Returns the file of a device: its zone table if it is zoned, the superblocks, and the layer's
+/// data between them.
 fn file(case: &Case, image: &Image, device: usize) -> Vec<u8> {
     let (reserve, data) = (RESERVE as usize * SECTOR, image.bytes(device));
     let shown = [&vec![0; reserve], data, &vec![0; reserve]].concat();
@@ -174,7 +173,7 @@ fn superblock(case: &Case, device: usize, device_sectors: u64) -> Superblock {
     }
 }
 
-/// Another layer, or other parameters, in all superblocks.
+/// Changes the layer or its parameters in all superblocks.
 fn change_text(base: &Base, files: &mut Files, rng: &mut Xoshiro256PlusPlus) {
     let kinds = LayerKind::ALL;
     let kind = if rng.random_bool(0.7) {
@@ -212,9 +211,9 @@ fn change_text(base: &Base, files: &mut Files, rng: &mut Xoshiro256PlusPlus) {
     }
 }
 
-/// A volume with changes that the seed draws; the input says which.
+/// Checks a volume with changes drawn from the seed. The input selects the volume.
 pub(super) fn check(input: &[u8], seed: u64) -> anyhow::Result<()> {
-    // A start takes a lock of the machine, which is the same for all of them.
+    // A start takes a lock of the machine, so only one volume can be tested at a time.
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(which) = input.first() else { return Ok(()) };
@@ -233,7 +232,7 @@ pub(super) fn check(input: &[u8], seed: u64) -> anyhow::Result<()> {
     look(base, &files, (without, starts)).with_context(|| base.case.name)
 }
 
-/// Lets everything look at the files that only looks, and starts the volume last.
+/// Runs the read-only commands on the files, and starts the volume last.
 fn look(
     base: &Base,
     files: &Files,
@@ -280,7 +279,7 @@ fn look(
     Ok(())
 }
 
-/// An error is a line for people.
+/// Checks that an error is a single line.
 fn said(result: Result<(), hostftl_volume::Error>) -> anyhow::Result<()> {
     let Err(error) = result else { return Ok(()) };
     let why = error.to_string();
@@ -288,7 +287,7 @@ fn said(result: Result<(), hostftl_volume::Error>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes what is not zero.
+/// Writes the blocks that are not zero.
 fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let file = fs::File::create(path)?;
     file.set_len(bytes.len() as u64)?;
@@ -300,7 +299,7 @@ fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Each volume.
+/// Returns the index of each volume.
 pub(super) fn volumes() -> Vec<Vec<u8>> {
     (0..bases().len()).map(|which| vec![which as u8]).collect()
 }

@@ -1,21 +1,22 @@
-//! One change of what devices hold: 16 bytes say which page, where, how and to what.
+//! A change of the data on devices. Its 16 bytes select the page, the position, the operation and
+//! the value.
 
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::pages::{Found, Media, Pages};
 
-/// Bytes of a change: which kind of page, which page, where, how, what, and a value.
+/// Bytes of a change: kind of page, page, field, flags, operation, and value.
 pub(crate) const CHANGE: usize = 16;
 
-/// A field of one page (`how` 0), of all of its kind (1); of 8 bytes and not 4 (2); by XOR (4);
-/// anywhere in the page (8).
+/// Flags of a change. Without any, it changes a field of four bytes in one page. The flags select
+/// all pages of the kind (1), 8 bytes (2), XOR (4), and a field anywhere in the page (8).
 const ALL: usize = 1;
 const WIDE: usize = 2;
 const XOR: usize = 4;
 const ANYWHERE: usize = 8;
 
-/// A change in its parts.
+/// A parsed change.
 struct Change {
     kind: usize,
     pick: usize,
@@ -40,7 +41,7 @@ impl Change {
     }
 }
 
-/// Applies the change that `bytes` tell of, and seals what it changed.
+/// Applies the change in `bytes`, and seals the changed pages.
 pub(crate) fn apply(pages: &Pages, media: &mut impl Media, bytes: &[u8]) {
     let change = Change::read(bytes);
     let list = pages.of_kind(change.kind);
@@ -59,9 +60,9 @@ pub(crate) fn apply(pages: &Pages, media: &mut impl Media, bytes: &[u8]) {
     }
 }
 
-/// The first byte of the field that is changed, of `width` bytes.
+/// Returns the first byte of the changed field, which has `width` bytes.
 fn place(found: &Found, change: &Change, width: usize) -> usize {
-    // Heads and the first fields are changed more often than entries far behind.
+    // Heads and first fields are changed more often than entries near the end.
     let field = if change.how & ANYWHERE == 0 { change.field & 0xff } else { change.field };
     let most = if change.how & ANYWHERE == 0 { 64 } else { 1018 };
     let at = found.first() + 4 * (field % most);
@@ -80,7 +81,7 @@ fn set(pages: &Pages, media: &mut impl Media, found: &Found, change: &Change) {
     pages.write(media, found, &bytes);
 }
 
-/// A field becomes a little greater or smaller.
+/// Increases or decreases a field slightly.
 fn add(pages: &Pages, media: &mut impl Media, found: &Found, change: &Change) {
     let mut bytes = found.of(media).to_vec();
     let at = place(found, change, 4);
@@ -91,7 +92,7 @@ fn add(pages: &Pages, media: &mut impl Media, found: &Found, change: &Change) {
     }
 }
 
-/// A field becomes what another field of the same kind of page is.
+/// Sets a field to the value of another field in pages of the same kind.
 fn take(pages: &Pages, media: &mut impl Media, found: &Found, change: &Change) {
     let list = pages.of_kind(change.kind);
     let other = &list[change.value as usize % list.len()];
@@ -105,7 +106,7 @@ fn take(pages: &Pages, media: &mut impl Media, found: &Found, change: &Change) {
     }
 }
 
-/// A page becomes one that was elsewhere: of the same kind, so that it is sound.
+/// Replaces a page by another page of the same kind, so that its content is plausible.
 fn replace(pages: &Pages, media: &mut impl Media, found: &Found, change: &Change) {
     let list = pages.of_kind(change.kind);
     let other = &list[change.value as usize % list.len()];
@@ -115,7 +116,7 @@ fn replace(pages: &Pages, media: &mut impl Media, found: &Found, change: &Change
     }
 }
 
-/// Changes to begin with: fields of each width at the edges, of one page and of all of a kind.
+/// Returns initial changes: boundary values of each width, in one page and in all pages of a kind.
 pub(crate) fn to_begin_with() -> Vec<Vec<u8>> {
     let one = |kind: u8, field: u8, how: u8, value: u64| {
         let mut change = vec![kind, 0, 1, field, 0, how, 0, 0];
@@ -128,7 +129,7 @@ pub(crate) fn to_begin_with() -> Vec<Vec<u8>> {
     all
 }
 
-/// A change that is drawn, of pages that there are; `ends` are numbers around which much changes.
+/// Draws a change of existing pages. `ends` are numbers near which behaviour changes.
 pub(crate) fn draw(pages: &Pages, ends: &[u64], rng: &mut Xoshiro256PlusPlus) -> Vec<u8> {
     let ways = [0, 0, ALL, ALL | WIDE, XOR, ALL | XOR, WIDE, ANYWHERE, ANYWHERE | WIDE];
     let how = ways[rng.random_range(0..ways.len())];
@@ -148,7 +149,7 @@ pub(crate) fn draw(pages: &Pages, ends: &[u64], rng: &mut Xoshiro256PlusPlus) ->
     change
 }
 
-/// Numbers at which code may go wrong: edges of types, ends of devices, small ones, single bits.
+/// Draws a critical number: limits of types, ends of devices, small numbers, single bits.
 fn value(ends: &[u64], rng: &mut Xoshiro256PlusPlus) -> u64 {
     match rng.random_range(0..7) {
         0 => rng.random_range(0..32),

@@ -1,6 +1,6 @@
-//! Whole images with sound checksums over anything: a layer refuses them, or opens them and serves
-//! errors or any bytes. It asks no device for what that has not, comes to an end, and takes no more
-//! memory than for a good image.
+//! Whole images with valid checksums over arbitrary content. A layer refuses them, or opens them
+//! and returns errors or any data. It accesses no device beyond its end, terminates, and takes no
+//! more memory than for a valid image.
 
 pub(super) mod change;
 pub(super) mod pages;
@@ -17,14 +17,14 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use change::{CHANGE, apply, to_begin_with};
 use pages::{Pages, Volume};
 
-/// Changes of an image at most.
+/// Maximum number of changes to an image.
 const MOST: usize = 6;
-/// Sectors that are read of what opens.
+/// Sectors that are read from an opened image.
 const READ: u64 = 512;
-/// Requests that make the image of a volume that has collected garbage.
+/// Requests before the image of a volume with garbage collection.
 const CHURN: u32 = 1500;
 
-/// A good image, and its pages by kind.
+/// A valid image and its pages by kind.
 pub(super) struct Base {
     case: Case,
     image: Image,
@@ -32,7 +32,7 @@ pub(super) struct Base {
     pages: Pages,
 }
 
-/// Young volumes of each layer as the golden images have them, then the same after long use, and
+/// Returns new volumes of each layer as in the golden images, the same volumes after long use, and
 /// layers with other parameters.
 fn bases() -> &'static [Base] {
     static BASES: OnceLock<Vec<Base>> = OnceLock::new();
@@ -61,7 +61,8 @@ fn base(case: Case, churn: u32) -> Base {
     Base { case, image, exported, pages }
 }
 
-/// Writes most of the volume over and over, trims and flushes; errors are as good as success.
+/// Overwrites most of the volume repeatedly, with trims and flushes. Errors of requests are
+/// allowed.
 fn requests(still: &mut Still, count: u32, rng: &mut Xoshiro256PlusPlus) -> Result<(), String> {
     let room = still.exported() - 32;
     for request in 0..count {
@@ -77,8 +78,8 @@ fn requests(still: &mut Still, count: u32, rng: &mut Xoshiro256PlusPlus) -> Resu
     Ok(())
 }
 
-/// Opens an image with the changes of the input, twice if it can be stopped, reads, writes, and
-/// looks for order.
+/// Opens an image with the changes of the input, a second time if it can be stopped, and reads,
+/// writes and checks it.
 pub(super) fn check(input: &[u8], _seed: u64) -> anyhow::Result<()> {
     let Some((which, input)) = input.split_first() else { return Ok(()) };
     let base = &bases()[usize::from(*which) % bases().len()];
@@ -88,7 +89,7 @@ pub(super) fn check(input: &[u8], _seed: u64) -> anyhow::Result<()> {
     run(base, image, 0, 0).map_err(|why| anyhow!("{}: {why}", base.case.name))
 }
 
-/// The same with changes that the seed draws; the input says of which image.
+/// Checks an image with changes drawn from the seed. The input selects the image.
 pub(super) fn check_drawn(input: &[u8], seed: u64) -> anyhow::Result<()> {
     let Some(which) = input.first() else { return Ok(()) };
     let base = &bases()[usize::from(*which) % bases().len()];
@@ -108,7 +109,7 @@ pub(super) fn check_drawn(input: &[u8], seed: u64) -> anyhow::Result<()> {
     outcome.map_err(|why| anyhow!("{}, {:?}: {why}", base.case.name, base.case.config))
 }
 
-/// A write pointer of a zoned device stands elsewhere.
+/// Moves a write pointer of a zoned device.
 fn point(base: &Base, image: &mut Image, rng: &mut Xoshiro256PlusPlus) {
     let DeviceKind::Zoned(shape) = base.case.infos[0].kind else { return };
     let mut pointers = image.pointers(0);
@@ -124,7 +125,7 @@ fn run(base: &Base, mut image: Image, more: u32, seed: u64) -> Result<(), String
             drop(still.cut());
             return Ok(());
         }
-        // It may be out of order, and say so.
+        // The check may report violations.
         let _ = still.check();
         let end = still.exported().min(READ);
         for lba in (0..end).step_by(32) {
@@ -141,12 +142,12 @@ fn run(base: &Base, mut image: Image, more: u32, seed: u64) -> Result<(), String
     Ok(())
 }
 
-/// The number of good images.
+/// Returns the number of valid images.
 pub(super) fn count() -> usize {
     bases().len()
 }
 
-/// The young image of each layer, with each of the changes to begin with.
+/// Returns the new image of each layer with each of the initial changes.
 pub(super) fn made() -> Vec<Vec<u8>> {
     let of = |which: usize| {
         to_begin_with().into_iter().map(move |change| [vec![which as u8], change].concat())
@@ -154,7 +155,7 @@ pub(super) fn made() -> Vec<Vec<u8>> {
     (0..count() / 2).flat_map(of).collect()
 }
 
-/// Each image.
+/// Returns the index of each image.
 pub(super) fn drawn() -> Vec<Vec<u8>> {
     (0..count()).map(|which| vec![which as u8]).collect()
 }

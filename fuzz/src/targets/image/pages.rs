@@ -1,21 +1,21 @@
-//! The pages of an image that a checksum protects: one of their own, or one that other pages have
-//! of them. What is changed is sealed again, and so is every page that points at it.
+//! The checksummed pages of an image. The checksum is in the page itself, or in other pages that
+//! refer to it. A changed page is sealed again, and so is every page that refers to it.
 
 use hostftl_chaos::still::Image;
 use hostftl_core::{BLOCK, MetaBuf, Page, SECTOR};
 use hostftl_format::page::crc32c;
 use hostftl_format::{log, zones};
 
-/// How far a change is followed: from a map page to the directory, to the root.
+/// Maximum length of a chain of references, from a map page to the directory and the root.
 const DEPTH: u32 = 4;
 
-/// What devices hold.
+/// The content of devices.
 pub(crate) trait Media {
-    /// How many devices there are.
+    /// Returns the number of devices.
     fn devices(&self) -> usize;
-    /// What a device holds.
+    /// Returns the content of a device.
     fn bytes(&self, device: usize) -> &[u8];
-    /// Replaces what it holds from byte `at` on.
+    /// Replaces the content from byte `at` on.
     fn patch(&mut self, device: usize, at: usize, bytes: &[u8]);
 }
 
@@ -33,56 +33,56 @@ impl Media for Image {
     }
 }
 
-/// What must be known of a volume to find its pages.
+/// Parameters of a volume that are needed to find its pages.
 #[derive(Clone, Debug)]
 pub(crate) struct Volume {
     /// Its UUID.
     pub uuid: [u8; 16],
     /// Bytes of a strip on zoned devices.
     pub strip: usize,
-    /// The byte of each device where that part begins which the layer sees.
+    /// First byte of each device's part that the layer uses.
     pub starts: Vec<usize>,
-    /// The byte where that part begins which has the superblocks.
+    /// First byte of the part with the superblocks.
     pub shown: usize,
 }
 
-/// Where the checksum of a page is.
+/// Position of a page's checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Proof {
-    /// In its header.
+    /// In the page's header.
     Own,
-    /// With those who point at it; what it begins with.
+    /// In the pages that refer to it; the value is the seed of the checksum.
     Others(u64),
 }
 
-/// A page with a sound checksum, or a record.
+/// A page with a valid checksum, or a record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found {
-    /// Four letters.
+    /// Kind, in four letters.
     pub kind: [u8; 4],
-    /// Its device.
+    /// Device.
     pub device: usize,
-    /// Its first byte there.
+    /// First byte on the device.
     pub at: usize,
-    /// Its bytes.
+    /// Length in bytes.
     pub len: usize,
-    /// From which byte of the device its address counts.
+    /// Byte of the device to which its address is relative.
     start: usize,
     proof: Proof,
 }
 
 impl Found {
-    /// The first byte that a change may touch.
+    /// Returns the first byte that a change may modify.
     pub(crate) fn first(&self) -> usize {
         if self.proof == Proof::Own { 24 } else { 0 }
     }
 
-    /// Its bytes on the devices.
+    /// Returns its content on the devices.
     pub(crate) fn of<'a>(&self, media: &'a impl Media) -> &'a [u8] {
         &media.bytes(self.device)[self.at..self.at + self.len]
     }
 
-    /// The address that its checksum begins with.
+    /// Returns the address that is the seed of its checksum.
     fn sector(&self) -> u64 {
         ((self.at - self.start) / SECTOR) as u64
     }
@@ -92,12 +92,12 @@ impl Found {
     }
 }
 
-/// All of them, by kind.
+/// All pages, by kind.
 #[derive(Debug)]
 pub(crate) struct Pages(Vec<Vec<Found>>);
 
 impl Pages {
-    /// Looks for them.
+    /// Finds the pages of a volume.
     pub(crate) fn find(media: &impl Media, volume: &Volume) -> Self {
         let mut pages = Pages(Vec::new());
         for device in 0..media.devices() {
@@ -132,17 +132,17 @@ impl Pages {
         pages
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no pages.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The pages of kind `index`, modulo the number of kinds.
+    /// Returns the pages of kind `index`, modulo the number of kinds.
     pub(crate) fn of_kind(&self, index: usize) -> &[Found] {
         &self.0[index % self.0.len()]
     }
 
-    /// The number of kinds.
+    /// Returns the number of kinds.
     pub(crate) fn kinds(&self) -> usize {
         self.0.len()
     }
@@ -154,7 +154,7 @@ impl Pages {
         }
     }
 
-    /// Adds what others have the checksum of, if that is right.
+    /// Adds a page whose checksum is in another page, if that checksum is right.
     fn add_pointed(&mut self, media: &impl Media, found: Found, crc: u32) {
         let Proof::Others(seed) = found.proof else { unreachable!("it has no header") };
         let is_there = found.device < media.devices()
@@ -166,7 +166,7 @@ impl Pages {
         }
     }
 
-    /// The images of the map that a row of `log` lists, and the records that are packed.
+    /// Adds the map images listed by a stripe of `log`, and its packed records.
     fn add_of_row(&mut self, media: &impl Media, volume: &Volume, head: &Found) {
         let uuid = &volume.uuid;
         let mut buf = MetaBuf::new(1);
@@ -194,7 +194,7 @@ impl Pages {
         }
     }
 
-    /// The images of the map, and the pages of a list, that a tail lists.
+    /// Adds the map images and the list pages that a tail lists.
     fn add_of_strip(&mut self, media: &impl Media, volume: &Volume, head: &Found) {
         let tail = head.page(media);
         let opened = zones::open(&tail, &volume.uuid, head.sector());
@@ -213,7 +213,7 @@ impl Pages {
         }
     }
 
-    /// Writes a page and seals it; what points at it is changed and sealed as well.
+    /// Writes a page and seals it, and updates and seals the pages that refer to it.
     pub(crate) fn write(&self, media: &mut impl Media, found: &Found, bytes: &[u8]) {
         self.write_and_follow(media, found, bytes, 0);
     }
@@ -246,8 +246,8 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
 }
 
-/// The checksum that a page with one of its own must have: of all of it, or of a head with its
-/// entries.
+/// Returns the checksum of a page that has it in its header: over the whole page, or over a head
+/// with its entries.
 fn sum(bytes: &[u8], found: &Found) -> u32 {
     let entries = match &found.kind {
         b"LROW" => Some(word(bytes, found.at + 48)),
