@@ -22,8 +22,10 @@ pub struct Offer {
     pub memory_bytes: u64,
     /// The longer of the 99th percentiles of reads and writes, in ns.
     pub p99_ns: Option<u64>,
-    /// Years until the flash is worn out, by the pessimistic estimate; nothing when that is never.
+    /// Years until the flash is worn out at the load; `None` when that is never.
     pub years: Option<f64>,
+    /// The same with the uneven wear of the run; `None` if the run was too short to tell.
+    pub years_uneven: Option<f64>,
     /// Why it can't work on the drive that is meant.
     pub impossible: Option<String>,
 }
@@ -72,7 +74,8 @@ impl Limits {
         let over = |limit: Option<u64>, found: Option<u64>| {
             limit.zip(found).is_some_and(|(limit, found)| found > limit)
         };
-        let short = self.years.zip(offer.years).is_some_and(|(limit, years)| years < limit);
+        let years = offer.years.into_iter().chain(offer.years_uneven).reduce(f64::min);
+        let short = self.years.zip(years).is_some_and(|(limit, years)| years < limit);
         let all = [
             (Limit::Ram, over(self.memory_bytes, Some(offer.memory_bytes))),
             (Limit::P99, over(self.p99_ns, offer.p99_ns)),
@@ -135,6 +138,7 @@ mod tests {
             memory_bytes,
             p99_ns: Some((waf * 1e6) as u64),
             years: Some(10.0 / waf),
+            years_uneven: None,
             impossible: None,
         }
     }

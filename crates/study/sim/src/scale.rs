@@ -1,70 +1,72 @@
-//! What the row of a slice says of a drive of real size, and what it does not.
+//! The meaning of a row of a slice for a drive of real size.
 //!
-//! Shares carry over: bytes programmed for each of the host's, and with them what can be written in
-//! a life for each byte of capacity. They do as far as the slice has the drive's share of spare and
-//! the workload touches the same share of it. Rates do not: the slice has the model's dies.
+//! Ratios carry over: write amplification, and with it the bytes that can be written per byte of
+//! capacity. They do as far as the slice has the same share of over-provisioning as the drive and
+//! the workload touches the same share of it. Rates do not: the slice has the dies of the model.
+//! The load is an input, and the capacity of the drive never multiplies it.
 
 use hostftl_core::SECTOR;
 use hostftl_layers::LayerKind;
 use serde::Serialize;
 
 use crate::choice::LayerChoice;
+use crate::host_load::{DAY, HostLoad};
 use crate::row::Row;
 use crate::stack::Stack;
 
-/// Seconds of a year, and of a day.
-const YEAR: f64 = 365.25 * DAY;
-const DAY: f64 = 86_400.0;
-/// The years for which vendors state drive writes a day.
+/// Days of a year.
+const YEAR: f64 = 365.25;
+/// The years for which vendors state drive writes per day.
 const WARRANTY: f64 = 5.0;
-/// A workload of less than this many seconds says little of how much is written in years.
+/// A workload that is shorter than this, in seconds, may not represent the days of a year.
 const LONG: f64 = DAY;
 
-/// What a row means for a drive that exports so many bytes. Figures are `None` when nothing was
-/// written or erased, or the workload has no clock.
+/// The meaning of a row for a drive that exports `capacity_bytes`. Figures are `None` when the host
+/// wrote nothing or the flash does not wear.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Scaled {
-    /// What the drive exports.
+    /// The exported capacity.
     pub capacity_bytes: u64,
-    /// 10^12 bytes that the host can write: until the segment that was erased most is worn out, if
-    /// wear goes on as in the run; the pessimistic estimate.
+    /// Bytes per day that the host writes; `None` without a clock and without a given load.
+    pub load_bytes_per_day: Option<f64>,
+    /// The load in drive writes per day.
+    pub load_dwpd: Option<f64>,
+    /// 10^12 bytes that the host can write: rated cycles × physical capacity / write amplification.
     pub tbw: Option<f64>,
-    /// The same with even wear.
-    pub tbw_even: Option<f64>,
-    /// Drive writes a day for five years, by `tbw`.
+    /// The same until the segment with the most erases is worn out; `None` if the run was too short
+    /// to tell.
+    pub tbw_uneven: Option<f64>,
+    /// Drive writes per day for five years, by `tbw`.
     pub dwpd: Option<f64>,
-    /// Drive writes a day that the workload asks for when all of the drive is as busy as the slice.
-    pub workload_dwpd: Option<f64>,
-    /// Years until `tbw` is written when all of the drive is as busy as the slice.
+    /// Years until `tbw` is written at this load.
     pub years: Option<f64>,
-    /// Years until `tbw_even` is written when the workload is all that there is.
-    pub years_alone: Option<f64>,
-    /// Host memory that the layer takes on the drive, its buffers apart.
+    /// Years until `tbw_uneven` is written at this load.
+    pub years_uneven: Option<f64>,
+    /// Host memory that the layer takes on the drive, without its buffers.
     pub memory_bytes: Option<u64>,
-    /// The same for each 10^12 bytes of the drive.
+    /// The same per 10^12 bytes of the drive.
     pub memory_bytes_per_tb: Option<u64>,
-    /// Why the layer can't work on a drive of this size.
+    /// The reason why the layer cannot work on a drive of this size.
     pub impossible: Option<String>,
-    /// What to be careful about, a sentence each.
+    /// Reasons for doubt, a sentence each.
     pub cautions: Vec<String>,
 }
 
 impl Scaled {
-    /// What `row`, of `layer` on `stack`, means for one whose devices export `bytes` for data.
-    pub fn of(row: &Row, stack: &Stack, layer: &LayerChoice, bytes: u64) -> Self {
+    /// Returns the meaning of `row`, of `layer` on `stack`, for a drive that exports `bytes` for
+    /// data and gets `load`.
+    pub fn of(row: &Row, stack: &Stack, layer: &LayerChoice, bytes: u64, load: HostLoad) -> Self {
         let slice = (stack.sectors() * SECTOR as u64) as f64;
-        let factor = bytes as f64 / slice;
+        let (factor, capacity) = (bytes as f64 / slice, bytes as f64);
         let grown = |tb: Option<f64>| tb.map(|tb| tb * factor);
-        let life = &row.life;
-        let all = [life.host_tb, life.host_tb_by_erases, life.host_tb_by_most_erased];
-        let least = all.into_iter().flatten().min_by(f64::total_cmp);
-        let (tbw, tbw_even) = (grown(least), grown(life.host_tb));
+        let tbw = grown(row.life.host_tb);
+        let tbw_uneven = grown(row.life.host_tb_by_most_erased);
         let seconds = row.workload_ns as f64 / 1e9;
-        let rate = (seconds > 0.0 && row.host_write_bytes > 0)
-            .then(|| row.host_write_bytes as f64 / seconds);
-        let years = |tb: Option<f64>, rate: Option<f64>| Some(tb? * 1e12 / (rate? * YEAR));
+        let rate = (seconds > 0.0).then(|| row.host_write_bytes as f64 / seconds);
+        let per_day = load.bytes_per_day(capacity, rate).filter(|bytes| *bytes > 0.0);
+        let years = |tb: Option<f64>| Some(tb? * 1e12 / (per_day? * YEAR));
         let memory = if stack.is_raw() {
-            // By proportion: what a larger raw drive is made of is not known.
+            // In proportion: the geometry of a larger raw drive is not known.
             Ok((row.layer_bytes() as f64 * factor) as u64)
         } else {
             memory(stack, &layer.suited(row.grain, stack.map_unit()), row, factor)
@@ -73,16 +75,17 @@ impl Scaled {
         let memory_bytes = memory.ok();
         Scaled {
             capacity_bytes: bytes,
+            load_bytes_per_day: per_day,
+            load_dwpd: per_day.map(|bytes| bytes / capacity),
             tbw,
-            tbw_even,
-            dwpd: tbw.map(|tb| tb * 1e12 / (bytes as f64 * WARRANTY * YEAR / DAY)),
-            workload_dwpd: rate.map(|rate| rate * DAY / slice),
-            years: years(tbw, rate.map(|rate| rate * factor)),
-            years_alone: years(tbw_even, rate),
+            tbw_uneven,
+            dwpd: tbw.map(|tb| tb * 1e12 / (capacity * WARRANTY * YEAR)),
+            years: years(tbw),
+            years_uneven: years(tbw_uneven),
             memory_bytes,
-            memory_bytes_per_tb: memory_bytes.map(|it| (it as f64 * 1e12 / bytes as f64) as u64),
+            memory_bytes_per_tb: memory_bytes.map(|it| (it as f64 * 1e12 / capacity) as u64),
             impossible,
-            cautions: cautions(row, seconds),
+            cautions: cautions(row, seconds, load),
         }
     }
 }
@@ -101,26 +104,28 @@ fn memory(stack: &Stack, layer: &LayerChoice, row: &Row, factor: f64) -> Result<
     Ok(if grows { planned.max((row.layer_bytes() as f64 * factor) as u64) } else { planned })
 }
 
-/// What makes the figures of a row doubtful.
-fn cautions(row: &Row, seconds: f64) -> Vec<String> {
+/// Returns the reasons to doubt the figures of a row.
+fn cautions(row: &Row, seconds: f64, load: HostLoad) -> Vec<String> {
     let mut texts = Vec::new();
     let turns = row.host_write_bytes as f64 / row.exported_bytes.max(1) as f64;
     if turns < 1.0 {
         texts.push(format!(
-            "the workload writes {turns:.2} times what is exported: too short to show what \
-             collection costs, unless the state before did"
+            "the workload writes {turns:.2} times the exported capacity: too short to show the \
+             cost of garbage collection, unless the state before did"
         ));
     }
-    match seconds {
-        0.0 => texts.push("the workload has no clock: nothing is said in years".to_owned()),
-        ..LONG => texts.push(format!(
-            "the workload lasts {seconds:.0} s: years take it that all days are {:.0} times that",
-            DAY / seconds
-        )),
-        _ => {}
+    if load.needs_clock() {
+        match seconds {
+            0.0 => texts.push("the workload has no clock: --load gives years a meaning".to_owned()),
+            ..LONG => texts.push(format!(
+                "the workload lasts {seconds:.0} s, and years assume that every day has its rate: \
+                 --load states another one"
+            )),
+            _ => {}
+        }
     }
     if row.saturated {
-        texts.push("the slice could not follow the workload's times".to_owned());
+        texts.push("the slice could not follow the times of the workload".to_owned());
     }
     if row.warm.starts_with("new") || row.warm.ends_with("(not reached)") {
         texts.push(format!("state before: {}; drives in use write more", row.warm));

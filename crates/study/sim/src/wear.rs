@@ -8,8 +8,10 @@ use serde::{Serialize, Serializer};
 use crate::theory;
 use crate::work::Work;
 
-/// Bars of the histogram of erases at most.
+/// The most bars of the histogram of erases.
 const BARS: u32 = 16;
+/// With fewer erases per segment on average, their differences are those of a short run.
+const EVEN_ERASES: f64 = 20.0;
 
 /// A number for each cause; as JSON an object with the names of the causes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -104,7 +106,8 @@ pub struct Life {
     pub host_tb: Option<f64>,
     /// By the mean of the erases that were counted.
     pub host_tb_by_erases: Option<f64>,
-    /// Until the segment that was erased most is worn out, if wear goes on like this.
+    /// Until the segment with the most erases is worn out, if wear continues like this. `None` as
+    /// well when segments were erased fewer than 20 times on average: too short to tell.
     pub host_tb_by_most_erased: Option<f64>,
 }
 
@@ -124,7 +127,8 @@ impl Life {
             host_tb: (written > 0 && waf > 0.0 && cycles > 0.0)
                 .then(|| tb(theory::life_bytes(capacity, cycles, waf))),
             host_tb_by_erases: by(erases.mean),
-            host_tb_by_most_erased: by(f64::from(erases.max)),
+            host_tb_by_most_erased: by(f64::from(erases.max))
+                .filter(|_| erases.mean >= EVEN_ERASES),
         }
     }
 

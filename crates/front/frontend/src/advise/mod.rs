@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use hostftl_core::SECTOR;
 use hostftl_layers::LayerKind;
 use hostftl_sim::{
-    Advice, Export, LayerChoice, Limit, Limits, Load, Offer, Outcome, Row, Scaled, Study, Warm,
-    advise, default_memory,
+    Advice, Export, HostLoad, LayerChoice, Limit, Limits, Load, Offer, Outcome, Row, Scaled, Study,
+    Warm, advise, default_memory,
 };
 use hostftl_trace::{Compressibility, Source};
 use serde::Serialize;
@@ -46,6 +46,8 @@ pub struct Request {
     pub limits: Limits,
     /// The capacity of the real drive in bytes.
     pub scale_to: Option<u64>,
+    /// The amount that the host writes to it.
+    pub load: HostLoad,
     /// The layers to ask beside none; all that suit the drive unless given.
     pub layers: Option<Vec<LayerChoice>>,
     /// How many seeds decide between the first two.
@@ -80,8 +82,10 @@ pub struct Answer {
     pub state: String,
     /// What the host can address.
     pub exported_bytes: u64,
-    /// The capacity that life and memory are said for.
+    /// The capacity for which life and memory are stated.
     pub capacity_bytes: u64,
+    /// Bytes per day that the host writes to it.
+    pub load_bytes_per_day: Option<f64>,
     /// What a layer must keep.
     pub limits: Limits,
     /// The layer to take: `passthrough` is none.
@@ -203,12 +207,8 @@ pub fn all(args: &Request, run: Run) -> Result<Answer, Wrong> {
         outcome.whole()?;
         return Err(Wrong::failed("no layer could be asked"));
     }
-    let without_clock = outcome.rows.iter().any(|row| row.workload_ns == 0);
-    if args.limits.years.is_some() && without_clock {
-        return Err(Wrong::usage(
-            "--life needs a workload with a clock, and this one has none: give synth:… an iops=, \
-             or leave --life out",
-        ));
+    if args.load.needs_clock() && outcome.rows.iter().any(|row| row.workload_ns == 0) {
+        return Err(without_clock());
     }
     let scaled: Vec<Scaled> = outcome.rows.iter().map(|row| scaled(args, &study, row)).collect();
     let offers: Vec<Offer> = outcome.rows.iter().zip(&scaled).map(offer).collect();
@@ -228,6 +228,7 @@ pub fn all(args: &Request, run: Run) -> Result<Answer, Wrong> {
         state: args.fill.to_string(),
         exported_bytes: first.exported_bytes,
         capacity_bytes: scaled[0].capacity_bytes,
+        load_bytes_per_day: scaled[0].load_bytes_per_day,
         limits: args.limits,
         verdict: advice.verdict.map(name),
         runner_up: advice.runner_up.map(name),
@@ -273,9 +274,21 @@ impl Answer {
     }
 }
 
+/// Returns the error for a workload without a clock where its own rate is needed.
+fn without_clock() -> Wrong {
+    Wrong::usage(
+        "the workload has no clock, so the amount that it writes per day is unknown: state it, as \
+         in --load 12TB/day or --load 0.3dwpd, or give synth:… an iops=",
+    )
+}
+
 /// The study of all layers, none first.
 fn study(args: &Request) -> Result<Study, Wrong> {
     let source = source(&args.trace, false)?;
+    let has_clock = !matches!(source.plain(), Source::Synth(work) if work.iops == 0);
+    if args.load.needs_clock() && !has_clock {
+        return Err(without_clock());
+    }
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let stack = stack(&args.drive)?;
     if stack.devices.len() > 1 {
@@ -327,7 +340,7 @@ fn scaled(args: &Request, study: &Study, row: &Row) -> Scaled {
     let drive = &study.drives[0];
     let layer = study.layers.iter().find(|layer| layer.name == row.layer);
     let capacity = args.scale_to.unwrap_or(drive.sectors() * 512);
-    Scaled::of(row, drive, layer.expect("a row is of the study"), capacity)
+    Scaled::of(row, drive, layer.expect("a row is of the study"), capacity, args.load)
 }
 
 fn offer((row, scaled): (&Row, &Scaled)) -> Offer {
@@ -339,6 +352,7 @@ fn offer((row, scaled): (&Row, &Scaled)) -> Offer {
         memory_bytes: scaled.memory_bytes.unwrap_or(row.layer_bytes()),
         p99_ns: latency.read.iter().chain(&latency.write).map(|it| it.p99).max(),
         years: scaled.years,
+        years_uneven: scaled.years_uneven,
         impossible: scaled.impossible.clone().filter(|_| row.layer_bytes() > 0),
     }
 }

@@ -15,6 +15,7 @@ fn request(layers: Option<&[&str]>) -> Request {
         export: Export::Bytes(40 << 20),
         limits: Limits::default(),
         scale_to: None,
+        load: HostLoad::default(),
         layers: layers.map(|names| names.iter().map(layer).collect()),
         seeds: 2,
         seed: 1,
@@ -52,6 +53,32 @@ fn with_failures(study: &Study, fails: impl Fn(&Row) -> bool) -> Result<Outcome,
     let holes = failed.iter().map(|row| hole(row, study.seed, violation(row)));
     outcome.holes.extend(holes);
     Ok(outcome)
+}
+
+#[test]
+fn life_is_that_of_the_load_whatever_the_capacity() {
+    let years = |capacity: &str, load: &str, trace: &str| {
+        let trace = trace.to_owned();
+        let scale_to = Some(crate::units::parse_capacity(capacity).expect("a capacity"));
+        let load = load.parse().expect("a load");
+        let request = Request { trace, scale_to, load, ..request(Some(&["hard"])) };
+        let answer = all(&request, &mut |study, _| Ok(compare(study, &Silent)?));
+        answer.map(|answer| {
+            answer.offer("passthrough").expect("none is asked").years.expect("it wears")
+        })
+    };
+    let (no_clock, clock) = ("synth:uniform:size=4k,span=16m,count=2000", &request(None).trace);
+    let refused = years("1TB", "2x", no_clock).expect_err("it has no clock");
+    assert_eq!(refused.kind, WrongKind::Usage);
+    assert!(refused.text.contains("--load"), "{refused}");
+    let near = |one: f64, other: f64| assert!((one / other - 1.0).abs() < 1e-6, "{one} {other}");
+    let one = years("1TB", "1TB/day", no_clock).expect("it needs no clock");
+    near(years("10TB", "1TB/day", no_clock).expect("an answer"), 10.0 * one);
+    near(years("10TB", "1dwpd", no_clock).expect("an answer"), one);
+    // 500 requests of 4 KiB per second.
+    let own = years("1TB", "1x", clock).expect("an answer");
+    near(years("1TB", "2x", clock).expect("an answer"), own / 2.0);
+    assert!((own * 500.0 * 4096.0 * 86_400.0 / (one * 1e12) - 1.0).abs() < 1e-2, "{own} {one}");
 }
 
 #[test]

@@ -36,6 +36,7 @@ def advise(
     life: str | float | None = None,
     p99: str | None = None,
     scale_to: str | None = None,
+    load: str = "1x",
     layers: Any = None,
     seeds: int = 3,
     seed: int = 1,
@@ -52,9 +53,11 @@ def advise(
         fill: The share of what is exported that holds data.
         export: What the host can address: a share, or a size in bytes or as ``"1g"``.
         ram: The most memory that the layer may take, in bytes or as ``"2G"``.
-        life: How many years the drive must live at this workload.
+        life: The shortest life of the drive at this load, in years.
         p99: The longest 99th percentile of reads and of writes, as ``"5ms"``.
         scale_to: The capacity of the real drive, as ``"61.44TB"``.
+        load: The amount that the host writes to it, as ``"12TB/day"``, ``"200MB/s"``, ``"0.3dwpd"``,
+            or a multiple of the workload, as ``"40x"``.
         layers: The layers to ask beside none; all that suit the drive when it is None.
         seeds: How many seeds decide between the first two.
         seed: The first of them.
@@ -73,6 +76,7 @@ def advise(
         "life": maybe(life),
         "p99": p99,
         "scale_to": scale_to,
+        "load": load,
         "layers": None if layers is None else texts(layers),
         "seeds": seeds,
         "seed": seed,

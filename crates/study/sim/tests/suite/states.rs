@@ -2,8 +2,8 @@
 
 use hostftl_drives::DriveSpec;
 use hostftl_sim::{
-    Export, LayerChoice, Load, MOST_SPANS, Outcome, Row, Scaled, Silent, Study, StudyError, Warm,
-    Why, compare,
+    Export, HostLoad, LayerChoice, Load, MOST_SPANS, Outcome, Row, Scaled, Silent, Study,
+    StudyError, Warm, Why, compare,
 };
 
 fn study(workload: &str, drive: &str, layers: &[&str], states: &[&str]) -> Study {
@@ -148,25 +148,26 @@ fn a_row_is_scaled_to_a_drive_of_real_size() {
     let study = study(work, SMALL, &["none", "hard"], &["fill"]);
     let rows = outcome(&study).rows;
     let of = |row: usize, factor: u64| {
-        Scaled::of(&rows[row], &study.drives[0], &study.layers[row], factor * (256 << 20))
+        let capacity = factor * (256 << 20);
+        let load = HostLoad::default();
+        Scaled::of(&rows[row], &study.drives[0], &study.layers[row], capacity, load)
     };
     let (one, large) = (of(0, 1), of(0, 1000));
-    println!("{one:?}\n{large:?}\n{:?}", of(1, 100_000));
     let within = |one: Option<f64>, other: Option<f64>, factor: f64| {
         let ratio = other.unwrap() / one.unwrap() / factor;
         assert!((ratio - 1.0).abs() < 1e-9, "{one:?} {other:?} {factor}");
     };
     within(one.tbw, large.tbw, 1000.0);
-    within(one.tbw_even, large.tbw_even, 1000.0);
     within(one.dwpd, large.dwpd, 1.0);
-    within(one.years, large.years, 1.0);
-    within(one.years_alone, large.years_alone, 1000.0);
-    assert!(one.tbw < one.tbw_even, "the pessimistic estimate is the lesser one");
-    // 1000 writes of 4 KiB a second over 256 MiB.
-    let asked = 4096.0 * 1000.0 * 86_400.0 / f64::from(256 << 20);
-    assert!((one.workload_dwpd.unwrap() / asked - 1.0).abs() < 1e-3, "{one:?} {asked}");
-    let years = one.tbw.unwrap() * 1e12 / (4096.0 * 1000.0 * 86_400.0 * 365.25);
-    assert!((one.years.unwrap() / years - 1.0).abs() < 1e-3);
+    // The capacity does not change the load: a drive 1000 times as large lives 1000 times as long.
+    within(one.load_bytes_per_day, large.load_bytes_per_day, 1.0);
+    within(one.years, large.years, 1000.0);
+    assert_eq!(one.tbw_uneven, None, "too short to tell");
+    // 1000 writes of 4 KiB per second.
+    let asked = 4096.0 * 1000.0 * 86_400.0;
+    assert!((one.load_bytes_per_day.unwrap() / asked - 1.0).abs() < 1e-3, "{one:?} {asked}");
+    let years = one.tbw.unwrap() * 1e12 / (one.load_bytes_per_day.unwrap() * 365.25);
+    assert!((one.years.unwrap() / years - 1.0).abs() < 1e-9);
     assert!(one.cautions.iter().any(|text| text.contains("lasts 60 s")), "{:?}", one.cautions);
     let hard = of(1, 100);
     assert!(hard.memory_bytes.is_some_and(|bytes| bytes > 90 * rows[1].layer_bytes()));

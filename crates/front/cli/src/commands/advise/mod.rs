@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use hostftl_frontend::advise::{self, Request};
 use hostftl_frontend::{Wrong, units};
-use hostftl_sim::{Export, LayerChoice, Limits, Outcome, Study, Warm};
+use hostftl_sim::{Export, HostLoad, LayerChoice, Limits, Outcome, Study, Warm};
 
 use super::compare::Progress;
 use crate::console::Console;
@@ -38,15 +38,18 @@ pub(crate) struct Args {
     /// The most memory that the layer may take
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     ram: Option<u64>,
-    /// How long the drive must live at this workload, by the pessimistic estimate, as in 5y
+    /// Shortest life of the drive at this load, as in 5y
     #[arg(long, value_name = "YEARS", value_parser = units::parse_years)]
     life: Option<f64>,
     /// The longest 99th percentile of reads and of writes, as in 5ms
     #[arg(long, value_name = "TIME", value_parser = units::parse_nanos)]
     p99: Option<u64>,
-    /// The capacity of the real drive, as drives are sold: for life and memory
+    /// Capacity of the real drive, as drives are sold: for life and memory
     #[arg(long, value_name = "CAPACITY", value_parser = units::parse_capacity)]
     scale_to: Option<u64>,
+    /// Amount that the host writes to the drive: 12TB/day, 200MB/s, 0.3dwpd, or 40x the workload
+    #[arg(long, value_name = "LOAD", default_value = "1x")]
+    load: HostLoad,
     /// The layers to ask, with commas between, perhaps with parameters as in hard:spare=10; all
     /// that suit the drive unless given, and other parameters of those that come near the best; no
     /// layer is asked too
@@ -78,6 +81,7 @@ impl Args {
             export: self.export.unwrap_or_default(),
             limits: Limits { memory_bytes: self.ram, p99_ns: self.p99, years: self.life },
             scale_to: self.scale_to,
+            load: self.load,
             layers: self.layers.clone(),
             seeds: self.seeds,
             seed: self.seed,

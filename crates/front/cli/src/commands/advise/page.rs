@@ -1,12 +1,12 @@
 //! An advice in words and a table.
 
 use hostftl_frontend::advise::{Answer, Told};
-use hostftl_sim::Limit;
+use hostftl_sim::{Limit, Offer};
 
-use crate::commands::compare::{NOTHING, aligned, styled, years};
+use crate::commands::compare::{NOTHING, aligned, life, styled};
 use crate::console::Console;
 use crate::failure::Failure;
-use crate::units::{bytes, nanos};
+use crate::units::{bytes, nanos, three_digits};
 
 /// How a layer is called here.
 fn called(layer: &str) -> String {
@@ -66,8 +66,10 @@ fn verdict(answer: &Answer) -> String {
             none.waf / offer.waf,
             bytes(offer.memory_bytes)
         );
+        text += &at_load(answer, (offer, Some(none)));
     } else if let Some(offer) = answer.offer(name) {
         text += &format!(" That programs {:.2} bytes for each of the host's.", offer.waf);
+        text += &at_load(answer, (offer, None));
     }
     let next = answer.runner_up.as_deref().and_then(|next| answer.offer(next));
     if let Some(next) = next {
@@ -75,6 +77,21 @@ fn verdict(answer: &Answer) -> String {
         text += &format!(" Runner-up: {name}, {:.2} bytes, {memory} of memory.", next.waf);
     }
     text
+}
+
+/// Returns the sentence about the life of the drive at the load, beside that without a layer.
+fn at_load(answer: &Answer, (offer, none): (&Offer, Option<&Offer>)) -> String {
+    let of = |offer: &Offer| life((offer.years, offer.years_uneven));
+    let Some(load) = answer.load_bytes_per_day.filter(|_| offer.years.is_some()) else {
+        return String::new();
+    };
+    let beside = none.map_or(String::new(), |none| format!(", without a layer {}", of(none)));
+    format!(
+        " At {} GB/day, a drive of {} GB lives {}{beside}.",
+        three_digits(load / 1e9),
+        three_digits(answer.capacity_bytes as f64 / 1e9),
+        of(offer)
+    )
 }
 
 fn table(answer: &Answer) -> comfy_table::Table {
@@ -89,7 +106,7 @@ fn table(answer: &Answer) -> comfy_table::Table {
             format!("{:.2}", offer.waf),
             none.map_or(NOTHING.into(), |none| format!("{:.2}", offer.waf / none)),
             offer.p99_ns.map_or(NOTHING.into(), nanos),
-            offer.years.map_or(NOTHING.into(), years),
+            life((offer.years, offer.years_uneven)),
             bytes(offer.memory_bytes),
             mark(answer, told),
         ];

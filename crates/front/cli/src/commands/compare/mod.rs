@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 use hostftl_frontend::{Question, STATES, Wrong, sheet};
 pub(super) use hostftl_frontend::{export, layer, stack};
-use hostftl_sim::{Export, LayerChoice, Outcome, Row, Study, StudyError, Warm};
+use hostftl_sim::{Export, HostLoad, LayerChoice, Outcome, Row, Study, StudyError, Warm};
 use serde::Serialize;
 
 use super::output::Output;
@@ -24,7 +24,7 @@ use crate::failure::Failure;
 use crate::{interrupt, units};
 pub(super) use progress::Progress;
 pub(super) use report::{NOTHING, aligned, styled};
-pub(super) use scale::years;
+pub(super) use scale::life;
 
 /// Which layer pays on a workload, and what it costs
 ///
@@ -56,10 +56,13 @@ pub(crate) struct Args {
     /// unless given, 65% of a raw drive's flash
     #[arg(long, value_name = "SIZE|PERCENT", value_parser = export)]
     export: Option<Export>,
-    /// Also say what the rows mean for a drive of this capacity, as drives are sold: life in years,
-    /// drive writes a day, memory
+    /// Also show life, drive writes per day and memory for a drive of this capacity, as drives are
+    /// sold
     #[arg(long, value_name = "CAPACITY", value_parser = units::parse_capacity)]
     scale_to: Option<u64>,
+    /// Amount that the host writes to that drive: 12TB/day, 200MB/s, 0.3dwpd, or 40x the workload
+    #[arg(long, value_name = "LOAD", default_value = "1x", requires = "scale_to")]
+    load: HostLoad,
     /// Keep aged stacks in this folder, and take from it those that are there
     #[arg(long, value_name = "FOLDER")]
     warm_cache: Option<PathBuf>,
@@ -117,7 +120,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         return nothing_made(outcome, console);
     }
     outputs.write(&outcome, page)?;
-    let scaled = args.scale_to.map(|capacity| scale::all(&study, &outcome, capacity));
+    let scaled = args.scale_to.map(|capacity| scale::all(&study, &outcome, (capacity, args.load)));
     match (console.is_json(), &scaled) {
         (true, Some(scaled)) => {
             let rows = scale::json(&outcome, scaled)?;

@@ -1,6 +1,6 @@
 //! `--scale-to`: what the rows of slices mean for a drive of real size.
 
-use hostftl_sim::{LayerChoice, Outcome, Row, Scaled, Study};
+use hostftl_sim::{HostLoad, LayerChoice, Outcome, Row, Scaled, Study};
 use serde_json::Value;
 
 use super::report::{NOTHING, aligned, styled};
@@ -9,14 +9,19 @@ use crate::console::Console;
 use crate::failure::Failure;
 use crate::units::{bytes, three_digits};
 
-/// What each row of `outcome`, of `study`, means for a drive that exports `capacity` bytes.
-pub(super) fn all(study: &Study, outcome: &Outcome, capacity: u64) -> Vec<Scaled> {
+/// Returns the meaning of each row of `outcome`, of `study`, for a drive that exports `capacity`
+/// bytes and gets `load`.
+pub(super) fn all(
+    study: &Study,
+    outcome: &Outcome,
+    (capacity, load): (u64, HostLoad),
+) -> Vec<Scaled> {
     let scaled = |row: &Row| {
         let drive = study.drives.iter().find(|drive| drive.name == row.drive);
         let is_its = |layer: &&LayerChoice| layer.name == row.layer;
         let layer = study.layers.iter().find(is_its);
         let (drive, layer) = drive.zip(layer).expect("a row is of the study");
-        Scaled::of(row, drive, layer, capacity)
+        Scaled::of(row, drive, layer, capacity, load)
     };
     outcome.rows.iter().map(scaled).collect()
 }
@@ -47,8 +52,7 @@ pub(super) fn print(rows: &[Row], scaled: &[Scaled], console: &mut Console) -> R
     let Some(first) = scaled.first() else { return Ok(()) };
     let tb = first.capacity_bytes as f64 / 1e12;
     let mut table = styled();
-    let heads =
-        ["row", "TBW", "even wear", "DWPD, 5 y", "asked", "life", "alone", "memory", "a TB"];
+    let heads = ["row", "life", "TBW", "DWPD, 5 y", "memory", "per TB"];
     table.set_header(heads.iter().enumerate().map(|(at, head)| aligned(at == 0, (*head).into())));
     for (row, it) in rows.iter().zip(scaled) {
         let figure = |value: Option<f64>, unit: &str| {
@@ -57,23 +61,39 @@ pub(super) fn print(rows: &[Row], scaled: &[Scaled], console: &mut Console) -> R
         let memory = |value: Option<u64>| value.map_or(NOTHING.into(), bytes);
         let cells = [
             title(row, rows),
+            life((it.years, it.years_uneven)),
             figure(it.tbw, " TB"),
-            figure(it.tbw_even, " TB"),
             figure(it.dwpd, ""),
-            figure(it.workload_dwpd, ""),
-            it.years.map_or(NOTHING.into(), years),
-            it.years_alone.map_or(NOTHING.into(), years),
             memory(it.memory_bytes),
             memory(it.memory_bytes_per_tb),
         ];
         table.add_row(cells.into_iter().enumerate().map(|(at, text)| aligned(at == 0, text)));
     }
-    console.lines(format!("\nOn a drive of {} TB\n{table}\n", three_digits(tb)))?;
+    let load = first.load_bytes_per_day.map_or_else(
+        || "no load: the workload has no clock, and --load is not given".to_owned(),
+        |load| {
+            let dwpd = first.load_dwpd.unwrap_or(0.0);
+            let dwpd = if dwpd < 0.1 { format!("{dwpd:.4}") } else { three_digits(dwpd) };
+            format!("a load of {} GB/day, {dwpd} DWPD", three_digits(load / 1e9))
+        },
+    );
+    console.lines(format!("\nA drive of {} TB at {load}\n{table}\n", three_digits(tb)))?;
     about(rows, scaled).iter().try_for_each(|text| console.paragraph(text))
 }
 
+/// Formats a life in years; with the shorter one of uneven wear, if that is known.
+pub(crate) fn life((even, uneven): (Option<f64>, Option<f64>)) -> String {
+    match (even, uneven) {
+        (Some(even), Some(uneven)) if uneven < even => {
+            format!("{} to {}", years(uneven), years(even))
+        }
+        (Some(even), _) => years(even),
+        (None, _) => NOTHING.into(),
+    }
+}
+
 /// Years, or days where they are few.
-pub(crate) fn years(value: f64) -> String {
+fn years(value: f64) -> String {
     match value {
         ..0.1 => format!("{} d", three_digits(value * 365.25)),
         1000.0.. => "1000 y and more".to_owned(),
@@ -84,16 +104,14 @@ pub(crate) fn years(value: f64) -> String {
 /// What the columns mean, what carries over, and what to be careful about.
 fn about(rows: &[Row], scaled: &[Scaled]) -> Vec<String> {
     let mut texts = vec![
-        "TBW: what the host can write until the segment that was erased most is worn out, the \
-         pessimistic estimate, and with even wear. DWPD, 5 y: drive writes a day that this allows \
-         for five years; asked: what the workload asks for when all of the drive is as busy as \
-         the slice. life: years until TBW is written then; alone: until that of even wear is \
-         written when this workload is all that there is."
+        "TBW is rated cycles × physical capacity / write amplification, and life is TBW at the \
+         load; the capacity does not change the load. A lower end of life is that of the segment \
+         with the most erases; it is left out where segments were erased fewer than 20 times on \
+         average, too short to tell. DWPD is drive writes per day for five years."
             .to_owned(),
-        "What carries over: waf and what follows from it, as far as the workload touches the same \
-         share of the drive, and the drive has the same share of spare; parameters in bytes are \
-         as given. What does not: latencies and requests/s, for the slice has the dies of the \
-         model; and the number of segments: more of them make collection cheaper, not dearer."
+        "Write amplification carries over as far as the workload touches the same share of the \
+         drive, and the drive has the same share of over-provisioning; parameters in bytes are as \
+         given. Latencies and requests/s do not: the slice has the dies of the model."
             .to_owned(),
     ];
     for (row, it) in rows.iter().zip(scaled) {
