@@ -170,6 +170,7 @@ impl Buddies {
         let active = cx.request(req);
         let (lsn, left) = (active.lba + active.cursor, active.sectors - active.cursor);
         let (offset, lsp) = (lsn % sp, area.table.leaves.lsp(lsn as u32));
+        // A whole superpage becomes one leaf in a stage of its own.
         if offset == 0 && left >= sp {
             let Some(stage) = area.own_stage(cx) else { return false };
             return self.put_into(area, req, (stage, 0, sp as u32), cx);
@@ -180,6 +181,7 @@ impl Buddies {
             || wait
             || area.table.leaves.of(lsp).next().is_none()
         {
+            // Stops at the boundary if a whole superpage follows, which then needs one leaf.
             let most = if left >= 2 * sp - offset { part } else { left };
             return (!wait || self.room_past_cap(area)) && area.gather(req, most, cx);
         }

@@ -166,6 +166,7 @@ impl Passthrough {
         let slot = self.slots[index as usize].as_mut().expect("a command belongs to a slot");
         let flush = matches!(done.command, Command::Flush { .. });
         slot.repay(&mut done.command);
+        // The late completion of an abandoned request only returns its payload.
         if slot.is_abandoned() {
             let slot = self.slots[index as usize].take().expect("it was there just now");
             self.free.push(index);

@@ -292,6 +292,7 @@ impl Raid5 {
         if request.pending > 0 || request.sent < request.sectors {
             return;
         }
+        // A FUA write continues as a flush.
         if request.kind == (Kind::Write { fua: true }) {
             request.kind = Kind::Flush;
             return self.queue.push_back(op.request);

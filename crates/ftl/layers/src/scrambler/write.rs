@@ -309,6 +309,7 @@ impl Writes {
             (Op::Merge { fill }, Command::Read { into: Target::Data(into), .. }) => {
                 let it = &mut self.fills[fill as usize];
                 it.repay(into);
+                // If the page cannot be read, only the slots taken are written, run by run.
                 it.whole = ok;
                 fill
             }

@@ -149,6 +149,7 @@ impl Core for Engine {
     fn done(&mut self, op: Op, command: Command, ended: Ended, cx: &mut Cx) {
         if let Err(error) = ended {
             cx.counters().device_errors += 1;
+            // An unreadable sector fails only its request; other errors end all writing.
             let medium = op.is_read() && error == DeviceError::Media;
             let over = op == Op::Own && cx.life() == Life::Over;
             let is_flush = matches!(op, Op::Flush { .. });
