@@ -1,20 +1,20 @@
-//! An allocator that ends the process with a line and an exit code when there is no memory. The
-//! system's own is used as it is; but where it fails, Rust aborts with SIGABRT, which looks like a
-//! fault of the program.
+//! A global allocator that ends the process with a message and an exit code when memory runs out.
+//! It forwards to the system allocator. Without it Rust aborts with SIGABRT, which resembles a
+//! crash of the program.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
-/// The exit code of a command that could not do its work.
+/// Exit code of a command that failed.
 const FAILED: i32 = 1;
 
-/// See the module text. A program makes it its global allocator.
+/// Global allocator that exits the process when an allocation fails.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OrExit;
 
-// SAFETY: everything is the system allocator's, and a failure does not return.
+// SAFETY: all calls go to the system allocator, and a failed allocation does not return.
 unsafe impl GlobalAlloc for OrExit {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promises are those that are needed.
+        // SAFETY: the caller upholds the same contract that the system allocator requires.
         or_exit(unsafe { System.alloc(layout) }, layout.size())
     }
 
@@ -41,7 +41,7 @@ fn or_exit(memory: *mut u8, bytes: usize) -> *mut u8 {
     memory
 }
 
-/// Ends the process. Nothing here allocates or takes a lock.
+/// Ends the process. It must not allocate or take a lock.
 #[cold]
 fn exit(bytes: usize) -> ! {
     let mut digits = [b'0'; 20];
@@ -61,15 +61,15 @@ fn exit(bytes: usize) -> ! {
     unsafe { libc::_exit(FAILED) }
 }
 
-/// Makes the allocator give large blocks back to the system as soon as they are freed. By itself
+/// Makes the allocator return large blocks to the system as soon as they are freed. By default
 /// glibc keeps blocks of up to 32 MiB for the thread that freed them, so a server with many clients
-/// would keep many times the memory that it needs.
+/// would hold many times the memory that it needs.
 pub fn return_freed_memory() {
     #[cfg(target_env = "gnu")]
     {
-        /// From this size in bytes on each block is a mapping of its own.
+        /// Size in bytes from which each block is a mapping of its own.
         const LARGE: libc::c_int = 256 << 10;
-        // SAFETY: sets a parameter of the allocator; one that refuses works as before.
+        // SAFETY: sets a parameter of the allocator; if it is refused, the default stays.
         unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE) };
     }
 }

@@ -1,4 +1,4 @@
-//! Opening a file or block device for this process alone.
+//! Exclusive opening of files and block devices.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::ErrorKind;
@@ -11,34 +11,34 @@ use crate::error::IoError;
 use crate::holder::{holder_of, holder_of_range};
 use crate::ofd::{self, What};
 
-/// How long a device that nobody living holds is waited for, and how often it is tried.
+/// How long to retry when no living process holds the device, and the pause between attempts.
 const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What is done with a device.
+/// Intended use of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Access {
-    /// It is read and written.
+    /// The device is read and written.
     #[default]
     Full,
-    /// It is only read: the kernel refuses everything else.
+    /// The device is only read; the kernel refuses writes.
     ReadOnly,
-    /// It is looked at, whoever has it meanwhile: it is only read, and not locked.
+    /// The device is only read and not locked: another process may use it at the same time.
     Look,
 }
 
-/// How much of a device is one's own.
+/// Extent of exclusive access to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hold {
-    /// All of it.
+    /// The whole device.
     Whole,
-    /// A part, which [`take`] locks; others may have other parts.
+    /// A part, which [`take`] locks; other volumes may use other parts.
     Part,
 }
 
-/// Opens and locks a device. Tries again while it is held by nobody who lives: after a kill the
-/// kernel holds it until the transfers of the dead process are over; or by a child that is about to
-/// begin.
+/// Opens and locks a device. Retries while no living process holds it: after a kill the kernel
+/// keeps it until the transfers of the dead process have ended, and a forked child keeps it until
+/// it executes its program.
 pub(crate) fn open(
     name: &str,
     is_block: bool,
@@ -49,8 +49,8 @@ pub(crate) fn open(
     match hold {
         Hold::Whole => open_with(name, exclusive, access, hold),
         Hold::Part => {
-            // The kernel gives a block device to one descriptor alone: it only says here whether
-            // anything else has the device.
+            // O_EXCL admits only one descriptor of a block device, and other parts need their own.
+            // It is only used to check that nothing else, such as a mount, uses the device.
             drop(open_with(name, exclusive, access, hold)?);
             open_with(name, 0, access, hold)
         }
@@ -68,7 +68,7 @@ fn open_with(name: &str, flags: i32, access: Access, hold: Hold) -> Result<File,
     }
 }
 
-/// Opens and locks a device; with an error, whether it may pass by itself.
+/// Opens and locks a device. An error carries the information whether it may be temporary.
 fn try_open(name: &str, flags: i32, access: Access, hold: Hold) -> Result<File, (IoError, bool)> {
     use std::fs::TryLockError::{Error, WouldBlock};
     let busy = |holder: String| IoError::Busy { name: name.into(), holder };
@@ -90,7 +90,7 @@ fn try_open(name: &str, flags: i32, access: Access, hold: Hold) -> Result<File, 
         (_, Hold::Part) => file.try_lock_shared(),
     };
     match locked {
-        // The process that made the file may have removed it before the lock was free.
+        // The process that created the file may have removed it before it released the lock.
         Ok(()) if !is_named(&file, name) => Err((system(what, ErrorKind::NotFound.into()), true)),
         Ok(()) => Ok(file),
         Err(WouldBlock) => Err(match holder_of(&file) {
@@ -101,14 +101,14 @@ fn try_open(name: &str, flags: i32, access: Access, hold: Hold) -> Result<File, 
     }
 }
 
-/// Whether the path `name` still leads to `file`.
+/// Returns whether the path `name` still refers to `file`.
 fn is_named(file: &File, name: &str) -> bool {
     let node = |meta: Metadata| (meta.dev(), meta.ino());
     let opened = file.metadata().map(node);
     fs::metadata(name).is_ok_and(|named| opened.is_ok_and(|opened| opened == node(named)))
 }
 
-/// Locks zones of a device that was opened for [`Hold::Part`], with the same patience.
+/// Locks zones of a device that was opened with [`Hold::Part`], with the same retries.
 pub(crate) fn take(
     file: &File,
     name: &str,
@@ -121,7 +121,7 @@ pub(crate) fn take(
     let system = |source| IoError::System { name: name.into(), what: "lock its zones", source };
     let (what, begun) = (What::Zones(zones.clone()), Instant::now());
     loop {
-        // A descriptor that can't write has no lock against readers.
+        // A read-only descriptor cannot take a write lock, so it takes a shared one.
         let other = ofd::try_lock(file.as_raw_fd(), &what, access == Access::Full);
         let Some(other) = other.map_err(system)? else { return Ok(()) };
         let holder = holder_of_range(file, other);

@@ -1,11 +1,11 @@
-//! The memory that payload lives in: 4 KiB-aligned buffers of a few sizes, each with a number.
+//! Memory for payload: buffers of a few sizes, aligned to 4 KiB, each with a number.
 //!
 //! Invariants
-//! - A buffer is free, or it is owned by exactly one [`Lease`] or one `Payload` of its number.
-//! - Buffers do not overlap, and none moves while the arena lives.
-//! - The layer's own buffers are issued once, and never wait behind the host's.
-//! - No two arenas of a process have buffers with the same number, so that a payload of another
-//!   arena is never taken for one of this.
+//! - A buffer is free, or owned by exactly one [`Lease`] or one `Payload` of its number.
+//! - Buffers do not overlap, and do not move while the arena exists.
+//! - The layer's buffers are issued once. They are never shared with the host, so the layer never
+//!   waits for a buffer.
+//! - Buffer numbers are unique in the process, so a payload of another arena is always recognised.
 
 use std::io;
 use std::ops::{Deref, DerefMut, Range};
@@ -16,47 +16,48 @@ use hostftl_core::{BLOCK, Payload, SECTOR};
 
 use crate::region::Region;
 
-/// So many buffers of one size.
+/// Number of buffers of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Class {
-    /// The size of each in bytes; a multiple of 4 KiB.
+    /// Size of each buffer in bytes; a multiple of 4 KiB.
     pub bytes: u32,
-    /// How many.
+    /// Number of buffers.
     pub count: u32,
 }
 
-/// The host's classes when nothing else is asked for: 2, 8 and 24 MiB, touched when used.
+/// Default host classes: 2, 8 and 24 MiB. The kernel provides pages on first use.
 pub const HOST_CLASSES: [Class; 3] = [
     Class { bytes: 4 << 10, count: 512 },
     Class { bytes: 64 << 10, count: 128 },
     Class { bytes: 1 << 20, count: 24 },
 ];
 
-/// The number of the first buffer of the next arena.
+/// Number of the first buffer of the next arena.
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
-/// See the module text.
+/// Set of buffers for the host and for one layer.
 #[derive(Debug)]
 pub struct Arena {
+    /// Memory of all buffers.
     region: Region,
-    /// The host's classes from small to large, then the layer's.
+    /// Host classes in ascending order of size, then the layer's class.
     classes: Vec<Placed>,
     free: Mutex<Free>,
     room: Condvar,
-    /// Of each buffer, whether a payload owns it.
+    /// For each buffer, whether a payload owns it.
     issued: Vec<AtomicBool>,
 }
 
-/// The free buffers.
+/// Free buffers.
 #[derive(Debug)]
 struct Free {
-    /// Of each class.
+    /// Free buffers of each class.
     lists: Vec<Vec<u32>>,
-    /// How many wait for one: without any, nobody needs the system call that wakes them.
+    /// Threads that wait for a buffer. Without any, the system call that wakes them is skipped.
     waiting: u32,
 }
 
-/// A class and where its buffers lie.
+/// Class with the position of its buffers.
 #[derive(Debug)]
 struct Placed {
     class: Class,
@@ -65,7 +66,7 @@ struct Placed {
 }
 
 impl Class {
-    /// So many buffers of `sectors` sectors each, rounded up to whole blocks.
+    /// Returns a class of `count` buffers of `sectors` sectors each, rounded up to whole blocks.
     pub fn of_sectors(sectors: u32, count: u32) -> Self {
         let bytes = (sectors as usize * SECTOR).next_multiple_of(BLOCK).max(BLOCK);
         Class { bytes: bytes as u32, count }
@@ -73,11 +74,11 @@ impl Class {
 }
 
 impl Arena {
-    /// An arena with `host` buffers to lease, sorted by size, and `layer` buffers for the layer.
-    /// Nothing can be leased where there are none.
+    /// Creates an arena with `host` buffers to lease, sorted by size, and `layer` buffers for the
+    /// layer. Without host classes nothing can be leased.
     ///
     /// # Errors
-    /// When the kernel gives no memory.
+    /// When the kernel refuses the memory.
     pub fn new(host: &[Class], layer: Class) -> io::Result<Arc<Self>> {
         assert!(host.is_sorted_by_key(|class| class.bytes));
         let count = host.iter().map(|class| class.count).sum::<u32>() + layer.count;
@@ -97,13 +98,13 @@ impl Arena {
         Ok(Arc::new(Arena { region, classes, free, room: Condvar::new(), issued }))
     }
 
-    /// The longest lease in bytes.
+    /// Returns the maximum length of a lease in bytes.
     pub fn longest(&self) -> u32 {
         self.classes[self.classes.len() - 2].class.bytes
     }
 
-    /// A buffer of `bytes` bytes; waits until one is free, of the smallest class that has one. Its
-    /// content is what was there before.
+    /// Leases a buffer of `bytes` bytes, of the smallest class with a free one. Waits until one is
+    /// free. The content is not cleared.
     ///
     /// # Panics
     /// When `bytes` is 0 or more than [`Arena::longest`].
@@ -120,23 +121,23 @@ impl Arena {
         }
     }
 
-    /// As [`Arena::lease`], but says `None` rather than wait.
+    /// Leases a buffer like [`Arena::lease`], but returns `None` instead of waiting.
     pub fn try_lease(self: &Arc<Self>, bytes: u32) -> Option<Lease> {
         let id = self.free().lists[self.classes_for(bytes)].iter_mut().find_map(Vec::pop)?;
         Some(Lease { arena: self.clone(), id, bytes })
     }
 
-    /// The host's classes in which `bytes` bytes fit.
+    /// Returns the host classes whose buffers have at least `bytes` bytes.
     fn classes_for(&self, bytes: u32) -> Range<usize> {
         assert!(bytes > 0 && bytes <= self.longest(), "a buffer of {bytes} bytes");
         let host = self.classes.len() - 1;
         self.classes[..host].partition_point(|placed| placed.class.bytes < bytes)..host
     }
 
-    /// The layer's buffers as handles of `sectors` sectors each. They are issued once.
+    /// Issues the layer's buffers as payloads of `sectors` sectors each. This is possible once.
     ///
     /// # Panics
-    /// The second time, or when they are shorter than that.
+    /// On the second call, or when the buffers are shorter than that.
     pub fn layer_buffers(&self, sectors: u32) -> Vec<Payload> {
         let class = self.classes.last().expect("the layer's class is last").class;
         let ids = std::mem::take(self.free().lists.last_mut().expect("as above"));
@@ -145,17 +146,17 @@ impl Arena {
         ids.into_iter().map(|id| self.issue(id, sectors)).collect()
     }
 
-    /// A payload that owns buffer `id` from now on.
+    /// Issues a payload that owns buffer `id` from now on.
     fn issue(&self, id: u32, sectors: u32) -> Payload {
         let before = self.issued[self.index(id)].swap(true, Ordering::Relaxed);
         assert!(!before, "a buffer has one owner");
         Payload::issue(id, sectors)
     }
 
-    /// The lease behind a payload that a layer has given back.
+    /// Converts a payload that a layer returned into a lease.
     ///
     /// # Panics
-    /// When this arena issued no such payload, or has it back already.
+    /// When this arena did not issue the payload, or has it back already.
     pub fn adopt(self: &Arc<Self>, payload: Payload) -> Lease {
         let bytes = payload.sectors() * SECTOR as u32;
         let id = payload.surrender();
@@ -164,34 +165,34 @@ impl Arena {
         Lease { arena: self.clone(), id, bytes }
     }
 
-    /// The place of a buffer among all of the arena.
+    /// Returns the index of a buffer among all buffers of the arena.
     ///
     /// # Panics
-    /// When the arena has no buffer of that number.
+    /// When the arena has no buffer with that number.
     fn index(&self, id: u32) -> usize {
         assert!(self.has(id), "the buffer is one of this arena");
         (id - self.classes[0].first) as usize
     }
 
-    /// Whether a buffer is one of this arena.
+    /// Returns whether the arena has a buffer with this number.
     pub(crate) fn has(&self, id: u32) -> bool {
         let first = self.classes[0].first;
         id >= first && ((id - first) as usize) < self.issued.len()
     }
 
-    /// The class of a buffer.
+    /// Returns the class of a buffer.
     ///
     /// # Panics
-    /// As [`Arena::index`].
+    /// When the arena has no buffer with that number.
     fn class_of(&self, id: u32) -> usize {
         self.index(id);
         self.classes.partition_point(|placed| placed.first <= id) - 1
     }
 
-    /// The address of `len` bytes from `from` in buffer `id`.
+    /// Returns the address of `len` bytes from `from` in buffer `id`.
     ///
     /// # Panics
-    /// When they are not within the buffer.
+    /// When the range exceeds the buffer.
     pub(crate) fn address(&self, id: u32, from: u32, len: u32) -> *mut u8 {
         let placed = &self.classes[self.class_of(id)];
         let size = placed.class.bytes;
@@ -200,7 +201,7 @@ impl Arena {
         self.region.at(offset + from as usize, len as usize)
     }
 
-    /// The whole memory, to register with the kernel.
+    /// Returns the whole memory, to register it with the kernel.
     pub(crate) fn region(&self) -> &Region {
         &self.region
     }
@@ -221,7 +222,7 @@ impl Arena {
     }
 }
 
-/// A buffer that its holder may read and write; it goes back to the arena when dropped.
+/// Exclusive access to a buffer. Dropping it returns the buffer to the arena.
 #[derive(Debug)]
 pub struct Lease {
     arena: Arc<Arena>,
@@ -230,12 +231,12 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// Turns the buffer into a handle for a layer; its length is in whole sectors.
+    /// Converts the lease into a payload for a layer; its length must be whole sectors.
     pub fn into_payload(self) -> Payload {
         let lease = std::mem::ManuallyDrop::new(self);
         assert_eq!(lease.bytes as usize % SECTOR, 0, "a payload is whole sectors");
         let payload = lease.arena.issue(lease.id, lease.bytes / SECTOR as u32);
-        // SAFETY: the lease is never used again, so its share of the arena is released once.
+        // SAFETY: the lease is not used again, so its reference to the arena is released once.
         drop(unsafe { std::ptr::read(&lease.arena) });
         payload
     }
@@ -246,7 +247,7 @@ impl Deref for Lease {
 
     fn deref(&self) -> &[u8] {
         let start = self.arena.address(self.id, 0, self.bytes);
-        // SAFETY: the lease alone owns the buffer, which the arena keeps mapped and apart.
+        // SAFETY: the lease is the only owner of the buffer, and the arena keeps it mapped.
         unsafe { std::slice::from_raw_parts(start, self.bytes as usize) }
     }
 }

@@ -1,8 +1,8 @@
-//! A request to end the current work of this process, as Ctrl-C makes to a command.
+//! Cancellation of the current work of this process, as Ctrl-C requests it of a command.
 //!
-//! Opening a device, and other long steps before a volume runs, check it and end with
-//! [`IoError::Interrupted`]. The devices of a volume that runs do not: it is stopped, for which it
-//! needs them.
+//! Opening a device, and other long steps before a volume runs, check for it and end with
+//! [`IoError::Interrupted`]. The devices of a running volume do not check: the volume needs them in
+//! order to stop.
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
@@ -10,17 +10,17 @@ use crate::error::IoError;
 
 static REQUESTED: AtomicBool = AtomicBool::new(false);
 
-/// Makes the request. It holds for the rest of the process.
+/// Requests cancellation, for the rest of the process.
 pub fn request() {
     REQUESTED.store(true, SeqCst);
 }
 
-/// Whether the request was made.
+/// Returns whether cancellation was requested.
 pub fn is_requested() -> bool {
     REQUESTED.load(SeqCst)
 }
 
-/// Returns an error that names the device or file in work if the request was made.
+/// Returns an error that names the device or file in use if cancellation was requested.
 ///
 /// # Errors
 /// [`IoError::Interrupted`].

@@ -1,9 +1,9 @@
-//! A command that computes, as raw ranges that a worker thread can take along.
+//! A compute command as raw memory ranges that a worker thread can use.
 //!
 //! Invariants
-//! - The ranges are in payload, metadata or a list that the command has, and the driver keeps the
-//!   command until the work is over.
-//! - What is written is apart from what is read.
+//! - The ranges are in payload, metadata or a list that belongs to the command, and the driver
+//!   keeps the command until the work is done.
+//! - Ranges that are written do not overlap ranges that are read.
 
 use std::cell::RefCell;
 
@@ -12,10 +12,10 @@ use hostftl_core::{ArrayVec, Command, DeviceError, MAX_PIECES, Piece, Verdict, V
 
 use crate::memory::Memory;
 
-/// Work longer than this goes to another thread, in bytes.
+/// Limit in bytes above which the work goes to another thread.
 pub(crate) const INLINE: u32 = 128 << 10;
 
-/// So many bytes somewhere.
+/// Memory range.
 #[derive(Clone, Copy, Debug)]
 struct Range {
     start: *mut u8,
@@ -32,20 +32,20 @@ thread_local! {
 
 #[derive(Debug)]
 pub(crate) struct Compute {
-    /// A list of parts in it lies in the command, which the driver keeps.
+    /// The parts list of some jobs is in the command, which the driver keeps.
     job: Job<'static>,
     from: ArrayVec<Range, MAX_PIECES>,
     into: Range,
 }
 
-// SAFETY: the ranges belong to this work alone until it is over, by the invariants above.
+// SAFETY: only this work uses the ranges until it is done, by the invariants above.
 unsafe impl Send for Compute {}
 
 impl Compute {
-    /// The work of a command that goes to no device.
+    /// Prepares the work of a command that does not go to a device.
     ///
     /// # Panics
-    /// When it goes to one.
+    /// When the command goes to a device.
     pub(crate) fn new(command: &mut Command, memory: &Memory) -> Self {
         let pages = match command {
             Command::Peek { into, pages, .. } => {
@@ -68,8 +68,8 @@ impl Compute {
             other => panic!("{other:?} is not for a worker"),
         };
         let job = Job::of(command).expect("it goes to no device");
-        // SAFETY: only the name of the lifetime changes. What it borrows lies in the command, which
-        // the driver keeps until this work is over, by the invariants above.
+        // SAFETY: only the lifetime changes. The borrowed data is in the command, which the driver
+        // keeps until this work is done, by the invariants above.
         let job = unsafe { std::mem::transmute::<Job<'_>, Job<'static>>(job) };
         let apart = |other: &Range| {
             let (a, b) = (into.start as usize, other.start as usize);
@@ -79,17 +79,17 @@ impl Compute {
         Compute { job, from, into }
     }
 
-    /// How much there is to do, in bytes.
+    /// Returns the amount of work in bytes.
     pub(crate) fn bytes(&self) -> u32 {
         let from: usize = self.from.iter().map(|range| range.len).sum();
         from.max(self.into.len) as u32
     }
 
-    /// Does it.
+    /// Executes the work.
     pub(crate) fn run(&self) -> Result<Verdict, DeviceError> {
-        // SAFETY: valid, initialised and ours, and apart from the sources as `new` checked.
+        // SAFETY: valid, initialised and ours, and disjoint from the sources as `new` checked.
         let into = unsafe { std::slice::from_raw_parts_mut(self.into.start, self.into.len) };
-        // SAFETY: valid and initialised, and nobody writes it while the command has it borrowed.
+        // SAFETY: valid and initialised, and not written while the command borrows it.
         let read = |range: &Range| unsafe { std::slice::from_raw_parts(range.start, range.len) };
         let from = self.from.iter().map(read).collect();
         TOOLS.with_borrow_mut(|tools| self.job.run(&from, into, tools))
@@ -100,7 +100,7 @@ fn range(memory: &Memory, id: u32, from: u32, len: u32) -> Range {
     Range { start: memory.address(id, from, len), len: len as usize }
 }
 
-/// The bytes of a piece; nothing for zeros.
+/// Returns the bytes of a piece; an empty list for zeros.
 fn source(piece: &Piece, memory: &Memory) -> ArrayVec<Range, MAX_PIECES> {
     let range = match piece {
         Piece::Data(view) => range(memory, view.id(), view.from(), view.bytes()),

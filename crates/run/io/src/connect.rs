@@ -1,5 +1,5 @@
-//! Connecting to a peer before a deadline. A listener whose queue is full, or a machine that drops
-//! the packets, holds a plain `connect` for minutes or for ever.
+//! Connections to a peer with a deadline. A plain `connect` blocks for minutes, or for ever, if the
+//! listener's queue is full or a machine drops the packets.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -15,12 +15,12 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connec
 
 use crate::deadline::Deadline;
 
-/// How long a full queue of a listener is left alone before the next attempt.
+/// Pause between attempts while the queue of a listener is full.
 const PAUSE: Duration = Duration::from_millis(10);
-/// The least time that each address of a host gets.
+/// Minimum time for each address of a host.
 const LEAST: Duration = Duration::from_millis(250);
 
-/// Connects to the unix socket at `path`. The stream does not block.
+/// Connects to the unix socket at `path`. The stream is non-blocking.
 ///
 /// # Errors
 /// When nothing listens there, or it does not accept the connection before the deadline.
@@ -28,14 +28,14 @@ pub fn connect_unix(path: &Path, deadline: &Deadline) -> io::Result<UnixStream> 
     connect_to(&SocketAddrUnix::new(path)?, AddressFamily::UNIX, deadline).map(UnixStream::from)
 }
 
-/// Connects to the unix socket with this name in the abstract space.
+/// Connects to the unix socket with this abstract name.
 pub(crate) fn connect_claim(name: &str, deadline: &Deadline) -> io::Result<UnixStream> {
     let place = SocketAddrUnix::new_abstract_name(name.as_bytes())?;
     connect_to(&place, AddressFamily::UNIX, deadline).map(UnixStream::from)
 }
 
-/// Connects to the first of the addresses that answers; each gets its share of the time. The
-/// stream does not block.
+/// Connects to the first address that answers; each gets its share of the time. The stream is
+/// non-blocking.
 pub(crate) fn connect_tcp(places: &[SocketAddr], deadline: &Deadline) -> io::Result<TcpStream> {
     let mut last = io::Error::other("the host has no address");
     for (index, place) in places.iter().enumerate() {

@@ -1,7 +1,7 @@
-//! Cuts for tests: the process ends after a number of durable writes of the superblocks and of the
+//! Cuts for tests: the process ends after a number of durable writes of superblocks and of the
 //! volume file, as a kill or a power cut would end it.
 //!
-//! Copies of devices can be made to wait or to fail too. Without the feature `cuts`, [`step`] and
+//! Tests can also make copies of devices wait or fail. Without the feature `cuts`, [`step`] and
 //! [`pass`] do nothing.
 
 #[cfg(feature = "cuts")]
@@ -13,10 +13,10 @@ mod switch {
     use std::thread;
     use std::time::Duration;
 
-    /// The steps that are left; none are counted at first.
+    /// Remaining steps; initially they are not counted.
     static LEFT: AtomicU64 = AtomicU64::new(u64::MAX);
 
-    /// Ends the process with an abort after this many steps more.
+    /// Aborts the process after `steps` further steps.
     pub fn after(steps: u64) {
         LEFT.store(steps, SeqCst);
     }
@@ -29,13 +29,13 @@ mod switch {
         }
     }
 
-    /// The behaviour of copies to devices, by name.
+    /// Behaviour of copies to devices, by name.
     static COPIES: Mutex<BTreeMap<String, Copies>> = Mutex::new(BTreeMap::new());
 
-    /// How copies to a device behave.
+    /// Behaviour of copies to a device.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Copies {
-        /// They go on.
+        /// They continue.
         Run,
         /// They wait.
         Wait,
@@ -43,7 +43,7 @@ mod switch {
         Fail,
     }
 
-    /// Sets how copies to the device with this name behave.
+    /// Sets the behaviour of copies to the device with this name.
     pub fn set_copies(name: &str, behaviour: Copies) {
         copies().insert(name.into(), behaviour);
     }

@@ -1,7 +1,7 @@
-//! Whether a file can be read and written past the page cache in units of one sector.
+//! Direct I/O: whether a file can bypass the page cache in units of one sector.
 //!
-//! Where `O_DIRECT` needs longer units, transfers go through the page cache instead, which reads,
-//! merges and writes the rest of a unit itself; no device is refused for its sector size.
+//! If `O_DIRECT` needs longer units, transfers use the page cache instead, which reads, merges and
+//! writes the rest of a unit. No device is refused because of its sector size.
 
 use std::fs::File;
 use std::io;
@@ -12,23 +12,23 @@ use hostftl_core::{Page, SECTOR};
 
 use crate::planted;
 
-/// Whether transfers go past the page cache.
+/// Whether transfers bypass the page cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Direct {
-    /// They do.
+    /// They bypass it.
     Yes,
-    /// They do not, and why.
+    /// They do not, for this reason.
     No(&'static str),
 }
 
 impl Direct {
-    /// Whether they do.
+    /// Returns whether transfers bypass the page cache.
     pub fn is_on(&self) -> bool {
         *self == Direct::Yes
     }
 }
 
-/// Switches `file` to direct transfers if it can do them in units of a sector.
+/// Enables direct I/O on `file` if its unit is at most one sector.
 pub(crate) fn turn_on(file: &File, block_device: bool) -> Direct {
     if planted::cached() {
         return Direct::No("a test asks for it");
@@ -47,12 +47,14 @@ pub(crate) fn turn_on(file: &File, block_device: bool) -> Direct {
     match set_direct(file, false) {
         Ok(()) if unit == 0 => Direct::No("its file system has no direct I/O"),
         Ok(()) => Direct::No("direct I/O needs longer units than a sector there"),
+        // O_DIRECT could not be cleared, so transfers remain direct.
         Err(_) => Direct::Yes,
     }
 }
 
-/// Switches a block device to direct transfers in units of at most `most` bytes, and says in which.
-/// For devices whose writes are never of less: the page cache would change their order.
+/// Enables direct I/O on a block device in units of at most `most` bytes, and returns the unit. For
+/// devices with no shorter writes and with a fixed order of writes, which the page cache would
+/// change.
 pub(crate) fn insist(file: &File, most: usize) -> io::Result<usize> {
     let unit = unit_from_statx(file).or_else(|| logical_block(file)).unwrap_or(u32::MAX) as usize;
     if unit == 0 || unit > most {
@@ -63,7 +65,7 @@ pub(crate) fn insist(file: &File, most: usize) -> io::Result<usize> {
 }
 
 fn set_direct(file: &File, on: bool) -> io::Result<()> {
-    // SAFETY: reads and writes the flags of a descriptor that is open.
+    // SAFETY: reads and writes the flags of an open descriptor.
     let result = unsafe {
         let flags = libc::fcntl(file.as_raw_fd(), libc::F_GETFL);
         let wanted = if on { flags | libc::O_DIRECT } else { flags & !libc::O_DIRECT };
@@ -72,12 +74,12 @@ fn set_direct(file: &File, on: bool) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// The unit of offsets in bytes as the kernel states it (since 6.1), 0 when there is none.
+/// Returns the unit of offsets in bytes as the kernel reports it (since 6.1); 0 without direct I/O.
 fn unit_from_statx(file: &File) -> Option<u32> {
     // SAFETY: an all-zero statx is a valid value of plain integers.
     let mut facts: libc::statx = unsafe { std::mem::zeroed() };
     let (mask, flags) = (libc::STATX_DIOALIGN, libc::AT_EMPTY_PATH);
-    // SAFETY: an open descriptor, an empty C string, and a place for the result.
+    // SAFETY: an open descriptor, an empty C string, and memory for the result.
     let result = unsafe { libc::statx(file.as_raw_fd(), c"".as_ptr(), flags, mask, &mut facts) };
     let known = result == 0 && facts.stx_mask & mask != 0;
     known.then_some(facts.stx_dio_offset_align)
@@ -90,9 +92,9 @@ fn logical_block(file: &File) -> Option<u32> {
     (result == 0).then(|| u32::try_from(size).ok()).flatten()
 }
 
-/// Tries to read one sector that is not at the start of a block.
-// Apart: rustc 1.95 gives a function that may return at once, and has a page on its stack, a stack
-// that is not aligned for the page.
+/// Tries to read one sector that is not aligned to a block.
+// Not inlined: in a function with an early return and a page on its stack, rustc 1.95 does not
+// align the stack for the page.
 #[inline(never)]
 fn unit_from_trial(file: &File) -> u32 {
     let mut page = Page::default();

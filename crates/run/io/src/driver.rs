@@ -2,9 +2,10 @@
 //!
 //! Invariants
 //! - The layer is stepped by one thread at a time, never from within a step.
-//! - Requests go in only after `Event::Ready`, within the credits; `Input::Stop` only when every
+//! - Requests go in only after `Event::Ready` and within the credits; `Input::Stop` only when every
 //!   request is answered.
-//! - What a command uses is freed only after the command ended; if it never ends, never.
+//! - Memory of a command is freed only after the command ended. If it never ends, the memory is
+//!   never freed.
 
 use std::mem::ManuallyDrop;
 use std::os::fd::RawFd;
@@ -25,48 +26,48 @@ use crate::world::World;
 
 mod exchange;
 
-/// Requests taken in a row before finished commands are looked at again, and commands before what
-/// came of them goes to the devices and to the workers.
+/// Requests taken in a row before completed commands are polled again, and completed commands
+/// processed before the resulting commands are passed to the devices and workers.
 const REQUESTS: usize = 64;
 const COMMANDS: usize = 16;
-/// How old a snapshot gets under load.
+/// Maximum age of a snapshot under load, in ns.
 const SNAPSHOT_AGE: Nanos = 100_000_000;
-/// The longest sleep while the layer waits for a time, and from how long a pause on this process
-/// stood still: no device is to blame for that, so that time does not count.
+/// Longest sleep while the layer waits for a timer, and pause (ns) from which this process counts
+/// as suspended. A suspension is not the fault of a device, so the driver's clock excludes it.
 const NAP: Duration = Duration::from_secs(1);
 const STANDSTILL: Nanos = 3_000_000_000;
 
-/// What a driver is made from, beside its layer.
+/// Parts of a driver other than its layer.
 pub struct Parts {
     /// The devices of the stack, with their windows set.
     pub devices: Vec<Device>,
-    /// The memory that the layer's and the host's payload lies in.
+    /// Memory of the payload buffers of the layer and of the host.
     pub memory: Memory,
-    /// What wakes the driver when the host has work.
+    /// Wakes the driver when the host has work.
     pub waker: Arc<Waker>,
-    /// What does the transfers.
+    /// Engine that executes transfers.
     pub engine: EngineKind,
-    /// Listens in.
+    /// Observer of the layer's inputs and outputs.
     pub tap: Option<Box<dyn Tap>>,
 }
 
-/// What is left to do after [`Driver::advance`].
+/// Result of [`Driver::advance`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
-    /// There is more to do at once.
+    /// More work can be done at once.
     More,
-    /// Nothing until a command is over, a request comes, or this time is over.
+    /// No work until a command ends, a request arrives, or this time has passed.
     Rests {
-        /// When the layer wants to be woken.
+        /// Time until the layer's timer.
         until: Option<Duration>,
-        /// Whether a request would be taken; else only the end of a command helps.
+        /// Whether the layer accepts a request; if not, only the end of a command allows progress.
         pulls: bool,
     },
-    /// The host has no more, and everything is answered.
+    /// The host has no more requests, and all are answered.
     Over,
 }
 
-/// How far a layer is.
+/// Life cycle of the layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Starting,
@@ -76,35 +77,38 @@ enum Phase {
     Lost(&'static str),
 }
 
-/// See the module text.
+/// Driver of one layer on real devices.
 pub struct Driver<L: Layer> {
     layer: L,
     world: ManuallyDrop<World>,
     out: Out,
     phase: Phase,
-    /// What the last look at the host came to: it has something, but the layer takes nothing.
+    /// Whether the layer accepted no request at the last pull: no credits, or the request was too
+    /// long.
     starved: bool,
+    /// Whether the host announced that no more requests will come.
     over: bool,
-    /// Questions answered, which are no steps.
+    /// Queries answered for the host. They are not steps.
     looks: u64,
     began: Instant,
-    /// What the clock showed last, and how long the process stood still before, in ns.
+    /// Last reading of the clock, and total suspended time before it, in ns.
     seen: Nanos,
     stood: Nanos,
     tap: Option<Box<dyn Tap>>,
     shown: Arc<Mutex<Snapshot>>,
+    /// Time of the last snapshot.
     shown_at: Nanos,
 }
 
 impl<L: Layer> Driver<L> {
-    /// A driver for `layer`, which holds the arena's layer buffers and was not stepped yet.
+    /// Creates a driver for `layer`, which has the arena's layer buffers and was not stepped yet.
     ///
     /// # Errors
-    /// When the system gives no thread or no io_uring.
+    /// When the system cannot provide a thread or io_uring.
     pub fn new(mut layer: L, parts: Parts) -> Result<Self, IoError> {
         let Parts { devices, memory, waker, engine, tap } = parts;
         let world = World::new(devices, memory, waker, engine);
-        // Without a driver the layer's buffers are of no use.
+        // No driver will return the buffers of the layer, so it has to forget them.
         let world = world.inspect_err(|_| layer.power_off())?;
         let mut driver = Driver {
             layer,
@@ -125,15 +129,16 @@ impl<L: Layer> Driver<L> {
         Ok(driver)
     }
 
-    /// From now on nothing is written to any device: the layer sees what it wrote, and nobody else
-    /// ever will. For a look, before the start. Reads are done one after the other, unless they go
-    /// `past` what is in memory as usual.
+    /// Makes the driver write to no device from now on. The layer reads back its own writes from
+    /// memory, and they are discarded at the end. Must be called before the start. Reads are
+    /// executed one after the other; with `past`, those of data that is not in memory take the
+    /// usual path.
     pub fn look_only(&mut self, past: bool) {
         self.world.look_only(past);
     }
 
-    /// Whether a look had too little memory for what would be written: the layer was told that the
-    /// device is full.
+    /// Returns whether a read-only run exceeded the memory for its writes. The layer got the error
+    /// that the device is full.
     pub fn is_look_full(&self) -> bool {
         self.world.is_look_full()
     }
@@ -148,7 +153,7 @@ impl<L: Layer> Driver<L> {
         while self.phase == Phase::Starting {
             self.turn(host, "starting")?;
         }
-        // This host may have said so already, but the next one has requests.
+        // This host may have announced its end already, but the next one has requests.
         self.over = false;
         match self.phase {
             Phase::Lost(_) if self.is_look_full() => Err(IoError::Look { most: LOOK_MOST >> 20 }),
@@ -157,7 +162,7 @@ impl<L: Layer> Driver<L> {
         }
     }
 
-    /// Does the host's requests until there are no more and all are answered.
+    /// Processes the host's requests until there are no more and all are answered.
     ///
     /// # Errors
     /// When the layer stalls.
@@ -172,7 +177,7 @@ impl<L: Layer> Driver<L> {
         Ok(())
     }
 
-    /// Does what can be done without waiting, for at most `turns` turns.
+    /// Works without waiting, for at most `turns` turns.
     ///
     /// # Errors
     /// When the layer stalls.
@@ -192,7 +197,8 @@ impl<L: Layer> Driver<L> {
         Ok(Pace::More)
     }
 
-    /// How long to wait at most after a turn that came to nothing, and whether for requests too.
+    /// Returns how long to wait at most after a turn without progress, and whether to wait for
+    /// requests.
     fn rests(&mut self) -> (Option<Duration>, bool) {
         let now = self.looked();
         self.show(now);
@@ -201,17 +207,17 @@ impl<L: Layer> Driver<L> {
         (until, self.pulls())
     }
 
-    /// Whether commands are under way.
+    /// Returns whether commands are under way.
     pub fn is_flying(&self) -> bool {
         self.world.flying() > 0
     }
 
-    /// What is readable when a command is over, if it is not the waker.
+    /// Returns the descriptor that becomes readable when a command ends, if it is not the waker's.
     pub fn ring_fd(&self) -> Option<RawFd> {
         self.world.ring_fd()
     }
 
-    /// Closes the layer; afterwards everything is durable.
+    /// Stops the layer; afterwards all data is durable.
     ///
     /// # Errors
     /// When the layer stalls.
@@ -228,12 +234,12 @@ impl<L: Layer> Driver<L> {
         Ok(())
     }
 
-    /// One turn of the loop: take what is finished, wake the layer, take requests, or sleep.
+    /// Runs one turn of the loop: processes completions, timers and requests, or sleeps.
     fn turn(&mut self, host: &mut impl Host, doing: &'static str) -> Result<(), IoError> {
         if self.progress(host) { Ok(()) } else { self.rest(host, doing) }
     }
 
-    /// What a turn does before it sleeps: whether anything came of it.
+    /// Runs the part of a turn before the sleep. Returns whether there was any progress.
     fn progress(&mut self, host: &mut impl Host) -> bool {
         let before = (self.world.stats.steps, self.looks, self.over);
         let began = self.now();
@@ -243,6 +249,7 @@ impl<L: Layer> Driver<L> {
             self.step(Input::Done(done), host);
         }
         let is_idle = before.0 == self.world.stats.steps;
+        // Without steps hardly any time has passed since the turn began.
         let now = if is_idle { began } else { self.now() };
         if self.layer.next_timer().is_some_and(|at| at <= now) {
             self.step(Input::Timer, host);
@@ -282,7 +289,7 @@ impl<L: Layer> Driver<L> {
         }
     }
 
-    /// Sleeps until something happens.
+    /// Sleeps until an event occurs.
     fn rest(&mut self, host: &mut impl Host, doing: &'static str) -> Result<(), IoError> {
         self.check_stall(doing)?;
         let (most, pulls) = self.rests();
@@ -290,17 +297,19 @@ impl<L: Layer> Driver<L> {
         Ok(())
     }
 
-    /// Whether a request would be taken now.
+    /// Returns whether the layer would accept a request now.
     fn pulls(&self) -> bool {
         self.phase == Phase::Ready && !self.starved && !self.over
     }
 
     fn check_stall(&self, doing: &'static str) -> Result<(), IoError> {
+        // Without a timer, a command or a possible request nothing would ever wake the layer.
         let waits = self.layer.next_timer().is_some() || self.world.flying() > 0 || self.pulls();
         if waits { Ok(()) } else { Err(IoError::Stalled(doing)) }
     }
 
-    /// A step at the time that was looked at last: a turn's steps are too short to look for each.
+    /// Runs one step with the last reading of the clock. The steps of a turn are too short for one
+    /// each.
     fn step(&mut self, input: Input, host: &mut impl Host) {
         let now = self.looked();
         self.world.stats.steps += 1;
@@ -333,10 +342,10 @@ impl<L: Layer> Driver<L> {
         }
     }
 
-    /// Lets the layer do what an operator wants.
+    /// Executes a command of the administrator.
     ///
     /// # Errors
-    /// Why nothing was changed.
+    /// The reason, when nothing was changed.
     pub fn operate(&mut self, verb: Verb, host: &mut impl Host) -> Result<Answer, Refusal> {
         if self.phase != Phase::Ready {
             return Err(Refusal::Because("the volume is not open"));
@@ -346,17 +355,18 @@ impl<L: Layer> Driver<L> {
             tap.verb(now, verb);
         }
         let answer = self.layer.operate(verb);
+        // The layer may have commands to submit now, and only a step returns them.
         self.step(Input::Timer, host);
         self.show(now);
         answer
     }
 
-    /// Requests that are not answered yet.
+    /// Returns the number of requests that are not answered yet.
     fn waiting(&self) -> u64 {
         self.world.stats.requests_in - self.world.stats.requests_out
     }
 
-    /// Nanoseconds since the driver was made, without those in which the process stood still.
+    /// Reads the clock: nanoseconds since the driver was created, without suspended time.
     fn now(&mut self) -> Nanos {
         let real = self.began.elapsed().as_nanos() as Nanos;
         let pause = real - core::mem::replace(&mut self.seen, real);
@@ -364,7 +374,7 @@ impl<L: Layer> Driver<L> {
         real - self.stood
     }
 
-    /// What [`Driver::now`] was when it was asked last.
+    /// Returns the last reading of [`Driver::now`].
     fn looked(&self) -> Nanos {
         self.seen - self.stood
     }
@@ -375,7 +385,8 @@ impl<L: Layer> Driver<L> {
         let facts = self.layer.facts().into_iter().collect();
         let (members, failed) = (self.layer.members(), self.layer.has_failed());
         let mut shown = self.shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        // They are looked for once: a layer that lost something writes nothing more.
+        // Lost ranges are searched only after another device was lost: such a layer accepts no
+        // writes, so they do not change in between.
         let lost_ranges = if shown.members.lost() == members.lost() {
             shown.lost_ranges.clone()
         } else {
@@ -397,37 +408,37 @@ impl<L: Layer> Driver<L> {
         self.shown_at = now;
     }
 
-    /// The layer.
+    /// Returns the layer.
     pub fn layer(&self) -> &L {
         &self.layer
     }
 
-    /// The devices, in the order of the stack.
+    /// Returns the devices, in the order of the stack.
     pub fn devices(&self) -> &[Device] {
         self.world.devices()
     }
 
-    /// Whether somebody listens in.
+    /// Returns whether the driver has a tap.
     pub fn is_tapped(&self) -> bool {
         self.tap.is_some()
     }
 
-    /// The engine's name, and what is to be said of it.
+    /// Returns the engine's name and a remark about it.
     pub fn engine(&self) -> (&'static str, Option<String>) {
         self.world.engine()
     }
 
-    /// What was counted so far.
+    /// Returns the counters.
     pub fn stats(&self) -> &Stats {
         &self.world.stats
     }
 
-    /// A picture of the driver for other threads; exact whenever it sleeps, else 0.1 s old at most.
+    /// Returns the shared snapshot. It is exact while the driver sleeps, else at most 0.1 s old.
     pub fn shown(&self) -> Arc<Mutex<Snapshot>> {
         self.shown.clone()
     }
 
-    /// The picture is `shown` from now on; the one before stays as it is.
+    /// Publishes snapshots in `shown` from now on. The previous target keeps its last content.
     pub fn show_in(&mut self, shown: Arc<Mutex<Snapshot>>) {
         self.shown = shown;
         let now = self.now();
@@ -436,11 +447,11 @@ impl<L: Layer> Driver<L> {
 }
 
 impl<L: Layer> Driver<L> {
-    /// Ends the driver. Dropping it does the same without a word.
+    /// Ends the driver, as dropping it does, but reports commands that never ended.
     ///
     /// # Errors
-    /// When a device never ended some commands. The kernel may still use their memory, so that,
-    /// the devices and their threads are kept for as long as the process lives.
+    /// When a device did not end some commands. The kernel may still use their memory, so that
+    /// memory, the devices and their threads are kept until the process ends.
     pub fn close(mut self) -> Result<(), IoError> {
         if self.world.power_off() {
             return Ok(());
@@ -450,13 +461,14 @@ impl<L: Layer> Driver<L> {
         Err(IoError::Unanswered { devices: words.join(", ") })
     }
 
-    /// Ends the driver of a layer that is closed; its devices, for another one.
+    /// Ends the driver of a stopped layer and returns its devices for another driver.
     ///
     /// # Errors
-    /// As [`Driver::close`].
+    /// When the layer left commands under way, and those of [`Driver::close`].
     pub fn into_devices(mut self) -> Result<Vec<Device>, IoError> {
         assert_eq!(self.phase, Phase::Stopped, "the layer is closed first");
-        // Connections stay open, unless something is under way that the layer did not wait for.
+        // The connections of the devices stay open, except when commands are under way for which
+        // the layer did not wait.
         let devices = if self.is_flying() { Vec::new() } else { self.world.take_devices() };
         let is_lost = self.is_flying();
         self.close()?;
@@ -465,8 +477,10 @@ impl<L: Layer> Driver<L> {
 }
 
 impl<L: Layer> Drop for Driver<L> {
-    /// Waits for the devices, then forgets what the layer holds.
+    /// Waits for the devices, then drops the buffers that the layer holds.
     fn drop(&mut self) {
+        // After a panic the layer's state is unknown, so it is not called, and the world is leaked
+        // if the kernel may still use its memory.
         let over = if std::thread::panicking() {
             self.world.flying() == 0
         } else {

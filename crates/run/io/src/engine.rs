@@ -1,13 +1,13 @@
-//! Which engine does the transfers.
+//! Selection of the engine that executes transfers.
 
 use std::env;
 
 use crate::error::IoError;
 
-/// The engines.
+/// Engines for transfers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EngineKind {
-    /// io_uring, or threads where the kernel refuses it.
+    /// io_uring, or threads if the kernel refuses it.
     Best,
     /// io_uring.
     Uring,
@@ -16,11 +16,11 @@ pub enum EngineKind {
 }
 
 impl EngineKind {
-    /// What the environment variable `HOSTFTL_ENGINE` asks for, `uring` or `pread`; without it the
-    /// better one that the kernel allows.
+    /// Returns the engine that the environment variable `HOSTFTL_ENGINE` selects, `uring` or
+    /// `pread`; the default is the better one that the kernel allows.
     ///
     /// # Errors
-    /// When the variable names no engine.
+    /// When the variable does not name an engine.
     pub fn choose() -> Result<Self, IoError> {
         match env::var("HOSTFTL_ENGINE").as_deref() {
             Ok("uring") => Ok(EngineKind::Uring),

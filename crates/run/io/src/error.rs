@@ -1,113 +1,113 @@
-//! What can go wrong before a driver runs, in words that name the device and what to do.
+//! Errors of devices and of a driver. Messages name the device, the reason and the remedy.
 
 use std::io;
 
-/// See the module text.
+/// Error of a device or of a driver.
 #[derive(Debug, thiserror::Error)]
 pub enum IoError {
-    /// The system refused something.
+    /// The system refused an operation.
     #[error("{name}: can't {what}: {source}")]
     System {
-        /// The device.
+        /// Name of the device.
         name: String,
-        /// What was tried.
+        /// Operation that failed.
         what: &'static str,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
-    /// The process was asked to end meanwhile.
+    /// The process was asked to end in the meantime.
     #[error("{name}: interrupted by a signal")]
     Interrupted {
-        /// The device or file that was worked on.
+        /// Name of the device or file in use.
         name: String,
     },
-    /// Somebody else has the device.
+    /// Another process uses the device.
     #[error("{name} is in use by {holder}; stop it first")]
     Busy {
-        /// The device.
+        /// Name of the device.
         name: String,
-        /// Who has it, as far as can be known.
+        /// The process that uses it, if known.
         holder: String,
     },
-    /// The path is neither a file nor a block device.
+    /// The path is neither a regular file nor a block device.
     #[error("{name} is neither a regular file nor a block device")]
     Kind {
-        /// The device.
+        /// Name of the device.
         name: String,
     },
-    /// A name that means no device, as `mem:lots`.
+    /// The name does not denote a device, such as `mem:lots`.
     #[error("{name}: {why}")]
     Name {
-        /// The device.
+        /// Name of the device.
         name: String,
-        /// What is wrong with it.
+        /// Reason.
         why: String,
     },
-    /// A part that the device does not have.
+    /// The device does not have the requested part.
     #[error("{name}: {why}")]
     Part {
-        /// The device, with the part.
+        /// Name of the device with the part.
         name: String,
-        /// What the device has instead.
+        /// Reason, with the parts that the device has.
         why: String,
     },
-    /// Nothing fits on the device.
+    /// The device is too small.
     #[error("{name} has {bytes} bytes; HostFTL needs at least {least}")]
     Small {
-        /// The device.
+        /// Name of the device.
         name: String,
-        /// Its size.
+        /// Size in bytes.
         bytes: u64,
-        /// The smallest that would do.
+        /// Minimum size in bytes.
         least: u64,
     },
-    /// The engine that was asked for does not exist.
+    /// The requested engine does not exist.
     #[error("HOSTFTL_ENGINE={0} is unknown; use uring or pread")]
     Engine(String),
-    /// io_uring was asked for, and the kernel has none for us.
+    /// io_uring was requested, but the kernel refuses it.
     #[error("io_uring is refused ({0}); unset HOSTFTL_ENGINE to use what there is")]
     Refused(#[source] io::Error),
-    /// The driver's own means (threads, eventfd, memory) are not there.
+    /// The driver cannot get a resource of its own (thread, eventfd, memory).
     #[error("can't start the I/O engine: {0}")]
     Start(#[source] io::Error),
-    /// The layer says that the volume can't be opened.
+    /// The layer cannot open the volume.
     #[error("the volume can't be recovered: {0}")]
     Unrecoverable(&'static str),
-    /// Recovery would write more than fits into the memory of a look.
+    /// Recovery would write more than the memory limit of a read-only run.
     #[error(
         "recovery would write more to a device than the {most} MiB that are kept in memory when \
          nothing may be written: start the volume so that it may write"
     )]
     Look {
-        /// What is kept in memory for each device, in MiB.
+        /// Memory limit for each device, in MiB.
         most: usize,
     },
-    /// Commands that a device never ended, though the layer is closed.
+    /// A device did not end some commands although the layer is closed.
     #[error(
         "these devices never ended some commands: {devices}; they stay in use until this process \
          ends, so look at the devices, end it, and start again"
     )]
     Unanswered {
-        /// Their names, each with a count of commands.
+        /// Names of the devices, each with the number of commands.
         devices: String,
     },
-    /// A device was to come in the place of one that has commands yet.
+    /// A device was to be replaced, but still has commands under way.
     #[error(
         "{name} can't take the place of {old} yet, which has {under_way} commands that never \
          ended: try again, or stop the volume first"
     )]
     Unended {
-        /// The device that comes.
+        /// Name of the new device.
         name: String,
-        /// The one that goes.
+        /// Name of the old device.
         old: String,
-        /// Its commands.
+        /// Commands of the old device.
         under_way: usize,
     },
-    /// The layer was closed for other devices to come, and could not be opened with them.
+    /// The layer was closed to exchange devices, and could not be opened with the new ones.
     #[error("the volume can't go on with other devices: {0}")]
     Changed(String),
-    /// The layer waits for nothing and does not go on: a bug.
+    /// The layer waits for nothing and makes no progress: a bug.
     #[error("the layer stalled while {0}: please report this")]
     Stalled(&'static str),
 }

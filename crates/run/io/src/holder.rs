@@ -1,30 +1,31 @@
-//! Who holds a lock on a file, from `/proc`.
+//! Lookup of the process that holds a lock on a file, in `/proc`.
 
 use std::fs::{self, File, Metadata};
 use std::os::unix::fs::MetadataExt;
 
 use crate::device::Device;
 
-/// A process that has locked a file.
+/// Process that holds a lock on a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// As "process 123 (hostftl serve …)".
+    /// Description such as "process 123 (hostftl serve …)".
     pub name: String,
-    /// Whether the lock goes by itself: this process took it and has closed the file, and only a
-    /// child that it started just now, or the kernel's last transfers, still have that.
+    /// Whether the lock will end without further action. This process took it and closed the file,
+    /// and only a child that is being started, or the kernel's last transfers, still hold it.
     pub is_leaving: bool,
 }
 
 impl Device {
-    /// The numbers of the node on its file system, to find it in the system's lists, if it has one.
+    /// Returns the device and inode number of the file system node, if the device has one. They
+    /// identify it in the kernel's lists.
     pub fn node(&self) -> Option<(u64, u64)> {
         let meta = self.as_file()?.metadata().ok()?;
         Some((meta.dev(), meta.ino()))
     }
 }
 
-/// The living process that has locked what `file` was opened to try; `None` when none is known. The
-/// kernel may keep a dead process's lock for a moment, until its transfers are over.
+/// Returns the living process that holds a lock on `file`, or `None` if none is found. The kernel
+/// may keep the lock of a dead process for a moment, until its transfers have ended.
 pub fn holder_of(file: &File) -> Option<Holder> {
     let meta = file.metadata().ok()?;
     let id = id(&meta);
@@ -33,13 +34,13 @@ pub fn holder_of(file: &File) -> Option<Holder> {
     Some(Holder { name: describe(pid)?, is_leaving })
 }
 
-/// How the kernel's lists of locks call a file.
+/// Formats the identity of a file as the kernel's lists of locks do.
 fn id(meta: &Metadata) -> String {
     let (major, minor) = (libc::major(meta.dev()), libc::minor(meta.dev()));
     format!("{major:02x}:{minor:02x}:{}", meta.ino())
 }
 
-/// Whether this process, and no other that is known, has locked what `file` was opened to try.
+/// Returns whether this process holds a lock on `file`, and no other known process does.
 pub fn is_own_lock(file: &File) -> bool {
     let (Ok(meta), Ok(locks)) = (file.metadata(), fs::read_to_string("/proc/locks")) else {
         return false;
@@ -49,9 +50,9 @@ pub fn is_own_lock(file: &File) -> bool {
     holders.peek().is_some() && holders.all(|pid| pid == std::process::id())
 }
 
-/// The living process with a descriptor that has locked the range (first, last) of what `file` was
-/// opened to try; `None` when none is known. `/proc/locks` does not tell whose such a lock is, but
-/// everybody who has one also has the shared lock of all of the file.
+/// Returns the living process with a descriptor that locks the range (first, last) of `file`, or
+/// `None` if none is found. `/proc/locks` does not show the owner of such a lock, but every owner
+/// also holds the shared lock on the whole file.
 pub(crate) fn holder_of_range(file: &File, (first, last): (u64, u64)) -> Option<Holder> {
     let id = id(&file.metadata().ok()?);
     let locks = fs::read_to_string("/proc/locks").ok()?;
@@ -66,28 +67,29 @@ pub(crate) fn holder_of_range(file: &File, (first, last): (u64, u64)) -> Option<
     Some(Holder { name: describe(pid)?, is_leaving: false })
 }
 
-/// Whether a line about a descriptor says that it has a lock on this range of this file.
+/// Returns whether a line of `fdinfo` shows a lock on this range of this file.
 fn is_lock_on(line: &str, range: &str) -> bool {
     line.starts_with("lock:") && line.contains(" OFDLCK ") && line.ends_with(&format!(" {range}"))
 }
 
-/// How many descriptors of this process are the file.
+/// Counts the descriptors of this process that refer to the file.
 fn times_open(file: &Metadata) -> usize {
     let Ok(descriptors) = fs::read_dir("/proc/self/fd") else { return 0 };
     let opened = descriptors.flatten().filter_map(|entry| fs::metadata(entry.path()).ok());
     opened.filter(|it| (it.dev(), it.ino()) == (file.dev(), file.ino())).count()
 }
 
-/// The process on the line of `/proc/locks` whose file is `id`.
+/// Returns the process on the line of `/proc/locks` for the file `id`.
 fn pid_in(locks: &str, id: &str) -> Option<u32> {
     locks.lines().find_map(|line| {
+        // The process id is in the column before the file.
         let words: Vec<&str> = line.split_whitespace().collect();
         let at = words.iter().position(|word| *word == id)?;
         words.get(at.checked_sub(1)?)?.parse().ok()
     })
 }
 
-/// The process by number and command line; `None` when it is dead.
+/// Describes a process by number and command line. Returns `None` if it is dead.
 pub fn describe(pid: u32) -> Option<String> {
     if pid == std::process::id() {
         return Some(format!("process {pid} (this one)"));
@@ -143,7 +145,7 @@ mod tests {
         assert_eq!(holder_of(&other), Some(Holder { name, is_leaving: true }));
         child.kill().unwrap();
         child.wait().unwrap();
-        // A process that another test forks holds our files too, until it has become its program.
+        // A process that another test forks also holds our files until it executes its program.
         let begin = std::time::Instant::now();
         while other.try_lock().is_err() {
             assert!(begin.elapsed().as_secs() < 60, "the lock is never free");

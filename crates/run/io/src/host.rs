@@ -1,45 +1,47 @@
-//! The two ends of a driver: where requests come from, and who listens in.
+//! Interfaces of a driver: the source of requests, and the observer of a layer.
 
 use hostftl_core::{Credits, Event, Input, Layer, Nanos, Output, Payload, Reply, Request, Verb};
 
-/// What a host has for a driver.
+/// Result of asking a host for work.
 #[derive(Debug)]
 pub enum Pull {
-    /// A request within the credits.
+    /// Request within the credits.
     Request(Request),
-    /// A request is there, but longer than the credits allow.
+    /// The next request is longer than the credits allow.
     TooLong,
-    /// The host has a question that [`Host::look`] answers.
+    /// The host has a query for [`Host::look`].
     Look,
-    /// Nothing now. Whoever adds work later wakes the driver's waker.
+    /// No request now. The thread that adds one later must wake the driver's waker.
     Nothing,
-    /// Nothing, and there never will be.
+    /// No request, now or later.
     Over,
 }
 
-/// Where requests come from, and where answers go. The driver calls it from its own thread only.
+/// Source of requests and receiver of replies. The driver calls it only from its own thread.
 pub trait Host {
-    /// The next request; called only while `credits.requests` is not 0.
+    /// Returns the next request; called only while `credits.requests` is not 0.
     fn pull(&mut self, credits: Credits) -> Pull;
-    /// Answers the question behind the last [`Pull::Look`], between two steps of the layer. A host
-    /// that asks none has nothing to do.
+    /// Executes the query of the last [`Pull::Look`], between two steps of the layer. A host
+    /// without queries does not implement it.
     fn look(&mut self, _layer: &dyn Layer) {}
-    /// Whether `pull` would give something. Called after the driver said that it will sleep.
+    /// Returns whether `pull` would return a request. Called after the driver announced that it
+    /// will sleep.
     fn has_work(&self) -> bool;
-    /// An answer to an earlier request. The host closes the ticket and takes the payload.
+    /// Delivers the reply to an earlier request. The host releases the ticket and takes the
+    /// payload.
     fn answer(&mut self, reply: Reply);
-    /// A payload that an earlier answer had to leave behind.
+    /// Returns a payload that an earlier reply could not include.
     fn reclaim(&mut self, payload: Payload);
-    /// Something happened in the layer.
+    /// Reports an event of the layer.
     fn event(&mut self, event: Event);
 }
 
-/// Listens to everything that goes into a layer and comes out, in order.
+/// Observer of all inputs and outputs of a layer, in order.
 pub trait Tap: Send {
-    /// The layer is about to take `input`.
+    /// Called before the layer processes `input`.
     fn input(&mut self, now: Nanos, input: &Input);
-    /// The layer is about to be told what an operator wants.
+    /// Called before the layer executes an administrative command.
     fn verb(&mut self, now: Nanos, verb: Verb);
-    /// The layer made `output` from the last input.
+    /// Called for each output of the last input.
     fn output(&mut self, now: Nanos, output: &Output);
 }

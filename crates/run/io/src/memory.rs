@@ -1,5 +1,5 @@
-//! The memory under a driver: buffers for hosts, which stay, and those of the layer, which are made
-//! anew when another layer comes in the place of one.
+//! Buffers of a driver: those of hosts, which are kept, and those of the layer, which are recreated
+//! when another layer takes over.
 
 use std::io;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use hostftl_core::Payload;
 use crate::arena::{Arena, Class};
 use crate::region::Region;
 
-/// See the module text.
+/// Buffers of hosts and of one layer.
 #[derive(Clone, Debug)]
 pub struct Memory {
     host: Arc<Arena>,
@@ -17,31 +17,31 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Buffers of this class for a layer, beside those of hosts.
+    /// Creates buffers of this class for a layer, in addition to those of hosts.
     ///
     /// # Errors
-    /// When the kernel gives no memory.
+    /// When the kernel refuses the memory.
     pub fn new(host: Arc<Arena>, layer: Class) -> io::Result<Self> {
         Ok(Memory { host, layer: Arena::new(&[], layer)? })
     }
 
-    /// The buffers of hosts.
+    /// Returns the buffers of hosts.
     pub fn host(&self) -> &Arc<Arena> {
         &self.host
     }
 
-    /// The layer's buffers as handles of `sectors` sectors each. They are issued once.
+    /// Issues the layer's buffers as payloads of `sectors` sectors each. This is possible once.
     ///
     /// # Panics
-    /// The second time, or when they are shorter than that.
+    /// On the second call, or when the buffers are shorter than that.
     pub fn layer_buffers(&self, sectors: u32) -> Vec<Payload> {
         self.layer.layer_buffers(sectors)
     }
 
-    /// The address of `len` bytes from `from` in buffer `id`.
+    /// Returns the address of `len` bytes from `from` in buffer `id`.
     ///
     /// # Panics
-    /// When they are not within the buffer, or neither arena has it.
+    /// When the range exceeds the buffer, or neither arena has the buffer.
     pub(crate) fn address(&self, id: u32, from: u32, len: u32) -> *mut u8 {
         if self.layer.has(id) {
             self.layer.address(id, from, len)
@@ -50,14 +50,14 @@ impl Memory {
         }
     }
 
-    /// The memory, to register with the kernel.
+    /// Returns the memory of both arenas, to register it with the kernel.
     pub(crate) fn regions(&self) -> [&Region; 2] {
         [self.host.region(), self.layer.region()]
     }
 }
 
 impl From<Arc<Arena>> for Memory {
-    /// An arena that has both kinds of buffers.
+    /// Uses an arena with both kinds of buffers.
     fn from(arena: Arc<Arena>) -> Self {
         Memory { host: arena.clone(), layer: arena }
     }
@@ -78,7 +78,7 @@ mod tests {
             let memory = Memory::new(host.clone(), class(8192, count)).unwrap();
             let own = memory.layer_buffers(16);
             assert_eq!(own.len(), count as usize);
-            // SAFETY: both buffers are theirs alone, and as long as that.
+            // SAFETY: the test owns both buffers, and they have that length.
             unsafe {
                 memory.address(own[0].id(), 0, 8192).write_bytes(1, 8192);
                 assert_eq!(*memory.address(payload.id(), 0, 4096), 7);

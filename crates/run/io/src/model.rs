@@ -1,24 +1,26 @@
-//! A model beside a device: it follows what is written, and tells what the device itself can't.
+//! Interface of a drive model that is attached to a device: it follows the writes, and answers the
+//! queries that the device itself cannot answer.
 
 use std::fmt::Debug;
 
 use hostftl_core::{About, Command, DeviceError, MetaBuf, Verdict};
 
-/// A model of the drive that a device stands for. Sectors are those of the whole device.
+/// Model of the drive that a device represents. Sector numbers refer to the whole device.
 pub trait Model: Debug + Send {
-    /// The grain in which the drive maps, in sectors.
+    /// Returns the indirection unit of the drive, in sectors.
     fn map_unit(&self) -> u32;
 
-    /// A command is about to be done, whose sector 0 is sector `base` of the device.
+    /// Updates the model for a command that is about to start. Sector 0 of the command is sector
+    /// `base` of the device.
     ///
     /// # Errors
-    /// When the model can't keep its own state; the command is then not done.
+    /// When the model cannot store its own state; the command is not executed then.
     fn follow(&mut self, command: &Command, base: u64) -> Result<(), DeviceError>;
 
-    /// Answers a `Command::Report` for a layer that sees `sectors` sectors from `base` on.
+    /// Answers a `Command::Report` for a layer with a window of `sectors` sectors from `base`.
     ///
     /// # Errors
-    /// `Unsupported` when the drive tells nothing of that kind.
+    /// `Unsupported` when the drive does not provide such a report.
     fn report(
         &mut self,
         about: About,
@@ -28,8 +30,9 @@ pub trait Model: Debug + Send {
     ) -> Result<Verdict, DeviceError>;
 }
 
-/// Tells a model of a command, or lets it answer one, for a layer that sees a window (first sector,
-/// sectors) of the device; `None` when the device does it itself.
+/// Passes a command to the model, if there is one, for a layer with a window (first sector,
+/// sectors) of the device. Returns the result of a command that ends here, and `None` for one that
+/// the device must execute.
 pub(crate) fn follow(
     model: Option<&mut (dyn Model + 'static)>,
     command: &mut Command,

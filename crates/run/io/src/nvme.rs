@@ -1,5 +1,5 @@
-//! Asks NVMe drives through the kernel's passthrough. Only commands of [`hostftl_nvme`], which
-//! change nothing, are carried.
+//! Queries to NVMe drives through the kernel's passthrough. Only the read-only commands of
+//! [`hostftl_nvme`] are sent.
 
 use std::fs::File;
 use std::io;
@@ -11,13 +11,13 @@ use hostftl_nvme::{Carrier, Command, Facts, Namespace, Queue, refusal};
 
 use crate::device::{Backing, Device};
 
-/// `_IO('N', 0x40)`: the number of the namespace behind a file.
+/// `_IO('N', 0x40)`: returns the namespace number of a file.
 const NVME_IOCTL_ID: libc::c_ulong = 0x4e40;
 /// `_IOWR('N', 0x41, struct nvme_passthru_cmd)`.
 const NVME_IOCTL_ADMIN_CMD: libc::c_ulong = 0xc048_4e41;
 /// `_IOWR('N', 0x43, struct nvme_passthru_cmd)`.
 const NVME_IOCTL_IO_CMD: libc::c_ulong = 0xc048_4e43;
-/// How long the kernel waits for an answer.
+/// Timeout that the kernel applies to a command.
 const PATIENCE_MS: u32 = 5000;
 
 /// `struct nvme_passthru_cmd` of `linux/nvme_ioctl.h`.
@@ -38,20 +38,20 @@ struct Passthru {
     result: u32,
 }
 
-/// A drive, or a namespace of one, that can be asked.
+/// NVMe drive or namespace that can be queried.
 #[derive(Debug)]
 pub struct NvmeDrive {
     file: File,
-    /// 0 for a controller alone.
+    /// Namespace number, 0 for a controller node.
     namespace: u32,
 }
 
 impl NvmeDrive {
-    /// The drive behind a block device (`/dev/nvme0n1`) or a character device (`/dev/ng0n1`,
+    /// Opens the drive of a block device (`/dev/nvme0n1`) or character device (`/dev/ng0n1`,
     /// `/dev/nvme0`).
     ///
     /// # Errors
-    /// When it can't be opened, or is no NVMe drive.
+    /// When it cannot be opened or is not an NVMe drive.
     pub fn open(path: &Path) -> io::Result<Self> {
         let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
         Self::of(file)
@@ -66,6 +66,8 @@ impl NvmeDrive {
         let number = unsafe { libc::ioctl(file.as_raw_fd(), NVME_IOCTL_ID as _) };
         match u32::try_from(number) {
             Ok(namespace) => Ok(NvmeDrive { file, namespace }),
+            // A controller node has no namespace number. An identify command shows whether it is
+            // one.
             Err(_) => {
                 let drive = NvmeDrive { file, namespace: 0 };
                 let mut page = vec![0; hostftl_nvme::PAGE_BYTES];
@@ -77,15 +79,15 @@ impl NvmeDrive {
         }
     }
 
-    /// All that the drive tells.
+    /// Gathers all facts that the drive reports.
     ///
     /// # Errors
-    /// In words, when it does not even say who it is.
+    /// A message, when even the identify command fails.
     pub fn facts(&self) -> Result<Facts, String> {
         Facts::gather(&mut &*self, self.namespace)
     }
 
-    /// Carries a command: the status of its completion, and the completion's first word.
+    /// Sends a command. Returns the status of its completion, and the first word of the completion.
     fn pass(&self, command: &Command, page: &mut [u8]) -> io::Result<(u16, u32)> {
         assert!(page.len() >= command.bytes, "room for the page");
         let mut pass = Passthru {
@@ -101,8 +103,8 @@ impl NvmeDrive {
             Queue::Admin => NVME_IOCTL_ADMIN_CMD,
             Queue::Io => NVME_IOCTL_IO_CMD,
         };
-        // SAFETY: the structure is the one of the request; the drive writes at most `bytes` bytes
-        // to `address`, which `page` has, and has ended with it when the call comes back.
+        // SAFETY: the structure matches the request; the drive writes at most `bytes` bytes to
+        // `address`, which `page` has, and has finished when the call returns.
         let status = unsafe { libc::ioctl(self.file.as_raw_fd(), request as _, &mut pass) };
         match u16::try_from(status) {
             Ok(status) => Ok((status, pass.result)),
@@ -126,8 +128,8 @@ impl Carrier for &NvmeDrive {
     }
 }
 
-/// Whether `file` is on an NVMe drive that says that zeros free nothing: to make a range read zeros
-/// is a write there, although the kernel states a command for it.
+/// Returns whether `file` is on an NVMe drive that does not deallocate zeroed ranges. There,
+/// zeroing a range costs as much as a write, although the kernel offers a command for it.
 pub(crate) fn writes_zeros(file: &File) -> bool {
     let drive = file.try_clone().and_then(NvmeDrive::of);
     let told = drive.ok().and_then(|drive| Namespace::ask(&mut &drive, drive.namespace));
@@ -135,7 +137,7 @@ pub(crate) fn writes_zeros(file: &File) -> bool {
 }
 
 impl Device {
-    /// The NVMe drive that it is on; none of anything else.
+    /// Returns the NVMe drive of the device; `None` for other devices.
     pub fn nvme(&self) -> Option<NvmeDrive> {
         let file = self.as_file().filter(|_| self.backing() == Backing::Block)?;
         NvmeDrive::of(file.try_clone().ok()?).ok()

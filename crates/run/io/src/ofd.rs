@@ -1,27 +1,27 @@
-//! Locks on ranges of a file that belong to its open descriptor: two of one process stand in each
-//! other's way too, and they end with the descriptor.
+//! Locks on ranges of a file that belong to an open file description. Two descriptions of one
+//! process conflict too, and a lock ends when its description is closed.
 //!
-//! The ranges are numbers far beyond what any file holds, and never bytes of it.
+//! The ranges are numbers far beyond the size of any file. They never denote bytes of it.
 
 use std::io;
 use std::ops::Range;
 use std::os::fd::RawFd;
 
-/// What a lock is on.
+/// Object of a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum What {
-    /// Zones of a device, by their numbers.
+    /// Zones of a device, by number.
     Zones(Range<u32>),
-    /// A page of the table of a zoned file.
+    /// Page of the zone table of a zoned file.
     TablePage(u32),
 }
 
-/// Where zones and pages have their numbers.
+/// First lock offset of zones, and of table pages.
 const ZONES: i64 = 1 << 60;
 const PAGES: i64 = 1 << 61;
 
 impl What {
-    /// First and length.
+    /// Returns the first offset and the length.
     fn range(&self) -> (i64, i64) {
         match self {
             What::Zones(zones) => (ZONES + i64::from(zones.start), zones.len() as i64),
@@ -56,8 +56,8 @@ fn call(
     }
 }
 
-/// Locks, if nobody stands in the way; for one who only reads, others who only read do not. Else
-/// the range that stands in the way, in the kernel's numbers (first, last).
+/// Tries to take a lock. A lock with `writes` conflicts with all others, a lock without it only
+/// with those that write. Returns the conflicting range (first and last offset) if there is one.
 pub(crate) fn try_lock(fd: RawFd, what: &What, writes: bool) -> io::Result<Option<(u64, u64)>> {
     let kind = if writes { libc::F_WRLCK } else { libc::F_RDLCK };
     loop {
@@ -66,6 +66,8 @@ pub(crate) fn try_lock(fd: RawFd, what: &What, writes: bool) -> io::Result<Optio
             Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => {}
             Err(error) => return Err(error),
         }
+        // The other lock may be gone by now. Then F_OFD_GETLK reports no conflict, and the loop
+        // retries.
         let other = call(fd, libc::F_OFD_GETLK, kind, what)?;
         if libc::c_int::from(other.l_type) != libc::F_UNLCK {
             let first = other.l_start as u64;
@@ -74,12 +76,12 @@ pub(crate) fn try_lock(fd: RawFd, what: &What, writes: bool) -> io::Result<Optio
     }
 }
 
-/// The zones of a range in the kernel's numbers.
+/// Converts a range of lock offsets into zone numbers.
 pub(crate) fn zones((first, last): (u64, u64)) -> (u64, u64) {
     (first - ZONES as u64, last - ZONES as u64)
 }
 
-/// A lock that is held until it is dropped.
+/// Lock that is held until the value is dropped.
 #[derive(Debug)]
 pub(crate) struct Held {
     fd: RawFd,
@@ -87,8 +89,8 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Waits for the lock: against all others, or against those who write. The descriptor stays
-    /// open as long as it is held.
+    /// Waits for the lock: against all others, or only against writers. The descriptor must stay
+    /// open as long as the lock is held.
     pub(crate) fn wait(fd: RawFd, what: What, writes: bool) -> io::Result<Self> {
         let kind = if writes { libc::F_WRLCK } else { libc::F_RDLCK };
         call(fd, libc::F_OFD_SETLKW, kind, &what)?;
@@ -98,7 +100,7 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // With the descriptor it would end too.
+        // An error can be ignored: the lock ends with the descriptor at the latest.
         call(self.fd, libc::F_OFD_SETLK, libc::F_UNLCK, &self.what).ok();
     }
 }

@@ -1,7 +1,8 @@
-//! What a look at a device would write: it stays in memory, and reads see it.
+//! Writes of a read-only run: they stay in memory, and reads see them.
 //!
 //! Invariants
-//! - The memory is bounded by [`LOOK_MOST`]; what would need more fails, and is remembered.
+//! - The memory is limited to [`LOOK_MOST`]. A write that exceeds it fails, and the failure is
+//!   recorded.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -11,21 +12,21 @@ use hostftl_core::{BLOCK, DeviceError, Page, SECTOR};
 use crate::device::Device;
 use crate::transfer::{self, Call, Transfer};
 
-/// How much memory what would be written to one device may take, in bytes.
+/// Maximum memory for the writes to one device, in bytes.
 pub const LOOK_MOST: usize = 512 << 20;
-/// What a sector takes, and a range of zeros, in bytes: content, key, and a share of the tree.
+/// Memory for a sector and for a range of zeros, in bytes: content, key, and a share of the tree.
 const OF_SECTOR: usize = SECTOR + 48;
 const OF_RANGE: usize = 48;
 
 #[derive(Debug)]
 pub(crate) struct Overlay {
-    /// By the number of the sector on the whole device.
+    /// Written sectors, by their number on the whole device.
     written: BTreeMap<u64, Box<[u8; SECTOR]>>,
-    /// Ranges that read zeros where nothing was written since, the end of each by its begin; none
-    /// touches another.
+    /// Ranges that read as zeros unless they were written later: start to end. They neither overlap
+    /// nor touch.
     zeros: BTreeMap<u64, u64>,
     most: usize,
-    /// Whether anything had no room.
+    /// Whether a write exceeded the memory.
     is_full: bool,
 }
 
@@ -37,12 +38,12 @@ impl Default for Overlay {
 }
 
 impl Overlay {
-    /// Whether something that would have been written had no room.
+    /// Returns whether a write exceeded the memory.
     pub(crate) fn is_full(&self) -> bool {
         self.is_full
     }
 
-    /// Whether the device alone knows what a transfer reads.
+    /// Returns whether a transfer reads only from the device.
     pub(crate) fn leaves(&self, transfer: &Transfer) -> bool {
         let range = sectors(transfer);
         let zeroed = self.zeros.range(..range.end).next_back();
@@ -51,7 +52,7 @@ impl Overlay {
             && zeroed.is_none_or(|(_, end)| *end <= range.start)
     }
 
-    /// Does a transfer, of which nothing is written to `device`.
+    /// Executes a transfer without writing to `device`.
     pub(crate) fn run(&mut self, transfer: &Transfer, device: &Device) -> Result<(), DeviceError> {
         let range = sectors(transfer);
         let new = match transfer.call() {
@@ -97,9 +98,11 @@ impl Overlay {
         if range.is_empty() {
             return;
         }
+        // The zeros replace earlier writes of the range.
         let mut rest = self.written.split_off(&range.start);
         self.written.append(&mut rest.split_off(&range.end));
         let (mut from, mut end) = (range.start, range.end);
+        // Merges the range with all ranges that it overlaps or touches.
         while let Some((&other, &until)) = self.zeros.range(..=end).next_back()
             && until >= from
         {
@@ -110,14 +113,14 @@ impl Overlay {
     }
 }
 
-/// The sectors of the whole device that a transfer is about.
+/// Returns the sectors of a transfer, numbered on the whole device.
 fn sectors(transfer: &Transfer) -> Range<u64> {
     let (offset, len) = transfer.range();
     let first = offset / SECTOR as u64;
     first..first + len / SECTOR as u64
 }
 
-/// What the device has.
+/// Reads the range from the device.
 fn read(transfer: &Transfer, device: &Device) -> Result<Vec<u8>, DeviceError> {
     let (offset, len) = transfer.range();
     let mut pages = vec![Page::default(); (len as usize).div_ceil(BLOCK)];
@@ -151,7 +154,7 @@ mod tests {
         overlay.run(&transfer, device).unwrap();
     }
 
-    /// The first byte of a sector.
+    /// Reads a sector and returns its first byte.
     fn byte(overlay: &mut Overlay, device: &Device, sector: u64) -> u8 {
         let mut page = Page::default();
         let (offset, len) = (sector * SECTOR as u64, SECTOR);

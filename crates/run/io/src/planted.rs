@@ -1,36 +1,36 @@
-//! Planted bugs: flushes that are left out or believed too much, which a medium that forgets must
-//! show, to test the tests.
+//! Planted bugs for testing the tests: flushes that are skipped or trusted wrongly. A medium that
+//! loses unflushed data must reveal them.
 //!
 //! Without the feature `planted`, [`planted`] is a constant `false` and costs nothing.
 
-/// A mistake that can be switched on.
+/// Bug that can be switched on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Bug {
-    /// The ring answers a flush without asking the kernel.
+    /// The ring completes a flush without calling the kernel.
     RingFlush,
-    /// A thread answers a flush without asking the kernel.
+    /// A worker thread completes a flush without calling the kernel.
     ThreadFlush,
-    /// A zoned file's pointers are not flushed.
+    /// The write pointers of a zoned file are not flushed.
     SettleFlush,
-    /// A flush of an NBD export is answered without asking the server.
+    /// A flush of an NBD export completes without a request to the server.
     ServerFlush,
-    /// The flush after one that failed is believed.
+    /// A flush after a failed one is trusted.
     NextFlushBelieved,
-    /// What the page cache has is believed when a device is opened.
+    /// The page cache is trusted when a device is opened.
     CacheBelieved,
 }
 
-/// Names a bug that is switched on from the beginning of the process, as [`Bug::name`] has it.
+/// Environment variable with the [`Bug::name`] of a bug that is on from the start of the process.
 pub const VARIABLE: &str = "HOSTFTL_PLANTED";
 
 impl Bug {
-    /// Its name.
+    /// Returns the name.
     pub fn name(self) -> String {
         format!("{self:?}")
     }
 
-    /// All of them, in the order of the report.
+    /// All bugs, in the order of the report.
     pub const ALL: &'static [Bug] = &[
         Bug::RingFlush,
         Bug::ThreadFlush,
@@ -47,7 +47,7 @@ mod switch {
     use std::sync::LazyLock;
     use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
-    /// One more than the bug's number; 0 for none.
+    /// Number of the bug plus one; 0 for none.
     static CHOSEN: LazyLock<AtomicU8> = LazyLock::new(|| {
         let name = std::env::var(VARIABLE).unwrap_or_default();
         let bug = Bug::ALL.iter().find(|bug| bug.name() == name);
@@ -61,8 +61,8 @@ mod switch {
         CHOSEN.store(bug.map_or(0, |bug| bug as u8 + 1), Ordering::Relaxed);
     }
 
-    /// Lets files and block devices that are opened from now on go through the page cache, or not:
-    /// no bug, but few file systems of today have no direct I/O.
+    /// Makes files and block devices that are opened from now on use the page cache, or not. This
+    /// is not a bug, but few current file systems are without direct I/O.
     pub fn set_cached(cached: bool) {
         CACHED.store(cached, Ordering::Relaxed);
     }

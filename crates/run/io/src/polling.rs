@@ -1,10 +1,10 @@
-//! Polls for a short time before a thread sleeps. What comes soon is taken then without two context
-//! switches, and no processor that halted has to be woken.
+//! Short busy polling before a thread sleeps. An event that arrives during the poll is handled
+//! without two context switches and without waking a halted processor.
 //!
-//! Whether that pays is learnt, much as KVM does it before a virtual processor halts (Linux,
-//! Documentation/virt/kvm/halt-polling.rst): a thread polls after many short sleeps in a row, and
-//! until it polled in vain once. So a thread whose work comes rarely, or now soon and now late,
-//! costs no more than one that only sleeps.
+//! Each waiting place learns whether polling pays, much as KVM does before a virtual processor
+//! halts (Linux, Documentation/virt/kvm/halt-polling.rst). A thread polls after [`SHORT`] short
+//! sleeps in a row, until one poll ends without an event. A place with rare or irregular events
+//! therefore costs no more than one that only sleeps.
 
 use std::num::NonZero;
 use std::os::fd::RawFd;
@@ -15,48 +15,49 @@ use std::time::{Duration, Instant};
 
 use crate::waker::wait;
 
-/// How long a thread polls, and how long a short sleep is; QEMU polls for 32 µs, KVM for 200 µs.
-/// Where both processors halt meanwhile, a thread hears of a client that answers at once about
-/// 40 µs after the thread began to sleep.
+/// Duration of a poll, and longest sleep that counts as short. QEMU polls for 32 µs, KVM for 200
+/// µs. When both processors halt in between, the reply of a client that answers at once arrives
+/// about 40 µs after the thread began to sleep.
 const WINDOW: Duration = Duration::from_micros(50);
-/// How many short sleeps in a row make polling worth while.
+/// Number of consecutive short sleeps after which polling pays.
 const SHORT: u32 = 16;
 
-/// How many threads of the process poll now.
+/// Threads of the process that are polling now.
 static POLLING: AtomicUsize = AtomicUsize::new(0);
-/// How many may: half of the processors, so that there are some for what they wait for.
+/// Limit of polling threads: half of the processors, so that the threads they wait for can run.
 static ROOM: LazyLock<usize> =
     LazyLock::new(|| available_parallelism().map_or(0, |cores| NonZero::get(cores) / 2));
 
-/// What was learnt of one place where threads wait.
+/// Polling history of one place where threads wait.
 #[derive(Debug, Default)]
 pub struct Polling {
     /// Short sleeps in a row, [`SHORT`] at most.
     short: AtomicU32,
 }
 
-/// One wait. When a wait that came to a sleep is dropped, its place learns how long all took.
+/// One wait. A wait that ended with a sleep adds its duration to the history when it is dropped.
 #[derive(Debug)]
 pub struct Wait<'a> {
     place: &'a Polling,
     began: Instant,
-    /// Whether the thread still polls, and counts among those that do.
+    /// Whether the thread is still polling and counted in [`POLLING`].
     polls: bool,
 }
 
 impl Polling {
-    /// Begins to wait.
+    /// Starts a wait.
     pub fn begin(&self) -> Wait<'_> {
         let pays = self.short.load(Relaxed) == SHORT;
         let polls = pays && POLLING.fetch_update(Relaxed, Relaxed, one_more).is_ok();
         Wait { place: self, began: Instant::now(), polls }
     }
 
-    /// Waits until one of `all` has something, or for `most` at the longest.
+    /// Waits until one of `all` is ready, or at most for `most`.
     pub(crate) fn wait(&self, all: &mut [libc::pollfd], most: Option<Duration>) {
         if most.is_some_and(|most| most.is_zero()) {
             return wait(all, most);
         }
+        // A zero timeout only checks the descriptors: it is not a wait from which to learn.
         let mut now = self.begin();
         while now.goes_on() {
             wait(all, Some(Duration::ZERO));
@@ -67,7 +68,7 @@ impl Polling {
         wait(all, most);
     }
 
-    /// A wait took so long, and ended with a sleep.
+    /// Records a wait that took `took` and ended with a sleep.
     fn learn(&self, took: Duration) {
         let before = self.short.load(Relaxed);
         let short = if took > WINDOW { 0 } else { SHORT.min(before + 1) };
@@ -75,7 +76,7 @@ impl Polling {
     }
 }
 
-/// As [`crate::wait_readable`], and polls before that by what `polling` learnt, if there is one.
+/// Waits like [`crate::wait_readable`], and first polls if `polling` has learnt that this pays.
 pub fn wait_readable(fd: RawFd, most: Option<Duration>, polling: Option<&Polling>) -> bool {
     let Some(polling) = polling else { return crate::wait_readable(fd, most) };
     let mut all = [libc::pollfd { fd, events: libc::POLLIN, revents: 0 }];
@@ -88,7 +89,7 @@ fn one_more(polling: usize) -> Option<usize> {
 }
 
 impl Wait<'_> {
-    /// Whether to look once more; if not, the thread sleeps now.
+    /// Returns whether the caller should check once more. If not, the thread sleeps next.
     pub fn goes_on(&mut self) -> bool {
         if self.polls && self.began.elapsed() >= WINDOW {
             self.stop();
@@ -113,7 +114,8 @@ impl Drop for Wait<'_> {
 mod tests {
     use super::*;
 
-    /// A place where polling pays. A test may be interrupted, so some sleeps are long.
+    /// Returns a place where polling pays. Sleeps may be long when the test is preempted, so it
+    /// repeats.
     fn taught() -> Polling {
         let place = Polling::default();
         while place.short.load(Relaxed) < SHORT {
@@ -122,7 +124,7 @@ mod tests {
         place
     }
 
-    // One test, because all threads of a process count together.
+    // One test, because the count of polling threads is global to the process.
     #[test]
     fn a_thread_polls_after_short_sleeps_and_no_more_than_half_of_the_processors_do() {
         let goes_on = |place: Polling| (0..3).all(|_| place.begin().goes_on());

@@ -1,8 +1,8 @@
-//! Worker threads: computing that is too long or too much for the driver's thread, and device calls
-//! where io_uring is refused.
+//! Worker threads: for compute jobs that are too long or too numerous for the driver's thread, and
+//! for device calls if io_uring is refused.
 //!
 //! Invariant
-//! - Every task put in comes out exactly once as [`Finished`]; then nobody touches its memory.
+//! - Every task comes out exactly once as [`Finished`]. After that no thread uses its memory.
 
 use std::collections::VecDeque;
 use std::io;
@@ -19,30 +19,30 @@ use crate::transfer::{self, Transfer};
 use crate::waker::Waker;
 use crate::zoned::{Settling, Zoned};
 
-/// Pieces of short work that are begun together.
+/// Short compute jobs that a worker takes at once.
 const HANDFUL: usize = 8;
-/// So many are worth waking a worker.
+/// Number of lent jobs for which waking a worker pays.
 pub(crate) const WORTH_WAKING: usize = 64;
 
-/// What a worker does.
+/// Work for a worker.
 #[derive(Debug)]
 pub(crate) enum Task {
-    /// The calls of a transfer.
+    /// System calls of a transfer.
     Transfer(Transfer),
-    /// A write to a drive that takes placements, and its placement.
+    /// Write to a drive that takes placements, with the placement.
     Place(Transfer, Arc<Placed>, u8),
-    /// Work for a slot of the driver.
+    /// Compute job of a slot.
     Compute(u32, Compute),
-    /// Keeping the pointers of a zoned file.
+    /// Storing the write pointers of a zoned file.
     Settle(Settling),
-    /// Resetting a zone of a block device: slot, descriptor, first byte and length.
+    /// Reset of a zone of a block device: slot, descriptor, first byte and length.
     ResetZone(u32, RawFd, u64, u64),
 }
 
-/// What came of a task.
+/// Result of a task.
 #[derive(Debug)]
 pub(crate) struct Finished {
-    /// The driver's slot.
+    /// Slot of the command in the driver.
     pub slot: u32,
     /// The result for the layer.
     pub result: Result<Verdict, DeviceError>,
@@ -53,7 +53,7 @@ impl Task {
         matches!(self, Task::Compute(..))
     }
 
-    /// Does the task in this thread.
+    /// Runs the task in this thread.
     fn run(self) -> Finished {
         let (slot, result) = match self {
             Task::Compute(slot, compute) => (slot, compute.run()),
@@ -85,8 +85,8 @@ struct Shared {
     tasks: Mutex<Tasks>,
     more: Condvar,
     finished: Mutex<Vec<Finished>>,
-    /// Whether `finished` has something; changed while that is locked. The driver asks after each
-    /// command, and a lock costs more than the answer.
+    /// Whether `finished` is not empty; changed under its lock. The driver checks it after each
+    /// command, and this is cheaper than the lock.
     has_finished: AtomicBool,
     waker: Arc<Waker>,
 }
@@ -94,15 +94,15 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Tasks {
     queue: VecDeque<Task>,
-    /// Short work of the driver's, which takes back what no worker has begun.
+    /// Short jobs lent by the driver, which takes back those that no worker has started.
     lent: VecDeque<(u32, Compute)>,
-    /// Workers that sleep: without any, nobody needs the system call that wakes them.
+    /// Sleeping workers. Without any, the system call that wakes them is skipped.
     idle: u32,
     closed: bool,
 }
 
 impl Pool {
-    /// `threads` threads that wake `waker` for each finished task.
+    /// Starts `threads` threads, which wake `waker` for each finished task.
     pub(crate) fn new(threads: usize, waker: Arc<Waker>) -> io::Result<Self> {
         let (tasks, finished) = (Mutex::default(), Mutex::default());
         let (more, has_finished) = (Condvar::new(), AtomicBool::new(false));
@@ -116,23 +116,24 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Whether it has no threads, and so does nothing.
+    /// Returns whether the pool has no threads.
     pub(crate) fn is_empty(&self) -> bool {
         self.threads.is_empty()
     }
 
-    /// Hands a task over.
+    /// Queues a task.
     pub(crate) fn put(&self, task: Task) {
         let mut tasks = lock(&self.shared.tasks);
         tasks.queue.push_back(task);
         self.shared.wake(tasks);
     }
 
-    /// Lends all of `work`, which the driver would do itself if it had nothing else to do. Keeps it
-    /// when all workers sleep and it is not worth waking one.
+    /// Lends all of `work` to the workers; the driver would otherwise run it itself. Keeps the work
+    /// if all workers sleep and there is too little to wake one.
     pub(crate) fn lend(&self, work: &mut VecDeque<(u32, Compute)>) {
         let mut tasks = lock(&self.shared.tasks);
         let worth = tasks.lent.len() + work.len() >= WORTH_WAKING;
+        // A worker that is awake finds lent jobs without being woken.
         if worth || (tasks.idle as usize) < self.threads.len() {
             tasks.lent.append(work);
         }
@@ -141,19 +142,20 @@ impl Pool {
         }
     }
 
-    /// Takes some back of what was lent last, or else the long work that is next, if no worker has
-    /// begun that.
+    /// Takes back some of the jobs lent last. If none are lent, takes the next long job if no
+    /// worker has started it.
     pub(crate) fn take_back(&self, work: &mut VecDeque<(u32, Compute)>) {
         let mut tasks = lock(&self.shared.tasks);
         let from = tasks.lent.len().saturating_sub(HANDFUL);
         work.extend(tasks.lent.drain(from..));
+        // The order of the queue must hold, so only its first task may be taken.
         let next = tasks.queue.pop_front_if(|task| work.is_empty() && task.is_long_work());
         if let Some(Task::Compute(slot, compute)) = next {
             work.push_back((slot, compute));
         }
     }
 
-    /// Moves what is finished to the end of `list`.
+    /// Moves finished tasks to the end of `list`.
     pub(crate) fn collect(&self, list: &mut VecDeque<Finished>) {
         if self.has_finished() {
             let mut finished = lock(&self.shared.finished);
@@ -162,14 +164,14 @@ impl Pool {
         }
     }
 
-    /// Whether something is finished.
+    /// Returns whether a task has finished.
     pub(crate) fn has_finished(&self) -> bool {
         self.shared.has_finished.load(SeqCst)
     }
 }
 
 impl Shared {
-    /// Wakes a worker if one sleeps.
+    /// Wakes a sleeping worker, if there is one.
     fn wake(&self, tasks: MutexGuard<'_, Tasks>) {
         let sleeps = tasks.idle > 0;
         drop(tasks);
@@ -188,14 +190,15 @@ impl Shared {
         }
     }
 
-    /// Moves `done` to where the driver finds it.
+    /// Moves `done` to the list that the driver collects.
     fn finish(&self, done: &mut Vec<Finished>) {
         let mut finished = lock(&self.finished);
         finished.append(done);
         self.has_finished.store(!finished.is_empty(), SeqCst);
     }
 
-    /// The next task, or else some of what is lent into `work`; `None` at the end.
+    /// Waits for the next task, or moves some lent jobs to `work`. Returns `None` when the pool is
+    /// closed.
     fn next(&self, work: &mut Vec<(u32, Compute)>) -> Option<Option<Task>> {
         let mut tasks = lock(&self.tasks);
         loop {
@@ -218,7 +221,7 @@ impl Shared {
 }
 
 impl Drop for Pool {
-    /// Finishes what was put in.
+    /// Completes all queued tasks.
     fn drop(&mut self) {
         lock(&self.shared.tasks).closed = true;
         self.shared.more.notify_all();
@@ -238,7 +241,7 @@ mod tests {
     use crate::arena::{Arena, Class};
     use hostftl_core::Command;
 
-    /// No worker can have begun anything here.
+    /// A pool without threads: no worker can have started a job.
     #[test]
     fn long_work_is_taken_back_one_by_one_in_its_order() {
         let class = Class { bytes: 4096, count: 3 };

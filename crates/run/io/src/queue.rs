@@ -1,22 +1,24 @@
-//! What the kernel says of a block device in `/sys`.
+//! Properties of a block device's queue in `/sys`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Whether the block device with number `rdev` gains when it is told what holds nothing: a flash
-/// drive, or something like it, that frees a range and makes it read zeros without writing any.
+/// Returns whether discards help the block device with number `rdev`. They help a flash drive, or a
+/// similar device, that frees a range and makes it read as zeros without writing.
 pub(crate) fn gains_from_discard(rdev: u64) -> bool {
     let name = format!("/sys/dev/block/{}:{}", libc::major(rdev), libc::minor(rdev));
     gains(&queue_of(Path::new(&name)))
 }
 
-/// The folder of the queue; a partition has none of its own, but its disk, the folder around it.
+/// Returns the directory of the queue. A partition has no queue of its own, but its disk does,
+/// whose directory contains that of the partition.
 fn queue_of(device: &Path) -> PathBuf {
     let disk = if device.join("partition").exists() { device.join("..") } else { device.into() };
     disk.join("queue")
 }
 
-/// A device without cheap zeros would have them written, which is the opposite of a gain.
+/// Reads the properties. A device without cheap zeroing would write the zeros, which costs more
+/// than it gains.
 fn gains(queue: &Path) -> bool {
     let number =
         |name| -> Option<u64> { fs::read_to_string(queue.join(name)).ok()?.trim().parse().ok() };
@@ -35,7 +37,8 @@ mod tests {
         fs::create_dir_all(disk.join("queue")).unwrap();
         fs::create_dir(&part).unwrap();
         fs::write(part.join("partition"), "1\n").unwrap();
-        // A partition is found by a link elsewhere, so its disk is not the folder of the link.
+        // The partition is reached through a symbolic link, so the parent of the link is not the
+        // disk.
         let link = folder.path().join("8:1");
         std::os::unix::fs::symlink(&part, &link).unwrap();
         let cases = [

@@ -1,4 +1,4 @@
-//! A page-aligned piece of anonymous memory. The kernel gives it pages when they are first touched.
+//! A page-aligned region of anonymous memory. The kernel provides its pages on first access.
 
 use std::io;
 use std::ptr::NonNull;
@@ -10,10 +10,10 @@ pub(crate) struct Region {
     len: usize,
 }
 
-// SAFETY: a region is plain memory without a thread of its own; whoever makes slices of it has to
-// keep them apart.
+// SAFETY: a region is plain memory that is not bound to a thread; code that makes slices of it has
+// to keep them disjoint.
 unsafe impl Send for Region {}
-// SAFETY: as above; the region itself is never changed after `new`.
+// SAFETY: as above; `new` is the only place that sets the fields.
 unsafe impl Sync for Region {}
 
 impl Region {
@@ -22,7 +22,7 @@ impl Region {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let lazily = if cfg!(miri) { 0 } else { libc::MAP_NORESERVE };
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | lazily;
-        // SAFETY: a fresh anonymous mapping touches no memory that exists.
+        // SAFETY: a new anonymous mapping does not overlap existing memory.
         let start =
             unsafe { libc::mmap(std::ptr::null_mut(), len.max(1), protection, flags, -1, 0) };
         if start == libc::MAP_FAILED {
@@ -32,15 +32,15 @@ impl Region {
         Ok(Region { start, len: len.max(1) })
     }
 
-    /// Its length in bytes.
+    /// Returns the length in bytes.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// The address of the byte at `offset`, of which `len` bytes lie within the region.
+    /// Returns the address of the byte at `offset`.
     ///
     /// # Panics
-    /// When they do not.
+    /// When `len` bytes from there are not within the region.
     pub(crate) fn at(&self, offset: usize, len: usize) -> *mut u8 {
         assert!(offset + len <= self.len, "{offset}+{len} in a region of {} bytes", self.len);
         // SAFETY: the sum is within the mapping, as just checked.
@@ -48,35 +48,36 @@ impl Region {
     }
 }
 
-/// `MADV_DONTNEED_LOCKED` of Linux 5.18, which libc does not have: for a process whose memory is
-/// locked.
+/// `MADV_DONTNEED_LOCKED` of Linux 5.18, which libc does not define: `MADV_DONTNEED` for a process
+/// whose memory is locked.
 const DONTNEED_LOCKED: libc::c_int = 24;
 
 impl Region {
-    /// Gets all pages from the kernel now, where it can do that ahead.
+    /// Populates all pages now, if the kernel supports it.
     pub(crate) fn populate(&self) {
         if cfg!(miri) {
             return;
         }
-        // SAFETY: it changes no byte of our own mapping.
+        // SAFETY: changes no byte of our own mapping.
         unsafe { libc::madvise(self.start.as_ptr().cast(), self.len, libc::MADV_POPULATE_WRITE) };
     }
 
-    /// Makes the `len` bytes at `offset` zeros, and gives whole pages back to the kernel.
+    /// Zeroes the `len` bytes at `offset` and returns whole pages to the kernel.
     pub(crate) fn clear(&self, offset: usize, len: usize) {
         const PAGE: usize = 4096;
         let end = offset + len;
         let (from, to) = (offset.next_multiple_of(PAGE), end / PAGE * PAGE);
-        // SAFETY: within the mapping, as `at` checks, and the caller keeps others away.
+        // SAFETY: within the mapping, as `at` checks; the caller grants exclusive access to the
+        // range.
         let zero =
             |from: usize, to: usize| unsafe { self.at(from, to - from).write_bytes(0, to - from) };
-        // Miri knows no `madvise`.
+        // Miri does not support `madvise`.
         if from >= to || cfg!(miri) {
             return zero(offset, end);
         }
         zero(offset, from);
         zero(to, end);
-        // SAFETY: whole pages of our own private mapping, which read zeros afterwards.
+        // SAFETY: whole pages of our own private mapping, which read as zeros afterwards.
         let free = |how| unsafe { libc::madvise(self.at(from, to - from).cast(), to - from, how) };
         if free(libc::MADV_DONTNEED) < 0 && free(DONTNEED_LOCKED) < 0 {
             zero(from, to);
@@ -86,7 +87,7 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and nothing that borrows from it outlives it.
+        // SAFETY: the mapping is ours, and no borrow outlives the region.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
     }
 }

@@ -1,5 +1,5 @@
-//! The pages beside a device's window, which have superblocks, and the way to two of them for
-//! another thread than the driver's: superblocks change while the layer works.
+//! Pages outside a device's window, which hold superblocks, and access to two of them from another
+//! thread than the driver's. Superblocks change while the layer runs.
 
 use std::fs::File;
 use std::io;
@@ -17,35 +17,35 @@ use crate::transfer::{Call, NO_FILE, Transfer};
 use crate::trust::Trust;
 use crate::zoned::{Spot, Taken, Zoned};
 
-/// The two places of a device at which superblocks lie.
+/// Two superblock pages of a device.
 #[derive(Debug)]
 pub struct Reserve {
     name: String,
     medium: Medium,
     trust: Arc<Trust>,
-    /// Where the places are.
+    /// Positions of the two pages.
     places: [Spot; 2],
 }
 
-/// What does the transfers.
+/// Implementation of the transfers.
 #[derive(Debug)]
 enum Medium {
-    /// The kernel.
+    /// System calls on a file or block device.
     File(File),
-    /// A server.
+    /// Commands to an NBD server.
     Remote(Arc<Shared>),
-    /// Nothing can be written.
+    /// Memory or an absent device: writes fail.
     None,
 }
 
 impl Device {
-    /// A command may take so long from now on. Whether the device sees to that itself, so that
-    /// nobody else has to: a server's client does, and whoever drives the device does for others.
+    /// Sets the time limit of a command. Returns whether the device enforces it itself, as the
+    /// client of an NBD server does; for other devices the driver's owner must enforce it.
     pub fn set_deadline(&self, most: Duration) -> bool {
         self.as_remote().map(|remote| remote.set_deadline(most)).is_some()
     }
 
-    /// Where a page at sector `at` of the whole device lies.
+    /// Returns the position of the page at sector `at` of the whole device.
     fn page_place(&self, at: u64) -> Result<Spot, IoError> {
         let at = at * SECTOR as u64;
         let Some(zoned) = self.zones() else { return Ok(Spot::Fixed(at)) };
@@ -57,7 +57,7 @@ impl Device {
     /// Reads one page at sector `at` of the whole device.
     ///
     /// # Errors
-    /// What the system or the server says.
+    /// Errors of the system or the server.
     pub fn read_page(&self, at: u64) -> Result<Page, IoError> {
         let mut page = Page::default();
         let read = match (self.medium(), self.page_place(at)?) {
@@ -81,7 +81,7 @@ impl Device {
     /// Writes one page at sector `at` of the whole device; durable after [`Device::sync`].
     ///
     /// # Errors
-    /// What the system or the server says.
+    /// Errors of the system or the server.
     pub fn write_page(&self, at: u64, page: &Page) -> Result<(), IoError> {
         let written = match (self.medium(), self.page_place(at)?) {
             (On::File(file), Spot::Zones(pages, sector)) => pages.write(sector, page, file),
@@ -90,6 +90,7 @@ impl Device {
                 let mut transfer = Transfer::new(0, NO_FILE, Call::Write, offset, BLOCK as u64);
                 transfer.push(page.0.as_ptr().cast_mut(), BLOCK);
                 let written = remote.run(transfer);
+                // The client compares the head when it reconnects, so it must have the newest one.
                 if at == 0 && written.is_ok() {
                     remote.set_head(page);
                 }
@@ -100,34 +101,35 @@ impl Device {
         written.map_err(|error| system(self.name(), "write to it", error))
     }
 
-    /// The zones that are its own, in the numbers of the device of which it is a part.
+    /// Returns the zones of this part, in the numbering of the whole device.
     pub fn own_zones(&self) -> Option<Range<u32>> {
         self.zones().and_then(Zoned::own_zones)
     }
 
-    /// Who has which zones of a zoned device, or of the one of which it is a part.
+    /// Lists the parts of a zoned device, or of the device to which this part belongs, with their
+    /// zones.
     ///
     /// # Errors
-    /// What the system says.
+    /// Errors of the system.
     pub fn taken(&self) -> Result<Vec<Taken>, IoError> {
         let (Some(zoned), Some(file)) = (self.zones(), self.as_file()) else { return Ok(vec![]) };
         zoned.taken(file).map_err(|error| system(self.name(), "read its zones", error))
     }
 
-    /// Resets the zones in which the pages beside its window lie, if they lie in zones, for a
-    /// device that is not used any more in this process.
+    /// Resets the zones that hold the pages outside the window, if these are in zones. The device
+    /// must not be used in this process afterwards.
     ///
     /// # Errors
-    /// What the system says.
+    /// Errors of the system.
     pub fn free_reserves(&self) -> Result<(), IoError> {
         let (Some(zoned), Some(file)) = (self.zones(), self.as_file()) else { return Ok(()) };
         zoned.free_reserves(file).map_err(|error| system(self.name(), "reset its zones", error))
     }
 
-    /// The places of two pages, at these sectors of the whole device, for another thread.
+    /// Returns access to two pages, at these sectors of the whole device, for another thread.
     ///
     /// # Errors
-    /// What the system says.
+    /// Errors of the system.
     pub fn reserve(&self, at: [u64; 2]) -> Result<Reserve, IoError> {
         let (name, places) = (self.name(), [self.page_place(at[0])?, self.page_place(at[1])?]);
         let medium = match (self.as_file(), self.as_remote()) {
@@ -142,10 +144,10 @@ impl Device {
 }
 
 impl Reserve {
-    /// Writes the page at the first or the second place, durably.
+    /// Writes the first or the second page durably.
     ///
     /// # Errors
-    /// What the system or the server says.
+    /// Errors of the system or the server.
     pub fn write(&self, place: usize, page: &Page) -> Result<(), IoError> {
         let failed = |what| {
             let name = self.name.clone();

@@ -1,8 +1,8 @@
 //! The io_uring engine.
 //!
 //! Invariants
-//! - A transfer sits in its slot from `start` until its completion was reaped, so what the kernel
-//!   was given stays where it is.
+//! - A transfer stays in its slot from `start` until its completion is reaped, so the memory that
+//!   was passed to the kernel does not move.
 //! - At most one poll of the waker is armed.
 
 use std::collections::VecDeque;
@@ -22,34 +22,34 @@ use crate::waker::Waker;
 
 const ENTRIES: u32 = 256;
 const COMPLETIONS: u32 = 4096;
-/// Threads in which the kernel may wait for devices: more than a device that hangs can take up, or
-/// calls of the others would wait behind its own.
+/// Limit of kernel threads that wait for devices. It exceeds the calls of a device that hangs;
+/// otherwise those of other devices would queue behind them.
 const WAITING: u32 = 512;
-/// After this many cancellations in a row the kernel is not asked again: it cancels a call also
-/// when the thread ended that made it, but then not all that follow.
+/// Number of consecutive cancellations after which a call is made in this thread. The kernel also
+/// cancels a call when the thread that made it ends, but then not all later ones.
 const MAX_CANCELLED: u32 = 64;
-/// The name of the poll that hears the waker.
+/// User data of the poll of the waker.
 const WAKE: u64 = u64::MAX;
 
 pub(crate) struct Ring {
     ring: IoUring,
     transfers: Vec<Option<Transfer>>,
     flying: usize,
-    /// How many completions in a row were cancellations.
+    /// Number of consecutive completions that were cancellations.
     cancelled: u32,
     polling: bool,
-    /// The registered memory, as address ranges; none when the kernel keeps no more locked.
+    /// Registered memory as address ranges; `None` when the limit on locked memory is too low.
     fixed: Option<[(usize, usize); 2]>,
 }
 
 impl Ring {
-    /// A ring, with the memory registered if the limit on locked memory allows it.
+    /// Creates a ring, with the memory registered if the limit on locked memory allows it.
     pub(crate) fn new(memory: &Memory) -> io::Result<Self> {
         let ring = build(true).or_else(|_| build(false))?;
         if !ring.params().is_feature_ext_arg() || !ring.params().is_feature_nodrop() {
             return Err(io::Error::from_raw_os_error(libc::ENOSYS));
         }
-        // A kernel before 5.15 does not know this, and keeps four for each processor.
+        // Kernels before 5.15 do not support this; they use four threads for each processor.
         let _ = ring.submitter().register_iowq_max_workers(&mut [WAITING, 0]);
         let regions = memory.regions().map(|region| (region.at(0, 0), region.len()));
         let whole = regions.map(|(at, len)| libc::iovec { iov_base: at.cast(), iov_len: len });
@@ -60,17 +60,17 @@ impl Ring {
         Ok(Ring { ring, transfers: Vec::new(), flying: 0, cancelled: 0, polling: false, fixed })
     }
 
-    /// What is readable when something has completed.
+    /// Returns the descriptor that becomes readable on a completion.
     pub(crate) fn fd(&self) -> RawFd {
         self.ring.as_raw_fd()
     }
 
-    /// Whether the memory is registered.
+    /// Returns whether the memory is registered.
     pub(crate) fn is_registered(&self) -> bool {
         self.fixed.is_some()
     }
 
-    /// Begins a transfer.
+    /// Starts a transfer.
     pub(crate) fn start(&mut self, transfer: Transfer) {
         let slot = transfer.slot as usize;
         if self.transfers.len() <= slot {
@@ -93,6 +93,7 @@ impl Ring {
         let (fd, (offset, left)) = (Fd(transfer.fd), transfer.range());
         let pieces = transfer.pieces();
         let (start, count) = (pieces.as_ptr(), pieces.len() as u32);
+        // Fixed buffers have no vectored form, so only a single piece can use one.
         let one = match pieces {
             [piece] => {
                 self.fixed(piece).map(|it| (piece.iov_base.cast(), piece.iov_len as u32, it))
@@ -116,7 +117,7 @@ impl Ring {
         }
     }
 
-    /// Which part of the registered memory a piece lies in.
+    /// Returns the index of the registered region that contains a piece.
     fn fixed(&self, piece: &libc::iovec) -> Option<u16> {
         let start = piece.iov_base as usize;
         let inside = |(from, to): &(usize, usize)| *from <= start && start + piece.iov_len <= *to;
@@ -125,28 +126,31 @@ impl Ring {
 
     fn push(&mut self, entry: squeue::Entry) {
         loop {
-            // SAFETY: the transfer behind the entry keeps its memory until it is reaped.
+            // SAFETY: the transfer of the entry keeps its memory until it is reaped.
             if unsafe { self.ring.submission().push(&entry) }.is_ok() {
                 return;
             }
+            // The queue is full: submitting it makes room.
             self.submit(0, None);
         }
     }
 
-    /// Hands what is queued to the kernel.
+    /// Submits queued entries to the kernel.
     pub(crate) fn flush(&mut self) {
         if self.has_work_for_kernel() {
             self.submit(0, None);
         }
     }
 
-    /// Whether something is queued, or the kernel has completions that it shows once it is entered.
+    /// Returns whether entries are queued, or completions become visible only when the kernel is
+    /// entered.
     fn has_work_for_kernel(&mut self) -> bool {
         let queue = self.ring.submission();
         !queue.is_empty() || queue.taskrun()
     }
 
-    /// As [`Ring::flush`], and sleeps until something completes, `waker` wakes, or `most` is over.
+    /// Submits queued entries, and sleeps until a completion, until `waker` wakes, or until `most`
+    /// has passed.
     pub(crate) fn sleep(&mut self, waker: &Waker, most: Option<Duration>) {
         if !self.polling {
             let poll = opcode::PollAdd::new(Fd(waker.fd()), libc::POLLIN as u32).build();
@@ -164,14 +168,14 @@ impl Ring {
         }
         if let Err(error) = self.ring.submitter().submit_with_args(want, &args) {
             match error.raw_os_error() {
-                // The time is over, a signal came, or completions must be reaped first.
+                // Timeout, signal, or completions must be reaped first.
                 Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => {}
                 _ => panic!("io_uring does not take commands any more: {error}"),
             }
         }
     }
 
-    /// Moves what is finished to the end of `list`, and goes on with what was short.
+    /// Moves completed transfers to the end of `list`, and continues those that were short.
     pub(crate) fn collect(&mut self, list: &mut VecDeque<Finished>) {
         while let Some(entry) = self.next_completion() {
             if entry.user_data() == WAKE {
@@ -183,7 +187,8 @@ impl Ring {
             self.cancelled = if cancelled { self.cancelled + 1 } else { 0 };
             let transfer = self.transfers[slot].as_mut().expect("a completion has its transfer");
             let result = match transfer.absorb(entry.result()) {
-                // The kernel has no thread for the call, as where RLIMIT_NPROC is reached.
+                // The kernel has no thread for the call, for example because RLIMIT_NPROC is
+                // reached.
                 None if self.cancelled > MAX_CANCELLED => Some(run(transfer)),
                 other => other,
             };
@@ -204,8 +209,9 @@ impl Ring {
     }
 }
 
-/// A ring; a `cooperative` one interrupts no processor for a completion, which is there when the
-/// thread that submitted the command enters the kernel next. A kernel before 5.19 has none.
+/// Creates a ring. A `cooperative` ring does not interrupt a processor for a completion; the
+/// completion appears when the submitting thread next enters the kernel. Kernels before 5.19 do not
+/// support it.
 fn build(cooperative: bool) -> io::Result<IoUring> {
     let mut builder = IoUring::builder();
     builder.setup_cqsize(COMPLETIONS).setup_clamp();
@@ -216,7 +222,7 @@ fn build(cooperative: bool) -> io::Result<IoUring> {
 }
 
 impl Drop for Ring {
-    /// Waits for what the kernel still does with our memory.
+    /// Waits for the transfers under way, because the kernel uses their memory.
     fn drop(&mut self) {
         let mut rest = VecDeque::new();
         while self.flying > 0 {

@@ -4,18 +4,18 @@ use hostftl_core::{BLOCK, Size};
 
 use crate::error::IoError;
 
-/// The bytes that `text` means, as [`Size`] reads it; one with a point or a decimal unit is rounded
-/// down to whole blocks of 4 KiB.
+/// Parses a size as [`Size`] does, in bytes. A size with a decimal point or a decimal unit is
+/// rounded down to whole blocks of 4 KiB.
 ///
 /// # Errors
-/// In words, with the text that was not understood.
+/// A message with the text that could not be parsed.
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
     let wrong = || format!("\"{text}\" is not a size; write a number such as 512M, 4G or 1.92TB");
     let size = Size::parse(text).ok_or_else(wrong)?;
     Ok(size.whole(BLOCK as u64).unwrap_or(size.bytes()))
 }
 
-/// The bytes of the memory that a device called `name` is, which `size` says.
+/// Parses the size of the memory device `name`, in bytes.
 pub(crate) fn memory_bytes(name: &str, size: &str) -> Result<u64, IoError> {
     parse_bytes(size).map_err(|why| IoError::Name { name: name.into(), why })
 }

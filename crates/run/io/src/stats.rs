@@ -1,4 +1,4 @@
-//! What a driver counts, beside what its layer counts.
+//! Counters of a driver, in addition to those of its layer.
 
 use std::sync::Arc;
 
@@ -7,32 +7,32 @@ use hostftl_core::{CAUSES, Cause, Command, Counters, Gauges, Members, Tally, Tas
 /// Totals since the driver started. Lengths are in sectors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Inputs that the layer took.
+    /// Inputs that the layer processed.
     pub steps: u64,
-    /// Requests that the layer was given.
+    /// Requests passed to the layer.
     pub requests_in: u64,
-    /// Requests that it answered.
+    /// Requests that the layer answered.
     pub requests_out: u64,
-    /// Of these, with an error.
+    /// Requests that the layer answered with an error.
     pub requests_failed: u64,
     /// Sectors written to the devices, by cause.
     pub sent: [u64; CAUSES],
     /// Sectors read from the devices.
     pub read: u64,
-    /// Sectors reset.
+    /// Sectors that were reset.
     pub reset: u64,
-    /// Flushes of devices.
+    /// Flush commands to devices.
     pub flushes: u64,
-    /// By device.
+    /// Totals of each device.
     pub devices: Vec<DeviceStats>,
 }
 
 /// Totals of one device. Lengths are in sectors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceStats {
-    /// Sectors written to it.
+    /// Sectors written to the device.
     pub sent: u64,
-    /// Sectors read from it.
+    /// Sectors read from the device.
     pub read: u64,
     /// Commands that failed.
     pub errors: u64,
@@ -56,38 +56,38 @@ impl Stats {
         }
     }
 
-    /// Counts a program.
+    /// Adds the sectors of a program by cause.
     fn count_sent(&mut self, tally: &Tally) {
         for cause in Cause::ALL {
             self.sent[cause as usize] += u64::from(tally.get(cause));
         }
     }
 
-    /// Sectors written to the devices, all causes.
+    /// Returns the sectors written to the devices, of all causes.
     pub fn sent_sectors(&self) -> u64 {
         self.sent.iter().sum()
     }
 }
 
-/// A picture of a running driver.
+/// State of a running driver at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// The driver's totals.
+    /// Counters of the driver.
     pub stats: Stats,
-    /// The layer's totals.
+    /// Counters of the layer.
     pub counters: Counters,
-    /// Bytes of map in host memory.
+    /// Host memory used by the map, in bytes.
     pub map_bytes: u64,
-    /// What the layer holds, if it keeps an account of that.
+    /// Space usage of the layer, if it keeps this account.
     pub gauges: Option<Gauges>,
-    /// What else the layer shows of its state: see `Layer::facts`.
+    /// Further values that the layer reports: see `Layer::facts`.
     pub facts: Vec<(&'static str, u64)>,
-    /// What goes on in the background: see `Layer::tasks`.
+    /// Background work: see `Layer::tasks`.
     pub tasks: Vec<Task>,
-    /// How the devices stand.
+    /// States of the devices.
     pub members: Members,
-    /// Whether the layer writes nothing any more: see `Layer::has_failed`.
+    /// Whether the layer accepts no more writes: see `Layer::has_failed`.
     pub failed: bool,
-    /// The ranges, first sector and length, that can't be read because of lost devices.
+    /// Ranges (first sector, length) that cannot be read because of lost devices.
     pub lost_ranges: Arc<[(u64, u64)]>,
 }

@@ -1,9 +1,10 @@
-//! Everything under a layer: devices, memory and engine. It does commands and says when they end.
+//! Everything below a layer: devices, memory and engine. It executes commands and reports their
+//! completions.
 //!
 //! Invariants
-//! - A command in flight sits in its flight, whole, until its [`Done`] is taken out; so its buffers
-//!   stay where they are while the engine uses them.
-//! - A command's end is always found in `finished`, never by a call back into the layer.
+//! - A command under way stays complete in its flight until its [`Done`] is taken out. Its buffers
+//!   therefore do not move while the engine uses them.
+//! - Completions are always collected from `finished`. They never call back into the layer.
 
 use std::collections::VecDeque;
 use std::io;
@@ -37,42 +38,43 @@ mod lanes;
 mod transfers;
 mod zoned;
 
-/// The most threads that compute.
+/// Maximum number of compute threads.
 const THREADS: usize = 2;
-/// How long to wait at the end for commands that the layer has given up, or did not wait for.
+/// How long to wait at the end for commands that the layer abandoned or did not wait for.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// So much short work is lent to the workers; the driver does what they have not begun when nothing
-/// else is to be done.
+/// Minimum number of short compute jobs that is lent to the workers. The driver takes back jobs
+/// that are not started when it has nothing else to do.
 const WORTH_LENDING: usize = 8;
 
 pub(crate) struct World {
-    // The engines come first: they stop using the memory of the rest when they are dropped.
+    // The engines come first: when dropped, they stop using the memory of the other fields.
     ring: Option<Ring>,
-    /// Why there is no ring although one was wanted.
+    /// Reason why there is no ring although one was requested.
     refusal: Option<io::Error>,
     pool: Pool,
-    /// The threads of each device, where a ring does not make all of its calls; one that hangs
-    /// keeps only its own.
+    /// Threads of each device, used if the ring does not execute all of its calls. A device that
+    /// hangs blocks only its own threads.
     lanes: Vec<Pool>,
+    /// Commands under way; the index is the slot.
     flights: Vec<Option<(Token, Command)>>,
     free: Vec<u32>,
     finished: VecDeque<Finished>,
-    /// Short work that nobody has begun: it is done when nothing is finished.
+    /// Short compute jobs that are not started. The driver runs them when nothing is finished.
     later: VecDeque<(u32, Compute)>,
     devices: Vec<Device>,
-    /// For each device that takes placements, the way that names them.
+    /// For each device that takes placements, the interface that passes them.
     placed: Vec<Option<Arc<Placed>>>,
     memory: Memory,
     waker: Arc<Waker>,
     patience: Duration,
     pub stats: Stats,
-    /// What a look would write to each device; empty unless this is one.
+    /// Writes to each device in a read-only run; empty otherwise.
     overlays: Vec<Overlay>,
-    /// Whether a look reads what only the device has as usual, and not one after the other.
+    /// Whether a read-only run uses the engine for reads of data that only the device has.
     looks_past: bool,
-    /// The device that is being copied, and the chunks that the copy lacks.
+    /// The device that is being copied, and the chunks that the copy is missing.
     copied: Option<(usize, Arc<Uncopied>)>,
-    /// The device whose commands are held back.
+    /// The device whose commands are deferred.
     held: Option<Held>,
 }
 
@@ -92,7 +94,7 @@ impl World {
             },
         };
         let threads = |count: usize| threads(count, &waker);
-        // One processor is the driver's.
+        // One processor is reserved for the driver.
         let others = std::thread::available_parallelism().map_or(1, |all| all.get() - 1);
         let pool = threads(others.clamp(1, THREADS))?;
         let placed: Vec<_> = devices.iter().map(Placed::of).collect();
@@ -130,12 +132,12 @@ impl World {
         })
     }
 
-    /// The devices, in the order of the stack.
+    /// Returns the devices, in the order of the stack.
     pub(crate) fn devices(&self) -> &[Device] {
         &self.devices
     }
 
-    /// The devices, when nothing is under way any more.
+    /// Takes the devices out when no command is under way.
     pub(crate) fn take_devices(&mut self) -> Vec<Device> {
         assert_eq!(self.flying(), 0, "commands of devices are under way");
         self.lanes.clear();
@@ -143,7 +145,7 @@ impl World {
         std::mem::take(&mut self.devices)
     }
 
-    /// The engine's name and what is to be said of it.
+    /// Returns the engine's name and a remark about it.
     pub(crate) fn engine(&self) -> (&'static str, Option<String>) {
         let placed = self.devices.iter().zip(&self.placed).find_map(|(device, placed)| {
             let count = placed.as_ref()?.count();
@@ -161,17 +163,17 @@ impl World {
         }
     }
 
-    /// What is readable when a command is over, beside the waker's own.
+    /// Returns the descriptor of the ring, which becomes readable when a command ends.
     pub(crate) fn ring_fd(&self) -> Option<RawFd> {
         self.ring.as_ref().map(Ring::fd)
     }
 
-    /// Commands in flight.
+    /// Returns the number of commands under way.
     pub(crate) fn flying(&self) -> usize {
         self.flights.len() - self.free.len()
     }
 
-    /// Begins a command.
+    /// Starts a command.
     pub(crate) fn submit(&mut self, token: Token, mut command: Command) {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.flights.push(None);
@@ -179,6 +181,7 @@ impl World {
         });
         self.stats.count(&command);
         match &mut self.held {
+            // A deferred command stays in its flight like one that has started.
             Some(held) if command.device().map(usize::from) == Some(held.device) => {
                 held.slots.push(slot);
             }
@@ -187,6 +190,7 @@ impl World {
         self.flights[slot as usize] = Some((token, command));
     }
 
+    /// Starts a command that is in its flight, or ends it at once.
     fn begin(&mut self, slot: u32, command: &mut Command) {
         match command.device() {
             Some(device) if self.devices[usize::from(device)].backing() == Backing::Absent => {
@@ -220,13 +224,14 @@ impl World {
         }
     }
 
-    /// Whether a flush of a device can't be believed any more.
+    /// Returns whether the command is a flush of a device whose flushes are no longer reliable.
     fn is_lost(&self, device: u8, command: &Command) -> bool {
         let trust = self.devices[usize::from(device)].trust();
         matches!(command, Command::Flush { .. }) && trust.is_lost()
     }
 
-    /// See [`Device::follow`]. A model learns nothing from a look.
+    /// Passes a command to the model of a device: see [`Device::follow`]. A read-only run does not
+    /// change a model.
     fn follow(
         &mut self,
         device: usize,
@@ -236,16 +241,17 @@ impl World {
         if silent { None } else { self.devices[device].follow(command) }
     }
 
-    /// From now on nothing is written to any device: what would be stays in memory.
+    /// Keeps all writes in memory from now on, so that no device is changed.
     pub(crate) fn look_only(&mut self, past: bool) {
         self.looks_past = past;
         self.overlays = self.devices.iter().map(|_| Overlay::default()).collect();
+        // The write pointers on the medium must not change either.
         for zoned in self.devices.iter_mut().filter_map(Device::as_zoned) {
             zoned.keeper = Keeper::Memory;
         }
     }
 
-    /// Whether what a look would write had more than the memory that there is for it.
+    /// Returns whether a write of a read-only run exceeded the memory for it.
     pub(crate) fn is_look_full(&self) -> bool {
         self.overlays.iter().any(Overlay::is_full)
     }
@@ -266,7 +272,8 @@ impl World {
             return remote.put(transfer);
         }
         if let Some(memory) = device.as_memory() {
-            // Here and now, whatever the length, because the memory is for one thread at a time.
+            // Copied at once, however long it is, because only one thread at a time may use the
+            // memory.
             let result = transfer::copy(&transfer, memory).map(|()| Verdict::default());
             return self.finished.push_back(Finished { slot: transfer.slot, result });
         }
@@ -281,13 +288,13 @@ impl World {
         }
     }
 
-    /// Lets a thread make the calls of a task to a device.
+    /// Passes a task with calls to a device to one of its threads.
     fn call(&self, device: usize, task: Task) {
         let lane = Some(&self.lanes[device]).filter(|lane| !lane.is_empty());
         lane.unwrap_or(&self.pool).put(task);
     }
 
-    /// Hands what was begun to the kernel and looks for what is finished.
+    /// Submits queued transfers to the kernel and collects completions.
     pub(crate) fn poll(&mut self) {
         if let Some(ring) = &mut self.ring {
             ring.flush();
@@ -304,12 +311,13 @@ impl World {
         }
     }
 
-    /// The connections of devices that are behind servers.
+    /// Returns the NBD devices.
     fn remotes(&self) -> impl Iterator<Item = &Remote> {
         self.devices.iter().filter_map(Device::as_remote)
     }
 
-    /// A command that is over, if need be because it is done now.
+    /// Returns a completed command. If none is finished, it first runs a compute job that is not
+    /// started.
     pub(crate) fn take_done(&mut self) -> Option<Done> {
         if self.finished.is_empty() {
             self.pool.collect(&mut self.finished);
@@ -326,6 +334,7 @@ impl World {
         };
         let (token, command) = self.flights[slot as usize].take().expect("a flight ends once");
         if let Command::Flush { device, .. } = command {
+            // Another flush may have failed meanwhile, and the kernel reports an error only once.
             result = self.devices[usize::from(device)].trust().heard(result);
         }
         self.zoned_over(slot, &command, result);
@@ -337,7 +346,7 @@ impl World {
         Some(Done { token, command, result })
     }
 
-    /// Sleeps until something may have finished, the waker wakes, or `most` is over.
+    /// Sleeps until a command may have finished, the waker wakes, or `most` has passed.
     pub(crate) fn sleep(&mut self, most: Option<Duration>, has_work: impl FnOnce() -> bool) {
         let (pool, lanes, devices) = (&self.pool, &self.lanes, &self.devices);
         let has_finished = || {
@@ -358,10 +367,10 @@ impl World {
         }
     }
 
-    /// The power is off: waits for the engine and forgets every command. False when some did not
-    /// end in good time; what they use must then never be freed.
+    /// Waits for the engine and drops every command, as a power loss would. Returns false if some did
+    /// not end in time; their memory must then never be freed.
     pub(crate) fn power_off(&mut self) -> bool {
-        // Unlike a kernel, a server that never answers keeps no memory of ours.
+        // Unlike the kernel, a server that never answers does not use memory of this process.
         self.remotes().for_each(Remote::close);
         self.drop_held();
         let ends = Instant::now() + self.patience;
@@ -371,6 +380,7 @@ impl World {
             match self.take_done() {
                 Some(done) => done.command.void(),
                 None if left.is_zero() => {
+                    // The drop calls this again. It must not wait a second time.
                     self.patience = Duration::ZERO;
                     return false;
                 }
@@ -389,7 +399,7 @@ mod tests {
     use crate::arena::{Arena, Class};
     use crate::pool::WORTH_WAKING;
 
-    /// Files and block devices tell nothing of themselves.
+    /// Files and block devices provide no reports.
     #[test]
     fn a_report_is_refused() {
         let class = Class { bytes: 4096, count: 1 };
@@ -404,7 +414,7 @@ mod tests {
         assert_eq!(world.flying(), 0);
     }
 
-    /// Much short work comes back from two threads: all of it, once, and as one thread does it.
+    /// Short jobs shared by two threads come back once each, with the results of a single thread.
     #[test]
     fn shared_work_comes_back_once() {
         let class = Class { bytes: 4096, count: 4 * WORTH_WAKING as u32 };

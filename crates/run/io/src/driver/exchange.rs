@@ -1,4 +1,4 @@
-//! Another device in the place of one: of a lost one, or of one that was copied while in use.
+//! Exchange of a device: replaces a lost device, or one that was copied while in use.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use crate::device::Device;
 use crate::error::IoError;
 
 impl<L: Layer> Driver<L> {
-    /// Puts another device, whose window is set and whose zones are empty if it is zoned, in the
-    /// place of one that the layer does without and to which no command is under way; that. The
-    /// layer has to be told next, by [`hostftl_core::Verb::Replaced`].
+    /// Replaces a device that the layer runs without and that has no commands under way; returns
+    /// the old device. The window of the new device is set, and its zones are empty if it is zoned.
+    /// The caller must inform the layer next, by [`hostftl_core::Verb::Replaced`].
     ///
     /// # Errors
-    /// When a command is under way, or the system gives no threads; nothing was changed then.
+    /// When a command is under way, or the system cannot start threads; nothing was changed then.
     pub fn replace(&mut self, index: u8, device: Device) -> Result<Device, IoError> {
         let state = self.layer.members().get(index).state;
         let is_free = state.is_lost() || state == MemberState::Removed;
@@ -23,37 +23,37 @@ impl<L: Layer> Driver<L> {
         self.world.replace(index.into(), device)
     }
 
-    /// Records from now on the chunks of a device that change: for a copy, which lacks all chunks
-    /// at first.
+    /// Starts to record the chunks of a device that change. Initially the copy is missing all
+    /// chunks.
     pub fn begin_copy(&mut self, index: u8) -> Arc<Uncopied> {
         self.world.begin_copy(index.into())
     }
 
-    /// Ends what [`Driver::begin_copy`] began.
+    /// Stops the recording of [`Driver::begin_copy`].
     pub fn end_copy(&mut self) {
         self.world.end_copy();
     }
 
-    /// Holds back new commands to a device until [`Driver::release`].
+    /// Defers new commands to a device until [`Driver::release`].
     pub fn hold(&mut self, index: u8) {
         self.world.hold(index.into());
     }
 
-    /// Begins the commands that were held back.
+    /// Starts the deferred commands.
     pub fn release(&mut self) {
         self.world.release();
     }
 
-    /// Puts a complete copy in the place of a device whose commands are held back; returns that
-    /// device. The layer has to be told next, by [`hostftl_core::Verb::Copied`].
+    /// Puts a complete copy in the place of a device whose commands are deferred; returns the old
+    /// device. The caller must inform the layer next, by [`hostftl_core::Verb::Copied`].
     ///
     /// # Errors
-    /// As [`Driver::replace`].
+    /// Those of [`Driver::replace`].
     pub fn swap(&mut self, index: u8, copy: Device) -> Result<Device, IoError> {
         self.world.replace(index.into(), copy)
     }
 
-    /// Whether a command to a device is under way.
+    /// Returns whether a command to a device is under way.
     pub fn is_busy(&self, index: u8) -> bool {
         self.world.under_way(index.into()) > 0
     }

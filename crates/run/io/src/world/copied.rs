@@ -1,5 +1,5 @@
-//! A device that is copied while it is in use: the chunks that commands change are recorded, and at
-//! the end commands are held back until the copy is in its place.
+//! Copy of a device in use: records the chunks that commands change, and at the end defers commands
+//! until the copy has replaced the device.
 
 use std::mem;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::World;
 use crate::copy::Uncopied;
 use crate::pool::Finished;
 
-/// Commands to a device that have not begun, because the device is about to change.
+/// Commands to a device that are deferred because the device is about to be replaced.
 #[derive(Debug)]
 pub(super) struct Held {
     pub device: usize,
@@ -18,7 +18,7 @@ pub(super) struct Held {
 }
 
 impl World {
-    /// Records from now on the chunks of a device that change.
+    /// Starts to record the chunks of a device that change.
     pub(crate) fn begin_copy(&mut self, device: usize) -> Arc<Uncopied> {
         let window = self.devices[device].window();
         let uncopied = Arc::new(Uncopied::all(window.end - window.start));
@@ -26,12 +26,12 @@ impl World {
         uncopied
     }
 
-    /// Records no changes any more.
+    /// Stops recording changes.
     pub(crate) fn end_copy(&mut self) {
         self.copied = None;
     }
 
-    /// Records the change that an ended command made.
+    /// Records the change of a completed command.
     pub(crate) fn note_change(&self, command: &Command) {
         let Some((copied, uncopied)) = &self.copied else { return };
         if command.device().map(usize::from) != Some(*copied) {
@@ -46,13 +46,13 @@ impl World {
         }
     }
 
-    /// Holds back new commands to a device.
+    /// Defers new commands to a device.
     pub(crate) fn hold(&mut self, device: usize) {
         assert!(self.held.is_none(), "one device is held at a time");
         self.held = Some(Held { device, slots: Vec::new() });
     }
 
-    /// Begins the commands that were held back.
+    /// Starts the deferred commands.
     pub(crate) fn release(&mut self) {
         for slot in self.held.take().into_iter().flat_map(|held| held.slots) {
             let flight = self.flights[slot as usize].take();
@@ -62,7 +62,7 @@ impl World {
         }
     }
 
-    /// Ends the commands that were held back without having begun them.
+    /// Ends the deferred commands without starting them.
     pub(crate) fn drop_held(&mut self) {
         let slots = self.held.as_mut().map(|held| mem::take(&mut held.slots)).unwrap_or_default();
         let gone = |slot| Finished { slot, result: Err(DeviceError::Gone) };

@@ -1,5 +1,5 @@
-//! The devices of a world and the threads that make calls to them: another device may come in the
-//! place of one, and who is still busy is known.
+//! Replacement of a device, the threads that make calls to devices, and the commands that each
+//! device has under way.
 
 use std::sync::Arc;
 
@@ -14,22 +14,22 @@ use crate::stats::DeviceStats;
 use crate::transfer;
 use crate::waker::Waker;
 
-/// The threads for each device where io_uring does not do the transfers.
+/// Threads for each device whose transfers io_uring does not execute.
 const THREADS_OF_DEVICE: usize = 8;
 
-/// So many threads, which wake whoever sleeps on `waker`.
+/// Starts `count` threads, which wake the thread that sleeps on `waker`.
 pub(super) fn threads(count: usize, waker: &Arc<Waker>) -> Result<Pool, IoError> {
     Pool::new(count, waker.clone()).map_err(IoError::Start)
 }
 
-/// How many threads make calls to a device.
+/// Returns the number of threads that make calls to a device.
 pub(super) fn threads_for(device: &Device, is_placed: bool, has_ring: bool) -> usize {
     let calls = is_placed || !has_ring && device.fd() != transfer::NO_FILE;
     if calls { THREADS_OF_DEVICE } else { 0 }
 }
 
 impl World {
-    /// Puts another device in the place of one to which no command is under way; that.
+    /// Replaces a device that has no command under way. Returns the old device.
     pub(crate) fn replace(&mut self, index: usize, device: Device) -> Result<Device, IoError> {
         let under_way = self.under_way(index);
         if under_way > 0 {
@@ -45,7 +45,7 @@ impl World {
         Ok(std::mem::replace(&mut self.devices[index], device))
     }
 
-    /// Commands to a device that have begun and not ended.
+    /// Counts the commands to a device that have started and not ended.
     pub(crate) fn under_way(&self, device: usize) -> usize {
         let to = |flight: &&(Token, Command)| flight.1.device().map(usize::from) == Some(device);
         let held = self.held.iter().filter(|held| held.device == device);
@@ -53,7 +53,7 @@ impl World {
         self.flights.iter().flatten().filter(to).count() - held
     }
 
-    /// The devices that still have commands, each with how many.
+    /// Lists the devices that still have commands under way, with their number.
     pub(crate) fn unanswered(&self) -> Vec<(&str, usize)> {
         let names = self.devices.iter().map(Device::name).enumerate();
         names

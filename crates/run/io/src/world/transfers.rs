@@ -1,4 +1,4 @@
-//! Device commands as transfers.
+//! Conversion of device commands into transfers.
 
 use hostftl_core::{Command, Gather, Piece, SECTOR, Target};
 
@@ -34,6 +34,7 @@ impl World {
             }
             _ => Transfer::sync(slot, fd),
         };
+        // Direct I/O needs aligned memory and lengths.
         if device.direct().is_on() {
             transfer.align(device.unit());
         }

@@ -1,4 +1,4 @@
-//! Commands to zoned devices: the gate says what begins when, and the pointers are kept.
+//! Commands to zoned devices: the gate orders them, and the keeper stores the write pointers.
 
 use hostftl_core::{Command, DeviceError, SECTOR, Verdict};
 
@@ -8,7 +8,7 @@ use crate::transfer::Transfer;
 use crate::zoned::{Keeper, Turn, Wait, Zoned};
 
 impl World {
-    /// Begins a command to a zoned device, or puts its end into `finished`.
+    /// Starts a command to a zoned device, or adds its completion to `finished`.
     pub(super) fn submit_zoned(&mut self, slot: u32, device: usize, command: &mut Command) {
         let Zoned { gate, .. } = self.devices[device].as_zoned().expect("a zoned device");
         let turn = match command {
@@ -50,6 +50,7 @@ impl World {
     fn reset_segment(&mut self, slot: u32, device: usize, lba: u64, sectors: u64) {
         let place = (self.devices[device].place(lba, sectors), sectors * SECTOR as u64);
         let (fd, memory) = (self.devices[device].fd(), self.devices[device].as_memory());
+        // A read-only run resets the segment only in its overlay.
         if !self.overlays.is_empty() {
             return self.start(Transfer::reset(slot, fd, place.0, place.1), device, None);
         }
@@ -67,7 +68,7 @@ impl World {
         }
     }
 
-    /// Marks a segment and keeps that; a kernel has no such request.
+    /// Marks a segment and stores the mark. The kernel has no such request.
     fn mark(&mut self, slot: u32, device: usize, lba: u64, bad: bool) {
         let Zoned { gate, keeper, .. } = self.devices[device].as_zoned().expect("a zoned device");
         let marked = match keeper {
@@ -76,13 +77,14 @@ impl World {
         };
         let sectors = u64::from(gate.shape.size);
         match marked {
+            // A good segment is empty, so it is also reset.
             Ok(true) if bad => self.settle(device, Wait { slot, frees: None }),
             Ok(true) => self.reset_segment(slot, device, lba, sectors),
             done => self.end(slot, done.map(|_| Verdict::default())),
         }
     }
 
-    /// Makes durable what was completed, and where the pointers stand.
+    /// Makes completed writes and the write pointers durable.
     fn settle(&mut self, device: usize, wait: Wait) {
         let (fd, trust) = (self.devices[device].fd(), self.devices[device].trust().clone());
         let Zoned { gate, keeper, .. } = self.devices[device].as_zoned().expect("a zoned device");
@@ -98,7 +100,7 @@ impl World {
         }
     }
 
-    /// A command is over: what waited for it begins.
+    /// Updates the gate after a command, and starts the commands that waited for it.
     pub(super) fn zoned_over(
         &mut self,
         slot: u32,
@@ -124,7 +126,7 @@ impl World {
         self.settle_next(device);
     }
 
-    /// Settles what waited for that, one after the other.
+    /// Starts the settlings that waited, one after the other.
     fn settle_next(&mut self, device: usize) {
         while let Some(Zoned { keeper: Keeper::Table(table), .. }) = self.devices[device].as_zoned()
             && let Some(wait) = table.next()
