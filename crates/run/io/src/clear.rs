@@ -1,4 +1,4 @@
-//! Making the window of a device read zeros, and the ranges of it that may read something else.
+//! Zeroing of a device's window, and the ranges of a device that may hold data.
 
 use std::fs::File;
 use std::io;
@@ -11,13 +11,13 @@ use crate::device::{Backing, Device, Medium, no_head, system};
 use crate::error::IoError;
 use crate::transfer::{self, Transfer};
 
-/// The most bytes that one call makes zeros: a signal waits for no more.
+/// Maximum number of bytes that one call zeroes. It limits the delay of a signal.
 const PART: u64 = 256 << 20;
-/// The most ranges of a file that are distinguished.
+/// Maximum number of data ranges of a file. The rest of the file becomes one range.
 const MOST_RANGES: usize = 1 << 16;
 
 impl Device {
-    /// Makes the window read zeros, or its segments free, durably.
+    /// Makes the window read as zeros, or its segments free, durably.
     ///
     /// # Errors
     /// Errors of the system or the server.
@@ -25,12 +25,12 @@ impl Device {
         self.clear_parts(&mut |_, _| Ok(()))
     }
 
-    /// As [`Device::clear_window`]. After each part `step` gets how many bytes are done, and of how
-    /// many; an error of it ends the clearing. Holes of a file stay, and allocated parts
-    /// stay allocated where the file system can do that.
+    /// Clears the window like [`Device::clear_window`]. After each part `step` receives the bytes
+    /// done and the total; an error from it ends the clearing. Holes of a file stay holes, and
+    /// allocated parts stay allocated if the file system supports it.
     ///
     /// # Errors
-    /// As [`Device::clear_window`], and those of `step`.
+    /// Those of [`Device::clear_window`], and those of `step`.
     pub fn clear_parts(
         &self,
         step: &mut dyn FnMut(u64, u64) -> Result<(), IoError>,
@@ -58,6 +58,7 @@ impl Device {
         let transfer = Transfer::reset(0, self.fd(), at, len);
         match self.medium() {
             Medium::File(file) => {
+                // Zeroing keeps the allocation, in contrast to punching a hole.
                 let zero = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;
                 if self.backing() == Backing::File && fallocate(file, zero, at, len).is_ok() {
                     return Ok(());
@@ -70,8 +71,9 @@ impl Device {
         }
     }
 
-    /// The ranges in bytes of `within`, in order, outside which the device certainly reads zeros:
-    /// the parts of a file that are no holes, and the whole of another device.
+    /// Returns the ranges of `within` in bytes, in order, that may hold data; the rest reads as
+    /// zeros. These are the parts of a file that are not holes, or the whole range of another
+    /// device.
     ///
     /// # Errors
     /// Errors of the system.
@@ -90,7 +92,7 @@ fn data_ranges(file: &File, within: Range<u64>) -> io::Result<Vec<Range<u64>>> {
         let start = match seek(file, SeekFrom::Data(at)) {
             Ok(start) => start,
             Err(rustix::io::Errno::NXIO) => break,
-            // A file system that does not know its holes.
+            // The file system does not support the search for data.
             Err(rustix::io::Errno::INVAL) => at,
             Err(error) => return Err(error.into()),
         };

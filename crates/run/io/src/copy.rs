@@ -1,4 +1,4 @@
-//! Copies of devices: all of one that nobody uses, or one that is in use, chunk by chunk.
+//! Copies of devices: of a whole device that is not in use, or chunk by chunk of one in use.
 
 use std::fs::File;
 use std::io;
@@ -16,15 +16,16 @@ use crate::transfer::{self, Call, NO_FILE, Transfer};
 
 /// Pages that are copied at once: 4 MiB.
 const PART: usize = 1024;
-/// Bytes of a chunk, the unit in which the driver records what changes during a copy.
+/// Bytes of a chunk, the unit in which the driver records changes during a copy.
 const CHUNK: u64 = 1 << 20;
 
 impl Device {
-    /// Copies the window of `from` to the front of this device's own, which reads zeros, and makes
-    /// that durable. Zeros are not written. After each part `tell` hears how many bytes are done.
+    /// Copies the window of `from` to the start of this device's window, which must read as zeros,
+    /// and makes the copy durable. Zeros are not written. `tell` is called after each part with the
+    /// number of bytes done.
     ///
     /// # Errors
-    /// What the system or the server says of either device, with the range.
+    /// Errors of the system or the server for either device, with the range.
     ///
     /// # Panics
     /// When this device's window is shorter.
@@ -47,11 +48,10 @@ impl Device {
         self.sync()
     }
 
-    /// Reads `bytes` bytes, which are whole sectors, from byte `at` of the device on, whatever the
-    /// window.
+    /// Reads `bytes` bytes, which must be whole sectors, from byte `at` of the whole device.
     ///
     /// # Errors
-    /// What the system or the server says, with the range.
+    /// Errors of the system or the server, with the range.
     ///
     /// # Panics
     /// When `into` is shorter.
@@ -60,7 +60,7 @@ impl Device {
         self.move_part(Call::Read, at, bytes, into)
     }
 
-    /// Reads or writes `bytes` bytes from `at` of the device on.
+    /// Reads or writes `bytes` bytes from byte `at` of the whole device.
     fn move_part(&self, call: Call, at: u64, bytes: u64, part: &mut [Page]) -> Result<(), IoError> {
         let transfer = Transfer::new(0, self.fd(), call, at, bytes);
         let moved = match self.medium() {
@@ -76,10 +76,10 @@ impl Device {
         moved.map_err(|error| failed(self.name(), what, at..at + bytes, &error))
     }
 
-    /// Returns a second way to read the window, for another thread than the driver's.
+    /// Returns a second access path to the window, for another thread than the driver's.
     ///
     /// # Errors
-    /// When the system refuses one.
+    /// When the system refuses it.
     pub fn source(&self) -> Result<Source, IoError> {
         let way = match self.medium() {
             Medium::File(file) => Way::File(
@@ -91,11 +91,11 @@ impl Device {
         Ok(Source { name: self.name().into(), way, window: self.window(), unit: self.unit() })
     }
 
-    /// Writes chunk `chunk`, which was read by [`Source::read_chunk`], at its place in the window.
-    /// Zeros are not written to a chunk that `is_clear`.
+    /// Writes chunk `chunk`, read by [`Source::read_chunk`], to its position in the window. Zeros
+    /// are not written to a chunk that `is_clear`.
     ///
     /// # Errors
-    /// What the system or the server says, with the range.
+    /// Errors of the system or the server, with the range.
     pub fn write_chunk(
         &self,
         chunk: u64,
@@ -128,14 +128,14 @@ fn failed(name: &str, what: &'static str, range: Range<u64>, error: &io::Error) 
     system(name, what, io::Error::other(text))
 }
 
-/// A second way to read the window of a device that a driver has.
+/// Second access path for reads of the window of a device in use.
 #[derive(Debug)]
 pub struct Source {
     name: String,
     way: Way,
-    /// In bytes of the whole device.
+    /// Window in bytes of the whole device.
     window: Range<u64>,
-    /// Bytes of which direct transfers are multiples.
+    /// Unit of direct transfers in bytes.
     unit: usize,
 }
 
@@ -149,7 +149,7 @@ impl Source {
     /// Reads a chunk; the last one may be shorter.
     ///
     /// # Errors
-    /// What the system or the server says, with the range.
+    /// Errors of the system or the server, with the range.
     pub fn read_chunk(&self, chunk: u64) -> Result<Vec<Page>, IoError> {
         let at = self.window.start + chunk * CHUNK;
         let bytes = (self.window.end - at).min(CHUNK);
@@ -170,20 +170,20 @@ impl Source {
     }
 }
 
-/// The chunks of a device's window that a copy lacks: all of them at first, and later those that
-/// were changed since they were taken.
+/// Chunks of a device's window that a copy is missing: initially all, later those that changed
+/// after they were taken.
 ///
-/// A chunk is marked when a command that changes it ends. So a chunk that is read while such a
-/// command is under way is marked afterwards and read again.
+/// A chunk is marked when a command that changes it ends. Therefore a chunk that is read while such
+/// a command is under way is marked afterwards and read again.
 #[derive(Debug)]
 pub struct Uncopied {
     words: Box<[AtomicU64]>,
-    /// Marked chunks.
+    /// Number of marked chunks.
     left: AtomicU64,
 }
 
 impl Uncopied {
-    /// All chunks of a window of so many bytes.
+    /// Marks all chunks of a window of `bytes` bytes.
     pub(crate) fn all(bytes: u64) -> Self {
         let chunks = bytes.div_ceil(CHUNK);
         let words = (0..chunks.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
@@ -212,7 +212,7 @@ impl Uncopied {
             let found = word.load(SeqCst) & above;
             if found != 0 {
                 let bit = found & found.wrapping_neg();
-                // Only one thread takes chunks.
+                // Only one thread takes chunks, so the bit is still set.
                 word.fetch_and(!bit, SeqCst);
                 self.left.fetch_sub(1, SeqCst);
                 return Some(at as u64 * 64 + u64::from(bit.trailing_zeros()));
@@ -222,7 +222,7 @@ impl Uncopied {
         None
     }
 
-    /// Marked chunks, in bytes.
+    /// Returns the size of the marked chunks in bytes.
     pub fn bytes(&self) -> u64 {
         self.left.load(SeqCst) * CHUNK
     }

@@ -1,8 +1,8 @@
-//! One deadline for everything that is awaited from a peer.
+//! One deadline for a whole exchange with a peer.
 //!
-//! A timeout of the socket restarts with each byte, so a peer that trickles is never late. A
-//! [`Deadline`] is a point in time: [`Timed`] lets a socket that does not block wait until then, in
-//! as many steps as the peer likes.
+//! A socket timeout restarts with each byte, so a peer that sends very slowly never exceeds it. A
+//! [`Deadline`] is a point in time: [`Timed`] lets a non-blocking socket wait until then, in any
+//! number of steps.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 
 use crate::waker;
 
-/// How often a wait checks whether it is to end early.
+/// Interval at which a wait checks whether it should end early.
 const STEP: Duration = Duration::from_millis(50);
 
-/// When a wait ends at the latest.
+/// Latest end of a wait.
 #[derive(Clone, Debug)]
 pub struct Deadline {
     at: Instant,
@@ -25,28 +25,28 @@ pub struct Deadline {
 }
 
 impl Deadline {
-    /// The point in time that is `most` from now.
+    /// Returns the deadline `most` from now.
     pub fn after(most: Duration) -> Self {
         Deadline { at: Instant::now() + most, most, stop: None }
     }
 
-    /// The same point in time; waits also end as soon as `stop` is set.
+    /// Returns the same deadline, with waits that also end as soon as `stop` is set.
     #[must_use]
     pub fn or(self, stop: Arc<AtomicBool>) -> Self {
         Deadline { stop: Some(stop), ..self }
     }
 
-    /// An earlier deadline, `most` from now at the latest.
+    /// Returns an earlier deadline, at most `most` from now.
     #[must_use]
     pub fn sooner(&self, most: Duration) -> Self {
         let at = self.at.min(Instant::now() + most);
         Deadline { at, stop: self.stop.clone(), ..*self }
     }
 
-    /// The time that is left.
+    /// Returns the remaining time.
     ///
     /// # Errors
-    /// When none is left, or the wait is to end early.
+    /// When none is left, or the wait must end early.
     pub fn left(&self) -> io::Result<Duration> {
         if self.stop.as_ref().is_some_and(|stop| stop.load(SeqCst)) {
             return Err(io::Error::other("interrupted"));
@@ -61,11 +61,11 @@ impl Deadline {
         }
     }
 
-    /// Waits a little for `fd` to have, or with `to_write` to take something: the caller tries
-    /// again afterwards in either case.
+    /// Waits briefly for `fd` to become readable, or with `to_write` writable. The caller retries
+    /// in either case.
     ///
     /// # Errors
-    /// As [`Deadline::left`].
+    /// Those of [`Deadline::left`].
     pub fn wait(&self, fd: BorrowedFd<'_>, to_write: bool) -> io::Result<()> {
         let most = self.left()?.min(STEP);
         if to_write {
@@ -79,14 +79,14 @@ impl Deadline {
     /// Sleeps for `most`, or until the deadline if that is earlier.
     ///
     /// # Errors
-    /// As [`Deadline::left`].
+    /// Those of [`Deadline::left`].
     pub fn sleep(&self, most: Duration) -> io::Result<()> {
         thread::sleep(self.left()?.min(most).min(STEP));
         Ok(())
     }
 }
 
-/// A socket that does not block, every use of which waits until one deadline.
+/// Non-blocking socket whose operations wait until one deadline.
 #[derive(Debug)]
 pub struct Timed<'a, S> {
     socket: S,
@@ -94,7 +94,7 @@ pub struct Timed<'a, S> {
 }
 
 impl<'a, S: AsFd> Timed<'a, S> {
-    /// Makes `socket`, which does not block, wait until `deadline`.
+    /// Makes the non-blocking `socket` wait until `deadline`.
     pub fn new(socket: S, deadline: &'a Deadline) -> Self {
         Timed { socket, deadline }
     }
@@ -105,7 +105,7 @@ impl<'a, S: AsFd> Timed<'a, S> {
         mut act: impl FnMut(&mut S) -> io::Result<T>,
     ) -> io::Result<T> {
         loop {
-            // A peer that always has one more byte is late too.
+            // The deadline also applies to a peer that always has one more byte.
             self.deadline.left()?;
             match act(&mut self.socket) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {

@@ -1,10 +1,11 @@
-//! A device under a layer: a regular file, a block device, memory, or an NBD server's export; the
-//! first three also with segments.
+//! A device below a layer: a regular file, a block device, memory, or the export of an NBD server.
+//! The first three can also be zoned.
 //!
 //! Invariants
-//! - A device is open in one place only: files by a lock, block devices by `O_EXCL` too, exports as
-//!   far as this machine can know.
-//! - A layer's sector 0 is the window's first sector, and it reaches nothing outside the window.
+//! - A device is open only once: files are locked, block devices are also opened with `O_EXCL`, and
+//!   exports are claimed, as far as this machine can detect.
+//! - Sector 0 of a layer is the first sector of the window. The layer cannot access sectors outside
+//!   the window.
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
@@ -29,23 +30,23 @@ use crate::transfer::{NO_FILE, Transfer};
 use crate::trust::{self, Trust};
 use crate::zoned::{self, Part, Zoned, ZonedName};
 
-/// What a device is made of.
+/// Kind of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backing {
     /// A regular file.
     File,
     /// A block device.
     Block,
-    /// Memory that lives as long as the device is open.
+    /// Memory that exists while the device is open.
     Memory,
-    /// The export of an NBD server.
+    /// Export of an NBD server.
     Nbd,
-    /// Nothing: a member of a stack that is not there.
+    /// Placeholder for a missing member of a stack.
     Absent,
 }
 
 impl Backing {
-    /// The name in reports.
+    /// Returns the name used in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Backing::File => "file",
@@ -57,17 +58,20 @@ impl Backing {
     }
 }
 
-/// See the module text.
+/// Open device with the window that a layer uses.
 #[derive(Debug)]
 pub struct Device {
     name: String,
     medium: Medium,
     backing: Backing,
     direct: Direct,
-    /// Bytes of which direct transfers are multiples.
+    /// Unit of direct transfers in bytes.
     unit: usize,
+    /// Whether discards help the device.
     discard: bool,
+    /// Size of the whole device in bytes.
     bytes: u64,
+    /// Start and length of the window in bytes.
     base: u64,
     len: u64,
     trust: Arc<Trust>,
@@ -75,35 +79,37 @@ pub struct Device {
     model: Option<Box<dyn Model>>,
 }
 
-/// What does the transfers.
+/// Implementation of the transfers.
 #[derive(Debug)]
 pub(crate) enum Medium {
-    /// The kernel.
+    /// System calls.
     File(File),
-    /// A copy.
+    /// Memory copies.
     Memory(Region),
-    /// A server.
+    /// Commands to a server.
     Remote(Remote),
-    /// Nothing; every command ends with `DeviceError::Gone`.
+    /// None; every command ends with `DeviceError::Gone`.
     Absent,
 }
 
 impl Device {
-    /// Opens a path, `mem:SIZE` for memory, or the URI of an NBD export, for this process alone.
-    /// The window is all of it. `zoned:` before a path or memory, perhaps with `?zone=4M&units=4`
-    /// and so on behind it, opens a device of segments, and the window is the segments.
-    /// `#zones=0-63` or `#units=0-3` at its end opens a part, and others may open other parts.
+    /// Opens a path, `mem:SIZE` for memory, or the URI of an NBD export, exclusively for this
+    /// process. The window is the whole device. `zoned:` before a path or memory, with optional
+    /// parameters such as `?zone=4M&units=4`, opens a zoned device, and the window is its segments.
+    /// `#zones=0-63` or `#units=0-3` at the end opens a part; other volumes may open other parts.
     ///
     /// # Errors
-    /// When it is missing, no file or block device, in use, or not readable and writable.
+    /// When the device is missing, is not a file or block device, is in use, or cannot be read and
+    /// written.
     pub fn open(name: &str) -> Result<Self, IoError> {
         Self::open_as(name, Access::Full)
     }
 
-    /// As [`Device::open`]. What is only read need not be writable; a server is not told of that.
+    /// Opens a device like [`Device::open`]. With read-only access the device need not be writable;
+    /// a server is not informed of the access.
     ///
     /// # Errors
-    /// As [`Device::open`].
+    /// Those of [`Device::open`].
     pub fn open_as(name: &str, access: Access) -> Result<Self, IoError> {
         if let Some(zoned) = ZonedName::parse(name) {
             let zoned = zoned.map_err(|why| IoError::Name { name: name.into(), why })?;
@@ -116,7 +122,7 @@ impl Device {
         }
     }
 
-    /// Stands for a member that is not there, of `sectors` sectors: every command to it fails.
+    /// Returns a placeholder for a missing member of `sectors` sectors. Every command to it fails.
     pub fn absent(name: &str, sectors: u64) -> Self {
         let (name, direct) = (name.into(), Direct::No("it is not there"));
         let (medium, backing, len) = (Medium::Absent, Backing::Absent, sectors * SECTOR as u64);
@@ -136,10 +142,11 @@ impl Device {
         }
     }
 
-    /// The one way to write a device's name, from any folder: absolute paths, and complete URIs.
+    /// Returns the canonical name of a device, which is valid in any directory: paths become
+    /// absolute, and URIs complete.
     ///
     /// # Errors
-    /// When a URI is none, or a path is not UTF-8.
+    /// When a URI is invalid, or a path is not UTF-8.
     pub fn full_name(name: &str) -> Result<String, IoError> {
         if name.starts_with(zoned::PREFIX) {
             return zoned::full_name(name);
@@ -161,7 +168,7 @@ impl Device {
         path.to_str().map(String::from).ok_or_else(wrong)
     }
 
-    /// Whether a name means memory, which is gone with its process.
+    /// Returns whether a name denotes memory, which ends with its process.
     pub fn is_memory(name: &str) -> bool {
         name.strip_prefix(zoned::PREFIX).unwrap_or(name).starts_with("mem:")
     }
@@ -184,7 +191,7 @@ impl Device {
             Medium::Remote(_) | Medium::Absent => return Err(wrong("it can't be zoned".into())),
         };
         if let (Medium::File(file), Backing::Block) = (&device.medium, device.backing) {
-            // The page cache would write to its zones in an order of its own.
+            // The page cache would write to the zones in its own order.
             let most = found.gate.shape.write_unit as usize * SECTOR;
             device.unit = direct::insist(file, most.min(BLOCK))
                 .map_err(|error| system(name, "use its zones", error))?;
@@ -198,7 +205,7 @@ impl Device {
         Ok(device)
     }
 
-    /// Locks the part that is meant, if one is.
+    /// Locks the part in the name, if there is one.
     fn take_part(
         &self,
         name: &str,
@@ -218,7 +225,7 @@ impl Device {
         let remote = Remote::open(name, uri(name)?)?;
         let (bytes, medium) = (remote.bytes(), Medium::Remote(remote));
         let (name, direct) = (name.into(), Direct::No("its server decides"));
-        // What the server stands on, and so whether trims help it, is not known.
+        // The medium of the server is unknown, and so is the benefit of discards.
         let (backing, discard) = (Backing::Nbd, false);
         Ok(Device {
             name,
@@ -278,7 +285,7 @@ impl Device {
             trust::renew(&file, backing == Backing::Block)
                 .map_err(|error| system(name, "flush what the system still held for it", error))?;
         }
-        // A file would only be cut into fragments.
+        // Discards would only fragment a regular file.
         let discard =
             backing == Backing::Block && gains_from_discard(meta.rdev()) && !writes_zeros(&file);
         let (name, medium) = (name.into(), Medium::File(file));
@@ -298,7 +305,7 @@ impl Device {
         })
     }
 
-    /// Lets a layer see only `sectors` sectors from `base` on.
+    /// Sets the window of a layer: `sectors` sectors from `base`.
     ///
     /// # Panics
     /// When the device is shorter.
@@ -313,8 +320,8 @@ impl Device {
         self.len = sectors * SECTOR as u64;
     }
 
-    /// Makes it stand for a drive called `name` that `model` follows: only the first `bytes`
-    /// bytes are the drive's.
+    /// Makes the device represent a drive called `name` with the model `model`. The drive has only
+    /// the first `bytes` bytes of the device.
     ///
     /// # Panics
     /// When the device is shorter.
@@ -324,13 +331,13 @@ impl Device {
         self.model = Some(model);
     }
 
-    /// See [`model::follow`].
+    /// Passes a command to the model: see [`model::follow`].
     pub(crate) fn follow(&mut self, command: &mut Command) -> Option<Result<Verdict, DeviceError>> {
         let window = (self.base / SECTOR as u64, self.len / SECTOR as u64);
         model::follow(self.model.as_deref_mut(), command, window)
     }
 
-    /// What a layer is told of the window.
+    /// Returns the description of the window for a layer.
     pub fn info(&self) -> DeviceInfo {
         let (sectors, model) = (self.len / SECTOR as u64, self.model.as_ref());
         let block = DeviceInfo::block(sectors, model.map_or(1, |model| model.map_unit()));
@@ -342,35 +349,35 @@ impl Device {
         DeviceInfo { discard, collection_hint, ..block }
     }
 
-    /// The path, or `mem:SIZE`.
+    /// Returns the path, URI or `mem:SIZE`.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What it is made of.
+    /// Returns the kind of the device.
     pub fn backing(&self) -> Backing {
         self.backing
     }
 
-    /// The length of the whole device in bytes, whatever the window.
+    /// Returns the length of the whole device in bytes, independent of the window.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Whether transfers go past the page cache, and if not, why.
+    /// Returns whether transfers bypass the page cache, and the reason if not.
     pub fn direct(&self) -> &Direct {
         &self.direct
     }
 
-    /// The bytes of which direct transfers are multiples.
+    /// Returns the unit of direct transfers in bytes.
     pub(crate) fn unit(&self) -> usize {
         self.unit
     }
 
-    /// Makes what was written durable.
+    /// Makes completed writes durable.
     ///
     /// # Errors
-    /// What the system or the server says.
+    /// Errors of the system or the server.
     pub fn sync(&self) -> Result<(), IoError> {
         match &self.medium {
             Medium::File(file) => self.trust.flush(|| file.sync_all()),
@@ -380,7 +387,7 @@ impl Device {
         .map_err(|error| system(&self.name, "flush it", error))
     }
 
-    /// Tells how the connection to the server is; `None` for a device without one.
+    /// Returns an observer of the connection to the server; `None` for a device without one.
     pub fn watch(&self) -> Option<LinkWatch> {
         self.as_remote().map(Remote::watch)
     }
@@ -389,12 +396,12 @@ impl Device {
         self.zoned.as_mut()
     }
 
-    /// Whether it has segments.
+    /// Returns whether the device is zoned.
     pub fn is_zoned(&self) -> bool {
         self.zoned.is_some()
     }
 
-    /// Returns whether a segment of a zoned device is written, by its write pointer.
+    /// Returns whether a segment of a zoned device is written, according to its write pointer.
     pub fn has_written_segments(&self) -> bool {
         let zoned = self.zones().map(|zoned| &zoned.gate.list);
         zoned.is_some_and(|list| list.iter().any(|segment| segment.pointer > 0))
@@ -404,12 +411,12 @@ impl Device {
         self.zoned.as_ref()
     }
 
-    /// Its window in bytes of the whole device.
+    /// Returns the window in bytes of the whole device.
     pub(crate) fn window(&self) -> std::ops::Range<u64> {
         self.base..self.base + self.len
     }
 
-    /// Where its window begins, in bytes.
+    /// Returns the start of the window in bytes.
     pub(crate) fn window_start(&self) -> u64 {
         self.base
     }
@@ -425,7 +432,7 @@ impl Device {
         }
     }
 
-    /// Gets all of a device that is memory from the kernel now, so that nobody waits for it later.
+    /// Allocates all of a memory device now, so that no command waits for the kernel later.
     pub fn populate(&self) {
         if let Some(memory) = self.as_memory() {
             memory.populate();
@@ -454,7 +461,7 @@ impl Device {
         }
     }
 
-    /// The byte on the whole device of sector `lba` of the window.
+    /// Returns the byte offset of sector `lba` of the window on the whole device.
     pub(crate) fn place(&self, lba: u64, sectors: u64) -> u64 {
         let (from, len) = (lba * SECTOR as u64, sectors * SECTOR as u64);
         assert!(from + len <= self.len, "{}: sectors {lba}+{sectors} past the window", self.name);
@@ -462,7 +469,7 @@ impl Device {
     }
 }
 
-/// Memory is only the driver's own, and nothing holds nothing: neither has superblocks.
+/// Returns the error for memory and absent devices, which have no superblocks.
 pub(crate) fn no_head(name: &str) -> IoError {
     system(name, "look at it", io::Error::other("it holds nothing that outlives its volume"))
 }

@@ -1,9 +1,9 @@
-//! Writes that name a placement: to NVMe drives with flexible data placement, through the kernel's
-//! passthrough, because its block layer has no way for the hint before 6.16.
+//! Writes with a placement identifier, to NVMe drives with flexible data placement (FDP). They use
+//! the kernel's passthrough, because its block layer has no such hint before 6.16.
 //!
 //! Invariant
-//! - Only a whole namespace is written so: passthrough counts blocks from the namespace's
-//!   beginning, whatever part of it a device is.
+//! - Only a whole namespace is written this way: passthrough counts blocks from the start of the
+//!   namespace, even if the device is a partition.
 
 use std::fs;
 use std::fs::File;
@@ -18,18 +18,19 @@ use hostftl_core::DeviceError;
 use crate::device::Device;
 use crate::transfer::{Call, Transfer};
 
-/// `_IOWR('N', 0x49, struct nvme_passthru_cmd64)`: a command whose data are in several places.
+/// `_IOWR('N', 0x49, struct nvme_passthru_cmd64)`: a command with vectored data.
 const NVME_IOCTL_IO64_CMD_VEC: libc::c_ulong = 0xc050_4e49;
-/// The write command, and the directive of its placement.
+/// Opcode of the write command, and directive type of a placement.
 const WRITE: u8 = 0x01;
 const DATA_PLACEMENT: u32 = 2;
-/// How long the kernel waits for the drive.
+/// Timeout that the kernel applies to a command.
 const PATIENCE_MS: u32 = 60_000;
-/// Blocks of a command at the most.
+/// Maximum number of blocks of a command.
 const MOST_BLOCKS: u64 = 1 << 16;
-/// Places of a command's data at the most.
+/// Maximum number of pieces of a command.
 const MOST_PIECES: usize = 64;
-/// `on` switches it on: what it gains is not measured yet.
+/// Environment variable that enables placement with the value `on`. The benefit is not measured
+/// yet.
 const SWITCH: &str = "HOSTFTL_PLACEMENT";
 
 /// `struct nvme_passthru_cmd64` of `linux/nvme_ioctl.h`.
@@ -51,20 +52,21 @@ struct Passthru {
     result: u64,
 }
 
-/// A drive that takes placements.
+/// NVMe drive that takes placements.
 #[derive(Debug)]
 pub(crate) struct Placed {
     file: File,
     namespace: u32,
+    /// Block size in bytes.
     block: u64,
-    /// Bytes of a command at the most.
+    /// Maximum length of a command in bytes.
     most: u64,
-    /// What the drive calls the placements.
+    /// Placement identifiers of the drive.
     identifiers: Vec<u16>,
 }
 
 impl Placed {
-    /// The way to a device that takes placements and is written past the page cache.
+    /// Returns the interface to a device that takes placements and bypasses the page cache.
     pub(crate) fn of(device: &Device) -> Option<Arc<Self>> {
         if std::env::var_os(SWITCH).is_none_or(|word| word != "on") || !device.direct().is_on() {
             return None;
@@ -85,12 +87,12 @@ impl Placed {
         is_of_use.then(|| Arc::new(Placed { file, namespace, block, most, identifiers }))
     }
 
-    /// How many placements the drive tells apart.
+    /// Returns the number of placements that the drive distinguishes.
     pub(crate) fn count(&self) -> usize {
         self.identifiers.len()
     }
 
-    /// Whether a transfer can name its placement.
+    /// Returns whether a transfer can carry a placement: a write of whole blocks.
     pub(crate) fn takes(&self, transfer: &Transfer) -> bool {
         let (offset, bytes) = transfer.range();
         let is_whole = |piece: &libc::iovec| (piece.iov_len as u64).is_multiple_of(self.block);
@@ -99,7 +101,7 @@ impl Placed {
             && transfer.pieces().iter().all(is_whole)
     }
 
-    /// Writes in this thread, until it is over.
+    /// Executes a write in this thread.
     pub(crate) fn run(&self, transfer: &mut Transfer, placement: u8) -> Result<(), DeviceError> {
         loop {
             if let Some(result) = transfer.absorb(self.write_once(transfer, placement)) {
@@ -108,7 +110,7 @@ impl Placed {
         }
     }
 
-    /// One command: the bytes that were written, or a negative errno.
+    /// Sends one command. Returns the number of bytes written, or a negative errno.
     fn write_once(&self, transfer: &Transfer, placement: u8) -> i32 {
         let identifier = self.identifiers[usize::from(placement) % self.identifiers.len()];
         let (pieces, bytes) = self.first_pieces(transfer.pieces());
@@ -118,6 +120,7 @@ impl Placed {
             namespace: self.namespace,
             address: pieces.as_ptr() as u64,
             pieces: pieces.len() as u32,
+            // The number of blocks is zero-based in the command.
             words: [
                 at as u32,
                 (at >> 32) as u32,
@@ -130,18 +133,18 @@ impl Placed {
             ..Passthru::default()
         };
         let fd = self.file.as_raw_fd();
-        // SAFETY: the structure is the one of the request; the pieces are valid and ours while the
-        // transfer lasts, by its first invariant, and the kernel reads as many bytes as they have.
+        // SAFETY: the structure matches the request; the pieces are valid and ours for the duration
+        // of the transfer, by its first invariant, and the kernel reads only their bytes.
         let status = unsafe { libc::ioctl(fd, NVME_IOCTL_IO64_CMD_VEC as _, &mut pass) };
         match status {
             0 => i32::try_from(bytes).expect("a command has less than 2 GiB"),
             ..0 => -io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO),
-            // A status of the drive.
+            // Status code of the drive.
             _ => -libc::EIO,
         }
     }
 
-    /// What one command can take of `all`, and its bytes.
+    /// Returns the pieces of `all` that fit into one command, and their length in bytes.
     fn first_pieces(&self, all: &[libc::iovec]) -> (Vec<libc::iovec>, u64) {
         let (mut some, mut bytes) = (Vec::new(), 0);
         for piece in all.iter().take(MOST_PIECES) {
@@ -156,7 +159,8 @@ impl Placed {
     }
 }
 
-/// The queue of the namespace that a file is, whole: no part of it, and nothing that stands on it.
+/// Returns the queue directory of a file that is a whole NVMe namespace, not a partition or a
+/// stacked device.
 fn queue_of_namespace(file: &File) -> Option<PathBuf> {
     let number = file.metadata().ok()?.rdev();
     let (major, minor) = (libc::major(number), libc::minor(number));

@@ -1,21 +1,23 @@
-//! What keeps a process alive that serves a volume, when the machine is short of memory: its own
-//! memory stays, others are killed first, and what it allocates waits for no writes of its own.
+//! Protection of a serving process when memory is short: its memory is locked, other processes are
+//! killed first, and its allocations do not wait for its own writes.
 //!
-//! Each is done where the process may; what it may not is said, and is no error.
+//! Each measure is taken if the process has the right to it. A missing right is reported, and is
+//! not an error.
 
 use std::fs;
 use std::io;
 
-/// The bit of the capability to lock memory without a limit.
+/// Bit of the capability to lock memory without a limit.
 const CAP_IPC_LOCK: u32 = 14;
-/// The file with the kernel's readiness to kill this process.
+/// File with the OOM score adjustment of this process.
 const OOM: &str = "/proc/self/oom_score_adj";
-/// Low enough that others are killed first; at −1000 not even a leak would end it.
+/// Low enough that other processes are killed first. At −1000 the kernel would not even end a leak.
 const OOM_SCORE: &str = "-900";
-/// `PR_SET_IO_FLUSHER` of linux/prctl.h, which libc does not have.
+/// `PR_SET_IO_FLUSHER` of linux/prctl.h, which libc does not define.
 const PR_SET_IO_FLUSHER: libc::c_int = 57;
 
-/// Protects this process and the threads that it starts from now on; what came of it, a line each.
+/// Protects this process and the threads that it starts from now on. Returns a line for each
+/// measure.
 pub fn protect() -> Vec<String> {
     vec![
         told("memory that was touched is locked", lock_memory()),
@@ -31,8 +33,8 @@ fn told(what: &str, result: io::Result<()>) -> String {
     }
 }
 
-/// Only where there is no limit: with one, later allocations would fail. Memory is locked when it
-/// is touched first, so that what is only reserved takes none.
+/// Locks memory, but only without a limit: with one, later allocations would fail. Memory is locked
+/// on first use, so reserved memory takes no space.
 fn lock_memory() -> io::Result<()> {
     let limits = fs::read_to_string("/proc/self/limits")?;
     let limit = limits.lines().find(|line| line.starts_with("Max locked memory"));
@@ -41,7 +43,7 @@ fn lock_memory() -> io::Result<()> {
         return Err(io::Error::other("needs LimitMEMLOCK=infinity, or CAP_IPC_LOCK"));
     }
     let flags = libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT;
-    // SAFETY: it changes how pages are kept, and none of what is in them.
+    // SAFETY: changes whether pages are locked, not their content.
     match unsafe { libc::mlockall(flags) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
@@ -55,7 +57,7 @@ fn has_capability(bit: u32) -> bool {
     set.is_some_and(|set| set >> bit & 1 == 1)
 }
 
-/// A score that somebody chose stays.
+/// Lowers the OOM score adjustment unless it was already set.
 fn lower_oom_score() -> io::Result<()> {
     match fs::read_to_string(OOM)?.trim() {
         "0" => fs::write(OOM, OOM_SCORE),
@@ -66,7 +68,7 @@ fn lower_oom_score() -> io::Result<()> {
 
 fn be_io_flusher() -> io::Result<()> {
     let [one, zero]: [libc::c_ulong; 2] = [1, 0];
-    // SAFETY: a setting of this thread, with no memory behind it.
+    // SAFETY: a setting of this thread that takes no memory.
     match unsafe { libc::prctl(PR_SET_IO_FLUSHER, one, zero, zero, zero) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),

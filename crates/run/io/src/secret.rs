@@ -7,20 +7,21 @@ use std::path::Path;
 
 use hostftl_core::files::read_opened;
 
-/// The longest file with a key, in bytes.
+/// Maximum length of a key file, in bytes.
 const LONGEST: u64 = 1 << 20;
 
-/// The content of a file with a private key.
+/// Reads a file with a private key.
 ///
 /// # Errors
-/// When the file can't be read, is too long to be a key, or all users of the machine can use it.
+/// When the file cannot be read, is too long for a key, or is accessible to all users of the
+/// machine.
 pub fn read_secret(path: &Path) -> io::Result<Vec<u8>> {
     let file = File::open(path)?;
     refuse_open_to_all(&file.metadata()?)?;
     read_opened(file, LONGEST)
 }
 
-/// The group is the owner's choice, as `ssl-cert` of Debian.
+/// Refuses access for all users. Access for a group is allowed, such as Debian's `ssl-cert`.
 fn refuse_open_to_all(found: &Metadata) -> io::Result<()> {
     match found.mode() & 0o007 {
         0 => Ok(()),

@@ -1,10 +1,10 @@
-//! One device command as system calls: what is left of it, and what an outcome means.
+//! A device command as system calls: its remaining range, and the meaning of a call's result.
 //!
 //! Invariants
-//! - The pieces of `iov` are valid until the transfer is over: payload lives in the arena, metadata
-//!   in boxes of the command that the driver keeps, zeros in a region that lives for ever, and the
-//!   rest in `bounce`.
-//! - `done` bytes of `len` are over; `iov[first..]` is exactly what the next call moves.
+//! - The pieces of `iov` are valid until the transfer ends: payload is in the arena, metadata in
+//!   boxes of the command that the driver keeps, zeros in a static region, and the rest in
+//!   `bounce`.
+//! - `done` bytes of `len` are complete; `iov[first..]` is exactly the memory of the next call.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -15,7 +15,7 @@ use hostftl_core::{BLOCK, DeviceError, Page, SECTOR};
 use crate::planted::{Bug, planted};
 use crate::region::Region;
 
-/// What the next system call is.
+/// Next system call of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Call {
     /// `preadv`.
@@ -28,18 +28,18 @@ pub(crate) enum Call {
     Allocate(i32),
 }
 
-/// Frees the range, which then reads zeros.
+/// Frees the range, which then reads as zeros.
 const PUNCH: i32 = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-/// Makes the range zeros in the cheapest way that the device has.
+/// Zeroes the range in the cheapest way that the device supports.
 const ZERO: i32 = libc::FALLOC_FL_ZERO_RANGE | libc::FALLOC_FL_KEEP_SIZE;
 
-/// Zeros to write, which nothing ever changes.
+/// Zeros to write; never modified.
 static ZEROS: LazyLock<Region> = LazyLock::new(|| Region::new(ZERO_LEN).expect("1 MiB of memory"));
 const ZERO_LEN: usize = 1 << 20;
-/// The most zero pieces in one call, so 64 MiB.
+/// Maximum number of zero pieces in one call: 64 MiB.
 const ZERO_PIECES: usize = 64;
 
-/// Stands for the descriptor of a device that is no file.
+/// Descriptor of a device that is not a file.
 pub(crate) const NO_FILE: RawFd = -1;
 
 #[derive(Debug)]
@@ -52,32 +52,33 @@ pub(crate) struct Transfer {
     done: u64,
     iov: Vec<libc::iovec>,
     first: usize,
-    /// Aligned memory that stands in for `iov` where direct transfers could not use it.
-    /// A `Vec` and no `Box`: one that is moved may not be pointed into.
+    /// Aligned memory used in place of `iov` where direct I/O does not allow that. It is a `Vec`,
+    /// because pointers into a `Box` become invalid when the box moves.
     bounce: Option<Vec<Page>>,
-    /// Where bounced bytes of a read belong.
+    /// Original pieces of a transfer in bounce memory.
     home: Vec<libc::iovec>,
-    /// Bytes of a read that come before those at home, because a device reads whole units.
+    /// Bytes read before the requested range, because the device reads whole units.
     lead: usize,
 }
 
-// SAFETY: the pointers are to memory that only this transfer uses until it is over.
+// SAFETY: the pointers refer to memory that only this transfer uses until it ends.
 unsafe impl Send for Transfer {}
 
 impl Transfer {
-    /// A transfer of `len` bytes at byte `offset` of `fd`; `slot` is the driver's name for it.
+    /// Creates a transfer of `len` bytes at byte `offset` of `fd`; `slot` identifies it in the
+    /// driver.
     pub(crate) fn new(slot: u32, fd: RawFd, call: Call, offset: u64, len: u64) -> Self {
         let (iov, home) = (Vec::new(), Vec::new());
         let (done, first, bounce, lead) = (0, 0, None, 0);
         Transfer { slot, fd, call, offset, len, done, iov, first, bounce, home, lead }
     }
 
-    /// One that makes a range read zeros.
+    /// Creates a transfer that makes a range read as zeros.
     pub(crate) fn reset(slot: u32, fd: RawFd, offset: u64, len: u64) -> Self {
         Self::new(slot, fd, Call::Allocate(PUNCH), offset, len)
     }
 
-    /// One that makes durable what was completed.
+    /// Creates a transfer that makes completed writes durable.
     pub(crate) fn sync(slot: u32, fd: RawFd) -> Self {
         Self::new(slot, fd, Call::Sync, 0, 0)
     }
@@ -96,11 +97,11 @@ impl Transfer {
         }
     }
 
-    /// Puts whole, aligned memory in place of pieces that a direct transfer in units of `unit`
-    /// bytes would refuse; a read becomes longer, if need be.
+    /// Replaces pieces that direct I/O in units of `unit` bytes would refuse with aligned memory. A
+    /// read is extended to whole units if necessary.
     ///
     /// # Panics
-    /// When a write is not of whole units.
+    /// When a write does not consist of whole units.
     pub(crate) fn align(&mut self, unit: usize) {
         let odd = |piece: &libc::iovec| {
             let start = piece.iov_base as usize;
@@ -127,13 +128,13 @@ impl Transfer {
         self.bounce = Some(pages);
     }
 
-    /// Copies between the bounce memory at `start` and the pieces at home.
+    /// Copies between the bounce memory at `start` and the original pieces.
     fn copy_home(&self, start: *mut u8, to_home: bool) {
         let mut at = self.lead;
         for piece in &self.home {
             let (home, len) = (piece.iov_base.cast::<u8>(), piece.iov_len);
-            // SAFETY: the pieces and `lead` add up to `len` bytes at most, which the bounce memory
-            // has, and are apart from it because it is new.
+            // SAFETY: `lead` and the pieces together have at most `len` bytes, the size of the
+            // bounce memory, which is newly allocated and so does not overlap the pieces.
             unsafe {
                 let bounced = start.add(at);
                 let (from, to) = if to_home { (bounced, home) } else { (home, bounced) };
@@ -143,29 +144,29 @@ impl Transfer {
         }
     }
 
-    /// What to call now.
+    /// Returns the next system call.
     pub(crate) fn call(&self) -> Call {
         self.call
     }
 
-    /// Where on the file the next call begins, and how many bytes are left, pieces or not.
+    /// Returns the file offset of the next call, and the remaining bytes of the transfer.
     pub(crate) fn range(&self) -> (u64, u64) {
         (self.offset + self.done, self.len - self.done)
     }
 
-    /// The memory of the next call.
+    /// Returns the memory of the next call.
     pub(crate) fn pieces(&self) -> &[libc::iovec] {
         &self.iov[self.first..]
     }
 
-    /// Takes the outcome of a call, a length or a negative errno. `None` = call again.
+    /// Processes the result of a call, a length or a negative errno. `None` means to call again.
     pub(crate) fn absorb(&mut self, outcome: i32) -> Option<Result<(), DeviceError>> {
         if outcome < 0 {
             return self.absorb_error(-outcome);
         }
         match self.call {
             Call::Sync | Call::Allocate(_) => return Some(Ok(())),
-            // A file that has become shorter has lost what was there.
+            // The file has become shorter, so its data is lost.
             Call::Read if outcome == 0 => return Some(Err(DeviceError::Media)),
             Call::Write if outcome == 0 => return Some(Err(DeviceError::NoSpace)),
             Call::Read | Call::Write => self.advance(outcome as usize),
@@ -182,8 +183,10 @@ impl Transfer {
 
     fn absorb_error(&mut self, errno: i32) -> Option<Result<(), DeviceError>> {
         match (errno, self.call) {
-            // Cancelled: the thread that began it has ended, which is no fault of the device.
+            // ECANCELED: the thread that started the call has ended, which is not a fault of the
+            // device.
             (libc::EINTR | libc::EAGAIN | libc::ECANCELED, _) => None,
+            // Falls back from punching a hole to zeroing, and then to writing zeros.
             (libc::EOPNOTSUPP | libc::EINVAL | libc::ENOSYS, Call::Allocate(mode)) => {
                 if mode == PUNCH {
                     self.call = Call::Allocate(ZERO);
@@ -196,20 +199,20 @@ impl Transfer {
         }
     }
 
-    /// A reset has `bytes` bytes less to do: whether it is over.
+    /// Advances a reset by `bytes` bytes. Returns whether it is complete.
     pub(crate) fn zeroed(&mut self, bytes: u64) -> bool {
         self.done += bytes;
         assert!(self.done <= self.len, "a reset went too far");
         self.done == self.len
     }
 
-    /// Makes the rest of a reset a write of zeros.
+    /// Turns the rest of a reset into a write of zeros.
     pub(crate) fn write_zeros(&mut self) {
         self.call = Call::Write;
         self.refill();
     }
 
-    /// Steps over `bytes` bytes that were moved.
+    /// Skips `bytes` bytes that were transferred.
     fn advance(&mut self, mut bytes: usize) {
         self.done += bytes as u64;
         while bytes > 0 {
@@ -227,7 +230,7 @@ impl Transfer {
         }
     }
 
-    /// More zeros, for a reset that has to be written.
+    /// Supplies further zeros for a reset that is executed as a write.
     fn refill(&mut self) {
         self.iov.clear();
         self.first = 0;
@@ -236,7 +239,7 @@ impl Transfer {
     }
 }
 
-/// What an errno means to a layer.
+/// Converts an errno into the error for a layer.
 fn device_error(errno: i32) -> DeviceError {
     match errno {
         libc::ENOSPC | libc::EDQUOT | libc::EFBIG => DeviceError::NoSpace,
@@ -246,7 +249,7 @@ fn device_error(errno: i32) -> DeviceError {
     }
 }
 
-/// Does a transfer whose file is plain memory. Only one thread at a time uses that memory.
+/// Executes a transfer to a memory device. Only one thread at a time may use that memory.
 pub(crate) fn copy(transfer: &Transfer, memory: &Region) -> Result<(), DeviceError> {
     let (offset, len) = transfer.range();
     match transfer.call() {
@@ -257,8 +260,8 @@ pub(crate) fn copy(transfer: &Transfer, memory: &Region) -> Result<(), DeviceErr
             for piece in transfer.pieces() {
                 let (there, here) = (memory.at(at, piece.iov_len), piece.iov_base.cast::<u8>());
                 let (from, to) = if call == Call::Read { (there, here) } else { (here, there) };
-                // SAFETY: the pieces are valid and ours by the first invariant, the memory is as
-                // long, as `at` checks, and the two are apart.
+                // SAFETY: the pieces are valid and ours by the first invariant, `at` checks that
+                // the memory is long enough, and the two do not overlap.
                 unsafe { std::ptr::copy_nonoverlapping(from, to, piece.iov_len) };
                 at += piece.iov_len;
             }
@@ -268,12 +271,13 @@ pub(crate) fn copy(transfer: &Transfer, memory: &Region) -> Result<(), DeviceErr
 }
 
 impl Transfer {
-    /// Copies what a write that has not begun has into `bytes`, which are as long.
+    /// Copies the data of a write that has not started into `bytes`, which must have its length.
     pub(crate) fn copy_out(&self, bytes: &mut [u8]) {
         let mut at = 0;
         for piece in self.pieces() {
             let to = &mut bytes[at..at + piece.iov_len];
-            // SAFETY: the pieces are valid and ours by the first invariant, and apart from `bytes`.
+            // SAFETY: the pieces are valid and ours by the first invariant, and do not overlap
+            // `bytes`.
             unsafe {
                 let from = piece.iov_base.cast::<u8>();
                 std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), piece.iov_len);
@@ -282,7 +286,7 @@ impl Transfer {
         }
     }
 
-    /// Copies `bytes` to where a read that has not begun wants them.
+    /// Copies `bytes` into the memory of a read that has not started.
     pub(crate) fn copy_in(&self, bytes: &[u8]) {
         let home = if self.bounce.is_some() { &self.home } else { &self.iov };
         let mut at = self.lead;
@@ -298,14 +302,13 @@ impl Transfer {
     }
 }
 
-/// Gives the room of a range back to the file system where it can, which changes nothing for those
-/// who know that the range holds nothing.
+/// Returns the space of a range to the file system if possible. The range must hold no data.
 pub(crate) fn free(fd: RawFd, offset: u64, len: u64) {
-    // SAFETY: no memory is involved; a descriptor that is none is refused.
+    // SAFETY: no memory is involved; an invalid descriptor is refused.
     unsafe { libc::fallocate(fd, PUNCH, offset as libc::off_t, len as libc::off_t) };
 }
 
-/// Makes the calls of a transfer in this thread, until it is over.
+/// Makes all calls of a transfer in this thread.
 pub(crate) fn run(transfer: &mut Transfer) -> Result<(), DeviceError> {
     loop {
         if let Some(result) = transfer.absorb(call_once(transfer)) {
@@ -314,12 +317,13 @@ pub(crate) fn run(transfer: &mut Transfer) -> Result<(), DeviceError> {
     }
 }
 
-/// One system call; a length or a negative errno.
+/// Makes one system call. Returns a length or a negative errno.
 fn call_once(transfer: &Transfer) -> i32 {
     let (pieces, (offset, left)) = (transfer.pieces(), transfer.range());
     let (fd, start, count) = (transfer.fd, pieces.as_ptr(), pieces.len() as i32);
     let at = offset as libc::off_t;
-    // SAFETY: the pieces are valid and ours while the transfer lasts, by its first invariant.
+    // SAFETY: the pieces are valid and ours for the duration of the transfer, by its first
+    // invariant.
     let result = unsafe {
         match transfer.call() {
             Call::Read => libc::preadv(fd, start, count, at),

@@ -1,8 +1,8 @@
-//! Whether a device's flushes can be believed, and that reads show what the medium has.
+//! Reliability of a device's flushes, and of reads after an earlier write-back error.
 //!
-//! The system says once that it could not write what it held for a file or block device, and may
-//! drop that. A device that goes through the page cache is not believed any more after a flush that
-//! failed, until it is opened again; then its part of the page cache is written and dropped.
+//! The kernel reports only once that it could not write cached data of a file or block device, and
+//! may then drop the data. After a failed flush, a device that uses the page cache is therefore no
+//! longer trusted until it is opened again. Opening writes its cached pages back and drops them.
 
 use std::fs::File;
 use std::io;
@@ -15,41 +15,44 @@ use rustix::fs::{Advice, fadvise};
 
 use crate::planted::{Bug, planted};
 
-/// What everybody says who may flush the device once more after a failure.
+/// Error of every flush after a failed one.
 const LOST: &str = "an earlier flush failed, and the system may have dropped what it held; end \
                     what uses the device, look at the device, and start again";
 
-/// Says of a block device: write what is cached, then drop it. As in `linux/fs.h`.
+/// Writes back the cache of a block device and drops it, as in `linux/fs.h`.
 const BLKFLSBUF: libc::Ioctl = 0x1261;
 
-/// See the module text. Shared by all who flush one open device.
+/// Flush state of an open device, shared by all threads that flush it.
 #[derive(Debug, Default)]
 pub(crate) struct Trust {
+    /// Whether transfers use the page cache.
     cached: bool,
+    /// Whether a flush failed.
     lost: AtomicBool,
 }
 
 impl Trust {
-    /// For a device whose transfers go through the page cache, or do not.
+    /// Creates the state of a device whose transfers use the page cache (`cached`) or do not.
     pub(crate) fn new(cached: bool) -> Arc<Self> {
         Arc::new(Trust { cached, lost: AtomicBool::new(false) })
     }
 
-    /// Whether no flush is to be believed any more.
+    /// Returns whether flushes are no longer reliable.
     pub(crate) fn is_lost(&self) -> bool {
         self.lost.load(Ordering::Acquire)
     }
 
-    /// What a flush comes to whose own outcome is `result`: an error too when another one failed
-    /// meanwhile, because the system tells only one of the two.
+    /// Adjusts the result of a flush: it is also an error if another flush failed at the same time,
+    /// because the kernel reports the failure to only one of them.
     pub(crate) fn heard<T>(&self, result: Result<T, DeviceError>) -> Result<T, DeviceError> {
+        // Without the page cache nothing is dropped, so the layer may flush again.
         if self.cached && result.is_err() && !planted(Bug::NextFlushBelieved) {
             self.lost.store(true, Ordering::Release);
         }
         if self.is_lost() { result.and(Err(DeviceError::Media)) } else { result }
     }
 
-    /// Does a flush here, if one can still be believed.
+    /// Runs a flush in this thread, if flushes are still reliable.
     pub(crate) fn flush(&self, flush: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         let lost = || Err(io::Error::other(LOST));
         if self.is_lost() {
@@ -61,15 +64,15 @@ impl Trust {
     }
 }
 
-/// Writes what the page cache has of a file or block device that was just opened, and drops it.
+/// Writes back the page cache of a file or block device that was just opened, and drops it.
 pub(crate) fn renew(file: &File, block_device: bool) -> io::Result<()> {
     if planted(Bug::CacheBelieved) {
         return Ok(());
     }
     file.sync_all()?;
     if block_device {
-        // SAFETY: the request takes no memory. Without the right to make it, what follows does the
-        // same for all that nobody else uses at this moment.
+        // SAFETY: the request takes no memory. If the process may not make it, the advice below has
+        // the same effect for pages that are not in use.
         unsafe { libc::ioctl(file.as_raw_fd(), BLKFLSBUF, 0) };
     }
     Ok(fadvise(file, 0, None, Advice::DontNeed)?)
@@ -85,11 +88,11 @@ mod tests {
 
     const LEN: usize = 64 << 12;
 
-    /// How many pages of a file the page cache has.
+    /// Counts the pages of a file in the page cache.
     fn resident(file: &File) -> usize {
         let mut pages = vec![0_u8; LEN / 4096];
-        // SAFETY: a new mapping that is only asked about, as long as the file, with a byte of
-        // `pages` for each page.
+        // SAFETY: a new mapping as long as the file that is only queried, with a byte of `pages`
+        // for each page.
         unsafe {
             let (none, kind) = (std::ptr::null_mut(), MapFlags::SHARED);
             let start = mmap(none, LEN, ProtFlags::READ, kind, file, 0).unwrap();
@@ -134,7 +137,7 @@ mod tests {
         assert!(message.contains("an earlier flush failed"), "{message}");
     }
 
-    /// What is not in the page cache can't be dropped from it: the layers decide what to do.
+    /// Direct I/O has no cached data to drop, so the layer decides whether to flush again.
     #[test]
     fn a_direct_device_is_asked_again() {
         let trust = Trust::new(false);

@@ -1,9 +1,9 @@
-//! Wakes whoever sleeps on an eventfd, and costs nothing while nobody does.
+//! Wakes threads that sleep on an eventfd. Without a sleeper a wake costs one atomic load.
 //!
 //! Invariants
-//! - Whoever adds work calls `wake` afterwards; a sleeper looks for work after it said that it
-//!   sleeps. So either it sees the work, or the waker sees that it sleeps.
-//! - Several may sleep at once: one of them at least is woken, and looks for work then.
+//! - A thread that adds work calls `wake` afterwards; a sleeper registers first and then checks for
+//!   work. Therefore either the sleeper finds the work, or the waker finds the sleeper.
+//! - Several threads may sleep at once. At least one of them is woken, and checks for work.
 //! - While `rung` is set the eventfd is readable, or about to be.
 
 use std::io;
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use crate::polling::Polling;
 
-/// See the module text.
+/// Wake-up of threads through an eventfd.
 #[derive(Debug)]
 pub struct Waker {
     event: OwnedFd,
@@ -22,38 +22,39 @@ pub struct Waker {
 }
 
 impl Waker {
-    /// A waker that nobody sleeps on.
+    /// Creates a waker without sleepers.
     ///
     /// # Errors
     /// When the process has no file descriptor left.
     pub fn new() -> io::Result<Self> {
-        // SAFETY: eventfd only makes a new descriptor.
+        // SAFETY: eventfd only creates a new descriptor.
         let event = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
         if event < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the descriptor is new and nobody else's.
+        // SAFETY: the descriptor is new and has no other owner.
         let event = unsafe { OwnedFd::from_raw_fd(event) };
         Ok(Waker { event, sleepers: AtomicU32::new(0), rung: AtomicBool::new(false) })
     }
 
-    /// Tells a sleeper to look for work.
+    /// Wakes a sleeper to check for work.
     pub fn wake(&self) {
         if self.sleepers.load(SeqCst) > 0 {
             self.ring();
         }
     }
 
-    /// As [`Waker::wake`]; if nobody sleeps, the next sleep ends at once.
+    /// Wakes a sleeper like [`Waker::wake`]; without a sleeper, the next sleep ends at once.
     pub fn ring(&self) {
         if !self.rung.swap(true, SeqCst) {
             let one = 1_u64.to_ne_bytes();
-            // SAFETY: writes eight bytes from a live array; a full counter is as good as a write.
+            // SAFETY: writes eight bytes from a live array; if the counter is full the eventfd is
+            // readable.
             unsafe { libc::write(self.fd(), one.as_ptr().cast(), one.len()) };
         }
     }
 
-    /// Sleeps until `wake` or for `most` at the longest, unless there is work.
+    /// Sleeps until `wake`, or at most for `most`, unless there is work.
     pub fn sleep(&self, most: Option<Duration>, has_work: impl FnOnce() -> bool) {
         self.fall_asleep();
         if !has_work() {
@@ -65,32 +66,32 @@ impl Waker {
         self.get_up();
     }
 
-    /// Says that the thread will sleep now; it looks for work after this, not before.
+    /// Registers the thread as a sleeper. It must check for work after this call, not before.
     pub(crate) fn fall_asleep(&self) {
         self.sleepers.fetch_add(1, SeqCst);
     }
 
-    /// Says that the thread is awake, and forgets the wakes so far: it looks for work now.
+    /// Deregisters the thread and clears earlier wakes. It must check for work after this call.
     pub(crate) fn get_up(&self) {
         self.sleepers.fetch_sub(1, SeqCst);
         if self.rung.load(SeqCst) {
             let mut count = [0_u8; 8];
             let (start, len) = (count.as_mut_ptr().cast(), count.len());
-            // SAFETY: reads at most eight bytes into a live array; an empty counter is no error.
+            // SAFETY: reads at most eight bytes into a live array; an empty counter is not an
+            // error.
             if unsafe { libc::read(self.fd(), start, len) } > 0 {
                 self.rung.store(false, SeqCst);
             }
         }
     }
 
-    /// The eventfd.
+    /// Returns the eventfd.
     pub(crate) fn fd(&self) -> RawFd {
         self.event.as_raw_fd()
     }
 
-    /// Sleeps until `wake`, until one of `fds` has something to read, or for `most` at the longest,
-    /// unless there is work. Which of `fds` have something. Polls before that by what `polling`
-    /// learnt, if there is one.
+    /// Sleeps until `wake`, until one of `fds` is readable, or at most for `most`, unless there is
+    /// work. Returns which of `fds` are ready. Polls first if `polling` has learnt that this pays.
     pub fn sleep_on<const N: usize>(
         &self,
         fds: [Option<RawFd>; N],
@@ -99,8 +100,9 @@ impl Waker {
         has_work: impl FnOnce() -> bool,
     ) -> [bool; N] {
         self.fall_asleep();
+        // With work the descriptors are still checked, but without waiting.
         let most = if has_work() { Some(Duration::ZERO) } else { most };
-        // The kernel passes over negative descriptors.
+        // The kernel ignores negative descriptors.
         let poll = |fd: Option<RawFd>| libc::pollfd {
             fd: fd.unwrap_or(-1),
             events: libc::POLLIN,
@@ -118,36 +120,35 @@ impl Waker {
     }
 }
 
-/// Waits until `fd` has something to read, or for `most` at the longest; whether it has.
+/// Waits until `fd` is readable, or at most for `most`. Returns whether it is.
 pub fn wait_readable(fd: RawFd, most: Option<Duration>) -> bool {
     let mut all = [libc::pollfd { fd, events: libc::POLLIN, revents: 0 }];
     wait(&mut all, most);
     all[0].revents != 0
 }
 
-/// Waits until `fd` takes something, or for `most` at the longest.
+/// Waits until `fd` is writable, or at most for `most`.
 pub fn wait_writable(fd: RawFd, most: Duration) {
     wait(&mut [libc::pollfd { fd, events: libc::POLLOUT, revents: 0 }], Some(most));
 }
 
-/// Whether the peer of the socket `fd` has closed the connection, or the half on which it sends.
+/// Returns whether the peer of the socket `fd` has closed the connection or its sending half.
 pub fn is_hung_up(fd: RawFd) -> bool {
     let mut all = [libc::pollfd { fd, events: libc::POLLRDHUP, revents: 0 }];
     wait(&mut all, Some(Duration::ZERO));
     all[0].revents & (libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR) != 0
 }
 
-/// Asks for room for `bytes` bytes of what was sent on a socket and not received yet. The kernel
-/// gives what it allows.
+/// Requests a send buffer of `bytes` bytes for a socket. The kernel grants it within its limits.
 pub fn set_send_room(fd: RawFd, bytes: u32) {
     let bytes = bytes as libc::c_int;
     let len = size_of_val(&bytes) as libc::socklen_t;
     let start = std::ptr::from_ref(&bytes).cast();
-    // SAFETY: reads one live integer; without more room everything works as before.
+    // SAFETY: reads one live integer; if it is refused, the socket keeps its buffer.
     unsafe { libc::setsockopt(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, start, len) };
 }
 
-/// Waits until one of `all` has something, or for `most` at the longest.
+/// Waits until one of `all` is ready, or at most for `most`.
 pub(crate) fn wait(all: &mut [libc::pollfd], most: Option<Duration>) {
     let time = most.map(|most| libc::timespec {
         tv_sec: most.as_secs().min(3600) as libc::time_t,

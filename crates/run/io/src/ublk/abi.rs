@@ -1,9 +1,9 @@
-//! The layouts and numbers of linux/ublk_cmd.h, as far as they are used here. Fields are written
-//! and read at their offsets, so that no layout of Rust has to agree.
+//! The layouts and numbers of linux/ublk_cmd.h that are used here. Fields are written and read at
+//! their offsets, so they do not depend on Rust's layout.
 
 use std::fmt;
 
-/// What is done to devices: `_IOR` and `_IOWR` of `struct ublksrv_ctrl_cmd` with `u`.
+/// Commands to control devices: `_IOR` and `_IOWR` of `struct ublksrv_ctrl_cmd` with `u`.
 pub(super) mod order {
     pub(crate) const ADD_DEV: u32 = super::exchanged(0x04, 32);
     pub(crate) const DEL_DEV: u32 = super::exchanged(0x05, 32);
@@ -19,9 +19,9 @@ pub(super) mod order {
     pub(crate) const UPDATE_SIZE: u32 = super::exchanged(0x15, 32);
 }
 
-/// What is done with requests: `_IOWR` of `struct ublksrv_io_cmd`.
+/// Command to fetch a request: `_IOWR` of `struct ublksrv_io_cmd`.
 pub(super) const FETCH_REQ: u32 = exchanged(0x20, 16);
-/// The same with the answer to the request before.
+/// Command to fetch a request and answer the previous one.
 pub(super) const COMMIT_AND_FETCH_REQ: u32 = exchanged(0x21, 16);
 
 const fn exchanged(number: u32, bytes: u32) -> u32 {
@@ -32,67 +32,67 @@ const fn read(number: u32, bytes: u32) -> u32 {
     2 << 30 | bytes << 16 | (b'u' as u32) << 8 | number
 }
 
-/// The most requests of a queue.
+/// Maximum number of requests of a queue.
 pub(super) const MAX_QUEUE_DEPTH: usize = 4096;
-/// The bytes that describe a request.
+/// Bytes of the description of a request.
 pub(super) const DESCRIPTION_BYTES: usize = 24;
-/// Where payload begins in the character node.
+/// Offset of the payload in the character node.
 const PAYLOAD_OFFSET: u64 = 0x8000_0000;
 const TAG_SHIFT: u32 = 25;
 const QUEUE_SHIFT: u32 = 41;
-/// The longest request in bytes.
+/// Maximum length of a request in bytes.
 pub(super) const LONGEST: u32 = 1 << TAG_SHIFT;
 
-/// Where the payload of a request lies in the character node.
+/// Returns the offset of the payload of a request in the character node.
 pub(super) fn payload_at(queue: u16, tag: u16) -> u64 {
     PAYLOAD_OFFSET + (u64::from(queue) << QUEUE_SHIFT) + (u64::from(tag) << TAG_SHIFT)
 }
 
-/// What a kernel's ublk can do.
+/// Feature flags of ublk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Features(pub(super) u64);
 
 impl Features {
-    /// A device outlives its server, and its requests wait for the next one.
+    /// The device remains when its server ends, and its requests wait for the next server.
     pub const RECOVERY: Features = Features(1 << 3);
-    /// And those that the dead server had are sent again.
+    /// Requests that the previous server had are issued again.
     pub const REISSUE: Features = Features(1 << 4);
-    /// Commands are numbered as those of ioctl are.
+    /// Commands are encoded as ioctl numbers.
     pub const IOCTL_ENCODE: Features = Features(1 << 6);
     /// Payload is copied by reads and writes of the character node.
     pub const USER_COPY: Features = Features(1 << 7);
-    /// A device that is served may become longer or shorter (Linux 6.16).
+    /// A device in use can be resized (Linux 6.16).
     pub const UPDATE_SIZE: Features = Features(1 << 10);
 
-    /// Whether all of `others` are there.
+    /// Returns whether all of `others` are included.
     pub fn has(self, others: Features) -> bool {
         self.0 & others.0 == others.0
     }
 
-    /// These and those.
+    /// Returns the union.
     pub const fn and(self, others: Features) -> Features {
         Features(self.0 | others.0)
     }
 }
 
-/// What a device is to be.
+/// Parameters of a new device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spec {
-    /// Its queues; the kernel makes fewer when it has fewer processors.
+    /// Number of queues; the kernel makes fewer if it has fewer processors.
     pub queues: u16,
-    /// The requests under way in each.
+    /// Maximum number of requests under way in each queue.
     pub depth: u16,
-    /// The longest request in bytes.
+    /// Maximum length of a request in bytes.
     pub longest: u32,
-    /// What is wanted of the kernel.
+    /// Requested features.
     pub features: Features,
-    /// A number of the server's own, which the kernel keeps.
+    /// Number of the server's choice that the kernel stores.
     pub mark: u64,
 }
 
 /// Bytes of `struct ublksrv_ctrl_dev_info`.
 pub(super) const INFO_BYTES: usize = 64;
-/// A device's number that the kernel chooses.
+/// Device number that lets the kernel choose.
 pub(super) const ANY: u32 = u32::MAX;
 
 impl Spec {
@@ -108,18 +108,18 @@ impl Spec {
     }
 }
 
-/// How a device stands.
+/// State of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It was not started, or was stopped.
+    /// Not started, or stopped.
     Dead,
-    /// It is served.
+    /// Served.
     Live,
-    /// Its server is gone, and its requests wait for another.
+    /// The server has ended, and requests wait for the next one.
     Quiesced,
-    /// Its server is gone, and its requests fail until there is another.
+    /// The server has ended, and requests fail until there is another.
     FailIo,
-    /// A number of a newer kernel.
+    /// State that only newer kernels have.
     Other(u16),
 }
 
@@ -135,24 +135,24 @@ impl fmt::Display for State {
     }
 }
 
-/// What the kernel says of a device.
+/// Description of a device by the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceInfo {
-    /// Its number: it is /dev/ublkbN.
+    /// Number N of /dev/ublkbN.
     pub id: u32,
-    /// Its queues.
+    /// Number of queues.
     pub queues: u16,
-    /// The requests under way in each.
+    /// Maximum number of requests under way in each queue.
     pub depth: u16,
-    /// The longest request in bytes.
+    /// Maximum length of a request in bytes.
     pub longest: u32,
-    /// How it stands.
+    /// State of the device.
     pub state: State,
-    /// The process that serves or served it, by its own account.
+    /// Process that serves or last served the device, as it reported itself.
     pub pid: i32,
-    /// What it was made with.
+    /// Features of the device.
     pub features: Features,
-    /// The server's own number.
+    /// Number of the server's choice.
     pub mark: u64,
 }
 
@@ -177,26 +177,26 @@ impl DeviceInfo {
         }
     }
 
-    /// The block device.
+    /// Returns the path of the block device.
     pub fn path(&self) -> String {
         format!("/dev/ublkb{}", self.id)
     }
 }
 
-/// What users of the block device are told of it.
+/// Attributes of the block device that its users see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attributes {
-    /// Its length in sectors of 512 bytes.
+    /// Length in sectors of 512 bytes.
     pub sectors: u64,
-    /// The longest read or write in bytes.
+    /// Maximum length of a read or write in bytes.
     pub longest: u32,
-    /// The size in bytes in which requests are best; a power of two.
+    /// Preferred size of requests in bytes; a power of two.
     pub best: u32,
-    /// Whether it can't be written.
+    /// Whether the device is read-only.
     pub read_only: bool,
 }
 
-/// Bytes of `struct ublk_params` up to what discards are told.
+/// Bytes of `struct ublk_params` up to the discard parameters.
 pub(super) const PARAMS_BYTES: usize = 60;
 const BASIC: u32 = 1;
 const DISCARD: u32 = 1 << 1;
@@ -206,7 +206,7 @@ const FUA: u32 = 1 << 3;
 /// Sectors of 512 bytes, in blocks of 4 KiB.
 const SECTOR_SHIFT: u8 = 9;
 const BLOCK_SHIFT: u8 = 12;
-/// The most sectors of a discard or a zeroing: 2 GiB.
+/// Maximum number of sectors of a discard or a zeroing: 2 GiB.
 const MOST_CLEARED: u32 = 1 << 22;
 
 impl Attributes {
@@ -231,7 +231,7 @@ impl Attributes {
         bytes
     }
 
-    /// The length and whether it can't be written, of a device that there is.
+    /// Reads the attributes of an existing device.
     pub(super) fn parse(bytes: &[u8; PARAMS_BYTES]) -> Self {
         Attributes {
             sectors: u64::from_ne_bytes(get(bytes, 24)),
@@ -242,11 +242,11 @@ impl Attributes {
     }
 }
 
-/// `struct ublksrv_ctrl_cmd` at the front of the room that an entry of 128 bytes has.
+/// Builds `struct ublksrv_ctrl_cmd` at the start of the command area of a 128-byte entry.
 pub(super) fn order(id: u32, memory: u64, bytes: u16, data: u64) -> [u8; 80] {
     let mut command = [0; 80];
     put(&mut command, 0, id.to_ne_bytes());
-    // No order is about one queue.
+    // Control commands do not refer to a queue.
     put(&mut command, 4, u16::MAX.to_ne_bytes());
     put(&mut command, 6, bytes.to_ne_bytes());
     put(&mut command, 8, memory.to_ne_bytes());
@@ -254,7 +254,7 @@ pub(super) fn order(id: u32, memory: u64, bytes: u16, data: u64) -> [u8; 80] {
     command
 }
 
-/// `struct ublksrv_io_cmd`.
+/// Builds `struct ublksrv_io_cmd`.
 pub(super) fn io_command(queue: u16, tag: u16, result: i32) -> [u8; 16] {
     let mut command = [0; 16];
     put(&mut command, 0, queue.to_ne_bytes());
@@ -263,25 +263,25 @@ pub(super) fn io_command(queue: u16, tag: u16, result: i32) -> [u8; 16] {
     command
 }
 
-/// What a request wants.
+/// Operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// To read the range.
+    /// Reads the range.
     Read,
-    /// To write it.
+    /// Writes the range.
     Write,
-    /// To make durable what was answered.
+    /// Makes completed writes durable.
     Flush,
-    /// To forget the range.
+    /// Discards the range.
     Discard,
-    /// To make it zeros.
+    /// Zeroes the range.
     WriteZeroes,
-    /// Something that was not offered.
+    /// Operation that the device did not offer.
     Other(u8),
 }
 
-/// `struct ublksrv_io_desc` without its address: the operation, whether it must be durable when
-/// answered, and the range in sectors, which a flush has not.
+/// Parses `struct ublksrv_io_desc` without its address: the operation, the FUA flag, and the range
+/// in sectors, which a flush does not have.
 pub(super) fn description(bytes: &[u8; DESCRIPTION_BYTES]) -> (Op, bool, u64, u32) {
     const FORCE_UNIT_ACCESS: u32 = 1 << 13;
     let flags = u32::from_ne_bytes(get(bytes, 0));
@@ -294,7 +294,7 @@ pub(super) fn description(bytes: &[u8; DESCRIPTION_BYTES]) -> (Op, bool, u64, u3
         other => Op::Other(other),
     };
     let (sectors, first) = match op {
-        // The kernel says −1.
+        // The kernel passes −1 as the first sector.
         Op::Flush => (0, 0),
         _ => (u32::from_ne_bytes(get(bytes, 4)), u64::from_ne_bytes(get(bytes, 8))),
     };

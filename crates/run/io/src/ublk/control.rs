@@ -1,10 +1,10 @@
-//! Makes, starts, stops and deletes block devices.
+//! Creates, starts, stops and deletes block devices.
 //!
 //! Invariants
-//! - One command at a time is under way, in a thread of its own: kernels are known that lose a
-//!   command or never end it, and whoever asked must not hang with it.
-//! - After a command without an answer there is no other: what the kernel was given stays as it is
-//!   until the process ends.
+//! - One command at a time is under way, in a thread of its own. Some kernels lose a command or
+//!   never end it, and the caller must not hang with it.
+//! - After a command without a result no further command is sent. Memory passed to the kernel is
+//!   then kept until the process ends.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -23,23 +23,23 @@ use super::abi::{
 };
 use super::error::UblkError;
 
-/// Where commands go.
+/// Control node of ublk.
 const NODE: &str = "/dev/ublk-control";
-/// How long a command may take.
+/// Timeout of a command.
 const LIMIT: Duration = Duration::from_secs(30);
-/// How long a stop may take: the kernel writes what its cache has of the device first.
+/// Timeout of a stop: the kernel first writes back its cache of the device.
 const STOP_LIMIT: Duration = Duration::from_secs(240);
 
 type Ring = IoUring<squeue::Entry128, cqueue::Entry>;
 
-/// See the module text.
+/// Access to the kernel's control of ublk devices.
 #[derive(Debug)]
 pub struct Control {
     orders: Sender<Order>,
     stuck: AtomicBool,
 }
 
-/// One command with its memory, and whom to tell.
+/// Command with its memory and the receiver of its result.
 #[derive(Debug)]
 struct Order {
     number: u32,
@@ -49,7 +49,7 @@ struct Order {
     done: Sender<io::Result<Vec<u8>>>,
 }
 
-/// The numbers of all ublk devices of this machine.
+/// Returns the numbers of all ublk devices of this machine.
 pub fn devices() -> Vec<u32> {
     let entries = fs::read_dir("/sys/class/ublk-char").into_iter().flatten().flatten();
     let number = |name: &str| name.strip_prefix("ublkc")?.parse().ok();
@@ -59,10 +59,10 @@ pub fn devices() -> Vec<u32> {
 }
 
 impl Control {
-    /// The kernel's control of ublk devices.
+    /// Opens the control node.
     ///
     /// # Errors
-    /// When there is none, or the process has no right to it.
+    /// When it is missing, or the process has no right to it.
     pub fn open() -> Result<Self, UblkError> {
         Control::at(Path::new(NODE))
     }
@@ -91,16 +91,16 @@ impl Control {
         Ok(Control { orders, stuck: AtomicBool::new(false) })
     }
 
-    /// What the kernel's ublk can do.
+    /// Returns the features of the kernel's ublk.
     ///
     /// # Errors
-    /// When it does not say.
+    /// When the kernel does not report them.
     pub fn features(&self) -> Result<Features, UblkError> {
         let bytes = self.ask(NODE, "tell its features", order::GET_FEATURES, ANY, vec![0; 8])?;
         Ok(Features(u64::from_ne_bytes(bytes[..8].try_into().expect("eight bytes"))))
     }
 
-    /// Makes a device that is not started yet.
+    /// Creates a device without starting it.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -114,7 +114,7 @@ impl Control {
         }
     }
 
-    /// Says what users of a device are told, before it is started.
+    /// Sets the attributes of a device that is not started yet.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -123,8 +123,7 @@ impl Control {
         self.tell("set its attributes", order::SET_PARAMS, id, memory).map(drop)
     }
 
-    /// A device that is served has so many sectors from now on; for kernels with
-    /// [`Features::UPDATE_SIZE`].
+    /// Resizes a device in use to `sectors` sectors; for kernels with [`Features::UPDATE_SIZE`].
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -134,10 +133,10 @@ impl Control {
         self.command(&name, what, number, id, sectors, Vec::new(), LIMIT).map(drop)
     }
 
-    /// What users of a device are told.
+    /// Returns the attributes of a device.
     ///
     /// # Errors
-    /// When the kernel does not say.
+    /// When the kernel does not report them.
     pub fn attributes(&self, id: u32) -> Result<Attributes, UblkError> {
         let mut memory = vec![0; PARAMS_BYTES];
         memory[..4].copy_from_slice(&(PARAMS_BYTES as u32).to_ne_bytes());
@@ -145,10 +144,10 @@ impl Control {
         Ok(Attributes::parse(bytes[..].try_into().expect("as long as it went")))
     }
 
-    /// How a device stands; none where there is no such device.
+    /// Returns the description of a device; `None` if it does not exist.
     ///
     /// # Errors
-    /// When the kernel does not say.
+    /// When the kernel does not report it.
     pub fn info(&self, id: u32) -> Result<Option<DeviceInfo>, UblkError> {
         let memory = vec![0; INFO_BYTES];
         match self.tell("tell how it stands", order::GET_DEV_INFO, id, memory) {
@@ -157,23 +156,25 @@ impl Control {
         }
     }
 
-    /// Starts a device whose queues take requests already.
+    /// Starts a device whose queues already accept requests.
     ///
     /// # Errors
-    /// When the kernel refuses, or the queues take none.
+    /// When the kernel refuses, or the queues accept none.
     pub fn start(&self, id: u32) -> Result<(), UblkError> {
         self.with_pid("start it", order::START_DEV, id)
     }
 
-    /// A device that waits for a server gets this one: its queues may take requests next.
+    /// Assigns a device that waits for a server to this process. Its queues may accept requests
+    /// next.
     ///
     /// # Errors
-    /// When it does not wait, EBUSY when the kernel still sees to its last server's end.
+    /// When the device does not wait; EBUSY while the kernel is still processing the end of its
+    /// last server.
     pub fn begin_recovery(&self, id: u32) -> Result<(), UblkError> {
         self.with_pid("begin its recovery", order::START_USER_RECOVERY, id)
     }
 
-    /// The queues take requests, and those that waited come.
+    /// Ends the recovery once the queues accept requests: the waiting requests arrive.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -181,7 +182,8 @@ impl Control {
         self.with_pid("end its recovery", order::END_USER_RECOVERY, id)
     }
 
-    /// The block device goes away, after what is under way; its queues must go on until then.
+    /// Removes the block device after its requests have ended. The queues must be served until
+    /// then.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -190,12 +192,13 @@ impl Control {
         self.command(&name, "stop it", order::STOP_DEV, id, 0, Vec::new(), STOP_LIMIT).map(drop)
     }
 
-    /// A device that is stopped goes away for good, as soon as nobody has its nodes open.
+    /// Deletes a stopped device as soon as its nodes are closed.
     ///
     /// # Errors
     /// When the kernel refuses.
     pub fn delete(&self, id: u32) -> Result<(), UblkError> {
         match self.tell("delete it", order::DEL_DEV_ASYNC, id, Vec::new()) {
+            // Kernels without the asynchronous command wait until the nodes are closed.
             Err(error) if error.number() == Some(libc::EOPNOTSUPP) => {}
             told => return told.map(drop),
         }
@@ -228,7 +231,7 @@ impl Control {
         self.command(name, what, number, id, 0, memory, LIMIT)
     }
 
-    /// Gives a command to the thread, and waits for its answer; the memory that came with it.
+    /// Passes a command to the thread and waits for its result. Returns the memory of the command.
     #[allow(clippy::too_many_arguments)]
     fn command(
         &self,
@@ -246,7 +249,7 @@ impl Control {
         }
         let (done, answer) = channel();
         let order = Order { number, id, data, memory, done };
-        // A thread that is gone answers as one that hangs.
+        // A thread that has ended counts as one that hangs.
         let answer = self.orders.send(order).ok().and_then(|()| answer.recv_timeout(limit).ok());
         let Some(answer) = answer else {
             self.stuck.store(true, SeqCst);
@@ -260,12 +263,12 @@ fn info(bytes: &[u8]) -> DeviceInfo {
     DeviceInfo::parse(bytes.try_into().expect("as long as it went"))
 }
 
-/// The thread: carries out commands until nobody gives any more.
+/// Executes commands in the thread until the channel is closed.
 fn obey(node: &File, mut ring: Ring, orders: &Receiver<Order>) {
     for mut order in orders {
         let result = carry_out(node, &mut ring, &mut order);
         let memory = std::mem::take(&mut order.memory);
-        // Who does not wait any more knows that it did not get the answer.
+        // A caller that no longer waits has already reported the timeout.
         order.done.send(result.map(|()| memory)).ok();
     }
 }
@@ -275,7 +278,7 @@ fn carry_out(node: &File, ring: &mut Ring, order: &mut Order) -> io::Result<()> 
     let memory = if bytes == 0 { 0 } else { memory };
     let command = abi::order(order.id, memory, bytes, order.data);
     let entry = opcode::UringCmd80::new(Fd(node.as_raw_fd()), order.number).cmd(command).build();
-    // SAFETY: the order's memory stays as it is until the command has ended, which is waited for.
+    // SAFETY: the memory of the order is kept until the command has ended, for which this waits.
     unsafe { ring.submission().push(&entry) }.expect("one command at a time");
     loop {
         match ring.submit_and_wait(1) {

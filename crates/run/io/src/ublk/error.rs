@@ -1,58 +1,58 @@
-//! What can go wrong with ublk, in words that say what to do.
+//! Errors of ublk, with the remedy in their messages.
 
 use std::io;
 use std::time::Duration;
 
-/// See the module text.
+/// Error of a ublk operation.
 #[derive(Debug, thiserror::Error)]
 pub enum UblkError {
-    /// There is no control node.
+    /// The control node is missing.
     #[error(
         "{0} is missing: load the kernel's module (modprobe ublk_drv), which Linux 6.5 or later \
          has when it was built with CONFIG_BLK_DEV_UBLK"
     )]
     NoModule(String),
-    /// The process may not control block devices.
+    /// The process has no right to control block devices.
     #[error("{0}: no right to make block devices: start as root, or with CAP_SYS_ADMIN")]
     NoRight(String),
-    /// The kernel has ublk without what is needed.
+    /// The kernel's ublk does not have a required feature.
     #[error("this kernel's ublk has no {0}: Linux 6.5 or later is needed")]
     Lacks(&'static str),
-    /// The kernel is known to fail.
+    /// ublk of this kernel is known to fail.
     #[error("Linux {release}: {why}; take another kernel, or say --force")]
     Known {
-        /// What `uname -r` says.
+        /// Release as `uname -r` prints it.
         release: String,
-        /// What is known.
+        /// Known failure.
         why: &'static str,
     },
-    /// The kernel refused something.
+    /// The kernel refused an operation.
     #[error("{name}: can't {what}: {source}")]
     System {
-        /// The device.
+        /// Name of the device.
         name: String,
-        /// What was tried.
+        /// Operation that failed.
         what: &'static str,
-        /// What the kernel said.
+        /// Error of the kernel.
         source: io::Error,
     },
-    /// A control command has no answer.
+    /// A control command did not end in time.
     #[error(
         "{name}: the kernel did not {what} within {} s, and may never; see its log (dmesg). What \
          hangs there ends with a restart of the machine", limit.as_secs()
     )]
     Stuck {
-        /// The device.
+        /// Name of the device.
         name: String,
-        /// What was tried.
+        /// Operation that was attempted.
         what: &'static str,
-        /// How long it was waited for.
+        /// Timeout of the operation.
         limit: Duration,
     },
 }
 
 impl UblkError {
-    /// The kernel's number of the error, when it gave one.
+    /// Returns the errno of the kernel, if there is one.
     pub fn number(&self) -> Option<i32> {
         match self {
             UblkError::System { source, .. } => source.raw_os_error(),

@@ -1,48 +1,48 @@
-//! What is known of kernels whose ublk fails.
+//! Known failures of ublk by kernel release.
 //!
-//! From reports of others: `ADD_DEV` is an oops on Linux 6.18.4 and 6.18.5 and never returns, and
-//! so on some distributions' 6.17; on 6.18.40 and 7.0 control commands get lost.
+//! From public reports: `ADD_DEV` is an oops that never returns on Linux 6.18.4 and 6.18.5, and on
+//! 6.17 of some distributions. On 6.18.40 and 7.0 control commands are lost.
 
 use std::fs;
 
-/// The release of a kernel.
+/// Release of a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kernel {
     release: String,
     number: (u32, u32, u32),
 }
 
-/// What is known of a kernel.
+/// Known reliability of a kernel's ublk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Known {
-    /// Nothing bad.
+    /// No known failure.
     Nothing,
-    /// It may fail, and may not.
+    /// It may fail, depending on the distribution.
     Doubtful(&'static str),
     /// It fails.
     Bad(&'static str),
 }
 
 impl Kernel {
-    /// The kernel of this machine.
+    /// Returns the kernel of this machine.
     pub fn running() -> Self {
         let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         Kernel::of(release.trim())
     }
 
-    /// The kernel that calls itself `release`, as in `6.12.57+deb12-amd64`.
+    /// Parses a release such as `6.12.57+deb12-amd64`.
     pub fn of(release: &str) -> Self {
         let mut parts = release.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse().ok());
         let mut next = || parts.next().flatten().unwrap_or(0);
         Kernel { release: release.into(), number: (next(), next(), next()) }
     }
 
-    /// As it calls itself.
+    /// Returns the release as the kernel reports it.
     pub fn release(&self) -> &str {
         &self.release
     }
 
-    /// What is known of its ublk.
+    /// Returns the known reliability of its ublk.
     pub fn known(&self) -> Known {
         match self.number {
             (6, 18, 4 | 5) => Known::Bad("adding a ublk device fails in the kernel and never ends"),

@@ -1,8 +1,8 @@
-//! ublk: block devices of the kernel whose requests come to this process over io_uring, from
-//! Linux 6.5 on. The words and numbers are those of linux/ublk_cmd.h.
+//! ublk: block devices of the kernel whose requests arrive in this process through io_uring, from
+//! Linux 6.5 on. The names and numbers are those of linux/ublk_cmd.h.
 //!
-//! Payload is copied by reads and writes of the device's character node (`UBLK_F_USER_COPY`), so
-//! that a request takes a buffer of its own length only while it is under way.
+//! Payload is copied by reads and writes of the device's character node (`UBLK_F_USER_COPY`). A
+//! request therefore needs a buffer of its own length only while it is under way.
 
 mod abi;
 mod control;

@@ -1,9 +1,9 @@
-//! One queue of a block device, for the one thread that made it: the kernel wants each request's
-//! answer from whoever fetched it.
+//! One queue of a block device, used only by the thread that created it: the kernel accepts the
+//! answer to a request only from the thread that fetched it.
 //!
 //! Invariants
-//! - A tag is with the kernel, with its request at the server, or gone with the device. What is not
-//!   with the server is never answered.
+//! - A tag belongs to the kernel, to the server with its request, or has ended with the device.
+//!   Only a tag of the server is answered.
 //! - At most one poll of the waker is armed.
 
 use std::fs::File;
@@ -21,26 +21,26 @@ use super::abi::{self, COMMIT_AND_FETCH_REQ, DESCRIPTION_BYTES, FETCH_REQ, MAX_Q
 use crate::polling::Wait;
 use crate::waker::Waker;
 
-/// The name of the poll that hears the waker.
+/// User data of the poll of the waker.
 const WAKE: u64 = u64::MAX;
 const PAGE: usize = 4096;
 
-/// What somebody wants of the block device.
+/// Request to the block device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Its name until it is answered.
+    /// Tag that identifies the request until it is answered.
     pub tag: u16,
-    /// What to do.
+    /// Operation.
     pub op: Op,
-    /// Durable before the answer.
+    /// Whether the data must be durable before the answer (FUA).
     pub fua: bool,
-    /// The first byte.
+    /// Offset in bytes.
     pub offset: u64,
-    /// How many bytes.
+    /// Length in bytes.
     pub bytes: u64,
 }
 
-/// Who has a tag.
+/// Owner of a tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tag {
     Kernel,
@@ -48,7 +48,7 @@ enum Tag {
     Gone,
 }
 
-/// See the module text.
+/// Queue of requests of a ublk device.
 pub struct Queue {
     ring: IoUring,
     node: Arc<File>,
@@ -60,15 +60,15 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Queue `number` of the device whose character node is `node`, and which has `depth` tags;
-    /// `waker` wakes the calling thread. The tags are on their way to the kernel.
+    /// Creates queue `number` of the device with the character node `node` and `depth` tags, and
+    /// passes all tags to the kernel. `waker` wakes the calling thread.
     ///
     /// # Errors
-    /// When the kernel refuses io_uring or the descriptions of requests.
+    /// When the kernel refuses io_uring or the mapping of the descriptions.
     pub fn new(node: Arc<File>, number: u16, depth: u16, waker: Arc<Waker>) -> io::Result<Self> {
         let mut builder = IoUring::builder();
         builder.setup_single_issuer().setup_coop_taskrun();
-        // Room for an answer to each tag and a poll.
+        // Space for an answer to each tag and a poll.
         let ring = builder.build(u32::from(depth) + 1)?;
         let descriptions = Descriptions::map(&node, number, depth)?;
         let tags = vec![Tag::Kernel; depth.into()];
@@ -81,13 +81,13 @@ impl Queue {
         Ok(queue)
     }
 
-    /// What is readable when there may be something to [`Queue::collect`].
+    /// Returns the descriptor that is readable when [`Queue::collect`] may return requests.
     pub fn fd(&self) -> BorrowedFd<'_> {
         // SAFETY: the ring lives as long as the queue that is borrowed.
         unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }
     }
 
-    /// Moves the requests that came to the end of `requests`.
+    /// Moves new requests to the end of `requests`.
     pub fn collect(&mut self, requests: &mut Vec<Request>) {
         while let Some(entry) = self.ring.completion().next() {
             if entry.user_data() == WAKE {
@@ -102,57 +102,57 @@ impl Queue {
                     *state = Tag::Server;
                     requests.push(self.descriptions.request(tag));
                 }
-                // Whatever else it says, the tag does not come back: so it is when a device ends.
+                // With any other result the tag does not return: the device is ending.
                 _ => *state = Tag::Gone,
             }
         }
     }
 
-    /// Answers the request of `tag`: how many bytes were transferred, or a negative error number.
+    /// Answers the request of `tag` with the number of bytes transferred, or a negative errno.
     pub fn answer(&mut self, tag: u16, result: i32) {
         assert_eq!(self.tags[usize::from(tag)], Tag::Server, "one answer for each request");
         self.tags[usize::from(tag)] = Tag::Kernel;
         self.give(tag, COMMIT_AND_FETCH_REQ, result);
     }
 
-    /// Fills `data` with what the request of `tag` writes.
+    /// Reads the data of the write request of `tag` into `data`.
     ///
     /// # Errors
-    /// When the request is not there any more.
+    /// When the request does not exist any more.
     pub fn take_payload(&self, tag: u16, data: &mut [u8]) -> io::Result<()> {
         self.node.read_exact_at(data, abi::payload_at(self.number, tag))
     }
 
-    /// Gives the request of `tag` what it reads.
+    /// Supplies the data of the read request of `tag`.
     ///
     /// # Errors
-    /// When the request is not there any more.
+    /// When the request does not exist any more.
     pub fn give_payload(&self, tag: u16, data: &[u8]) -> io::Result<()> {
         self.node.write_all_at(data, abi::payload_at(self.number, tag))
     }
 
-    /// What the request of `tag` wants.
+    /// Returns the operation of the request of `tag`.
     pub fn op(&self, tag: u16) -> Op {
         assert_eq!(self.tags[usize::from(tag)], Tag::Server, "a request that is not answered");
         self.descriptions.request(tag).op
     }
 
-    /// Whether no request comes any more, and none is to be answered: the device goes away.
+    /// Returns whether all tags have ended: no request can arrive or be answered.
     pub fn is_over(&self) -> bool {
         self.tags.iter().all(|tag| *tag == Tag::Gone)
     }
 
-    /// Hands what is queued to the kernel, which looks whether something came.
+    /// Submits queued entries to the kernel, and lets it post completions.
     pub fn submit(&mut self) {
         self.enter(0);
     }
 
-    /// Hands what is queued to the kernel, and waits until `least` things came, or a signal.
+    /// Submits queued entries, and waits for `least` completions or a signal.
     fn enter(&mut self, least: u32) {
         let flags = EnterFlags::GETEVENTS.bits();
         loop {
             let count = self.ring.submission().len() as u32;
-            // SAFETY: what is queued was pushed with memory that lives as long as the ring.
+            // SAFETY: the entries refer only to memory that exists as long as the ring.
             let entered = unsafe { self.ring.submitter().enter::<()>(count, least, flags, None) };
             match entered {
                 Ok(_) if self.ring.submission().is_empty() => return,
@@ -163,13 +163,13 @@ impl Queue {
         }
     }
 
-    /// Whether something waits for [`Queue::submit`].
+    /// Returns whether answers are queued for [`Queue::submit`].
     pub fn has_answers(&mut self) -> bool {
         !self.ring.submission().is_empty()
     }
 
-    /// Says that the thread sleeps, then calls `wait`, which waits for [`Queue::fd`], unless
-    /// `has_work`. The waker makes that readable.
+    /// Registers the thread as a sleeper, then calls `wait`, which waits for [`Queue::fd`], unless
+    /// `has_work`. A wake makes the descriptor readable.
     pub fn sleep(&mut self, has_work: impl FnOnce() -> bool, wait: impl FnOnce(BorrowedFd<'_>)) {
         self.hear_waker();
         if self.has_answers() {
@@ -182,8 +182,8 @@ impl Queue {
         self.waker.get_up();
     }
 
-    /// Hands what is queued to the kernel and sleeps until something came or the waker rings,
-    /// unless `has_work`: one system call for both, for a thread that waits for nothing else.
+    /// Submits queued entries and sleeps until a completion or a wake, unless `has_work`. This
+    /// needs one system call, for a thread that waits for nothing else.
     pub fn submit_and_sleep(&mut self, has_work: impl FnOnce() -> bool, polls: Option<Wait<'_>>) {
         self.hear_waker();
         self.waker.fall_asleep();
@@ -195,7 +195,7 @@ impl Queue {
         self.waker.get_up();
     }
 
-    /// Waits until something came; what is queued is handed over.
+    /// Waits for a completion; queued entries are submitted.
     fn wait(&mut self, mut polls: Option<Wait<'_>>) {
         while polls.as_mut().is_some_and(Wait::goes_on) {
             self.submit();
@@ -206,7 +206,7 @@ impl Queue {
         self.enter(1);
     }
 
-    /// Lets the waker's ringing come as what the kernel tells.
+    /// Arms a poll of the waker, so that a wake appears as a completion.
     fn hear_waker(&mut self) {
         if !self.polling {
             let poll = opcode::PollAdd::new(Fd(self.waker.fd()), libc::POLLIN as u32).build();
@@ -222,21 +222,21 @@ impl Queue {
     }
 
     fn push(&mut self, entry: &squeue::Entry) {
-        // SAFETY: the entry points at no memory of ours.
+        // SAFETY: the entry does not refer to our memory.
         while unsafe { self.ring.submission().push(entry) }.is_err() {
             self.submit();
         }
     }
 }
 
-/// The kernel's descriptions of the requests, which it writes before a command ends.
+/// The kernel's descriptions of requests, which it writes before a fetch completes.
 struct Descriptions {
     start: NonNull<u8>,
     bytes: usize,
     depth: u16,
 }
 
-// SAFETY: memory without a thread of its own, which is only read.
+// SAFETY: memory that is not bound to a thread, and only read.
 unsafe impl Send for Descriptions {}
 
 impl Descriptions {
@@ -245,7 +245,7 @@ impl Descriptions {
         let (bytes, offset) = (room(depth.into()), room(MAX_QUEUE_DEPTH) * usize::from(queue));
         let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
         let (fd, offset) = (node.as_raw_fd(), offset as libc::off_t);
-        // SAFETY: a fresh mapping touches no memory that exists.
+        // SAFETY: a new mapping does not overlap existing memory.
         let start =
             unsafe { libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_READ, flags, fd, offset) };
         if start == libc::MAP_FAILED {
@@ -258,7 +258,7 @@ impl Descriptions {
     fn request(&self, tag: u16) -> Request {
         assert!(tag < self.depth, "a tag of this queue");
         let at = usize::from(tag) * DESCRIPTION_BYTES;
-        // SAFETY: within the mapping; the kernel changes it only while it has the tag.
+        // SAFETY: within the mapping; the kernel changes it only while it owns the tag.
         let bytes = unsafe {
             self.start.as_ptr().add(at).cast::<[u8; DESCRIPTION_BYTES]>().read_volatile()
         };

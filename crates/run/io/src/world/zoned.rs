@@ -77,8 +77,8 @@ impl World {
         };
         let sectors = u64::from(gate.shape.size);
         match marked {
-            // A good segment is empty, so it is also reset.
             Ok(true) if bad => self.settle(device, Wait { slot, frees: None }),
+            // A segment that is marked good again is empty.
             Ok(true) => self.reset_segment(slot, device, lba, sectors),
             done => self.end(slot, done.map(|_| Verdict::default())),
         }
