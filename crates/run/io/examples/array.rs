@@ -1,8 +1,8 @@
-//! One stack over files under one load, without a network block device between:
+//! Benchmark of one stack over files under one load, without a network block device in between:
 //! `array STACK LOAD SECONDS FILE...` with STACK log, raid5 or passthrough, and LOAD random (4 KiB
-//! writes that compress by 67 %, 32 under way) or sequential (1 MiB of what does not compress, 4
-//! under way). It destroys what the files hold, and prints requests a second, MB/s of the host,
-//! MB/s sent to the files, and requests a second of processor time, of all threads and the kernel.
+//! writes that compress by 67 %, 32 under way) or sequential (1 MiB writes that do not compress, 4
+//! under way). It overwrites the files, and prints requests per second, MB/s of the host, MB/s sent
+//! to the files, and requests per second of processor time of all threads and the kernel.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -17,16 +17,16 @@ use hostftl_io::{
 };
 use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Mode, Plan, Raid5};
 
-/// RAID 5's chunk, in sectors, and how many operations it has under way.
+/// RAID 5: chunk size in sectors, and number of operations under way.
 const CHUNK: u32 = 128;
 const OPS: u16 = 64;
-/// Bytes of 4096 that fio makes random at `buffer_compress_percentage=67`.
+/// Number of random bytes that fio puts into 4096 bytes at `buffer_compress_percentage=67`.
 const RANDOM: usize = 1351;
 
-/// Bytes without a pattern from which all that is written is taken.
+/// Size of the random data from which all writes are taken.
 const NOISE: usize = 8 << 20;
 
-/// Keeps so many writes under way until the time is over.
+/// Host that keeps `depth` writes under way until the time has passed.
 struct Load {
     arena: Arc<Arena>,
     sectors: u64,
@@ -37,9 +37,9 @@ struct Load {
     sent: u64,
     answered: u64,
     seed: u64,
-    /// What is written is a part of this: making it anew would be most of the work.
+    /// Random data for writes. Generating new data would dominate the work.
     noise: Vec<u8>,
-    /// Where the buffers begin that are noise already.
+    /// Addresses of the buffers that are filled already.
     filled: HashSet<usize>,
 }
 
@@ -64,7 +64,7 @@ impl Host for Load {
         let places = self.sectors / length;
         let place = if self.random { self.next() } else { self.sent } % places;
         let mut data = self.arena.lease(self.bytes);
-        // A buffer that is all noise stays as it is, as with fio.
+        // A buffer that is entirely random is not filled again, as in fio.
         if self.random || self.filled.insert(data.as_ptr().addr()) {
             let noise = if self.random { RANDOM } else { self.bytes as usize };
             let from = self.next() as usize % (self.noise.len() - noise);
@@ -126,7 +126,7 @@ fn measure<L: Layer>(
     println!("{:.0} {:.1} {:.1} {each:.0}", answered / took, host / took / 1e6, sent / took / 1e6);
 }
 
-/// The processor time of this process so far, to a hundredth of a second.
+/// Returns the processor time of this process so far, with a resolution of 10 ms.
 fn processor() -> Duration {
     let text = std::fs::read_to_string("/proc/self/stat").expect("Linux tells it");
     let (_, fields) = text.rsplit_once(") ").expect("the name is in brackets");

@@ -1,5 +1,5 @@
-//! The test of the test: belief in what the system only holds of a device, and in a flush after one
-//! that failed, is found.
+//! Tests that the checks detect planted bugs: trust in cached data of a device, and trust in a
+//! flush after a failed one.
 #![cfg(feature = "planted")]
 
 use std::fs::{self, File};
@@ -18,14 +18,14 @@ mod common;
 
 const MIB: u64 = 1 << 20;
 
-/// Lets the descriptor of the open file `name` be one that can't be flushed while `run` runs.
+/// Replaces the descriptor of the open file `name` by one that cannot be flushed while `run` runs.
 fn without_flush<R>(name: &str, run: impl FnOnce() -> R) -> R {
     let list = fs::read_dir("/proc/self/fd").unwrap().map(|entry| entry.unwrap().path());
     let is_it = |path: &PathBuf| fs::read_link(path).is_ok_and(|to| to == Path::new(name));
     let path = list.into_iter().find(is_it).expect("it is open");
     let fd: i32 = path.file_name().unwrap().to_str().unwrap().parse().unwrap();
     let (other, _end) = std::io::pipe().unwrap();
-    // SAFETY: the number stays one of an open file all the time, and is given back.
+    // SAFETY: the number refers to an open file at all times, and is restored.
     unsafe {
         let kept = libc::dup(fd);
         assert!(kept >= 0 && libc::dup2(other.as_raw_fd(), fd) == fd);
@@ -35,7 +35,7 @@ fn without_flush<R>(name: &str, run: impl FnOnce() -> R) -> R {
     }
 }
 
-/// Whether each flush after one that failed fails too: that of superblocks.
+/// Returns whether each flush after a failed one fails too, including that of superblocks.
 fn failure_stays() -> bool {
     let (_folder, name) = common::sparse(4 * MIB);
     let device = Device::open(&name).unwrap();
@@ -48,14 +48,14 @@ fn failure_stays() -> bool {
     stays
 }
 
-/// Whether the page cache has nothing of a device that was just opened.
+/// Returns whether the page cache has no data of a device that was just opened.
 fn cache_is_dropped() -> bool {
     let (_folder, name) = common::sparse(MIB);
     fs::write(&name, vec![7; MIB as usize]).unwrap();
     let _device = Device::open(&name).unwrap();
     let mut pages = vec![0_u8; MIB as usize / 4096];
     let file = File::open(&name).unwrap();
-    // SAFETY: a new mapping that is only asked about, with a byte of `pages` for each page.
+    // SAFETY: a new mapping that is only queried, with a byte of `pages` for each page.
     unsafe {
         let (none, len) = (std::ptr::null_mut(), MIB as usize);
         let start = mmap(none, len, ProtFlags::READ, MapFlags::SHARED, &file, 0).unwrap();
@@ -65,7 +65,7 @@ fn cache_is_dropped() -> bool {
     pages.iter().all(|page| page & 1 == 0)
 }
 
-/// What must hold, and what is planted against it.
+/// Planted bug, and the property that it violates.
 type Case = (Bug, fn() -> bool);
 
 const CACHED: [Case; 2] =
@@ -75,7 +75,7 @@ fn holds(case: fn() -> bool) -> bool {
     catch_unwind(AssertUnwindSafe(case)).unwrap_or(false)
 }
 
-/// One after the other, because a bug is planted for the whole process.
+/// Sequential, because a bug is planted for the whole process.
 #[test]
 fn every_belief_is_found() {
     let mut escaped = Vec::new();

@@ -1,8 +1,8 @@
-//! One volume on this machine for each export: the protocol has no lock of its own.
+//! Exclusive use of an export on this machine, because the protocol has no locks.
 //!
-//! The claim is a socket with an abstract name, made from where the server is and what its export
-//! is called. It goes away with the process, however that ends. Volumes on other machines, or in
-//! another network namespace, or that reach the server under another address, are not seen.
+//! The claim is an abstract socket with a name derived from the server's address and the export's
+//! name. It disappears with the process, however that ends. It does not detect volumes on other
+//! machines, in another network namespace, or with a different address for the same server.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ use crate::deadline::Deadline;
 use crate::error::IoError;
 use crate::holder::describe;
 
-/// How long the process that has an export may take to be found.
+/// Time limit for finding the process that uses an export.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
@@ -26,8 +26,8 @@ pub(super) struct Claim {
 }
 
 impl Claim {
-    /// Claims the export of `uri`, whose host has the address `at`, and which the server calls
-    /// `canonical` if it gives a name.
+    /// Claims the export of `uri`. `at` is the address of its host, and `canonical` the server's
+    /// name for the export, if it reports one.
     pub(super) fn new(
         name: &str,
         uri: &Uri,
@@ -44,7 +44,7 @@ impl Claim {
                 at.map_or_else(|| format!("{host}:{port}"), |place| place.to_string())
             }
         };
-        // An abstract name has at most 107 bytes, so a hash stands for the whole.
+        // An abstract name has at most 107 bytes, so hashes replace the full names.
         let hash = hostftl_format::page::crc32c(0, format!("{place}\0{export}").as_bytes());
         let check = hostftl_format::page::crc32c(1, format!("{export}\0{place}").as_bytes());
         let claim = format!("hostftl-nbd-{hash:08x}{check:08x}");
@@ -60,14 +60,14 @@ impl Claim {
     }
 }
 
-/// The process that has made a claim.
+/// Returns the process that holds a claim.
 fn holder(claim: &str) -> Option<String> {
-    // Nothing accepts these connections, so the queue may be full of earlier ones.
+    // These connections are never accepted, so earlier ones may have filled the queue.
     let stream = connect_claim(claim, &Deadline::after(PATIENCE)).ok()?;
     let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut len = size_of_val(&peer) as libc::socklen_t;
     let (level, option) = (libc::SOL_SOCKET, libc::SO_PEERCRED);
-    // SAFETY: an open socket, and a place of the length that is told.
+    // SAFETY: an open socket, and memory of the given length.
     let result = unsafe {
         libc::getsockopt(stream.as_raw_fd(), level, option, (&raw mut peer).cast(), &mut len)
     };

@@ -1,9 +1,8 @@
-//! The thread of one remote device: it has the connections, and calls the server again when they
-//! break.
+//! Thread of an NBD device. It owns the connections, and reconnects when they break.
 //!
 //! Invariants
-//! - Every order is answered once, also when the server is gone for good or the device is closed.
-//! - When the thread ends, nobody touches the memory of any order.
+//! - Every order is answered once, even if the server never returns or the device is closed.
+//! - After the thread ends, the memory of orders is no longer used.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,24 +18,24 @@ use super::remote::Shared;
 use super::uri::Uri;
 use crate::transfer::Transfer;
 
-/// The first and the longest pause between two calls of a server that is gone.
+/// First and longest pause between attempts to reconnect.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// How often commands are looked at that may be late.
+/// Interval between checks for late commands.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// How things stand with the server.
+/// State of the connection.
 #[derive(Debug)]
 enum State {
     Up,
-    /// It is gone since then. It is being connected to, or will be at `next`.
+    /// Disconnected since `since`. A dial is under way, or starts at `next`.
     Down {
         since: Instant,
         next: Instant,
         pause: Duration,
         dialing: Option<Dialing>,
     },
-    /// It is not what it was, and nothing works any more.
+    /// The server lost data or has a different export. All commands fail.
     Dead,
 }
 
@@ -44,7 +43,7 @@ enum State {
 pub(super) struct Client {
     uri: Uri,
     shared: Arc<Shared>,
-    /// What the export was like at first.
+    /// Properties of the export at the first connection.
     export: Negotiated,
     flow: Flow,
     lines: Vec<Line>,
@@ -59,7 +58,7 @@ impl Client {
         Client { uri, shared, export, flow, lines, state: State::Up, looked }
     }
 
-    /// Works until the device is closed.
+    /// Serves orders until the device is closed.
     pub(super) fn run(mut self) {
         while let Some(orders) = self.shared.take_orders() {
             self.flow.set_timeout(self.shared.patience().unwrap_or(self.uri.timeout));
@@ -78,7 +77,7 @@ impl Client {
             State::Up => {}
             State::Dead => self.flow.fail_waiting(None, DeviceError::Gone),
             State::Down { since, .. } => {
-                // Also while a server is being connected to that takes its time.
+                // This also applies while a slow connection attempt is under way.
                 if now - since >= self.uri.timeout {
                     self.flow.fail_waiting(None, DeviceError::Media);
                 }
@@ -95,20 +94,22 @@ impl Client {
             if self.flow.is_late(now) {
                 self.lose("no answer in time");
             }
+            // Commands that could not be sent in time fail, also while connected.
             self.flow.fail_waiting(Some(now), DeviceError::Media);
         }
     }
 
-    /// The connections are of no use any more.
+    /// Drops the connections and prepares a reconnect.
     fn lose(&mut self, why: &str) {
         self.shared.tell(format!("connection lost: {why}; calling again"));
         self.lines.clear();
+        // Commands that were under way are sent again after the reconnect.
         self.flow.land();
         let now = Instant::now();
         self.state = State::Down { since: now, next: now, pause: FIRST_PAUSE, dialing: None };
     }
 
-    /// Connects again to a server that is gone, beside this thread: orders end in time meanwhile.
+    /// Reconnects in another thread, so that orders still end in time.
     fn connect_again(&mut self, now: Instant) {
         let State::Down { since, next, pause, dialing } = &mut self.state else { return };
         if dialing.is_none() && now >= *next {
@@ -116,7 +117,7 @@ impl Client {
             let most = self.uri.timeout.min(HANDSHAKE);
             match Dialing::begin(self.uri.clone(), most, move || shared.ring()) {
                 Ok(begun) => *dialing = Some(begun),
-                // Without a thread there is no connection; it may be there the next time.
+                // The system may have a free thread at the next attempt.
                 Err(error) => {
                     self.shared.tell(format!("connection lost: {error}; calling again"));
                     *next = now + LONGEST_PAUSE;
@@ -142,7 +143,7 @@ impl Client {
         }
     }
 
-    /// Why the export can't be the one that it was.
+    /// Returns the reason why the export cannot be the same as before, if there is one.
     fn differs(&self, export: &Negotiated, head: &Page) -> Option<&'static str> {
         if export.bytes < self.export.bytes {
             return Some("the export has become smaller");
@@ -158,12 +159,12 @@ impl Client {
         self.state = State::Dead;
     }
 
-    /// Hands over what is over.
+    /// Delivers completed orders.
     fn deliver(&mut self) {
         self.shared.deliver(&mut self.flow.over);
     }
 
-    /// Waits until there are orders, or the server says something; takes what it says.
+    /// Waits for orders or replies, and processes the replies.
     fn sleep(&mut self) {
         let wait = match self.state {
             _ if !self.flow.over.is_empty() => Duration::ZERO,
@@ -189,7 +190,7 @@ impl Client {
         }
     }
 
-    /// Takes what the server says on a line.
+    /// Receives and processes the replies on a connection.
     fn listen(&mut self, number: usize) -> Result<(), (Trouble, String)> {
         let mut said = Vec::new();
         let heard = self.lines[number].receive(&mut self.flow.flying, &mut said);
@@ -206,14 +207,14 @@ impl Client {
         heard.map_err(|error| (Trouble::Leaving, error.to_string()))
     }
 
-    /// The device is closed.
+    /// Closes the connections and fails all orders.
     fn hang_up(&mut self) {
         let cookie = u64::MAX;
         let bye = Request { flags: 0, command: Command::Disconnect, cookie, offset: 0, length: 0 };
         for line in &mut self.lines {
             if !line.has_more() {
                 line.bid(&bye);
-                // A server that is gone already needs no goodbye.
+                // An error is ignored: the connection may already be broken.
                 line.send().ok();
                 line.end();
             }
@@ -227,8 +228,8 @@ impl Client {
     }
 }
 
-/// What the thread is told to do: a transfer, and who waits for it.
+/// Transfer, and the receiver of its result.
 pub(super) type Order = (Transfer, Origin);
 
-/// What became of an order.
+/// Result of an order.
 pub(super) type Outcome = (Item, Result<(), DeviceError>);

@@ -1,10 +1,10 @@
-//! Connecting to a server on a thread of its own, so that those who wait for a command, and those
-//! who close the device, never wait for the server too.
+//! Connection to a server in a thread of its own, so that neither a command nor the closing of the
+//! device has to wait for the server.
 //!
 //! Invariants
-//! - One deadline covers everything that is awaited from the server, over all connections.
-//! - A dial that is dropped ends soon, and its connections are closed. Only the system's search for
-//!   the address of a host can't be interrupted; nothing waits for its thread.
+//! - One deadline covers the whole exchange with the server, over all connections.
+//! - A dial that is dropped ends soon, and its connections are closed. Only the system's resolution
+//!   of a host name cannot be interrupted; no thread waits for it.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -24,17 +24,17 @@ use super::uri::{Place, Uri};
 use crate::cancel;
 use crate::deadline::Deadline;
 
-/// Connections to a server that takes several.
+/// Number of connections to a server that accepts several.
 const LINES: usize = 4;
-/// How long a server may take at most from the first connection to the first block.
+/// Time limit from the first connection to the reply with the first block.
 pub(super) const HANDSHAKE: Duration = Duration::from_secs(10);
-/// How often a caller that waits for a dial checks whether it is to end early.
+/// Interval at which a caller that waits for a dial checks for cancellation.
 const STEP: Duration = Duration::from_millis(50);
 
-/// The connections, the export, its first block, and the server's address if it has one.
+/// Connections, export, its first block, and the server's address if it has one.
 pub(super) type Dialed = (Vec<Line>, Negotiated, Page, Option<SocketAddr>);
 
-/// A dial under way.
+/// Dial in progress.
 #[derive(Debug)]
 pub(super) struct Dialing {
     stop: Arc<AtomicBool>,
@@ -43,7 +43,7 @@ pub(super) struct Dialing {
 }
 
 impl Dialing {
-    /// Begins to connect, which takes `most` at the longest. `tell` is called at the end.
+    /// Starts to connect, for at most `most`. `tell` is called at the end.
     pub(super) fn begin(
         uri: Uri,
         most: Duration,
@@ -53,7 +53,7 @@ impl Dialing {
         let deadline = Deadline::after(most).or(stop.clone());
         let (sender, end) = channel();
         let run = move || {
-            // A caller that is gone has no use for the connections.
+            // The caller may no longer need the connections, so an error is ignored.
             sender.send(dial(&uri, &deadline)).ok();
             tell();
         };
@@ -61,7 +61,7 @@ impl Dialing {
         Ok(Dialing { stop, end, most })
     }
 
-    /// The connections or why there are none, once that is known.
+    /// Returns the result if the dial has ended.
     pub(super) fn end(&mut self) -> Option<io::Result<Dialed>> {
         match self.end.try_recv() {
             Ok(result) => Some(result),
@@ -81,7 +81,7 @@ impl Dialing {
                 }
                 Ok(result) => return result,
             }
-            // The thread itself is late where the system searches for an address.
+            // Name resolution does not obey the deadline of the thread.
             deadline.left()?;
             if cancel::is_requested() {
                 return Err(io::Error::other("interrupted"));
@@ -96,7 +96,7 @@ impl Drop for Dialing {
     }
 }
 
-/// Connects as often as the server allows.
+/// Opens as many connections as the server allows.
 fn dial(uri: &Uri, deadline: &Deadline) -> io::Result<Dialed> {
     let place = match &uri.place {
         Place::Unix(_) => None,
@@ -106,7 +106,7 @@ fn dial(uri: &Uri, deadline: &Deadline) -> io::Result<Dialed> {
     let mut lines = vec![Line::new(0, stream)];
     let more = if export.flags & CAN_MULTI_CONN == 0 { 1 } else { LINES };
     while lines.len() < more {
-        // A server may have its own limit, and one line is enough.
+        // The server may have a lower limit, and one connection is enough.
         let Ok((stream, ..)) = call(uri, deadline) else { break };
         lines.push(Line::new(lines.len(), stream));
     }

@@ -1,10 +1,12 @@
-//! Which commands go out when, and what their answers mean. It knows no sockets but through lines.
+//! Order of commands to the server, and interpretation of its replies. It accesses sockets only
+//! through lines.
 //!
 //! Invariants
-//! - An item waits, or it flies: its place is its cookie, and it awaits one answer.
-//! - Writes whose ranges meet never fly together, so the server has no order to choose.
-//! - While something is sent again after a reconnect, nothing else flies.
-//! - What is compared with the server's ([`check`]) is not being written meanwhile.
+//! - An item waits, or it is under way: its index is its cookie, and it awaits one reply.
+//! - Writes with overlapping ranges are never under way together, so the server cannot reorder
+//!   them.
+//! - While writes are repeated after a reconnect, no other item is under way.
+//! - A range that is compared with the server's data ([`check`]) is not written at the same time.
 
 mod check;
 
@@ -22,40 +24,44 @@ use super::kept::{FLUSH_AT, FULL_AT, Kept, Unflushed};
 use super::line::{Line, front};
 use crate::transfer::{Call, NO_FILE, Transfer};
 
-/// The most bytes that the server is asked to zero at once.
+/// Maximum number of bytes of one zeroing request.
 const MAX_ZEROES: u32 = 1 << 30;
-/// How long a flush of the client's own is not tried again after it failed.
+/// Pause after the client's own flush failed.
 const PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(super) struct Flow {
+    /// Items that are not sent.
     waiting: VecDeque<Item>,
+    /// Items under way; the index is the cookie.
     pub flying: Vec<Option<Item>>,
     free: Vec<u32>,
+    /// Writes that the server completed and did not flush.
     kept: Unflushed,
     ghosts: Ghosts,
     check: Check,
-    /// Items that send again what was kept and are not over.
+    /// Items that repeat unflushed writes and have not ended.
     again: usize,
-    /// Whether a flush of the client's own is under way, and when the next may be.
+    /// Whether the client's own flush is under way, and the earliest time of the next one.
     flushing: bool,
     flush_from: Instant,
-    /// The longest read or write, in bytes.
+    /// Maximum length of a read or write in bytes.
     longest: u32,
+    /// Whether the server supports zeroing requests.
     zeroes: bool,
     timeout: Duration,
-    /// How long ghosts live after a connection began.
+    /// Time after a connection began during which late writes may still arrive.
     grace: Duration,
-    /// Items that are over, with their results.
+    /// Completed items with their results.
     pub over: Vec<(Item, Result<(), DeviceError>)>,
 }
 
-/// The server does not keep its promises, so the connection is of no use any more.
+/// Reason to abandon the connection.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Trouble {
-    /// It is going down: call it again.
+    /// The server is shutting down: reconnect.
     Leaving,
-    /// It refuses to take again what it had taken once.
+    /// The server refuses a write that it completed before.
     Lost,
 }
 
@@ -81,33 +87,34 @@ impl Flow {
         flow
     }
 
-    /// There is a connection, and the server takes this.
+    /// Applies the limits of a new connection.
     pub(super) fn learn(&mut self, export: &Negotiated) {
         let said = export.block.map_or(MAX_PAYLOAD, |block| block.max);
-        // A server that says nonsense still has to take a page.
+        // A nonsensical limit is ignored: a server must accept at least a page.
         self.longest = (said.clamp(4096, MAX_PAYLOAD)) / 4096 * 4096;
         self.zeroes = export.flags & SEND_WRITE_ZEROES != 0;
         self.ghosts.end_at(Instant::now() + self.grace);
     }
 
-    /// From now on a command may take so long.
+    /// Sets the timeout of commands.
     pub(super) fn set_timeout(&mut self, timeout: Duration) {
         self.timeout = timeout;
     }
 
-    /// A command that came just now.
+    /// Queues a new command.
     pub(super) fn put(&mut self, transfer: Transfer, origin: Origin) {
         let deadline = Instant::now() + self.timeout;
         self.waiting.push_back(Item::new(transfer, origin, deadline));
     }
 
-    /// Whether anything waits or flies, or time changes something.
+    /// Returns whether items wait or are under way, or a late write is still possible.
     pub(super) fn is_busy(&self) -> bool {
         !self.ghosts.is_empty() || !self.waiting.is_empty() || self.free.len() < self.flying.len()
     }
 
-    /// Begins what may begin, spread over the lines.
+    /// Sends all items that may start, distributed over the lines.
     pub(super) fn start(&mut self, lines: &mut [Line]) {
+        // Bounds the memory for unflushed writes if the driver flushes rarely.
         if self.kept.cost() > FLUSH_AT && !self.flushing && self.flush_from <= Instant::now() {
             self.flushing = true;
             let (flush, deadline) = (Transfer::sync(0, NO_FILE), Instant::now() + self.timeout);
@@ -124,7 +131,8 @@ impl Flow {
             });
             let mut item = self.waiting.pop_front();
             if let Some(item) = item.as_mut().filter(|item| item.is_again()) {
-                // It may have waited for longer than the server has to answer it.
+                // The item may have waited longer than the timeout, but the server gets the full
+                // time for its reply.
                 item.deadline = Instant::now() + self.timeout;
             }
             self.flying[place as usize] = item;
@@ -136,12 +144,14 @@ impl Flow {
         let first = item.is_again() || self.again == 0;
         let (offset, len) = item.transfer.range();
         let full = || self.kept.cost() >= FULL_AT || !item.flew && self.ghosts.is_full(offset, len);
+        // Repeated writes and those of a check take no additional memory, so they never wait for
+        // space.
         let room = item.is_again() || item.is_of_check() || !item.writes() || !full();
         let collides = || self.flying.iter().flatten().any(|other| item.collides(other));
         first && room && !collides()
     }
 
-    /// Asks the server for the next part of the item at `place`.
+    /// Sends the request for the next part of the item at `place`.
     fn ask(&mut self, place: u32, lines: &mut [Line]) {
         let item = self.flying[place as usize].as_mut().expect("it flies");
         if matches!(item.transfer.call(), Call::Allocate(_)) && !self.zeroes {
@@ -154,10 +164,11 @@ impl Flow {
             Call::Sync => (Command::Flush, 0),
             Call::Allocate(_) => (Command::WriteZeroes, MAX_ZEROES),
         };
-        // A reset that has to be written has its zeros by pieces.
+        // A reset that is executed as a write provides its zeros piece by piece.
         let there = item.transfer.pieces().iter().map(|piece| piece.iov_len as u64).sum::<u64>();
         let most = if command == Command::Write { there } else { left };
         item.part = left.min(most).min(longest.into()) as u32;
+        // A flush covers only writes that were completed before it was sent.
         item.covers = self.kept.next();
         let line = place as usize % lines.len();
         item.awaits = Some(line);
@@ -165,7 +176,7 @@ impl Flow {
         lines[line].push(&Request { flags: 0, command, cookie, offset, length }, item);
     }
 
-    /// The server answered the request of the item at `cookie`.
+    /// Processes the reply to the request of the item at `cookie`.
     pub(super) fn answer(
         &mut self,
         cookie: u64,
@@ -197,6 +208,8 @@ impl Flow {
             (Ok(()), _) => item.transfer.absorb(part as i32),
         };
         match outcome {
+            // The layer got the acknowledgement of this write, so its loss cannot be reported as an
+            // error now.
             Some(Err(_)) if again => return Err(Trouble::Lost),
             None => self.ask(place, lines),
             Some(result) => {
@@ -208,11 +221,13 @@ impl Flow {
         Ok(())
     }
 
-    /// An item is over.
+    /// Ends an item.
     fn end(&mut self, item: Item, result: Result<(), DeviceError>) {
         match item.origin {
             Origin::Driver | Origin::Caller(_) => {
                 let flushed = item.transfer.call() == Call::Sync && result.is_ok();
+                // A late write may have overwritten newer data, so the flush ends only after a
+                // check.
                 if flushed && self.ghosts.is_unchecked() {
                     self.check.hold(item);
                 } else {
@@ -235,13 +250,14 @@ impl Flow {
         }
     }
 
-    /// The connection is gone: what flew waits again, and what was kept is to be sent again first.
-    /// The lines that had it are gone too.
+    /// Returns all items to the queue after the connection is lost. Unflushed writes come first.
+    /// The lines of the connection are already dropped.
     pub(super) fn land(&mut self) {
         let mut back: Vec<Item> = self.flying.drain(..).flatten().collect();
         self.free.clear();
         for item in &mut back {
             if item.writes() {
+                // The server may have received the write and may execute it at any later time.
                 self.ghosts.add(item.transfer.range().0, item.part.into());
             }
             item.flew = true;
@@ -264,13 +280,13 @@ impl Flow {
         self.waiting.extend(others.into_iter().map(|item| Item { awaits: None, ..item }));
     }
 
-    /// Whether something flies that should have been answered by now.
+    /// Returns whether an item under way has exceeded its deadline.
     pub(super) fn is_late(&self, now: Instant) -> bool {
         self.flying.iter().flatten().any(|item| item.deadline <= now)
     }
 
-    /// Ends what waits and is late, or all that waits, with an error. What is to be sent again
-    /// stays, because nobody else has it.
+    /// Fails waiting items that are late, or all of them. Repeated writes stay, because their data
+    /// exists only here.
     pub(super) fn fail_waiting(&mut self, late: Option<Instant>, error: DeviceError) {
         let fails = |item: &Item| !item.is_again() && late.is_none_or(|now| item.deadline <= now);
         let (failed, stay): (Vec<_>, _) = self.waiting.drain(..).partition(fails);
@@ -281,21 +297,21 @@ impl Flow {
     }
 }
 
-/// The part of an item that was read just now is what it should be, whatever ghosts did.
+/// Corrects the part of an item that was just read, if late writes may have changed it.
 fn lay_over(ghosts: &Ghosts, item: &Item) {
     if ghosts.is_empty() {
         return;
     }
     let mut offset = item.transfer.range().0;
     for piece in front(item) {
-        // SAFETY: the item keeps its memory, and its line has filled it and is done with it.
+        // SAFETY: the item keeps its memory, and its line has finished filling it.
         let bytes = unsafe { std::slice::from_raw_parts_mut(piece.iov_base.cast(), piece.iov_len) };
         ghosts.lay_over(offset, bytes);
         offset += bytes.len() as u64;
     }
 }
 
-/// The part of an item that was written just now.
+/// Copies the part of an item that was just written.
 fn copy(item: &Item) -> Kept {
     let (offset, len) = (item.transfer.range().0, u64::from(item.part));
     if matches!(item.transfer.call(), Call::Allocate(_)) {
@@ -303,7 +319,7 @@ fn copy(item: &Item) -> Kept {
     }
     let mut bytes = Vec::with_capacity(item.part as usize);
     for piece in front(item) {
-        // SAFETY: the item keeps its memory, and nobody writes to it while it flies.
+        // SAFETY: the item keeps its memory, which is not written while the item is under way.
         bytes.extend_from_slice(unsafe {
             std::slice::from_raw_parts(piece.iov_base.cast(), piece.iov_len)
         });

@@ -1,8 +1,10 @@
-//! Writes that had no answer when their connection ended: the server may carry them out later.
+//! Late writes (ghosts): writes without a reply when their connection was lost. The server may
+//! execute them at a later time.
 //!
 //! Invariants
-//! - A ghost is a range of such a write. It lives until some time after the next connection began.
-//! - What was completed over a living ghost is here, the newest of each byte.
+//! - A ghost is the range of such a write. It exists until a fixed time after the next connection
+//!   began.
+//! - The newest data of every byte that was completed over a ghost is kept here.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -13,11 +15,11 @@ use super::kept::{ENTRY, FULL_AT, Kept};
 struct Ghost {
     offset: u64,
     len: u64,
-    /// When it is gone; `None` = as long as there is no connection.
+    /// End of the ghost; `None` while there is no connection.
     until: Option<Instant>,
 }
 
-/// What a range should hold; `None` = zeros.
+/// Expected data of a range; `None` means zeros.
 #[derive(Debug)]
 struct Newer {
     len: u64,
@@ -29,18 +31,18 @@ pub(super) struct Ghosts {
     list: Vec<Ghost>,
     newer: BTreeMap<u64, Newer>,
     cost: u64,
-    /// Counts what changed, and how much of that was compared with the server's.
+    /// Number of changes, and the number up to which they were compared with the server's data.
     changes: u64,
     checked: u64,
 }
 
 impl Ghosts {
-    /// Whether there are none.
+    /// Returns whether there are no ghosts.
     pub(super) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// A write of this range had no answer.
+    /// Adds the range of a write without a reply.
     pub(super) fn add(&mut self, offset: u64, len: u64) {
         match self.list.iter_mut().find(|ghost| (ghost.offset, ghost.len) == (offset, len)) {
             Some(known) => known.until = None,
@@ -48,23 +50,23 @@ impl Ghosts {
         }
     }
 
-    /// The connection ended: what was compared before may be different now.
+    /// Records that the connection was lost: ranges compared before may have changed.
     pub(super) fn doubt(&mut self) {
         self.changes += 1;
     }
 
-    /// There is a connection again, so the ghosts without an end have this one.
+    /// Sets the end of all ghosts without one, after a reconnect.
     pub(super) fn end_at(&mut self, until: Instant) {
         self.list.iter_mut().for_each(|ghost| ghost.until = ghost.until.or(Some(until)));
     }
 
-    /// Whether what is written to this range has to wait for room.
+    /// Returns whether a write of this range must wait for memory.
     pub(super) fn is_full(&self, offset: u64, len: u64) -> bool {
         let meets = |ghost: &Ghost| meet((ghost.offset, ghost.len), (offset, len)).is_some();
         self.cost >= FULL_AT && self.list.iter().any(meets)
     }
 
-    /// This was completed just now.
+    /// Records a completed write.
     pub(super) fn note(&mut self, kept: &Kept) {
         let (offset, len) = match kept {
             Kept::Bytes { offset, bytes } => (*offset, bytes.len() as u64),
@@ -88,7 +90,7 @@ impl Ghosts {
         self.newer.insert(offset, newer);
     }
 
-    /// Forgets what was known of a range.
+    /// Removes the expected data of a range.
     fn cut(&mut self, from: u64, len: u64) {
         let known: Vec<u64> = self.within(from, len).map(|(offset, _)| offset).collect();
         for offset in known {
@@ -105,7 +107,7 @@ impl Ghosts {
         }
     }
 
-    /// What is known of a range and near it, in order.
+    /// Returns the expected data that overlaps a range, in order.
     fn within(&self, from: u64, len: u64) -> impl Iterator<Item = (u64, &Newer)> {
         let before = self.newer.range(..from).next_back();
         let inside = self.newer.range(from..from + len);
@@ -113,7 +115,7 @@ impl Ghosts {
         all.filter(move |(offset, newer)| meet((*offset, newer.len), (from, len)).is_some())
     }
 
-    /// Puts what is known over bytes that the server has at `offset`.
+    /// Overwrites bytes that the server returned for `offset` with the expected data.
     pub(super) fn lay_over(&self, offset: u64, bytes: &mut [u8]) {
         for (start, newer) in self.within(offset, bytes.len() as u64) {
             let range = meet((start, newer.len), (offset, bytes.len() as u64));
@@ -126,40 +128,42 @@ impl Ghosts {
         }
     }
 
-    /// The first range to compare from `from` on, of at most `most` bytes.
+    /// Returns the first range to compare from `from` on, of at most `most` bytes.
     pub(super) fn next(&self, from: u64, most: u64) -> Option<(u64, u64)> {
         let (offset, newer) = self.within(from, u64::MAX - from).next()?;
         let start = from.max(offset);
         Some((start, (offset + newer.len - start).min(most)))
     }
 
-    /// What to write to `offset`, where the server has these bytes, if they are not right.
+    /// Returns the write that corrects `offset`, if the server's bytes differ from the expected
+    /// data.
     pub(super) fn mend(&self, offset: u64, bytes: &[u8]) -> Option<Kept> {
         let mut right: Box<[u8]> = bytes.into();
         self.lay_over(offset, &mut right);
         (*right != *bytes).then_some(Kept::Bytes { offset, bytes: right })
     }
 
-    /// Whether there is something that was not compared.
+    /// Returns whether a change was not compared.
     pub(super) fn is_unchecked(&self) -> bool {
         self.changes != self.checked && !self.newer.is_empty()
     }
 
-    /// The number of the last change.
+    /// Returns the number of the last change.
     pub(super) fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// Whether the time of a ghost is over.
+    /// Returns whether the time of a ghost has passed.
     pub(super) fn has_ended(&self, now: Instant) -> bool {
         self.list.iter().any(|ghost| ghost.until.is_some_and(|until| until <= now))
     }
 
-    /// All was compared that had changed when `changes` was the last; that began at `begun`.
+    /// Records a comparison of all changes up to `changes`, which started at `begun`.
     pub(super) fn compared(&mut self, changes: u64, begun: Instant) {
         self.checked = changes;
         self.list.retain(|ghost| ghost.until.is_none_or(|until| until > begun));
         let Ghosts { list, newer, .. } = self;
+        // Expected data is only needed where a ghost remains.
         newer.retain(|offset, newer| {
             let range = (*offset, newer.len);
             list.iter().any(|ghost| meet((ghost.offset, ghost.len), range).is_some())
@@ -169,13 +173,13 @@ impl Ghosts {
 }
 
 impl Newer {
-    /// Memory that it takes.
+    /// Returns the memory that the entry takes, in bytes.
     fn cost(&self) -> u64 {
         ENTRY + self.bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)
     }
 }
 
-/// Where two ranges meet.
+/// Returns the intersection of two ranges.
 fn meet(a: (u64, u64), b: (u64, u64)) -> Option<(u64, u64)> {
     let from = a.0.max(b.0);
     let to = (a.0 + a.1).min(b.0 + b.1);

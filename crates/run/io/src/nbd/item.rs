@@ -8,23 +8,23 @@ use hostftl_core::DeviceError;
 use super::kept::Kept;
 use crate::transfer::{Call, Transfer};
 
-/// Who waits for a command.
+/// Origin of a command.
 #[derive(Debug)]
 pub(crate) enum Origin {
-    /// The driver, which knows it by its slot.
+    /// The driver, which identifies it by its slot.
     Driver,
-    /// Somebody who waits at the other end.
+    /// A caller that waits at the other end of the channel.
     Caller(Sender<Result<(), DeviceError>>),
-    /// The client, which wants what it keeps to be durable.
+    /// The client's own flush, which makes unflushed writes durable.
     Flush,
-    /// The client: what it kept is sent again.
+    /// Repetition of an unflushed write after a reconnect.
     Again(Kept),
-    /// The client: it reads what a ghost may have changed, into this memory.
+    /// Read of a range that a late write may have changed, into this memory.
     Check(Box<[u8]>),
-    /// The client: it writes what a ghost did change, from this memory.
+    /// Rewrite of a range that a late write did change, from this memory.
     #[expect(dead_code, reason = "the transfer has pointers to it")]
     Mend(Kept),
-    /// The client: it makes durable what it mended.
+    /// Flush that makes rewrites durable.
     Seal,
 }
 
@@ -32,15 +32,15 @@ pub(crate) enum Origin {
 pub(crate) struct Item {
     pub transfer: Transfer,
     pub origin: Origin,
-    /// When it fails at the latest.
+    /// Time at which the command fails.
     pub deadline: Instant,
-    /// For a flush: it covers what was kept before this number.
+    /// For a flush: writes before this number are covered.
     pub covers: u64,
-    /// The bytes of the range that the server was asked for last.
+    /// Length of the current request in bytes.
     pub part: u32,
-    /// The line on which the answer comes.
+    /// Line on which the reply is expected.
     pub awaits: Option<usize>,
-    /// Whether a connection ended while it was on its way.
+    /// Whether a connection was lost while the command was under way.
     pub flew: bool,
 }
 
@@ -49,22 +49,23 @@ impl Item {
         Item { transfer, origin, deadline, covers: 0, part: 0, awaits: None, flew: false }
     }
 
-    /// Whether it sends what was sent before.
+    /// Returns whether this repeats an unflushed write.
     pub(crate) fn is_again(&self) -> bool {
         matches!(self.origin, Origin::Again(_))
     }
 
-    /// Whether it changes the range.
+    /// Returns whether it changes its range.
     pub(crate) fn writes(&self) -> bool {
         matches!(self.transfer.call(), Call::Write | Call::Allocate(_))
     }
 
-    /// Whether it compares what the server has, or mends that.
+    /// Returns whether it belongs to a check.
     pub(crate) fn is_of_check(&self) -> bool {
         matches!(self.origin, Origin::Check(_) | Origin::Mend(_) | Origin::Seal)
     }
 
-    /// Whether their ranges meet and one of them writes there, beside a write or a check.
+    /// Returns whether the ranges overlap and the items must not be under way together: two writes,
+    /// or a write and a read of a check.
     pub(crate) fn collides(&self, other: &Item) -> bool {
         let ((from, len), (other_from, other_len)) =
             (self.transfer.range(), other.transfer.range());

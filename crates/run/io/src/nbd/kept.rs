@@ -1,32 +1,32 @@
-//! What a server has completed and not yet flushed: it may lose that when it dies.
+//! Writes that a server completed and did not flush. It may lose them when it crashes.
 //!
 //! Invariants
-//! - Writes that overlap are never on their way at the same time, so the order here is the order on
-//!   the server.
-//! - A write leaves the list only when a flush has covered it.
+//! - Overlapping writes are never under way together, so the order of this list is that of the
+//!   server.
+//! - A write is removed only when a flush has covered it.
 
 use std::collections::VecDeque;
 
 use crate::transfer::{Call, NO_FILE, Transfer};
 
-/// From here on the client flushes by itself, in bytes.
+/// Memory in bytes from which the client flushes by itself.
 pub(super) const FLUSH_AT: u64 = 32 << 20;
-/// From here on writes wait for that flush, in bytes.
+/// Memory in bytes from which writes wait for that flush.
 pub(super) const FULL_AT: u64 = 64 << 20;
-/// What an entry costs beside its data, in bytes.
+/// Memory of an entry without its data, in bytes.
 pub(super) const ENTRY: u64 = 128;
 
-/// What was written.
+/// Completed write.
 #[derive(Debug)]
 pub(crate) enum Kept {
-    /// These bytes.
+    /// Data.
     Bytes { offset: u64, bytes: Box<[u8]> },
     /// Zeros.
     Zeros { offset: u64, len: u64 },
 }
 
 impl Kept {
-    /// What sends it again. The entry stays where it is on the heap meanwhile.
+    /// Returns a transfer that repeats the write. The entry's heap memory must not move meanwhile.
     pub(crate) fn transfer(&self) -> Transfer {
         match self {
             Kept::Zeros { offset, len } => Transfer::reset(0, NO_FILE, *offset, *len),
@@ -39,7 +39,7 @@ impl Kept {
         }
     }
 
-    /// Memory that it takes.
+    /// Returns the memory that the entry takes, in bytes.
     fn cost(&self) -> u64 {
         match self {
             Kept::Bytes { bytes, .. } => ENTRY + bytes.len() as u64,
@@ -50,25 +50,27 @@ impl Kept {
 
 #[derive(Debug, Default)]
 pub(super) struct Unflushed {
+    /// Entries in the order of their completion.
     list: VecDeque<Kept>,
-    /// The number of the first entry.
+    /// Number of the first entry.
     first: u64,
     cost: u64,
 }
 
 impl Unflushed {
-    /// Takes in what was completed just now.
+    /// Adds a completed write.
     pub(super) fn push(&mut self, kept: Kept) {
         self.cost += kept.cost();
         self.list.push_back(kept);
     }
 
-    /// The number of the next entry.
+    /// Returns the number of the next entry.
     pub(super) fn next(&self) -> u64 {
         self.first + self.list.len() as u64
     }
 
-    /// A flush is over that was sent when the next entry had the number `covers`.
+    /// Removes the writes covered by a flush that was sent when the next entry had the number
+    /// `covers`.
     pub(super) fn flushed(&mut self, covers: u64) {
         while self.first < covers {
             let gone = self.list.pop_front().expect("a flush covers what there was");
@@ -77,12 +79,12 @@ impl Unflushed {
         }
     }
 
-    /// Memory that it takes, in bytes.
+    /// Returns the memory of all entries in bytes.
     pub(super) fn cost(&self) -> u64 {
         self.cost
     }
 
-    /// All entries in order; the list is empty then.
+    /// Takes all entries in order. The list is empty afterwards.
     pub(super) fn take(&mut self) -> VecDeque<Kept> {
         self.first = self.next();
         self.cost = 0;

@@ -1,10 +1,10 @@
-//! One connection in the transmission phase, which never waits for the socket.
+//! One connection in the transmission phase. It never waits for the socket.
 //!
 //! Invariants
-//! - `ahead[from..to]` is what was received and not yet used, in order.
-//! - An item that awaits an answer on a line stays in its place until that line has the answer
-//!   whole or is gone: what the line fills and sends is the item's memory.
-//! - Each request is answered once, on the line that it went out on; else the line is broken.
+//! - `ahead[from..to]` is the data that was received and not used, in order.
+//! - An item that awaits a reply on a line does not move until the reply is complete or the line is
+//!   dropped: the line receives into, and sends from, the memory of the item.
+//! - Each request is answered once, on the line that sent it; otherwise the line is broken.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
@@ -16,15 +16,15 @@ use super::item::Item;
 use super::link::Stream;
 use crate::transfer::Call;
 
-/// How much is received beyond what is awaited, in bytes.
+/// Maximum number of bytes received beyond the awaited payload.
 const AHEAD: usize = 16 << 10;
-/// The most pieces in one system call.
+/// Maximum number of pieces in one system call.
 const PIECES: usize = 64;
 
-/// What goes out.
+/// Part of the outgoing data.
 #[derive(Debug)]
 enum Bit {
-    /// A request, from this byte on.
+    /// Request, with the number of bytes already sent.
     Head([u8; REQUEST_BYTES], usize),
     /// Payload of an item.
     Data(libc::iovec),
@@ -33,20 +33,21 @@ enum Bit {
 #[derive(Debug)]
 pub(super) struct Line {
     number: usize,
+    /// Connection.
     stream: Stream,
     out: VecDeque<Bit>,
     ahead: Box<[u8]>,
     from: usize,
     to: usize,
-    /// The read whose payload comes now, and the memory that it still needs.
+    /// Cookie of the read whose payload comes next, and the memory that is still to be filled.
     filling: Option<u64>,
     fill: VecDeque<libc::iovec>,
 }
 
-// SAFETY: the pointers are to memory of items, which belong to the same thread as the line.
+// SAFETY: the pointers refer to memory of items, which belong to the same thread as the line.
 unsafe impl Send for Line {}
 
-/// What the server said of a request.
+/// Reply of the server: cookie and result.
 pub(super) type Said = (u64, Result<(), Errno>);
 
 impl Line {
@@ -55,22 +56,22 @@ impl Line {
         Line { number, stream, out, ahead, from: 0, to: 0, filling: None, fill }
     }
 
-    /// The socket.
+    /// Returns the socket.
     pub(super) fn fd(&self) -> RawFd {
         self.stream.as_fd().as_raw_fd()
     }
 
-    /// Whether something waits to go out.
+    /// Returns whether data waits to be sent.
     pub(super) fn has_more(&self) -> bool {
         !self.out.is_empty() || self.stream.has_more()
     }
 
-    /// Tells the server that this was all.
+    /// Ends the session orderly.
     pub(super) fn end(&mut self) {
         self.stream.end();
     }
 
-    /// Queues a request, with the first bytes of the item's memory if it is a write.
+    /// Queues a request, with the payload of the current part if it is a write.
     pub(super) fn push(&mut self, request: &Request, item: &Item) {
         self.out.push_back(Bit::Head(request.emit(), 0));
         if item.transfer.call() == Call::Write {
@@ -78,12 +79,12 @@ impl Line {
         }
     }
 
-    /// Queues a request that gets no answer.
+    /// Queues a request without a reply.
     pub(super) fn bid(&mut self, request: &Request) {
         self.out.push_back(Bit::Head(request.emit(), 0));
     }
 
-    /// Sends as much as the socket takes.
+    /// Sends as much as the socket accepts.
     pub(super) fn send(&mut self) -> io::Result<()> {
         while !self.out.is_empty() {
             let mut slices = [IoSlice::new(&[]); PIECES];
@@ -91,7 +92,7 @@ impl Line {
             for (slice, bit) in slices.iter_mut().zip(&self.out) {
                 *slice = match bit {
                     Bit::Head(bytes, from) => IoSlice::new(&bytes[*from..]),
-                    // SAFETY: the item keeps its memory, and nobody writes to it meanwhile.
+                    // SAFETY: the item keeps its memory, which is not written meanwhile.
                     Bit::Data(piece) => IoSlice::new(unsafe {
                         std::slice::from_raw_parts(piece.iov_base.cast(), piece.iov_len)
                     }),
@@ -109,7 +110,7 @@ impl Line {
         self.stream.flush()
     }
 
-    /// Forgets the first `bytes` bytes of what goes out.
+    /// Removes the first `bytes` bytes of the outgoing data.
     fn sent(&mut self, mut bytes: usize) {
         while bytes > 0 {
             let first = self.out.front_mut().expect("no more was sent than there was");
@@ -128,8 +129,8 @@ impl Line {
         }
     }
 
-    /// Receives what is there, payload straight into the memory of `items`, and appends the
-    /// answers that are whole to `said`.
+    /// Receives available data, payload directly into the memory of `items`, and appends complete
+    /// replies to `said`.
     pub(super) fn receive(
         &mut self,
         items: &mut [Option<Item>],
@@ -137,7 +138,7 @@ impl Line {
     ) -> io::Result<()> {
         loop {
             self.understand(items, said)?;
-            // What is left ahead is less than a reply, and only when nothing is being filled.
+            // The rest is shorter than a reply header, and exists only when no payload is awaited.
             self.ahead.copy_within(self.from..self.to, 0);
             (self.from, self.to) = (0, self.to - self.from);
             let got = match self.receive_once() {
@@ -156,14 +157,15 @@ impl Line {
         let mut slices = [const { None }; PIECES];
         let pieces = self.fill.iter().take(PIECES - 1);
         for (slice, piece) in slices.iter_mut().zip(pieces) {
-            // SAFETY: the item that is filled keeps its memory, and only this line uses it.
+            // SAFETY: the item keeps its memory, and only this line uses it.
             let memory = unsafe {
                 std::slice::from_raw_parts_mut(piece.iov_base.cast::<u8>(), piece.iov_len)
             };
             *slice = Some(IoSliceMut::new(memory));
         }
         let used = self.fill.len().min(PIECES - 1);
-        // The look-ahead only follows what is awaited when that is all of it.
+        // Data beyond the payload may only be received if all of the payload's memory is in this
+        // call.
         let whole = used == self.fill.len();
         let rest = if whole { &mut self.ahead[self.to..] } else { &mut [] };
         slices[used] = Some(IoSliceMut::new(rest));
@@ -171,7 +173,7 @@ impl Line {
         self.stream.read_vectored(&mut slices[..=used])
     }
 
-    /// The next `bytes` bytes were received into what is filled: how many of them were for it.
+    /// Advances the payload's memory by received bytes. Returns how many of them were payload.
     fn filled(&mut self, bytes: usize) -> usize {
         let mut left = bytes;
         while left > 0 {
@@ -185,7 +187,7 @@ impl Line {
         bytes - left
     }
 
-    /// Uses up what was received.
+    /// Processes the received data.
     fn understand(&mut self, items: &mut [Option<Item>], said: &mut Vec<Said>) -> io::Result<()> {
         loop {
             if self.filling.is_some() {
@@ -218,7 +220,7 @@ impl Line {
         while let Some(piece) = self.fill.front_mut().filter(|_| self.from < self.to) {
             let len = piece.iov_len.min(self.to - self.from);
             let known = self.ahead[self.from..self.from + len].as_ptr();
-            // SAFETY: the item that is filled keeps its memory, which is apart from the look-ahead.
+            // SAFETY: the item keeps its memory, which does not overlap the look-ahead buffer.
             unsafe { std::ptr::copy_nonoverlapping(known, piece.iov_base.cast(), len) };
             self.from += len;
             if take(piece, len).1 {
@@ -228,7 +230,8 @@ impl Line {
     }
 }
 
-/// Takes up to `bytes` bytes off the front of a piece: how many it had, and whether it is empty.
+/// Removes up to `bytes` bytes from the front of a piece. Returns their number and whether the
+/// piece is now empty.
 fn take(piece: &mut libc::iovec, bytes: usize) -> (usize, bool) {
     let len = bytes.min(piece.iov_len);
     piece.iov_base = piece.iov_base.cast::<u8>().wrapping_add(len).cast();
@@ -236,7 +239,7 @@ fn take(piece: &mut libc::iovec, bytes: usize) -> (usize, bool) {
     (len, piece.iov_len == 0)
 }
 
-/// The memory of the part of an item that the server was asked for.
+/// Returns the memory of the current part of an item.
 pub(super) fn front(item: &Item) -> impl Iterator<Item = libc::iovec> {
     let mut left = item.part as usize;
     item.transfer.pieces().iter().map_while(move |piece| {

@@ -1,4 +1,4 @@
-//! Calling a server: the socket, the handshake, and what the server says of its export.
+//! Connection to a server: the socket, the handshake, and the checks of the export.
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -18,7 +18,7 @@ use super::uri::{Place, Uri};
 use crate::connect::{connect_tcp, connect_unix};
 use crate::deadline::{Deadline, Timed};
 
-/// After how long without an acknowledgement the kernel gives a TCP connection up.
+/// Time without an acknowledgement after which the kernel closes a TCP connection.
 const DEAD_AFTER: Duration = Duration::from_secs(15);
 
 /// A connected socket.
@@ -28,7 +28,7 @@ pub(super) enum Socket {
     Tcp(TcpStream),
 }
 
-/// Calls the same method of whichever it is.
+/// Calls a method of either socket type.
 macro_rules! each {
     ($stream:expr, $socket:ident => $body:expr) => {
         match $stream {
@@ -39,7 +39,7 @@ macro_rules! each {
 }
 
 impl Socket {
-    /// Connects; the socket does not block.
+    /// Connects with a non-blocking socket.
     fn connect(place: &Place, deadline: &Deadline) -> io::Result<Self> {
         match place {
             Place::Unix(path) => connect_unix(path, deadline).map(Socket::Unix),
@@ -84,7 +84,7 @@ impl Write for Socket {
     }
 }
 
-/// A connection, with TLS or without.
+/// Connection with or without TLS.
 #[derive(Debug)]
 pub(super) struct Stream {
     socket: Socket,
@@ -92,17 +92,17 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// Without TLS.
+    /// Wraps a socket without TLS.
     pub(super) fn plain(socket: Socket) -> Self {
         Stream { socket, session: None }
     }
 
-    /// Whether something that was taken waits to go out.
+    /// Returns whether accepted data waits to be sent.
     pub(super) fn has_more(&self) -> bool {
         self.session.as_ref().is_some_and(Session::has_more)
     }
 
-    /// Tells the server that this was all.
+    /// Ends the session orderly.
     pub(super) fn end(&mut self) {
         if let Some(session) = &mut self.session {
             session.end(&mut self.socket);
@@ -115,7 +115,7 @@ impl Read for Stream {
         self.read_vectored(&mut [IoSliceMut::new(into)])
     }
 
-    /// Receives what is there.
+    /// Receives available data.
     fn read_vectored(&mut self, into: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         match &mut self.session {
             Some(session) => session.read(&mut self.socket, into),
@@ -129,7 +129,7 @@ impl Write for Stream {
         self.write_vectored(&[IoSlice::new(from)])
     }
 
-    /// Sends what fits.
+    /// Sends as much as the socket accepts.
     fn write_vectored(&mut self, from: &[IoSlice<'_>]) -> io::Result<usize> {
         match &mut self.session {
             Some(session) => session.write(&mut self.socket, from),
@@ -137,7 +137,7 @@ impl Write for Stream {
         }
     }
 
-    /// Sends what was taken, as much as the socket takes.
+    /// Sends accepted data, as much as the socket takes.
     fn flush(&mut self) -> io::Result<()> {
         self.session.as_mut().map_or(Ok(()), |session| session.flush(&mut self.socket))
     }
@@ -149,7 +149,7 @@ impl AsFd for Stream {
     }
 }
 
-/// Lets the kernel find out when the other machine is gone, though nobody says so.
+/// Makes the kernel detect that the other machine has disappeared.
 fn notice_death(stream: &TcpStream) -> io::Result<()> {
     let seconds = DEAD_AFTER.as_secs() as libc::c_int;
     let options = [
@@ -162,7 +162,7 @@ fn notice_death(stream: &TcpStream) -> io::Result<()> {
     for (level, option, value) in options {
         let (fd, len) = (stream.as_raw_fd(), size_of_val(&value) as libc::socklen_t);
         let place: *const libc::c_int = &value;
-        // SAFETY: an open socket, and an int of the length that is told.
+        // SAFETY: an open socket, and an int of the given length.
         if unsafe { libc::setsockopt(fd, level, option, place.cast(), len) } < 0 {
             return Err(io::Error::last_os_error());
         }
@@ -170,8 +170,8 @@ fn notice_death(stream: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Connects to the server, agrees with it on the export and reads its first block, all of it before
-/// the deadline. The connection that is returned does not block.
+/// Connects to the server, negotiates the export and reads its first block, all before the
+/// deadline. The returned connection is non-blocking.
 pub(super) fn call(uri: &Uri, deadline: &Deadline) -> io::Result<(Stream, Negotiated, Page)> {
     let mut stream = Stream::plain(Socket::connect(&uri.place, deadline)?);
     let export = negotiate(&mut stream, uri, deadline)?;
@@ -221,7 +221,7 @@ fn negotiate(stream: &mut Stream, uri: &Uri, deadline: &Deadline) -> io::Result<
     }
 }
 
-/// Why there is no export.
+/// Converts the server's refusal into an error with the remedy.
 fn refused(why: ProtoError) -> io::Error {
     match why {
         ProtoError::Refused { code, .. } if code == Refusal::TlsRequired.code() => {
@@ -231,7 +231,7 @@ fn refused(why: ProtoError) -> io::Error {
     }
 }
 
-/// The first block, by which an export is known again.
+/// Reads the first block, which identifies an export after a reconnect.
 fn read_head(stream: &mut (impl Read + Write)) -> io::Result<Page> {
     let length = BLOCK as u32;
     let request = Request { flags: 0, command: Command::Read, cookie: 0, offset: 0, length };

@@ -1,8 +1,8 @@
-//! A device behind an NBD server: the client's side.
+//! Client side of a device behind an NBD server.
 //!
-//! [`Remote`] is what a device holds. Behind it one thread ([`client`]) has all connections: it
-//! sends commands, receives answers, calls a server that went away again, and sends once more what
-//! that server may have lost.
+//! A device holds a [`Remote`]. One thread ([`client`]) owns all connections of it: it sends
+//! commands, receives replies, reconnects after a connection is lost, and then repeats the writes
+//! that the server may have lost.
 
 mod claim;
 mod client;

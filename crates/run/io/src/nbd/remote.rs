@@ -1,8 +1,8 @@
-//! What a device holds of a server: orders go in, their ends come out.
+//! Handle of a device for its NBD server: orders go in, and their results come out.
 //!
 //! Invariants
-//! - Whoever adds an order wakes the client's thread; it wakes the driver when orders are over.
-//! - The memory of an order stays until it is over, or the remote is dropped.
+//! - A thread that adds an order wakes the client's thread, which wakes the driver when orders end.
+//! - The memory of an order stays valid until it ends, or the remote is dropped.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -35,23 +35,23 @@ pub(crate) struct Remote {
     _claim: Claim,
 }
 
-/// What the thread and the others share.
+/// State shared by the client's thread and the users of the device.
 #[derive(Debug)]
 pub(crate) struct Shared {
     orders: Mutex<Orders>,
     waker: Waker,
     finished: Mutex<Vec<Finished>>,
     driver: OnceLock<Arc<Waker>>,
-    /// The first block of the export, by which it is known again.
+    /// First block of the export, which identifies it after a reconnect.
     head: Mutex<Page>,
     link: Mutex<Link>,
-    /// Who wants to know that the server is there again.
+    /// Callback for reconnects.
     follower: Follower,
-    /// How long a command may take, in ms; 0 = as the URI says.
+    /// Timeout of a command in ms; 0 means that of the URI.
     patience: AtomicU64,
 }
 
-/// Who is told of a server that is there again, after so long a time.
+/// Callback that receives the length of an outage.
 #[derive(Default)]
 struct Follower(OnceLock<Box<dyn Fn(Duration) + Send + Sync>>);
 
@@ -67,34 +67,34 @@ struct Orders {
     closed: bool,
 }
 
-/// Tells how a device's connection is, from any thread.
+/// Observer of a device's connection, usable from any thread.
 #[derive(Clone, Debug)]
 pub struct LinkWatch(Arc<Shared>);
 
 impl LinkWatch {
-    /// How it is now.
+    /// Returns the current state of the connection.
     pub fn link(&self) -> Link {
         lock(&self.0.link).clone()
     }
 
-    /// Calls `tell` whenever the connection was made again, with the time that it was away. It is
-    /// called by the client's thread, and must not block. Only the first follower counts.
+    /// Calls `tell` after each reconnect with the length of the outage. The client's thread calls
+    /// it, so it must not block. Only the first callback is used.
     pub fn follow(&self, tell: impl Fn(Duration) + Send + Sync + 'static) {
         self.0.follower.0.set(Box::new(tell)).ok();
     }
 }
 
-/// How the connection to a server is.
+/// State of the connection to a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Link {
-    /// How often it broke and was made again.
+    /// Number of reconnects.
     pub reconnects: u64,
-    /// What is wrong with it now.
+    /// Current problem, if any.
     pub trouble: Option<String>,
 }
 
 impl Remote {
-    /// Calls the server.
+    /// Connects to the server.
     pub(crate) fn open(name: &str, uri: Uri) -> Result<Self, IoError> {
         let system = |what| {
             let name = name.to_owned();
@@ -102,7 +102,7 @@ impl Remote {
         };
         let dialing = Dialing::begin(uri.clone(), uri.timeout.min(HANDSHAKE), || {});
         let dialed = dialing.and_then(Dialing::wait);
-        // A server that was given up because of a signal is not one that is gone.
+        // A dial that a signal interrupted does not mean that the server is unavailable.
         cancel::check(name)?;
         let (lines, export, head, place) = dialed.map_err(system("use the NBD server"))?;
         let claim = Claim::new(name, &uri, (place, export.name.as_deref()))?;
@@ -123,58 +123,58 @@ impl Remote {
         Ok(Remote { shared, thread: Some(thread), bytes, _claim: claim })
     }
 
-    /// The length of the export in bytes.
+    /// Returns the length of the export in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// From now on `driver` is woken when a transfer that was put in is over.
+    /// Wakes `driver` from now on when one of its transfers ends.
     pub(crate) fn listen(&self, driver: Arc<Waker>) {
         let first = self.shared.driver.get_or_init(|| driver.clone());
         assert!(Arc::ptr_eq(first, &driver), "the same waker wakes all drivers of a device");
     }
 
-    /// Begins a transfer for the driver.
+    /// Starts a transfer for the driver.
     pub(crate) fn put(&self, transfer: Transfer) {
         self.shared.order(transfer, Origin::Driver);
     }
 
-    /// Moves what is over to the end of `list`.
+    /// Moves completed transfers to the end of `list`.
     pub(crate) fn collect(&self, list: &mut VecDeque<Finished>) {
         list.extend(lock(&self.shared.finished).drain(..));
     }
 
-    /// Whether something is over.
+    /// Returns whether a transfer has completed.
     pub(crate) fn has_finished(&self) -> bool {
         !lock(&self.shared.finished).is_empty()
     }
 
-    /// Does a transfer, and waits for its end.
+    /// Executes a transfer and waits for its end.
     pub(crate) fn run(&self, transfer: Transfer) -> io::Result<()> {
         self.shared.run(transfer)
     }
 
-    /// The first block of the export is this now.
+    /// Sets the content of the first block that is expected after a reconnect.
     pub(crate) fn set_head(&self, page: &Page) {
         self.shared.set_head(page);
     }
 
-    /// From now on a command may take so long.
+    /// Sets the timeout of commands.
     pub(crate) fn set_deadline(&self, most: Duration) {
         self.shared.patience.store(most.as_millis() as u64, Relaxed);
     }
 
-    /// What other threads may use, also when the remote is gone.
+    /// Returns the shared state for other threads. It may outlive the remote.
     pub(crate) fn share(&self) -> Arc<Shared> {
         self.shared.clone()
     }
 
-    /// Tells how the connection is.
+    /// Returns an observer of the connection.
     pub(crate) fn watch(&self) -> LinkWatch {
         LinkWatch(self.shared.clone())
     }
 
-    /// Hangs up: what is under way ends with an error.
+    /// Closes the connections; commands under way end with an error.
     pub(crate) fn close(&self) {
         lock(&self.shared.orders).closed = true;
         self.shared.waker.wake();
@@ -191,7 +191,7 @@ impl Drop for Remote {
 }
 
 impl Shared {
-    /// Does a transfer, and waits for its end.
+    /// Executes a transfer and waits for its end.
     pub(crate) fn run(&self, transfer: Transfer) -> io::Result<()> {
         let (sender, answer) = channel();
         self.order(transfer, Origin::Caller(sender));
@@ -202,7 +202,7 @@ impl Shared {
         })
     }
 
-    /// The first block of the export is this now.
+    /// Sets the content of the first block that is expected after a reconnect.
     pub(crate) fn set_head(&self, page: &Page) {
         *lock(&self.head) = page.clone();
     }
@@ -221,13 +221,13 @@ impl Shared {
         self.waker.wake();
     }
 
-    /// The orders that came since the last call; `None` when the device is closed.
+    /// Returns the orders since the last call; `None` when the device is closed.
     pub(crate) fn take_orders(&self) -> Option<Vec<Order>> {
         let mut orders = lock(&self.orders);
         (!orders.closed).then(|| std::mem::take(&mut orders.list))
     }
 
-    /// The orders that nobody took before the device was closed.
+    /// Returns the orders that were not taken before the device was closed.
     pub(crate) fn take_last_orders(&self) -> Vec<Order> {
         std::mem::take(&mut lock(&self.orders).list)
     }
@@ -237,7 +237,7 @@ impl Shared {
         orders.closed || !orders.list.is_empty()
     }
 
-    /// Tells those who wait what came of their orders.
+    /// Delivers results to the threads that wait for them.
     pub(crate) fn deliver(&self, over: &mut Vec<Outcome>) {
         if over.is_empty() {
             return;
@@ -250,7 +250,7 @@ impl Shared {
         self.wake_driver();
     }
 
-    /// Wakes the client's thread, or its next sleep ends at once.
+    /// Wakes the client's thread; if it does not sleep, its next sleep ends at once.
     pub(crate) fn ring(&self) {
         self.waker.ring();
     }
@@ -261,7 +261,7 @@ impl Shared {
         }
     }
 
-    /// How long a command may take, if not as long as the URI says.
+    /// Returns the timeout of commands if it differs from that of the URI.
     pub(crate) fn patience(&self) -> Option<Duration> {
         match self.patience.load(Relaxed) {
             0 => None,
@@ -269,17 +269,17 @@ impl Shared {
         }
     }
 
-    /// The first block of the export, as it should be.
+    /// Returns the expected content of the first block.
     pub(crate) fn head(&self) -> Page {
         lock(&self.head).clone()
     }
 
-    /// What is wrong now.
+    /// Records a problem of the connection.
     pub(crate) fn tell(&self, trouble: String) {
         lock(&self.link).trouble = Some(trouble);
     }
 
-    /// The server is there again, after so long a time.
+    /// Records a reconnect after an outage.
     pub(crate) fn found_again(&self, away: Duration) {
         let mut link = lock(&self.link);
         link.reconnects += 1;
@@ -290,8 +290,8 @@ impl Shared {
         }
     }
 
-    /// Sleeps until orders come, a socket has something or can take more, or `most` is over. The
-    /// places of sockets with something go to `ready`.
+    /// Sleeps until an order arrives, a socket is readable or (if requested) writable, or `most`
+    /// has passed. Adds the indices of readable sockets to `ready`.
     pub(crate) fn sleep(&self, most: Duration, sockets: &[(RawFd, bool)], ready: &mut Vec<usize>) {
         let poll = |fd, more: bool| {
             let events = libc::POLLIN | if more { libc::POLLOUT } else { 0 };
@@ -300,12 +300,13 @@ impl Shared {
         let mut polls: Vec<_> = sockets.iter().map(|(fd, more)| poll(*fd, *more)).collect();
         polls.push(poll(self.waker.fd(), false));
         self.waker.fall_asleep();
+        // Orders that arrived before the registration as a sleeper caused no wake.
         let most = if self.has_orders() { Duration::ZERO } else { most };
         let millis = match most {
             Duration::MAX => -1,
             most => most.as_micros().div_ceil(1000).min(60_000) as i32,
         };
-        // SAFETY: valid pollfds; a poll that ends early is a wake-up like any other.
+        // SAFETY: valid pollfds; a poll that ends early is an ordinary wake-up.
         unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, millis) };
         self.waker.get_up();
         let spoke = |poll: &libc::pollfd| poll.revents & !libc::POLLOUT != 0;
@@ -314,10 +315,10 @@ impl Shared {
     }
 }
 
-/// Tells whoever waits for an order what came of it.
+/// Delivers the result of an order.
 fn end(finished: &mut Vec<Finished>, slot: u32, origin: Origin, result: Result<(), DeviceError>) {
     match origin {
-        // A caller that is gone does not need to know.
+        // The caller may no longer exist, so an error is ignored.
         Origin::Caller(sender) => drop(sender.send(result)),
         Origin::Driver => {
             let result = result.map(|()| Verdict::default());

@@ -1,6 +1,6 @@
-//! TLS to a server: the certificates, and a session over a socket that nobody waits for.
+//! TLS to a server: certificates, and a session over a non-blocking socket.
 //!
-//! Invariant: what the session made and the socket did not take yet goes out before anything else.
+//! Invariant: encrypted data that the socket has not accepted is sent before any other data.
 
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::secret::read_secret;
 pub(super) struct Session(Box<ClientConnection>);
 
 impl Session {
-    /// Agrees with the server over a socket that waits.
+    /// Negotiates TLS over a socket that waits.
     pub(super) fn begin<S: Read + Write>(security: &Security, socket: &mut S) -> io::Result<Self> {
         let name = ServerName::try_from(security.name.clone());
         let name = name.map_err(|why| bad(&security.name)(why.to_string()))?;
@@ -31,7 +31,7 @@ impl Session {
         Ok(Session(session.into()))
     }
 
-    /// Receives what is there; 0 at the end.
+    /// Receives available data; returns 0 at the end of the stream.
     pub(super) fn read<S: Read + Write>(
         &mut self,
         socket: &mut S,
@@ -42,14 +42,14 @@ impl Session {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 other => return other,
             }
-            // At the end the session tells whether the server said goodbye before.
+            // At the end of the stream the session checks whether the server closed it orderly.
             self.0.read_tls(socket)?;
             self.0.process_new_packets().map_err(io::Error::other)?;
             self.flush(socket)?;
         }
     }
 
-    /// Takes what the session has understood.
+    /// Takes decrypted data from the session.
     fn take(&mut self, into: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         let mut all = 0;
         for slice in into.iter_mut().filter(|slice| !slice.is_empty()) {
@@ -64,7 +64,7 @@ impl Session {
         Ok(all)
     }
 
-    /// Takes some of `from`; what it took is sent now or by the next call.
+    /// Accepts some of `from`, which is sent now or by the next call.
     pub(super) fn write<S: Write>(
         &mut self,
         socket: &mut S,
@@ -79,12 +79,12 @@ impl Session {
         Ok(taken)
     }
 
-    /// Whether something waits to go out.
+    /// Returns whether data waits to be sent.
     pub(super) fn has_more(&self) -> bool {
         self.0.wants_write()
     }
 
-    /// Sends what is left, as much as the socket takes.
+    /// Sends pending data, as much as the socket accepts.
     pub(super) fn flush<S: Write>(&mut self, socket: &mut S) -> io::Result<()> {
         while self.0.wants_write() {
             match self.0.write_tls(socket) {
@@ -98,15 +98,15 @@ impl Session {
         Ok(())
     }
 
-    /// Tells the server that this was all.
+    /// Sends the close notification.
     pub(super) fn end<S: Write>(&mut self, socket: &mut S) {
         self.0.send_close_notify();
-        // A server that is gone already needs no goodbye.
+        // An error is ignored: the server may have closed the connection already.
         self.flush(socket).ok();
     }
 }
 
-/// What a folder of certificates makes possible.
+/// Reads the certificates of a directory into a client configuration.
 fn config(folder: &Path) -> io::Result<Arc<ClientConfig>> {
     let authority = folder.join("ca-cert.pem");
     let mut roots = RootCertStore::empty();
@@ -134,7 +134,7 @@ fn certificates(path: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
     if found.is_empty() { Err(why("there is no certificate in it".into())) } else { Ok(found) }
 }
 
-/// An error that names what it is about.
+/// Returns a function that prefixes errors with their subject.
 fn bad(what: &dyn std::fmt::Display) -> impl Fn(String) -> io::Error + use<> {
     let what = what.to_string();
     move |why| io::Error::other(format!("{what}: {why}"))

@@ -1,55 +1,56 @@
-//! The name of an NBD export: `nbd://HOST[:PORT]/EXPORT` or `nbd+unix:///EXPORT?socket=PATH`, and
-//! with TLS `nbds://HOST[:PORT]/EXPORT?tls-certificates=FOLDER` or `nbds+unix:…`.
+//! URI of an NBD export: `nbd://HOST[:PORT]/EXPORT` or `nbd+unix:///EXPORT?socket=PATH`, and with
+//! TLS `nbds://HOST[:PORT]/EXPORT?tls-certificates=FOLDER` or `nbds+unix:…`.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The port of the protocol.
+/// Default port of the protocol.
 const PORT: u16 = 10809;
-/// How long a server may be silent, in seconds: less than the two minutes that a layer waits.
+/// Default time without a reply in seconds after which a command fails. It is less than the two
+/// minutes that a layer waits.
 const TIMEOUT: u64 = 90;
 const LONGEST_TIMEOUT: u64 = 100;
-/// The name of a server behind a unix socket.
+/// Host name of a server behind a unix socket.
 const LOCAL: &str = "localhost";
 
-/// Where a server listens.
+/// Address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// A unix socket.
+    /// Unix socket.
     Unix(PathBuf),
-    /// A TCP port.
+    /// TCP host and port.
     Tcp(String, u16),
 }
 
-/// What TLS to a server needs. The names of the parameters are those of libnbd.
+/// TLS parameters. Their names in the URI are those of libnbd.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Security {
-    /// The folder with `ca-cert.pem`, which signed the server's certificate, and perhaps
+    /// Directory with `ca-cert.pem`, which signed the server's certificate, and optionally
     /// `client-cert.pem` and `client-key.pem`.
     pub folder: PathBuf,
-    /// The name that the server's certificate must have.
+    /// Name in the server's certificate.
     pub name: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Uri {
     pub place: Place,
-    /// Without it nothing is encrypted.
+    /// TLS parameters; without them the connection is not encrypted.
     pub security: Option<Security>,
-    /// The export; empty for the server's default.
+    /// Name of the export; empty for the server's default.
     pub export: String,
-    /// After how long without an answer a command fails.
+    /// Time without a reply after which a command fails.
     pub timeout: Duration,
 }
 
 impl Uri {
-    /// Whether `name` is meant to be one.
+    /// Returns whether `name` has one of the URI schemes.
     pub(crate) fn is_meant(name: &str) -> bool {
         ["nbd:", "nbd+", "nbds:", "nbds+"].iter().any(|scheme| name.starts_with(scheme))
     }
 
-    /// Understands a name; the path of a socket becomes absolute.
+    /// Parses a URI; the path of a socket becomes absolute.
     pub(crate) fn parse(name: &str) -> Result<Self, String> {
         let forms = "write nbd://HOST:PORT/EXPORT or nbd+unix:///EXPORT?socket=PATH";
         let (scheme, rest) = name.split_once("://").ok_or(forms)?;
@@ -81,7 +82,7 @@ impl Uri {
 }
 
 impl Place {
-    /// The name by which a certificate knows the server.
+    /// Returns the name of the server in its certificate, unless the URI gives another one.
     fn host(&self) -> &str {
         match self {
             Place::Unix(_) => LOCAL,
@@ -90,7 +91,7 @@ impl Place {
     }
 }
 
-/// What stands behind the question mark.
+/// Parameters after the question mark.
 struct Query {
     socket: Option<String>,
     timeout: u64,
@@ -125,7 +126,7 @@ fn tcp(host: &str) -> Result<Place, String> {
     if host.contains('@') {
         return Err("a user has no meaning here".into());
     }
-    // The colons of an IPv6 address are within brackets.
+    // The colons of an IPv6 address are in brackets.
     let after = host.rfind(']').map_or(0, |bracket| bracket + 1);
     let (name, port) = match host[after..].rfind(':') {
         Some(colon) => (&host[..after + colon], &host[after + colon + 1..]),
@@ -143,7 +144,7 @@ fn seconds(text: &str) -> Result<u64, String> {
     some.ok_or_else(wrong)
 }
 
-/// Undoes `%41`.
+/// Decodes percent-encoded bytes such as `%41`.
 fn decode(text: &str) -> Result<String, String> {
     let wrong = || format!("{text:?} has a % that is not followed by two hex digits");
     let (mut bytes, mut rest) = (Vec::new(), text.as_bytes());
@@ -161,7 +162,7 @@ fn decode(text: &str) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| format!("{text:?} is not UTF-8"))
 }
 
-/// As in a URI.
+/// Text that is displayed percent-encoded.
 struct Encoded<'a>(&'a str);
 
 impl fmt::Display for Encoded<'_> {
@@ -178,7 +179,7 @@ impl fmt::Display for Encoded<'_> {
 }
 
 impl fmt::Display for Uri {
-    /// The one way to write it.
+    /// Writes the canonical form.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let export = Encoded(&self.export);
         let scheme = if self.security.is_some() { "nbds" } else { "nbd" };

@@ -1,4 +1,4 @@
-//! Who has which zones of a device: the claims of parts, and a volume that has all of it.
+//! Owners of the zones of a device: the claims of parts, and a volume on the whole device.
 
 use std::fs::File;
 use std::io;
@@ -10,17 +10,18 @@ use hostftl_format::superblock::Superblock;
 
 use super::{Keeper, RESERVE_BYTES, Zoned, kernel};
 
-/// Zones that a volume has.
+/// Zones that belong to a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
-    /// Which, and the volume.
+    /// Range of zones, and the volume.
     pub claim: Claim,
-    /// Whether they are a part, and not the device as a whole.
+    /// Whether the zones are a part of the device, not all of it.
     pub is_part: bool,
 }
 
 impl Zoned {
-    /// What is taken of the device that it is, or of which it is a part; each once.
+    /// Lists the owned zones of this device, or of the device to which this part belongs, each
+    /// once.
     pub(crate) fn taken(&self, file: &File) -> io::Result<Vec<Taken>> {
         let mut found = match self.keeper {
             Keeper::Memory => Vec::new(),
@@ -33,7 +34,8 @@ impl Zoned {
         Ok(found)
     }
 
-    /// In a file a claim has its place from the beginning of the first zone on.
+    /// Reads the claims in a file. They are at a fixed offset from the start of a part's first
+    /// zone.
     fn taken_in_file(&self, file: &File) -> io::Result<Vec<Taken>> {
         let (all, _) = Zoned::all(file, false)?;
         let read = |at: u64| -> io::Result<Page> {
@@ -42,7 +44,7 @@ impl Zoned {
             Ok(page)
         };
         let mut found = Vec::from_iter(whole(&read(self.first - RESERVE_BYTES)?, 0, all.count));
-        // The last place reaches into the reserve behind the zones, and not beyond.
+        // The page of the last zone is in the reserve after the zones, and not beyond it.
         for zone in 0..all.count {
             let zone_at = self.first + u64::from(zone) * self.stride;
             let page = read(zone_at + claim::places(0)[0] * SECTOR as u64)?;
@@ -52,8 +54,9 @@ impl Zoned {
     }
 }
 
-/// On a block device claims lie among the pages of kept zones; pages without a claim are those of a
-/// volume that has all of it, whose superblocks may also lie in conventional zones.
+/// Reads the claims on a block device, which are among the pages of kept zones. Pages without a
+/// claim belong to a volume on the whole device, whose superblocks may also be in conventional
+/// zones.
 fn taken_in_zones(file: &File) -> io::Result<Vec<Taken>> {
     let (all, _) = kernel::all(file)?;
     let mut found = Vec::new();
@@ -72,7 +75,7 @@ fn part(page: &Page) -> Option<Taken> {
     Claim::parse(page).map(|claim| Taken { claim, is_part: true })
 }
 
-/// What the superblock takes that lies at `sector` of all of a device with `count` zones.
+/// Returns the zones of the superblock at `sector`, if it is one of a volume on all `count` zones.
 fn whole(page: &Page, sector: u64, count: u32) -> Option<Taken> {
     let Superblock { volume, label, .. } = Superblock::parse(page, sector).ok()?;
     let claim = Claim { volume, label, first: 0, count };

@@ -1,4 +1,4 @@
-//! Zoned files and memory obey the rules of all raw devices, under both engines.
+//! Conformance of zoned files and memory to the rules of raw devices, with both engines.
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ use crate::engine::EngineKind;
 use crate::waker::Waker;
 use crate::world::World;
 
-/// The longest command, in sectors.
+/// Maximum length of a command, in sectors.
 const LONGEST: u32 = 2048;
 const BUFFERS: u32 = 4;
 
-/// A device that is waited for.
+/// Device whose commands are awaited one at a time.
 struct Patient {
     name: String,
     engine: EngineKind,
@@ -29,7 +29,7 @@ struct Patient {
     buffers: Vec<Payload>,
     /// Whether there are gaps between its segments.
     spread: bool,
-    /// Keeps the file.
+    /// Keeps the directory of the file.
     _folder: Option<tempfile::TempDir>,
 }
 
@@ -45,7 +45,7 @@ impl Patient {
         patient
     }
 
-    /// Segments in memory, with gaps between them.
+    /// Creates segments in memory with gaps between them.
     fn spread(options: &str, engine: EngineKind) -> Self {
         let mut patient = Patient::new(format!("zoned:mem:16m?{options}"), engine, None);
         patient.spread = true;
@@ -53,12 +53,12 @@ impl Patient {
         patient
     }
 
-    /// A zoned file of so many MiB with these options.
+    /// Creates a zoned file of `mib` MiB with these options.
     fn file(options: &str, mib: u64, engine: EngineKind) -> Self {
         Self::part(options, mib, "", engine)
     }
 
-    /// A part of such a file.
+    /// Opens a part of such a file.
     fn part(options: &str, mib: u64, part: &str, engine: EngineKind) -> Self {
         let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let path = folder.path().join("zones");
@@ -152,7 +152,7 @@ impl Raw for Patient {
             |(&(byte, sectors), buffer)| {
                 let bytes = sectors as u32 * 512;
                 let start = self.arena.address(buffer.id(), 0, bytes);
-                // SAFETY: the buffer is idle, and as long.
+                // SAFETY: the buffer is idle, and has that length.
                 unsafe { start.write_bytes(byte, bytes as usize) };
                 Piece::Data(buffer.view(0, bytes))
             },
@@ -227,7 +227,7 @@ fn segments_in_memory_obey_the_rules() {
     }
 }
 
-/// As on a drive of whose zones less can be written than their length.
+/// Represents a drive whose zones have a capacity below their length.
 #[test]
 #[cfg_attr(miri, ignore = "Miri opens no devices")]
 fn segments_with_gaps_between_them_obey_the_rules() {
@@ -280,7 +280,7 @@ fn parts_side_by_side_share_a_table_and_touch_nothing_of_each_other() {
     let (mut left, mut right) = (part("units=0"), part("zones=88-120"));
     let hostftl_core::DeviceKind::Zoned(shape) = right.info().kind else { panic!("it is zoned") };
     assert_eq!((shape.count, shape.units, shape.max_open), (16, 1, 3), "its share of 20");
-    // Each flush writes the page that has the pointers of both.
+    // Each flush writes the page with the pointers of both.
     for round in 0..20_u64 {
         left.put(round * 8, &[(1, 8)]).unwrap();
         left.run(Command::Flush { device: 0 }).1.unwrap();
@@ -294,7 +294,7 @@ fn parts_side_by_side_share_a_table_and_touch_nothing_of_each_other() {
     let refused = Device::open(&name).unwrap_err().to_string();
     assert!(refused.contains("(this one)"), "{refused}");
     drop(Device::open(&format!("{name}#zones=121-167")).unwrap());
-    // Without a flush, as if killed.
+    // Without a flush, as after a kill.
     for patient in [&mut left, &mut right] {
         patient.world = None;
         patient.open();
@@ -306,7 +306,7 @@ fn parts_side_by_side_share_a_table_and_touch_nothing_of_each_other() {
     right.put(0, &[(3, 256)]).unwrap();
     right.run(Command::Flush { device: 0 }).1.unwrap();
     let after = std::fs::read(&path).unwrap();
-    // Behind two MiB, zones of 128 KiB.
+    // Zones of 128 KiB follow the first two MiB.
     let zone = |index: usize| (2 << 20) + index * (128 << 10);
     let changed: Vec<_> = (zone(0)..after.len()).filter(|at| before[*at] != after[*at]).collect();
     assert!(changed.iter().all(|at| (zone(88)..zone(121)).contains(at)), "only its own zones");
@@ -318,7 +318,7 @@ fn parts_side_by_side_share_a_table_and_touch_nothing_of_each_other() {
     assert_eq!(left.get(0, 160).unwrap().unwrap(), vec![1; 160 * 512]);
 }
 
-/// Runs where `HOSTFTL_ZONED` names a zoned block device that may be overwritten.
+/// Runs if `HOSTFTL_ZONED` names a zoned block device that may be overwritten.
 #[test]
 fn a_zoned_block_device_obeys_the_rules() {
     let Ok(name) = std::env::var("HOSTFTL_ZONED") else {
@@ -347,7 +347,7 @@ fn what_was_not_flushed_may_be_gone_and_nothing_else_is() {
     assert!(device.restart());
     device.put(16, &[(2, 16)]).unwrap();
     device.put(256, &[(3, 8)]).unwrap();
-    // As if killed: the pointers were not kept.
+    // As after a kill: the pointers were not stored.
     device.world = None;
     device.open();
     assert_eq!(device.get(0, 16).unwrap().unwrap()[0], 1);

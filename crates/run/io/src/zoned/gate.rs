@@ -1,10 +1,10 @@
-//! The segments of a zoned device: what they take, and in what order it takes place.
+//! The segments of a zoned device: which commands they accept, and in which order these run.
 //!
 //! Invariants
-//! - One program at a time is under way in a segment; others wait behind it, in the order in which
-//!   they came. `ahead` is where the pointer will be when all of them are over.
-//! - `pointer` is what reads and reports see: all before it was written.
-//! - A segment that is being reset takes nothing until that is over.
+//! - One program at a time is under way in a segment; others wait for it in the order of their
+//!   arrival. `ahead` is the write pointer after all of them.
+//! - `pointer` is visible to reads and reports: all sectors before it are written.
+//! - A segment that is being reset accepts no command until the reset ends.
 
 use std::collections::VecDeque;
 
@@ -13,24 +13,28 @@ use hostftl_format::report::{self, SegmentReport, SegmentState};
 
 use crate::transfer::Transfer;
 
-/// One segment; lengths are in sectors.
+/// State of one segment; lengths are in sectors.
 #[derive(Debug, Default)]
 pub(crate) struct Segment {
-    /// How much of it can be written.
+    /// Writable length.
     pub len: u32,
+    /// Write pointer: sectors that are written.
     pub pointer: u32,
+    /// Write pointer after all accepted programs.
     ahead: u32,
+    /// Number of resets.
     pub erased: u32,
+    /// Whether the segment can no longer be written.
     pub offline: bool,
-    /// The slot of the reset that is under way.
+    /// Slot of the reset under way.
     resetting: Option<u32>,
-    /// The slot of the program that is under way.
+    /// Slot of the program under way.
     busy: Option<u32>,
     waiting: VecDeque<Transfer>,
 }
 
 impl Segment {
-    /// One whose pointer stands at `pointer`.
+    /// Creates a segment with the write pointer `pointer`.
     pub(crate) fn new(len: u32, pointer: u32, erased: u32, offline: bool) -> Self {
         Segment { len, pointer, ahead: pointer, erased, offline, ..Segment::default() }
     }
@@ -40,10 +44,10 @@ impl Segment {
     }
 }
 
-/// What is to be done with a program.
+/// Scheduling of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
-    /// It begins now.
+    /// It starts now.
     Now,
     /// It waits in this segment.
     Later(usize),
@@ -53,18 +57,19 @@ pub(crate) enum Turn {
 pub(crate) struct Gate {
     pub shape: Segments,
     pub list: Vec<Segment>,
+    /// Number of open segments.
     open: u32,
 }
 
 impl Gate {
-    /// Of segments as they were found.
+    /// Creates a gate of segments in their current state.
     pub(crate) fn new(shape: Segments, list: Vec<Segment>) -> Self {
         assert_eq!(list.len(), shape.count as usize, "every segment is known");
         let open = list.iter().filter(|segment| segment.is_open()).count() as u32;
         Gate { shape, list, open }
     }
 
-    /// The segment of a range and where in it the range begins.
+    /// Returns the segment of a range, and the start of the range in it.
     fn place(&self, lba: u64, sectors: u64) -> Result<(usize, u32), DeviceError> {
         let size = u64::from(self.shape.size);
         let (index, at) = ((lba / size) as usize, lba % size);
@@ -76,19 +81,20 @@ impl Gate {
         }
     }
 
-    /// Whether a range can be read.
+    /// Checks whether a range can be read.
     pub(crate) fn may_read(&self, lba: u64, sectors: u64) -> Result<(), DeviceError> {
         let (index, at) = self.place(lba, sectors)?;
         let segment = &self.list[index];
         let readable = if segment.offline || segment.pointer == segment.len {
             segment.pointer
         } else {
+            // Some media cannot read the last sectors before the pointer of an open segment.
             segment.pointer.saturating_sub(self.shape.unreadable)
         };
         if at + sectors as u32 <= readable { Ok(()) } else { Err(DeviceError::Media) }
     }
 
-    /// Takes a program of the flight `slot`.
+    /// Accepts a program of the flight `slot`.
     pub(crate) fn program(
         &mut self,
         slot: u32,
@@ -117,13 +123,13 @@ impl Gate {
         Ok(Turn::Now)
     }
 
-    /// A program waits until those before it in its segment are over.
+    /// Lets a program wait for those before it in its segment.
     pub(crate) fn park(&mut self, segment: usize, transfer: Transfer) {
         self.list[segment].waiting.push_back(transfer);
     }
 
-    /// The program of the flight `slot` is over: gives the one that begins now. When it failed,
-    /// those behind it fail too, and their slots are put into `failed`.
+    /// Ends the program of the flight `slot`, and returns the one that starts now. After a failure
+    /// those behind it fail too, and their slots are added to `failed`.
     pub(crate) fn programmed(
         &mut self,
         slot: u32,
@@ -145,6 +151,7 @@ impl Gate {
             return Some(next);
         };
         let was_open = segment.is_open();
+        // Programs behind the failed one would leave a gap.
         segment.ahead = segment.pointer;
         segment.offline |= error == DeviceError::Media;
         failed.extend(segment.waiting.drain(..).map(|transfer| transfer.slot));
@@ -152,7 +159,7 @@ impl Gate {
         None
     }
 
-    /// Takes a reset: whether anything is to be done, which [`Gate::was_reset`] ends.
+    /// Accepts a reset. Returns whether there is anything to reset; [`Gate::was_reset`] ends it.
     pub(crate) fn reset(&mut self, slot: u32, lba: u64, sectors: u64) -> Result<bool, DeviceError> {
         let index = (lba / u64::from(self.shape.size)) as usize;
         let whole = lba.is_multiple_of(self.shape.size.into()) && index < self.list.len();
@@ -176,7 +183,7 @@ impl Gate {
         Ok(true)
     }
 
-    /// The host marks a segment bad, or good: whether that changes anything.
+    /// Marks a segment bad or good for the host. Returns whether that changes anything.
     pub(crate) fn mark(&mut self, lba: u64, bad: bool) -> Result<bool, DeviceError> {
         let index = (lba / u64::from(self.shape.size)) as usize;
         let segment = self.list.get_mut(index).filter(|segment| {
@@ -196,7 +203,7 @@ impl Gate {
         Ok(true)
     }
 
-    /// The reset of the flight `slot` is over, if it had begun.
+    /// Ends the reset of the flight `slot`, if it had started.
     pub(crate) fn was_reset(&mut self, slot: u32, lba: u64, failed: bool) {
         let segment = self.list.get_mut((lba / u64::from(self.shape.size)) as usize);
         if let Some(segment) = segment.filter(|segment| segment.resetting == Some(slot)) {

@@ -25,29 +25,29 @@ const BLKGETNRZONES: libc::c_ulong = ioctl(2, 133, 4);
 /// Bytes of `struct blk_zone_report` without zones, and of `struct blk_zone`.
 const HEAD: usize = 16;
 const ZONE: usize = 64;
-/// Zones asked for at once.
+/// Zones requested at once.
 const BATCH: u32 = 1024;
-/// The flag that says that zones have a capacity.
+/// Flag of a report whose zones have a capacity.
 const HAS_CAPACITY: u32 = 1;
 
 const fn ioctl(direction: u64, number: u64, size: u64) -> libc::c_ulong {
     (direction << 30 | size << 16 | 0x12 << 8 | number) as libc::c_ulong
 }
 
-/// A zone as the kernel tells, in sectors.
+/// Zone in the kernel's report, in sectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Zone {
     pub start: u64,
     pub len: u64,
     pub capacity: u64,
     pub pointer: u64,
-    /// Any of its sectors can be written at any time.
+    /// Whether its sectors can be written in any order.
     pub conventional: bool,
-    /// It can't be written.
+    /// Whether it cannot be written.
     pub offline: bool,
 }
 
-/// What a report of the kernel says.
+/// Parses a report of the kernel.
 fn parse(report: &[u8]) -> Vec<Zone> {
     let u64_at = |at: usize| u64::from_ne_bytes(report[at..at + 8].try_into().expect("8 bytes"));
     let u32_at = |at: usize| u32::from_ne_bytes(report[at..at + 4].try_into().expect("4 bytes"));
@@ -58,9 +58,9 @@ fn parse(report: &[u8]) -> Vec<Zone> {
         let (kind, condition) = (report[at + 24], report[at + 25]);
         let capacity = if has_capacity { u64_at(at + 32) } else { len };
         let pointer = match condition {
-            // Empty, or offline.
+            // Empty or offline.
             1 | 15 => 0,
-            // Read-only, or full.
+            // Read-only or full.
             13 | 14 => capacity,
             _ => pointer.saturating_sub(start),
         };
@@ -70,7 +70,7 @@ fn parse(report: &[u8]) -> Vec<Zone> {
     (0..count).map(zone).collect()
 }
 
-/// How many zones a block device has; 0 for one that is not zoned.
+/// Returns the number of zones of a block device; 0 if it is not zoned.
 pub(super) fn count(file: &File) -> u32 {
     number(file.as_raw_fd(), BLKGETNRZONES).unwrap_or(0)
 }
@@ -82,7 +82,7 @@ fn number(fd: RawFd, request: libc::c_ulong) -> io::Result<u32> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(number) }
 }
 
-/// All zones of a device.
+/// Returns all zones of a device.
 fn zones(file: &File, count: u32) -> io::Result<Vec<Zone>> {
     let mut zones: Vec<Zone> = Vec::with_capacity(count as usize);
     while zones.len() < count as usize {
@@ -90,7 +90,7 @@ fn zones(file: &File, count: u32) -> io::Result<Vec<Zone>> {
         let from = zones.last().map_or(0, |zone| zone.start + zone.len);
         report[..8].copy_from_slice(&from.to_ne_bytes());
         report[8..12].copy_from_slice(&BATCH.to_ne_bytes());
-        // SAFETY: the buffer has room for as many zones as its head says.
+        // SAFETY: the buffer has space for the number of zones in its head.
         let result =
             unsafe { libc::ioctl(file.as_raw_fd(), BLKREPORTZONE as _, report.as_mut_ptr()) };
         if result < 0 {
@@ -105,29 +105,31 @@ fn zones(file: &File, count: u32) -> io::Result<Vec<Zone>> {
     Ok(zones)
 }
 
-/// What a zoned block device is.
+/// Geometry of a zoned block device.
 #[derive(Debug)]
 pub(super) struct Found {
-    /// Its segments: what can be written of each zone.
+    /// Segments: the writable part of each zone.
     pub gate: Gate,
-    /// The sector of the first, before which all can be written anywhere.
+    /// Sector of the first segment. Sectors before it can be written in any order.
     pub start: u64,
-    /// Sectors from one zone to the next: more than a segment where zones can't be filled.
+    /// Distance between zones in sectors. It exceeds a segment if zones have a smaller capacity.
     pub stride: u64,
-    /// Zones for superblocks, two at each end, of a device that can't be written anywhere else.
+    /// Zones for superblocks, two at each end, of a device without other writable space.
     pub kept: Option<[[pages::Zone; 2]; 2]>,
 }
 
-/// Zones that are open for superblocks at the most: one of each pair, and one that is being taken.
+/// Maximum number of zones that are open for superblocks: one of each pair, and one that is being
+/// taken.
 const OPEN_FOR_PAGES: u32 = 3;
-/// Segments that a volume needs beside them.
+/// Minimum number of segments of a volume, in addition to those zones.
 const FEWEST: usize = 4;
 
-/// Zones that are kept for superblocks at each end of a part, or of a device that can't be written
-/// anywhere else.
+/// Zones that are kept for superblocks at each end of a part, or of a device without other writable
+/// space.
 const KEPT: u32 = 2;
 
-/// All zones of a zoned block device as segments, and how many a part of them keeps at each end.
+/// Returns all zones of a zoned block device as segments, and the number of zones that a part keeps
+/// at each end.
 pub(super) fn all(file: &File) -> io::Result<(Segments, u32)> {
     let zones = zones(file, there(file)?)?;
     let size = zones.iter().find(|zone| !zone.conventional).map_or(0, |zone| zone.capacity);
@@ -144,7 +146,7 @@ pub(super) fn all(file: &File) -> io::Result<(Segments, u32)> {
     Ok((all, KEPT))
 }
 
-/// How many zones a device has.
+/// Returns the number of zones of a device.
 fn there(file: &File) -> io::Result<u32> {
     match count(file) {
         0 => Err(io::Error::other("it is no zoned block device")),
@@ -152,7 +154,7 @@ fn there(file: &File) -> io::Result<u32> {
     }
 }
 
-/// What is written at once, in sectors, and how many zones may be open; 0 = all.
+/// Returns the write unit in sectors, and the maximum number of open zones; 0 means all.
 fn limits(file: &File) -> io::Result<(u32, u32)> {
     let rdev = file.metadata()?.rdev();
     let queue = |name: &str| -> u32 {
@@ -161,13 +163,14 @@ fn limits(file: &File) -> io::Result<(u32, u32)> {
         let text = fs::read_to_string(path).unwrap_or_default();
         text.trim().parse().unwrap_or(0)
     };
+    // The layers write whole pages of 4 KiB.
     let unit = queue("zone_write_granularity").max(queue("physical_block_size")).max(4096);
     let open = [queue("max_open_zones"), queue("max_active_zones")];
     let open = open.into_iter().filter(|most| *most > 0).min().unwrap_or(0);
     Ok((unit / SECTOR as u32, open))
 }
 
-/// The pages that a zoned block device holds in its zones, by the sector for which each stands.
+/// Returns the pages in each zone of a zoned block device, by the sector that they represent.
 pub(super) fn pages(file: &File) -> io::Result<Vec<BTreeMap<u64, Box<Page>>>> {
     let (write_unit, _) = limits(file)?;
     let mut found = Vec::new();
@@ -181,7 +184,7 @@ pub(super) fn pages(file: &File) -> io::Result<Vec<BTreeMap<u64, Box<Page>>>> {
     Ok(found)
 }
 
-/// The zones of a zoned block device, or those of a part.
+/// Opens the zones of a zoned block device, or those of a part.
 pub(super) fn open(file: &File, part: Option<&Part>) -> io::Result<Found> {
     let zones = zones(file, there(file)?)?;
     let stride = u64::from(number(file.as_raw_fd(), BLKGETZONESZ)?);
@@ -194,9 +197,8 @@ pub(super) fn open(file: &File, part: Option<&Part>) -> io::Result<Found> {
     found(own, stride, write_unit, part.shape.max_open, true)
 }
 
-/// The segments of `zones`: all after the conventional ones, of which there may be some first.
-/// Where those have no room for superblocks, or the zones are a part, two at each end are kept for
-/// superblocks.
+/// Converts `zones` into segments, without leading conventional zones. If those have no space for
+/// superblocks, or the zones are a part, two zones at each end are kept for superblocks.
 fn found(
     zones: &[Zone],
     stride: u64,
@@ -212,14 +214,15 @@ fn found(
     if rest.iter().any(|zone| zone.conventional || !possible(zone)) {
         return Err(wrong("its zones are in an order that HostFTL can't use"));
     }
-    // A last zone that is shorter is left alone.
+    // A shorter last zone is not used.
     let whole = rest.iter().take_while(|zone| zone.len == stride);
     let usable = whole.clone().filter(|zone| !zone.offline).map(|zone| zone.capacity);
     let size = usable.clone().min().ok_or_else(|| wrong("none of its zones can be written"))?;
     if usable.max() != Some(size) {
         return Err(wrong("of some of its zones more can be written than of others"));
     }
-    // Zones that are never written to their ends would count as open for ever.
+    // Segments must be whole MiB. A zone with an unusable rest is never written to its end, and
+    // would count as open for ever.
     if !size.is_multiple_of(RESERVE) {
         return Err(wrong("what can be written of its zones is not whole MiB"));
     }
@@ -258,7 +261,7 @@ fn keep(list: &mut Vec<Zone>) -> io::Result<[[pages::Zone; 2]; 2]> {
     Ok([[of(&head[0]), of(&head[1])], [of(&tail[0]), of(&tail[1])]])
 }
 
-/// How many zones may be open beside those for superblocks; 0 = all.
+/// Returns the number of zones that may be open in addition to those for superblocks; 0 means all.
 fn with_room(max_open: u32) -> io::Result<u32> {
     match max_open {
         0 => Ok(0),
@@ -288,7 +291,7 @@ mod tests {
         assert_eq!((BLKGETZONESZ, BLKGETNRZONES), (0x8004_1284, 0x8004_1285));
     }
 
-    /// A zone of 4096 sectors, of which `capacity` can be written.
+    /// Returns a zone of 4096 sectors with the capacity `capacity`.
     fn zone(start: u64, pointer: u64, (kind, condition): (u8, u8), capacity: u64) -> [u8; ZONE] {
         let mut bytes = [0; ZONE];
         bytes[..8].copy_from_slice(&start.to_ne_bytes());

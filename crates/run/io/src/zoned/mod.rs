@@ -1,9 +1,9 @@
-//! Zoned devices: segments in a file, in memory, or those of a zoned block device.
+//! Zoned devices: segments in a file, in memory, or on a zoned block device.
 //!
-//! A zoned file has a head ([`hostftl_format::zonefile`]), and behind it what the device shows: a
-//! reserve for superblocks, the segments, a reserve. Its pointers are kept with each flush and each
-//! reset, behind the data: after a crash they are those of the last flush, and all before them is
-//! intact.
+//! A zoned file has a head ([`hostftl_format::zonefile`]), followed by the visible device: a
+//! reserve for superblocks, the segments, and a second reserve. The write pointers are stored with
+//! each flush and each reset, after the data. After a crash they are those of the last flush, and
+//! all data before them is intact.
 //!
 //! A part of a device ([`part`]) has its reserves in its own zones.
 
@@ -40,50 +40,50 @@ pub(crate) use table::{Settling, Table, Wait};
 /// Bytes of a reserve.
 const RESERVE_BYTES: u64 = RESERVE * SECTOR as u64;
 
-/// Where the pointers are kept.
+/// Storage of the write pointers.
 #[derive(Debug)]
 pub(crate) enum Keeper {
-    /// Nowhere.
+    /// None.
     Memory,
-    /// In the file's head.
+    /// Head of the file.
     Table(Table),
-    /// The device knows them itself.
+    /// The device itself.
     Kernel,
 }
 
-/// Where the pages of both reserves are.
+/// Location of the pages of both reserves.
 #[derive(Debug)]
 enum Home {
-    /// Where these bytes of the file begin.
+    /// Byte offsets of the reserves on the file.
     Fixed([u64; 2]),
-    /// In zones of their own.
+    /// Zones of their own.
     Zones(Arc<Pages>),
 }
 
-/// Where a page of a reserve is.
+/// Location of a page of a reserve.
 #[derive(Debug)]
 pub(crate) enum Spot {
-    /// At this byte.
+    /// Byte offset.
     Fixed(u64),
-    /// Among the pages of zones, under this sector.
+    /// Among the pages in zones, under this sector.
     Zones(Arc<Pages>, u64),
 }
 
-/// The zoned side of a device. Places are in bytes on the file.
+/// Zoned part of a device. Positions are in bytes of the file.
 #[derive(Debug)]
 pub(crate) struct Zoned {
     pub gate: Gate,
     pub keeper: Keeper,
     home: Home,
     part: Part,
-    /// Where zone 0 begins, in the numbers of the part.
+    /// Start of zone 0, in the numbering of the part.
     first: u64,
-    /// From one zone to the next: zones may be longer than what can be written of them.
+    /// Distance between zones. A zone may be longer than its writable length.
     stride: u64,
 }
 
 impl Zoned {
-    /// Segments in memory of `bytes` bytes.
+    /// Creates segments in memory of `bytes` bytes.
     pub(crate) fn memory(name: &ZonedName, bytes: u64) -> Result<Self, String> {
         let shape = name.fit(bytes, false)?;
         let segment = |_| gate::Segment::new(shape.size, 0, 0, false);
@@ -91,7 +91,8 @@ impl Zoned {
         Ok(Self::behind(0, gate, (Part::whole(&shape), shape.count), Keeper::Memory))
     }
 
-    /// All segments of a file or block device, and how many zones a part keeps at each end.
+    /// Returns all segments of a file or block device, and the number of zones that a part keeps at
+    /// each end.
     pub(crate) fn all(file: &File, is_block: bool) -> io::Result<(Segments, u32)> {
         if is_block {
             return kernel::all(file);
@@ -100,7 +101,7 @@ impl Zoned {
         Ok((all, RESERVE.div_ceil(all.size.into()) as u32))
     }
 
-    /// What the head of a zoned file says of all segments, or of a part.
+    /// Opens a zoned file, or a part of it, from its head.
     pub(crate) fn file(file: &File, part: Option<Part>) -> io::Result<Self> {
         let all = Table::shape(file)?;
         let part = part.unwrap_or_else(|| Part::whole(&all));
@@ -109,10 +110,12 @@ impl Zoned {
         Ok(Self::behind(head, gate, (part, all.count), Keeper::Table(table)))
     }
 
-    /// The zones of a block device, or a part of them. Superblocks lie in its first conventional
-    /// zones, and where it has none, as in a part, in two of its zones at each end.
+    /// Opens the zones of a block device, or a part of them. Superblocks are in its first
+    /// conventional zones. Without such zones, and in a part, they are in two sequential zones at
+    /// each end.
     pub(crate) fn block(file: &File, part: Option<Part>) -> io::Result<Self> {
         let kernel::Found { gate, start, stride, kept } = kernel::open(file, part.as_ref())?;
+        // The shape of a part excludes the zones that are kept for superblocks.
         let part = part.map(|part| Part { shape: gate.shape, ..part });
         let first = if part.is_some() { 0 } else { start * SECTOR as u64 };
         let mut zoned = Zoned {
@@ -132,7 +135,7 @@ impl Zoned {
         Ok(zoned)
     }
 
-    /// Finds the pages that zones hold; before that they read as zeros.
+    /// Loads the pages in zones; before that they read as zeros.
     pub(crate) fn load(&self, file: &File) -> io::Result<()> {
         match &self.home {
             Home::Fixed(_) => Ok(()),
@@ -140,7 +143,7 @@ impl Zoned {
         }
     }
 
-    /// A part of `all` zones that lie between two reserves, behind `head` bytes.
+    /// Describes a part of `all` zones between two reserves, after `head` bytes.
     fn behind(head: u64, gate: Gate, (part, all): (Part, u32), keeper: Keeper) -> Self {
         let first = head + RESERVE_BYTES;
         let stride = u64::from(gate.shape.size) * SECTOR as u64;
@@ -153,34 +156,34 @@ impl Zoned {
         Zoned { gate, keeper, home: Home::Fixed(home), part, first, stride }
     }
 
-    /// The zones that are its own, when others may have others.
+    /// Returns the zones of this part, or `None` if it is the whole device.
     pub(crate) fn own_zones(&self) -> Option<Range<u32>> {
         (!self.part.is_whole()).then(|| self.part.zones.clone())
     }
 
-    /// The length that the device shows, in bytes: both reserves and the segments.
+    /// Returns the visible length in bytes: both reserves and the segments.
     pub(crate) fn bytes(&self) -> u64 {
         2 * RESERVE_BYTES + self.sectors() * SECTOR as u64
     }
 
-    /// Sectors of all segments.
+    /// Returns the number of sectors of all segments.
     pub(crate) fn sectors(&self) -> u64 {
         u64::from(self.gate.shape.size) * u64::from(self.gate.shape.count)
     }
 
-    /// Where sector `lba` of the segments is.
+    /// Returns the byte offset of sector `lba` of the segments.
     pub(crate) fn place(&self, lba: u64) -> u64 {
         let size = u64::from(self.gate.shape.size);
         let zone = self.part.zone((lba / size) as u32);
         self.first + u64::from(zone) * self.stride + lba % size * SECTOR as u64
     }
 
-    /// The bytes from one segment to the next.
+    /// Returns the distance between segments in bytes.
     pub(crate) fn stride(&self) -> u64 {
         self.stride
     }
 
-    /// Where byte `at` of what the device shows is, if it can be written at any time.
+    /// Returns the location of visible byte `at` if it is in a reserve, and `None` in the segments.
     pub(crate) fn reserve(&self, at: u64) -> Option<Spot> {
         let tail = self.bytes() - RESERVE_BYTES;
         if (RESERVE_BYTES..tail).contains(&at) {
@@ -193,7 +196,8 @@ impl Zoned {
         })
     }
 
-    /// Lays segments of a device in memory further apart, fewer of them, as if zones were longer.
+    /// Increases the distance between segments in memory, with fewer of them, as if zones were
+    /// longer.
     #[cfg(test)]
     pub(crate) fn spread(&mut self) {
         let shape = self.gate.shape;
@@ -205,7 +209,7 @@ impl Zoned {
         self.stride *= 2;
     }
 
-    /// Leaves nothing in the zones that are kept for the reserves, if they lie in zones.
+    /// Clears the zones that are kept for the reserves, if these are in zones.
     pub(crate) fn free_reserves(&self, file: &File) -> io::Result<()> {
         match &self.home {
             Home::Fixed(_) => Ok(()),
@@ -213,7 +217,7 @@ impl Zoned {
         }
     }
 
-    /// Frees all segments durably, for a device that is not used any more in this process.
+    /// Frees all segments durably. The device must not be used in this process afterwards.
     pub(crate) fn clear(&self, file: &File) -> io::Result<()> {
         let shape = self.gate.shape;
         match &self.keeper {
@@ -228,7 +232,7 @@ impl Zoned {
         }
     }
 
-    /// What a kernel does to reset a zone.
+    /// Resets a zone by the kernel's request.
     pub(crate) fn reset_by_kernel(
         fd: RawFd,
         offset: u64,
@@ -238,11 +242,11 @@ impl Zoned {
     }
 }
 
-/// Makes the file of a zoned device, `bytes` long, with zones like those of another if the name
-/// says nothing of them. Returns the file.
+/// Creates the file of a zoned device with `bytes` bytes. The zones are like those of `like` if the
+/// name does not specify any. Returns the file.
 ///
 /// # Errors
-/// When it exists, or so few bytes do not do.
+/// When the file exists, or is too small.
 pub fn make_file(name: &str, bytes: u64, like: Option<Segments>) -> Result<File, IoError> {
     let wrong = |why: String| IoError::Name { name: name.into(), why };
     let zoned = ZonedName::parse(name).ok_or_else(|| wrong("it is not zoned".into()))?;
@@ -260,10 +264,10 @@ pub fn make_file(name: &str, bytes: u64, like: Option<Segments>) -> Result<File,
     make().map_err(|source| IoError::System { name: name.into(), what: "make it", source })
 }
 
-/// The path of a zoned device that is a file or a block device.
+/// Returns the path of a zoned device that is a file or a block device.
 ///
 /// # Errors
-/// When the name makes no sense.
+/// When the name is invalid.
 pub fn path_of(name: &str) -> Option<Result<String, IoError>> {
     let zoned = ZonedName::parse(name)?;
     let zoned = zoned.map_err(|why| IoError::Name { name: name.into(), why });
@@ -274,8 +278,8 @@ pub fn path_of(name: &str) -> Option<Result<String, IoError>> {
     }
 }
 
-/// The one way to write the name of a zoned device: what a file says of itself is left out, and a
-/// part stays.
+/// Returns the canonical name of a zoned device. Options stored in the file are omitted; a part is
+/// kept.
 pub(crate) fn full_name(name: &str) -> Result<String, IoError> {
     let Some(path) = path_of(name) else { return Ok(name.into()) };
     let path = path?;

@@ -1,5 +1,5 @@
-//! How a zoned device is named: `zoned:PATH` or `zoned:mem:SIZE`, with what its segments are, and
-//! which part of the device is meant.
+//! Name of a zoned device: `zoned:PATH` or `zoned:mem:SIZE`, with the shape of its segments and the
+//! part of the device.
 
 use hostftl_core::{SECTOR, Segments};
 use hostftl_format::superblock::RESERVE;
@@ -8,26 +8,26 @@ use hostftl_format::zonefile;
 use super::part::{self, PartName};
 use crate::size::parse_bytes;
 
-/// How the name of a zoned device begins.
+/// Prefix of the name of a zoned device.
 pub(crate) const PREFIX: &str = "zoned:";
-/// The segments of a file or of memory when nothing is said, in sectors.
+/// Default size and write unit of segments in a file or in memory, in sectors.
 const SIZE: u32 = 8192;
 const WRITE: u32 = 8;
 
-/// A name in its parts.
+/// Parsed name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ZonedName {
-    /// The path, or `mem:SIZE`.
+    /// Path, or `mem:SIZE`.
     pub medium: String,
-    /// What was said of the segments, `None` for nothing; how many there are follows from the size.
+    /// Shape of the segments, `None` if not specified. Their number follows from the size.
     pub shape: Option<Segments>,
-    /// The part of the device, `None` for all of it.
+    /// Part of the device, `None` for all of it.
     pub part: Option<PartName>,
 }
 
 impl ZonedName {
-    /// Reads `zoned:PATH?zone=4M&units=1&write=4K&best=4K&unreadable=0&open=0#zones=0-63`; `None`
-    /// when the name is not of a zoned device.
+    /// Parses `zoned:PATH?zone=4M&units=1&write=4K&best=4K&unreadable=0&open=0#zones=0-63`. Returns
+    /// `None` if the name is not that of a zoned device.
     pub(crate) fn parse(name: &str) -> Option<Result<Self, String>> {
         Some(Self::read(name.strip_prefix(PREFIX)?))
     }
@@ -50,12 +50,12 @@ impl ZonedName {
         }
     }
 
-    /// The length in bytes of memory, if it is that.
+    /// Returns the length of a memory device in bytes.
     pub(crate) fn memory(&self) -> Option<Result<u64, String>> {
         self.medium.strip_prefix("mem:").map(parse_bytes)
     }
 
-    /// The segments that fit into a device of `bytes` bytes, which has a head if `headed`.
+    /// Returns the segments that fit into a device of `bytes` bytes, which has a head if `headed`.
     pub(crate) fn fit(&self, bytes: u64, headed: bool) -> Result<Segments, String> {
         let shape = self.shape.unwrap_or_else(default_shape);
         let all = bytes / SECTOR as u64;
@@ -64,6 +64,7 @@ impl ZonedName {
             let head = if headed { zonefile::head_sectors(count as u32) } else { 0 };
             head + 2 * RESERVE + count * u64::from(shape.size) <= all
         };
+        // The length of the head depends on the number of segments.
         let mut count = all / u64::from(shape.size) / step * step;
         while count > 0 && !fits(count) {
             count -= step;
@@ -77,7 +78,8 @@ impl ZonedName {
     }
 }
 
-/// Segments come in such numbers: as many on each unit, and whole MiB together.
+/// Returns the unit of the number of segments: the same number on each unit, and whole MiB in
+/// total.
 fn count_step(shape: &Segments) -> u64 {
     let units = u64::from(shape.units);
     let mut step = units;

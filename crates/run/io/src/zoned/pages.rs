@@ -1,11 +1,10 @@
-//! Pages that can be written at any time on a drive whose zones can't: two pairs of zones, one for
-//! each end of what the device shows, each a log of pages ([`hostftl_format::zonepages`]).
+//! Rewritable pages on a drive without conventional zones. Two pairs of zones, one for each end of
+//! the visible device, each hold a log of pages ([`hostftl_format::zonepages`]).
 //!
 //! Invariants
-//! - The zone that is in use has all pages that count; the other one of its pair is free, or is
-//!   just being taken.
-//! - The zone in use is left only after the other one has all pages that count, durably.
-//! - Nothing is written behind what is not whole.
+//! - The zone in use has all valid pages. The other one of its pair is free, or is being taken.
+//! - The zone in use is abandoned only after the other one has all valid pages durably.
+//! - Nothing is appended after an incomplete record.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -20,27 +19,27 @@ use hostftl_format::zonepages::Head;
 
 use super::kernel;
 
-/// Records of a zone before the other one is taken: what a start has to read.
+/// Number of records after which the other zone is taken. It limits the reads of a start.
 const MOST: u64 = 512;
 
-/// A zone of a pair; in sectors.
+/// Zone of a pair, in sectors.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Zone {
-    /// Where it begins on the medium.
+    /// Start on the medium.
     pub start: u64,
-    /// What is written of it.
+    /// Written length.
     pub pointer: u64,
 }
 
-/// What the pairs lie on. Places are in sectors, pages are aligned.
+/// Medium of the zone pairs. Positions are in sectors, and pages are aligned.
 pub(crate) trait Medium {
-    /// Fills `pages` from what lies at `at`.
+    /// Fills `pages` from position `at`.
     fn read(&self, at: u64, pages: &mut [Page]) -> io::Result<()>;
     /// Writes `pages` at `at`, the write pointer of a zone.
     fn append(&self, at: u64, pages: &[Page]) -> io::Result<()>;
-    /// Frees the zone of `len` sectors that begins at `at`.
+    /// Resets the zone of `len` sectors that starts at `at`.
     fn reset(&self, at: u64, len: u64) -> io::Result<()>;
-    /// Makes everything durable.
+    /// Makes completed writes durable.
     fn sync(&self) -> io::Result<()>;
 }
 
@@ -77,13 +76,14 @@ impl Medium for File {
 #[derive(Debug)]
 pub(crate) struct Pages {
     pairs: [Mutex<Pair>; 2],
-    /// The first sector of the second reserve, as the device shows itself.
+    /// First sector of the second reserve of the visible device.
     tail: u64,
 }
 
 impl Pages {
-    /// Two pairs of zones of `len` sectors, of which `capacity` can be written in multiples of
-    /// `unit`; `tail` is the first sector of what the second pair stands for.
+    /// Creates two pairs of zones of `len` sectors with the capacity `capacity`, written in
+    /// multiples of `unit`; `tail` is the first sector of the range that the second pair
+    /// represents.
     pub(crate) fn new(
         zones: [[Zone; 2]; 2],
         (len, capacity, unit): (u64, u64, u64),
@@ -97,22 +97,22 @@ impl Pages {
         Pages { pairs, tail }
     }
 
-    /// Finds what the zones hold.
+    /// Loads the pages in the zones.
     pub(crate) fn load(&self, medium: &impl Medium) -> io::Result<()> {
         self.pairs.iter().try_for_each(|pair| lock(pair).load(medium))
     }
 
-    /// The page that stands for `sector`: zeros before it was written.
+    /// Reads the page of `sector`: zeros before it was written.
     pub(crate) fn read(&self, sector: u64, medium: &impl Medium) -> io::Result<Page> {
         lock(&self.pairs[self.pair_of(sector)]).read(sector, sector % RESERVE, medium)
     }
 
-    /// Writes the page that stands for `sector`; durable after a sync.
+    /// Writes the page of `sector`; durable after a sync.
     pub(crate) fn write(&self, sector: u64, page: &Page, medium: &impl Medium) -> io::Result<()> {
         lock(&self.pairs[self.pair_of(sector)]).write(sector, page, medium)
     }
 
-    /// Frees all of the zones: every page is zeros then.
+    /// Resets all of the zones: every page then reads as zeros.
     pub(crate) fn free(&self, medium: &impl Medium) -> io::Result<()> {
         for pair in &self.pairs {
             let mut pair = lock(pair);
@@ -128,8 +128,8 @@ impl Pages {
     }
 }
 
-/// All pages that count in a zone of which nothing else is known; none where it holds something
-/// else. Lengths as for [`Pages::new`].
+/// Returns all valid pages in a zone about which nothing else is known, and none if it holds no log
+/// of pages. Lengths are those of [`Pages::new`].
 pub(super) fn pages_in(
     zone: Zone,
     (len, capacity, unit): (u64, u64, u64),
@@ -140,14 +140,14 @@ pub(super) fn pages_in(
     Ok(if used.is_some() { found } else { BTreeMap::new() })
 }
 
-/// Which zone of a pair is in use, and how far.
+/// Zone of a pair in use, and its extent.
 #[derive(Clone, Copy, Debug)]
 struct Used {
     zone: usize,
     generation: u64,
-    /// Whole records.
+    /// Complete records.
     records: u64,
-    /// Whether nothing lies behind them.
+    /// Whether nothing follows them.
     ends_there: bool,
 }
 
@@ -159,9 +159,9 @@ struct Pair {
     /// Sectors of a record.
     record: u64,
     used: Option<Used>,
-    /// All pages that count and are not zeros, by sector.
+    /// Valid pages that are not zeros, by sector.
     pages: BTreeMap<u64, Box<Page>>,
-    /// The zone that holds something else.
+    /// Zone with foreign data, which is not a log of pages.
     foreign: Option<usize>,
 }
 
@@ -183,7 +183,8 @@ impl Pair {
         Ok(())
     }
 
-    /// Whether a zone holds what is no log of pages; not even one whose first record was cut off.
+    /// Returns whether a zone holds something other than a log of pages, even one with only a torn
+    /// first record.
     fn is_foreign(&self, zone: usize, medium: &impl Medium) -> io::Result<bool> {
         let Zone { start, pointer } = self.zones[zone];
         let mut first = vec![Page::default()];
@@ -194,7 +195,7 @@ impl Pair {
         Ok(Head::parse(&first[0], start).is_err())
     }
 
-    /// What a zone holds; none where that does not count.
+    /// Reads the log in a zone. Returns `None` for the zone if its log is incomplete.
     #[allow(clippy::type_complexity, reason = "two things that are made together")]
     fn scan(
         &self,
@@ -225,7 +226,7 @@ impl Pair {
         let mut page = vec![Page::default()];
         match self.pages.get(&sector) {
             Some(known) => page[0] = (**known).clone(),
-            // Whoever asks what is there sees the beginning of that zone.
+            // Foreign data stays visible, so that a caller can detect other contents.
             None => {
                 let foreign = self.foreign.map(|zone| self.zones[zone]);
                 if let Some(zone) = foreign.filter(|zone| at < zone.pointer) {
@@ -257,15 +258,14 @@ impl Pair {
         page: &Page,
         medium: &impl Medium,
     ) -> io::Result<()> {
-        // Until it is known to be whole, nothing may be written behind it.
+        // Until the record is known to be complete, nothing may be appended after it.
         self.used = Some(Used { ends_there: false, ..used });
         self.put(used.zone, used.records, head, page, medium)?;
         self.used = Some(Used { records: used.records + 1, ..used });
         Ok(())
     }
 
-    /// Takes the other zone, with all pages that count and the new one, and frees the one of
-    /// before.
+    /// Takes the other zone with all valid pages and the new one, and resets the previous zone.
     fn take_other(&mut self, sector: u64, page: &Page, medium: &impl Medium) -> io::Result<()> {
         let before = self.used;
         let zone = before.map_or(0, |used| 1 - used.zone);
@@ -285,8 +285,7 @@ impl Pair {
         let records = u64::from(first);
         (self.used, self.foreign) =
             (Some(Used { zone, generation, records, ends_there: true }), None);
-        // What stays in the other one has a lower generation: no harm is done when it can't be
-        // freed.
+        // The previous zone has a lower generation, so it does no harm if it cannot be reset.
         self.free(1 - zone, medium).ok();
         Ok(())
     }
@@ -313,7 +312,7 @@ impl Pair {
         let pages = self.record / u64::from(SECTORS_PER_BLOCK);
         let mut record = vec![Page::default(); pages as usize];
         (record[0], record[1]) = (head.emit(at), page.clone());
-        // Whatever comes of it, the zone is not free any more.
+        // Set before the write: even after an error the zone may not be free any more.
         self.zones[zone].pointer = (index + 1) * self.record;
         medium.append(at, &record)
     }

@@ -1,4 +1,4 @@
-//! Pages in zones, with power cuts at every write.
+//! Tests of pages in zones, with power cuts at every write.
 
 use std::cell::RefCell;
 
@@ -10,8 +10,8 @@ const LEN: u64 = 4096;
 const CAPACITY: u64 = 2048;
 const TAIL: u64 = 100 * RESERVE;
 
-/// Four zones in memory. What was not synced when the power goes is there up to a unit that `left`
-/// counts down to.
+/// Four zones in memory. After a power cut, a number of pages that were not synced is lost. `left`
+/// counts the pages down to the cut.
 #[derive(Default)]
 struct Disk {
     state: RefCell<State>,
@@ -19,9 +19,9 @@ struct Disk {
 
 #[derive(Default)]
 struct State {
-    /// By zone: its pages, and how many of them are durable.
+    /// For each zone: its pages, and the number of durable ones.
     zones: [(Vec<Page>, usize); 4],
-    /// Pages that are written before the power goes; none = no cut.
+    /// Pages that are written before the power cut; `None` = no cut.
     left: Option<usize>,
 }
 
@@ -30,7 +30,7 @@ impl Disk {
         self.state.borrow_mut().left = Some(left);
     }
 
-    /// The power is back, after it took some of what was not durable.
+    /// Restores the power. Up to `keeps` pages of each zone that were not durable remain.
     fn restart(&self, keeps: usize) -> Pages {
         let mut state = self.state.borrow_mut();
         state.left = None;
@@ -136,8 +136,7 @@ fn what_others_left_is_seen_until_it_is_written_over() {
 }
 
 proptest! {
-    /// Whatever is cut: each page is what it was at the last sync, or one of what was written
-    /// since.
+    /// After any power cut each page has the content of the last sync, or of a later write.
     #[test]
     fn a_power_cut_leaves_what_was_synced(
         rounds in prop::collection::vec(
@@ -147,7 +146,7 @@ proptest! {
     ) {
         let disk = Disk::default();
         let mut pages = disk.restart(0);
-        // By sector, what it may be.
+        // Allowed contents of each sector.
         let mut may: BTreeMap<u64, Vec<Page>> = BTreeMap::new();
         for (left, keeps, writes, seed) in rounds {
             disk.cut(left);

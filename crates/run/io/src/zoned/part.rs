@@ -1,11 +1,11 @@
-//! A part of a zoned device: a volume may have some of its zones, and other volumes have others.
+//! Part of a zoned device: a volume may use some of its zones, and other volumes others.
 //!
-//! Zones have the numbers of the device. Each part keeps zones of its own for superblocks at both
-//! of its ends, so nothing of it lies outside.
+//! Zones have the numbers of the device. Each part keeps zones of its own at both ends for
+//! superblocks, so it uses nothing outside.
 //!
 //! Invariants
-//! - Open zones are shared by the number of zones, rounded down: whatever parts a device has, what
-//!   they may open together is no more than what the device lets be open.
+//! - The limit of open zones is shared in proportion to the number of zones, rounded down. Whatever
+//!   parts a device has, they do not exceed the device's limit together.
 
 use std::fmt;
 use std::ops::Range;
@@ -13,7 +13,7 @@ use std::ops::Range;
 use hostftl_core::Segments;
 use hostftl_format::superblock::RESERVE;
 
-/// How a name says a part: `#zones=FIRST-LAST`, or `#units=FIRST-LAST` by parallel units.
+/// Part in a name: `#zones=FIRST-LAST`, or `#units=FIRST-LAST` by parallel units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PartName {
     by: By,
@@ -37,13 +37,13 @@ impl fmt::Display for PartName {
     }
 }
 
-/// The two pieces of a name before and behind the `#` of a part, if it has one.
+/// Splits a name at the `#` of a part, if it has one.
 pub(crate) fn split(name: &str) -> Option<(&str, &str)> {
     name.rsplit_once('#').filter(|(_, part)| part.contains('='))
 }
 
 impl PartName {
-    /// Reads what stands behind the `#`.
+    /// Parses the text after the `#`.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let wrong = || format!("\"#{text}\" is no part: write #zones=0-63, or #units=0-3");
         let (key, range) = text.split_once('=').ok_or_else(wrong)?;
@@ -68,24 +68,25 @@ impl PartName {
     }
 }
 
-/// Which zones are a device's own, and which of them its segments. Without a name all are.
+/// Zones of a device that a volume uses, and the segments among them. Without a part it uses all
+/// zones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
-    /// All of its zones.
+    /// All zones of the part.
     pub zones: Range<u32>,
-    /// The segments: what a layer sees.
+    /// Segments that the layer sees.
     pub shape: Segments,
-    /// Zones that are kept at each end, and for the same length of units in each unit.
+    /// Number of zones kept at each end, and at both ends of each parallel unit.
     pub kept: u32,
 }
 
 impl Part {
-    /// All of a device.
+    /// Returns a part that is the whole device.
     pub(crate) fn whole(shape: &Segments) -> Self {
         Part { zones: 0..shape.count, shape: *shape, kept: 0 }
     }
 
-    /// The part that `name` says of a device with these segments, of which `kept` are kept at each
+    /// Returns the part `name` of a device with the segments `all`, with `kept` zones kept at each
     /// end.
     pub(crate) fn of(name: &PartName, all: &Segments, kept: u32) -> Result<Self, String> {
         let (zones, units) = find(name, all)?;
@@ -95,7 +96,7 @@ impl Part {
                 "{each} zones of a unit are too few: {kept} are kept for superblocks at each end"
             ));
         }
-        // Data is whole MiB; of small zones some are left over.
+        // The length of the data must be whole MiB, so some small zones may remain unused.
         let whole = |step: &u32| (u64::from(*step) * u64::from(all.size)).is_multiple_of(RESERVE);
         let step = (1..).map(|zones| zones * units).find(whole).unwrap_or(units) / units;
         let own = (each - 2 * kept) / step * step * units;
@@ -114,12 +115,12 @@ impl Part {
         Ok(Part { zones, shape, kept })
     }
 
-    /// Whether it is all of the device.
+    /// Returns whether it is the whole device.
     pub(crate) fn is_whole(&self) -> bool {
         self.kept == 0
     }
 
-    /// The zone of a segment.
+    /// Returns the zone of a segment.
     pub(crate) fn zone(&self, segment: u32) -> u32 {
         let Segments { count, units, .. } = self.shape;
         let (own, all) = (count / units, self.zones.len() as u32 / units);
@@ -127,7 +128,7 @@ impl Part {
     }
 }
 
-/// The zones of a part, and on how many parallel units they lie.
+/// Returns the zones of a part, and the number of parallel units to which they belong.
 fn find(name: &PartName, all: &Segments) -> Result<(Range<u32>, u32), String> {
     let PartName { by, first, last } = *name;
     let each = all.count / all.units;
@@ -158,7 +159,7 @@ fn find(name: &PartName, all: &Segments) -> Result<(Range<u32>, u32), String> {
 mod tests {
     use super::*;
 
-    /// 4 units of 16 zones of 1 MiB, of which 10 may be open.
+    /// 4 units of 16 zones of 1 MiB, with at most 10 open zones.
     const ALL: Segments = Segments {
         size: 2048,
         write_unit: 8,

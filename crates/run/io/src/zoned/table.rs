@@ -1,11 +1,12 @@
-//! Where the pointers of a zoned file are kept: table pages, each in two places by turns.
+//! Storage of the write pointers of a zoned file: table pages, each written alternately to two
+//! places.
 //!
 //! Invariants
-//! - What a table page on the medium says was true of data that was durable before the page was
-//!   written, so that a crash at any moment leaves pointers behind which all is intact.
+//! - The content of a table page on the medium describes data that was durable before the page was
+//!   written. After a crash at any moment, all data before the pointers is intact.
 //! - One settling at a time is under way.
-//! - Who has a part of the device changes the entries of its own zones alone. Others change theirs
-//!   on the same pages, so a page is read again and written under its lock.
+//! - The user of a part changes only the entries of its own zones. Other users change other entries
+//!   of the same pages, so a page is read again and written under its lock.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
@@ -24,20 +25,20 @@ use crate::planted::{Bug, planted};
 use crate::transfer::{self, Call, Transfer};
 use crate::trust::Trust;
 
-/// What is known of a table page.
+/// State of a table page.
 #[derive(Clone, Debug)]
 struct Kept {
     generation: u64,
-    /// Which of its two places has it.
+    /// Which of its two places has the newest content.
     place: usize,
     entries: Vec<Entry>,
 }
 
-/// A flush or reset that waits until what is to be kept is kept.
+/// Flush or reset that waits until the pointers are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wait {
     pub slot: u32,
-    /// The bytes that a reset frees.
+    /// Range in bytes that a reset frees.
     pub frees: Option<(u64, u64)>,
 }
 
@@ -45,7 +46,7 @@ pub(crate) struct Wait {
 pub(crate) struct Table {
     pages: Vec<Kept>,
     part: Part,
-    /// The slot of what is being settled, and the pages that it writes.
+    /// Slot of the settling under way, and the pages that it writes.
     settling: Option<(u32, Vec<(usize, Kept)>)>,
     queue: VecDeque<Wait>,
 }
@@ -59,6 +60,7 @@ impl Table {
                 file.write_all_at(&zonefile::emit_table(&[], 0, at).0, place(at))?;
             }
         }
+        // The shape comes last: with it, the file counts as complete.
         file.sync_all()?;
         for at in zonefile::SHAPE_PLACES {
             file.write_all_at(&zonefile::emit_shape(shape, at).0, place(at))?;
@@ -66,7 +68,7 @@ impl Table {
         file.sync_all()
     }
 
-    /// Reads what the head of a zoned file says of its segments.
+    /// Reads the segments of a zoned file from its head.
     pub(crate) fn shape(file: &File) -> io::Result<Segments> {
         let mut shape = None;
         for at in zonefile::SHAPE_PLACES {
@@ -77,7 +79,7 @@ impl Table {
         shape.ok_or_else(|| io::Error::other("it is no zoned file"))
     }
 
-    /// Reads the table of a zoned file that has `all` segments, and those of a part as they stand.
+    /// Reads the table of a zoned file with `all` segments, and the state of a part's segments.
     pub(crate) fn load(file: &File, all: &Segments, part: &Part) -> io::Result<(Self, Gate)> {
         let mut pages = Vec::new();
         for index in 0..zonefile::table_pages(all.count) {
@@ -99,13 +101,13 @@ impl Table {
         Ok((table, gate))
     }
 
-    /// What is kept of a segment.
+    /// Returns the stored entry of a segment.
     fn entry(&self, segment: u32) -> Entry {
         let zone = self.part.zone(segment);
         self.pages[(zone / ENTRIES) as usize].entries[(zone % ENTRIES) as usize]
     }
 
-    /// The pages on which anything differs from what is kept.
+    /// Returns the pages on which an entry differs from the stored one.
     fn changes(&self, now: impl Fn(u32) -> Entry) -> Vec<Change> {
         let mut pages: BTreeMap<u32, Vec<(usize, Entry)>> = BTreeMap::new();
         for segment in 0..self.part.shape.count {
@@ -123,8 +125,8 @@ impl Table {
         pages.into_iter().map(change).collect()
     }
 
-    /// Begins to keep what is so now, for `wait`; nothing when that comes later, or is over because
-    /// all is kept: then `finished` gets its slot.
+    /// Starts to store the current pointers for `wait`. Returns `None` if another settling is under
+    /// way, so that this one waits, or if nothing has changed: then `finished` gets the slot.
     pub(crate) fn settle(
         &mut self,
         gate: &Gate,
@@ -151,8 +153,8 @@ impl Table {
         Some(Settling { slot: wait.slot, fd, trust, changes, frees: wait.frees })
     }
 
-    /// Frees the segments of a part durably, for a device that is not used any more in this
-    /// process.
+    /// Frees the segments of a part durably. The device must not be used in this process
+    /// afterwards.
     pub(crate) fn free(&self, file: &File) -> io::Result<()> {
         let free = |segment| Entry { pointer: 0, ..self.entry(segment) };
         let changes = self.changes(free);
@@ -160,7 +162,7 @@ impl Table {
         write(&changes, file.as_raw_fd(), flush).map_err(other)
     }
 
-    /// The command of `slot` is over; perhaps it was what was being settled.
+    /// Applies the result of the command of `slot`, if it was the settling.
     pub(crate) fn settled(&mut self, slot: u32, done: bool) {
         let settled = self.settling.take_if(|(settling, _)| *settling == slot);
         if let Some((_, changed)) = settled.filter(|_| done) {
@@ -168,7 +170,7 @@ impl Table {
         }
     }
 
-    /// What is to be settled next, when nothing is.
+    /// Returns the next settling to start, if none is under way.
     pub(crate) fn next(&mut self) -> Option<Wait> {
         if self.settling.is_some() { None } else { self.queue.pop_front() }
     }
@@ -179,17 +181,17 @@ fn entry_of(segment: &Segment) -> Entry {
     Entry { pointer, erased, offline }
 }
 
-/// Entries that are new on a table page.
+/// New entries of a table page.
 #[derive(Debug)]
 struct Change {
     page: u32,
     entries: Vec<(usize, Entry)>,
-    /// The page as it is kept, unless others change it too.
+    /// Stored page, unless other users change it too.
     base: Option<Kept>,
 }
 
 impl Change {
-    /// The page that comes after `kept`.
+    /// Returns the page after `kept`.
     fn over(&self, kept: &Kept) -> Kept {
         let mut entries = kept.entries.clone();
         self.entries.iter().for_each(|(at, entry)| entries[*at] = *entry);
@@ -201,7 +203,7 @@ fn other(error: DeviceError) -> io::Error {
     io::Error::other(error.to_string())
 }
 
-/// What counts of a table page.
+/// Reads both places of a table page and returns the newest valid one.
 fn newest(index: u32, mut read: impl FnMut(u64) -> io::Result<Page>) -> io::Result<Kept> {
     let mut found: Option<Kept> = None;
     for (place, at) in zonefile::table_places(index).into_iter().enumerate() {
@@ -213,7 +215,7 @@ fn newest(index: u32, mut read: impl FnMut(u64) -> io::Result<Page>) -> io::Resu
     found.ok_or_else(|| io::Error::other(format!("page {index} of its table is damaged")))
 }
 
-/// Writes changes to the table, then flushes; pages that others change too are locked until then.
+/// Writes changes to the table, then flushes. Pages with other users stay locked until then.
 fn write(
     changes: &[Change],
     fd: RawFd,
@@ -247,7 +249,7 @@ fn write(
     if changes.is_empty() { Ok(()) } else { flush() }
 }
 
-/// Makes data durable, then the table, then frees what was reset.
+/// Makes data durable, then the table, and then frees the range of a reset.
 #[derive(Debug)]
 pub(crate) struct Settling {
     pub slot: u32,
@@ -258,8 +260,9 @@ pub(crate) struct Settling {
 }
 
 impl Settling {
-    /// Does it in this thread.
+    /// Runs in the calling thread.
     pub(crate) fn run(self) -> Result<Verdict, DeviceError> {
+        // The table may only describe durable data.
         self.flush()?;
         write(&self.changes, self.fd, || self.flush())?;
         if let Some((offset, len)) = self.frees {

@@ -1,4 +1,4 @@
-//! Both engines over a file and over memory, and what they do when a device says no.
+//! Both engines over a file and over memory, and their behaviour when a device refuses.
 
 use crate::common::{Ask, ENGINES, run, sparse};
 use hostftl_core::HostError;
@@ -52,7 +52,7 @@ fn a_file() {
     });
 }
 
-/// A server whose export is memory; it ends when this is dropped.
+/// Server whose export is memory; it ends when this is dropped.
 struct Export {
     folder: tempfile::TempDir,
     stopper: hostftl_serve::Stopper,

@@ -8,7 +8,7 @@ use hostftl_layers::exerciser::{Wish, WishKind, wishes};
 const ROUNDS: u64 = 24;
 const DEVICE: u64 = 1 << 20;
 
-/// What the host writes as request number `id`: bytes that only this one has.
+/// Returns the data of request number `id`, which is different for each request.
 fn content(id: usize, bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| (at / 512 * 31 + at % 509 + id * 7) as u8).collect()
 }

@@ -1,5 +1,4 @@
-//! An NBD server that carries out a write of a connection that has ended: what was written after it
-//! stays.
+//! An NBD server that executes a write after its connection was lost: newer writes must survive.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -11,20 +10,20 @@ use hostftl_core::{BLOCK, Page, SECTOR};
 use hostftl_io::Device;
 
 const BYTES: usize = 1 << 20;
-/// The sector that is written.
+/// Sector that is written.
 const AT: u64 = 64;
 
-/// The memory of the export, and what the server does.
+/// Memory of the export, and the behaviour of the server.
 #[derive(Debug, Default)]
 struct State {
     image: Vec<u8>,
-    /// The next write is held, and its connection ends.
+    /// Whether the next write is held, and its connection ends.
     armed: bool,
-    /// The write that is held is carried out as soon as there is another one.
+    /// Whether the held write is executed as soon as another one arrives.
     hurry: bool,
     held: Option<(usize, Vec<u8>)>,
     writes: u32,
-    /// Flushes after the last write.
+    /// Number of flushes after the last write.
     flushes: u32,
 }
 
@@ -38,7 +37,7 @@ impl State {
         self.put(at, &bytes);
     }
 
-    /// One command; `None` = the connection ends.
+    /// Executes one command; `None` ends the connection.
     fn obey(&mut self, command: u16, at: usize, len: usize, data: Vec<u8>) -> Option<Vec<u8>> {
         match command {
             0 => return Some(self.image[at..at + len].to_vec()),
@@ -90,7 +89,7 @@ pub(crate) fn greet(stream: &mut UnixStream) -> io::Result<()> {
             continue;
         }
         let size = (BYTES as u64).to_be_bytes();
-        // It has flags, and takes flushes.
+        // The flags announce flushes.
         reply(3, &[&[0, 0], &size[..], &[0, 5]].concat())?;
         return reply(1, &[]);
     }
@@ -109,7 +108,7 @@ fn serve(mut stream: UnixStream, state: &Mutex<State>) -> io::Result<()> {
     }
 }
 
-/// A server whose state the test has, and a device behind it whose ghosts live for a second.
+/// Returns a server with its state, and a device behind it whose ghosts exist for a second.
 fn start() -> (tempfile::TempDir, Arc<Mutex<State>>, Device) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s");
@@ -118,7 +117,7 @@ fn start() -> (tempfile::TempDir, Arc<Mutex<State>>, Device) {
     thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
             let shared = shared.clone();
-            // A connection that ends is none of the test's failures.
+            // The end of a connection is not a failure of the test.
             thread::spawn(move || serve(stream, &shared).ok());
         }
     });

@@ -1,6 +1,6 @@
-//! A device that never answers: a frozen file system, which needs root. The layer gives it up at
-//! its deadline, and goes on when it can do without; closing the driver ends too. A device that
-//! answers while the process stands still is not one.
+//! A device that never answers: a frozen file system, which needs root. The layer abandons it at
+//! its deadline, and continues if it can run degraded; closing the driver also ends. A device that
+//! answers while the process is suspended is not abandoned.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -14,7 +14,7 @@ use hostftl_io::{Device, EngineKind, Host, Pull};
 use hostftl_layers::{LayerConfig, LayerKind};
 use hostftl_test_skip::skipped;
 
-/// An ext4 file system of its own.
+/// Separate ext4 file system.
 struct Freezer(PathBuf);
 
 fn succeeds(command: &str, words: &[&str]) -> bool {
@@ -24,7 +24,7 @@ fn succeeds(command: &str, words: &[&str]) -> bool {
 }
 
 impl Freezer {
-    /// `None`, and a line that says so, when it can't be had.
+    /// Returns `None` with a message when the file system cannot be created.
     fn mount(image: &str, at: PathBuf) -> Option<Self> {
         std::fs::create_dir(&at).unwrap();
         let path = at.to_str().unwrap();
@@ -47,7 +47,7 @@ impl Freezer {
 impl Drop for Freezer {
     fn drop(&mut self) {
         succeeds("fsfreeze", &["--unfreeze", self.path()]);
-        // Lazily, because this process keeps the device that hung.
+        // Lazily, because this process still holds the device that hung.
         succeeds("umount", &["--lazy", self.path()]);
     }
 }
@@ -82,7 +82,8 @@ fn closing_ends(engine: EngineKind) {
     let closed = closed.recv_timeout(Duration::from_secs(300)).expect("closing ends");
     let message = closed.unwrap_err().to_string();
     assert!(message.contains(&format!("never ended some commands: {name} (1);")), "{message}");
-    // The device answers after all: nobody listens, but what it writes from is still there.
+    // The device answers after all. The result is not used, but the memory of the write still
+    // exists.
     assert!(succeeds("fsfreeze", &["--unfreeze", freezer.path()]));
     let written = || std::fs::read(&name).unwrap()[..4096] == [7; 4096];
     while !written() {
@@ -101,8 +102,8 @@ fn an_array_goes_on_without_the_device_with_threads() {
     an_array_goes_on(EngineKind::Pread);
 }
 
-/// More writes than there are threads: those of the other devices must not wait behind those that
-/// hang.
+/// Issues more writes than there are threads. Those of the other devices must not wait for those
+/// that hang.
 fn an_array_goes_on(engine: EngineKind) {
     let (folder, image) = sparse(32 << 20);
     let Some(freezer) = Freezer::mount(&image, folder.path().join("frozen")) else { return };
@@ -134,7 +135,7 @@ fn an_array_goes_on(engine: EngineKind) {
     assert!(driver.close().unwrap_err().to_string().contains(&names[2]));
 }
 
-/// A host that stands still when it gets its first answer, as a process that is stopped does.
+/// Host that sleeps when it gets its first reply, like a process that is suspended.
 struct Still(Script);
 
 impl Host for Still {
@@ -162,7 +163,7 @@ impl Host for Still {
     }
 }
 
-/// The commands under way are past their deadline, but the device had answered long ago.
+/// The commands under way are past their deadline, but the device had answered long before.
 #[test]
 fn a_process_that_stood_still_blames_no_device() {
     let (_folder, name) = sparse(4 << 20);

@@ -1,4 +1,4 @@
-//! The RAID 5 that log arrays are compared with does what a RAID 5 does.
+//! Tests of the RAID 5 layer to which log arrays are compared.
 
 use crate::common::{Ask, ENGINES, sparse, start_layer};
 use hostftl_io::Device;
@@ -7,7 +7,7 @@ use hostftl_layers::Raid5;
 const CHUNK: u32 = 16;
 const BYTES: u64 = 1 << 20;
 
-/// Numbers without a pattern, from a seed.
+/// Returns the next pseudo-random number of a seed.
 fn next(seed: &mut u64) -> u64 {
     *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     *seed >> 33
@@ -29,7 +29,7 @@ fn what_was_written_is_read_and_every_row_adds_up_to_zero() {
         let mut whole = 0;
         for round in 0..300_u64 {
             let len = [512, 4096, 12_288, 65_536, 131_072][next(&mut seed) as usize % 5];
-            // Four are under way at once, each in its own quarter; some take whole stripes.
+            // Four are under way at once, each in its own quarter; some cover whole stripes.
             let (quarter, row) = (exported / 4, u64::from(CHUNK) * 512 * (count - 1));
             let at = round % 4 * quarter + next(&mut seed) % ((quarter - len) / 512 + 1) * 512;
             let at = if round % 3 == 0 { at.next_multiple_of(row).min(exported - len) } else { at };

@@ -1,5 +1,5 @@
-//! What happens where the kernel refuses io_uring, or to lock memory for it: a volume serves all
-//! the same, and says so once. The refusals are real, so each is made in a process of its own.
+//! Behaviour when the kernel refuses io_uring, or locked memory for it: a volume is served all the
+//! same, and reports this once. The refusals are real, so each runs in a process of its own.
 
 use std::io;
 use std::process::Command;
@@ -10,12 +10,12 @@ use hostftl_test_skip::skipped;
 use hostftl_volume::front::{Answer, Job, JobOp, Port};
 use hostftl_volume::{CreateSpec, StartOptions, check, create, open};
 
-/// The variable that tells the child what to have refused.
+/// Environment variable with the resource that the child must have refused.
 const REFUSE: &str = "HOSTFTL_TEST_REFUSE";
-/// How the child says that it could not have it refused.
+/// Prefix of the child's output when the refusal is not possible.
 const SKIPPED: &str = "SKIPPED: ";
 
-/// Not a test of its own: the process in which something is refused.
+/// Not a test of its own: the process in which a resource is refused.
 #[test]
 fn child() {
     let refused = match std::env::var(REFUSE).as_deref() {
@@ -30,8 +30,8 @@ fn child() {
     }
 }
 
-/// What a volume says when `what` is refused and `engine`, or none, asked for: the engine that it
-/// has and its notes, a line each.
+/// Returns the report of a volume when `what` is refused and `engine` is requested: its engine and
+/// its notes, a line each.
 fn told(what: &str, engine: &str) -> Option<Vec<String>> {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "refused::child", "--nocapture"]).env(REFUSE, what);
@@ -79,7 +79,7 @@ fn without_locked_memory_one_of_the_engines_serves() {
     assert!(told.len() == 2 && told[1].starts_with(note), "{told:?}");
 }
 
-/// Makes a volume, uses it twice, and prints what there is to be told.
+/// Creates a volume, uses it twice, and prints its engine and notes.
 fn serve() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let spec = CreateSpec {
@@ -109,7 +109,7 @@ fn serve() {
     assert_eq!(check(&spec.path).unwrap().problems, Vec::<String>::new());
 }
 
-/// Does one job of 1 MiB.
+/// Executes one job of 1 MiB.
 fn ask(port: &Port, op: impl FnOnce(hostftl_volume::front::Buffer) -> JobOp) -> Answer {
     let (reply, answers) = channel();
     let op = op(port.buffer(1 << 20));
@@ -125,7 +125,7 @@ fn ask(port: &Port, op: impl FnOnce(hostftl_volume::front::Buffer) -> JobOp) -> 
     answer
 }
 
-/// From now on this thread, and those that it starts, get EPERM for `io_uring_setup`.
+/// Makes `io_uring_setup` fail with EPERM in this thread and those that it starts.
 fn refuse_io_uring() -> io::Result<()> {
     let rule =
         |code: u32, jump: u8, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf: jump, k };
@@ -137,7 +137,7 @@ fn refuse_io_uring() -> io::Result<()> {
         rule(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ALLOW),
     ];
     let program = libc::sock_fprog { len: rules.len() as u16, filter: rules.as_mut_ptr() };
-    // SAFETY: takes plain numbers, and only takes rights away.
+    // SAFETY: takes plain numbers, and only removes rights.
     succeeded(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }.into())?;
     // SAFETY: the program and its rules are alive, and the kernel copies them.
     let filtered =
@@ -145,8 +145,7 @@ fn refuse_io_uring() -> io::Result<()> {
     succeeded(filtered.into())
 }
 
-/// From now on this thread, and those that it starts, can lock no more than `bytes` bytes of
-/// memory, not even as root.
+/// Limits locked memory to `bytes` bytes in this thread and those that it starts, even for root.
 fn refuse_locked_memory(bytes: u64) -> io::Result<()> {
     let most = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
     // SAFETY: reads a limit that is alive.
@@ -157,10 +156,10 @@ fn refuse_locked_memory(bytes: u64) -> io::Result<()> {
     let header = [VERSION, 0];
     // Effective, permitted and inheritable, for the low and then the high capabilities.
     let mut sets = [[0_u32; 3]; 2];
-    // SAFETY: the header and the sets have the size that this version means.
+    // SAFETY: the header and the sets have the size of this version.
     succeeded(unsafe { libc::syscall(libc::SYS_capget, header.as_ptr(), sets.as_mut_ptr()) })?;
     sets[0].iter_mut().for_each(|set| *set &= !IPC_LOCK);
-    // SAFETY: as above; rights are only taken away.
+    // SAFETY: as above; rights are only removed.
     succeeded(unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), sets.as_ptr()) })
 }
 

@@ -1,4 +1,4 @@
-//! An NBD server that trickles its handshake: it always has one more byte, and is never done.
+//! An NBD server with a very slow handshake: it always has one more byte, and never completes.
 
 use std::io::Write;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -11,11 +11,11 @@ use hostftl_io::Device;
 
 use super::ghost::{greet, take};
 
-/// Far below any timeout of a single read.
+/// Much shorter than any timeout of a single read.
 const DRIP: Duration = Duration::from_millis(20);
 
-/// Announces a long reply to an option that was not received yet, and sends it byte by byte for as
-/// long as the client stays.
+/// Announces a long reply to an option before receiving it, and sends it byte by byte while the
+/// client is connected.
 fn trickle(mut stream: UnixStream) {
     let head =
         b"NBDMAGICIHAVEOPT\0\x03\0\x03\xe8\x89\x04\x55\x65\xa9\0\0\0\x07\0\0\0\x03\0\0\x1f\x40";
@@ -26,8 +26,8 @@ fn trickle(mut stream: UnixStream) {
     }
 }
 
-/// Serves the first `good` connections up to the first block, and then hangs up; trickles on all
-/// others.
+/// Serves the first `good` connections up to the first block, and then closes them; sends very
+/// slowly on all others.
 fn start(path: &Path, good: usize) {
     let listener = UnixListener::bind(path).unwrap();
     thread::spawn(move || {
@@ -44,7 +44,7 @@ fn serve_one_read(mut stream: UnixStream) -> std::io::Result<()> {
     let head: [u8; 28] = take(&mut stream)?;
     let answer = [b"\x67\x44\x66\x98\0\0\0\0", &head[8..16], &[0; BLOCK]].concat();
     stream.write_all(&answer)?;
-    // The next command is the end of the connection.
+    // The next command ends the connection.
     take::<28>(&mut stream).map(drop)
 }
 
@@ -69,6 +69,6 @@ fn commands_fail_in_time_while_the_server_trickles_a_new_handshake() {
     let device = device(&path).unwrap();
     let why = device.sync().unwrap_err().to_string();
     assert!(why.contains("connection lost"), "{why}");
-    // Closing waits for no server either.
+    // Closing the device does not wait for a server either.
     drop(device);
 }

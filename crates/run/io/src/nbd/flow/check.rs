@@ -1,8 +1,8 @@
-//! Comparing what the server has with what it should have, where ghosts may have changed it.
+//! Comparison of the server's data with the expected data where late writes may have changed it.
 //!
-//! A check reads every range that is known one after the other and writes what is not right. If it
-//! wrote anything it flushes and begins anew. It is due when a flush covers something that was not
-//! compared, and when the time of a ghost is over.
+//! A check reads every known range in order and rewrites those that differ. If it rewrote any, it
+//! flushes and starts again. A check is due when a flush covers data that was not compared, and
+//! when the time for a late write has passed.
 
 use std::time::Instant;
 
@@ -12,48 +12,49 @@ use super::super::item::{Item, Origin};
 use super::{Flow, PAUSE};
 use crate::transfer::{Call, NO_FILE, Transfer};
 
-/// The longest read, in bytes.
+/// Maximum length of a read in bytes.
 const LONGEST: u32 = 1 << 20;
-/// How often a check begins anew before the server counts as one that can't hold what it has.
+/// Number of repetitions after which the server is considered unable to store its data.
 const MOST: u32 = 8;
 
-/// The check that is under way, and the flushes that wait for one.
+/// Check under way, and the flushes that wait for a check.
 #[derive(Debug, Default)]
 pub(super) struct Check {
     round: Option<Round>,
-    /// Flushes that are over with this check.
+    /// Flushes that end with the current check.
     held: Vec<Item>,
-    /// Flushes that are over with the next check.
+    /// Flushes that end with the next check.
     next: Vec<Item>,
-    /// After a failure: when to try again for ghosts whose time is over.
+    /// Earliest time of the next check after a failed one, if no flush requires it.
     again_from: Option<Instant>,
 }
 
 #[derive(Debug)]
 struct Round {
     begun: Instant,
-    /// The last change when it began.
+    /// Number of the last change when the check began.
     changes: u64,
-    /// All before this byte was compared.
+    /// Position up to which the ranges are compared, in bytes.
     cursor: u64,
+    /// Whether the check rewrote data since it last started.
     mended: bool,
-    /// How often it began anew.
+    /// Number of repetitions.
     times: u32,
 }
 
 impl Check {
-    /// The server has flushed; the flush is over when the check that begins next is.
+    /// Holds a flush that the server completed until the next check has ended.
     pub(super) fn hold(&mut self, flush: Item) {
         self.next.push(flush);
     }
 
-    /// The connection is gone: the flushes that have to be made again.
+    /// Stops the check after the connection is lost. Returns the flushes that must be repeated.
     pub(super) fn stop(&mut self) -> impl Iterator<Item = Item> {
         self.round = None;
         std::mem::take(&mut self.held).into_iter().chain(std::mem::take(&mut self.next))
     }
 
-    /// The flushes that are late, or all of them.
+    /// Returns the flushes that are late, or all of them.
     pub(super) fn give_up(&mut self, late: Option<Instant>) -> impl Iterator<Item = Item> {
         let mut gone = Vec::new();
         for list in [&mut self.held, &mut self.next] {
@@ -64,7 +65,7 @@ impl Check {
 }
 
 impl Flow {
-    /// Begins a check if one is due.
+    /// Starts a check if one is due.
     pub(super) fn begin_check(&mut self) {
         if self.check.round.is_some() || self.again > 0 {
             return;
@@ -80,7 +81,7 @@ impl Flow {
         self.go_on();
     }
 
-    /// The next step of the check.
+    /// Starts the next step of the check.
     fn go_on(&mut self) {
         let Some(round) = self.check.round.as_mut() else { return };
         let most = self.longest.min(LONGEST);
@@ -97,13 +98,13 @@ impl Flow {
         }
     }
 
-    /// Nothing begins before this, so what it is about stays as it is.
+    /// Queues a transfer first: nothing else starts before it, so its range does not change.
     fn go_first(&mut self, transfer: Transfer, origin: Origin) {
         let deadline = Instant::now() + self.timeout;
         self.waiting.push_front(Item::new(transfer, origin, deadline));
     }
 
-    /// The server has these bytes before byte `end`.
+    /// Processes the server's data in the range that ends at byte `end`.
     pub(super) fn looked(&mut self, end: u64, bytes: &[u8], result: Result<(), DeviceError>) {
         if result.is_err() {
             return self.end_check(result);
@@ -114,7 +115,7 @@ impl Flow {
         }
     }
 
-    /// The server has taken what is right.
+    /// Processes the end of a rewrite.
     pub(super) fn mended(&mut self, result: Result<(), DeviceError>) {
         if result.is_err() {
             return self.end_check(result);
@@ -125,13 +126,14 @@ impl Flow {
         self.go_on();
     }
 
-    /// The server has flushed what was mended.
+    /// Processes the end of the flush after rewrites.
     pub(super) fn sealed(&mut self, result: Result<(), DeviceError>) {
         let Some(round) = self.check.round.as_mut() else { return };
         round.times += 1;
         if result.is_err() || round.times == MOST {
             return self.end_check(Err(DeviceError::Media));
         }
+        // A late write may have arrived after the comparison, so all ranges are compared again.
         (round.cursor, round.mended) = (0, false);
         self.go_on();
     }

@@ -1,4 +1,4 @@
-//! A host that asks what a test tells it to, one layer over one device.
+//! A host that sends the requests of a test to one layer on a set of devices.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use hostftl_io::{
 };
 use hostftl_layers::{AnyLayer, LayerConfig, LayerKind, Mode, Plan};
 
-/// What a test asks; lengths and places in bytes.
+/// Request of a test; lengths and offsets in bytes.
 pub(crate) enum Ask {
     Read { at: u64, len: u32 },
     Write { at: u64, data: Vec<u8>, fua: bool },
@@ -22,7 +22,7 @@ pub(crate) enum Ask {
 
 pub(crate) type Answers = BTreeMap<u64, Result<Vec<u8>, HostError>>;
 
-/// Asks everything as fast as the layer takes it, and keeps the answers.
+/// Host that sends all requests as fast as the layer accepts them, and records the replies.
 pub(crate) struct Script {
     pub asks: VecDeque<Ask>,
     pub arena: Arc<Arena>,
@@ -81,7 +81,7 @@ impl Host for Script {
     }
 }
 
-/// A fresh layer on `devices`, ready for requests, and a host that has none yet.
+/// Starts a new layer on `devices`, and a host without requests.
 pub(crate) fn start(
     config: &LayerConfig,
     devices: Vec<Device>,
@@ -93,7 +93,7 @@ pub(crate) fn start(
     start_layer(plan, devices, engine, make)
 }
 
-/// As [`start`], with the layer that `make` makes, for which `plan` holds.
+/// Starts like [`start`], with the layer that `make` creates for `plan`.
 pub(crate) fn start_layer<L: Layer>(
     plan: Plan,
     devices: Vec<Device>,
@@ -113,7 +113,7 @@ pub(crate) fn start_layer<L: Layer>(
     (driver, script)
 }
 
-/// Runs `asks` one after another, waiting for each, through a fresh layer on `devices`.
+/// Runs `asks` one after another, waiting for each, through a new layer on `devices`.
 pub(crate) fn run(
     kind: LayerKind,
     devices: Vec<Device>,
@@ -121,7 +121,7 @@ pub(crate) fn run(
     asks: Vec<Ask>,
 ) -> (Answers, Stats) {
     let (mut driver, mut script) = start(&LayerConfig::new(kind), devices, engine);
-    // One at a time, because no order is promised among requests under way.
+    // One at a time, because requests under way have no guaranteed order.
     for ask in asks {
         script.asks.push_back(ask);
         driver.serve(&mut script).unwrap();
@@ -135,7 +135,7 @@ pub(crate) fn run(
     (script.answers, stats)
 }
 
-/// A sparse file of `bytes` bytes in a folder that goes away.
+/// Creates a sparse file of `bytes` bytes in a temporary directory.
 pub(crate) fn sparse(bytes: u64) -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = folder.path().join("device");
