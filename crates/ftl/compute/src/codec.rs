@@ -1,12 +1,12 @@
-//! Packing and unpacking with a checksum.
+//! Compression and decompression with a checksum.
 
 use hostftl_core::{ALL_ZEROS, Codec, DeviceError, Verdict};
 use hostftl_format::page::crc32c;
 
 use crate::tools::Tools;
 
-/// Compresses `from` into `into`. A verdict of 0 bytes says that it did not fit; the checksum is
-/// that of `from` then.
+/// Compresses `from` into `into`. A verdict of 0 bytes means that it did not fit; the checksum is
+/// then that of `from`.
 pub(crate) fn pack(
     codec: Codec,
     seed: u64,
@@ -32,7 +32,7 @@ pub(crate) fn pack(
     }
 }
 
-/// Checks `from` against `crc` and expands it into `into`.
+/// Checks `from` against `crc` and decompresses it into `into`.
 pub(crate) fn unpack(
     codec: Codec,
     seed: u64,
@@ -55,24 +55,25 @@ pub(crate) fn unpack(
     Ok(Verdict { bytes, crc: 0 })
 }
 
-/// Whether about as many values occur as do where all are as likely: bytes that are compressed or
-/// encrypted already. It takes a small part of the time that LZ4 takes to find nothing in them.
-/// What repeats itself within such bytes is not found, nor always what is an eighth zeros.
+/// Returns whether the number of distinct values is that of uniformly distributed bytes, which are
+/// compressed or encrypted already. This takes a small fraction of the time that LZ4 needs to find
+/// no redundancy. It misses repetitions within such bytes, and sometimes data of which an eighth is
+/// zeros.
 fn is_noise(bytes: &[u8]) -> bool {
     if bytes.len() < 1024 {
         return false;
     }
-    // An odd step, so that a table of words is not known by one column.
+    // The step is odd, so that a table of words is not sampled in only one column.
     let step = (bytes.len() / 256) | 1;
     let mut seen = [0_u8; 256];
     bytes.iter().step_by(step).for_each(|byte| seen[usize::from(*byte)] = 1);
     let values: u32 = seen.iter().map(|seen| u32::from(*seen)).sum();
-    // Of 241 draws from 256 values 156 ± 5 are different, and with a quarter of zeros 136 ± 5: one
-    // in fifty of either is taken for the other.
+    // 241 draws from 256 values give 156 ± 5 distinct ones, and 136 ± 5 if a quarter is zeros. The
+    // threshold misclassifies one in fifty of either.
     values >= 146
 }
 
-/// Whether there is nothing but zeros.
+/// Returns whether all bytes are zeros.
 fn is_zero(bytes: &[u8]) -> bool {
     let (words, tail) = bytes.as_chunks::<64>();
     words.iter().all(|chunk| *chunk == [0; 64]) && tail.iter().all(|byte| *byte == 0)
@@ -85,7 +86,7 @@ mod tests {
     use alloc::vec::Vec;
     use proptest::prelude::*;
 
-    /// Miri runs no C, so it has no zstd.
+    /// Miri cannot run C code, so it has no zstd.
     fn zstd(level: i8) -> Codec {
         if cfg!(miri) { Codec::Lz4 } else { Codec::Zstd(level) }
     }
@@ -124,7 +125,7 @@ mod tests {
             prop_assert_eq!(done, Err(DeviceError::Media));
         }
 
-        /// What was done with them before shows in nothing that comes out.
+        /// Earlier use of the tools does not affect the result.
         #[test]
         fn tools_that_were_used_pack_alike(
             codec in codecs(), first: Vec<u8>, tile in "[a-d]{1,9}", len in 1..3000_usize,

@@ -1,20 +1,20 @@
-//! Parity: sums of ranges, each by a factor. Where all factors are 1 that is their XOR, line by
-//! line of the caches, so that all that is read comes at about the same time.
+//! Parity: sums of ranges, each multiplied by a factor in GF(256). If all factors are 1 the sum is
+//! the XOR. It is computed one cache line at a time, so that all sources are read concurrently.
 
 use hostftl_core::field::double;
 use hostftl_core::{Factors, MAX_PIECES};
 
 use crate::Sources;
 
-/// Bytes of which products are summed at once: few, so that they are in the nearest cache.
+/// Bytes whose products are summed at once: few, so that they stay in the nearest cache.
 const STRIP: usize = 4096;
-/// Bytes of a line of the caches.
+/// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// `into` becomes the sum of all of `from` and of what it held, each by its factor.
+/// Replaces `into` by the sum of all of `from` and its old bytes, each multiplied by its factor.
 ///
 /// # Panics
-/// When a source is shorter or longer than `into`.
+/// When a source differs from `into` in length.
 pub(crate) fn fold(from: &Sources<'_>, into: &mut [u8], factors: Factors) {
     let same = from.iter().all(|other| other.len() == into.len());
     assert!(same, "only ranges of one length can be folded");
@@ -31,8 +31,8 @@ pub(crate) fn fold(from: &Sources<'_>, into: &mut [u8], factors: Factors) {
     }
 }
 
-/// The sum of what all sources have from byte `at` on, and of `old`, each by its factor: bit by bit
-/// of the factors, so that the sum is doubled as often as the greatest factor has bits.
+/// Adds the products of all sources from byte `at` on, and of `old`, to `sum`. It processes the
+/// factors bit by bit (Horner's scheme), so the sum is doubled once per bit of the greatest factor.
 fn add_products(from: &Sources<'_>, factors: Factors, (at, old): (usize, &[u8]), sum: &mut [u8]) {
     let all = factors.new[..from.len()].iter().fold(factors.old, |all, factor| all | factor);
     for bit in (0..u8::BITS - all.leading_zeros()).rev() {
@@ -52,7 +52,7 @@ fn add_one(from: &[u8], sum: &mut [u8]) {
     sum.iter_mut().zip(from).for_each(|(byte, other)| *byte ^= other);
 }
 
-/// `into` becomes the XOR of all sources, and of what it held if that is to be kept.
+/// Replaces `into` by the XOR of all sources, and of its old bytes if `keep`.
 fn add(from: &Sources<'_>, into: &mut [u8], keep: bool) {
     match from.len() {
         0 => add_some::<0>(from, into, keep),
@@ -63,7 +63,7 @@ fn add(from: &Sources<'_>, into: &mut [u8], keep: bool) {
     }
 }
 
-/// The same of so many.
+/// Implements [`add`] for a constant number of sources, which lets the compiler unroll the loop.
 fn add_some<const N: usize>(from: &Sources<'_>, into: &mut [u8], keep: bool) {
     let mut sources = from.iter();
     let from: [&[u8]; N] = core::array::from_fn(|_| *sources.next().expect("they were counted"));

@@ -1,13 +1,13 @@
-//! What the commands that compute mean, over plain bytes.
+//! Implementation of the compute commands over plain bytes.
 //!
-//! Every driver that has bytes calls [`Job::run`]: the engines of real volumes, the chaos driver,
-//! the worlds of the tests. So a layer's bytes are the same in all of them.
+//! Every driver with real bytes calls [`Job::run`]: the engines of real volumes, the chaos driver,
+//! and the worlds of the tests. A layer therefore produces the same bytes in all of them.
 //!
 //! Invariants
-//! - A job reads its sources and writes its target, and nothing else; the target is apart from the
-//!   sources, which the borrow checker demands.
-//! - The result depends on the sources, on the target's old bytes where a fold keeps them, and on
-//!   nothing else. The tools only save time.
+//! - A job reads its sources and writes its target, and nothing else. The target does not overlap
+//!   the sources, which the borrow checker enforces.
+//! - The result depends only on the sources and, for a fold, on the target's old bytes. The tools
+//!   only save time.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -25,48 +25,48 @@ use hostftl_format::page::crc32c;
 
 pub use tools::Tools;
 
-/// The ranges that a job reads, in the order in which its command names them.
+/// Ranges that a job reads, in the order of its command.
 pub type Sources<'a> = ArrayVec<&'a [u8], MAX_PIECES>;
 
-/// A command that goes to no device, without its ranges.
+/// Command that does not go to a device, without its ranges.
 #[derive(Clone, Copy, Debug)]
 pub enum Job<'a> {
-    /// The target becomes the source, which is as long.
+    /// Copies the source to the target of the same length.
     Copy,
-    /// The target becomes zeros.
+    /// Zeroes the target.
     Zero,
-    /// See [`Command::Pack`].
+    /// Compresses with a checksum: see [`Command::Pack`].
     Pack {
-        /// How.
+        /// Codec.
         codec: Codec,
-        /// What the checksum begins with.
+        /// Seed of the checksum.
         seed: u64,
     },
-    /// See [`Command::Unpack`].
+    /// Checks and decompresses: see [`Command::Unpack`].
     Unpack {
-        /// How it was packed.
+        /// Codec.
         codec: Codec,
-        /// What the checksum begins with.
+        /// Seed of the checksum.
         seed: u64,
-        /// The checksum that the source must have.
+        /// Expected checksum of the source.
         crc: u32,
     },
-    /// See [`Command::Digest`].
+    /// Computes a checksum: see [`Command::Digest`].
     Digest {
-        /// What the checksum begins with.
+        /// Seed of the checksum.
         seed: u64,
     },
-    /// See [`Command::Move`].
+    /// Checks and copies records: see [`Command::Move`].
     Move(&'a [Part]),
-    /// See [`Command::Fold`].
+    /// Computes a sum: see [`Command::Fold`].
     Fold {
-        /// How much the target's old bytes and each source take part.
+        /// Factors of the target's old bytes and of each source.
         factors: Factors,
     },
 }
 
 impl<'a> Job<'a> {
-    /// The job of a command; `None` when it goes to a device.
+    /// Returns the job of a command; `None` if the command goes to a device.
     #[inline]
     pub fn of(command: &'a Command) -> Option<Self> {
         Some(match command {
@@ -88,14 +88,13 @@ impl<'a> Job<'a> {
         })
     }
 
-    /// Does it. All jobs but folds read the first source; zeros need none.
+    /// Executes the job. All jobs except folds read the first source; `Zero` needs none.
     ///
     /// # Errors
-    /// [`DeviceError::Media`] when what should be expanded has another checksum, or is not what its
-    /// codec makes.
+    /// [`DeviceError::Media`] when compressed data has another checksum or cannot be decompressed.
     ///
     /// # Panics
-    /// When the ranges have other lengths than the command may have.
+    /// When the ranges have lengths that the command does not permit.
     pub fn run(
         self,
         from: &Sources<'_>,

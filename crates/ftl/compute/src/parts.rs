@@ -1,12 +1,13 @@
-//! Moving records: each is checked, then copied.
+//! Copying of records after a check of each.
 
 use hostftl_core::{Part, Verdict};
 use hostftl_format::page::crc32c;
 
-/// Checks and copies parts up to the first that is wrong; the verdict counts those that are right.
+/// Checks and copies parts up to the first damaged one. The verdict contains the number of intact
+/// parts.
 ///
 /// # Panics
-/// When a part lies beyond `from` or `into`.
+/// When a part exceeds `from` or `into`.
 pub(crate) fn copy(parts: &[Part], from: &[u8], into: &mut [u8]) -> Verdict {
     let right = parts.iter().take_while(|part| {
         let bytes = &from[part.from as usize..][..part.len as usize];

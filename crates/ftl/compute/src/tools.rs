@@ -1,16 +1,16 @@
-//! What a driver lends to jobs: memory that need not be made anew for each.
+//! Memory that a driver lends to jobs, so that it is not allocated for each.
 
 use alloc::vec::Vec;
 use core::fmt;
 
 use lz4_flex::block::{self, CompressTable};
 
-/// See the module text.
+/// Reusable memory for jobs.
 #[derive(Default)]
 pub struct Tools {
-    /// Making the compressor's table anew takes as long as packing a block.
+    /// Table of the compressor. Creating it takes as long as compressing a block.
     table: CompressTable,
-    /// The compressor wants room for the worst case, whatever comes out.
+    /// Output buffer of the compressor, which requires space for the worst case.
     whole: Vec<u8>,
 }
 
@@ -21,7 +21,7 @@ impl fmt::Debug for Tools {
 }
 
 impl Tools {
-    /// The length of `from` packed into `into` as an LZ4 block, if it fits.
+    /// Compresses `from` into `into` as an LZ4 block. Returns the length if it fits.
     pub(crate) fn lz4(&mut self, from: &[u8], into: &mut [u8]) -> Option<usize> {
         let room = block::get_maximum_output_size(from.len());
         if self.whole.len() < room {

@@ -3,9 +3,9 @@
 //! | bytes | field |
 //! |---|---|
 //! | 0..4 | `0x668e33ef` |
-//! | 4..6 | flags; bit 0 says that it is the last one for the request |
-//! | 6..8 | kind; bit 15 says error |
-//! | 8..16 | the cookie of the request |
+//! | 4..6 | flags; bit 0 marks the last chunk of the request |
+//! | 6..8 | kind; bit 15 marks an error |
+//! | 8..16 | cookie of the request |
 //! | 16..20 | length of the content |
 //! | 20.. | content |
 
@@ -14,13 +14,13 @@ use crate::request::MAX_PAYLOAD;
 use crate::simple::Errno;
 use crate::wire::{Cursor, Emit};
 
-/// The length of a chunk without its content, in bytes.
+/// Length of a chunk without its content, in bytes.
 pub const CHUNK_BYTES: usize = 20;
-/// The length of a chunk with data before the data itself, in bytes.
+/// Length of a chunk with data before the data itself, in bytes.
 pub const DATA_HEAD_BYTES: usize = CHUNK_BYTES + 8;
-/// The longest message in an error, in bytes.
+/// Maximum length of an error message, in bytes.
 pub const MAX_MESSAGE: usize = 4096;
-/// The longest content: the longest data and its offset.
+/// Maximum length of the content: that of data and its offset.
 const MAX_CONTENT: u32 = MAX_PAYLOAD + 8;
 
 pub(crate) const MAGIC: u32 = 0x668e_33ef;
@@ -33,24 +33,24 @@ const STATUS: u16 = 5;
 const ERROR: u16 = 1 << 15 | 1;
 const ERROR_OFFSET: u16 = 1 << 15 | 2;
 
-/// How a chunk begins.
+/// Header of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkHead {
-    /// Whether no other chunk follows for this request.
+    /// Whether this is the last chunk of the request.
     pub done: bool,
-    /// What kind of content.
+    /// Kind of the content.
     pub kind: u16,
-    /// The cookie of the request.
+    /// Cookie of the request.
     pub cookie: u64,
-    /// The length of the content in bytes.
+    /// Length of the content in bytes.
     pub length: u32,
 }
 
 impl ChunkHead {
-    /// Understands the head of a chunk.
+    /// Parses the header of a chunk.
     ///
     /// # Errors
-    /// [`ProtoError::Magic`], [`ProtoError::ChunkTooLong`], and flags that nobody knows.
+    /// [`ProtoError::Magic`], [`ProtoError::ChunkTooLong`], and unknown flags.
     pub fn parse(bytes: &[u8; CHUNK_BYTES]) -> Result<Self, ProtoError> {
         let mut cursor = Cursor::new(bytes);
         let magic = cursor.u32()?;
@@ -68,7 +68,7 @@ impl ChunkHead {
         Ok(ChunkHead { done: flags & DONE != 0, kind, cookie, length })
     }
 
-    /// The head as bytes.
+    /// Returns the encoded header.
     pub fn emit(&self) -> [u8; CHUNK_BYTES] {
         let mut bytes = [0; CHUNK_BYTES];
         bytes[0..4].copy_from_slice(&MAGIC.to_be_bytes());
@@ -80,48 +80,48 @@ impl ChunkHead {
     }
 }
 
-/// What a chunk says.
+/// Content of a chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Chunk<'a> {
-    /// Nothing: the request is done.
+    /// No content: the request is done.
     None,
-    /// Some of the bytes that were read.
+    /// Data of a part of the range.
     Data {
-        /// Where they begin on the export.
+        /// Offset on the export.
         offset: u64,
-        /// The bytes.
+        /// Data.
         bytes: &'a [u8],
     },
-    /// Some of the bytes that were read are zeros.
+    /// A part of the range that is zeros.
     Hole {
-        /// Where they begin on the export.
+        /// Offset on the export.
         offset: u64,
-        /// How many.
+        /// Length in bytes.
         length: u32,
     },
-    /// The block status of a range, from its begin on.
+    /// Block status of the range, from its start.
     Status {
-        /// The number of the context.
+        /// Number of the context.
         context: u32,
-        /// Length in bytes and flags, one after the other.
+        /// Consecutive extents: length in bytes and flags.
         extents: Vec<(u32, u32)>,
     },
-    /// The request failed.
+    /// Failure of the request.
     Error {
-        /// Why.
+        /// Error.
         errno: Errno,
-        /// Where, if that is known.
+        /// Offset of the error, if known.
         offset: Option<u64>,
-        /// The same in words.
+        /// Message.
         message: &'a str,
     },
 }
 
 impl<'a> Chunk<'a> {
-    /// Understands the content of a chunk of this kind.
+    /// Parses the content of a chunk of this kind.
     ///
     /// # Errors
-    /// When the content is not what the kind wants.
+    /// When the content does not match the kind.
     pub fn parse(kind: u16, content: &'a [u8]) -> Result<Self, Malformed> {
         let mut cursor = Cursor::new(content);
         let chunk = match kind {
@@ -153,7 +153,7 @@ impl<'a> Chunk<'a> {
         }
     }
 
-    /// The number of its kind.
+    /// Returns the number of the kind.
     pub fn kind(&self) -> u16 {
         match self {
             Chunk::None => NONE,
@@ -165,7 +165,7 @@ impl<'a> Chunk<'a> {
         }
     }
 
-    /// Appends the chunk with its head, as an answer to the request `cookie`.
+    /// Appends the encoded chunk as a reply to the request `cookie`.
     ///
     /// # Panics
     /// When a message is longer than [`MAX_MESSAGE`].
@@ -200,7 +200,7 @@ impl<'a> Chunk<'a> {
     }
 }
 
-/// What goes before `length` bytes of data that are sent from where they are.
+/// Encodes the header of a data chunk with `length` bytes, which the caller sends without copying.
 pub fn data_head(cookie: u64, done: bool, offset: u64, length: u32) -> [u8; DATA_HEAD_BYTES] {
     let mut bytes = [0; DATA_HEAD_BYTES];
     let head = ChunkHead { done, kind: DATA, cookie, length: length + 8 };

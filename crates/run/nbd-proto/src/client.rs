@@ -1,9 +1,9 @@
-//! The client's side of the handshake: asks for TLS, structured replies and contexts if they are
-//! wanted, and then for one export with `GO`.
+//! Client side of the handshake. It requests TLS, structured replies and contexts if configured,
+//! and then one export with `GO`.
 //!
 //! Invariants
 //! - One option is outstanding at a time, so every reply belongs to it.
-//! - Nothing is consumed after the reply that ends the handshake.
+//! - No bytes are consumed after the reply that ends the handshake.
 
 use crate::error::{Malformed, ProtoError};
 use crate::flags::{FIXED_NEWSTYLE, NO_ZEROES};
@@ -14,38 +14,37 @@ use crate::wire::{Cursor, Emit};
 
 const GREETING: usize = 18;
 
-/// What a client knows of an export when the transmission phase begins.
+/// Properties of an export at the start of the transmission phase.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Negotiated {
-    /// The size in bytes.
+    /// Size in bytes.
     pub bytes: u64,
     /// Transmission flags, see [`crate::flags`].
     pub flags: u16,
-    /// The block sizes, if the server said them.
+    /// Block sizes, if the server sent them.
     pub block: Option<BlockSizes>,
-    /// The canonical name, if the server said it.
+    /// Canonical name, if the server sent it.
     pub name: Option<String>,
-    /// Words for people, if the server said them.
+    /// Description for users, if the server sent it.
     pub description: Option<String>,
-    /// Whether replies come in chunks, those to reads always.
+    /// Whether replies are structured. Replies to reads then always are.
     pub structured: bool,
-    /// The contexts of block status that the server will tell, each with its number.
+    /// Selected contexts of block status, with their numbers.
     pub contexts: Vec<(u32, String)>,
 }
 
-/// Where the handshake stands.
+/// Progress of the handshake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClientOutcome {
-    /// The server has to say more.
+    /// More input is required.
     More,
-    /// What comes from here on goes through TLS: the caller begins a session, and feeds again,
-    /// also when nothing was received through it yet.
+    /// The rest uses TLS. The caller starts a session and calls `feed` again, even without input.
     Secure,
     /// The transmission phase begins.
     Transmission(Negotiated),
 }
 
-/// What a client asks, in this order.
+/// Requests of a client, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Tls,
@@ -54,24 +53,24 @@ enum Step {
     Go,
 }
 
-/// The handshake of one connection, seen from the client.
+/// Handshake of one connection on the client side.
 #[derive(Debug)]
 pub struct ClientHandshake {
     name: String,
-    /// The contexts that are wanted; `None` when not even structured replies are.
+    /// Requested contexts; `None` if structured replies are not requested either.
     wanted: Option<Vec<String>>,
-    /// Whether an export without TLS is none.
+    /// Whether the export must use TLS.
     secure: bool,
-    /// What the server was asked last; nothing before its greeting.
+    /// Last request to the server; `None` before its greeting.
     asked: Option<Step>,
-    /// Whether TLS was agreed on, and the next question is due.
+    /// Whether TLS was agreed on, and the next request is due.
     turned: bool,
     export: Option<(u64, u16)>,
     found: Negotiated,
 }
 
 impl ClientHandshake {
-    /// Wants the export `name`; the empty name means the server's default.
+    /// Requests the export `name`; the empty name is the server's default.
     pub fn new(name: &str) -> Self {
         let found = Negotiated::default();
         ClientHandshake {
@@ -85,23 +84,23 @@ impl ClientHandshake {
         }
     }
 
-    /// Wants TLS before it says anything of the export; a server without TLS is an error.
+    /// Requires TLS before anything about the export is sent. A server without TLS is an error.
     pub fn secure(self) -> Self {
         ClientHandshake { secure: true, ..self }
     }
 
-    /// Wants structured replies and, if the server has them, these contexts of block status. It
-    /// takes an export without them too.
+    /// Requests structured replies and, if the server supports them, these contexts of block
+    /// status. An export without them is accepted.
     pub fn structured(self, contexts: &[&str]) -> Self {
         let wanted = Some(contexts.iter().map(|name| (*name).to_owned()).collect());
         ClientHandshake { wanted, ..self }
     }
 
-    /// Reads whole messages from the front of `input`, appends what the client says to `out`, and
-    /// says how many bytes were used. The caller keeps the rest and adds to it.
+    /// Processes complete messages at the front of `input`, appends the client's messages to `out`,
+    /// and returns the number of bytes used. The caller keeps the rest and adds further input.
     ///
     /// # Errors
-    /// When the server breaks the protocol, is too old, or refuses the export.
+    /// When the server violates the protocol, is too old, or refuses the export.
     pub fn feed(
         &mut self,
         input: &[u8],
@@ -127,6 +126,7 @@ impl ClientHandshake {
                 }
                 OptionReply::Ack if self.asked == Some(Step::Tls) => {
                     if used < input.len() {
+                        // Unencrypted bytes after the reply could have been injected.
                         return Err(ProtoError::BeforeTls);
                     }
                     self.turned = true;
@@ -145,6 +145,7 @@ impl ClientHandshake {
                 OptionReply::Refused { .. }
                     if matches!(self.asked, Some(Step::Structured | Step::Contexts)) =>
                 {
+                    // Structured replies and contexts are optional.
                     self.found.contexts.clear();
                     self.ask(Step::Go, out);
                 }
@@ -176,7 +177,7 @@ impl ClientHandshake {
         Ok(())
     }
 
-    /// The first question about the export.
+    /// Returns the first request about the export.
     fn first(&self) -> Step {
         if self.wanted.is_some() { Step::Structured } else { Step::Go }
     }

@@ -1,13 +1,13 @@
 //! The flag bits of the protocol.
 
-/// Handshake: the peer speaks fixed newstyle.
+/// Handshake: the peer supports fixed newstyle.
 pub const FIXED_NEWSTYLE: u16 = 1 << 0;
-/// Handshake: no 124 zero bytes after `EXPORT_NAME`.
+/// Handshake: the 124 zero bytes after `EXPORT_NAME` are omitted.
 pub const NO_ZEROES: u16 = 1 << 1;
 
-/// Transmission: the flags mean something; always set.
+/// Transmission: the flags are valid; always set.
 pub const HAS_FLAGS: u16 = 1 << 0;
-/// Transmission: writes are refused.
+/// Transmission: the export is read-only.
 pub const READ_ONLY: u16 = 1 << 1;
 /// Transmission: flush is supported.
 pub const SEND_FLUSH: u16 = 1 << 2;
@@ -17,27 +17,27 @@ pub const SEND_FUA: u16 = 1 << 3;
 pub const SEND_TRIM: u16 = 1 << 5;
 /// Transmission: write zeroes is supported.
 pub const SEND_WRITE_ZEROES: u16 = 1 << 6;
-/// Transmission: reads may be asked to come in one piece; only with structured replies.
+/// Transmission: unfragmented reads can be requested; only with structured replies.
 pub const SEND_DF: u16 = 1 << 7;
-/// Transmission: a flush on one connection covers what any connection has completed.
+/// Transmission: a flush on one connection covers completed writes of all connections.
 pub const CAN_MULTI_CONN: u16 = 1 << 8;
-/// Transmission: the hint to cache is understood.
+/// Transmission: the cache command is supported.
 pub const SEND_CACHE: u16 = 1 << 10;
-/// Transmission: write zeroes may be asked to fail rather than be slow.
+/// Transmission: write zeroes can be requested to fail instead of being slow.
 pub const SEND_FAST_ZERO: u16 = 1 << 11;
 
-/// Request: the command is durable before its reply.
+/// Request: the command must be durable before its reply.
 pub const CMD_FUA: u16 = 1 << 0;
-/// Request: write zeroes must not leave a hole.
+/// Request: write zeroes must not create a hole.
 pub const CMD_NO_HOLE: u16 = 1 << 1;
-/// Request: the data of a read comes in one piece.
+/// Request: the data of a read must be in one chunk.
 pub const CMD_DF: u16 = 1 << 2;
-/// Request: block status tells one extent of each context.
+/// Request: block status returns one extent of each context.
 pub const CMD_REQ_ONE: u16 = 1 << 3;
-/// Request: write zeroes fails rather than be as slow as a write.
+/// Request: write zeroes fails if it would be as slow as a write.
 pub const CMD_FAST_ZERO: u16 = 1 << 4;
 
-/// Block status of `base:allocation`: nothing is allocated here.
+/// Block status of `base:allocation`: the extent is not allocated.
 pub const STATE_HOLE: u32 = 1 << 0;
-/// Block status of `base:allocation`: it reads as zeros.
+/// Block status of `base:allocation`: the extent reads as zeros.
 pub const STATE_ZERO: u32 = 1 << 1;

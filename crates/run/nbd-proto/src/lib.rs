@@ -1,9 +1,9 @@
-//! The NBD protocol as a pure codec: bytes in, values out, and back. No sockets, no threads.
+//! The NBD protocol as a pure codec between bytes and values, without sockets and threads.
 //!
-//! It speaks the fixed newstyle handshake ([`ServerHandshake`], [`ClientHandshake`]) and requests
-//! with simple and structured replies ([`Request`], [`SimpleReply`], [`Chunk`]). Every message
-//! parses and emits, so that a server, a client and a fuzzer share one reading of the
-//! specification. All integers are big-endian.
+//! It implements the fixed newstyle handshake ([`ServerHandshake`], [`ClientHandshake`]) and
+//! requests with simple and structured replies ([`Request`], [`SimpleReply`], [`Chunk`]). Every
+//! message can be parsed and emitted, so a server, a client and a fuzzer share one interpretation
+//! of the specification. All integers are big-endian.
 #![forbid(unsafe_code)]
 
 mod chunk;

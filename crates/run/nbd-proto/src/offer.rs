@@ -1,72 +1,72 @@
-//! What a server exports, and what it and a client have agreed on.
+//! Exports of a server, and the agreement with a client.
 
 use crate::flags::SEND_DF;
 use crate::option::{Ask, Wish};
 use crate::reply::{BlockSizes, Info, OptionReply, Refusal};
 
-/// Whether a server does TLS.
+/// TLS policy of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tls {
-    /// It does not.
+    /// TLS is not supported.
     No,
-    /// Nothing but starting it works without.
+    /// Only the start of TLS is accepted without it.
     Required,
 }
 
-/// One thing that a server exports.
+/// Export of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
-    /// The name; where it is the only offer the empty name means the same, unless that is held
-    /// back.
+    /// Name of the export. If it is the only one, the empty name also denotes it, unless a name is
+    /// held.
     pub name: String,
-    /// Another name of it.
+    /// Alternative name.
     pub also: Option<String>,
-    /// What is refused though clients may know it.
+    /// Former name that is refused.
     pub held: Option<Held>,
-    /// Words for people.
+    /// Description for users.
     pub description: String,
-    /// The size in bytes.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Transmission flags without those that need an agreement, see [`crate::flags`].
+    /// Transmission flags without those that depend on the agreement, see [`crate::flags`].
     pub flags: u16,
-    /// The block sizes.
+    /// Block sizes.
     pub block: BlockSizes,
-    /// The contexts of block status, at most 32; the first has the number 1, the next 2.
+    /// Contexts of block status, at most 32; the first has the number 1, the next 2.
     pub contexts: Vec<&'static str>,
-    /// Whether there is TLS.
+    /// TLS policy.
     pub tls: Tls,
 }
 
-/// A name that an export had, and has no more for now; the empty name is refused with it.
+/// Former name of an export that is currently refused. The empty name is refused with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
-    /// The name.
+    /// Refused name.
     pub name: String,
-    /// What a client is told that asks for it.
+    /// Reason, which the client receives.
     pub why: String,
 }
 
-/// What the two sides have agreed on.
+/// Result of the negotiation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Agreement {
-    /// Which of the server's offers it is about.
+    /// Index of the export.
     pub export: usize,
-    /// Replies come in chunks, those to reads always.
+    /// Whether replies are structured. Replies to reads then always are.
     pub structured: bool,
-    /// The contexts that the client wants: bit 0 is the one with the number 1.
+    /// Contexts that the client selected: bit 0 is the context with the number 1.
     pub contexts: u32,
 }
 
 impl Agreement {
-    /// The numbers of the contexts that block status tells.
+    /// Returns the numbers of the selected contexts.
     pub fn numbers(self) -> impl Iterator<Item = u32> {
         (0..32).filter(move |bit| self.contexts & 1 << bit != 0).map(|bit| bit + 1)
     }
 }
 
 impl Offer {
-    /// Whether `name` means this export where it is the only one; else the code and the words of
-    /// the refusal.
+    /// Checks whether `name` denotes this export if it is the only one. Returns the code and the
+    /// message of the refusal otherwise.
     fn answers_to(&self, name: &str) -> Result<(), (Refusal, &str)> {
         let held = self.held.as_ref().filter(|held| name.is_empty() || name == held.name);
         match held {
@@ -77,7 +77,7 @@ impl Offer {
         }
     }
 
-    /// The transmission flags under an agreement.
+    /// Returns the transmission flags under an agreement.
     pub(crate) fn flags(&self, agreed: Agreement) -> u16 {
         self.flags | if agreed.structured { SEND_DF } else { 0 }
     }
@@ -92,7 +92,8 @@ impl Offer {
     ) {
         let mut tell = |info| OptionReply::Info(info).emit(option, out);
         tell(Info::Export { bytes: self.bytes, flags: self.flags(agreed) });
-        // Sent unasked as well, because the smallest block is more than one byte.
+        // The block sizes are sent even if not requested, because the minimum is more than one
+        // byte.
         tell(Info::BlockSize(self.block));
         if ask.infos.contains(&Info::NAME) {
             tell(Info::Name(&self.name));
@@ -103,7 +104,7 @@ impl Offer {
         OptionReply::Ack.emit(option, out);
     }
 
-    /// Answers a list of contexts, or a choice when there is an agreement to put it in.
+    /// Answers a list of contexts, or a selection if there is an agreement to store it.
     pub(crate) fn tell_contexts(
         &self,
         option: u32,
@@ -131,7 +132,7 @@ impl Offer {
     }
 }
 
-/// Which of `offers` is meant by `name`; else the code and the words of the refusal.
+/// Finds the export `name`. Returns the code and the message of the refusal otherwise.
 pub(crate) fn find<'a>(offers: &'a [Offer], name: &str) -> Result<usize, (Refusal, &'a str)> {
     if name.is_empty() && offers.len() > 1 {
         return Err((Refusal::Unknown, "there are several exports: name one; LIST tells which"));
@@ -147,7 +148,7 @@ pub(crate) fn find<'a>(offers: &'a [Offer], name: &str) -> Result<usize, (Refusa
     Err(refusal)
 }
 
-/// Says no to an option.
+/// Refuses an option.
 pub(crate) fn refuse(option: u32, why: Refusal, message: &str, out: &mut Vec<u8>) {
     OptionReply::Refused { why, message }.emit(option, out);
 }

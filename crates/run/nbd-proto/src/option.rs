@@ -1,4 +1,4 @@
-//! Options: what a client asks during the handshake.
+//! Options: requests of a client during the handshake.
 //!
 //! | bytes | field |
 //! |---|---|
@@ -10,9 +10,9 @@
 use crate::error::{Malformed, ProtoError};
 use crate::wire::{Cursor, Emit};
 
-/// The longest string the protocol allows, in bytes.
+/// Maximum length of a string in the protocol, in bytes.
 pub const MAX_NAME: usize = 4096;
-/// The longest option data that is taken, in bytes.
+/// Maximum length of option data that this codec accepts, in bytes.
 pub const MAX_OPTION: u32 = 8 * 1024;
 
 const MAGIC: u64 = 0x4948_4156_454f_5054;
@@ -28,21 +28,21 @@ const STRUCTURED_REPLY: u32 = 8;
 const LIST_META_CONTEXT: u32 = 9;
 const SET_META_CONTEXT: u32 = 10;
 
-/// An option with its data still raw.
+/// Option with unparsed data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OptionFrame<'a> {
-    /// The number of the option.
+    /// Number of the option.
     pub option: u32,
-    /// Its data.
+    /// Data of the option.
     pub data: &'a [u8],
 }
 
 impl<'a> OptionFrame<'a> {
-    /// Takes one option from the front of `bytes` and says how many bytes it took; `None` when it
-    /// is not all there yet.
+    /// Parses the option at the front of `bytes` and returns it with its length; `None` if it is
+    /// incomplete.
     ///
     /// # Errors
-    /// [`ProtoError::Magic`] and [`ProtoError::OptionTooLong`], as soon as they can be seen.
+    /// [`ProtoError::Magic`] and [`ProtoError::OptionTooLong`], as soon as they can be detected.
     pub fn parse(bytes: &'a [u8]) -> Result<Option<(Self, usize)>, ProtoError> {
         let mut cursor = Cursor::new(bytes);
         let Ok(magic) = cursor.u64() else { return Ok(None) };
@@ -60,12 +60,12 @@ impl<'a> OptionFrame<'a> {
     }
 }
 
-/// What `INFO` and `GO` carry.
+/// Content of `INFO` and `GO`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask<'a> {
-    /// The export; empty for the default one.
+    /// Name of the export; empty for the default.
     pub name: &'a str,
-    /// The kinds of information that the client would like, by number.
+    /// Requested kinds of information, by number.
     pub infos: Vec<u16>,
 }
 
@@ -86,12 +86,12 @@ impl<'a> Ask<'a> {
     }
 }
 
-/// What `LIST_META_CONTEXT` and `SET_META_CONTEXT` carry.
+/// Content of `LIST_META_CONTEXT` and `SET_META_CONTEXT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wish<'a> {
-    /// The export; empty for the default one.
+    /// Name of the export; empty for the default.
     pub name: &'a str,
-    /// Names of contexts; one that ends with a colon asks a list for all that begin so.
+    /// Names of contexts. In a list, a name that ends with a colon matches all that begin with it.
     pub queries: Vec<&'a str>,
 }
 
@@ -112,41 +112,41 @@ impl<'a> Wish<'a> {
     }
 }
 
-/// An option that this codec understands, or another.
+/// Parsed option.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClientOption<'a> {
-    /// Begin with this export; no reply, except the export's size.
+    /// Opens the export. The only reply is its size and flags.
     ExportName(&'a str),
-    /// Goodbye.
+    /// Ends the connection.
     Abort,
-    /// Which exports are there?
+    /// Lists the exports.
     List,
-    /// Go on under TLS.
+    /// Starts TLS.
     StartTls,
-    /// What is this export like?
+    /// Requests information about an export.
     Info(Ask<'a>),
-    /// As `Info`, then begin.
+    /// Requests information about an export, and opens it.
     Go(Ask<'a>),
-    /// Replies may come in chunks.
+    /// Permits structured replies.
     StructuredReply,
-    /// Which contexts does block status know?
+    /// Lists the contexts of block status.
     ListContexts(Wish<'a>),
-    /// Block status shall tell these contexts and no others.
+    /// Selects the contexts of block status, replacing an earlier selection.
     SetContexts(Wish<'a>),
-    /// Any other, which is answered with [`crate::Refusal::Unsupported`].
+    /// Unknown option, which is answered with [`crate::Refusal::Unsupported`].
     Other(OptionFrame<'a>),
 }
 
 impl<'a> ClientOption<'a> {
-    /// Understands the data of an option.
+    /// Parses the data of an option.
     ///
     /// # Errors
-    /// When the data is not what the option wants.
+    /// When the data does not match the option.
     pub fn parse(frame: OptionFrame<'a>) -> Result<Self, Malformed> {
         let mut cursor = Cursor::new(frame.data);
         let option = match frame.option {
             EXPORT_NAME => ClientOption::ExportName(cursor.rest_text()?),
-            // The data of an abort has no meaning, and a client that leaves may leave some.
+            // The data of an abort is ignored, as the specification permits a client to send any.
             ABORT => {
                 cursor.rest();
                 ClientOption::Abort
@@ -164,7 +164,7 @@ impl<'a> ClientOption<'a> {
         Ok(option)
     }
 
-    /// The number of the option.
+    /// Returns the number of the option.
     pub fn number(&self) -> u32 {
         match self {
             ClientOption::ExportName(_) => EXPORT_NAME,
@@ -180,7 +180,7 @@ impl<'a> ClientOption<'a> {
         }
     }
 
-    /// Appends the option with its header.
+    /// Appends the encoded option.
     pub fn emit(&self, out: &mut Vec<u8>) {
         out.put_u64(MAGIC);
         out.put_u32(self.number());

@@ -1,10 +1,10 @@
-//! Replies to options: what a server answers during the handshake.
+//! Replies to options: messages of a server during the handshake.
 //!
 //! | bytes | field |
 //! |---|---|
 //! | 0..8 | `0x0003e889045565a9` |
-//! | 8..12 | the option that it answers |
-//! | 12..16 | kind; bit 31 says error |
+//! | 8..12 | option that it answers |
+//! | 12..16 | kind; bit 31 marks an error |
 //! | 16..20 | length of the data |
 //! | 20.. | data |
 
@@ -21,23 +21,23 @@ const SERVER: u32 = 2;
 const INFO: u32 = 3;
 const CONTEXT: u32 = 4;
 
-/// A reply with its data still raw.
+/// Reply with unparsed data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplyFrame<'a> {
-    /// The option that it answers.
+    /// Option that it answers.
     pub option: u32,
-    /// What kind of reply.
+    /// Kind of the reply.
     pub kind: u32,
-    /// Its data.
+    /// Data of the reply.
     pub data: &'a [u8],
 }
 
 impl<'a> ReplyFrame<'a> {
-    /// Takes one reply from the front of `bytes` and says how many bytes it took; `None` when it is
-    /// not all there yet.
+    /// Parses the reply at the front of `bytes` and returns it with its length; `None` if it is
+    /// incomplete.
     ///
     /// # Errors
-    /// [`ProtoError::Magic`] and [`ProtoError::OptionTooLong`], as soon as they can be seen.
+    /// [`ProtoError::Magic`] and [`ProtoError::OptionTooLong`], as soon as they can be detected.
     pub fn parse(bytes: &'a [u8]) -> Result<Option<(Self, usize)>, ProtoError> {
         let mut cursor = Cursor::new(bytes);
         let Ok(magic) = cursor.u64() else { return Ok(None) };
@@ -57,27 +57,27 @@ impl<'a> ReplyFrame<'a> {
     }
 }
 
-/// Why a server says no to an option.
+/// Reason for refusing an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// It does not know the option.
+    /// The server does not support the option.
     Unsupported,
-    /// It does not allow it.
+    /// The server does not permit it.
     Policy,
-    /// The option makes no sense.
+    /// The option is invalid.
     Invalid,
-    /// Only under TLS.
+    /// The option requires TLS.
     TlsRequired,
-    /// There is no such export.
+    /// The export does not exist.
     Unknown,
-    /// It is shutting down.
+    /// The server is shutting down.
     Shutdown,
     /// Another code of the protocol.
     Other(u32),
 }
 
 impl Refusal {
-    /// The code on the wire.
+    /// Returns the code on the wire.
     pub fn code(self) -> u32 {
         match self {
             Refusal::Unsupported => ERROR | 1,
@@ -97,50 +97,50 @@ impl Refusal {
     }
 }
 
-/// The block sizes of an export, in bytes.
+/// Block sizes of an export, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockSizes {
-    /// Offsets and lengths are multiples of this.
+    /// Offsets and lengths are multiples of this size.
     pub min: u32,
-    /// What works best.
+    /// Preferred size.
     pub preferred: u32,
-    /// The longest transfer.
+    /// Maximum length of a transfer.
     pub max: u32,
 }
 
-/// One piece of information about an export.
+/// Information about an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Info<'a> {
-    /// The size in bytes and the transmission flags.
+    /// Size and transmission flags.
     Export {
-        /// Bytes.
+        /// Size in bytes.
         bytes: u64,
-        /// See [`crate::flags`].
+        /// Flags, see [`crate::flags`].
         flags: u16,
     },
-    /// The canonical name.
+    /// Canonical name.
     Name(&'a str),
-    /// Words for people.
+    /// Description for users.
     Description(&'a str),
-    /// The block sizes.
+    /// Block sizes.
     BlockSize(BlockSizes),
     /// Information of another kind.
     Other {
-        /// Its number.
+        /// Number of the kind.
         kind: u16,
-        /// Its data.
+        /// Data.
         data: &'a [u8],
     },
 }
 
 impl<'a> Info<'a> {
-    /// The number of `Export`.
+    /// Number of `Export`.
     pub const EXPORT: u16 = 0;
-    /// The number of `Name`.
+    /// Number of `Name`.
     pub const NAME: u16 = 1;
-    /// The number of `Description`.
+    /// Number of `Description`.
     pub const DESCRIPTION: u16 = 2;
-    /// The number of `BlockSize`.
+    /// Number of `BlockSize`.
     pub const BLOCK_SIZE: u16 = 3;
 
     fn parse(data: &'a [u8]) -> Result<Self, Malformed> {
@@ -187,41 +187,41 @@ impl<'a> Info<'a> {
     }
 }
 
-/// A reply that this codec understands.
+/// Parsed reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OptionReply<'a> {
-    /// Done; nothing more comes for this option.
+    /// Success; the last reply to the option.
     Ack,
-    /// One export of a list.
+    /// Export of a list.
     Server {
-        /// Its name.
+        /// Name of the export.
         name: &'a str,
-        /// Words for people.
+        /// Description for users.
         about: &'a str,
     },
-    /// One piece of information.
+    /// Information about an export.
     Info(Info<'a>),
-    /// A context of block status.
+    /// Context of block status.
     Context {
-        /// Its number in the replies to block status.
+        /// Number of the context in replies to block status.
         id: u32,
-        /// Its name.
+        /// Name of the context.
         name: &'a str,
     },
-    /// No.
+    /// Refusal.
     Refused {
-        /// Why.
+        /// Reason.
         why: Refusal,
-        /// The same in words.
+        /// Message.
         message: &'a str,
     },
 }
 
 impl<'a> OptionReply<'a> {
-    /// Understands the data of a reply.
+    /// Parses the data of a reply.
     ///
     /// # Errors
-    /// When the kind is unknown and no error, or its data is not what the kind wants.
+    /// When the kind is unknown and not an error, or the data does not match it.
     pub fn parse(frame: ReplyFrame<'a>) -> Result<Self, Malformed> {
         let mut cursor = Cursor::new(frame.data);
         let reply = match frame.kind {
@@ -238,7 +238,7 @@ impl<'a> OptionReply<'a> {
         Ok(reply)
     }
 
-    /// Appends the reply to `option`, with its header.
+    /// Appends the encoded reply to `option`.
     pub fn emit(&self, option: u32, out: &mut Vec<u8>) {
         out.put_u64(MAGIC);
         out.put_u32(option);

@@ -13,33 +13,33 @@
 
 use crate::error::ProtoError;
 
-/// The length of a request without its payload, in bytes.
+/// Length of a request without its payload, in bytes.
 pub const REQUEST_BYTES: usize = 28;
-/// The longest payload, in bytes: what clients may use that do not ask for block sizes.
+/// Maximum payload, in bytes. Clients that do not request the block sizes may use this length.
 pub const MAX_PAYLOAD: u32 = 32 << 20;
 
 const MAGIC: u32 = 0x2560_9513;
 
-/// What a client wants done.
+/// Command of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// Send the bytes of the range.
+    /// Reads the range.
     Read,
-    /// Write the payload to the range.
+    /// Writes the payload to the range.
     Write,
-    /// Finish what is in flight and close; there is no reply.
+    /// Completes the commands under way and closes the connection; there is no reply.
     Disconnect,
-    /// Make every completed write durable.
+    /// Makes every completed write durable.
     Flush,
-    /// The range is not needed.
+    /// Discards the range.
     Trim,
-    /// The range reads zeros afterwards.
+    /// Zeroes the range.
     WriteZeroes,
-    /// The range will be read soon.
+    /// Announces that the range will be read soon.
     Cache,
-    /// Which parts of the range are what?
+    /// Requests the status of the range.
     BlockStatus,
-    /// A command that this codec does not know; it has no payload.
+    /// Unknown command without a payload.
     Other(u16),
 }
 
@@ -73,27 +73,27 @@ impl Command {
     }
 }
 
-/// One request.
+/// Request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// See [`crate::flags`].
+    /// Flags, see [`crate::flags`].
     pub flags: u16,
-    /// What to do.
+    /// Command.
     pub command: Command,
-    /// The client's name for the request; the reply repeats it.
+    /// Number chosen by the client, which the reply repeats.
     pub cookie: u64,
-    /// The first byte.
+    /// Offset in bytes.
     pub offset: u64,
-    /// How many bytes.
+    /// Length in bytes.
     pub length: u32,
 }
 
 impl Request {
-    /// Understands a request.
+    /// Parses a request.
     ///
     /// # Errors
-    /// [`ProtoError::Magic`], and [`ProtoError::WriteTooLong`] when the payload that follows is
-    /// more than anyone may send.
+    /// [`ProtoError::Magic`], and [`ProtoError::WriteTooLong`] when the payload that follows
+    /// exceeds the maximum.
     pub fn parse(bytes: &[u8; REQUEST_BYTES]) -> Result<Self, ProtoError> {
         let magic = u32::from_be_bytes(field(bytes, 0));
         if magic != MAGIC {
@@ -112,7 +112,7 @@ impl Request {
         Ok(request)
     }
 
-    /// The request as bytes.
+    /// Returns the encoded request.
     pub fn emit(&self) -> [u8; REQUEST_BYTES] {
         let mut bytes = [0; REQUEST_BYTES];
         bytes[0..4].copy_from_slice(&MAGIC.to_be_bytes());
@@ -125,7 +125,7 @@ impl Request {
     }
 }
 
-/// The `N` bytes at `from`.
+/// Returns the `N` bytes at `from`.
 pub(crate) fn field<const N: usize>(bytes: &[u8], from: usize) -> [u8; N] {
     let mut found = [0; N];
     found.copy_from_slice(&bytes[from..from + N]);

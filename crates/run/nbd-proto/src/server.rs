@@ -1,11 +1,11 @@
-//! The server's side of the handshake: bytes in, bytes out, and what came of it.
+//! Server side of the handshake: consumes input, and returns replies and the outcome.
 //!
 //! Invariants
-//! - Options are answered in the order in which they came, each completely.
-//! - Nothing is consumed after the message that ends the handshake: the rest belongs to the
+//! - Options are answered in the order of their arrival, each completely.
+//! - No bytes are consumed after the message that ends the handshake: the rest belongs to the
 //!   transmission phase.
-//! - What is buffered and answered is bounded: [`MAX_OPTION`](crate::MAX_OPTION) bytes an option,
-//!   [`MAX_OPTIONS`] options a connection.
+//! - Buffered input and the number of replies are limited: [`MAX_OPTION`](crate::MAX_OPTION) bytes
+//!   per option, [`MAX_OPTIONS`] options per connection.
 
 use crate::error::{Malformed, ProtoError};
 use crate::flags::{FIXED_NEWSTYLE, NO_ZEROES};
@@ -14,41 +14,40 @@ use crate::option::{Ask, ClientOption, OptionFrame, Wish};
 use crate::reply::{OptionReply, Refusal};
 use crate::wire::{Cursor, Emit};
 
-/// The most options that a client may send.
+/// Maximum number of options that a client may send.
 pub const MAX_OPTIONS: u32 = 64;
 
 pub(crate) const NBDMAGIC: u64 = 0x4e42_444d_4147_4943;
 pub(crate) const IHAVEOPT: u64 = 0x4948_4156_454f_5054;
-/// The zero bytes after the answer to `EXPORT_NAME`, unless both sides do without.
+/// Zero bytes after the reply to `EXPORT_NAME`, unless both sides omit them.
 const ZEROES: usize = 124;
 
-/// Where the handshake stands.
+/// Progress of the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The client has to say more.
+    /// More input is required.
     More,
     /// The transmission phase begins.
     Transmission(Agreement),
-    /// TLS begins; when it stands, the handshake goes on under it, see
-    /// [`ServerHandshake::secured`].
+    /// TLS begins. The handshake continues in the TLS session, see [`ServerHandshake::secured`].
     StartTls,
-    /// The client said goodbye.
+    /// The client ended the connection.
     Aborted,
 }
 
-/// The handshake of one connection, seen from the server.
+/// Handshake of one connection on the server side.
 #[derive(Debug)]
 pub struct ServerHandshake {
-    /// Set once the client's flags are known; says whether it does without the zero bytes.
+    /// Whether the zero bytes are omitted; `None` until the client's flags have arrived.
     no_zeroes: Option<bool>,
     options: u32,
     agreed: Agreement,
-    /// Whether TLS has begun.
+    /// Whether the TLS session has been established.
     secure: bool,
 }
 
 impl ServerHandshake {
-    /// Begins: appends the greeting, which goes out before the client says a word.
+    /// Starts a handshake and appends the greeting, which is sent before the client sends anything.
     pub fn greet(out: &mut Vec<u8>) -> Self {
         out.put_u64(NBDMAGIC);
         out.put_u64(IHAVEOPT);
@@ -56,19 +55,20 @@ impl ServerHandshake {
         ServerHandshake { no_zeroes: None, options: 0, agreed: Agreement::default(), secure: false }
     }
 
-    /// TLS stands. What was agreed on before is forgotten, because anybody may have said it.
+    /// Records that the TLS session is established. Earlier agreements are discarded, because an
+    /// attacker could have made them.
     pub fn secured(&mut self) {
         assert!(!self.secure, "TLS begins once");
         self.secure = true;
         self.agreed = Agreement::default();
     }
 
-    /// Reads whole messages from the front of `input`, appends the answers to `out`, and says how
-    /// many bytes were used. The caller keeps the rest and adds to it. The offers are the same each
-    /// time; whether there is TLS the first one says for all.
+    /// Processes complete messages at the front of `input`, appends the replies to `out`, and
+    /// returns the number of bytes used. The caller keeps the rest and adds further input. The
+    /// offers must be the same in each call. If one requires TLS, all do.
     ///
     /// # Errors
-    /// When the connection can't go on; what is in `out` should still be sent.
+    /// When the connection must be closed; the content of `out` should still be sent.
     pub fn feed(
         &mut self,
         offers: &[Offer],
@@ -92,6 +92,7 @@ impl ServerHandshake {
             }
             let outcome = self.answer(offers, frame, out)?;
             if outcome == Outcome::StartTls && used < input.len() {
+                // Unencrypted bytes after the request could have been injected.
                 return Err(ProtoError::BeforeTls);
             }
             if outcome != Outcome::More {
@@ -173,14 +174,14 @@ impl ServerHandshake {
 }
 
 impl ServerHandshake {
-    /// The client wants that export: what it chose for another one does not hold.
+    /// Selects an export. Contexts that the client selected for another export are discarded.
     fn begin(&mut self, export: usize) {
         if self.agreed.export != export {
             self.agreed = Agreement { export, contexts: 0, ..self.agreed };
         }
     }
 
-    /// Answers `INFO` and `GO`; which export it is, if there is such a one.
+    /// Answers `INFO` and `GO`. Returns the index of the export, if it exists.
     fn describe(
         &self,
         offers: &[Offer],
@@ -200,7 +201,7 @@ impl ServerHandshake {
         }
     }
 
-    /// Answers a list of contexts, or a choice.
+    /// Answers a list or a selection of contexts.
     fn contexts(
         &mut self,
         offers: &[Offer],
@@ -222,7 +223,7 @@ impl ServerHandshake {
     }
 }
 
-/// Answers an option of a client that has to begin TLS first.
+/// Answers an option of a client that must start TLS first.
 fn before_tls(option: &ClientOption<'_>, out: &mut Vec<u8>) -> Result<Outcome, ProtoError> {
     match option {
         ClientOption::StartTls => {
@@ -241,7 +242,7 @@ fn before_tls(option: &ClientOption<'_>, out: &mut Vec<u8>) -> Result<Outcome, P
     }
 }
 
-/// Answers an option that can't be read; `EXPORT_NAME` has no error reply, so that one ends it all.
+/// Answers a malformed option. `EXPORT_NAME` has no error reply, so its error ends the connection.
 fn malformed(option: u32, fault: Malformed, out: &mut Vec<u8>) -> Result<Outcome, ProtoError> {
     if option == ClientOption::ExportName("").number() {
         return Err(fault.into());

@@ -4,38 +4,38 @@
 //! |---|---|
 //! | 0..4 | `0x67446698` |
 //! | 4..8 | error, 0 for success |
-//! | 8..16 | the cookie of the request |
+//! | 8..16 | cookie of the request |
 //!
-//! The reply to a read that succeeded is followed by its payload.
+//! The reply to a successful read is followed by its payload.
 
 use crate::error::ProtoError;
 use crate::request::field;
 
-/// The length of a simple reply without its payload, in bytes.
+/// Length of a simple reply without its payload, in bytes.
 pub const SIMPLE_REPLY_BYTES: usize = 16;
 
 const MAGIC: u32 = 0x6744_6698;
 
-/// The errors that the protocol knows, with the numbers of Linux.
+/// Errors of the protocol, with the numbers of Linux.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Errno {
-    /// EPERM: not allowed.
+    /// EPERM: not permitted.
     Permission,
     /// EIO: the device failed.
     Io,
-    /// ENOMEM: no memory.
+    /// ENOMEM: out of memory.
     Memory,
-    /// EINVAL: the request makes no sense.
+    /// EINVAL: invalid request.
     Invalid,
-    /// ENOSPC: no room.
+    /// ENOSPC: no space.
     NoSpace,
-    /// EOVERFLOW: too long.
+    /// EOVERFLOW: value too large.
     Overflow,
     /// ENOTSUP: not supported.
     Unsupported,
     /// ESHUTDOWN: the server is stopping.
     Shutdown,
-    /// Another number; the protocol says to treat it as EINVAL.
+    /// Another number, which the protocol treats as EINVAL.
     Other(u32),
 }
 
@@ -51,7 +51,7 @@ impl Errno {
         (Errno::Shutdown, 108),
     ];
 
-    /// The number on the wire, never 0.
+    /// Returns the number on the wire, which is never 0.
     pub fn code(self) -> u32 {
         match self {
             Errno::Other(code) => code,
@@ -59,24 +59,24 @@ impl Errno {
         }
     }
 
-    /// The error with this number.
+    /// Returns the error with this number.
     pub(crate) fn from_code(code: u32) -> Self {
         let row = Self::KNOWN.iter().find(|(_, number)| *number == code);
         row.map_or(Errno::Other(code), |(errno, _)| *errno)
     }
 }
 
-/// One reply.
+/// Simple reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SimpleReply {
-    /// The cookie of the request.
+    /// Cookie of the request.
     pub cookie: u64,
-    /// What came of it.
+    /// Result of the request.
     pub result: Result<(), Errno>,
 }
 
 impl SimpleReply {
-    /// Understands a reply.
+    /// Parses a reply.
     ///
     /// # Errors
     /// [`ProtoError::Magic`].
@@ -92,7 +92,7 @@ impl SimpleReply {
         Ok(SimpleReply { cookie: u64::from_be_bytes(field(bytes, 8)), result })
     }
 
-    /// The reply as bytes.
+    /// Returns the encoded reply.
     pub fn emit(&self) -> [u8; SIMPLE_REPLY_BYTES] {
         let code = self.result.map_or_else(Errno::code, |()| 0);
         let mut bytes = [0; SIMPLE_REPLY_BYTES];

@@ -3,7 +3,7 @@
 use crate::error::Malformed;
 use crate::option::MAX_NAME;
 
-/// Reads fields from the front of a message.
+/// Reader of fields at the front of a message.
 pub(crate) struct Cursor<'a>(&'a [u8]);
 
 impl<'a> Cursor<'a> {
@@ -35,28 +35,28 @@ impl<'a> Cursor<'a> {
         self.array().map(u64::from_be_bytes)
     }
 
-    /// A string of `len` bytes.
+    /// Reads a string of `len` bytes.
     pub(crate) fn text(&mut self, len: usize) -> Result<&'a str, Malformed> {
         text(self.bytes(len)?)
     }
 
-    /// A string after its length.
+    /// Reads a string preceded by its length.
     pub(crate) fn counted(&mut self) -> Result<&'a str, Malformed> {
         let len = self.u32()?;
         self.text(len as usize)
     }
 
-    /// Everything that is left.
+    /// Returns the rest of the message.
     pub(crate) fn rest(&mut self) -> &'a [u8] {
         core::mem::take(&mut self.0)
     }
 
-    /// Everything that is left, as a string.
+    /// Returns the rest of the message as a string.
     pub(crate) fn rest_text(&mut self) -> Result<&'a str, Malformed> {
         text(self.rest())
     }
 
-    /// The message must be over here.
+    /// Checks that the message ends here.
     pub(crate) fn end(&self) -> Result<(), Malformed> {
         if self.0.is_empty() { Ok(()) } else { Err(Malformed::Trailing) }
     }
@@ -69,12 +69,12 @@ fn text(bytes: &[u8]) -> Result<&str, Malformed> {
     core::str::from_utf8(bytes).map_err(|_| Malformed::Utf8)
 }
 
-/// Writes fields at the end of a message.
+/// Writer of fields at the end of a message.
 pub(crate) trait Emit {
     fn put_u16(&mut self, value: u16);
     fn put_u32(&mut self, value: u32);
     fn put_u64(&mut self, value: u64);
-    /// The length as a u32, then the string.
+    /// Appends the length as a u32, then the string.
     fn put_counted(&mut self, text: &str);
 }
 

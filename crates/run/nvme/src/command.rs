@@ -1,58 +1,59 @@
-//! Commands that ask a drive, and who carries them.
+//! Commands that query a drive, and the interface that sends them.
 
-/// The longest page that is asked for.
+/// Maximum length of a requested page.
 pub const PAGE_BYTES: usize = 4096;
 
-/// Which queue a command goes through.
+/// Queue of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queue {
-    /// That of the controller.
+    /// Admin queue of the controller.
     Admin,
-    /// That of a namespace's reads and writes.
+    /// I/O queue of a namespace.
     Io,
 }
 
-/// A command that changes nothing and brings a page.
+/// Read-only command that returns a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Command {
-    /// The queue.
+    /// Queue.
     pub queue: Queue,
-    /// The operation.
+    /// Opcode.
     pub opcode: u8,
-    /// The namespace; 0 for none, all ones for all.
+    /// Namespace; 0 for none, all ones for all.
     pub namespace: u32,
     /// Words 10 to 15 of the command.
     pub words: [u32; 6],
-    /// Bytes that come back.
+    /// Length of the returned page in bytes.
     pub bytes: usize,
 }
 
-/// All namespaces.
+/// Number for all namespaces.
 const ALL: u32 = u32::MAX;
 
-/// Who brings commands to a drive.
+/// Interface that sends commands to a drive.
 pub trait Carrier {
-    /// Carries a command; what the drive answers is in `page` then. The result is the first word of
-    /// the completion.
+    /// Sends a command and stores the returned data in `page`. Returns the first word of the
+    /// completion.
     ///
     /// # Errors
-    /// In words, when the drive or the system refuses.
+    /// A message, when the drive or the system refuses.
     fn carry(&mut self, command: &Command, page: &mut [u8]) -> Result<u32, String>;
 }
 
 impl Command {
-    /// Identify, of the structure `cns`.
+    /// Builds an Identify command for the structure `cns`.
     pub(crate) fn identify(cns: u32, namespace: u32) -> Self {
         let words = [cns, 0, 0, 0, 0, 0];
         Command { queue: Queue::Admin, opcode: 0x06, namespace, words, bytes: PAGE_BYTES }
     }
 
-    /// Who the drive is: what every drive answers.
+    /// Builds the Identify Controller command, which every drive supports.
     pub fn who() -> Self {
         Self::identify(1, 0)
     }
 
-    /// Get Log Page, of `bytes` bytes; `scope` is the endurance group where the page has one.
+    /// Builds a Get Log Page command for `bytes` bytes; `scope` is the endurance group of pages
+    /// that have one.
     pub(crate) fn log(page: u32, scope: u16, bytes: usize) -> Self {
         assert!(bytes.is_multiple_of(4) && bytes <= PAGE_BYTES, "whole words of one page");
         let dwords = bytes as u32 / 4 - 1;
@@ -60,20 +61,20 @@ impl Command {
         Command { queue: Queue::Admin, opcode: 0x02, namespace: ALL, words, bytes }
     }
 
-    /// Get Features, of flexible data placement in an endurance group.
+    /// Builds a Get Features command for flexible data placement in an endurance group.
     pub(crate) fn placement_feature(group: u16) -> Self {
         let words = [0x1d, group.into(), 0, 0, 0, 0];
         Command { queue: Queue::Admin, opcode: 0x0a, namespace: 0, words, bytes: 0 }
     }
 
-    /// I/O Management Receive, of the reclaim unit handles of a namespace.
+    /// Builds an I/O Management Receive command for the reclaim unit handles of a namespace.
     pub(crate) fn handles(namespace: u32, bytes: usize) -> Self {
         let words = [0x01, bytes as u32 / 4 - 1, 0, 0, 0, 0];
         Command { queue: Queue::Io, opcode: 0x12, namespace, words, bytes }
     }
 }
 
-/// A drive's refusal, by the status of its completion, in words.
+/// Describes a drive's refusal by the status of its completion.
 pub fn refusal(status: u16) -> String {
     let known = match status & 0x7ff {
         0x001 => "it does not know the command",

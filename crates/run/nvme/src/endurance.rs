@@ -1,28 +1,28 @@
-//! The page of an endurance group (09h). Its units are 10^9 bytes, rounded up.
+//! Page of an endurance group (09h). Its units are 10^9 bytes, rounded up.
 
 use serde::{Deserialize, Serialize};
 
 use crate::bytes::count_at;
 
-/// Bytes of the page.
+/// Length of the page.
 pub(crate) const BYTES: usize = 512;
 const UNIT: u64 = 1_000_000_000;
 
-/// The wear of an endurance group.
+/// Wear of an endurance group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Endurance {
-    /// The share of the rated life that is used, in percent.
+    /// Used share of the rated life in percent.
     pub used_percent: u8,
-    /// What can be written in a life, by the drive's estimate; none where it is not told.
+    /// Estimated total bytes that can be written, `None` if not reported.
     pub estimate_bytes: Option<u64>,
-    /// What hosts wrote.
+    /// Bytes written by hosts.
     pub written_bytes: u64,
-    /// What was written to the medium; none where it is not told.
+    /// Bytes written to the medium, `None` if not reported.
     pub media_bytes: Option<u64>,
 }
 
 impl Endurance {
-    /// Understands the page; none of a page that is too short.
+    /// Parses the page. Returns `None` if it is too short.
     pub fn parse(page: &[u8]) -> Option<Self> {
         let told = |at| count_at(page, at, UNIT).filter(|bytes| *bytes > 0);
         Some(Endurance {

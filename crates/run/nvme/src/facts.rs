@@ -1,4 +1,4 @@
-//! All that a drive tells, asked in one go.
+//! All information about a drive in one query.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,50 +9,50 @@ use crate::identify::{Controller, Namespace};
 use crate::ocp::{self, Ocp};
 use crate::smart::{self, Smart};
 
-/// What a drive told. A page that it has not is none, and `refused` says why.
+/// Information about a drive. A page that is not available is `None`, and `refused` has the reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {
-    /// Who it is.
+    /// Identity of the controller.
     pub controller: Controller,
-    /// The namespace that was asked for; none of a controller alone.
+    /// Queried namespace; `None` for a controller node.
     pub namespace: Option<Namespace>,
     /// Health.
     pub smart: Option<Smart>,
-    /// The wear of its endurance group.
+    /// Wear of the endurance group.
     pub endurance: Option<Endurance>,
-    /// The extended page of datacenter drives.
+    /// Extended page of datacenter drives.
     pub ocp: Option<Ocp>,
-    /// Flexible data placement, of a drive that knows it.
+    /// Flexible data placement, if the drive supports it.
     pub fdp: Option<Fdp>,
-    /// What could not be had, and why.
+    /// Unavailable information with the reasons.
     pub refused: Vec<String>,
 }
 
-/// What was written to the medium.
+/// Amount of data written to the medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Media {
-    /// Bytes, since a beginning that the drive chose.
+    /// Bytes since a start that the drive chose.
     pub bytes: u64,
-    /// Who counted.
+    /// Source of the counter.
     pub source: Source,
 }
 
-/// Which page tells what was written to the medium.
+/// Page with a counter of data written to the medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Source {
-    /// Page C0h of OCP.
+    /// OCP page C0h.
     #[serde(rename = "OCP C0h")]
     Ocp,
-    /// The statistics of flexible data placement.
+    /// Statistics of flexible data placement.
     #[serde(rename = "FDP statistics")]
     Fdp,
-    /// The page of the endurance group, in units of 10^9 bytes.
+    /// Page of the endurance group, in units of 10^9 bytes.
     #[serde(rename = "endurance group")]
     Endurance,
 }
 
 impl Source {
-    /// The name in reports.
+    /// Returns the name used in reports.
     pub fn name(self) -> &'static str {
         match self {
             Source::Ocp => "OCP C0h",
@@ -63,10 +63,10 @@ impl Source {
 }
 
 impl Facts {
-    /// Asks for everything; `namespace` is 0 for the controller alone.
+    /// Queries everything; `namespace` is 0 for the controller only.
     ///
     /// # Errors
-    /// In words, when the drive does not even say who it is.
+    /// A message, when the controller cannot be identified.
     pub fn gather(carrier: &mut impl Carrier, namespace: u32) -> Result<Self, String> {
         let mut page = vec![0; PAGE_BYTES];
         carrier.carry(&Command::who(), &mut page)?;
@@ -92,7 +92,8 @@ impl Facts {
         Ok(asker.facts)
     }
 
-    /// What was written to the medium, by the page that counts best; none where no page counts.
+    /// Returns the amount of data written to the medium from the most accurate page; `None` without
+    /// such a page.
     pub fn media_written(&self) -> Option<Media> {
         let of = |source, bytes: Option<u64>| bytes.map(|bytes| Media { bytes, source });
         let fdp = self.fdp.as_ref().filter(|fdp| fdp.on).and_then(|fdp| fdp.statistics);
@@ -101,8 +102,8 @@ impl Facts {
             .or_else(|| of(Source::Endurance, self.endurance.as_ref()?.media_bytes))
     }
 
-    /// Years until the rated life is used, at the pace since the drive was made: by its wear, or by
-    /// what it says can be written in a life; none where neither says anything yet.
+    /// Returns the years until the rated life is used at the average rate so far, from the wear, or
+    /// else from the estimated total. Returns `None` if neither is known yet.
     pub fn years_left(&self) -> Option<f64> {
         let smart = self.smart.as_ref()?;
         let by_estimate = || {
@@ -116,8 +117,8 @@ impl Facts {
         smart.years_left().or_else(by_estimate)
     }
 
-    /// What was written to the medium over what hosts wrote, since the drive's beginning; none
-    /// where only one of both is told.
+    /// Returns the lifetime write amplification: bytes written to the medium per byte written by
+    /// hosts. Returns `None` if one of them is unknown.
     pub fn amplification(&self) -> Option<f64> {
         let media = self.media_written()?;
         let host = match media.source {
@@ -129,7 +130,7 @@ impl Facts {
     }
 }
 
-/// Asks, and remembers what was refused.
+/// Sends queries, and records the refused ones.
 struct Asker<'a, C> {
     carrier: &'a mut C,
     facts: Facts,
@@ -171,8 +172,8 @@ impl<C: Carrier> Asker<'_, C> {
         Some(fdp)
     }
 
-    /// The placements of a namespace. Where buffers are lists of segments a drive may refuse one
-    /// that is longer than what it has to tell, so it is asked first how many there are.
+    /// Returns the placements of a namespace. With scattered buffers a drive may refuse a buffer
+    /// longer than its reply, so the number of placements is queried first.
     fn placements(&mut self, namespace: u32) -> Option<Vec<Placement>> {
         let head = Command::handles(namespace, Placement::list_bytes(0));
         let count = self.page("how many placements there are", &head, Placement::count)?;

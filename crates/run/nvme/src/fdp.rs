@@ -1,49 +1,49 @@
-//! Flexible data placement: the configuration of an endurance group (20h), its statistics (22h),
-//! and the handles of a namespace.
+//! Flexible data placement: configuration of an endurance group (20h), statistics (22h), and the
+//! handles of a namespace.
 
 use serde::{Deserialize, Serialize};
 
 use crate::bytes::{count_at, u16_at, u32_at, u64_at};
 
-/// Bytes of the page of statistics.
+/// Length of the statistics page.
 pub(crate) const STATISTICS_BYTES: usize = 64;
 /// Bytes before the first configuration, and of a configuration without its handles.
 const HEAD: usize = 16;
 const CONFIGURATION: usize = 64;
-/// Bytes before the first handle of a namespace, and of one.
+/// Bytes before the first handle of a namespace, and of a handle.
 const HANDLES_HEAD: usize = 16;
 const HANDLE: usize = 32;
 
-/// What is known of placement on a drive that knows it.
+/// Placement properties of a drive that supports it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fdp {
-    /// Whether it is on.
+    /// Whether placement is enabled.
     pub on: bool,
-    /// The configuration that is on, or the first one.
+    /// Active configuration, or the first one.
     pub configuration: Configuration,
-    /// What was written since the statistics began; none where they can't be had.
+    /// Amounts of data since the statistics began; `None` if unavailable.
     pub statistics: Option<Statistics>,
-    /// The placements that the namespace may use.
+    /// Placements that the namespace may use.
     pub placements: Vec<Placement>,
 }
 
-/// One way in which an endurance group can be divided.
+/// Division of an endurance group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Configuration {
-    /// Its number.
+    /// Number of the configuration.
     pub index: u8,
-    /// Reclaim groups.
+    /// Number of reclaim groups.
     pub groups: u32,
-    /// Reclaim unit handles: as many reclaim units are open at once, in each group.
+    /// Number of reclaim unit handles, and thus of open reclaim units in each group.
     pub handles: u16,
-    /// Placement identifiers of a namespace at the most.
+    /// Maximum number of placement identifiers of a namespace.
     pub most_placements: u32,
-    /// A reclaim unit, in bytes: what the drive erases as one.
+    /// Size of a reclaim unit in bytes, which the drive erases as a whole.
     pub unit_bytes: u64,
 }
 
 impl Configuration {
-    /// The configuration `index` of the page; none where the page has it not.
+    /// Parses the configuration `index` of the page; `None` if the page does not have it.
     pub fn parse(page: &[u8], index: u8) -> Option<Self> {
         let count = usize::from(u16_at(page, 0)?) + 1;
         let mut at = HEAD;
@@ -67,16 +67,16 @@ impl Configuration {
 /// Bytes since the statistics began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Statistics {
-    /// Written by hosts, their metadata too.
+    /// Bytes written by hosts, with metadata.
     pub host_bytes: u64,
-    /// Written to the medium, what the drive moved among them.
+    /// Bytes written to the medium, including the drive's own copies.
     pub media_bytes: u64,
-    /// Erased.
+    /// Bytes erased.
     pub erased_bytes: u64,
 }
 
 impl Statistics {
-    /// Understands the page; none of a page that is too short.
+    /// Parses the page. Returns `None` if it is too short.
     pub fn parse(page: &[u8]) -> Option<Self> {
         Some(Statistics {
             host_bytes: count_at(page, 0, 1)?,
@@ -86,29 +86,29 @@ impl Statistics {
     }
 }
 
-/// A placement that a namespace may use.
+/// Placement that a namespace may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placement {
-    /// What a write names (the directive's specific field).
+    /// Identifier in a write command (directive specific field).
     pub identifier: u16,
-    /// The reclaim unit handle behind it.
+    /// Reclaim unit handle.
     pub handle: u16,
-    /// Blocks that the open reclaim unit has room for.
+    /// Remaining blocks of the open reclaim unit.
     pub room_blocks: u64,
 }
 
 impl Placement {
-    /// Bytes of a page with so many placements.
+    /// Returns the length of a page with `count` placements.
     pub fn list_bytes(count: usize) -> usize {
         HANDLES_HEAD + count * HANDLE
     }
 
-    /// How many placements there are by the head of the page; none when it is too short for that.
+    /// Returns the number of placements from the head of the page; `None` if it is too short.
     pub fn count(page: &[u8]) -> Option<usize> {
         u16_at(page, 14).map(usize::from)
     }
 
-    /// The placements of the page; none of a page that is too short for its head.
+    /// Parses the placements of the page; `None` if it is too short for its head.
     pub fn parse_all(page: &[u8]) -> Option<Vec<Self>> {
         let count = Self::count(page)?;
         let places = page.get(HANDLES_HEAD..)?.chunks_exact(HANDLE).take(count);

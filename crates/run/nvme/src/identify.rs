@@ -1,11 +1,11 @@
-//! Who a drive is, and how it says that it wants to be written.
+//! Identity of a drive, and its preferences for writes.
 
 use serde::{Deserialize, Serialize};
 
 use crate::bytes::{text_at, u16_at, u32_at, u64_at};
 use crate::command::{Carrier, Command, PAGE_BYTES};
 
-/// The controller.
+/// Controller.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Controller {
     /// Model number.
@@ -14,14 +14,14 @@ pub struct Controller {
     pub serial: String,
     /// Firmware revision.
     pub firmware: String,
-    /// Whether it knows flexible data placement.
+    /// Whether it supports flexible data placement.
     pub knows_fdp: bool,
-    /// Kelvin from which on it is too warm; none where it does not say.
+    /// Warning temperature in kelvins, `None` if not reported.
     pub warm_kelvin: Option<u16>,
 }
 
 impl Controller {
-    /// Understands the page; none of a page that is too short.
+    /// Parses the page. Returns `None` if it is too short.
     pub fn parse(page: &[u8]) -> Option<Self> {
         Some(Controller {
             serial: text_at(page, 4, 20)?,
@@ -33,16 +33,16 @@ impl Controller {
     }
 }
 
-/// A namespace. Lengths are in bytes; none where the drive states nothing.
+/// Namespace. Lengths are in bytes; `None` if not reported.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Namespace {
-    /// Its number.
+    /// Number of the namespace.
     pub number: u32,
-    /// Its length.
+    /// Length of the namespace.
     pub bytes: u64,
-    /// A logical block.
+    /// Length of a logical block.
     pub block_bytes: u64,
-    /// Preferred write granularity (NPWG): the map unit, where a drive says so.
+    /// Preferred write granularity (NPWG): the indirection unit, if the drive reports it.
     pub write_grain: Option<u64>,
     /// Preferred write alignment (NPWA).
     pub write_align: Option<u64>,
@@ -52,29 +52,29 @@ pub struct Namespace {
     pub discard_align: Option<u64>,
     /// Optimal write size (NOWS).
     pub best_write: Option<u64>,
-    /// Whether writing zeros can free what they cover (DLFEAT, bit 3).
+    /// Whether writing zeros can deallocate the range (DLFEAT, bit 3).
     #[serde(default)]
     pub zeroing_frees: bool,
-    /// The endurance group; 0 for none.
+    /// Endurance group; 0 for none.
     pub endurance_group: u16,
 }
 
 impl Namespace {
-    /// Asks for the page; none of a drive that does not say.
+    /// Requests and parses the page. Returns `None` if the drive does not provide it.
     pub fn ask(carrier: &mut impl Carrier, number: u32) -> Option<Self> {
         let mut page = vec![0; PAGE_BYTES];
         carrier.carry(&Command::identify(0, number), &mut page).ok()?;
         Self::parse(number, &page)
     }
 
-    /// Understands the page; none of a page that is too short or makes no sense.
+    /// Parses the page. Returns `None` if it is too short or inconsistent.
     pub fn parse(number: u32, page: &[u8]) -> Option<Self> {
         let format = page.get(26)?;
         // Four bits of the index, and two more since revision 2.0.
         let format = usize::from(format & 0xf | format >> 1 & 0x30);
         let shift = u32_at(page, 128 + 4 * format)? >> 16 & 0xff;
         let block_bytes = (9..=16).contains(&shift).then(|| 1_u64 << shift)?;
-        // Counted from 0, in blocks, and only there when the feature bits say so.
+        // The values are zero-based numbers of blocks, and valid only if the feature bits are set.
         let states = page.get(24)? >> 4 & 3 != 0;
         let of = |at| Some((u64::from(u16_at(page, at)?) + 1) * block_bytes).filter(|_| states);
         Some(Namespace {

@@ -1,8 +1,9 @@
-//! What NVMe drives tell: commands that ask, and the pages that come back. No files, no `unsafe`.
+//! Commands that query NVMe drives, and parsers for the returned pages. The crate accesses no files
+//! and has no `unsafe`.
 //!
-//! [`Facts::gather`] asks a drive for all of it, whoever carries the commands ([`Carrier`]): the
-//! kernel, or a test with recorded pages. Layouts are those of the NVMe Base Specification 2.1, the
-//! NVM Command Set Specification 1.1, and the OCP Datacenter NVMe SSD Specification 2.5 (page C0h).
+//! [`Facts::gather`] queries everything through a [`Carrier`], which is the kernel or a test with
+//! recorded pages. Layouts are those of the NVMe Base Specification 2.1, the NVM Command Set
+//! Specification 1.1, and the OCP Datacenter NVMe SSD Specification 2.5 (page C0h).
 #![forbid(unsafe_code)]
 
 mod bytes;

@@ -1,34 +1,34 @@
-//! The extended SMART page of the OCP Datacenter NVMe SSD Specification (C0h), whose counter of
-//! bytes written to the medium is what write amplification is measured with.
+//! Extended SMART page of the OCP Datacenter NVMe SSD Specification (C0h). Its counter of bytes
+//! written to the medium gives the drive's write amplification.
 
 use serde::{Deserialize, Serialize};
 
 use crate::bytes::{count_at, u16_at, u32_at};
 
-/// Bytes of the page.
+/// Length of the page.
 pub(crate) const BYTES: usize = 512;
-/// How the page is known: other vendors use the same number for pages of their own.
+/// GUID that identifies the page, because other vendors use the same number for their own pages.
 const GUID: u128 = 0xafd5_14c9_7c6f_4f9c_a4f2_bfea_2810_afc5;
 
-/// What the page tells.
+/// Content of the page.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ocp {
-    /// Physical media units written: bytes, the drive's own data among them.
+    /// Bytes written to the medium, including the drive's own data.
     pub media_written_bytes: u64,
-    /// Physical media units read.
+    /// Bytes read from the medium.
     pub media_read_bytes: u64,
-    /// Erases of the block that was erased least, and of the one that was erased most.
+    /// Minimum and maximum number of erases of a block.
     pub erases: (u32, u32),
-    /// Free blocks, in percent.
+    /// Free blocks in percent.
     pub free_percent: u8,
-    /// What can be written in a life, by the drive's estimate; none where it is not told.
+    /// Estimated total bytes that can be written, `None` if not reported.
     pub estimate_bytes: Option<u64>,
-    /// The version of the page.
+    /// Version of the page.
     pub version: u16,
 }
 
 impl Ocp {
-    /// Understands the page; none of a page that is too short, or another one.
+    /// Parses the page. Returns `None` if it is too short or has another GUID.
     pub fn parse(page: &[u8]) -> Option<Self> {
         let guid = u128::from_le_bytes(page.get(496..512)?.try_into().ok()?);
         (guid == GUID).then_some(())?;

@@ -1,45 +1,45 @@
-//! The SMART page (02h), which every drive has.
+//! SMART page (02h), which every drive provides.
 
 use serde::{Deserialize, Serialize};
 
 use crate::bytes::{count_at, u16_at};
 
-/// Bytes of the page.
+/// Length of the page.
 pub(crate) const BYTES: usize = 512;
 /// Hours of a year.
 pub(crate) const HOURS_A_YEAR: f64 = 8766.0;
-/// Data units are thousands of 512 bytes.
+/// Data units are multiples of 1000 blocks of 512 bytes.
 const UNIT: u64 = 512_000;
-/// Kelvin of 0 °C.
+/// 0 °C in kelvins.
 const ICE: i32 = 273;
 
-/// Health, and what went through the drive since it was made. Bytes are rounded up to 512,000.
+/// Health and lifetime totals of a drive. Bytes are rounded up to multiples of 512,000.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Smart {
-    /// What the drive warns of, as bits; 0 when all is well.
+    /// Critical warnings as bits; 0 for none.
     pub warning: u8,
-    /// Temperature in degrees Celsius; none where it is not told.
+    /// Temperature in degrees Celsius, `None` if not reported.
     pub celsius: Option<i32>,
-    /// Spare blocks that are left, in percent.
+    /// Remaining spare blocks in percent.
     pub spare_percent: u8,
-    /// Below that the drive warns.
+    /// Threshold of the spare blocks below which the drive warns.
     pub spare_threshold_percent: u8,
-    /// Wear: the share of its rated life that is used, in percent; may exceed 100.
+    /// Used share of the rated life in percent; may exceed 100.
     pub used_percent: u8,
-    /// What hosts read.
+    /// Bytes read by hosts.
     pub read_bytes: u64,
-    /// What hosts wrote.
+    /// Bytes written by hosts.
     pub written_bytes: u64,
-    /// Hours under power.
+    /// Hours of operation.
     pub hours: u64,
-    /// Losses of power without notice.
+    /// Power losses without notice.
     pub unsafe_shutdowns: u64,
-    /// Errors of the medium.
+    /// Media errors.
     pub media_errors: u64,
 }
 
 impl Smart {
-    /// Understands the page; none of a page that is too short.
+    /// Parses the page. Returns `None` if it is too short.
     pub fn parse(page: &[u8]) -> Option<Self> {
         let kelvin = u16_at(page, 1)?;
         Some(Smart {
@@ -56,15 +56,15 @@ impl Smart {
         })
     }
 
-    /// Years until the rated life is used, at the pace since the drive was made; none while less
-    /// than one percent is used, when nobody can tell.
+    /// Returns the years until the rated life is used, at the average rate so far. Returns `None`
+    /// while less than one percent is used, because the rate is unknown.
     pub fn years_left(&self) -> Option<f64> {
         let used = f64::from(self.used_percent);
         let left = (100.0 - used).max(0.0);
         (used > 0.0 && self.hours > 0).then(|| self.hours as f64 / HOURS_A_YEAR * left / used)
     }
 
-    /// What the bits of the warning mean.
+    /// Returns the meanings of the critical warnings.
     pub fn warnings(&self) -> Vec<&'static str> {
         const MEANINGS: [&str; 6] = [
             "the spare blocks are nearly used up",

@@ -1,10 +1,10 @@
-//! Drives with pages made by hand, and what is understood of them.
+//! Tests with handmade pages.
 
 use std::collections::BTreeMap;
 
 use super::*;
 
-/// A drive with pages made by hand, by opcode and the lower byte of word 10.
+/// Drive with handmade pages, by opcode and the lower byte of word 10.
 #[derive(Default)]
 struct Pages {
     pages: BTreeMap<(u8, u32), Vec<u8>>,
@@ -37,7 +37,7 @@ fn page(bytes: usize, fields: &[(usize, &[u8])]) -> Vec<u8> {
     page
 }
 
-/// A drive that tells all of it.
+/// Returns a drive with all pages.
 fn full() -> Pages {
     let mut drive = Pages::default();
     let mut put = |key, bytes, fields: &[(usize, &[u8])]| {
@@ -71,7 +71,7 @@ fn full() -> Pages {
     let media = 1_536_000_000_u64.to_le_bytes();
     put((LOG, 0xc0), 512, &[(0, &media), (88, &[9, 0, 0, 0, 4]), (494, &[3]), (496, &guid)]);
     let unit = (16_u64 << 20).to_le_bytes();
-    // Two configurations; the second one, whose unit is larger, is on.
+    // Two configurations; the second one, with the larger unit, is active.
     let configurations: [(usize, &[u8]); 7] = [
         (0, &[1, 0]),
         (16, &[72, 0]),
@@ -90,7 +90,8 @@ fn full() -> Pages {
 
 #[test]
 fn zeros_that_free_nothing_are_told_from_those_that_do() {
-    // Free blocks read zeros in both; only the second takes the bit that frees.
+    // Deallocated blocks read as zeros in both; only the second has the bit for deallocation by
+    // zeroing.
     for (word, expected) in [(1, false), (9, true)] {
         let mut drive = Pages::default();
         let page = page(4096, &[(33, &[word]), (130, &[12])]);

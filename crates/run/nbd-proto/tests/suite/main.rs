@@ -1,4 +1,4 @@
-//! All tests of the crate from outside, as one program: it links once, and tests share the cores.
+//! All integration tests of the crate as one program: it links once, and tests share the cores.
 
 mod roundtrip;
 mod structured;

@@ -1,4 +1,5 @@
-//! Whatever is emitted parses to the same value, in any pieces, and no input makes a parser panic.
+//! Emitted messages parse to the same values, in fragments of any size, and no input makes a parser
+//! panic.
 
 use hostftl_nbd_proto::*;
 use proptest::collection::vec;
@@ -63,7 +64,7 @@ proptest! {
         prop_assert_eq!(ChunkHead::parse(head), Ok(expected));
         prop_assert_eq!(Chunk::parse(kind, content), Ok(chunk));
         for cut in 1..content.len() {
-            // Data may end anywhere, and status after any extent.
+            // Data may end at any byte, and a status after any extent.
             let whole = kind == 1 && cut > 8 || kind == 5 && cut % 8 == 4 && cut > 4;
             prop_assert_eq!(Chunk::parse(kind, &content[..cut]).is_ok(), whole, "cut at {}", cut);
         }
@@ -133,7 +134,7 @@ proptest! {
         prop_assert_eq!(OptionReply::parse(frame), Ok(reply));
     }
 
-    /// Server and client talk to each other through a pipe that delivers `grain` bytes at a time.
+    /// Server and client communicate through a pipe that delivers `grain` bytes at a time.
     #[test]
     fn handshakes_meet_in_any_pieces(
         grain in 1usize..60,

@@ -1,4 +1,4 @@
-//! Structured replies, contexts and TLS in bytes, after the protocol specification.
+//! Byte-level tests of structured replies, contexts and TLS according to the specification.
 
 use hostftl_nbd_proto::*;
 
@@ -16,7 +16,7 @@ fn offer(tls: Tls) -> Offer {
     }
 }
 
-/// A conversation after the greeting: options go in, the kinds of the replies come out.
+/// Handshake after the greeting: options go in, and the kinds of the replies come out.
 struct Talk(ServerHandshake, Tls);
 
 impl Talk {
@@ -34,7 +34,7 @@ impl Talk {
         (step.map(|(_, outcome)| outcome), out)
     }
 
-    /// The kinds of the replies to an option that leaves the handshake open.
+    /// Returns the kinds of the replies to an option that does not end the handshake.
     fn kinds(&mut self, option: &ClientOption<'_>) -> Vec<u32> {
         let (step, out) = self.say(option);
         assert_eq!(step, Ok(Outcome::More));
@@ -115,7 +115,7 @@ fn contexts_are_listed_and_chosen_after_structured_replies() {
     assert_eq!(talk.kinds(&list(&["other:", "hostftl"])), [1]);
     let unknown = ClientOption::ListContexts(Wish { name: "no", queries: vec![] });
     assert_eq!(talk.kinds(&unknown), [0x8000_0006]);
-    // A later choice takes the place of an earlier one, and a name space is no choice.
+    // A later selection replaces an earlier one, and a name space selects nothing.
     assert_eq!(talk.kinds(&set(&["base:allocation"])), [4, 1]);
     assert_eq!(talk.kinds(&set(&["hostftl:state", "base:"])), [4, 1]);
     let agreed = talk.go();
@@ -174,14 +174,14 @@ fn what_comes_between_the_wish_for_tls_and_the_answer_is_an_attack() {
     assert_eq!(step, Err(ProtoError::BeforeTls));
 }
 
-/// Two exports, `vol` and `other`, whose plain name is held back.
+/// Returns two exports, `vol` and `other`, whose plain name is refused.
 fn two() -> [Offer; 2] {
     let held = Some(Held { name: "other".into(), why: "it died".into() });
     let other = Offer { name: "other@2".into(), held, bytes: 1 << 20, ..offer(Tls::No) };
     [offer(Tls::No), other]
 }
 
-/// A handshake with [`two`] and the answer to each option.
+/// Runs a handshake with [`two`] and returns the outcome and the replies.
 fn talk_of_two(options: &[ClientOption<'_>]) -> (Result<Outcome, ProtoError>, Vec<u8>) {
     let mut server = ServerHandshake::greet(&mut Vec::new());
     let mut wire = vec![0, 0, 0, 3];

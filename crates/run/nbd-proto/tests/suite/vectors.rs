@@ -1,5 +1,5 @@
-//! Hand-made byte vectors after the protocol specification, so that a mistake shared by parse and
-//! emit still shows.
+//! Byte vectors written by hand from the specification, which detect a mistake common to parse and
+//! emit.
 
 use hostftl_nbd_proto::*;
 
@@ -17,7 +17,7 @@ fn offer() -> Offer {
     }
 }
 
-/// A beginning without any agreement.
+/// Returns the outcome of a handshake without agreements.
 fn begun() -> Outcome {
     Outcome::Transmission(Agreement::default())
 }
@@ -39,7 +39,7 @@ fn bytes(parts: &[&str]) -> Vec<u8> {
     all
 }
 
-/// A server that has greeted and read the client's flags.
+/// Returns a handshake after the greeting and the client's flags.
 fn greeted(client_flags: &str) -> ServerHandshake {
     let mut out = Vec::new();
     let mut server = ServerHandshake::greet(&mut out);
@@ -172,7 +172,7 @@ fn abort_is_acknowledged() {
     assert_eq!(out, bytes(&["0003e889045565a9 00000002 00000001 00000000"]));
 }
 
-/// The code of the only reply in `out`.
+/// Returns the code of the only reply in `out`.
 fn code(out: &[u8]) -> u32 {
     let (frame, used) = ReplyFrame::parse(out).unwrap().unwrap();
     assert_eq!(used, out.len());
@@ -183,10 +183,10 @@ fn code(out: &[u8]) -> u32 {
 fn refusals_leave_the_handshake_open() {
     let mut server = greeted("00000003");
     let cases: [(&[&str], u32); 6] = [
-        // Start TLS, and an option that nobody knows.
+        // Start TLS, and an unknown option.
         (&["\"IHAVEOPT", "00000005 00000000"], 0x8000_0001),
         (&["\"IHAVEOPT", "0000cafe 00000002 0000"], 0x8000_0001),
-        // Another export; a name longer than its option; a list with data; bytes left over.
+        // An unknown export; a name longer than its option; a list with data; excess bytes.
         (&["\"IHAVEOPT", "00000007 00000008 00000002", "\"no", "0000"], 0x8000_0006),
         (&["\"IHAVEOPT", "00000006 00000006 00000003 0000"], 0x8000_0003),
         (&["\"IHAVEOPT", "00000003 00000001 00"], 0x8000_0003),
