@@ -1,4 +1,4 @@
-//! From superblocks to a stack: which devices belong together, and in what order.
+//! Assembly of a stack from superblocks: the devices that belong together, and their order.
 
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -6,30 +6,30 @@ use core::cmp::Reverse;
 use crate::planted::{Bug, planted};
 use crate::superblock::{SuperFault, Superblock};
 
-/// The superblock of a device, from its two copies.
+/// Superblock of a device, from its two copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chosen {
-    /// The copy that counts.
+    /// The valid copy.
     pub superblock: Superblock,
-    /// Why the other copy does not count; `None` when both say the same.
+    /// State of the other copy; `None` if both are equal.
     pub other: Option<OtherCopy>,
-    /// Which of the copies, at the head and at the tail, say what counts.
+    /// Which copies, at the head and at the tail, are intact and contain it.
     pub sound: [bool; 2],
 }
 
-/// What is wrong with the copy that was not chosen.
+/// State of the copy that was not chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OtherCopy {
-    /// It can't be used.
+    /// It is not valid.
     Faulty(SuperFault),
-    /// It is older: a change was cut off between the copies.
+    /// It is older: a change was interrupted between the copies.
     Older,
 }
 
-/// Takes the better of the copies at the two ends of a device.
+/// Chooses the newer valid copy of those at the two ends of a device.
 ///
 /// # Errors
-/// The first copy's fault when neither can be used, or when they contradict each other.
+/// The first copy's fault when neither is valid, or when they contradict each other.
 pub fn choose(
     head: Result<Superblock, SuperFault>,
     tail: Result<Superblock, SuperFault>,
@@ -57,70 +57,71 @@ pub fn choose(
             let other = Some(OtherCopy::Faulty(fault));
             Ok(Chosen { superblock, other, sound: [false, true] })
         }
-        // A damaged copy says more than a foreign one: here was a device of ours.
+        // A damaged copy is more informative than a foreign one: it shows that this was a device of
+        // HostFTL.
         (Err(SuperFault::Foreign), Err(fault)) | (Err(fault), Err(_)) => Err(fault),
     }
 }
 
-/// What a set of devices amounts to. Numbers are places in the list that was given.
+/// Result of assembling a set of devices. Positions refer to the given list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// A whole stack; member `i` of it is device `order[i]` of the list.
+    /// Complete stack; member `i` is device `order[i]` of the list.
     Complete {
-        /// Places in the list, by index in the stack.
+        /// Positions in the list, by index in the stack.
         order: Vec<usize>,
     },
-    /// A stack that has all that it needs.
+    /// Stack without some members that it can do without.
     Degraded {
-        /// Places in the list, by index in the stack; `None` for a member that is not there.
+        /// Positions in the list, by index in the stack; `None` for an absent member.
         order: Vec<Option<usize>>,
-        /// The places of members that missed changes of the stack, and so do not count.
+        /// Positions of stale members, which missed changes and do not take part.
         stale: Vec<usize>,
-        /// The members that are not there though the newest superblock lists them as belonging, as
-        /// a set of bits by index: somebody has to agree to go on without them.
+        /// Absent members that the newest superblock does not exclude, as a bit set by index. To
+        /// continue without them requires consent.
         unsaid: u16,
     },
-    /// Members that are not in the list, by index in the stack.
+    /// Members that are missing from the list.
     Missing {
         /// Indexes in the stack.
         members: Vec<u8>,
     },
-    /// A device of another volume than the first of the list.
+    /// Device of another volume than the first of the list.
     Foreign {
-        /// The place of the first such device.
+        /// Position of the first such device.
         at: usize,
     },
-    /// Two devices that claim to be the same member: one is a copy of the other.
+    /// Two devices with the same index: one is a copy of the other.
     Duplicate {
-        /// The places of the two.
+        /// Positions of both.
         at: [usize; 2],
     },
-    /// A member that missed changes of the stack, and that is needed.
+    /// Stale member that is needed.
     Stale {
-        /// The place of the first such member.
+        /// Position of the first such member.
         at: usize,
     },
-    /// Members that went on without each other: each may hold what the other lacks.
+    /// Members that were served apart: each may hold data that the other lacks.
     Apart {
-        /// The places of two of them.
+        /// Positions of two of them.
         at: [usize; 2],
     },
-    /// A member that describes the stack differently, though it is of the same generation.
+    /// Member of the same generation with a different description of the stack.
     Contradiction {
-        /// The place of the first that differs from the others.
+        /// Position of the first that differs.
         at: usize,
     },
-    /// No device at all.
+    /// No devices.
     Nothing,
 }
 
-/// Whether `one` says that `other` does not belong any more.
+/// Returns whether `one` excludes `other`.
 fn excludes(one: &Superblock, other: &Superblock) -> bool {
     one.missing >> other.index & 1 == 1
 }
 
-/// Whether `one` says so, and no member of the list has a change that follows directly and takes
-/// `other` back: such a change was cut off before `one` had it.
+/// Returns whether `one` excludes `other`, and no member has the directly following change in which
+/// `other` returns. Such a change was interrupted before `one` recorded it.
 fn still_excludes(list: &[Superblock], one: &Superblock, other: &Superblock) -> bool {
     let follows = |next: &Superblock| {
         next.generation == one.generation + 1 && next.parent == one.change && next.change != 0
@@ -128,8 +129,8 @@ fn still_excludes(list: &[Superblock], one: &Superblock, other: &Superblock) -> 
     excludes(one, other) && !list.iter().any(|next| follows(next) && !excludes(next, other))
 }
 
-/// Which members count: of those that another which counts excludes, none. `None` for members that
-/// exclude each other, perhaps in a ring.
+/// Decides which members participate: those that no participating member excludes. `None` for
+/// members that exclude each other, perhaps in a ring.
 fn sides(list: &[Superblock]) -> Vec<Option<bool>> {
     let mut sides = alloc::vec![None; list.len()];
     if planted(Bug::ForkJoined) {
@@ -161,7 +162,7 @@ fn sides(list: &[Superblock]) -> Vec<Option<bool>> {
     }
 }
 
-/// Two members that went on without each other, if there are any.
+/// Returns two members that were served apart, if there are any.
 fn apart(list: &[Superblock], sides: &[Option<bool>]) -> Option<[usize; 2]> {
     let open: Vec<usize> = (0..list.len()).filter(|at| sides[*at].is_none()).collect();
     let both = |one: usize, two: usize| {
@@ -173,20 +174,20 @@ fn apart(list: &[Superblock], sides: &[Option<bool>]) -> Option<[usize; 2]> {
     mutual.or_else(|| Some([*open.first()?, *open.get(1)?]))
 }
 
-/// How a member stands to the newest that counts. A change is written to one superblock after the
-/// other: one that was cut off leaves members behind that missed nothing.
+/// Returns whether a member missed a change. One write is needed for each superblock, so the change
+/// before the newest does not count as missed: the newest was then interrupted.
 fn is_behind(one: &Superblock, newest: &Superblock) -> bool {
     let behind = u64::from(!planted(Bug::OffByOne));
     one.change != newest.change
         && !(one.generation + behind == newest.generation && one.change == newest.parent)
 }
 
-/// Judges a list of superblocks, one of each device. The layer of the stack `tolerates` the loss of
-/// so many, those apart on which nothing lies any more.
+/// Assembles a list of superblocks, one of each device. The layer of the stack `tolerates` the loss
+/// of that number of members, in addition to those that hold no data.
 ///
-/// Who is excluded by a member that counts is out for good. That is so from the moment at which the
-/// first superblock says it: either the layer gave the device up, or somebody agreed to go on
-/// without it.
+/// A member that a participating member excludes does not take part. This holds from the moment at
+/// which the first superblock records it: either the layer abandoned the device, or an
+/// administrator consented to continue without it.
 pub fn assemble(list: &[Superblock], tolerates: u32) -> Verdict {
     let Some(first) = list.first() else { return Verdict::Nothing };
     let find = |wrong: &dyn Fn(&Superblock) -> bool| list.iter().position(wrong);
@@ -232,7 +233,7 @@ pub fn assemble(list: &[Superblock], tolerates: u32) -> Verdict {
         let unsaid = if planted(Bug::ConsentNotAsked) { 0 } else { absent & !newest.missing };
         return Verdict::Degraded { order, stale, unsaid };
     }
-    // Those on which nothing lies are not what is lacking.
+    // Members that hold no data are not needed.
     let lacks = |index: u8| needed >> index & 1 == 1;
     if let Some(at) = stale.iter().find(|at| lacks(list[**at].index)) {
         return Verdict::Stale { at: *at };
@@ -241,12 +242,12 @@ pub fn assemble(list: &[Superblock], tolerates: u32) -> Verdict {
     Verdict::Missing { members: members.collect() }
 }
 
-/// What all members of a stack must agree on.
+/// Returns the fields that must be equal in all members of a stack.
 fn shape(of: &Superblock) -> impl PartialEq {
     (of.layer, of.layer_format, of.created, of.label)
 }
 
-/// What members of one generation must agree on.
+/// Returns the fields that must be equal in members of one generation.
 fn says(one: &Superblock) -> impl PartialEq {
     let sets = (one.missing, one.out, one.fresh, one.gone, one.leaving, one.spare, one.returning);
     (one.change, one.count, one.exported, one.born, sets, one.members)
@@ -345,7 +346,8 @@ mod tests {
             let mut without = list.clone();
             without.remove(gone);
             prop_assert_eq!(assemble(&without, 1), lost(&without, vec![], 1 << gone));
-            // The others know of it: all of them, or only the first before that was cut off.
+            // The other members record the loss: all of them, or only the first before an
+            // interruption.
             let others = list.iter_mut().filter(|one| usize::from(one.index) != gone);
             for one in others.take(if step == 0 { 1 } else { 16 }) {
                 (one.generation, one.missing) = (6, 1 << gone);
@@ -364,7 +366,7 @@ mod tests {
         (list[0].generation, list[0].missing, list[0].change) = (6, 0b100, 60);
         (list[2].generation, list[2].missing, list[2].change) = (6, 0b001, 61);
         assert_eq!(assemble(&list, 1), Verdict::Apart { at: [0, 2] });
-        // Three that exclude each other in a ring.
+        // Three members that exclude each other in a ring.
         list[2].missing = 0b010;
         (list[1].generation, list[1].missing, list[1].change) = (6, 0b001, 62);
         assert_eq!(assemble(&list, 1), Verdict::Apart { at: [0, 1] });
@@ -382,7 +384,7 @@ mod tests {
 
     #[test]
     fn a_return_that_was_cut_off_counts_from_its_first_superblock_on() {
-        // Member 1 was lost by change 60, and change 70 takes it back.
+        // Member 1 was lost in change 60, and returns in change 70.
         let lost = |index| Superblock {
             generation: 6,
             change: 60,
@@ -408,7 +410,7 @@ mod tests {
             let list: Vec<_> = (0..4).map(says).collect();
             assert_eq!(assemble(&list, 1), Verdict::Complete { order: order.clone() });
         }
-        // The others went on without it: their next change does not know of the return.
+        // The others continued without it: their next change does not contain the return.
         let mut list: Vec<_> = (0..4).map(lost).collect();
         list[1] = back(1);
         (list[0].generation, list[0].change, list[0].parent) = (7, 71, 60);

@@ -1,24 +1,24 @@
-//! A backup of metadata: pages of a volume's devices in one file.
+//! Backup of metadata: pages of a volume's devices in one file.
 //!
-//! The file begins with a head, and then has two pages for each page that was saved: what it is,
-//! and the page as it was, bit for bit. The head and the former have the usual header with the
-//! volume's UUID; the address in their checksum is their sector in the file.
+//! The file begins with a head, followed by two pages for each saved page: an entry, and the saved
+//! page, bit for bit. Head and entries have the common header with the volume's UUID; the address
+//! in their checksum is their sector in the file.
 //!
-//! Head (kind `BKUP`; the sequence number is how many pages were saved):
+//! Head (kind `BKUP`; the sequence number is the number of saved pages):
 //!
 //! | bytes | field |
 //! |---|---|
 //! | 32..36 | version |
 //! | 36..40 | zero |
-//! | 40..48 | when it was made, seconds since 1970 |
+//! | 40..48 | time of the backup, seconds since 1970 |
 //!
-//! What a page is (kind `BKPG`; the sequence number counts them from 0):
+//! Entry (kind `BKPG`; the sequence number counts entries from 0):
 //!
 //! | bytes | field |
 //! |---|---|
 //! | 32 | the device, by index in the stack |
 //! | 33..36 | zero |
-//! | 36..40 | CRC-32C of the page, begun with its sector |
+//! | 36..40 | CRC-32C of the page, seeded with its sector |
 //! | 40..48 | its sector on the device |
 //! | 48..56 | sectors of the device |
 
@@ -29,47 +29,47 @@ use hostftl_core::{BLOCK, Page, SECTORS_PER_BLOCK};
 
 use crate::page::{self, Stamp, crc32c, put_u32, put_u64, u32_at, u64_at};
 
-/// The layout's version.
+/// Version of the layout.
 pub const VERSION: u32 = 1;
-/// More pages than any backup has.
+/// Limit that exceeds the number of pages of any backup.
 const MOST_PAGES: u64 = 1 << 20;
 const HEAD: [u8; 4] = *b"BKUP";
 const ENTRY: [u8; 4] = *b"BKPG";
 
-/// See the module text.
+/// Saved metadata of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Backup {
-    /// The volume.
+    /// UUID of the volume.
     pub volume: [u8; 16],
-    /// When it was made, in seconds since 1970.
+    /// Time of the backup, in seconds since 1970.
     pub made: u64,
-    /// What was saved.
+    /// Saved pages.
     pub pages: Vec<Saved>,
 }
 
-/// A page that was saved.
+/// Saved page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Saved {
-    /// The device, by index in the stack.
+    /// Device, by index in the stack.
     pub index: u8,
-    /// How long the device is, in sectors.
+    /// Length of the device in sectors.
     pub device_sectors: u64,
-    /// The first sector of the page on the device.
+    /// First sector of the page on the device.
     pub at: u64,
-    /// What was there.
+    /// Content of the page.
     pub page: Box<Page>,
 }
 
-/// Why a file is no backup that counts.
+/// Reason why a file is not a valid backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BackupFault {
-    /// Something else.
+    /// Not a backup.
     Foreign,
-    /// One of a version that this build does not know.
+    /// Unknown version.
     Version(u32),
-    /// It ends too early, or goes on behind its end: so many bytes, and how many there should be.
+    /// Wrong length: the actual and the expected number of bytes.
     Length(u64, u64),
-    /// What is at this byte does not match its checksum.
+    /// Wrong checksum at this byte.
     Damaged(u64),
 }
 
@@ -88,18 +88,18 @@ impl core::fmt::Display for BackupFault {
     }
 }
 
-/// Whether a file that begins with this page is meant to be a backup, sound or not.
+/// Returns whether a file with this first page is a backup, valid or not.
 pub fn is_meant(first: &Page) -> bool {
     first.0[4..8] == HEAD
 }
 
-/// Sectors of a file from its beginning to page `index`.
+/// Returns the sector of page `index` in the file.
 fn sector(index: usize) -> u64 {
     index as u64 * u64::from(SECTORS_PER_BLOCK)
 }
 
 impl Backup {
-    /// The bytes of the file.
+    /// Returns the bytes of the file.
     pub fn emit(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity((1 + 2 * self.pages.len()) * BLOCK);
         let stamp = |kind, at| Stamp { kind, uuid: self.volume, at };
@@ -121,10 +121,10 @@ impl Backup {
         bytes
     }
 
-    /// The backup that a file is.
+    /// Parses a file.
     ///
     /// # Errors
-    /// [`BackupFault`] says what is wrong: a backup counts as a whole.
+    /// [`BackupFault`]. Any fault invalidates the whole backup.
     pub fn parse(bytes: &[u8]) -> Result<Self, BackupFault> {
         let pages: Vec<Page> = bytes
             .chunks_exact(BLOCK)

@@ -1,10 +1,10 @@
-//! Changes of the members of a volume: the superblocks of devices that come, and the devices that
-//! count after a change that was cut off.
+//! Membership changes of a volume: the superblocks of joining devices, and the members after an
+//! interrupted change.
 //!
-//! A change writes, each step durably: the names of the devices that come, as pending, into the
-//! volume file; their superblocks; the superblocks of the others ([`crate::roster`]); the final
-//! list of devices into the volume file. [`choose_pending`] decides after a cut whether the change
-//! is finished or undone.
+//! A change consists of durable steps. It writes the names of joining devices, as pending, into the
+//! volume file; then their superblocks; then the superblocks of the other members
+//! ([`crate::roster`]); and finally the list of devices into the volume file. After a cut,
+//! [`choose_pending`] decides whether the change is completed or undone.
 
 use alloc::vec::Vec;
 
@@ -12,21 +12,21 @@ use crate::planted::{Bug, planted};
 use crate::roster::Stamp;
 use crate::superblock::Superblock;
 
-/// A device that comes, as its superblock describes it.
+/// Joining device, as described in its superblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Coming {
-    /// The device's new UUID.
+    /// New UUID of the device.
     pub uuid: [u8; 16],
     /// First sector of the data.
     pub data_start: u64,
-    /// Sectors of data. A replacement has as many as the device before it.
+    /// Sectors of data. A replacement has as many as the device that it replaces.
     pub data_len: u64,
     /// Sectors of the device.
     pub device_sectors: u64,
 }
 
-/// Returns the superblock of an empty device that comes in the place of member `index`, where the
-/// others say `newest`. In the place of a spare it is a spare.
+/// Returns the superblock of an empty device that replaces member `index`, where the newest
+/// superblock is `newest`. The replacement of a hot spare is a hot spare.
 pub fn replacement(newest: &Superblock, index: u8, device: Coming, stamp: Stamp) -> Superblock {
     let bit = 1 << index;
     let mut new = Superblock {
@@ -41,8 +41,8 @@ pub fn replacement(newest: &Superblock, index: u8, device: Coming, stamp: Stamp)
     new
 }
 
-/// Returns the superblock of a device that holds a complete copy of member `index` and takes its
-/// place, where the others say `newest`.
+/// Returns the superblock of a device with a complete copy of member `index`, which it replaces.
+/// The newest superblock is `newest`.
 pub fn successor(newest: &Superblock, index: u8, device: Coming, stamp: Stamp) -> Superblock {
     let Stamp { change, at } = stamp;
     let mut new = Superblock {
@@ -61,8 +61,8 @@ pub fn successor(newest: &Superblock, index: u8, device: Coming, stamp: Stamp) -
     new
 }
 
-/// Returns the superblock of a lost device that comes back with its data. The device said `own`
-/// before; the others say `newest`.
+/// Returns the superblock of a lost device that returns with its data. Its previous superblock is
+/// `own`; the newest one is `newest`.
 pub fn comeback(newest: &Superblock, own: &Superblock, stamp: Stamp) -> Superblock {
     let (Stamp { change, at }, bit) = (stamp, 1 << own.index);
     let mut back = Superblock {
@@ -81,8 +81,9 @@ pub fn comeback(newest: &Superblock, own: &Superblock, stamp: Stamp) -> Superblo
     back
 }
 
-/// Returns the superblocks of devices that become members of their own, where the others say
-/// `newest`; the volume exports `exported` sectors then. Spares stay empty until a member is lost.
+/// Returns the superblocks of devices that join as additional members, where the newest superblock
+/// is `newest`. The volume exports `exported` sectors afterwards. Hot spares stay empty until a
+/// member is lost.
 pub fn additions(
     newest: &Superblock,
     devices: &[Coming],
@@ -117,8 +118,8 @@ pub fn additions(
     list
 }
 
-/// Returns the member number of the device that a volume file lists at `place`, by its superblock;
-/// `None` for a device that is no member by the newest superblock.
+/// Returns the index of the device that a volume file lists at `place`, according to its
+/// superblock; `None` if the newest superblock does not list the device.
 pub fn member_at(place: usize, said: &Superblock, newest: &Superblock) -> Option<u8> {
     if planted(Bug::PositionForNumber) {
         return Some(place as u8);
@@ -127,8 +128,7 @@ pub fn member_at(place: usize, said: &Superblock, newest: &Superblock) -> Option
     (said.volume == newest.volume && listed == Some(&said.device)).then_some(said.index)
 }
 
-/// Adds devices that are about to come to the lists of a volume file: as pending, because no
-/// superblock names them yet.
+/// Adds joining devices to the pending list of a volume file, because no superblock names them yet.
 pub fn announce<D: From<T>, T: Clone + PartialEq>(
     devices: &mut Vec<D>,
     pending: &mut Vec<T>,
@@ -142,20 +142,20 @@ pub fn announce<D: From<T>, T: Clone + PartialEq>(
     }
 }
 
-/// The devices under pending names, after a change that was cut off.
+/// Decision about pending devices after an interrupted change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Choice {
-    /// The places of those that are members: the change is finished with them.
+    /// Positions of the devices that are members: the change is completed with them.
     pub come: Vec<usize>,
-    /// The places of those whose superblocks are to be cleared: the change is undone.
+    /// Positions of the devices whose superblocks are cleared: the change is undone.
     pub undone: Vec<usize>,
 }
 
-/// Chooses between the members without the `pending` devices and those with them. `is_whole` says
-/// whether a volume of a list of superblocks opens without asking anybody.
+/// Decides whether the `pending` devices are members. `is_whole` returns whether a volume with a
+/// list of superblocks opens without consent.
 ///
-/// As soon as all devices that come say that they are members, the change is finished. Before that
-/// no other superblock knows of it, and it is undone.
+/// The change is completed if the superblocks of all joining devices are present. Before that no
+/// other superblock contains it, and it is undone.
 pub fn choose_pending(
     members: &[Superblock],
     pending: &[Superblock],
@@ -163,9 +163,9 @@ pub fn choose_pending(
 ) -> Choice {
     let last = members.iter().max_by_key(|it| it.generation);
     let generation = last.map_or(0, |it| it.generation);
-    // An older superblock is that of a former member, which was about to be cleared, unless the
-    // newest superblock lists the device: a loss may have been written down since it came. A copy
-    // of a member is no new device.
+    // An older superblock belongs to a former member that was about to be cleared, unless the
+    // newest superblock lists the device: a loss may have been recorded since it joined. A copy of
+    // a member is not a new device.
     let is_new = |at: &usize| {
         let own = &pending[*at];
         let is_copy = members.iter().any(|it| it.device == own.device);
@@ -183,7 +183,7 @@ pub fn choose_pending(
     if !is_refused {
         return Choice { come, undone: Vec::new() };
     }
-    // Whatever else a device holds is not of this change.
+    // Other contents of a device do not belong to this change.
     let follows = |at: &usize| last.is_some_and(|it| pending[*at].parent == it.change);
     Choice { come: Vec::new(), undone: come.into_iter().filter(follows).collect() }
 }
@@ -262,7 +262,7 @@ mod tests {
     #[test]
     fn a_device_that_came_is_a_member_also_after_a_later_change() {
         let new = additions(&member(0), &[coming(7)], (2000, false), STAMP)[0];
-        // A member was lost since, and only the others know of the new device.
+        // A member was lost since then, and only the others know the new device.
         let later = Superblock { generation: 7, change: 70, parent: 60, missing: 0b10, ..new };
         let others = [later.on_device_of(&member(0)), later.on_device_of(&member(2))];
         let choice = choose_pending(&others, &[new], |list| list.len() == 3);

@@ -1,8 +1,8 @@
-//! The claim of a volume on a part of a zoned device: which of its zones the volume has.
+//! Claim of a volume on a part of a zoned device: the zones that the volume uses.
 //!
-//! A device that is divided has a claim at both ends of each part, beside the superblocks: whoever
-//! wants another part finds there which zones are taken, and by whom. The page has the usual
-//! header with the volume's UUID; the address in its checksum is the number of the first zone.
+//! A divided device has a claim at both ends of each part, next to the superblocks. It shows other
+//! volumes which zones are in use, and their owner. The page has the common header with the
+//! volume's UUID; the address in its checksum is the number of the first zone.
 //!
 //! | bytes | field |
 //! |---|---|
@@ -17,33 +17,33 @@ use crate::letters::is_unseen;
 use crate::page::{self, HEADER, Stamp, put_u32, u32_at};
 use crate::superblock::{LABEL_BYTES, RESERVE, Text};
 
-/// The layout's version.
+/// Version of the layout.
 pub const VERSION: u32 = 1;
 const KIND: [u8; 4] = *b"ZCLM";
-/// Where the label begins.
+/// Start of the label.
 const LABEL: usize = HEADER + 12;
 
-/// See the module text.
+/// Zones of a volume, with the name of the volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// The volume.
+    /// UUID of the volume.
     pub volume: [u8; 16],
-    /// What its owner calls it.
+    /// Label of the volume.
     pub label: Text<LABEL_BYTES>,
-    /// The first zone.
+    /// First zone.
     pub first: u32,
-    /// How many zones.
+    /// Number of zones.
     pub count: u32,
 }
 
-/// The sectors where the two copies lie on a part that shows `device_sectors` sectors: the last
+/// Returns the sectors of the two copies on a part with `device_sectors` visible sectors: the last
 /// page of the first reserve, and the first page of the second.
 pub fn places(device_sectors: u64) -> [u64; 2] {
     [RESERVE - u64::from(SECTORS_PER_BLOCK), device_sectors.saturating_sub(RESERVE)]
 }
 
 impl Claim {
-    /// The claim's page, the same at both places.
+    /// Returns the page, which is the same at both places.
     pub fn emit(&self) -> Page {
         let mut page = Page::default();
         for (index, word) in [VERSION, self.first, self.count].into_iter().enumerate() {
@@ -54,7 +54,7 @@ impl Claim {
         page
     }
 
-    /// The claim that a page is; `None` when it is none, or a damaged one.
+    /// Parses a page. Returns `None` if it is not a claim, or damaged.
     pub fn parse(page: &Page) -> Option<Self> {
         let volume: [u8; 16] = page.0[8..24].try_into().expect("16 bytes");
         let [version, first, count] = [0, 4, 8].map(|at| u32_at(page, HEADER + at));
@@ -65,7 +65,7 @@ impl Claim {
         (version == VERSION && is_there && is_seen).then_some(Claim { volume, label, first, count })
     }
 
-    /// Whether a part from zone `first` on shares a zone with this one.
+    /// Returns whether the range of zones from `first` overlaps this one.
     pub fn overlaps(&self, first: u32, count: u32) -> bool {
         let end = |first: u32, count: u32| u64::from(first) + u64::from(count);
         u64::from(self.first) < end(first, count) && u64::from(first) < end(self.first, self.count)

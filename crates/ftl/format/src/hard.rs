@@ -1,4 +1,4 @@
-//! The pages of the `hard` layer: roots, map groups, and the map log.
+//! Pages of the `hard` layer: roots, map groups, and the map log.
 //!
 //! Every page has the header of [`crate::page`]. Offsets below are in bytes from the page's start.
 //!
@@ -11,32 +11,32 @@
 //!
 //! Log page (`HRDL`, sequence = number of the log write): 32 epoch u64 · 40 last durable log write
 //! u64 · 48 page in the write u16 · 50 pages in the write u16 · 52 bytes of entries u16 · 54
-//! candidates u16 · 56 superpage it lies in u32 · 64 entries · 3328 candidates for the next log
-//! write, u32 each.
+//! candidates u16 · 56 superpage that contains it u32 · 64 entries · 3328 candidates for the next
+//! log write, u32 each.
 //!
-//! A listing (what one superpage holds): kind 1 u8 · 2 runs u16 · 4 superpage u32 · 8 CRC-32C of
+//! A listing (contents of one superpage): kind 1 u8 · 2 runs u16 · 4 superpage u32 · 8 CRC-32C of
 //! its data u32 · 12 sectors of data u16; then its runs of 8 bytes: logical sector (40 bits), slot
 //! (12 bits), length − 1 (12 bits). A trim: kind 2 u8 · 4 sectors u32 · 8 logical sector u64. A
-//! kill (virtual sectors whose content was replaced at home): kind 3 u8 · 4 sectors u32 · 8 first
-//! u64. The end of a loan (superpages that are homes only, now): kind 4 u8 · 4 superpages u32 · 8
-//! first u64. A loss (sectors that read as errors, in slots that hold nothing): kind 5, then as a
-//! listing.
+//! kill (virtual sectors whose data is newer at home): kind 3 u8 · 4 sectors u32 · 8 first u64. The
+//! end of a loan (superpages that are only homes from now on): kind 4 u8 · 4 superpages u32 · 8
+//! first u64. A loss (sectors that read as errors; nothing was written to their slots): kind 5,
+//! then as a listing.
 
 use hostftl_core::{BLOCK, Page};
 
 use crate::page::{self, Fault, HEADER, Stamp, put_u32, put_u64, u32_at, u64_at};
 
-/// Entries in a map page.
+/// Number of entries in a map page.
 pub const MAP_ENTRIES: usize = (BLOCK - MAP_BODY) / 4;
-/// Generations in a root page after the first.
+/// Number of generations in a root page after the first.
 pub const ROOT_GENERATIONS: usize = (BLOCK - HEADER) / 4;
-/// The most candidates that a root or a log write names.
+/// Maximum number of candidates in a root or a log write.
 pub const CANDIDATES: usize = 192;
 /// Bytes for entries in a log page.
 pub const LOG_BYTES: usize = LOG_TAIL - LOG_BODY;
-/// Bytes of a listing without its runs, and of a trim.
+/// Length of a listing without its runs, and of a trim, in bytes.
 pub const ENTRY: usize = 16;
-/// Bytes of a run.
+/// Length of a run in bytes.
 pub const RUN: usize = 8;
 
 const ROOT: [u8; 4] = *b"HRDR";
@@ -55,20 +55,20 @@ fn put_u16(page: &mut Page, at: usize, value: u16) {
     page.0[at..at + 2].copy_from_slice(&value.to_le_bytes());
 }
 
-/// What the first page of a root says.
+/// Contents of the first page of a root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Root {
-    /// Its number; the higher of two valid roots counts.
+    /// Number of the root; the higher of two valid roots counts.
     pub number: u64,
-    /// Log pages of another epoch do not count.
+    /// Epoch; log pages of another epoch do not count.
     pub epoch: u64,
-    /// Replay begins with this log write.
+    /// First log write to replay.
     pub first_log: u64,
     /// Sectors in a superpage.
     pub superpage: u32,
     /// Superpages in the data area.
     pub count: u32,
-    /// Map groups.
+    /// Number of map groups.
     pub groups: u32,
 }
 
@@ -98,7 +98,7 @@ pub fn emit_root(
 /// Reads the first page of a root.
 ///
 /// # Errors
-/// [`Fault`] when it is not a whole root page of this volume.
+/// [`Fault`] when it is not an intact root page of this volume.
 pub fn parse_root(page: &Page, uuid: [u8; 16], at: u64) -> Result<Root, Fault> {
     let number = page::open(page, Stamp { kind: ROOT, uuid, at })?;
     if u32_at(page, 60) as usize > CANDIDATES {
@@ -114,7 +114,7 @@ pub fn parse_root(page: &Page, uuid: [u8; 16], at: u64) -> Result<Root, Fault> {
     })
 }
 
-/// The candidates of a root that parsed.
+/// Returns the candidates of a parsed root.
 pub fn root_candidates(page: &Page) -> impl Iterator<Item = u32> + '_ {
     (0..u32_at(page, 60) as usize).map(|i| u32_at(page, ROOT_LIST + i * 4))
 }
@@ -137,7 +137,7 @@ pub fn emit_generations(
 /// Reads a root page of generations into `generations`.
 ///
 /// # Errors
-/// [`Fault`] when it is not the page that belongs to root `number`.
+/// [`Fault`] when it is not a page of root `number`.
 pub fn parse_generations(
     page: &Page,
     number: u64,
@@ -154,18 +154,18 @@ pub fn parse_generations(
     Ok(())
 }
 
-/// Which map page it is.
+/// Identity of a map page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MapPage {
-    /// The group.
+    /// Group.
     pub group: u32,
-    /// The page in the group.
+    /// Index of the page in the group.
     pub index: u32,
-    /// How often the group was written before and with this image.
+    /// Number of writes of the group, including this image.
     pub generation: u32,
 }
 
-/// Puts map entries into a page that [`seal_map`] completes.
+/// Writes map entries into a page that [`seal_map`] completes.
 pub fn fill_map(page: &mut Page, entries: &[u32]) {
     page.0[MAP_BODY..].fill(0);
     for (entry, slot) in entries.iter().zip((MAP_BODY..BLOCK).step_by(4)) {
@@ -183,41 +183,41 @@ pub fn seal_map(page: &mut Page, which: MapPage, uuid: [u8; 16], at: u64) {
 /// Checks a map page.
 ///
 /// # Errors
-/// [`Fault`] when it is not a whole map page of this volume.
+/// [`Fault`] when it is not an intact map page of this volume.
 pub fn parse_map(page: &Page, uuid: [u8; 16], at: u64) -> Result<MapPage, Fault> {
     let generation = page::open(page, Stamp { kind: MAP, uuid, at })?;
     let generation = u32::try_from(generation).map_err(|_| Fault::Damaged)?;
     Ok(MapPage { group: u32_at(page, 32), index: u32_at(page, 36), generation })
 }
 
-/// Entry `i` of a map page.
+/// Returns entry `i` of a map page.
 pub fn map_entry(page: &Page, i: usize) -> u32 {
     u32_at(page, MAP_BODY + i * 4)
 }
 
-/// What a log page says of itself.
+/// Head of a log page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogHead {
     /// Number of the log write.
     pub seq: u64,
     /// Epoch of the volume.
     pub epoch: u64,
-    /// The last log write that was known to be durable.
+    /// Last log write known to be durable.
     pub durable: u64,
-    /// Which page of the write.
+    /// Index of the page in the write.
     pub index: u16,
-    /// How many pages the write has.
+    /// Number of pages of the write.
     pub pages: u16,
-    /// The superpage that it lies in.
+    /// Superpage that contains the page.
     pub superpage: u32,
 }
 
-/// Empties a log page, so that entries can be put in.
+/// Clears a log page, so that entries can be added.
 pub fn clear_log(page: &mut Page) {
     page.0.fill(0);
 }
 
-/// Completes a log page; `list` names the superpages that may hold the next log write.
+/// Completes a log page. `list` has the superpages that may hold the next log write.
 pub fn seal_log(
     page: &mut Page,
     head: &LogHead,
@@ -242,7 +242,7 @@ pub fn seal_log(
 /// Checks a log page.
 ///
 /// # Errors
-/// [`Fault`] when it is not a whole log page of this volume.
+/// [`Fault`] when it is not an intact log page of this volume.
 pub fn parse_log(page: &Page, uuid: [u8; 16], at: u64) -> Result<LogHead, Fault> {
     let seq = page::open(page, Stamp { kind: LOG, uuid, at })?;
     let sane = log_used(page) <= LOG_BYTES && u16_at(page, 54) as usize <= CANDIDATES;
@@ -259,76 +259,76 @@ pub fn parse_log(page: &Page, uuid: [u8; 16], at: u64) -> Result<LogHead, Fault>
     })
 }
 
-/// The candidates of a log page that parsed.
+/// Returns the candidates of a parsed log page.
 pub fn log_candidates(page: &Page) -> impl Iterator<Item = u32> + '_ {
     (0..u16_at(page, 54) as usize).map(|i| u32_at(page, LOG_TAIL + i * 4))
 }
 
-/// Bytes of entries in a log page.
+/// Returns the number of bytes of entries in a log page.
 pub fn log_used(page: &Page) -> usize {
     u16_at(page, 52) as usize
 }
 
-/// What one superpage holds, without its runs.
+/// Contents of a superpage, without the runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listing {
-    /// The superpage.
+    /// Superpage.
     pub superpage: u32,
     /// CRC-32C of its first `fill` sectors.
     pub crc: u32,
-    /// Sectors of data in it.
+    /// Sectors of data in the superpage.
     pub fill: u16,
-    /// Whether its sectors read as errors; then it has no data.
+    /// Whether its sectors read as errors. It has no data then.
     pub lost: bool,
 }
 
-/// Logical sectors that lie in consecutive slots.
+/// Logical sectors in consecutive slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// The first logical sector.
+    /// First logical sector.
     pub lsn: u64,
-    /// The first slot in the superpage.
+    /// First slot in the superpage.
     pub slot: u32,
-    /// How many.
+    /// Number of sectors.
     pub len: u32,
 }
 
-/// An entry of the log.
+/// Entry of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// A listing with so many runs, which begin at byte `runs_at` of the entries.
+    /// Listing with `runs` runs, which begin at byte `runs_at` of the entries.
     Listing {
-        /// The superpage.
+        /// Listing without its runs.
         listing: Listing,
-        /// Where its runs are.
+        /// Position of its runs.
         runs_at: usize,
-        /// How many runs.
+        /// Number of runs.
         runs: usize,
     },
-    /// A range that reads zeros from here on.
+    /// Range that is trimmed: it reads as zeros.
     Trim {
-        /// The first logical sector.
+        /// First logical sector.
         lsn: u64,
-        /// How many sectors.
+        /// Number of sectors.
         len: u32,
     },
-    /// Virtual sectors that hold nothing from here on: newer content is where it belongs.
+    /// Virtual sectors that are invalid: newer data is at their home.
     Kill {
-        /// The first virtual sector.
+        /// First virtual sector.
         vsn: u32,
-        /// How many sectors.
+        /// Number of sectors.
         len: u32,
     },
-    /// Superpages that were lent to the data area are homes only from here on.
+    /// End of a loan: superpages of the data area that are only homes from now on.
     Loan {
-        /// The first.
+        /// First superpage.
         vsp: u32,
-        /// How many.
+        /// Number of superpages.
         count: u32,
     },
 }
 
-/// Appends a listing without runs. The caller has seen that `ENTRY + RUN` bytes are left.
+/// Appends a listing without runs. The caller must have checked that `ENTRY + RUN` bytes are left.
 pub fn push_listing(page: &mut Page, listing: &Listing) {
     let at = take(page, ENTRY);
     page.0[at] = if listing.lost { 5 } else { 1 };
@@ -337,7 +337,7 @@ pub fn push_listing(page: &mut Page, listing: &Listing) {
     put_u16(page, at + 12, listing.fill);
 }
 
-/// Appends a run to the listing at the end, which began at byte `listing_at` of the entries.
+/// Appends a run to the last listing, which begins at byte `listing_at` of the entries.
 pub fn push_run(page: &mut Page, listing_at: usize, run: Run) {
     let at = take(page, RUN);
     put_u64(page, at, run.lsn << 24 | u64::from(run.slot) << 12 | u64::from(run.len - 1));
@@ -346,7 +346,7 @@ pub fn push_run(page: &mut Page, listing_at: usize, run: Run) {
     put_u16(page, runs_at, runs);
 }
 
-/// Appends a trim. The caller has seen that `ENTRY` bytes are left.
+/// Appends a trim. The caller must have checked that `ENTRY` bytes are left.
 pub fn push_trim(page: &mut Page, lsn: u64, len: u32) {
     let at = take(page, ENTRY);
     page.0[at] = 2;
@@ -354,7 +354,7 @@ pub fn push_trim(page: &mut Page, lsn: u64, len: u32) {
     put_u64(page, at + 8, lsn);
 }
 
-/// Appends a kill. The caller has seen that `ENTRY` bytes are left.
+/// Appends a kill. The caller must have checked that `ENTRY` bytes are left.
 pub fn push_kill(page: &mut Page, vsn: u32, len: u32) {
     let at = take(page, ENTRY);
     page.0[at] = 3;
@@ -362,7 +362,7 @@ pub fn push_kill(page: &mut Page, vsn: u32, len: u32) {
     put_u64(page, at + 8, vsn.into());
 }
 
-/// Appends the end of a loan. The caller has seen that `ENTRY` bytes are left.
+/// Appends the end of a loan. The caller must have checked that `ENTRY` bytes are left.
 pub fn push_loan(page: &mut Page, vsp: u32, count: u32) {
     let at = take(page, ENTRY);
     page.0[at] = 4;
@@ -377,8 +377,8 @@ fn take(page: &mut Page, bytes: usize) -> usize {
     LOG_BODY + used
 }
 
-/// The entry at byte `at` of the entries, and where the next one begins; `None` at the end or when
-/// the bytes make no sense.
+/// Returns the entry at byte `at` of the entries, and the position of the next one; `None` at the
+/// end or if the entry is invalid.
 pub fn entry_at(page: &Page, at: usize) -> Option<(Entry, usize)> {
     let used = log_used(page);
     if at + ENTRY > used {
@@ -414,7 +414,7 @@ pub fn entry_at(page: &Page, at: usize) -> Option<(Entry, usize)> {
     }
 }
 
-/// Run `i` of a listing whose runs begin at byte `runs_at` of the entries.
+/// Returns run `i` of a listing whose runs begin at byte `runs_at` of the entries.
 pub fn run_at(page: &Page, runs_at: usize, i: usize) -> Run {
     let word = u64_at(page, LOG_BODY + runs_at + i * RUN);
     Run { lsn: word >> 24, slot: (word >> 12 & 0xfff) as u32, len: (word & 0xfff) as u32 + 1 }

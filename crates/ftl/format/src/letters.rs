@@ -1,9 +1,9 @@
-//! Letters that a terminal does not show as they are.
+//! Characters that a terminal does not display as they are.
 
 use core::fmt;
 
-/// Whether a letter commands a terminal, has no width, or turns the direction of what follows: text
-/// from a foreign disk or client must have none, or have it escaped.
+/// Returns whether a character controls a terminal, has no width, or changes the text direction.
+/// Text from a foreign device or client must not contain such characters, or must be escaped.
 pub fn is_unseen(letter: char) -> bool {
     letter.is_control()
         || matches!(letter, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}')
@@ -11,10 +11,10 @@ pub fn is_unseen(letter: char) -> bool {
         || matches!(letter, '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// Text as one line that changes nothing on a terminal: each letter that is not seen is escaped.
+/// Text as one line without effect on a terminal: each invisible character is escaped.
 ///
-/// Text that is printed may come from a server, a client, a device or another process. So
-/// everything passes through this, or through [`PlainLines`], on its way out.
+/// Printed text may come from a server, a client, a device or another process. Therefore all output
+/// passes through this type or [`PlainLines`].
 #[derive(Clone, Copy, Debug)]
 pub struct Plain<'a>(pub &'a str);
 
@@ -37,7 +37,7 @@ impl fmt::Display for Plain<'_> {
     }
 }
 
-/// The same of text that has several lines of its own, such as a table.
+/// Text of several lines, such as a table, escaped like [`Plain`].
 #[derive(Clone, Copy, Debug)]
 pub struct PlainLines<'a>(pub &'a str);
 

@@ -1,4 +1,4 @@
-//! Bytes on media: each structure is parsed from a page and emitted to a page, and nowhere else.
+//! Bytes on media: each structure is parsed from a page and emitted to a page only here.
 //!
 //! `docs/FORMAT.md` has the byte maps.
 #![no_std]

@@ -1,25 +1,25 @@
-//! The log array on media: row heads, map pages and roots.
+//! The log array on media: stripe heads, map pages and roots.
 //!
-//! A **row** begins with its head, on the row's first data device; all integers little-endian.
+//! A **stripe** begins with its head, on its first data member; all integers are little-endian.
 //!
 //! | bytes | field |
 //! |---|---|
-//! | 0..4 | CRC-32C of bytes 4 to the end of the entries, begun with the row's address |
+//! | 0..4 | CRC-32C of bytes 4 to the end of the entries, seeded with the stripe's address |
 //! | 4..8 | `LROW` |
 //! | 8..24 | volume UUID |
-//! | 24..32 | sequence number of the row |
-//! | 32..40 | the newest record of the journal that was durable when the row was sealed |
+//! | 24..32 | number of the stripe |
+//! | 32..40 | newest journal record that was durable when the stripe was sealed |
 //! | 40..44 | epoch |
-//! | 44..48 | the segment where the stream goes on |
+//! | 44..48 | segment where the stream continues |
 //! | 48..52 | entries |
-//! | 52..56 | sectors of the row on its first device |
-//! | 56..60 | sectors of the row on its last data device |
-//! | 60 | data devices of the row |
+//! | 52..56 | sectors of its first data chunk |
+//! | 56..60 | sectors of its last data chunk |
+//! | 60 | data chunks |
 //! | 61 | stream |
-//! | 62..64 | so many rows up to this one were not known to be durable when it was sealed |
-//! | 64..66 | the devices on which the row's segment lies, as a set of bits |
-//! | 66..68 | those of the segment where the stream goes on |
-//! | 68..70 | those of its devices that lack their chunks of the segment, because they came later |
+//! | 62..64 | stripes up to this one that were not known to be durable when it was sealed |
+//! | 64..66 | members of its segment, bit set |
+//! | 66..68 | members of the segment where the stream continues, bit set |
+//! | 68..70 | members that lack their chunks of the segment because they joined later, bit set |
 //! | 70.. | entries of 20 bytes |
 //!
 //! An **entry**: block number (40 bits) with the kind above it (8 bits), then the record's place,
@@ -29,24 +29,24 @@
 //! (12), generation (4). 0 is nowhere.
 //!
 //! A **map page**: 340 pairs of place (8 bytes) and CRC (4 bytes), then 4 bytes of zeros, the page
-//! number (u32) and the kind of page (8 bytes). Its own CRC is kept by who points at it.
+//! number (u32) and the kind of page (8 bytes). The CRC of the page is stored with its pointer.
 //!
-//! A **page of counts**: 255 segments of 16 bytes: how many grains of 16 bytes of each the map
-//! points at (u32), the devices on which it lies, and those of them that lack their chunks (u16
-//! each, as sets of bits), the number of its newest row (u64); then 4 bytes of zeros and the end as
-//! of a map page.
+//! A **page of counts**: 16 bytes for each of 255 segments. They are the number of valid grains of
+//! 16 bytes (u32), the members, those that lack their chunks (u16 each, bit sets), and the number
+//! of the newest stripe (u64). At the end are 4 bytes of zeros, the page number and the kind, as in
+//! a map page.
 //!
-//! A **root** is a run of pages that begin like all metadata pages (see [`crate::page`]), with kind
-//! `LGRT` and the root's number as sequence. After the header, in the first page: 32 epoch (u32),
-//! 36 page of the run (u32), 40 sequence number from which rows are replayed, 48 the durable one,
-//! 56 generation (u8), 58 lost devices (u16), 60 life (u32), 64 the last root on all devices, 72
-//! streams of 20 bytes (segment, slot, sector, 0 for none, else 1, or 2 more than the segment where
-//! the stream goes on should it leave that one early, then the devices of both segments, u16 each),
-//! 216 blocks that are mapped, 224 the newest record of the journal that is durable, 232 lost
-//! devices on which nothing lies (u16), 234 the sets of devices on which segments were opened last
-//! (four of u16), 242 the devices of which it knows (u16), 244 pages of the directory (u32), 248
-//! the places of the pages of the directory and then of the pages of counts, of 14 bytes: place,
-//! CRC, and the devices of its segment. Further pages have 36, and those from 248.
+//! A **root** is a sequence of pages with the header of all metadata pages (see [`crate::page`]),
+//! the kind `LGRT`, and the root's number as sequence. The first page has these fields: 32 epoch
+//! (u32), 36 index of the page (u32), 40 first stripe to replay, 48 last stripe known to be
+//! durable, 56 generation (u8), 58 lost devices (u16), 60 life (u32), 64 last root known to be on
+//! all devices, 72 streams of 20 bytes (segment, slot, sector, 0 for none, else 1, or 2 more than
+//! the segment where the stream continues if it leaves the first one early, then the members of
+//! both segments, u16 each), 216 mapped blocks, 224 newest durable journal record, 232 lost devices
+//! that hold no data (u16), 234 member sets on which segments were opened last (four of u16), 242
+//! devices known to the root (u16), 244 pages of the directory (u32), 248 place, CRC and members of
+//! its segment (14 bytes) of each page of the directory, then of the counts. Further pages have the
+//! same fields.
 
 pub mod journal;
 mod root;
@@ -57,38 +57,38 @@ use hostftl_core::{BLOCK, MetaBuf, Page};
 
 use crate::page::{crc32c, crc32c_of, put_u32, put_u64, u32_at, u64_at};
 
-/// Bytes of a head before its entries.
+/// Length of a head before its entries, in bytes.
 pub const HEAD: usize = 70;
-/// Bytes of an entry.
+/// Length of an entry in bytes.
 pub const ENTRY: usize = 20;
-/// Pairs in a map page.
+/// Number of pairs in a map page.
 pub const PAIRS: usize = 340;
-/// Segments in a page of counts.
+/// Number of segments in a page of counts.
 pub const COUNTS: usize = 255;
-/// Bytes in which records are laid out.
+/// Alignment of records in bytes.
 pub const GRAIN: u32 = 16;
 
 const MAGIC: [u8; 4] = *b"LROW";
 const BLOCK_BITS: u32 = 40;
 const OFFSET_BITS: u32 = 44;
 
-/// Bytes of a device that a place can name: 256 TiB.
+/// Bytes of a device that a place can address: 256 TiB.
 pub const MOST_BYTES: u64 = (GRAIN as u64) << OFFSET_BITS;
-/// Blocks that an entry can name: 4 PiB of them.
+/// Number of blocks that an entry can address: 4 PiB of data.
 pub const MOST_BLOCKS: u64 = 1 << BLOCK_BITS;
-/// Generations there are.
+/// Number of generations.
 pub const GENERATIONS: u8 = 16;
 
-/// Where a record is, and a few bits of its generation.
+/// Position of a record, with the low bits of its generation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place(u64);
 
 impl Place {
-    /// No place.
+    /// No position.
     pub const NOWHERE: Place = Place(0);
 
-    /// The place of `len` bytes (1 to 4096) at `byte`, a multiple of 16 below [`MOST_BYTES`], of a
-    /// device (below 16); the generation is below [`GENERATIONS`].
+    /// Returns the place of `len` bytes (1 to 4096) at `byte`, a multiple of 16 below
+    /// [`MOST_BYTES`], of a device (below 16); the generation is below [`GENERATIONS`].
     #[inline]
     pub fn new(device: u8, byte: u64, len: u32, generation: u8) -> Self {
         assert!(device < 16 && (1..=4096).contains(&len), "no such record");
@@ -103,84 +103,84 @@ impl Place {
         )
     }
 
-    /// From its bits.
+    /// Converts from the representation in bits.
     pub fn from_bits(bits: u64) -> Self {
         Place(bits)
     }
 
-    /// Its bits.
+    /// Returns the representation in bits.
     pub fn bits(self) -> u64 {
         self.0
     }
 
-    /// Whether it is nowhere.
+    /// Returns whether it is [`Place::NOWHERE`].
     pub fn is_nowhere(self) -> bool {
         self.0 == 0
     }
 
-    /// The device.
+    /// Returns the device.
     #[inline]
     pub fn device(self) -> u8 {
         (self.0 >> 60) as u8
     }
 
-    /// The first byte on the device.
+    /// Returns the first byte on the device.
     #[inline]
     pub fn byte(self) -> u64 {
         (self.0 >> 16 & ((1 << OFFSET_BITS) - 1)) * u64::from(GRAIN)
     }
 
-    /// The bytes of the record.
+    /// Returns the length of the record in bytes.
     #[inline]
     pub fn len(self) -> u32 {
         (self.0 >> 4 & 0xfff) as u32 + 1
     }
 
-    /// Never: a record has at least one byte.
+    /// Returns false: a record has at least one byte.
     pub fn is_empty(self) -> bool {
         false
     }
 
-    /// The generation.
+    /// Returns the generation.
     pub fn generation(self) -> u8 {
         self.0 as u8 % GENERATIONS
     }
 }
 
-/// What an entry lists.
+/// Kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A block, compressed or raw.
+    /// Block, compressed or raw.
     Data = 1,
-    /// Blocks that hold nothing any more.
+    /// Blocks that are trimmed.
     Trim,
-    /// The image of a map page.
+    /// Image of a map page.
     Map,
-    /// The image of a page of the directory, which points at map pages.
+    /// Image of a page of the directory, which points at map pages.
     Directory,
-    /// The image of a page of the counts of live grains.
+    /// Image of a page of the counts of valid grains.
     Counts,
 }
 
-/// One entry of a head.
+/// Entry of a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// What it is.
+    /// Kind of the entry.
     pub kind: Kind,
-    /// The first block, or the number of the page.
+    /// First block, or number of the page.
     pub block: u64,
-    /// The place; for a trim the number of blocks, as bits.
+    /// Place; for a trim the number of blocks, as bits.
     pub place: Place,
-    /// The CRC-32C of the record, begun with [`seed`].
+    /// CRC-32C of the record, seeded with [`seed`].
     pub crc: u32,
 }
 
-/// What the checksum of a block's record begins with.
+/// Returns the seed of the checksum of a block's record.
 pub fn seed(block: u64, generation: u8) -> u64 {
     block << 8 | u64::from(generation)
 }
 
-/// What a row says of itself.
+/// Contents of a stripe head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the table above describes the fields")]
 pub struct Head {
@@ -195,14 +195,14 @@ pub struct Head {
     pub last_sectors: u32,
     pub chunks: u8,
     pub stream: u8,
-    /// The devices of its segment, and of the next one, as sets of bits.
+    /// Members of its segment and of the next one, as bit sets.
     pub members: u16,
     pub next_members: u16,
     /// Those of `members` that lack their chunks of the segment.
     pub lacking: u16,
 }
 
-/// Writes bytes that may lie across the end of a page.
+/// Writes bytes that may cross the end of a page.
 #[inline]
 fn put<const N: usize>(buf: &mut MetaBuf, at: usize, bytes: &[u8; N]) {
     let (page, from) = (at / BLOCK, at % BLOCK);
@@ -237,7 +237,7 @@ fn crc_of(buf: &MetaBuf, at: u64, end: usize) -> u32 {
     crc32c_of(at, parts)
 }
 
-/// How many entries fit into a head of `pages` pages.
+/// Returns the number of entries that fit into a head of `pages` pages.
 #[inline]
 pub fn room(pages: u32) -> u32 {
     ((pages as usize * BLOCK - HEAD) / ENTRY) as u32
@@ -254,7 +254,7 @@ pub fn put_entry(buf: &mut MetaBuf, index: u32, entry: &Entry) {
     put(buf, HEAD + index as usize * ENTRY, &bytes);
 }
 
-/// Completes a head whose entries were written; `at` is the address of the row.
+/// Completes a head whose entries were written; `at` is the address of the stripe.
 pub fn seal(buf: &mut MetaBuf, uuid: &[u8; 16], at: u64, head: &Head) {
     let mut bytes = [0; HEAD];
     bytes[4..8].copy_from_slice(&MAGIC);
@@ -276,18 +276,19 @@ pub fn seal(buf: &mut MetaBuf, uuid: &[u8; 16], at: u64, head: &Head) {
     put(buf, 0, &crc.to_le_bytes());
 }
 
-/// Bytes that count of the first page of metadata: those of a row's head end with its entries.
+/// Returns the number of valid bytes of the first metadata page. Those of a stripe head end with
+/// its entries.
 pub fn used(page: &Page) -> usize {
     let end = HEAD.saturating_add(ENTRY.saturating_mul(u32_at(page, 48) as usize));
     if page.0[4..8] == MAGIC { end.min(BLOCK) } else { BLOCK }
 }
 
-/// How many entries the head claims to have; it may be anything until [`open`] agrees.
+/// Returns the number of entries in the head. It is not reliable until [`open`] has succeeded.
 pub fn claimed(buf: &MetaBuf) -> u32 {
     u32_at(&buf.pages()[0], 48)
 }
 
-/// Reads a head that lies at `at`. `None` when it is no head of this volume, or damaged.
+/// Reads a head at sector `at`. Returns `None` if it is not a head of this volume, or damaged.
 pub fn open(buf: &MetaBuf, uuid: &[u8; 16], at: u64) -> Option<Head> {
     let page = &buf.pages()[0];
     let entries = claimed(buf);
@@ -315,14 +316,14 @@ pub fn open(buf: &MetaBuf, uuid: &[u8; 16], at: u64) -> Option<Head> {
     })
 }
 
-/// The block of entry `index` of a head, if it is one of a block, else anything.
+/// Returns the block of entry `index` of a head. The result is arbitrary for an entry without one.
 #[inline]
 pub fn block_of(buf: &MetaBuf, index: u32) -> u64 {
     let bytes: [u8; 8] = get(buf, HEAD + index as usize * ENTRY);
     u64::from_le_bytes(bytes) & ((1 << BLOCK_BITS) - 1)
 }
 
-/// Entry `index` of a head; `None` when its kind is unknown.
+/// Returns entry `index` of a head; `None` if its kind is unknown.
 #[inline]
 pub fn entry(buf: &MetaBuf, index: u32) -> Option<Entry> {
     let bytes: [u8; ENTRY] = get(buf, HEAD + index as usize * ENTRY);
@@ -340,7 +341,7 @@ pub fn entry(buf: &MetaBuf, index: u32) -> Option<Entry> {
     Some(Entry { kind, block, place: Place::from_bits(word(8)), crc })
 }
 
-/// Writes an image of map page (or directory page) `number`.
+/// Writes an image of the map page or directory page `number`.
 pub fn emit_page(
     page: &mut Page,
     kind: Kind,
@@ -362,16 +363,16 @@ fn sign(page: &mut Page, kind: Kind, number: u32) {
     page.0[4088] = kind as u8;
 }
 
-/// What a root says of a segment.
+/// Counts of a segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// Grains of the host's data to which the map points.
+    /// Valid grains of host data.
     pub grains: u32,
-    /// The devices on which it lies, as a set of bits.
+    /// Members, as a bit set.
     pub members: u16,
-    /// Those of them that lack their chunks.
+    /// Members that lack their chunks.
     pub lacking: u16,
-    /// The number of the newest row in it.
+    /// Number of the newest stripe in the segment.
     pub newest: u64,
 }
 
@@ -386,7 +387,7 @@ pub fn emit_counts(page: &mut Page, number: u32, counts: impl Iterator<Item = Co
     sign(page, Kind::Counts, number);
 }
 
-/// What a page of the counts says of its segment number `index`.
+/// Returns the counts of segment `index` of the page.
 pub fn count(page: &Page, index: usize) -> Counted {
     let sets = u32_at(page, index * 16 + 4);
     let (members, lacking) = (sets as u16, (sets >> 16) as u16);
@@ -394,22 +395,22 @@ pub fn count(page: &Page, index: usize) -> Counted {
     Counted { grains: u32_at(page, index * 16), members, lacking, newest }
 }
 
-/// What the checksum of an image begins with.
+/// Returns the seed of the checksum of an image.
 pub fn page_seed(uuid: &[u8; 16]) -> u64 {
     u64::from_le_bytes(uuid[..8].try_into().expect("eight bytes"))
 }
 
-/// The CRC-32C of an image.
+/// Returns the CRC-32C of an image.
 pub fn page_crc(page: &Page, uuid: &[u8; 16]) -> u32 {
     crc32c(page_seed(uuid), &page.0)
 }
 
-/// Whether an image is that of page `number`.
+/// Returns whether an image is that of page `number`.
 pub fn is_page(page: &Page, kind: Kind, number: u32) -> bool {
     u32_at(page, 4084) == number && page.0[4088] == kind as u8
 }
 
-/// Pair `index` of an image.
+/// Returns pair `index` of an image.
 pub fn pair(page: &Page, index: usize) -> (Place, u32) {
     (Place::from_bits(u64_at(page, index * 12)), u32_at(page, index * 12 + 8))
 }

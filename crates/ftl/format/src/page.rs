@@ -1,42 +1,42 @@
-//! The header that every metadata page of 4 KiB begins with.
+//! Common header of all metadata pages of 4 KiB.
 //!
 //! | bytes | field |
 //! |---|---|
-//! | 0..4 | CRC-32C of bytes 4..4096, begun with the page's address |
+//! | 0..4 | CRC-32C of bytes 4..4096, seeded with the page's address |
 //! | 4..8 | kind, four ASCII letters |
 //! | 8..24 | volume UUID |
-//! | 24..32 | sequence number; what it counts depends on the kind |
+//! | 24..32 | sequence number; its meaning depends on the kind |
 //!
-//! All integers are little-endian. The address (sector on its device) in the checksum catches a
-//! page that was written to or read from the wrong place.
+//! All integers are little-endian. The address (sector on the device) in the checksum detects
+//! misdirected reads and writes of a page.
 
 use crc_fast::CrcAlgorithm::Crc32Iscsi;
 use hostftl_core::Page;
 
-/// Where a page's own content begins.
+/// Start of a page's content.
 pub const HEADER: usize = 32;
 
-/// What a page must be to count.
+/// Expected identity of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
-    /// Four ASCII letters.
+    /// Kind: four ASCII letters.
     pub kind: [u8; 4],
-    /// The volume.
+    /// UUID of the volume.
     pub uuid: [u8; 16],
-    /// The first sector of the page on its device.
+    /// First sector of the page on its device.
     pub at: u64,
 }
 
-/// Why a page does not count.
+/// Reason why a page is not valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Another kind of page, another volume, or no page at all.
+    /// Another kind of page, another volume, or not a page.
     Foreign,
-    /// The right header, but the checksum does not match: torn, rotten or misplaced.
+    /// The right header, but a wrong checksum: torn, corrupted or misplaced.
     Damaged,
 }
 
-/// The CRC-32C of `bytes`, begun with `seed`.
+/// Returns the CRC-32C of `bytes`, seeded with `seed`.
 pub fn crc32c(seed: u64, bytes: &[u8]) -> u32 {
     let mut digest = crc_fast::Digest::new(Crc32Iscsi);
     digest.update(&seed.to_le_bytes());
@@ -44,7 +44,7 @@ pub fn crc32c(seed: u64, bytes: &[u8]) -> u32 {
     digest.finalize() as u32
 }
 
-/// The CRC-32C of `parts`, one behind the other, begun with `seed`.
+/// Returns the CRC-32C of the concatenated `parts`, seeded with `seed`.
 pub fn crc32c_of<'a>(seed: u64, parts: impl Iterator<Item = &'a [u8]>) -> u32 {
     let mut digest = crc_fast::Digest::new(Crc32Iscsi);
     digest.update(&seed.to_le_bytes());
@@ -52,7 +52,7 @@ pub fn crc32c_of<'a>(seed: u64, parts: impl Iterator<Item = &'a [u8]>) -> u32 {
     digest.finalize() as u32
 }
 
-/// Writes the header over a page whose content is complete.
+/// Writes the header of a page whose content is complete.
 pub fn seal(page: &mut Page, stamp: Stamp, seq: u64) {
     page.0[4..8].copy_from_slice(&stamp.kind);
     page.0[8..24].copy_from_slice(&stamp.uuid);
@@ -64,7 +64,7 @@ pub fn seal(page: &mut Page, stamp: Stamp, seq: u64) {
 /// Checks a page and returns its sequence number.
 ///
 /// # Errors
-/// [`Fault`] says whether it is another's page or a damaged one.
+/// [`Fault`], when the page is foreign or damaged.
 pub fn open(page: &Page, stamp: Stamp) -> Result<u64, Fault> {
     if page.0[4..8] != stamp.kind || page.0[8..24] != stamp.uuid {
         return Err(Fault::Foreign);
@@ -75,12 +75,12 @@ pub fn open(page: &Page, stamp: Stamp) -> Result<u64, Fault> {
     Ok(u64_at(page, 24))
 }
 
-/// The little-endian u64 at byte `at`.
+/// Returns the little-endian u64 at byte `at`.
 pub fn u64_at(page: &Page, at: usize) -> u64 {
     u64::from_le_bytes(page.0[at..at + 8].try_into().expect("eight bytes"))
 }
 
-/// The little-endian u32 at byte `at`.
+/// Returns the little-endian u32 at byte `at`.
 pub fn u32_at(page: &Page, at: usize) -> u32 {
     u32::from_le_bytes(page.0[at..at + 4].try_into().expect("four bytes"))
 }

@@ -1,26 +1,26 @@
-//! Planted bugs: mistakes that the checker of the membership must find, to test the tests.
+//! Planted bugs for testing the tests: the checker of membership changes must find them.
 //!
 //! Without the feature `planted`, [`planted`] is a constant `false` and costs nothing.
 
-/// A mistake that can be switched on.
+/// Bug that can be switched on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Bug {
-    /// A start goes on without a member that belongs, and asks nobody.
+    /// A volume starts without a member that is not excluded, and without consent.
     ConsentNotAsked,
-    /// A flush is answered before the members know who is lost.
+    /// A flush is acknowledged before the superblocks of the other members record a loss.
     LossAfterFlush,
-    /// A look writes superblocks.
+    /// A read-only run writes superblocks.
     LookWrites,
-    /// A member that a change which was cut off left behind counts as stale.
+    /// A member that an interrupted change left behind counts as stale.
     OffByOne,
-    /// Members that went on without each other are joined: the newest decides.
+    /// Members that were served apart are combined: the newest decides.
     ForkJoined,
-    /// The copy that is sound is written before the one that is not.
+    /// The intact copy of a superblock is written before the damaged one.
     SoundCopyFirst,
-    /// A change that was cut off is not finished.
+    /// An interrupted change is not completed.
     CutOffForgotten,
-    /// The position of a name in the volume file counts as the member number.
+    /// The position of a name in the volume file is used as the member index.
     PositionForNumber,
     /// A change whose new devices are members already is undone after a cut.
     PendingIgnored,
@@ -29,7 +29,7 @@ pub enum Bug {
 }
 
 impl Bug {
-    /// All of them, in the order of the report.
+    /// All bugs, in the order of the report.
     pub const ALL: &'static [Bug] = &[
         Bug::ConsentNotAsked,
         Bug::LossAfterFlush,
@@ -43,7 +43,7 @@ impl Bug {
         Bug::FileBeforeSuperblocks,
     ];
 
-    /// The name on the command line.
+    /// Returns the name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Bug::ConsentNotAsked => "consent-not-asked",
@@ -65,7 +65,7 @@ mod switch {
     use super::Bug;
     use core::sync::atomic::{AtomicU8, Ordering};
 
-    /// One more than the bug's number; 0 for none.
+    /// Number of the bug plus one; 0 for none.
     static CHOSEN: AtomicU8 = AtomicU8::new(0);
 
     /// Switches one bug on, or all off, for the whole process.

@@ -1,9 +1,9 @@
-//! What a device tells of itself, as `Command::Report` brings it: lists without a header, because
-//! they never lie on media.
+//! Reports of a device about itself, as the result of `Command::Report`: lists without a header,
+//! because they are never stored on media.
 //!
-//! `About::Collectible` is a list of first sectors of map units, 8 bytes each, little-endian.
-//! `About::Segments` is a list of entries of 32 bytes, laid out as chunk descriptors of
-//! Open-Channel 2.0:
+//! `About::Collectible` is a list of first sectors of indirection units, 8 bytes each,
+//! little-endian. `About::Segments` is a list of entries of 32 bytes in the layout of the chunk
+//! descriptors of Open-Channel 2.0:
 //!
 //! | bytes | field |
 //! |---|---|
@@ -13,32 +13,32 @@
 //! | 3..8 | zero |
 //! | 8..16 | first sector |
 //! | 16..24 | sectors that can be written |
-//! | 24..32 | write pointer, in sectors from the first; offline: how far it can be read |
+//! | 24..32 | write pointer, in sectors from the first; offline: end of the readable sectors |
 
 use hostftl_core::{BLOCK, Page};
 
 use crate::page::{put_u64, u64_at};
 
-/// Bytes of an entry for a segment.
+/// Length of an entry for a segment, in bytes.
 pub const SEGMENT_BYTES: usize = 32;
-/// Bytes of an entry for a map unit.
+/// Length of an entry for an indirection unit, in bytes.
 pub const UNIT_BYTES: usize = 8;
 
-/// What a segment lets be done.
+/// State of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum SegmentState {
-    /// Erased: writes begin at its first sector.
+    /// Erased: writes start at its first sector.
     Free = 1,
-    /// Written to its end.
+    /// Completely written.
     Closed = 2,
-    /// Written in part.
+    /// Partly written.
     Open = 4,
-    /// Worn out or broken: it can't be written or reset, only read up to the pointer.
+    /// Worn out or failed: it cannot be written or reset, and is readable up to the pointer.
     Offline = 8,
 }
 
-/// A segment, as the device tells. See the module text; lengths are in sectors.
+/// Segment in a report. The table above describes the fields; lengths are in sectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the table above describes the fields")]
 pub struct SegmentReport {
@@ -49,7 +49,7 @@ pub struct SegmentReport {
     pub pointer: u64,
 }
 
-/// Writes entry `index` of a list of segments; false when it doesn't fit.
+/// Writes entry `index` of a list of segments. Returns false if it does not fit.
 pub fn put_segment(pages: &mut [Page], index: usize, report: &SegmentReport) -> bool {
     let Some((page, at)) = place(pages, index, SEGMENT_BYTES) else { return false };
     page.0[at..at + SEGMENT_BYTES].fill(0);
@@ -61,7 +61,7 @@ pub fn put_segment(pages: &mut [Page], index: usize, report: &SegmentReport) -> 
     true
 }
 
-/// Entry `index` of a list of segments; `None` when it is none.
+/// Returns entry `index` of a list of segments; `None` if it is not a valid entry.
 pub fn segment(pages: &[Page], index: usize) -> Option<SegmentReport> {
     let page = pages.get(index * SEGMENT_BYTES / BLOCK)?;
     let at = index * SEGMENT_BYTES % BLOCK;
@@ -77,14 +77,14 @@ pub fn segment(pages: &[Page], index: usize) -> Option<SegmentReport> {
     (pointer <= length).then_some(SegmentReport { state, wear, start, length, pointer })
 }
 
-/// Writes entry `index` of a list of map units; false when it doesn't fit.
+/// Writes entry `index` of a list of indirection units. Returns false if it does not fit.
 pub fn put_unit(pages: &mut [Page], index: usize, first_sector: u64) -> bool {
     let Some((page, at)) = place(pages, index, UNIT_BYTES) else { return false };
     put_u64(page, at, first_sector);
     true
 }
 
-/// Entry `index` of a list of map units; `None` beyond the pages.
+/// Returns entry `index` of a list of indirection units; `None` beyond the pages.
 pub fn unit(pages: &[Page], index: usize) -> Option<u64> {
     let page = pages.get(index * UNIT_BYTES / BLOCK)?;
     Some(u64_at(page, index * UNIT_BYTES % BLOCK))

@@ -1,91 +1,92 @@
-//! Changes of who belongs to a volume: which superblocks are written, and in which order.
+//! Membership changes of a volume: the superblocks to write, and their order.
 //!
-//! Nothing here touches a device: whoever does takes one [`Write`] after the other, makes it
-//! durable, and says what came of it.
+//! This module accesses no device. The caller takes one [`Write`] at a time, makes it durable, and
+//! reports the result.
 //!
 //! Invariants
-//! - A change that was cut off is finished, on all members that are there, before the next begins.
-//! - Of the two copies on a device one is always whole: a copy that is not sound is written before
-//!   the other is touched, and the second only when the first is durable.
-//! - Nothing is promised to a host while a loss is not in all superblocks but those of the lost.
+//! - An interrupted change is completed on all present members before the next one begins.
+//! - One of the two copies on a device is intact at all times. A damaged copy is written before the
+//!   other one is changed, and the second copy only when the first is durable.
+//! - Nothing is acknowledged to the host until a loss is recorded in the superblocks of all members
+//!   that are not lost.
 
 use alloc::vec::Vec;
 
 use crate::planted::{Bug, planted};
 use crate::superblock::Superblock;
 
-/// A superblock with what its two copies are worth.
+/// Superblock with the state of its two copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// What counts.
+    /// The valid superblock.
     pub superblock: Superblock,
-    /// Which of the copies, at the head and at the tail, say so.
+    /// Which copies, at the head and at the tail, are intact and contain it.
     pub sound: [bool; 2],
 }
 
-/// One copy that has to be written, durably.
+/// Copy of a superblock that must be written durably.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Write {
-    /// The member, by index in the stack.
+    /// Member, by index in the stack.
     pub member: u8,
-    /// Which of the places of a superblock: 0 is the head, 1 the tail.
+    /// Place of the copy: 0 is the head, 1 the tail.
     pub copy: usize,
-    /// What is written.
+    /// Superblock to write.
     pub superblock: Superblock,
 }
 
-/// What a new change is called.
+/// Identity of a new change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
-    /// A number that no other change has; not 0.
+    /// Unique id of the change; not 0.
     pub change: u64,
-    /// The time, in seconds since 1970; not 0.
+    /// Time in seconds since 1970; not 0.
     pub at: u64,
 }
 
-/// What is to be said of the members. Sets of them are sets of bits by index.
+/// States of the members to record, as bit sets by index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
-    /// Those that do not belong any more.
+    /// Excluded members.
     pub lost: u16,
-    /// Those of them on which nothing lies any more; `None` when that is not known.
+    /// Excluded members that hold no data; `None` if unknown.
     pub out: Option<u16>,
-    /// Those that came and hold what they should by now.
+    /// Joining members that are now complete.
     pub joined: u16,
-    /// Those that were removed.
+    /// Removed members.
     pub gone: u16,
-    /// Those that are to be removed; `None` when that stays as it is.
+    /// Members to be removed; `None` to keep the recorded set.
     pub leaving: Option<u16>,
-    /// Those that are kept to take the place of a lost one; `None` when that stays as it is.
+    /// Hot spares; `None` to keep the recorded set.
     pub spare: Option<u16>,
 }
 
 impl Standing {
-    /// These are lost, and nothing else is known.
+    /// Returns a standing in which only the lost members are known.
     pub fn of_lost(lost: u16) -> Self {
         Standing { lost, ..Standing::default() }
     }
 }
 
-/// The superblocks of a volume's members, by index; `None` for one that is not there.
+/// Superblocks of a volume's members, by index; `None` for an absent member.
 #[derive(Clone, Debug, Default)]
 pub struct Roster {
     members: Vec<Option<Member>>,
-    /// What all shall say.
+    /// Superblock that all members must have.
     target: Option<Superblock>,
-    /// Whether nothing is written at all.
+    /// Whether writes are disabled.
     looks: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Member {
     superblock: Superblock,
-    /// The change that each copy tells of; `None` for a copy that is not sound.
+    /// Change recorded in each copy; `None` for a damaged copy.
     says: [Option<u64>; 2],
 }
 
 impl Roster {
-    /// Of a volume that was just assembled.
+    /// Creates the roster of a volume that was just assembled.
     pub fn new(records: impl IntoIterator<Item = Option<Record>>) -> Self {
         let member = |record: Record| {
             let Record { superblock, sound } = record;
@@ -97,18 +98,20 @@ impl Roster {
         Roster { members, target, looks: false }
     }
 
-    /// One for a look, which writes nothing.
+    /// Disables writes, for a read-only run.
     pub fn look_only(self) -> Self {
         Roster { looks: true, ..self }
     }
 
-    /// The next copy to write, so that all members but those that are lost say how all stand; a
-    /// change that this needs is called `stamp`. `None` when all say so.
+    /// Returns the next copy to write until all members that are not lost record `standing`. If
+    /// this needs a new change, `stamp` provides its identity. Returns `None` when all members
+    /// record it.
     pub fn next(&mut self, standing: Standing, stamp: impl FnOnce() -> Stamp) -> Option<Write> {
         let Standing { lost, out, joined, gone, leaving, spare } = standing;
         if self.looks && !planted(Bug::LookWrites) {
             return None;
         }
+        // An interrupted change is completed first.
         if let Some(write) = self.unwritten(lost | gone) {
             return Some(write);
         }
@@ -138,11 +141,12 @@ impl Roster {
 
     fn unwritten(&self, lost: u16) -> Option<Write> {
         let target = self.target?;
-        // A member that does not belong any more may be there still.
+        // An excluded device may still be present.
         let apart = lost | target.missing;
         let there = self.members.iter().enumerate().filter(|(index, _)| apart >> index & 1 == 0);
         there.filter_map(|(index, member)| Some((index, (*member)?))).find_map(|(index, member)| {
             let is_wrong = |copy: &usize| member.says[*copy] != Some(target.change);
+            // The damaged copy first, so that one copy is intact at all times.
             let broken = [0, 1].into_iter().find(|copy| member.says[*copy].is_none());
             let broken = broken.filter(|_| !planted(Bug::SoundCopyFirst));
             let is_old = member.superblock.change != target.change;
@@ -155,11 +159,11 @@ impl Roster {
         })
     }
 
-    /// Another device comes in the place of member `index`, whose superblock, durable already, is
-    /// `record`: [`Roster::next`] goes on until all others say so.
+    /// Replaces member `index` by a device whose superblock `record` is already durable.
+    /// [`Roster::next`] then returns the writes for all other members.
     ///
     /// # Panics
-    /// When that superblock does not say what this change is.
+    /// When the superblock does not describe this change.
     pub fn replace(&mut self, index: u8, record: Record) {
         let target = self.target.expect("a volume has members");
         let new = record.superblock;
@@ -169,11 +173,11 @@ impl Roster {
         self.target = Some(new);
     }
 
-    /// Devices come as members of their own, whose superblocks, durable already, are `records`:
-    /// [`Roster::next`] goes on until all others say so.
+    /// Adds members whose superblocks `records` are already durable. [`Roster::next`] then returns
+    /// the writes for all other members.
     ///
     /// # Panics
-    /// When the superblocks do not say what this change is.
+    /// When the superblocks do not describe this change.
     pub fn add(&mut self, records: impl IntoIterator<Item = Record>) {
         let target = self.target.expect("a volume has members");
         for record in records {
@@ -186,38 +190,39 @@ impl Roster {
         }
     }
 
-    /// A copy is durable.
+    /// Records that a copy is durable.
     pub fn wrote(&mut self, write: &Write) {
         let member = self.members[usize::from(write.member)].as_mut().expect("it is there");
         member.superblock = write.superblock;
         member.says[write.copy] = Some(write.superblock.change);
     }
 
-    /// A copy could not be written: nobody knows what is there.
+    /// Records that the write of a copy failed. Its content is unknown.
     pub fn failed(&mut self, write: &Write) {
         let member = self.members[usize::from(write.member)].as_mut().expect("it is there");
         member.says[write.copy] = None;
     }
 
-    /// Who does not belong any more, as a set of bits by index: what all say when nothing is left
-    /// to be written.
+    /// Returns the excluded members as a bit set by index, as recorded by all members when no write
+    /// is left.
     pub fn missing(&self) -> u16 {
         self.target.map_or(0, |target| target.missing)
     }
 
-    /// What all say when nothing is left to be written; none of a volume without superblocks.
+    /// Returns the superblock of all members when no write is left; `None` for a volume without
+    /// superblocks.
     pub fn target(&self) -> Option<Superblock> {
         self.target
     }
 
-    /// Whether something may be promised to a host while the layer does without `lost`.
+    /// Returns whether writes may be acknowledged to the host while the layer runs without `lost`.
     pub fn may_promise(&self, lost: u16) -> bool {
         if planted(Bug::LossAfterFlush) {
             return true;
         }
-        // A member that was removed need not know.
+        // A removed member need not record the change.
         let gone = self.target.map_or(0, |target| target.gone);
-        // Without a member that records the loss, a later start would believe an older one.
+        // If no member records the loss, a later start could trust an older one.
         let records = |(index, member): (usize, &Option<Member>)| {
             member.is_some() && (lost | gone) >> index & 1 == 0
         };

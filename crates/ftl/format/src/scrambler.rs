@@ -1,11 +1,11 @@
-//! The pages of the `scrambler` layer: roots, the images of its map, and the map log.
+//! Pages of the `scrambler` layer: roots, the images of its map, and the map log.
 //!
 //! Every page has the header of [`crate::page`]. Offsets below are in bytes from the page's start.
 //!
-//! Root (`SCRR`, sequence = root number): 32 epoch u64 · 40 first log page that is replayed u64 ·
-//! 48 first log page of the epoch u64 · 56 images u64: the number of the root that they were
-//! written for, 0 = there are none · 64 area of the images u32 · 68 device pages ever taken u32 ·
-//! 72 sectors in a device page u32 · 76 sectors in a slot u32 · 80 device pages for data u32.
+//! Root (`SCRR`, sequence = root number): 32 epoch u64 · 40 first log page to replay u64 · 48 first
+//! log page of the epoch u64 · 56 images u64: number of the root for which they were written, 0 =
+//! none · 64 area of the images u32 · 68 number of device pages used so far u32 · 72 sectors in a
+//! device page u32 · 76 sectors in a slot u32 · 80 device pages for data u32.
 //!
 //! Map page (`SCRM`, sequence = images): 32 first logical slot u64 · 40 entries, u32 each: 0 =
 //! unmapped, else slot + 1.
@@ -18,9 +18,9 @@ use hostftl_core::{BLOCK, Page};
 
 use crate::page::{self, Fault, HEADER, Stamp, put_u32, put_u64, u32_at, u64_at};
 
-/// Entries in a map page.
+/// Number of entries in a map page.
 pub const MAP_ENTRIES: usize = (BLOCK - MAP_BODY) / 4;
-/// Records in a log page.
+/// Number of records in a log page.
 pub const RECORDS: usize = (BLOCK - LOG_BODY) / RECORD;
 
 const ROOT: [u8; 4] = *b"SCRR";
@@ -30,7 +30,7 @@ const MAP_BODY: usize = HEADER + 8;
 const LOG_BODY: usize = 64;
 const RECORD: usize = 12;
 
-/// What a root says; see the module text.
+/// Contents of a root. The module text describes the fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the module text describes the fields")]
 pub struct Root {
@@ -63,7 +63,7 @@ pub fn emit_root(page: &mut Page, root: &Root, uuid: [u8; 16], at: u64) {
 /// Reads a root.
 ///
 /// # Errors
-/// [`Fault`] when it is not a whole root of this volume.
+/// [`Fault`] when it is not an intact root of this volume.
 pub fn parse_root(page: &Page, uuid: [u8; 16], at: u64) -> Result<Root, Fault> {
     let number = page::open(page, Stamp { kind: ROOT, uuid, at })?;
     Ok(Root {
@@ -93,7 +93,7 @@ pub fn emit_map(page: &mut Page, images: u64, first: u64, map: &[u32], uuid: [u8
 /// Checks that a page is the map page of `images` that begins with logical slot `first`.
 ///
 /// # Errors
-/// [`Fault`] when it is another page, of another age, or damaged.
+/// [`Fault`] when it is another page, belongs to other images, or is damaged.
 pub fn parse_map(
     page: &Page,
     images: u64,
@@ -105,12 +105,12 @@ pub fn parse_map(
     if found == images && u64_at(page, HEADER) == first { Ok(()) } else { Err(Fault::Foreign) }
 }
 
-/// Entry `index` of a map page that parsed.
+/// Returns entry `index` of a parsed map page.
 pub fn map_entry(page: &Page, index: usize) -> u32 {
     u32_at(page, MAP_BODY + index * 4)
 }
 
-/// What a log page says of itself.
+/// Head of a log page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the module text describes the fields")]
 pub struct LogHead {
@@ -120,14 +120,14 @@ pub struct LogHead {
     pub records: u32,
 }
 
-/// One change of the map: slots that follow each other, mapped to slots that do so too.
+/// Change of the map: consecutive logical slots, mapped to consecutive slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// The first logical slot.
+    /// First logical slot.
     pub logical: u32,
-    /// The first slot; `None` when nothing is mapped any more.
+    /// First slot; `None` for a trim.
     pub slot: Option<u32>,
-    /// How many.
+    /// Number of slots.
     pub count: u32,
 }
 
@@ -154,7 +154,7 @@ pub fn emit_log<'a>(
 /// Reads the head of a log page.
 ///
 /// # Errors
-/// [`Fault`] when it is not a whole log page of this volume.
+/// [`Fault`] when it is not an intact log page of this volume.
 pub fn parse_log(page: &Page, uuid: [u8; 16], at: u64) -> Result<LogHead, Fault> {
     let seq = page::open(page, Stamp { kind: LOG, uuid, at })?;
     let records = u32_at(page, 48);
@@ -164,7 +164,7 @@ pub fn parse_log(page: &Page, uuid: [u8; 16], at: u64) -> Result<LogHead, Fault>
     Ok(LogHead { seq, epoch: u64_at(page, 32), durable: u64_at(page, 40), records })
 }
 
-/// Record `index` of a log page that parsed.
+/// Returns record `index` of a parsed log page.
 pub fn record(page: &Page, index: usize) -> Record {
     let at = LOG_BODY + index * RECORD;
     Record {

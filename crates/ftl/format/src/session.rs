@@ -1,22 +1,22 @@
-//! The session mark: how the last process that served the volume ended, and for whom it served.
+//! Session mark: how the last process that served the volume ended, and for which clients.
 //!
-//! It lies on every device of a volume in two places that are written in turn, in the room behind
-//! the first superblock, so that a torn one leaves the one before it. Of all marks on all devices
-//! the whole one with the highest sequence number counts.
+//! Every device of a volume has it in two places written alternately, in the reserve after the
+//! first superblock, so a torn mark leaves its predecessor. Of all intact marks on all devices, the
+//! one with the highest sequence number counts.
 //!
 //! | bytes | field |
 //! |---|---|
 //! | 0..32 | header, kind `SESN`; the sequence number grows by one with each mark |
 //! | 32..40 | number of the run: how often the volume was started to be served |
-//! | 40 | 1 while it is served, 2 after a clean stop |
-//! | 41 | when writes are answered: 1 once they are buffered, 2 once they are durable |
-//! | 42 | who may be a client: 1 this machine alone, 2 others too |
+//! | 40 | 1 while serving, 2 after an orderly stop |
+//! | 41 | acknowledgement of writes: 1 when buffered, 2 when durable |
+//! | 42 | possible clients: 1 this machine only, 2 others too |
 //! | 43 | zero |
-//! | 44..48 | generation of the export's name, from 1 on |
-//! | 48..52 | the generation that the plain name means |
+//! | 44..48 | generation of the export's name, from 1 |
+//! | 48..52 | the generation that the plain name denotes |
 //! | 52..56 | zero |
-//! | 56..72 | the machine, as it names itself; zeros when it does not |
-//! | 72..88 | what the machine calls the time since it was started; zeros when it does not |
+//! | 56..72 | the machine id; zeros if none |
+//! | 72..88 | the boot id of the machine; zeros if none |
 //! | 88..4096 | zero |
 
 use hostftl_core::{Page, SECTORS_PER_BLOCK};
@@ -25,17 +25,17 @@ use crate::page::{self, Fault, Stamp, put_u32, put_u64, u32_at, u64_at};
 
 const KIND: [u8; 4] = *b"SESN";
 
-/// The first sectors of the two places on each device.
+/// First sectors of the two places on each device.
 pub const PLACES: [u64; 2] = [SECTORS_PER_BLOCK as u64, 2 * SECTORS_PER_BLOCK as u64];
 
-/// See the module text.
+/// State of the last session. The table above describes the fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the table above describes the fields")]
 pub struct Mark {
     pub number: u64,
     pub run: u64,
     pub serving: bool,
-    /// Whether writes are answered only once they are durable.
+    /// Whether writes are acknowledged only when durable.
     pub through: bool,
     /// Whether clients may be on other machines.
     pub beyond: bool,
@@ -45,23 +45,23 @@ pub struct Mark {
     pub boot: [u8; 16],
 }
 
-/// Where the mark with this sequence number lies.
+/// Returns the first sector of the mark with this sequence number.
 pub fn place_of(number: u64) -> u64 {
     PLACES[(number % 2) as usize]
 }
 
-/// The byte for one of two values.
+/// Returns the byte for a flag: 1 for false, 2 for true.
 fn two(second: bool) -> u8 {
     1 + u8::from(second)
 }
 
-/// The value behind such a byte.
+/// Returns the flag of such a byte; `None` for another value.
 fn which(byte: u8) -> Option<bool> {
     matches!(byte, 1 | 2).then_some(byte == 2)
 }
 
 impl Mark {
-    /// The page for its place.
+    /// Returns the page for its place.
     pub fn emit(&self, volume: [u8; 16]) -> Page {
         let mut page = Page::default();
         put_u64(&mut page, 32, self.run);
@@ -77,10 +77,11 @@ impl Mark {
         page
     }
 
-    /// The mark in a page that was read from sector `at`.
+    /// Parses the mark in a page that was read from sector `at`.
     ///
     /// # Errors
-    /// [`Fault::Foreign`] where there is none, or another volume's; else it is damaged.
+    /// [`Fault::Foreign`] when there is no mark, or one of another volume; [`Fault::Damaged`]
+    /// otherwise.
     pub fn parse(page: &Page, volume: [u8; 16], at: u64) -> Result<Self, Fault> {
         let number = page::open(page, Stamp { kind: KIND, uuid: volume, at })?;
         let flags = [which(page.0[40]), which(page.0[41]), which(page.0[42])];

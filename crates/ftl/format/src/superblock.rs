@@ -1,7 +1,7 @@
-//! The superblock: what a device says of itself and of the volume that it belongs to.
+//! Superblock: the description of a device and of the volume that it belongs to.
 //!
-//! Each device has two copies, in its first and its last whole block of 4 KiB. Data begins 1 MiB
-//! behind the first and ends at least 1 MiB before the end.
+//! Each device has two copies, in its first and its last whole block of 4 KiB. Data starts 1 MiB
+//! after the start of the device and ends at least 1 MiB before its end.
 //!
 //! | bytes | field |
 //! |---|---|
@@ -10,12 +10,12 @@
 //! | 40..44 | format version |
 //! | 44 | index of the device in the stack |
 //! | 45 | devices in the stack |
-//! | 46..48 | devices that do not belong any more, as a set of bits by index |
+//! | 46..48 | excluded devices, bit set by index |
 //! | 48..64 | device UUID |
 //! | 64..72 | zero |
 //! | 72..76 | version of the layer's own format |
 //! | 76..80 | zero |
-//! | 80..88 | the last change of the members: a number that no other change has |
+//! | 80..88 | id of the last membership change; unique, not 0 |
 //! | 88..96 | first sector of the data |
 //! | 96..104 | sectors of data |
 //! | 104..112 | sectors of the device |
@@ -23,18 +23,18 @@
 //! | 120..128 | creation time, seconds since 1970 |
 //! | 128..192 | label, UTF-8, padded with zeros |
 //! | 192..448 | the layer and its parameters as canonical text, ASCII, padded with zeros |
-//! | 448..704 | the UUIDs of all devices of the stack, by index, padded with zeros |
-//! | 704..832 | when each device ceased to belong, by index, seconds since 1970; 0 = it belongs |
-//! | 832..840 | the change before the last one; 0 = there was none |
-//! | 840..848 | when the last change was made, seconds since 1970 |
-//! | 848..850 | devices that do not belong and on which nothing lies any more, as bits |
-//! | 850..852 | devices that belong and hold nothing yet, as they replaced others, as bits |
-//! | 852 | devices that the volume was made with; 0 = as many as it has |
+//! | 448..704 | UUIDs of all devices of the stack, by index, padded with zeros |
+//! | 704..832 | time of exclusion of each device, by index, seconds since 1970; 0 = not excluded |
+//! | 832..840 | id of the previous change; 0 = none |
+//! | 840..848 | time of the last change, seconds since 1970 |
+//! | 848..850 | excluded devices that hold no data, bit set |
+//! | 850..852 | members that hold no data yet, because they joined later, bit set |
+//! | 852 | number of devices at creation; 0 = the current number |
 //! | 853 | zero |
-//! | 854..856 | places of devices that were removed, as bits |
-//! | 856..858 | devices that are to be removed, as bits |
-//! | 858..860 | devices that are kept to take the place of a lost one, as bits |
-//! | 860..862 | devices that hold what they had when they were lost, as bits |
+//! | 854..856 | indexes of removed devices, bit set |
+//! | 856..858 | devices to be removed, bit set |
+//! | 858..860 | hot spares, bit set |
+//! | 860..862 | joining devices that returned with their data from the time of the loss, bit set |
 //! | 862..864 | zero |
 //! | 864..992 | sectors of data on each device, by index; they never change |
 //! | 992..4096 | zero |
@@ -44,26 +44,26 @@ use hostftl_core::{Page, SECTORS_PER_BLOCK};
 use crate::letters::is_unseen;
 use crate::page::{self, Stamp, put_u32, put_u64, u32_at, u64_at};
 
-/// The format version that this build reads and writes.
+/// Format version that this build reads and writes.
 pub const VERSION: u32 = 6;
-/// The sectors that are kept free of data at each end of a device: 1 MiB.
+/// Sectors without data at each end of a device: 1 MiB.
 pub const RESERVE: u64 = 2048;
-/// The longest label in bytes.
+/// Maximum length of a label in bytes.
 pub const LABEL_BYTES: usize = 64;
-/// The longest text of a layer with its parameters, in bytes.
+/// Maximum length of the text of a layer with its parameters, in bytes.
 pub const LAYER_BYTES: usize = 256;
-/// More sectors than any device has: their bytes are counted in 63 bits.
+/// Limit that exceeds the sectors of any device: their bytes are counted in 63 bits.
 pub const MOST_SECTORS: u64 = 1 << 54;
-/// No superblock is written so often: one more can always be counted.
+/// Limit that no generation reaches, so that one more can always be counted.
 const MOST_GENERATIONS: u64 = 1 << 62;
-/// The most devices of a stack.
+/// Maximum number of devices of a stack.
 pub const MAX_DEVICES: u8 = 16;
 
 const DEVICES: usize = MAX_DEVICES as usize;
 const KIND: [u8; 4] = *b"SUPR";
 const MAGIC: [u8; 8] = *b"HostFTL\0";
 
-/// See the module text. Lengths are in sectors.
+/// Contents of a superblock. The table above describes the fields; lengths are in sectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the table above describes the fields")]
 pub struct Superblock {
@@ -96,30 +96,30 @@ pub struct Superblock {
     pub lengths: [u64; MAX_DEVICES as usize],
 }
 
-/// A short text of at most `N` bytes.
+/// Text of at most `N` bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Text<const N: usize>([u8; N]);
 
 impl<const N: usize> Text<N> {
-    /// `text`, or `None` when it is longer than `N` bytes or has a zero byte.
+    /// Returns `text`, or `None` if it is longer than `N` bytes or contains a zero byte.
     pub fn new(text: &str) -> Option<Self> {
         let mut bytes = [0; N];
         bytes.get_mut(..text.len())?.copy_from_slice(text.as_bytes());
         (!text.contains('\0')).then_some(Text(bytes))
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         let len = self.0.iter().position(|byte| *byte == 0).unwrap_or(N);
         core::str::from_utf8(&self.0[..len]).expect("checked when it was made")
     }
 
-    /// The text with its padding.
+    /// Returns the text with its padding.
     pub(crate) fn bytes(&self) -> [u8; N] {
         self.0
     }
 
-    /// The text that `bytes` are, with its padding.
+    /// Parses a text with its padding.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
         let len = bytes.iter().position(|byte| *byte == 0).unwrap_or(N);
         let padded = bytes[len..].iter().all(|byte| *byte == 0);
@@ -128,16 +128,16 @@ impl<const N: usize> Text<N> {
     }
 }
 
-/// Why a page is not a superblock that counts.
+/// Reason why a page is not a valid superblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SuperFault {
-    /// No superblock of HostFTL.
+    /// Not a superblock of HostFTL.
     Foreign,
-    /// One whose checksum does not match: torn, rotten, or moved to another place.
+    /// Wrong checksum: torn, corrupted or misplaced.
     Damaged,
-    /// One of a format version that this build does not know.
+    /// Unknown format version.
     Version(u32),
-    /// A sound checksum over values that make no sense.
+    /// Right checksum, but inconsistent values.
     Nonsense(&'static str),
 }
 
@@ -154,25 +154,26 @@ impl core::fmt::Display for SuperFault {
     }
 }
 
-/// The sectors where the two copies lie on a device of `device_sectors` sectors.
+/// Returns the sectors of the two copies on a device of `device_sectors` sectors.
 pub fn places(device_sectors: u64) -> [u64; 2] {
     let blocks = device_sectors / u64::from(SECTORS_PER_BLOCK);
     [0, blocks.saturating_sub(1) * u64::from(SECTORS_PER_BLOCK)]
 }
 
-/// The first sector and the length of the data on a device of `device_sectors` sectors; whole MiB.
+/// Returns the first sector and the length of the data on a device of `device_sectors` sectors;
+/// whole MiB.
 pub fn data_window(device_sectors: u64) -> (u64, u64) {
     let room = device_sectors.saturating_sub(2 * RESERVE);
     (RESERVE, room - room % RESERVE)
 }
 
-/// Whether a page looks like a superblock of HostFTL, sound or not.
+/// Returns whether a page has the kind and magic of a superblock, valid or not.
 pub fn is_ours(page: &Page) -> bool {
     page.0[4..8] == KIND && page.0[32..40] == MAGIC
 }
 
 impl Superblock {
-    /// The page for sector `at` of the device.
+    /// Returns the page for sector `at` of the device.
     pub fn emit(&self, at: u64) -> Page {
         let mut page = Page::default();
         page.0[32..40].copy_from_slice(&MAGIC);
@@ -207,10 +208,10 @@ impl Superblock {
         page
     }
 
-    /// The superblock in a page that was read from sector `at`.
+    /// Parses the superblock in a page that was read from sector `at`.
     ///
     /// # Errors
-    /// [`SuperFault`] says what is there instead.
+    /// [`SuperFault`], the reason why it is not valid.
     pub fn parse(page: &Page, at: u64) -> Result<Self, SuperFault> {
         if !is_ours(page) {
             return Err(SuperFault::Foreign);
@@ -282,7 +283,7 @@ impl Superblock {
         if !self.layer.as_str().bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err("the layer");
         }
-        // A label is printed: one from a foreign disk must not command the terminal.
+        // A label is printed, so one from a foreign device must not control the terminal.
         if self.label.as_str().chars().any(is_unseen) {
             return Err("the label");
         }
@@ -326,7 +327,7 @@ impl Superblock {
         Ok(())
     }
 
-    /// What this one says of the volume, for the device that `own` describes.
+    /// Returns this superblock for the device that `own` describes.
     pub fn on_device_of(&self, own: &Superblock) -> Superblock {
         Superblock {
             device: own.device,
@@ -342,7 +343,7 @@ impl Superblock {
         self.lengths[usize::from(self.index)]
     }
 
-    /// Whether device `index` of the stack belongs to it; `None` when there is no such device.
+    /// Returns whether device `index` of the stack is not excluded; `None` if it does not exist.
     pub fn belongs(&self, index: u8) -> Option<bool> {
         (index < self.count).then_some(self.missing >> index & 1 == 0)
     }

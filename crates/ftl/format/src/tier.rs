@@ -1,48 +1,48 @@
-//! The pages of the `tier` layer: roots and the directory on the fast device, the ledger on the
-//! slow one.
+//! Pages of the `tier` layer: roots and the directory on the fast device, the ledger on the slow
+//! one.
 //!
 //! Every page has the header of [`crate::page`]. Offsets below are in bytes from the page's start.
 //!
 //! Root page (`TIRT`, sequence = root number): 32 clean u32 (1 after a clean stop) · 36 page in
-//! sectors u32 · 40 slots u32 · 44 pages of the slow device u32 · 48 life u32 · 52 shared life
-//! u32.
+//! sectors u32 · 40 slots u32 · 44 pages of the slow device u32 · 48 life u32 · 52 shared life u32.
 //!
 //! Directory page (`TIDR`, sequence = generation): 32 number of the page u32 · 40 entries, u32
-//! each, one for each slot: 0 = nothing, else 1 + the slow device's page that the slot holds, with
-//! bit 31 when the slow device has the same.
+//! each, one for each slot: 0 = empty, else 1 + the page of the slow device in the slot, with bit
+//! 31 if the slow device has the same content.
 //!
-//! Ledger page (`TILG`, sequence = generation, in the last two blocks of the slow device in turn):
-//! 32 sectors of a region u32 · 36 regions u32 · 40 life u32 · 44 shared life u32 · 48 a bit for
-//! each region of which the fast device may hold something newer.
+//! Ledger page (`TILG`, sequence = generation, alternately in the last two blocks of the slow
+//! device): 32 sectors of a region u32 · 36 regions u32 · 40 life u32 · 44 shared life u32 · 48 a
+//! bit for each region of which the fast device may hold newer data.
 
 use hostftl_core::{BLOCK, Page, SECTORS_PER_BLOCK};
 
 use crate::page::{self, Fault, HEADER, Stamp, put_u32, u32_at};
 
-/// Entries in a directory page.
+/// Number of entries in a directory page.
 pub const ENTRIES: usize = (BLOCK - BODY) / 4;
-/// The most pages that a slow device can have.
+/// Maximum number of pages of a slow device.
 pub const MOST_PAGES: u32 = CLEAN - 2;
 
 const ROOT: [u8; 4] = *b"TIRT";
 const DIRECTORY: [u8; 4] = *b"TIDR";
 const LEDGER: [u8; 4] = *b"TILG";
 const BODY: usize = HEADER + 8;
-/// Where the bits of a ledger begin.
+/// Start of the bits of a ledger.
 const BITS: usize = BODY + 8;
 const CLEAN: u32 = 1 << 31;
 
-/// Which start of the volume a page was written in.
+/// Life of the volume in which a page was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lives {
-    /// The life that the volume was in: it grows by one with each start.
+    /// Life of the volume, which grows by one with each start.
     pub life: u32,
-    /// The newest life that was known to be durable on both devices.
+    /// Newest life that was known to be durable on both devices.
     pub shared: u32,
 }
 
 impl Lives {
-    /// Whether a device that says this is an older copy, as far as one that says `other` knows.
+    /// Returns whether the device with this page is an older copy, according to a device with
+    /// `other`.
     pub fn is_older_than(&self, other: &Lives) -> bool {
         self.life < other.shared
     }
@@ -57,12 +57,12 @@ impl Lives {
     }
 }
 
-/// What a root says.
+/// Contents of a root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Root {
-    /// Its number; the higher of two valid roots counts.
+    /// Number of the root; the higher of two valid roots counts.
     pub number: u64,
-    /// Whether the layer was stopped in peace, so that entries of clean pages count.
+    /// Whether the layer was stopped orderly. Only then entries of clean pages count.
     pub clean: bool,
     /// Sectors in a page.
     pub page: u32,
@@ -70,7 +70,7 @@ pub struct Root {
     pub slots: u32,
     /// Pages on the slow device.
     pub pages: u32,
-    /// The start in which it was written.
+    /// Life in which it was written.
     pub lives: Lives,
 }
 
@@ -88,7 +88,7 @@ pub fn emit_root(page: &mut Page, root: &Root, uuid: [u8; 16], at: u64) {
 /// Reads a root.
 ///
 /// # Errors
-/// [`Fault`] when it is not a whole root of this volume.
+/// [`Fault`] when it is not an intact root of this volume.
 pub fn parse_root(page: &Page, uuid: [u8; 16], at: u64) -> Result<Root, Fault> {
     let number = page::open(page, Stamp { kind: ROOT, uuid, at })?;
     if u32_at(page, 32) > 1 {
@@ -104,23 +104,23 @@ pub fn parse_root(page: &Page, uuid: [u8; 16], at: u64) -> Result<Root, Fault> {
     })
 }
 
-/// What a slot holds, as far as the medium knows.
+/// Contents of a slot according to the directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// Nothing.
+    /// Empty.
     Nothing,
-    /// A page that is newer than the slow device's.
+    /// Page with newer data than the slow device.
     Dirty(u32),
-    /// A page as the slow device has it. It counts after a clean stop only.
+    /// Page with the data of the slow device. It counts only after a clean stop.
     Clean(u32),
 }
 
-/// Empties a directory page, so that entries can be put in.
+/// Clears a directory page, so that entries can be added.
 pub fn clear_directory(page: &mut Page) {
     page.0.fill(0);
 }
 
-/// Puts an entry into a directory page.
+/// Writes an entry into a directory page.
 pub fn put_entry(page: &mut Page, index: usize, entry: Entry) {
     let word = match entry {
         Entry::Nothing => 0,
@@ -130,7 +130,7 @@ pub fn put_entry(page: &mut Page, index: usize, entry: Entry) {
     put_u32(page, BODY + index * 4, word);
 }
 
-/// Entry `index` of a directory page that parsed.
+/// Returns entry `index` of a parsed directory page.
 pub fn entry(page: &Page, index: usize) -> Entry {
     match u32_at(page, BODY + index * 4) {
         0 | CLEAN => Entry::Nothing,
@@ -139,7 +139,7 @@ pub fn entry(page: &Page, index: usize) -> Entry {
     }
 }
 
-/// Completes a directory page, number `number` at sector `at`.
+/// Completes directory page `number` for sector `at`.
 pub fn seal_directory(page: &mut Page, number: u32, generation: u64, uuid: [u8; 16], at: u64) {
     put_u32(page, 32, number);
     page::seal(page, Stamp { kind: DIRECTORY, uuid, at }, generation);
@@ -148,7 +148,7 @@ pub fn seal_directory(page: &mut Page, number: u32, generation: u64, uuid: [u8; 
 /// Checks a directory page and returns its generation.
 ///
 /// # Errors
-/// [`Fault`] when it is not the whole page `number` of this volume.
+/// [`Fault`] when it is not the intact page `number` of this volume.
 pub fn parse_directory(page: &Page, number: u32, uuid: [u8; 16], at: u64) -> Result<u64, Fault> {
     let generation = page::open(page, Stamp { kind: DIRECTORY, uuid, at })?;
     if u32_at(page, 32) != number {
@@ -157,38 +157,38 @@ pub fn parse_directory(page: &Page, number: u32, uuid: [u8; 16], at: u64) -> Res
     Ok(generation)
 }
 
-/// The most regions of a ledger.
+/// Maximum number of regions of a ledger.
 pub const MOST_REGIONS: u32 = ((BLOCK - BITS) * 8) as u32;
-/// Sectors at the end of the slow device that are the ledger's.
+/// Sectors at the end of the slow device that are reserved for the ledger.
 pub const LEDGER_SECTORS: u64 = 2 * SECTORS_PER_BLOCK as u64;
 
-/// The sector of a generation of the ledger on a slow device of so many sectors.
+/// Returns the sector of a generation of the ledger on a slow device of `sectors` sectors.
 pub fn ledger_at(sectors: u64, generation: u64) -> u64 {
     let block = u64::from(SECTORS_PER_BLOCK);
     sectors.saturating_sub(LEDGER_SECTORS) / block * block + generation % 2 * block
 }
 
-/// What the slow device knows of the fast one.
+/// Regions of which the fast device may hold newer data.
 #[derive(Clone, Copy, Debug)]
 pub struct Ledger<'a> {
-    /// The higher of two valid ones counts.
+    /// Generation; the higher of two valid ledgers counts.
     pub generation: u64,
     /// Sectors of a region.
     pub wide: u32,
-    /// How many there are.
+    /// Number of regions.
     pub regions: u32,
-    /// The start in which it was written.
+    /// Life in which it was written.
     pub lives: Lives,
     bits: &'a [u8],
 }
 
 impl Ledger<'_> {
-    /// Whether the fast device may hold something newer in a region.
+    /// Returns whether the fast device may hold newer data of a region.
     pub fn names(&self, region: u32) -> bool {
         self.bits[region as usize / 8] >> (region % 8) & 1 == 1
     }
 
-    /// The ranges of sectors that it names, in order.
+    /// Returns the ranges of sectors of the marked regions, in order.
     pub fn ranges(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let wide = u64::from(self.wide);
         let run = move |from: u32, named: bool| {
@@ -204,7 +204,7 @@ impl Ledger<'_> {
     }
 }
 
-/// Writes a ledger, for sector `at`, of as many regions of `wide` sectors as there are `named`.
+/// Writes a ledger for sector `at`. `named` has a value for each region of `wide` sectors.
 pub fn emit_ledger(
     page: &mut Page,
     (wide, generation, lives): (u32, u64, Lives),
@@ -225,7 +225,7 @@ pub fn emit_ledger(
 /// Reads a ledger.
 ///
 /// # Errors
-/// [`Fault`] when it is not a whole one of this volume.
+/// [`Fault`] when it is not an intact ledger of this volume.
 pub fn parse_ledger(page: &Page, uuid: [u8; 16], at: u64) -> Result<Ledger<'_>, Fault> {
     let generation = page::open(page, Stamp { kind: LEDGER, uuid, at })?;
     let (wide, regions) = (u32_at(page, 32), u32_at(page, 36));

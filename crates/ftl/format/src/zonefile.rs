@@ -1,15 +1,15 @@
-//! The head of a zoned file: what its segments are, and where their write pointers stand.
+//! Head of a zoned file: the shape of its segments, and their write pointers.
 //!
-//! | sectors | what |
+//! | sectors | content |
 //! |---|---|
-//! | 0..8, 8..16 | the shape, twice: it never changes |
-//! | 16 + 16 i .. 32 + 16 i | table page i, in two places that are written in turn |
-//! | up to a whole MiB | nothing |
+//! | 0..8, 8..16 | the shape, twice; never changes |
+//! | 16 + 16 i .. 32 + 16 i | table page i, two places written alternately |
+//! | up to a whole MiB | zero |
 //!
-//! Both kinds of page begin with the usual header, with no UUID. A table page has, for each of
-//! [`ENTRIES`] segments, 12 bytes: the write pointer in sectors, how often it was reset, and 1 when
-//! it is offline. The newer of its two places that is whole counts, so that a write that was torn
-//! leaves the state before it.
+//! Both kinds of page have the common header with a UUID of zeros. A table page has an entry of 12
+//! bytes for each of [`ENTRIES`] segments: the write pointer in sectors, the number of resets, and
+//! 1 if the segment is offline. Of the two places the newer whole one counts, so a torn write
+//! leaves the previous state.
 
 use alloc::vec::Vec;
 
@@ -17,45 +17,45 @@ use hostftl_core::{Page, Segments};
 
 use crate::page::{self, Fault, HEADER, Stamp, put_u32, u32_at};
 
-/// The layout's version.
+/// Version of the layout.
 pub const VERSION: u32 = 1;
-/// Segments of a table page.
+/// Number of segments of a table page.
 pub const ENTRIES: u32 = 338;
-/// No table page is written so often.
+/// Limit that no generation of a table page reaches.
 const MOST_GENERATIONS: u64 = 1 << 62;
-/// Bytes of an entry.
+/// Length of an entry in bytes.
 const ENTRY: usize = 12;
-/// The head is a multiple of so many sectors.
+/// Alignment of the head in sectors.
 const ALIGN: u64 = 2048;
 
 const SHAPE: [u8; 4] = *b"ZSHP";
 const TABLE: [u8; 4] = *b"ZTBL";
 
-/// Where the copies of the shape are, in sectors.
+/// First sectors of the copies of the shape.
 pub const SHAPE_PLACES: [u64; 2] = [0, 8];
 
-/// A segment's line in the table.
+/// Entry of a segment in the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
-    /// The write pointer, in sectors from the segment's start.
+    /// Write pointer, in sectors from the start of the segment.
     pub pointer: u32,
-    /// How often it was reset.
+    /// Number of resets.
     pub erased: u32,
-    /// Whether it broke.
+    /// Whether the segment has failed.
     pub offline: bool,
 }
 
-/// Table pages for `count` segments.
+/// Returns the number of table pages for `count` segments.
 pub fn table_pages(count: u32) -> u32 {
     count.div_ceil(ENTRIES)
 }
 
-/// Sectors before what the device shows.
+/// Returns the length of the head, which precedes the visible device.
 pub fn head_sectors(count: u32) -> u64 {
     (16 + 16 * u64::from(table_pages(count))).next_multiple_of(ALIGN)
 }
 
-/// The two places of table page `index`.
+/// Returns the first sectors of the two places of table page `index`.
 pub fn table_places(index: u32) -> [u64; 2] {
     let first = 16 + 16 * u64::from(index);
     [first, first + 8]
@@ -65,7 +65,7 @@ fn stamp(kind: [u8; 4], at: u64) -> Stamp {
     Stamp { kind, uuid: [0; 16], at }
 }
 
-/// The shape's page for sector `at`.
+/// Returns the page of the shape for sector `at`.
 pub fn emit_shape(shape: &Segments, at: u64) -> Page {
     let mut page = Page::default();
     let Segments { size, write_unit, write_best, unreadable, max_open, count, units } = *shape;
@@ -77,10 +77,10 @@ pub fn emit_shape(shape: &Segments, at: u64) -> Page {
     page
 }
 
-/// The shape that sector `at` has.
+/// Parses the shape at sector `at`.
 ///
 /// # Errors
-/// `Foreign` when it is none, or one that can't be; `Damaged` by its checksum.
+/// `Foreign` when it is not a shape, or not a possible one; `Damaged` by its checksum.
 pub fn parse_shape(page: &Page, at: u64) -> Result<Segments, Fault> {
     page::open(page, stamp(SHAPE, at))?;
     let word = |index: usize| u32_at(page, HEADER + 4 * index);
@@ -97,7 +97,7 @@ pub fn parse_shape(page: &Page, at: u64) -> Result<Segments, Fault> {
     sound.then_some(shape).ok_or(Fault::Foreign)
 }
 
-/// Whether there can be such segments.
+/// Returns whether the shape is consistent.
 pub fn is_possible(shape: &Segments) -> bool {
     let Segments { size, write_unit, write_best, unreadable, count, units, .. } = *shape;
     let divides = |part: u32, whole: u32| part > 0 && whole > 0 && whole.is_multiple_of(part);
@@ -105,7 +105,7 @@ pub fn is_possible(shape: &Segments) -> bool {
     divides(write_unit, write_best) && divides(write_best, size) && divides(units, count) && even
 }
 
-/// A table page for sector `at`.
+/// Returns a table page for sector `at`.
 ///
 /// # Panics
 /// When there are more entries than fit.
@@ -122,10 +122,10 @@ pub fn emit_table(entries: &[Entry], generation: u64, at: u64) -> Page {
     page
 }
 
-/// The generation and the entries of the table page that sector `at` has.
+/// Parses the table page at sector `at`. Returns its generation and its entries.
 ///
 /// # Errors
-/// As [`page::open`]; `Foreign` too for a generation to which none can be added.
+/// Those of [`page::open`]; also `Foreign` for a generation that cannot be incremented.
 pub fn parse_table(page: &Page, at: u64) -> Result<(u64, Vec<Entry>), Fault> {
     let generation = page::open(page, stamp(TABLE, at))?;
     if generation >= MOST_GENERATIONS {

@@ -1,54 +1,54 @@
-//! Pages that can be written at any time, on a device whose zones can't: a log of pages in a pair
-//! of zones, one of which is in use.
+//! Rewritable pages on a device without rewritable zones: a log of pages in a pair of zones, one of
+//! which is in use.
 //!
-//! A record is a head and the page itself, filled with zeros up to what the device takes at once.
-//! The head (kind `ZPAG`) has the usual header, with no UUID, whose sequence number counts the
-//! records of its zone from 0:
+//! A record is a head and the page itself, padded with zeros to the write unit. The head (kind
+//! `ZPAG`) has the common header with a UUID of zeros. Its sequence number counts the records of
+//! the zone from 0:
 //!
 //! | bytes | field |
 //! |---|---|
-//! | 32..40 | generation of the zone: one more each time that the other of the pair is taken |
-//! | 40..48 | the sector that the page stands for, on the device that is shown |
-//! | 48..52 | how many records the zone began with: all pages that counted then |
-//! | 52..56 | CRC-32C of the page, begun with that sector |
+//! | 32..40 | generation of the zone: grows by one each time the other zone of the pair is taken |
+//! | 40..48 | sector that the page represents, on the visible device |
+//! | 48..52 | number of records with which the zone began: all valid pages at that time |
+//! | 52..56 | CRC-32C of the page, seeded with that sector |
 //! | 56..60 | version |
 //!
-//! A zone counts when the records that it began with are whole; of two the one of the higher
-//! generation. A record counts when all before it in its zone do, and the last of a page is that
-//! page.
+//! A zone is valid if its initial records are whole; of two, the one with the higher generation
+//! counts. A record is valid if all before it in its zone are, and the last record of a sector is
+//! its page.
 
 use hostftl_core::Page;
 
 use crate::page::{self, Fault, Stamp, crc32c, put_u32, put_u64, u32_at, u64_at};
 
-/// The layout's version.
+/// Version of the layout.
 pub const VERSION: u32 = 1;
-/// No zone is taken so often.
+/// Limit that no generation reaches.
 const MOST_GENERATIONS: u64 = 1 << 62;
 const KIND: [u8; 4] = *b"ZPAG";
 
-/// The head of a record.
+/// Head of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// Which record of its zone it is.
+    /// Index of the record in its zone.
     pub index: u64,
-    /// Of the zone.
+    /// Generation of the zone.
     pub generation: u64,
-    /// What the page stands for.
+    /// Sector that the page represents.
     pub sector: u64,
-    /// Records that the zone began with.
+    /// Number of records with which the zone began.
     pub first: u32,
-    /// The checksum of the page.
+    /// Checksum of the page.
     crc: u32,
 }
 
 impl Head {
-    /// The head of a record of `page`.
+    /// Returns the head of a record of `page`.
     pub fn of(page: &Page, (index, generation): (u64, u64), sector: u64, first: u32) -> Self {
         Head { index, generation, sector, first, crc: crc32c(sector, &page.0) }
     }
 
-    /// The head's page, for sector `at` of the medium.
+    /// Returns the page of the head for sector `at` of the medium.
     pub fn emit(&self, at: u64) -> Page {
         let mut page = Page::default();
         put_u64(&mut page, 32, self.generation);
@@ -60,10 +60,10 @@ impl Head {
         page
     }
 
-    /// What stands at sector `at` of the medium.
+    /// Parses the page at sector `at` of the medium.
     ///
     /// # Errors
-    /// `Foreign` when it is none, or one that can't be; `Damaged` by its checksum.
+    /// `Foreign` when it is not a head, or not a possible one; `Damaged` by its checksum.
     pub fn parse(page: &Page, at: u64) -> Result<Self, Fault> {
         let index = page::open(page, Stamp { kind: KIND, uuid: [0; 16], at })?;
         let (generation, sector) = (u64_at(page, 32), u64_at(page, 40));
@@ -73,7 +73,7 @@ impl Head {
         sound.then_some(head).ok_or(Fault::Foreign)
     }
 
-    /// Whether this is the page of the record.
+    /// Returns whether `page` is the page of the record.
     pub fn is_of(&self, page: &Page) -> bool {
         self.crc == crc32c(self.sector, &page.0)
     }

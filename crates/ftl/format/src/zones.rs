@@ -1,88 +1,88 @@
-//! What `pblk` and `rrpc` write: strips, each with a tail page that says what is in it.
+//! Strips of `pblk` and `rrpc`, each with a tail page that describes its contents.
 //!
 //! A strip is one program of a fixed length. Its last page is the tail; the pages before it hold
-//! blocks of the host, or images of map pages. Because a segment is written in order, a strip whose
-//! tail is there is there as a whole, and a tail needs no checksums of what it lists.
+//! host blocks, or images of map pages. A segment is written in order, so a strip with a tail is
+//! complete, and a tail needs no checksums of the listed blocks.
 //!
 //! A tail has the header of [`page`](crate::page) with kind `ZTAL` and the number of the strip,
 //! then:
 //!
 //! | bytes | field |
 //! |---|---|
-//! | 32..40 | the greatest number given to a row when the strip was written |
-//! | 40..48 | the greatest number given to a row when the line was opened |
-//! | 48..52 | the line |
-//! | 52..56 | the line before it in the same stream; all ones for none |
+//! | 32..40 | greatest row number assigned when the strip was written |
+//! | 40..48 | greatest row number assigned when the line was opened |
+//! | 48..52 | line |
+//! | 52..56 | previous line of the same stream; all ones for none |
 //! | 56..58 | entries |
-//! | 58 | 0 for blocks of the host, 1 for images of the map, 2 for a part of the line's list |
-//! | 64..72 | the parallel units that take part in the line, a bit each; all ones beyond 64 units |
-//! | 72..120 | sectors written since the volume was made: host, gc, pad, map, checkpoint, list |
+//! | 58 | 0 for host blocks, 1 for images of the map, 2 for a part of the line's list |
+//! | 64..72 | parallel units that take part in the line, a bit each; all ones beyond 64 units |
+//! | 72..120 | sectors written since the volume was created: host, gc, pad, map, checkpoint, list |
 //! | 128.. | entries of 16 bytes: block (7 bytes), kind, value (4), CRC-32C (4) |
 //!
-//! Entries in order: a later one about the same block replaces an earlier one. So every tail says
-//! what the first of a line does (`smeta` in the original).
+//! Entries are in order: a later one replaces an earlier one for the same block. Every tail has the
+//! information that the first page of a line has in the original (`smeta`).
 //!
 //! The *list* of a line (`emeta`) fills its last strips: pages of records, each an entry of 16
-//! bytes, and a tail with the CRC of each page. A record of kind 7 begins a strip: the number of
-//! its row, where it is in the line, and how many records follow, which are its entries. The
-//! records of a strip lie in one part of the list. A tail without entries says that there is no
-//! list, and that only the tails tell.
+//! bytes, and a tail with the CRC of each page. A record of kind 7 starts a strip. It has the
+//! number of its row, its position in the line, and the number of records that follow, which are
+//! its entries. The records of a strip are in one part of the list. A tail without entries means
+//! that the line has no list, only tails.
 //!
-//! Where recovery padded a segment, one strip of the pads ends with a page of kind `ZPAD`, whose
-//! number is the strip with which the pads end; all else in them is zeros.
+//! If recovery padded a segment, one strip of the padding ends with a page of kind `ZPAD`, whose
+//! number is the strip before which the padding ends. The rest of the padding is zeros.
 
 use hostftl_core::{BLOCK, Page};
 
 use crate::page::{self, Stamp, crc32c, put_u32, put_u64, u32_at, u64_at};
 
-/// Entries that a tail has room for.
+/// Number of entries in a tail.
 pub const ENTRIES: usize = (BLOCK - FIRST) / ENTRY;
-/// Records in a page of a list.
+/// Number of records in a page of a list.
 pub const RECORDS: usize = BLOCK / ENTRY;
 const FIRST: usize = 128;
 const ENTRY: usize = 16;
 const TAIL: [u8; 4] = *b"ZTAL";
 const PAD: [u8; 4] = *b"ZPAD";
 
-/// What an entry says.
+/// Kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
-    /// Nothing: the page was taken for a block, and the block did not come.
+    /// Unused: the page was reserved for a block that did not arrive.
     None = 0,
-    /// The block lies in page `value` of the strip.
+    /// The block is in page `value` of the strip.
     Data = 1,
-    /// `value` blocks from this one on hold nothing.
+    /// `value` blocks from this one on are unmapped.
     Trim = 2,
-    /// Map page `block` lies in page `value` of the strip, and has this CRC.
+    /// Map page `block` is in page `value` of the strip, and has this CRC.
     Image = 3,
-    /// A checkpoint is whole: strips from number `block` on are to be replayed, `value` images
-    /// belong to it.
+    /// Root of a complete checkpoint: strips from number `block` on are replayed, and `value`
+    /// images belong to it.
     Root = 4,
-    /// The images of the root before it are in strips from number `block` on.
+    /// The images of the preceding root are in strips from number `block` on.
     Images = 5,
-    /// The device could not give the block any more: what it held is lost.
+    /// The block was unreadable on the device: its data is lost.
     Lost = 6,
     /// In a list: strip `value` of the line has the row with number `block`, and `crc` entries.
     Strip = 7,
-    /// In the tail of a list: its page `block` lies in page `value` of the strip, and has this CRC.
+    /// In the tail of a list: its page `block` is in page `value` of the strip, and has this CRC.
     Page = 8,
 }
 
-/// What the pages of a strip are.
+/// Contents of the pages of a strip.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Holds {
-    /// Blocks of the host.
+    /// Host blocks.
     #[default]
     Blocks = 0,
     /// Images of map pages, or a root.
     Images = 1,
-    /// A part of the list of the line.
+    /// Part of the list of the line.
     List = 2,
 }
 
-/// Sectors written since the volume was made, by cause.
+/// Sectors written since the volume was created, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names of the causes")]
 pub struct Written {
@@ -95,18 +95,18 @@ pub struct Written {
 }
 
 impl Written {
-    /// All of them.
+    /// Returns the sum of all causes.
     pub fn total(&self) -> u64 {
         self.words().iter().sum()
     }
 
-    /// What is greater of each.
+    /// Returns the maximum of each cause.
     pub fn max(&self, other: &Written) -> Written {
         let (one, other) = (self.words(), other.words());
         Written::of(core::array::from_fn(|index| one[index].max(other[index])))
     }
 
-    /// The sum of each.
+    /// Returns the sum for each cause.
     pub fn plus(&self, other: &Written) -> Written {
         let (one, other) = (self.words(), other.words());
         Written::of(core::array::from_fn(|index| one[index] + other[index]))
@@ -121,7 +121,7 @@ impl Written {
     }
 }
 
-/// One entry of a tail.
+/// Entry of a tail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the table above describes the fields")]
 pub struct Entry {
@@ -131,10 +131,10 @@ pub struct Entry {
     pub crc: u32,
 }
 
-/// No count of rows or strips ever gets there; an entry has room for what is below.
+/// Limit that no number of a row or strip reaches; smaller numbers fit into an entry.
 const MOST: u64 = 1 << 55;
 
-/// What a tail says of its strip.
+/// Contents of a tail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the table above describes the fields")]
 pub struct Tail {
@@ -149,7 +149,8 @@ pub struct Tail {
     pub written: Written,
 }
 
-/// Whether a parallel unit takes part, by the bits of a tail; all do that no bit tells of.
+/// Returns whether a parallel unit takes part, according to the bits of a tail. Units without a bit
+/// take part.
 pub fn takes_part(units: u64, unit: u32) -> bool {
     unit >= u64::BITS || units >> unit & 1 == 1
 }
@@ -161,7 +162,7 @@ fn stamp(uuid: &[u8; 16], at: u64) -> Stamp {
 /// Writes entry `index`, before [`seal`].
 ///
 /// # Panics
-/// When the tail has no room for it.
+/// When the tail has no space for it.
 pub fn put_entry(page: &mut Page, index: usize, entry: &Entry) {
     assert!(index < ENTRIES && entry.block >> 56 == 0, "no such entry");
     put_at(page, FIRST + index * ENTRY, entry);
@@ -170,7 +171,7 @@ pub fn put_entry(page: &mut Page, index: usize, entry: &Entry) {
 /// Writes record `index` of a page of a list.
 ///
 /// # Panics
-/// When the page has no room for it.
+/// When the page has no space for it.
 pub fn put_record(page: &mut Page, index: usize, record: &Entry) {
     assert!(index < RECORDS && record.block >> 56 == 0, "no such record");
     put_at(page, index * ENTRY, record);
@@ -182,7 +183,7 @@ fn put_at(page: &mut Page, at: usize, entry: &Entry) {
     put_u32(page, at + 12, entry.crc);
 }
 
-/// Completes a tail that will lie at sector `at`.
+/// Completes a tail for sector `at`.
 pub fn seal(page: &mut Page, uuid: &[u8; 16], at: u64, tail: &Tail) {
     put_u64(page, 32, tail.newest);
     put_u64(page, 40, tail.opened);
@@ -200,7 +201,7 @@ pub fn seal(page: &mut Page, uuid: &[u8; 16], at: u64, tail: &Tail) {
     page::seal(page, stamp(uuid, at), tail.seq);
 }
 
-/// Reads a tail at sector `at`; `None` when it is none of this volume, or damaged.
+/// Reads a tail at sector `at`. Returns `None` if it is not one of this volume, or damaged.
 pub fn open(page: &Page, uuid: &[u8; 16], at: u64) -> Option<Tail> {
     let seq = page::open(page, stamp(uuid, at)).ok()?;
     let entries = u16::from_le_bytes([page.0[56], page.0[57]]);
@@ -227,12 +228,12 @@ pub fn open(page: &Page, uuid: &[u8; 16], at: u64) -> Option<Tail> {
     })
 }
 
-/// Entry `index` of a tail that was opened; `None` when its kind is unknown.
+/// Returns entry `index` of a parsed tail; `None` if its kind is unknown.
 pub fn entry(page: &Page, index: usize) -> Option<Entry> {
     entry_at(page, FIRST + index * ENTRY)
 }
 
-/// Record `index` of a page of a list; `None` when its kind is unknown.
+/// Returns record `index` of a page of a list; `None` if its kind is unknown.
 pub fn record(page: &Page, index: usize) -> Option<Entry> {
     entry_at(page, index * ENTRY)
 }
@@ -255,18 +256,19 @@ fn entry_at(page: &Page, at: usize) -> Option<Entry> {
     Some(Entry { kind, block: word & (u64::MAX >> 8), value, crc })
 }
 
-/// Fills a page that will lie at sector `at`: the strips from its own to `end` are pads.
+/// Fills a page for sector `at`: the strips from its own up to `end` are padding.
 pub fn seal_pad(page: &mut Page, uuid: &[u8; 16], at: u64, end: u64) {
     page.0.fill(0);
     page::seal(page, Stamp { kind: PAD, uuid: *uuid, at }, end);
 }
 
-/// The strip before which the pads end that begin with the strip of this page, if they do.
+/// Returns the strip before which the padding that starts with this page's strip ends; `None` if it
+/// is not such a page.
 pub fn pad_end(page: &Page, uuid: &[u8; 16], at: u64) -> Option<u64> {
     page::open(page, Stamp { kind: PAD, uuid: *uuid, at }).ok()
 }
 
-/// The CRC-32C of the image of map page `number`, or of page `number` of a list.
+/// Returns the CRC-32C of the image of map page `number`, or of page `number` of a list.
 pub fn image_crc(page: &Page, number: u64) -> u32 {
     crc32c(number, &page.0)
 }

@@ -1,4 +1,4 @@
-//! The pages of `hard`: what is emitted parses back, and no other bytes do.
+//! Round trips of the pages of `hard`, and refusal of other bytes.
 
 use hostftl_core::{BLOCK, Page};
 use hostftl_format::hard::{

@@ -1,35 +1,35 @@
-//! Records of the journal of a log volume.
+//! Records in the journal of a log volume.
 //!
-//! The journal is a ring of slots of one length on a device of its own; record `n` lies in slot
-//! `n mod slots`. A **record** is a head of 1 to [`MOST_PAGES`] pages, then the records of blocks
-//! that it lists, each at the next multiple of 16 bytes, then zeros to the end of the program.
+//! The journal is a ring of slots of equal length on a device of its own; record `n` is in slot `n
+//! mod slots`. A **record** is a head of 1 to [`MOST_PAGES`] pages, then the records of the listed
+//! blocks, each at the next multiple of 16 bytes, then zeros to the end of the program.
 //!
 //! | bytes | field of a head |
 //! |---|---|
-//! | 0..4 | CRC-32C of what follows up to the end of the entries, begun with the head's address |
+//! | 0..4 | CRC-32C of bytes 4 up to the end of the entries, seeded with the head's address |
 //! | 4..8 | `LJRN` |
 //! | 8..24 | volume UUID |
 //! | 24..32 | number of the record |
-//! | 32..40 | number of the oldest record that was still needed |
-//! | 40..48 | it is replayed before this row, and after all lower ones |
+//! | 32..40 | oldest record that was needed when it was made |
+//! | 40..48 | it is replayed before this stripe, and after all lower ones |
 //! | 48..52 | epoch |
 //! | 52..56 | entries |
 //! | 56..64 | zero |
-//! | 64.. | entries of 20 bytes, as in the head of a row: the places are those in the rows |
+//! | 64.. | entries of 20 bytes, as in a stripe head: the places are those in the stripes |
 //!
-//! The number is in the checksum and says which turn of the ring a record is of.
+//! The number is covered by the checksum and identifies the round of the ring.
 
 use hostftl_core::{BLOCK, MetaBuf};
 
 use super::{ENTRY, Entry, GRAIN, HEAD, Kind, crc_of, put, room};
 use crate::page::{u32_at, u64_at};
 
-/// Pages of the longest head.
+/// Maximum number of pages of a head.
 pub const MOST_PAGES: u32 = 4;
 
 const MAGIC: [u8; 4] = *b"LJRN";
 
-/// What a record says of itself.
+/// Contents of the head of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the table above describes the fields")]
 pub struct Record {
@@ -41,23 +41,23 @@ pub struct Record {
 }
 
 impl Record {
-    /// Pages of its head.
+    /// Returns the number of pages of its head.
     pub fn pages(&self) -> u32 {
         pages(self.entries)
     }
 }
 
-/// Pages of a head with so many entries.
+/// Returns the number of pages of a head with `entries` entries.
 pub fn pages(entries: u32) -> u32 {
     (HEAD + entries as usize * ENTRY).div_ceil(BLOCK) as u32
 }
 
-/// The most entries of a record.
+/// Returns the maximum number of entries of a record.
 pub fn most_entries() -> u32 {
     room(MOST_PAGES)
 }
 
-/// Bytes that an entry has behind the head.
+/// Returns the number of bytes of an entry's data behind the head.
 pub fn bytes_of(entry: &Entry) -> u32 {
     match entry.kind {
         Kind::Data => entry.place.len().next_multiple_of(GRAIN),
@@ -80,7 +80,7 @@ pub fn seal(buf: &mut MetaBuf, uuid: &[u8; 16], at: u64, record: &Record) {
     put(buf, 0, &crc.to_le_bytes());
 }
 
-/// Reads a head that lies at `at`. `None` when it is none of this volume's, or damaged.
+/// Reads a head at sector `at`. Returns `None` if it is not one of this volume, or damaged.
 pub fn open(buf: &MetaBuf, uuid: &[u8; 16], at: u64) -> Option<Record> {
     let page = &buf.pages()[0];
     let entries = u32_at(page, 52);

@@ -1,5 +1,5 @@
-//! Roots: where replay begins, and where the pages of the directory and of the counts are. Their
-//! bytes are described at the head of [`crate::log`].
+//! Roots: the start of replay, and the places of the pages of the directory and of the counts. The
+//! module text of [`crate::log`] has the byte map.
 
 use hostftl_core::{BLOCK, MetaBuf, Page};
 
@@ -10,63 +10,63 @@ const ROOT: [u8; 4] = *b"LGRT";
 const ROOT_PAIRS: usize = 248;
 const ROOT_PAIR: usize = 14;
 const PAIRS_OF_ROOT: usize = (BLOCK - ROOT_PAIRS) / ROOT_PAIR;
-/// Sets of devices that a root names.
+/// Number of member sets in a root.
 pub const SETS: usize = 4;
-/// Streams of rows; the last is that of images of the map.
+/// Number of streams; the last one is that of map images.
 pub const STREAMS: usize = 7;
 
-/// What a root says, but for the directory.
+/// Contents of a root without the directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the text of the module describes the fields")]
 pub struct Root {
     pub number: u64,
-    /// The life whose rows are replayed.
+    /// Life whose stripes are replayed.
     pub epoch: u32,
     pub replay_from: u64,
     pub durable: u64,
     pub generation: u8,
-    /// Devices that miss what was written since they were lost, as a set of bits.
+    /// Lost devices, which lack later writes, as a bit set.
     pub lost: u16,
-    /// Those of them on which nothing lies any more.
+    /// Those of the lost devices that hold no data.
     pub out: u16,
-    /// The devices of which it knows, as a set of bits: on others nothing lies.
+    /// Devices known to the root, as a bit set: others hold no data.
     pub known: u16,
-    /// How many pages of the directory it points at; pages of the counts follow.
+    /// Number of pages of the directory; pages of the counts follow.
     pub directories: u32,
-    /// The sets of devices on which segments were opened, the last one first; 0 for none.
+    /// Member sets on which segments were opened, the last one first; 0 for none.
     pub sets: [u16; SETS],
-    /// The last root that was known to be on all devices that are not lost.
+    /// Last root known to be on all devices that are not lost.
     pub everywhere: u64,
-    /// Blocks that are mapped.
+    /// Number of mapped blocks.
     pub mapped: u64,
-    /// The newest record of the journal that was durable in the life of `epoch`.
+    /// Newest durable journal record in the life `epoch`.
     pub journal: u64,
-    /// The last life that was begun: rows of the next one carry a greater number.
+    /// Last life begun: stripes of the next one have a greater epoch.
     pub life: u32,
-    /// Where the rows of each stream begin that are replayed.
+    /// Position in each stream where replay begins.
     pub streams: [Option<Begin>; STREAMS],
 }
 
-/// Where the first row of a stream is that is replayed.
+/// Position of the first stripe of a stream to replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "a place in the words of the layer")]
 pub struct Begin {
     pub segment: u32,
     pub slot: u32,
     pub sector: u32,
-    /// The devices of the segment, as a set of bits.
+    /// Members of the segment, as a bit set.
     pub members: u16,
-    /// The segment where the stream goes on, should it leave that one early, and its devices.
+    /// Segment where the stream continues if it leaves the first one early, and its members.
     pub ahead: Option<(u32, u16)>,
 }
 
-/// Pages of a root that points at so many pages of the directory and of counts.
+/// Returns the number of pages of a root with `pointed` pages of the directory and the counts.
 pub fn root_pages(pointed: u32) -> u32 {
     pointed.div_ceil(PAIRS_OF_ROOT as u32).max(1)
 }
 
-/// Writes a root that will lie at sector `at`; the pairs are those of the directory's pages and
-/// then of the pages of counts.
+/// Writes a root for sector `at`. The pairs are those of the directory's pages, then of the pages
+/// of counts.
 pub fn emit_root(
     buf: &mut MetaBuf,
     uuid: &[u8; 16],
@@ -108,8 +108,8 @@ pub fn emit_root(
     }
 }
 
-/// Reads a root at sector `at` that points at so many pages of counts; `None` when it is none, or
-/// damaged. It may be shorter than the buffer, when the volume was smaller.
+/// Reads a root at sector `at` with `counts` pages of counts. Returns `None` if it is not a root,
+/// or damaged. It may be shorter than the buffer, if the volume was smaller.
 pub fn open_root(buf: &MetaBuf, uuid: &[u8; 16], at: u64, counts: u32) -> Option<Root> {
     let mut number = None;
     let pages = root_pages(u32_at(&buf.pages()[0], 244).checked_add(counts)?) as usize;
@@ -148,8 +148,8 @@ pub fn open_root(buf: &MetaBuf, uuid: &[u8; 16], at: u64, counts: u32) -> Option
     })
 }
 
-/// The place and CRC of page `index` of those that a root points at, and the devices of its
-/// segment.
+/// Returns the place and CRC of page `index` of the directory and the counts, and the members of
+/// its segment.
 pub fn root_pair(buf: &MetaBuf, index: usize) -> (Place, u32, u16) {
     let page = &buf.pages()[index / PAIRS_OF_ROOT];
     let at = ROOT_PAIRS + ROOT_PAIR * (index % PAIRS_OF_ROOT);

@@ -1,4 +1,4 @@
-//! What is written is read again, and damage is noticed.
+//! Tests of reading back emitted structures, and of detecting damage.
 
 use super::*;
 use proptest::prelude::*;

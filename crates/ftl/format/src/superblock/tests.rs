@@ -1,4 +1,4 @@
-//! Tests of superblocks: what is written is read again, and what can't be is refused.
+//! Tests of superblocks: reading back, and refusal of inconsistent values.
 
 use super::*;
 use proptest::prelude::*;
@@ -71,7 +71,7 @@ proptest! {
     }
 }
 
-/// The superblock of a volume of one device.
+/// Returns the superblock of a volume with one device.
 fn sound() -> Superblock {
     Superblock {
         generation: 1,
