@@ -35,7 +35,7 @@ for _ in $(seq "$cases"); do
     pick "" "" ,compress=2 ,compress=2.9; load+=",count=60000$picked"
     pick hatl-1g qlc-64k tlc sata-mlc; drive="$picked:capacity=512m"
     pick 40 60 80; fill=$picked
-    if ! "$hostftl" --json advise "$load" --drive "$drive" --fill "$fill%" --export 70% --seeds 1 \
+    if ! "$hostftl" --json advise "$load" --load 1TB/day --drive "$drive" --fill "$fill%" --export 70% --seeds 1 \
         >"$work/advice.json" 2>"$work/said" ||
         ! "$hostftl" --json compare "$load" --drive "$drive" --warm "self=$fill%" --export 70% \
             --layers "$all" --csv "$work/rows.csv" >/dev/null 2>"$work/said"; then

@@ -115,9 +115,10 @@ def test_layers_are_those_of_the_command_line(cli):
 
 def test_an_advice_is_that_of_the_command_line(cli):
     drive, layers = "hatl-1g:capacity=256m", ["hard", "hatl-auto"]
-    advice = hostftl.advise(SMALL, drive, layers=layers, fill=0.3, ram="16m", seeds=1)
+    limits = {"fill": 0.3, "ram": "16m", "load": "1TB/day"}
+    advice = hostftl.advise(SMALL, drive, layers=layers, seeds=1, **limits)
     options = ["--layers", "hard,hatl-auto", "--fill", "30%", "--ram", "16m", "--seeds", "1"]
-    assert advice == cli.answer("advise", SMALL, "--drive", drive, *options)
+    assert advice == cli.answer("advise", SMALL, "--drive", drive, *options, "--load", "1TB/day")
     assert repr(advice).startswith(f"Advice(verdict='{advice.verdict}'")
     code, text = cli.fails("advise", SMALL, "--drive", "4*tlc")
     with pytest.raises(hostftl.UsageError) as told:
