@@ -36,7 +36,7 @@ losses() {
     live=$(of .space.physical_bytes)
     begun=$(date +%s.%N)
     "$hostftl" device offline "$work/v.toml" 1 >/dev/null
-    until [ "$(of '.space.exposed_bytes == 0 and .space.may_lose == 1')" = true ]; do sleep 0.02; done
+    until [ "$(of '.space.degraded_bytes == 0 and .space.failures_tolerated == 1')" = true ]; do sleep 0.02; done
     echo "$live $begun $(date +%s.%N)" | awk '{ print $3 - $2, $1 / ($3 - $2) / 1e6 }' >>"$work/losses"
     "$hostftl" device offline "$work/v.toml" 2 >/dev/null
     compare
@@ -59,8 +59,8 @@ away() {
     written=$((16 << 20))
     begun=$(date +%s.%N)
     "$hostftl" device online "$work/v.toml" 1 >/dev/null
-    until [ "$(of '.events["device-joined"] == 1 and .space.exposed_bytes == 0')" = true ]; do sleep 0.02; done
-    sent=$(of '.devices[1].sent_bytes')
+    until [ "$(of '.events["device-joined"] == 1 and .space.degraded_bytes == 0')" = true ]; do sleep 0.02; done
+    sent=$(of '.devices[1].written_bytes')
     echo "$begun $(date +%s.%N) $sent $written $(on_one)" |
         awk '{ print $2 - $1, $3 / $4, 100 * $3 / $5 }' >>"$work/away"
     compare
@@ -80,8 +80,8 @@ more() {
     "$hostftl" device add "$work/v.toml" "$work/more" >/dev/null
     serve
     got=$(of .exported_bytes)
-    until [ "$(of '.devices | length == 5 and all(.health == "good")')" = true ]; do sleep 0.02; done
-    sent=$(of .traffic.sent_bytes.total)
+    until [ "$(of '.devices | length == 5 and all(.health == "online")')" = true ]; do sleep 0.02; done
+    sent=$(of .traffic.device_write_bytes.total)
     echo "$said $got $sent $(of .space.physical_bytes)" |
         awk '{ print ($1 == $2) ? 0 : 1, $3 / 1024, 100 * $3 / $4 }' >>"$work/more-said"
     compare
@@ -97,11 +97,11 @@ leaves() {
     made 30
     "$hostftl" device remove "$work/v.toml" 3 >/dev/null
     "$hostftl" device remove "$work/v.toml" 3 --cancel >/dev/null
-    [ "$(of '.space.exposed_bytes == 0 and .space.may_lose == 1')" = true ]
-    sent=$(of .traffic.sent_bytes.total)
+    [ "$(of '.space.degraded_bytes == 0 and .space.failures_tolerated == 1')" = true ]
+    sent=$(of .traffic.device_write_bytes.total)
     begun=$(date +%s.%N)
     "$hostftl" device remove "$work/v.toml" 3 --wait >/dev/null
-    echo "$begun $(date +%s.%N) $(($(of .traffic.sent_bytes.total) - sent)) $(of .space.physical_bytes)" |
+    echo "$begun $(date +%s.%N) $(($(of .traffic.device_write_bytes.total) - sent)) $(of .space.physical_bytes)" |
         awk '{ print $2 - $1, $3 / ($4 * 3 / 2) }' >>"$work/leaves"
     compare
     end TERM

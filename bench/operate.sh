@@ -26,10 +26,10 @@ heal() {
     serve "$@"
     local begun exposed
     begun=$(date +%s.%N)
-    exposed=$(of .space.exposed_bytes)
+    exposed=$(of .space.degraded_bytes)
     # A question every few milliseconds would take a core from the rebuild.
     "$hostftl" wait "$work/v.toml" >/dev/null
-    echo "$begun $(date +%s.%N) $exposed $(of .traffic.sent_bytes.total) $(of '[.devices[].read_bytes] | add')" |
+    echo "$begun $(date +%s.%N) $exposed $(of .traffic.device_write_bytes.total) $(of '[.devices[].read_bytes] | add')" |
         awk '{ print $2 - $1, $3, $4, $5 }'
 }
 
@@ -77,10 +77,10 @@ beside() {
         jq '.jobs[0].write.clat_ns.percentile["99.000000"]' >"$work/quiet"
     "$hostftl" device replace "$work/v.toml" 1 "$work/new" >/dev/null
     local before
-    before=$(of .space.exposed_bytes)
+    before=$(of .space.degraded_bytes)
     load --rw=randwrite --bs=4k --iodepth=4 --size=64M --time_based --runtime=5 --rate_iops=2000 |
         jq '.jobs[0].write.clat_ns.percentile["99.000000"]' >"$work/busy"
-    echo "$(cat "$work/quiet" "$work/busy" | tr '\n' ' ') $(((before - $(of .space.exposed_bytes)) / 5))" >>"$work/beside"
+    echo "$(cat "$work/quiet" "$work/busy" | tr '\n' ' ') $(((before - $(of .space.degraded_bytes)) / 5))" >>"$work/beside"
     end TERM
 }
 each beside
@@ -96,12 +96,12 @@ killed() {
     "$hostftl" device replace "$work/v.toml" 1 "$work/new" >/dev/null
     serve
     local all left again
-    all=$(of .space.exposed_bytes)
-    until [ "$(of .space.exposed_bytes)" -lt $((all / 2)) ]; do sleep 0.02; done
-    left=$(of .space.exposed_bytes)
+    all=$(of .space.degraded_bytes)
+    until [ "$(of .space.degraded_bytes)" -lt $((all / 2)) ]; do sleep 0.02; done
+    left=$(of .space.degraded_bytes)
     end KILL
     serve
-    again=$(of .space.exposed_bytes)
+    again=$(of .space.degraded_bytes)
     echo "$all $left $again" | awk '{ r = 100 * ($3 - $2) / $1; print r < 0 ? 0 : r }' >>"$work/killed"
     end TERM
 }
@@ -119,12 +119,12 @@ told() {
     local client=$! eta begun
     # What was done before the host came is no measure of what comes.
     sleep 5
-    until [ "$(of '[.tasks[]? | select(.task != "scrub") | .done_bytes / (.done_bytes + .left_bytes) > 0.07][0]')" = true ]; do
+    until [ "$(of '[.tasks[]? | select(.task != "scrub") | .done_bytes / (.done_bytes + .remaining_bytes) > 0.07][0]')" = true ]; do
         sleep 0.05
     done
     eta=$(of '.tasks[0]?.eta_seconds')
     begun=$(date +%s.%N)
-    until [ "$(of '.space.exposed_bytes == 0')" = true ]; do sleep 0.02; done
+    until [ "$(of '.space.degraded_bytes == 0')" = true ]; do sleep 0.02; done
     echo "$eta $begun $(date +%s.%N)" | awk '{ t = $3 - $2; e = 100 * ($1 - t) / t; print e < 0 ? -e : e }' >>"$work/eta"
     end KILL
     kill "$client" 2>/dev/null || true

@@ -67,7 +67,7 @@ load() {
 }
 
 # One line of the status: what is exposed, or how many devices may be lost.
-state() { "$hostftl" status "$work/vol.toml" 2>/dev/null | grep -E '^ *(exposed|can lose)' || true; }
+state() { "$hostftl" status "$work/vol.toml" 2>/dev/null | grep -E '^ *redundancy' || true; }
 
 if ! command -v fio >/dev/null || ! fio --enghelp 2>/dev/null | grep -qw nbd; then
     echo "SKIPPED: the rehearsal needs fio with its nbd engine (sudo apt-get install fio)."
@@ -105,10 +105,10 @@ state
 
 title "3. Without a spare and without a command, all that missed a chunk gets parity again"
 for _ in $(seq 300); do
-    state | grep -q 'can lose' && break
+    state | grep -q 'can fail' && break
     sleep 0.1
 done
-state | grep 'can lose' || fail "the volume does not protect itself: $(state)"
+state | grep 'can fail' || fail "the volume does not protect itself: $(state)"
 
 title "4. A new device takes the place of the dead one, while the client writes"
 load third 0 64M &
@@ -118,10 +118,10 @@ show "hostftl device replace vol.toml 1 new.img"
 wait "$client" || fail "the client noticed that a device came"
 "$hostftl" wait "$work/vol.toml" >/dev/null
 for _ in $(seq 300); do
-    state | grep -q 'can lose' && break
+    state | grep -q 'can fail' && break
     sleep 0.1
 done
-state | grep 'can lose' || fail "what the new device lacks is not made: $(state)"
+state | grep 'can fail' || fail "what the new device lacks is not made: $(state)"
 
 title "5. One more device comes while the client writes"
 load fourth 32M 96M &

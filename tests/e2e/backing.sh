@@ -33,7 +33,7 @@ done
 wait "$load" || fail "writes do not verify over two deaths of the server"
 nbd_fio --rw=read --bs=4k --iodepth=16 --size=24M --verify=crc32c --verify_only || fail "lost writes"
 "$hostftl" status "$dir/vol.toml" --json >"$dir/status.json" || [ $? = 4 ]
-jq -e '.devices[0] | .reconnects >= 1 and .trouble == null and .kind == "NBD export"' \
+jq -e '.devices[0] | .reconnects >= 1 and .connection_error == null and .kind == "NBD export"' \
     "$dir/status.json" || fail "the status does not tell of the reconnects"
 
 # Gone for longer than its time-out: errors, and none afterwards.
@@ -41,12 +41,12 @@ lose_backing
 timeout "$patience" qemu-io -f raw -t none -c 'read 4M 1M' "$uri" >"$dir/io.out" 2>&1 || true
 grep -qi 'error' "$dir/io.out" || fail "a device that is gone reads"
 "$hostftl" status "$dir/vol.toml" --json >"$dir/status.json" || [ $? = 4 ]
-jq -e '.devices[0].trouble | contains("calling again")' "$dir/status.json" ||
+jq -e '.devices[0].connection_error | contains("calling again")' "$dir/status.json" ||
     fail "the status does not tell that the server is gone"
 backing "${forgetful[@]}"
 is_back() {
     "$hostftl" status "$dir/vol.toml" --json >"$dir/status.json" || [ $? = 4 ]
-    jq -e '.devices[0].trouble == null' "$dir/status.json"
+    jq -e '.devices[0].connection_error == null' "$dir/status.json"
 }
 await "the status still shows the server as gone" is_back
 nbd_fio --rw=read --bs=4k --iodepth=16 --size=24M --verify=crc32c --verify_only ||

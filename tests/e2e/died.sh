@@ -31,7 +31,7 @@ die() {
 
 create
 die
-"$hostftl" status "$dir/vol.toml" | grep 'ended uncleanly' || fail "status does not tell of the end"
+"$hostftl" status --long "$dir/vol.toml" | grep 'ended uncleanly' || fail "status does not tell of the end"
 serve vol 2>"$dir/serve.err"
 # A thread of its own writes these lines.
 await "serve does not report the unclean end" grep -q 'ended uncleanly' "$dir/serve.err"
@@ -63,7 +63,7 @@ grep -q 'nothing is lost' "$dir/serve.err" || fail "it does not say that nothing
 qemu-io -f raw -c 'read -P 7 0 64k' "$uri" >"$dir/io.out" 2>&1 || fail "the read fails"
 ! grep -qi 'verification failed' "$dir/io.out" || fail "--ack media lost an answered write"
 "$hostftl" status "$dir/vol.toml" --json >"$dir/status.json"
-jq -e '.unclean and .export == "vol" and .ack != "durable"' "$dir/status.json" ||
+jq -e '.unclean_shutdown and .export == "vol" and .ack != "durable"' "$dir/status.json" ||
     fail "the status says something else"
 stop
 check

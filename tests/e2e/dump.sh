@@ -79,7 +79,7 @@ check
 rm "$dir/vol.toml"
 "$hostftl" import "$dir/vol.img" --output "$dir/vol.toml" || fail "the device is no volume again"
 # The marks were overwritten too: nobody knows how the last run ended.
-"$hostftl" status --json "$dir/vol.toml" | jq -e .unclean || fail "an unknown end counts as clean"
+"$hostftl" status --json "$dir/vol.toml" | jq -e .unclean_shutdown || fail "an unknown end counts as clean"
 go_on=(--go-on)
 serve
 io <"$dir/reads" >"$dir/out" || fail "reads fail"

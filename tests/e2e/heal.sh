@@ -105,8 +105,8 @@ for round in 1 2 3; do
     crash
     serve vol --degraded --wait-devices 0
 done
-until_so '.space.exposed_bytes == 0 and .space.may_lose == 1' "nothing protects the volume"
-"$hostftl" wait "$dir/vol.toml" protect
+until_so '.space.degraded_bytes == 0 and .space.failures_tolerated == 1' "nothing protects the volume"
+"$hostftl" wait "$dir/vol.toml" rebuild
 
 # A second one dies, and a new one comes for it.
 begin_load
@@ -122,7 +122,7 @@ for round in 1 2 3; do
 done
 begin_load
 end_load "the new device"
-until_so '.space.exposed_bytes == 0 and .space.may_lose == 1' "the new device gets nothing"
+until_so '.space.degraded_bytes == 0 and .space.failures_tolerated == 1' "the new device gets nothing"
 "$hostftl" scrub "$dir/vol.toml" --wait || fail "a scrub finds damage after the rebuild"
 stop
 # One device is still missing.

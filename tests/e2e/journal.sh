@@ -19,7 +19,7 @@ journal="nbd+unix:///?socket=$dir/back.sock&timeout=4"
 "$hostftl" create "$dir/v.toml" --device "$dir/rows" --journal "$journal" --layer log --size 128M
 
 state() { "$hostftl" status "$dir/v.toml" --json >"$dir/status.json" || [ $? = 4 ]; }
-written() { jq '.traffic.waf_stack[] | select(.step == "journal") | .bytes' "$dir/status.json"; }
+written() { jq '.traffic.write_path[] | select(.step == "journal") | .bytes' "$dir/status.json"; }
 
 # content BYTE: what a load writes, so that an older load's blocks are not taken for it.
 content() { echo --bs=4k --size=6M --verify=pattern "--verify_pattern=0x$1%o"; }
@@ -55,7 +55,7 @@ sleep 0.3
 "$hostftl" device online "$dir/v.toml" "$journal" || fail "the journal is not taken back"
 end_load "the journal comes back"
 state
-jq -e '(.degraded | not) and .devices[1].health == "good"' "$dir/status.json" ||
+jq -e '(.degraded | not) and .devices[1].health == "online"' "$dir/status.json" ||
     fail "the status does not say that the journal is back"
 before=$(written)
 begin_load 33

@@ -55,7 +55,7 @@ head -c 100M /dev/urandom >"$dir/data"
 nbdcopy "$dir/data" "$uri"
 die
 "$hostftl" check "$dir/vol.toml" | grep -q "for the next .hostftl serve" || fail "check says nothing"
-"$hostftl" status "$dir/vol.toml" | grep -q "for the next .hostftl serve" || fail "status says nothing"
+"$hostftl" status --long "$dir/vol.toml" | grep -q "for the next .hostftl serve" || fail "status says nothing"
 serve vol --read-only
 has_data || fail "a server that only reads lacks it"
 stop

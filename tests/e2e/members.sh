@@ -60,7 +60,7 @@ begin_load
 truncate -s 2M "$dir/short.d1"
 end_load "cut short" short
 # What was cut off reads as zeros when the file has grown again.
-jq -e '.degraded or .space.repaired > 0 or ([.devices[].errors] | add > 0)' "$dir/status.json" ||
+jq -e '.degraded or .space.repaired_reads > 0 or ([.devices[].errors] | add > 0)' "$dir/status.json" ||
     fail "nobody noticed that a member was cut short"
 stop
 again short
@@ -71,7 +71,7 @@ serve replaced
 begin_load
 head -c 90M /dev/urandom | dd of="$dir/replaced.d2" bs=1M seek=2 conv=notrunc 2>/dev/null
 end_load "replaced" replaced
-jq -e '.space.repaired > 0' "$dir/status.json" || fail "nothing was mended"
+jq -e '.space.repaired_reads > 0' "$dir/status.json" || fail "nothing was mended"
 stop
 
 # Every read and write of a member fails from some time on.
@@ -119,7 +119,7 @@ grep -q 'gone.d0: it missed writes' "$dir/serve.err" || fail "a stale member is 
 nbd_fio --rw=read --bs=4k --iodepth=16 --size=24M >/dev/null || fail "reads fail"
 healed() {
     "$hostftl" status "$dir/gone.toml" --json >"$dir/status.json" || true
-    jq -e '.space.may_lose == 1' "$dir/status.json"
+    jq -e '.space.failures_tolerated == 1' "$dir/status.json"
 }
 await "the volume does not protect itself without the stale member" healed
 stop

@@ -14,7 +14,7 @@ serve_slow() {
     await "the log is not ready" grep -qs '^ready ' "$dir/slow.out"
 }
 
-sent() { "$hostftl" status "$dir/slow.toml" --json | jq '[.devices[].sent_bytes] | add'; }
+sent() { "$hostftl" status "$dir/slow.toml" --json | jq '[.devices[].written_bytes] | add'; }
 content() { echo --bs=4k --size=48M --verify=pattern "--verify_pattern=0x$1%o"; }
 
 "$hostftl" create "$dir/slow.toml" --device "$dir/d0" --device "$dir/d1" --device "$dir/d2" \

@@ -54,7 +54,7 @@ for signals in 'TERM TERM' 'TERM INT TERM' 'HUP TERM HUP' 'USR1 XFSZ PIPE ALRM I
     server=
 done
 serve
-"$hostftl" status "$dir/vol.toml" --json | jq -e '.unclean == false' || fail "a stop was not clean"
+"$hostftl" status "$dir/vol.toml" --json | jq -e '.unclean_shutdown == false' || fail "a stop was not clean"
 
 # A server that stands still: requests end in a bounded time, and are not carried out later.
 kill -STOP "$server"

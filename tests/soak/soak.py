@@ -102,7 +102,7 @@ class Soak:
 
     def can_lose(self):
         """The claim of `status`."""
-        return self.volume.status()["space"]["may_lose"]
+        return self.volume.status()["space"]["failures_tolerated"]
 
     def settle(self):
         """Waits for background work; exit code 4 says that it ended undone."""
@@ -215,11 +215,11 @@ class Soak:
         """Kills the server and really loses as many devices as `status` says may be lost."""
         if self.dice.random() < 0.5:
             self.flush()
-        may_lose = self.can_lose()
-        self.note(f"claim can lose {may_lose}")
+        failures_tolerated = self.can_lose()
+        self.note(f"claim can lose {failures_tolerated}")
         self.volume.kill()
         self.volume.save()
-        lost = self.dice.sample(self.volume.devices(), may_lose)
+        lost = self.dice.sample(self.volume.devices(), failures_tolerated)
         for device in lost:
             os.unlink(device)
         saved = (
@@ -231,7 +231,7 @@ class Soak:
             self.verify(recovered=True)
         except (Wrong, Refused, Disconnected) as error:
             names = [os.path.basename(device) for device in lost]
-            raise Wrong(f"status claimed that {may_lose} devices may be lost; without {names}: {error}") from error
+            raise Wrong(f"status claimed that {failures_tolerated} devices may be lost; without {names}: {error}") from error
         self.volume.kill()
         self.volume.restore()
         self.model.accepted, self.model.latest, self.model.dirty = saved

@@ -52,19 +52,19 @@ exercise() {
     fio --name=w --filename=/dev/nbd0 --direct=1 --ioengine=libaio --iodepth=16 --rw=randwrite \
         --bs=4k-64k --size=64m --io_size=96m --randseed=7 --output=fio.out --end_fsync=1
     sleep 2.1
-    "$HOSTFTL" status "$1.toml" | tee "$1.txt"
+    "$HOSTFTL" status "$1.toml" --long | tee "$1.txt"
     "$HOSTFTL" status "$1.toml" --json >"$1.json"
     nbd-client -d /dev/nbd0
     stop
     after=$(written "$2")
     echo "$1: the drive's counter went up by $((after - before))"
-    jq -e --argjson most "$((after - before))" '[.traffic.waf_stack[] | {(.step): .bytes}] | add |
-        .flash > 0 and .flash <= $most and ((.flash - .sent) | fabs) <= .sent / 100' "$1.json"
+    jq -e --argjson most "$((after - before))" '[.traffic.write_path[] | {(.step): .bytes}] | add |
+        .flash > 0 and .flash <= $most and ((.flash - .device_writes) | fabs) <= .device_writes / 100' "$1.json"
     jq -e '.devices[0].drive.celsius > 0' "$1.json"
 }
 exercise plain "$plain"
 exercise fdp "$fdp"
 grep -q 'the reclaim unit is 16 MiB: the drive states it (FDP)' made.txt
 grep -q '^    flash ' fdp.txt
-way=$(jq -r '[.traffic.waf_stack[] | {(.step): .bytes}] | add | "\(.host) B of the host, \(.sent) B sent, \(.flash) B of flash"' plain.json)
+way=$(jq -r '[.traffic.write_path[] | {(.step): .bytes}] | add | "\(.host) B of the host, \(.device_writes) B sent, \(.flash) B of flash"' plain.json)
 echo "SMART, OCP C0h and FDP of QEMU's drives are told; $way"

@@ -37,14 +37,14 @@ exercise() {
     nbd-client -d /dev/nbd0
     stop
     jq -e '.traffic.gc_runs > 0' "$1.json" >/dev/null || fail "$1: nothing was collected"
-    jq -e '[.traffic.waf_stack[] | {(.step): .bytes}] | add |
-        .flash > 0 and ((.flash - .sent) | fabs) <= .sent / 100' "$1.json" ||
+    jq -e '[.traffic.write_path[] | {(.step): .bytes}] | add |
+        .flash > 0 and ((.flash - .device_writes) | fabs) <= .device_writes / 100' "$1.json" ||
         fail "$1: $(waf "$1"), $(jq .traffic.device_reset_bytes "$1.json") B of zeros"
 }
 
 # waf NAME: bytes of the host, what log sent and what the drive's flash got for each of them.
 waf() {
-    jq -r '[.traffic.waf_stack[] | {(.step): .}] | add | "log \(.sent.per_host_byte * 1000 | round / 1000), drive \(.flash.per_host_byte * 1000 | round / 1000)"' "$1.json"
+    jq -r '[.traffic.write_path[] | {(.step): .}] | add | "log \(.device_writes.per_host_byte * 1000 | round / 1000), drive \(.flash.per_host_byte * 1000 | round / 1000)"' "$1.json"
 }
 
 HOSTFTL_PLACEMENT=on exercise with

@@ -24,7 +24,7 @@ part() {
 written() {
     case $1 in
     md) echo $(($(awk '{ print $7 }' "/sys/block/${new#/dev/}/stat") * 512)) ;;
-    log) "$HOSTFTL" status v.toml --json | jq --arg new "$new" '[.devices[] | select(.name == $new).sent_bytes] | add // 0' ;;
+    log) "$HOSTFTL" status v.toml --json | jq --arg new "$new" '[.devices[] | select(.name == $new).written_bytes] | add // 0' ;;
     esac
 }
 
@@ -127,7 +127,7 @@ replace() {
 whole() {
     case $1 in
     md) md_whole ;;
-    log) [ "$("$HOSTFTL" status v.toml --json | jq '.space.exposed_bytes')" = 0 ] ;;
+    log) [ "$("$HOSTFTL" status v.toml --json | jq '.space.degraded_bytes')" = 0 ] ;;
     esac
 }
 

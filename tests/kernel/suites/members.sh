@@ -46,7 +46,7 @@ holds() {
 # heals: all has parity again, and may lose a device.
 heals() {
     "$HOSTFTL" wait "$volume"
-    "$HOSTFTL" status "$volume" --json | grep -Eq '"may_lose": ?1' || fail "$1: nothing may be lost"
+    "$HOSTFTL" status "$volume" --json | grep -Eq '"failures_tolerated": ?1' || fail "$1: nothing may be lost"
     holds "$1"
 }
 

@@ -1,59 +1,139 @@
-//! Where a command prints: text or JSON on standard output, one line per error.
+//! Output of a command: text or JSON on standard output, one line on standard error for an error.
 //!
-//! Invariant: nothing that is printed commands a terminal, wherever it comes from. Text is escaped
-//! here; JSON has escapes of its own.
+//! Invariant: no text from outside reaches the terminal with control characters. Text is escaped
+//! here; JSON has its own escapes.
 
 use std::fmt;
 use std::io::{self, IsTerminal, StdoutLock, Write};
 use std::process::ExitCode;
 
+use clap::ValueEnum;
+use comfy_table::{ContentArrangement, Table};
 use hostftl_format::letters::{Plain, PlainLines};
 use serde::Serialize;
 
 use crate::failure::{Failure, code};
 
-/// The width of a paragraph.
+/// Width of a paragraph.
 const COLUMNS: usize = 96;
 
-/// Prints one line on standard error at once. The command goes on where that is closed.
+/// When to use colours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ColorChoice {
+    /// On a terminal, unless NO_COLOR is set
+    #[default]
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+impl ColorChoice {
+    fn is_on(self) -> bool {
+        let is_off = || std::env::var_os("NO_COLOR").is_some_and(|it| !it.is_empty());
+        match self {
+            ColorChoice::Auto => io::stdout().is_terminal() && !is_off(),
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+        }
+    }
+}
+
+/// Colour of a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Color {
+    /// Normal.
+    Green,
+    /// Needs attention.
+    Yellow,
+    /// Data is lost or at risk.
+    Red,
+}
+
+impl From<Color> for comfy_table::Color {
+    fn from(color: Color) -> Self {
+        match color {
+            Color::Green => comfy_table::Color::Green,
+            Color::Yellow => comfy_table::Color::Yellow,
+            Color::Red => comfy_table::Color::Red,
+        }
+    }
+}
+
+/// Prints one line on standard error, unbuffered. A closed standard error is ignored.
 pub(crate) fn notice(text: impl fmt::Display) {
     let _ = writeln!(io::stderr(), "hostftl: {}", Plain(&text.to_string()));
 }
 
-/// Standard output, and whether it is to be JSON.
+/// Standard output as text or JSON.
 pub(crate) struct Console {
     json: bool,
-    /// Whether a value was printed: then an error is no second one.
+    is_coloured: bool,
+    /// Whether a JSON value was printed; an error then prints no second one.
     told: bool,
     out: io::BufWriter<StdoutLock<'static>>,
 }
 
 impl Console {
-    /// Standard output of this process.
-    pub(crate) fn new(json: bool) -> Self {
-        Console { json, told: false, out: io::BufWriter::new(io::stdout().lock()) }
+    /// Returns the standard output of this process.
+    pub(crate) fn new(json: bool, color: ColorChoice) -> Self {
+        let out = io::BufWriter::new(io::stdout().lock());
+        Console { json, is_coloured: color.is_on(), told: false, out }
     }
 
-    /// Whether the user asked for JSON.
+    /// Returns whether `--json` was given.
     pub(crate) fn is_json(&self) -> bool {
         self.json
     }
 
-    /// Whether somebody watches the progress on standard error.
+    /// Returns whether standard error is a terminal, so that progress can be shown.
     pub(crate) fn is_watched(&self) -> bool {
         io::stderr().is_terminal()
     }
 
-    /// Prints one line, at once.
+    /// Returns whether standard output is a terminal that can be redrawn.
+    pub(crate) fn is_terminal(&self) -> bool {
+        io::stdout().is_terminal()
+    }
+
+    /// Returns `text`, which has no control characters, in a colour.
+    pub(crate) fn paint(&self, color: Color, text: &str) -> String {
+        let code = match color {
+            Color::Green => 32,
+            Color::Yellow => 33,
+            Color::Red => 31,
+        };
+        match self.is_coloured {
+            true => format!("\x1b[{code}m{text}\x1b[0m"),
+            false => text.to_owned(),
+        }
+    }
+
+    /// Limits a table to `$COLUMNS`, or else to the width of the terminal, and sets its colours.
+    pub(crate) fn fit(&self, mut table: Table) -> Table {
+        let columns = std::env::var("COLUMNS").ok().and_then(|it| it.parse().ok());
+        table.set_content_arrangement(ContentArrangement::Dynamic);
+        if let Some(width) = columns.filter(|it| *it > 0).or_else(|| table.width()) {
+            table.set_width(width);
+        }
+        match self.is_coloured {
+            true => table.enforce_styling(),
+            false => table.force_no_tty(),
+        };
+        table
+    }
+
+    /// Prints one line.
     ///
     /// # Errors
-    /// When the output is closed or full.
+    /// When standard output is closed or full.
     pub(crate) fn line(&mut self, text: impl fmt::Display) -> Result<(), Failure> {
         writeln!(self.out, "{}", Plain(&text.to_string()))?;
         Ok(())
     }
 
-    /// Prints text that has several lines, such as a table.
+    /// Prints several lines, such as a table.
     ///
     /// # Errors
     /// As [`Console::line`].
@@ -62,7 +142,7 @@ impl Console {
         Ok(())
     }
 
-    /// Prints text that HostFTL made alone, with colours.
+    /// Prints text without escaping it: for text with colours and nothing from outside.
     ///
     /// # Errors
     /// As [`Console::line`].
@@ -71,7 +151,7 @@ impl Console {
         Ok(())
     }
 
-    /// Prints one indented line: what it is, and its value.
+    /// Prints one indented line: label and value.
     ///
     /// # Errors
     /// As [`Console::line`].
@@ -79,7 +159,7 @@ impl Console {
         self.line(format_args!("  {name:<10} {text}"))
     }
 
-    /// Prints `text` in lines of at most 96 columns.
+    /// Prints `text`, wrapped at 96 columns.
     ///
     /// # Errors
     /// As [`Console::line`].
@@ -126,7 +206,16 @@ impl Console {
         self.lines(text)
     }
 
-    /// Hands on everything that was printed.
+    /// Clears the terminal and moves the cursor to its top.
+    ///
+    /// # Errors
+    /// As [`Console::line`].
+    pub(crate) fn clear(&mut self) -> Result<(), Failure> {
+        write!(self.out, "\x1b[H\x1b[2J")?;
+        Ok(())
+    }
+
+    /// Flushes the buffered output.
     ///
     /// # Errors
     /// As [`Console::line`].
@@ -134,12 +223,11 @@ impl Console {
         Ok(self.out.flush()?)
     }
 
-    /// Prints `failure` on standard error, and on standard output too when that should be JSON and
-    /// has nothing else.
+    /// Prints `failure` on standard error; also as JSON on standard output if that is still empty.
     pub(crate) fn fail(&mut self, failure: &Failure) -> ExitCode {
         let flushed = self.out.flush();
         if failure.code != code::BROKEN_PIPE {
-            // The exit code remains where standard error is closed.
+            // With standard error closed, only the exit code reports the failure.
             notice(&failure.text);
             if self.json && !self.told && flushed.is_ok() {
                 let _ = self.value(&serde_json::json!({ "error": failure.text }));

@@ -14,7 +14,7 @@ pub(crate) mod code {
     /// An integrity check or a conservation law does not hold.
     pub(crate) const VIOLATION: u8 = 3;
     /// A volume is served or could be, but somebody should do something about it.
-    pub(crate) const NEEDS_HAND: u8 = 4;
+    pub(crate) const NEEDS_ATTENTION: u8 = 4;
     /// A fault of HostFTL itself: a panic.
     pub(crate) const PANIC: u8 = 101;
     /// Ctrl-C or SIGTERM ended the work early.
@@ -49,8 +49,8 @@ impl Failure {
     }
 
     /// Somebody should do something about a volume.
-    pub(crate) fn needs_hand(text: impl fmt::Display) -> Self {
-        Failure { code: code::NEEDS_HAND, text: text.to_string() }
+    pub(crate) fn needs_attention(text: impl fmt::Display) -> Self {
+        Failure { code: code::NEEDS_ATTENTION, text: text.to_string() }
     }
 
     /// The user ended the work early.

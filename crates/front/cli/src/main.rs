@@ -1,4 +1,4 @@
-//! HostFTL on the command line: one file per command below `commands`.
+//! Command line of HostFTL: one file for each command in `commands`.
 
 mod commands;
 mod console;
@@ -17,7 +17,7 @@ use clap::error::ErrorKind;
 use hostftl_frontend::{nearest, units};
 
 use crate::commands::Command;
-use crate::console::Console;
+use crate::console::{ColorChoice, Console};
 use crate::failure::{Failure, code};
 
 /// A flash translation layer that runs on the host: see what each layer does to your workload, then
@@ -26,9 +26,12 @@ use crate::failure::{Failure, code};
 #[command(name = "hostftl", version, long_version = version::LONG.as_str())]
 #[command(after_help = AFTER_HELP)]
 struct Cli {
-    /// Print JSON instead of text, errors included
+    /// Print JSON, also for errors
     #[arg(long, global = true)]
     json: bool,
+    /// Use colors
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    color: ColorChoice,
     #[command(subcommand)]
     command: Command,
 }
@@ -59,7 +62,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
-    let mut console = Console::new(cli.json);
+    let mut console = Console::new(cli.json, cli.color);
     let result = interrupt::install().and_then(|()| cli.command.run(&mut console));
     match result.and_then(|()| console.flush()) {
         Ok(()) => ExitCode::SUCCESS,
@@ -74,7 +77,8 @@ fn usage(error: &clap::Error) -> ExitCode {
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => false,
         _ => {
             let json = std::env::args().any(|arg| arg == "--json");
-            return Console::new(json).fail(&Failure::usage(one_line(&error.to_string())));
+            return Console::new(json, ColorChoice::Never)
+                .fail(&Failure::usage(one_line(&error.to_string())));
         }
     };
     let printed = error.print();

@@ -108,26 +108,26 @@ pub enum Refusal {
 /// Work that goes on in the background, in the order in which it is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TaskKind {
-    /// What misses a chunk is made anew.
-    Protect,
-    /// A device that came gets what it lacks.
-    Join,
-    /// What lies on a device moves elsewhere.
+    /// Rebuilds the missing chunks of a lost device on the remaining devices.
+    Rebuild,
+    /// Writes the missing chunks of a device that was added, replaced or brought back.
+    Resilver,
+    /// Moves the data of a device to the others.
     Evacuate,
-    /// What is live is read and checked.
+    /// Reads and verifies all valid data.
     Scrub,
 }
 
 impl TaskKind {
     /// All, in order.
     pub const ALL: [TaskKind; 4] =
-        [TaskKind::Protect, TaskKind::Join, TaskKind::Evacuate, TaskKind::Scrub];
+        [TaskKind::Rebuild, TaskKind::Resilver, TaskKind::Evacuate, TaskKind::Scrub];
 
     /// The word for users.
     pub const fn name(self) -> &'static str {
         match self {
-            TaskKind::Protect => "protect",
-            TaskKind::Join => "join",
+            TaskKind::Rebuild => "rebuild",
+            TaskKind::Resilver => "resilver",
             TaskKind::Evacuate => "evacuate",
             TaskKind::Scrub => "scrub",
         }

@@ -38,7 +38,7 @@ fn figures_are_there_until_it_is_closed_and_nothing_else() {
     for line in [
         "hostftl_degraded{volume=\"a \\\"label\\\"\",layer=\"log\"} 0.0\n",
         "# TYPE hostftl_written_bytes counter\n",
-        "step=\"sent\"} ",
+        "step=\"device_writes\"} ",
         "index=\"2\",device=\"mem:64M\"} 1.0\n",
     ] {
         assert!(body.contains(line), "no {line} in {body}");

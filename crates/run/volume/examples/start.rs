@@ -332,7 +332,7 @@ fn write(volume: &Path, size: u64, hot: bool) -> Result<(), Any> {
             let offset = picker.next() * BLOCK as u64;
             ask(&port, JobOp::Write { data, fua: hot }, offset, BLOCK as u64)?;
         }
-        let replay = running.status().facts.get("replay_bytes").copied().unwrap_or(0);
+        let replay = running.status().layer_state.get("replay_bytes").copied().unwrap_or(0);
         longest = longest.max(replay);
         // A root is made soon: killed just before.
         if replay > DELTA - (1 << 20) || round > 2000 {
@@ -353,7 +353,7 @@ fn start(volume: &Path) -> Result<(), Any> {
     let served = begun.elapsed();
     std::thread::sleep(Duration::from_millis(300)); // Figures are shown a few times a second.
     let status = running.status();
-    let read = status.facts.get("start_read_bytes").copied().unwrap_or(0);
+    let read = status.layer_state.get("start_read_bytes").copied().unwrap_or(0);
     let (mib, seconds) = (read as f64 / f64::from(1 << 20), served.as_secs_f64());
     let (ready, map) = (ready.as_secs_f64(), status.memory.map_bytes >> 20);
     println!("{seconds:.2} {mib:.1} {ready:.2} {map}");

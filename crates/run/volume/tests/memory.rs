@@ -122,12 +122,12 @@ fn measure(layer: LayerKind) {
     let mut client = Client::new(port);
     client.touch_all();
     let memory = running.figures().status().memory;
-    let used = memory.used_bytes.expect("the system tells");
+    let used = memory.resident_bytes.expect("the system tells");
     running.stop().expect("it stops");
     println!("{layer}: {} KiB in use of {memory:?}", used >> 10);
-    assert_eq!(stated.stated_bytes, memory.stated_bytes, "status says what create said");
+    assert_eq!(stated.planned_bytes, memory.planned_bytes, "status says what create said");
     // There is no client over a socket.
-    let wanted = memory.stated_bytes - memory.clients_bytes;
+    let wanted = memory.planned_bytes - memory.clients_bytes;
     let (off, most) = (used.abs_diff(wanted), (wanted / 10).max(16 * MIB));
     assert!(off <= most, "{layer}: {} KiB off what was stated: {memory:?}", off >> 10);
 }

@@ -55,7 +55,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
     let text = format!("{}: {first}{more}", checked.volume);
     Err(match checked.verdict {
-        Verdict::Degraded => Failure::needs_hand(text),
+        Verdict::Degraded => Failure::needs_attention(text),
         _ => Failure::violation(text),
     })
 }

@@ -380,6 +380,6 @@ fn text(spec: &CreateSpec, created: &Created, console: &mut Console) -> Result<(
             .field("unused", format!("{unused} of longer devices: too few others are as long"))?;
     }
     console.field("memory", format!("{} while it is served", super::memory(&created.memory)))?;
-    console.field("answers", super::answers(created.ack.name()))?;
+    console.field("answers", super::acknowledges(created.ack.name()))?;
     created.notes.iter().try_for_each(|note| console.field("note", note))
 }

@@ -49,7 +49,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     if console.is_json() {
         return console.value(&rows.iter().map(json).collect::<Vec<_>>());
     }
-    console.lines(table(&rows))?;
+    console.lines(console.fit(table(&rows)))?;
     let impossible = rows.iter().filter_map(|row| Some((row, row.plan.as_ref().err()?)));
     for (row, why) in impossible {
         console.line(format!("{} on {}: {why}", row.layer, bytes(row.size)))?;
@@ -76,7 +76,7 @@ fn json(row: &Row) -> serde_json::Value {
     })
 }
 
-fn table(rows: &[Row]) -> String {
+fn table(rows: &[Row]) -> Table {
     let heads = ["devices", "layer", "map", "metadata", "buffers", "the rest", "all", "B/4 KiB"];
     let mut table = Table::new();
     table.load_style(STYLE).set_header(heads);
@@ -86,9 +86,9 @@ fn table(rows: &[Row]) -> String {
             table.add_row([bytes(row.size), row.layer.clone()].into_iter().chain(none));
             continue;
         };
-        let Memory { map_bytes, meta_bytes, arena_bytes, fixed_bytes, stated_bytes, .. } = *memory;
+        let Memory { map_bytes, meta_bytes, arena_bytes, fixed_bytes, planned_bytes, .. } = *memory;
         let buffers = arena_bytes + memory.clients_bytes;
-        let parts = [map_bytes, meta_bytes, buffers, fixed_bytes, stated_bytes];
+        let parts = [map_bytes, meta_bytes, buffers, fixed_bytes, planned_bytes];
         let each = (map_bytes + meta_bytes) as f64 * BLOCK as f64 / *exported as f64;
         let cells = [bytes(row.size), row.layer.clone()].into_iter().chain(parts.map(bytes));
         table.add_row(cells.chain([format!("{each:.2}")]));
@@ -96,5 +96,5 @@ fn table(rows: &[Row]) -> String {
     for column in table.column_iter_mut().skip(2) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    table.to_string()
+    table
 }

@@ -15,6 +15,7 @@ mod dump;
 mod events;
 mod import;
 mod layers;
+mod list;
 mod man;
 mod memory;
 mod output;
@@ -76,6 +77,7 @@ commands! {
     Memory => memory,
     Create => create,
     Serve => serve,
+    List => list,
     Status => status,
     Device => device,
     Drive => drive,
@@ -109,7 +111,7 @@ impl From<Error> for Failure {
         match error.kind() {
             AdminErrorKind::Usage => Failure::usage(error),
             AdminErrorKind::Violation => Failure::violation(error),
-            AdminErrorKind::NeedsHand => Failure::needs_hand(error),
+            AdminErrorKind::NeedsHand => Failure::needs_attention(error),
             AdminErrorKind::Interrupted => Failure::interrupted(error),
             AdminErrorKind::Refused | AdminErrorKind::Failed | AdminErrorKind::Unknown => {
                 Failure::failed(error)
@@ -125,24 +127,22 @@ impl From<TraceError> for Failure {
     }
 }
 
-/// What a volume needs of memory, in words.
+/// Returns the planned memory of a volume and its parts.
 fn memory(memory: &Memory) -> String {
     let Memory { map_bytes, meta_bytes, arena_bytes, clients_bytes, fixed_bytes, .. } = memory;
     let [map, meta, arena] = [map_bytes, meta_bytes, arena_bytes].map(|it| bytes(*it));
     let [clients, fixed, all] =
-        [clients_bytes, fixed_bytes, &memory.stated_bytes].map(|it| bytes(*it));
+        [clients_bytes, fixed_bytes, &memory.planned_bytes].map(|it| bytes(*it));
     let parts = format!("map {map}, metadata {meta}, buffers {arena}");
-    format!("up to {all} ({parts}, clients {clients}, the rest {fixed})")
+    format!("{all} ({parts}, clients {clients}, fixed {fixed})")
 }
 
-/// When a write is answered, in words.
-fn answers(ack: &str) -> &'static str {
+/// Returns the acknowledgement policy of writes.
+fn acknowledges(ack: &str) -> &'static str {
     match ack {
-        "buffer" => "a write once it is buffered; a flush makes it durable",
-        "memfd" => {
-            "a write once it is in memory that outlives the server; a flush makes it durable"
-        }
-        "durable" => "a write once it is durable",
-        _ => "a write once the device has completed it; a flush makes it durable",
+        "buffer" => "acknowledged when buffered; durable after flush",
+        "memfd" => "acknowledged when in memory that outlives the server; durable after flush",
+        "durable" => "acknowledged when durable",
+        _ => "acknowledged when the device has completed them; durable after flush",
     }
 }

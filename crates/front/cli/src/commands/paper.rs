@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use comfy_table::{Cell, CellAlignment, Color, ContentArrangement, Table, presets};
+use comfy_table::{Cell, CellAlignment, Color, Table, presets};
 use hostftl_frontend::program;
 use hostftl_papers::{ALL, Check, Error, Findings, Kind, Options, Paper, Size, Watch};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -158,14 +158,14 @@ fn print(found: &Findings, console: &mut Console) -> Result<(), Failure> {
     for sheet in &found.sheets {
         let rows = sheet.rows.iter().map(|row| row.iter().map(|cell| cell.text()).collect());
         let table = table(&sheet.heads, &sheet.kinds, rows, 1);
-        console.coloured(format!("\n{}\n{table}", sheet.title))?;
+        console.coloured(format!("\n{}\n{}", sheet.title, console.fit(table)))?;
     }
     if !found.checks.is_empty() {
         let heads = Check::HEADS.map(String::from);
         let rows = found.checks.iter().map(|check| check.cells().to_vec());
         let (held, of) = found.held();
         let table = table(&heads, &Check::KINDS, rows, heads.len());
-        console.lines(format!("\nClaims: {held} of {of} hold\n{table}"))?;
+        console.lines(format!("\nClaims: {held} of {of} hold\n{}", console.fit(table)))?;
     }
     for text in found.setting.iter().chain(&found.notes) {
         console.line("")?;
@@ -187,7 +187,6 @@ fn table(
 ) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_HORIZONTAL_ONLY.row_separator(presets::NOTHING.top_border));
-    table.set_content_arrangement(ContentArrangement::Dynamic);
     let cell = |(at, text): (usize, String)| {
         let cell = match kinds[at] {
             Kind::Published => Cell::new(text).fg(Color::Blue),

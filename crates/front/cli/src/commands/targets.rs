@@ -38,7 +38,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         return console.value(&rows);
     }
     console.paragraph(&format!("On {}, with a host for each target:", file.drive))?;
-    console.lines(table(&file, &rows))?;
+    console.lines(console.fit(table(&file, &rows)))?;
     console.line("")?;
     console.paragraph(
         "Each target was filled before. Latencies are those of all requests of its host; a host \

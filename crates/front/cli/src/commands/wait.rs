@@ -20,13 +20,13 @@ const IDLE: Duration = Duration::from_secs(2);
 /// How long what lacks room may come no further before nothing is waited for any more.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Wait until background work of a served volume is done: protect, join, evacuate, scrub, copy
+/// Wait until background work of a served volume is done: rebuild, resilver, evacuate, scrub, copy
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The volume's file
     volume: PathBuf,
     /// Wait for this task only [default: all tasks]
-    #[arg(value_parser = ["protect", "join", "evacuate", "scrub", "copy"])]
+    #[arg(value_parser = ["rebuild", "resilver", "evacuate", "scrub", "copy"])]
     verb: Option<String>,
     /// Give up after this time, with exit code 1: what goes on does so all the same
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
@@ -166,19 +166,19 @@ impl First {
         let is_wanted = |task: &str| wanted.is_none_or(|wanted| wanted == task);
         let saw = |task: &str| is_wanted(task) && self.tasks.contains(task);
         let new = || events.iter().filter(|event| event.number > self.event);
-        if is_wanted("protect") || is_wanted("join") {
+        if is_wanted("rebuild") || is_wanted("resilver") {
             let space = status.space.as_ref();
-            if let Some(space) = space.filter(|it| it.exposed_bytes + it.unreadable_bytes > 0) {
-                let (left, all) = (space.exposed_bytes.max(space.unreadable_bytes), space);
+            if let Some(space) = space.filter(|it| it.degraded_bytes + it.unreadable_bytes > 0) {
+                let (left, all) = (space.degraded_bytes.max(space.unreadable_bytes), space);
                 let (left, all) = (bytes(left), bytes(all.physical_bytes));
-                let lost = status.devices.iter().filter(|it| it.health != "good");
+                let lost = status.devices.iter().filter(|it| it.health != "online");
                 let lost: Vec<_> =
                     lost.map(|it| format!("device {} is {}", it.number, it.health)).collect();
                 let because = match lost.is_empty() {
                     true => String::new(),
                     false => format!(" ({})", lost.join(", ")),
                 };
-                let room = match space.excess_bytes {
+                let room = match space.trim_required_bytes {
                     0 => String::new(),
                     excess => format!("trim {} to make room, or ", bytes(excess)),
                 };
@@ -217,35 +217,35 @@ impl Still {
         mut tasks: impl Iterator<Item = &'a TaskStatus>,
         now: Instant,
     ) -> Option<&'a TaskStatus> {
-        let Some(task) = tasks.find(|task| task.lacks_room) else {
+        let Some(task) = tasks.find(|task| task.needs_space) else {
             self.0 = None;
             return None;
         };
-        let (left, since) = *self.0.get_or_insert((task.left_bytes, now));
-        if task.left_bytes < left {
-            self.0 = Some((task.left_bytes, now));
+        let (left, since) = *self.0.get_or_insert((task.remaining_bytes, now));
+        if task.remaining_bytes < left {
+            self.0 = Some((task.remaining_bytes, now));
         }
-        (task.left_bytes >= left && now - since >= PATIENCE).then_some(task)
+        (task.remaining_bytes >= left && now - since >= PATIENCE).then_some(task)
     }
 }
 
 /// What lies on a device that is to leave has no room elsewhere until somebody does something.
 fn lacks_room(volume: &Path, task: &TaskStatus) -> Failure {
-    let (name, task, left) = (volume.display(), &task.task, bytes(task.left_bytes));
+    let (name, task, left) = (volume.display(), &task.task, bytes(task.remaining_bytes));
     let stays = format!("keep the device with `hostftl device remove {name} DEVICE --cancel`");
     let helps = format!("trim what is not needed, add a device, or {stays}");
-    Failure::needs_hand(format!("{name}: {task} has no room for the {left} left: {helps}"))
+    Failure::needs_attention(format!("{name}: {task} has no room for the {left} left: {helps}"))
 }
 
 /// How far a task is, in a line.
 pub(super) fn line(task: &TaskStatus) -> String {
-    let all = task.done_bytes + task.left_bytes;
+    let all = task.done_bytes + task.remaining_bytes;
     let percent = 100.0 * task.done_bytes as f64 / all.max(1) as f64;
     let (done, all) = (bytes(task.done_bytes), bytes(all));
-    let rate = task.rate.map_or(String::new(), |rate| format!(", {}/s", bytes(rate)));
+    let rate = task.bytes_per_second.map_or(String::new(), |rate| format!(", {}/s", bytes(rate)));
     let left = |seconds| humantime::format_duration(Duration::from_secs(seconds));
     let left = task.eta_seconds.map_or(String::new(), |it| format!(", {} left", left(it)));
-    let rests = match (task.paused, task.lacks_room) {
+    let rests = match (task.paused, task.needs_space) {
         (true, _) => ", rests",
         (false, true) => ", lacks room",
         (false, false) => "",
@@ -260,9 +260,14 @@ fn end(
     events: &[Event],
     console: &mut Console,
 ) -> Result<(), Failure> {
-    // The end of each is an event, and this one is called otherwise.
-    let kind = wanted.map(|it| if it == "evacuate" { "device-removed" } else { it });
-    let is = |event: &&Event| kind.is_some_and(|kind| event.kind.contains(kind));
+    let kind = match wanted {
+        Some("rebuild") => Some("rebuilt"),
+        Some("resilver") => Some("device-joined"),
+        Some("evacuate") => Some("device-removed"),
+        Some("copy") => Some("device-replaced"),
+        other => other,
+    };
+    let is = |event: &&Event| kind.is_some_and(|kind| event.kind.starts_with(kind));
     let last = events.iter().rev().find(is);
     if console.is_json() {
         console.value(&serde_json::json!({
@@ -273,10 +278,12 @@ fn end(
         console.line(format!("{}: {text}", volume.display()))?;
     }
     if let Some(why) = undone {
-        return Err(Failure::needs_hand(format!("{}: {why}", volume.display())));
+        return Err(Failure::needs_attention(format!("{}: {why}", volume.display())));
     }
     match last.filter(|event| event.level == hostftl_volume::Level::Error) {
-        Some(event) => Err(Failure::needs_hand(format!("{}: {}", volume.display(), event.text))),
+        Some(event) => {
+            Err(Failure::needs_attention(format!("{}: {}", volume.display(), event.text)))
+        }
         None => Ok(()),
     }
 }
@@ -286,18 +293,19 @@ mod tests {
     use hostftl_volume::Space;
 
     use super::*;
+    use crate::console::ColorChoice;
 
     #[test]
     fn what_lacks_room_and_comes_no_further_is_given_up_after_a_while() {
         let (mut still, begin) = (Still::default(), Instant::now());
-        let task = |left_bytes, lacks_room| TaskStatus {
+        let task = |remaining_bytes, needs_space| TaskStatus {
             task: "evacuate".into(),
-            left_bytes,
-            lacks_room,
+            remaining_bytes,
+            needs_space,
             ..TaskStatus::default()
         };
         let mut look = |at: Duration, left, lacks| {
-            still.look([&task(left, lacks)].into_iter(), begin + at).map(|it| it.left_bytes)
+            still.look([&task(left, lacks)].into_iter(), begin + at).map(|it| it.remaining_bytes)
         };
         assert_eq!(look(Duration::ZERO, 10, true), None);
         assert_eq!(look(PATIENCE, 9, true), None, "it came on");
@@ -313,10 +321,10 @@ mod tests {
 
     #[test]
     fn work_that_ends_undone_is_no_success() {
-        let of = |exposed_bytes| Status {
+        let of = |degraded_bytes| Status {
             layer: "log".into(),
             parameters: "log:parity=yes".into(),
-            space: Some(Space { exposed_bytes, ..Space::default() }),
+            space: Some(Space { degraded_bytes, ..Space::default() }),
             ..Status::default()
         };
         let first = |seen: &str| {
@@ -327,10 +335,10 @@ mod tests {
         let undone = |seen: &str, wanted, status: &Status, events: &[Event]| {
             first(seen).undone(wanted, status, events)
         };
-        assert!(undone("join", None, &of(4096), &[]).is_some_and(|it| it.contains("4 KiB")));
-        assert!(undone("join", Some("protect"), &of(4096), &[]).is_some());
-        assert_eq!(undone("join", Some("scrub"), &of(4096), &[]), None);
-        assert_eq!(undone("join", None, &of(0), &[]), None);
+        assert!(undone("resilver", None, &of(4096), &[]).is_some_and(|it| it.contains("4 KiB")));
+        assert!(undone("resilver", Some("rebuild"), &of(4096), &[]).is_some());
+        assert_eq!(undone("resilver", Some("scrub"), &of(4096), &[]), None);
+        assert_eq!(undone("resilver", None, &of(0), &[]), None);
         let cancelled = undone("evacuate", Some("evacuate"), &of(0), &[]);
         assert!(cancelled.is_some_and(|it| it.contains("cancelled")));
         let mut removed = of(0);
@@ -345,17 +353,17 @@ mod tests {
             count: 1,
             device: None,
             level: hostftl_volume::Level::Info,
-            kind: "scrub-over".into(),
+            kind: "scrub-complete".into(),
             text,
         };
         assert!(undone("scrub", Some("scrub"), &of(0), &[event]).is_some());
         // A task that the layer never has is a wrong command line.
         let tier = Status { layer: "tier".into(), parameters: "tier".into(), ..Status::default() };
-        for (task, status) in [("scrub", &tier), ("protect", &tier)] {
+        for (task, status) in [("scrub", &tier), ("rebuild", &tier)] {
             let refused = refuse_impossible(Path::new("v.toml"), Some(task), status).unwrap_err();
             assert_eq!(refused.code, 2, "{}", refused.text);
         }
-        assert_eq!(refuse_impossible(Path::new("v.toml"), Some("join"), &of(0)), Ok(()));
+        assert_eq!(refuse_impossible(Path::new("v.toml"), Some("resilver"), &of(0)), Ok(()));
     }
 
     #[test]
@@ -364,7 +372,7 @@ mod tests {
         let scrub = TaskStatus {
             task: "scrub".into(),
             done_bytes: 1 << 20,
-            left_bytes: 3 << 20,
+            remaining_bytes: 3 << 20,
             ..TaskStatus::default()
         };
         let parameters = "log:parity=yes".into();
@@ -376,7 +384,7 @@ mod tests {
         };
         let timeout = Some(2 * LOOK);
         let begun = Instant::now();
-        let mut console = Console::new(true);
+        let mut console = Console::new(true, ColorChoice::Never);
         let failure = watch(volume, (None, timeout), &mut look, &mut console).unwrap_err();
         assert!(begun.elapsed() >= 2 * LOOK);
         assert_eq!(failure.code, 1);
@@ -385,7 +393,7 @@ mod tests {
             "{}",
             failure.text
         );
-        assert!(watch(volume, (Some("join"), timeout), &mut look, &mut console).is_ok());
+        assert!(watch(volume, (Some("resilver"), timeout), &mut look, &mut console).is_ok());
         assert!(looks >= 3);
     }
 }

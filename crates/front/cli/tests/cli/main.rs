@@ -8,6 +8,7 @@ mod parts;
 mod pipes;
 mod replaced;
 mod several;
+mod status;
 mod strange;
 mod transcripts;
 mod volume;

@@ -119,7 +119,7 @@ fn an_end_is_unclean_also_when_all_devices_were_replaced() {
         assert_eq!(run(dir, &["wait", "v.toml"]).0, 0);
     }
     server.end("-KILL");
-    assert_eq!(json(dir, &["status", "v.toml"])["unclean"], true);
+    assert_eq!(json(dir, &["status", "v.toml"])["unclean_shutdown"], true);
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn a_device_is_replaced_beside_a_server_and_the_next_command_is_named() {
     assert!(out.contains("takes the place of device 1") && out.contains("hostftl wait v.toml"));
     assert_eq!(run(dir, &["wait", "v.toml"]).0, 0);
     let status = json(dir, &["status", "v.toml"]);
-    assert_eq!(status["devices"][1]["health"], "good");
+    assert_eq!(status["devices"][1]["health"], "online");
     assert!(status["devices"][1]["name"].as_str().is_some_and(|name| name.ends_with("/n")));
     assert_eq!(server.end("-TERM").0, Some(0));
     fs::remove_file(dir.join("d1")).expect("it is there yet");

@@ -114,6 +114,6 @@ fn what_can_t_be_served_together_is_refused_and_leaves_every_volume_clean() {
         assert!(err.contains(words), "{args:?}: {err}");
     }
     for name in ["a.toml", "b.toml"] {
-        assert_eq!(status(dir, name)["unclean"], false, "{name}");
+        assert_eq!(status(dir, name)["unclean_shutdown"], false, "{name}");
     }
 }

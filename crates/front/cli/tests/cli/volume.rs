@@ -106,7 +106,7 @@ fn a_volume_is_made_served_stopped_checked_and_imported() {
         let mut server = Server::start(dir, "v.toml", "s.sock", &["--record", "r.rec"]);
         let status = json(dir, &["status", "v.toml"]);
         assert_eq!(status["served_by"], server.0.id());
-        assert_eq!(status["traffic"]["requests_in"], 0);
+        assert_eq!(status["traffic"]["requests_received"], 0);
         let (code, err) = server.end("-TERM");
         assert_eq!(code, Some(0), "{err}");
         assert!(!dir.join("s.sock").exists());

@@ -113,8 +113,8 @@ fn a_scrub_that_is_stopped_counts_no_repair_that_a_power_cut_takes_back() {
 fn a_power_cut_right_after_protection_leaves_the_next_loss_survivable() {
     let mut world = open(&config(0), filled(4), 4);
     world.operate(Verb::Offline(3)).unwrap();
-    assert!(world.run_until(|world| has_task(world, TaskKind::Protect)), "it begins");
-    assert!(world.run_until(|world| !has_task(world, TaskKind::Protect)), "it ends");
+    assert!(world.run_until(|world| has_task(world, TaskKind::Rebuild)), "it begins");
+    assert!(world.run_until(|world| !has_task(world, TaskKind::Rebuild)), "it ends");
     let mut world = open(&config(0b1100), world.cut(), 4);
     all_reads(&mut world);
     world.cut();
@@ -128,7 +128,7 @@ fn a_power_cut_right_after_a_rebuild_leaves_the_next_loss_survivable() {
     fresh.members.fresh = 0b010;
     let mut world = World::start_array_until_ready(&fresh, disk, 3, Mode::Open, 2);
     world.cache = Some(Cache::default());
-    assert!(world.run_until(|world| !has_task(world, TaskKind::Join)), "it ends");
+    assert!(world.run_until(|world| !has_task(world, TaskKind::Resilver)), "it ends");
     let mut world = open(&config(0b100), world.cut(), 3);
     all_reads(&mut world);
     world.cut();

@@ -67,7 +67,7 @@ fn a_device_that_comes_while_a_root_is_written_joins_without_further_writes() {
         world.operate(Verb::Replaced { device: 2, discard: false }).expect("it is known as lost");
         world.settle();
         let tasks = world.layer.tasks();
-        assert!(tasks.iter().all(|task| task.kind != TaskKind::Join), "seed {seed}: {tasks:?}");
+        assert!(tasks.iter().all(|task| task.kind != TaskKind::Resilver), "seed {seed}: {tasks:?}");
         world.stop();
     }
 }

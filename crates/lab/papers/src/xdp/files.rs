@@ -71,7 +71,7 @@ impl Real {
 
     fn of(exported: u64, now: &Status, before: &Status) -> Option<Self> {
         let bytes = |status: &Status, name: &str| {
-            let steps = &status.traffic.as_ref()?.waf_stack;
+            let steps = &status.traffic.as_ref()?.write_path;
             steps.iter().find(|step| step.step == name)?.bytes
         };
         let step = |name: &str| Some(bytes(now, name)? - bytes(before, name)?);
@@ -81,9 +81,9 @@ impl Real {
             data: step("data")?,
             padding: step("padding")?,
             metadata: step("metadata")?,
-            collection: step("collection")?,
+            collection: step("garbage_collection")?,
             parity: step("parity")?,
-            sent: step("sent")?,
+            sent: step("device_writes")?,
         })
     }
 }

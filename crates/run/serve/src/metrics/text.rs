@@ -1,4 +1,4 @@
-//! The status of volumes as metrics. Sizes are in bytes, times in seconds.
+//! Status of volumes as OpenMetrics text. Sizes are in bytes, times in seconds.
 
 use std::sync::atomic::AtomicU64;
 
@@ -9,19 +9,19 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-/// How the lines about a metric begin.
+/// Prefix of the first line of a metric.
 const BEGIN: &str = "# HELP ";
-/// The last line.
+/// Last line of the text.
 const END: &str = "# EOF";
 
 type Labels = Vec<(String, String)>;
 type Level = Gauge<f64, AtomicU64>;
-/// What is read off a drive.
+/// Reads a value from the SMART data of a drive.
 type Figure = fn(&DriveStatus) -> Option<f64>;
-/// The name of a metric, its help, and what it shows.
-type Told = (&'static str, &'static str, Figure);
+/// Name of a metric, its help and its value.
+type DriveMetric = (&'static str, &'static str, Figure);
 
-/// The text that a scraper gets: each metric once, with the samples of all volumes.
+/// Returns the text for a scraper: each metric once, with the samples of all volumes.
 pub(super) fn emit(all: &[Status]) -> String {
     let texts: Vec<_> = all.iter().map(emit_one).collect();
     let mut metrics: Vec<Metric<'_>> = Vec::new();
@@ -45,14 +45,14 @@ pub(super) fn emit(all: &[Status]) -> String {
     lines.chain([END]).map(|line| format!("{line}\n")).collect()
 }
 
-/// The lines about a metric.
+/// Lines of one metric.
 #[derive(Default)]
 struct Metric<'a> {
     head: Vec<&'a str>,
     samples: Vec<&'a str>,
 }
 
-/// The same of one volume.
+/// Returns the text of one volume.
 fn emit_one(status: &Status) -> String {
     let labels = [("volume", name(status)), ("layer", status.layer.clone())];
     let labels = labels.map(|(key, value)| (key.into(), value.into()));
@@ -67,20 +67,20 @@ fn emit_one(status: &Status) -> String {
     }
     latencies(&mut sheet, &status.latencies);
     let events = status.events.iter().map(|(kind, count)| (label("kind", kind), *count));
-    sheet.totals("events", "Events, by kind", events);
-    let needs = status.needs_hand.len() as f64;
-    sheet.level("needs_hand", "Problems that an operator should act on", needs);
+    sheet.totals("events", "Events since the start, by kind", events);
+    let needs = status.problems.len() as f64;
+    sheet.level("problems", "Problems that need an operator", needs);
     let mut text = String::new();
     encode(&mut text, &sheet.0).expect("a string takes everything");
     text
 }
 
-/// What a volume is called.
+/// Returns the label of a volume, or its UUID.
 fn name(status: &Status) -> String {
     if status.label.is_empty() { status.uuid.clone() } else { status.label.clone() }
 }
 
-/// Where metrics are written down.
+/// Registry of one volume.
 struct Sheet(Registry);
 
 impl Sheet {
@@ -119,9 +119,10 @@ fn label(key: &str, value: &str) -> Labels {
 
 fn volume(sheet: &mut Sheet, status: &Status) {
     let degraded = f64::from(u8::from(status.degraded));
-    sheet.level("degraded", "Whether the volume runs without a device", degraded);
-    sheet.level("usable_bytes", "What clients see", status.exported_bytes as f64);
-    sheet.level("device_bytes", "What the devices have together", status.device_bytes as f64);
+    sheet.level("degraded", "1 if a device is missing, lost or faulted", degraded);
+    sheet.level("usable_bytes", "Size of the export", status.exported_bytes as f64);
+    let devices = status.device_bytes as f64;
+    sheet.level("device_bytes", "Total size of the devices, without the journal", devices);
     let Memory { map_bytes, meta_bytes, arena_bytes, clients_bytes, fixed_bytes, .. } =
         status.memory;
     let parts = [
@@ -132,39 +133,44 @@ fn volume(sheet: &mut Sheet, status: &Status) {
         ("fixed", fixed_bytes),
     ];
     let stated = parts.map(|(part, bytes)| (label("part", part), bytes as f64));
-    sheet.levels("memory_stated_bytes", "Memory that the volume said it needs", stated);
-    if let Some(used) = status.memory.used_bytes {
-        sheet.level("memory_used_bytes", "Memory that the process has in use", used as f64);
+    sheet.levels("memory_stated_bytes", "Planned memory, by part", stated);
+    if let Some(used) = status.memory.resident_bytes {
+        sheet.level("memory_resident_bytes", "Resident memory of the process", used as f64);
     }
 }
 
 fn space(sheet: &mut Sheet, space: &Space) {
     let logical = space.logical_bytes as f64;
-    sheet.level("logical_bytes", "Written and not trimmed, zeros apart", logical);
+    sheet.level("logical_bytes", "Valid data as the host sees it, without zero blocks", logical);
     let physical = space.physical_bytes as f64;
-    sheet.level("physical_bytes", "What that takes on the devices, parity apart", physical);
+    sheet.level("physical_bytes", "Valid data as stored, without parity", physical);
     let free = space.free_bytes as f64;
-    sheet.level("free_bytes", "What can be written before garbage collection", free);
-    sheet.level("stale_bytes", "What garbage collection could gain", space.stale_bytes as f64);
+    sheet.level("free_bytes", "Free space before the next garbage collection", free);
+    sheet.level(
+        "reclaimable_bytes",
+        "Invalid data that garbage collection can reclaim",
+        space.reclaimable_bytes as f64,
+    );
     if let Some(ratio) = space.compression_ratio {
-        sheet.level("compression_ratio", "Bytes compressed over what became of them", ratio);
+        sheet.level("compression_ratio", "Compression ratio since the start", ratio);
     }
-    sheet.total("repaired", "Reads repaired from parity", space.repaired);
-    let lost = space.beyond_repair as f64;
-    sheet.level("blocks_beyond_repair", "Blocks that are lost: nothing can rebuild them", lost);
-    let exposed = space.exposed_bytes as f64;
-    sheet.level("exposed_bytes", "What the loss of another device would take along", exposed);
+    sheet.total("repaired_reads", "Reads repaired from parity", space.repaired_reads);
+    let lost = space.lost_blocks as f64;
+    sheet.level("lost_blocks", "Blocks that cannot be reconstructed", lost);
+    let exposed = space.degraded_bytes as f64;
+    sheet.level("degraded_bytes", "Valid data that lacks redundancy", exposed);
     let unreadable = space.unreadable_bytes as f64;
     sheet.level(
         "unreadable_bytes",
-        "What may lack more chunks than parity makes up for",
+        "Valid data that lacks more chunks than parity can reconstruct",
         unreadable,
     );
     if let Some(most) = space.capacity_bytes {
-        sheet.level("capacity_bytes", "Physical bytes at which writes are refused", most as f64);
+        let most = most as f64;
+        sheet.level("capacity_bytes", "Limit of physical_bytes: writes above it fail", most);
     }
-    let may_lose = f64::from(space.may_lose);
-    sheet.level("may_lose_devices", "Devices that the volume can do without now", may_lose);
+    let tolerated = f64::from(space.failures_tolerated);
+    sheet.level("failures_tolerated", "Further device failures without data loss", tolerated);
 }
 
 fn devices(sheet: &mut Sheet, devices: &[DeviceStatus]) {
@@ -173,67 +179,69 @@ fn devices(sheet: &mut Sheet, devices: &[DeviceStatus]) {
         vec![("index".to_owned(), index.to_string()), ("device".to_owned(), name)]
     };
     let all = || devices.iter().enumerate();
-    let sent = all().map(|(index, one)| (of(index), one.sent_bytes));
-    sheet.totals("device_sent_bytes", "Bytes written to a device", sent);
+    let sent = all().map(|(index, one)| (of(index), one.written_bytes));
+    sheet.totals("device_written_bytes", "Bytes written to a device", sent);
     let read = all().map(|(index, one)| (of(index), one.read_bytes));
     sheet.totals("device_read_bytes", "Bytes read from a device", read);
     let errors = all().map(|(index, one)| (of(index), one.errors));
-    sheet.totals("device_errors", "Commands of a device that failed", errors);
+    sheet.totals("device_errors", "Failed commands of a device", errors);
     let failing = |one: &DeviceStatus| ["failing", "faulted"].contains(&one.health.as_str());
     let fails = all().map(|(index, one)| (of(index), f64::from(u8::from(failing(one)))));
-    sheet.levels("device_failing", "Whether reads of a device fail repeatedly", fails);
-    let good = |one: &DeviceStatus| f64::from(u8::from(one.health == "good"));
+    sheet.levels("device_failing", "1 if reads of a device fail repeatedly", fails);
+    let good = |one: &DeviceStatus| f64::from(u8::from(one.health == "online"));
     let health = all().map(|(index, one)| (of(index), good(one)));
-    sheet.levels("device_good", "Whether a device is there and had no errors", health);
+    sheet.levels("device_online", "1 if a device is present and had no errors", health);
     let drive = |what: Figure| {
         all().filter_map(move |(index, one)| Some((of(index), what(one.drive.as_ref()?)?)))
     };
-    let told: [Told; 5] = [
-        ("drive_celsius", "How warm a drive is", |it| it.celsius.map(f64::from)),
-        ("drive_used_ratio", "The share of its rated life that is used", |it| {
+    let all_metrics: [DriveMetric; 5] = [
+        ("drive_celsius", "Temperature of a drive", |it| it.celsius.map(f64::from)),
+        ("drive_used_ratio", "Used share of the rated life", |it| {
             it.used_percent.map(|percent| f64::from(percent) / 100.0)
         }),
-        ("drive_years_left", "Years until it is used, at the pace so far", |it| it.years_left),
-        ("drive_written_bytes", "Bytes that hosts wrote since a drive was made", |it| {
+        ("drive_years_left", "Years until the rated life is used, at this rate", |it| {
+            it.years_left
+        }),
+        ("drive_written_bytes", "Host writes over the life of a drive", |it| {
             it.written_bytes.map(|bytes| bytes as f64)
         }),
-        ("drive_media_written_bytes", "Bytes that a drive wrote to its flash", |it| {
+        ("drive_media_written_bytes", "Media writes over the life of a drive", |it| {
             it.media_written_bytes.map(|bytes| bytes as f64)
         }),
     ];
-    told.into_iter().for_each(|(name, help, what)| sheet.levels(name, help, drive(what)));
+    all_metrics.into_iter().for_each(|(name, help, what)| sheet.levels(name, help, drive(what)));
 }
 
 fn traffic(sheet: &mut Sheet, traffic: &Traffic) {
-    sheet.total("requests", "Requests answered", traffic.requests_out);
+    sheet.total("requests", "Requests answered", traffic.requests_answered);
     sheet.total("requests_failed", "Requests answered with an error", traffic.requests_failed);
-    sheet.total("host_read_bytes", "Bytes that clients read", traffic.host_read_bytes);
-    sheet.total("host_written_bytes", "Bytes that clients wrote", traffic.host_write_bytes);
-    sheet.total("host_trimmed_bytes", "Bytes that clients trimmed", traffic.host_trim_bytes);
-    sheet.total("host_flushes", "Flushes of clients", traffic.flushes);
-    let steps = traffic.waf_stack.iter();
+    sheet.total("host_read_bytes", "Bytes read by clients", traffic.host_read_bytes);
+    sheet.total("host_written_bytes", "Bytes written by clients", traffic.host_write_bytes);
+    sheet.total("host_trimmed_bytes", "Bytes trimmed by clients", traffic.host_trim_bytes);
+    sheet.total("host_flushes", "Flushes by clients", traffic.flushes);
+    let steps = traffic.write_path.iter();
     let known = steps.filter_map(|it| Some((label("step", &it.step), it.bytes?)));
-    sheet.totals("written_bytes", "From clients to devices: bytes at each step", known);
+    sheet.totals("written_bytes", "Bytes at each step from the host to the flash", known);
     if let Some(waf) = traffic.waf_layer {
-        sheet.level("waf_layer", "Bytes sent to the devices over bytes of clients", waf);
+        sheet.level("waf_layer", "Write amplification: device writes per host write", waf);
     }
-    sheet.total("collections", "Victims of garbage collection", traffic.gc_runs);
-    sheet.total("device_flushes", "Flushes of devices", traffic.device_flushes);
+    sheet.total("gc_runs", "Segments reclaimed by garbage collection", traffic.gc_runs);
+    sheet.total("device_flushes", "Flushes sent to devices", traffic.device_flushes);
 }
 
 fn latencies(sheet: &mut Sheet, list: &[Latency]) {
     let seconds = |nanos: u64| nanos as f64 / 1e9;
     let quantiles = |it: &Latency| {
         let all =
-            [("0.5", it.p50_ns), ("0.99", it.p99_ns), ("0.999", it.p999_ns), ("1", it.longest_ns)];
+            [("0.5", it.p50_ns), ("0.99", it.p99_ns), ("0.999", it.p999_ns), ("1", it.max_ns)];
         let request = it.request.clone();
         all.map(|(quantile, nanos)| {
             let quantile = ("quantile".into(), quantile.into());
             (vec![("request".into(), request.clone()), quantile], seconds(nanos))
         })
     };
-    let help = "How long requests took in the layer and its devices, since the start";
+    let help = "Latency of requests in the layer and its devices, since the start";
     sheet.levels("latency_seconds", help, list.iter().flat_map(quantiles));
     let counts = list.iter().map(|it| (label("request", &it.request), it.count));
-    sheet.totals("answers", "Requests answered, by kind", counts);
+    sheet.totals("requests_answered", "Requests answered, by kind", counts);
 }

@@ -97,7 +97,7 @@ impl Volume {
         let news = Arc::new(Mutex::new(recovery));
         let name = export_name(&self.path, &self.config);
         notes.extend(session.as_ref().and_then(|session| session.note(&name)));
-        still.unclean = session.as_ref().is_some_and(Session::is_unclean);
+        still.unclean_shutdown = session.as_ref().is_some_and(Session::is_unclean);
         let export = export_of(&self.config, name, driver.layer(), machine.arena.longest(), reads);
         let export = session.iter().fold(export, served_as);
         let (port, inbox) = Port::new(export, machine.arena, machine.waker.clone());
@@ -209,7 +209,7 @@ fn tell_notes(events: &Events, mut notes: Vec<String>, gauges: Option<Gauges>) {
     for note in notes {
         let (level, kind) = match &note {
             note if note.starts_with("DEGRADED") => (Level::Warning, "degraded"),
-            note if note.starts_with(session::UNCLEAN) => (Level::Warning, "unclean-end"),
+            note if note.starts_with(session::UNCLEAN) => (Level::Warning, "unclean-shutdown"),
             _ => (Level::Info, "note"),
         };
         events.tell(level, kind, note.as_str());

@@ -1,5 +1,7 @@
 //! The status and the events of a volume, from the process that serves it or from its devices.
 
+pub(crate) mod list;
+
 use std::path::Path;
 
 use crate::admin::control::client;
@@ -35,12 +37,13 @@ pub fn status(path: &Path) -> Result<Status, Error> {
     status.notes = volume.notes;
     status.notes.extend(volume.cut.as_ref().map(Cut::note));
     let unclean = session::unclean_end(&config, &volume.devices)?;
-    status.unclean = unclean.is_some();
+    status.unclean_shutdown = unclean.is_some();
     status.notes.extend(unclean);
     status.degraded |= status.devices.iter().any(DeviceStatus::is_away);
     let kept = Events::of_file(path, config.uuid).unwrap_or_default();
     status.notes.extend(kept.notes());
-    status.set_needs(&kept);
+    status.set_problems(&kept);
+    status.set_state(false);
     status.notes.extend(there.map(|there| {
         format!(
             "{} is served, which has the same UUID: this is a copy of it, or another part of it",

@@ -62,7 +62,7 @@ impl Quiet {
 
     /// Returns the repairs, and the other events that an operator should know of.
     pub(crate) fn sort_troubles(&self) -> (Vec<String>, Vec<String>) {
-        let is_repair = |event: &Event| event.kind == "mended";
+        let is_repair = |event: &Event| event.kind == "repaired";
         let notes = self.events.notes_of(is_repair);
         (notes, self.events.notes_of(|event| !is_repair(event)))
     }
@@ -92,7 +92,7 @@ impl Quiet {
     pub(crate) fn stays_open(&self, device: u8, why: &IoError) {
         let name = self.name(device);
         let text = format!("{name} was removed, and stays open until the volume is stopped: {why}");
-        self.events.tell_of(device, Level::Warning, "device-held", text);
+        self.events.tell_of(device, Level::Warning, "device-not-closed", text);
     }
 
     /// One device more.
@@ -180,7 +180,7 @@ impl Host for Quiet {
                     "{} were damaged or unreadable; rebuilt from the other devices",
                     range(&place, lba, sectors)
                 );
-                self.events.tell_of(device, Level::Warning, "mended", text);
+                self.events.tell_of(device, Level::Warning, "repaired", text);
             }
             LayerEvent::Over { task: TaskKind::Scrub, end, beyond, mended, unrepaired } => {
                 let (level, kind, text) = scrub_over(end, beyond, mended, unrepaired);
@@ -188,7 +188,7 @@ impl Host for Quiet {
             }
             LayerEvent::Over { task, .. } => {
                 let text = format!("{} complete", task.name());
-                self.events.tell(Level::Info, "task-over", text);
+                self.events.tell(Level::Info, "task-complete", text);
             }
             _ => {}
         }
@@ -218,11 +218,13 @@ fn scrub_over(
     match (end, unrepaired) {
         (TaskEnd::Stopped, _) => {
             let rest = stripes(unrepaired, "damaged and not repaired yet");
-            (Level::Info, "scrub-over", format!("scrub stopped before its end{repairs}{rest}"))
+            (Level::Info, "scrub-complete", format!("scrub stopped before its end{repairs}{rest}"))
         }
-        (TaskEnd::Done, 0) => {
-            (Level::Info, "scrub-over", format!("scrub complete: all valid data verified{repairs}"))
-        }
+        (TaskEnd::Done, 0) => (
+            Level::Info,
+            "scrub-complete",
+            format!("scrub complete: all valid data verified{repairs}"),
+        ),
         (TaskEnd::Done, _) => {
             let rest = stripes(unrepaired, "damaged and not repaired");
             let next = "; free some room or replace the device, and scrub again";

@@ -99,8 +99,8 @@ impl Copying {
         status.tasks.push(TaskStatus {
             task: COPY.into(),
             done_bytes: done,
-            left_bytes: left,
-            rate,
+            remaining_bytes: left,
+            bytes_per_second: rate,
             eta_seconds: rate.map(|rate| left.div_ceil(rate)),
             ..TaskStatus::default()
         });

@@ -67,7 +67,8 @@ impl Faces {
         status.set_ids(&self.names);
         for (device, watch) in status.devices.iter_mut().zip(&self.links) {
             if let Some(link) = watch.as_ref().map(LinkWatch::link) {
-                (device.reconnects, device.trouble) = (Some(link.reconnects), link.trouble);
+                (device.reconnects, device.connection_error) =
+                    (Some(link.reconnects), link.trouble);
             }
         }
         status.set_drives(self.drives.ask());

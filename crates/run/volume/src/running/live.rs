@@ -54,12 +54,13 @@ impl Live {
             space.full_in_seconds = space.capacity_bytes.and_then(full_in);
         }
         drop(filling);
-        status.needs_hand.extend(self.watched.unkept.why());
-        status.needs_hand.extend(self.watched.events.trouble());
+        status.problems.extend(self.watched.unkept.why());
+        status.problems.extend(self.watched.events.trouble());
         status.need_room();
         faces.tell(&mut status);
         let copy = self.copy.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         copy.iter().for_each(|copy| copy.show(&mut status));
+        status.set_state(snapshot.failed && !status.read_only);
         status
     }
 
@@ -90,13 +91,13 @@ impl Live {
 /// Work is over, and the next loss survivable, only when all superblocks say so: what is told
 /// before, a power cut may take back. `rebuilt` and `removed` are devices of which that is not so.
 fn hold_back(status: &mut Status, (rebuilt, removed): (u16, u16)) {
-    for (set, task) in [(rebuilt, TaskKind::Protect), (removed, TaskKind::Evacuate)] {
+    for (set, task) in [(rebuilt, TaskKind::Rebuild), (removed, TaskKind::Evacuate)] {
         let task = task.name();
         if set != 0 && status.tasks.iter().all(|other| other.task != task) {
             status.tasks.push(TaskStatus { task: task.into(), ..TaskStatus::default() });
         }
     }
     if let Some(space) = &mut status.space {
-        space.may_lose = space.may_lose.saturating_sub(rebuilt.count_ones());
+        space.failures_tolerated = space.failures_tolerated.saturating_sub(rebuilt.count_ones());
     }
 }

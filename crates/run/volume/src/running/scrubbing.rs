@@ -158,7 +158,7 @@ impl Scrubbing {
         }
         let was = std::mem::replace(&mut *self.unkept.lock(), trouble.clone());
         if let Some(text) = trouble.filter(|_| was.is_none()) {
-            self.events.tell(Level::Warning, "scrub-unkept", text);
+            self.events.tell(Level::Warning, "scrub-not-saved", text);
         }
     }
 

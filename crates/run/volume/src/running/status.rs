@@ -1,4 +1,4 @@
-//! The figures of a volume, for people and for scripts.
+//! Status of a volume: state, devices, space, tasks and traffic.
 
 pub(crate) mod drive;
 pub(crate) mod health;
@@ -9,6 +9,7 @@ pub(crate) mod tasks;
 pub(crate) mod traffic;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -32,103 +33,136 @@ use crate::running::status::space::Space;
 use crate::running::status::tasks::TaskStatus;
 use crate::running::status::traffic::Traffic;
 
-/// Ranges that a note names.
+/// Maximum number of unreadable ranges listed in a note.
 const NAMED: usize = 16;
 
-/// See the module text. Lengths are in bytes.
+/// Version of the JSON names and their meaning; grows when one is removed or changes.
+const SCHEMA: u32 = 1;
+
+/// State of a volume.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum VolumeState {
+    /// All devices are present and all data has its redundancy.
+    #[default]
+    Online,
+    /// A device is absent, or data lacks redundancy, and no rebuild is running.
+    Degraded,
+    /// As `Degraded`, while a rebuild or a resilver is running.
+    Rebuilding,
+    /// Writes fail, or some data is unreadable.
+    Faulted,
+}
+
+impl fmt::Display for VolumeState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            VolumeState::Online => "ONLINE",
+            VolumeState::Degraded => "DEGRADED",
+            VolumeState::Rebuilding => "REBUILDING",
+            VolumeState::Faulted => "FAULTED",
+        })
+    }
+}
+
+/// Status of a volume, as `hostftl status --json` prints it. Lengths are in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the fields are the words of the documentation")]
 pub struct Status {
+    /// Version of the JSON names: `SCHEMA`.
+    #[serde(default)]
+    pub schema: u32,
     pub volume: String,
-    /// The volume file that is served; none when it is not.
+    #[serde(default)]
+    pub state: VolumeState,
+    /// Volume file in use; absent when the volume is not served.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<VolumeFile>,
     pub uuid: String,
     pub label: String,
     pub layer: String,
-    /// The layer with its parameters, as `create --layer` takes it.
+    /// Layer with its parameters, in the syntax of `create --layer`.
     pub parameters: String,
-    /// The process that serves the volume; none when it is not served.
+    /// Process that serves the volume; absent when it is not served.
     pub served_by: Option<u32>,
-    /// When a write is answered: `buffer`, `media`, or, under `serve --ack memfd` and
-    /// `--ack media`, `memfd` and `durable`.
+    /// Point at which writes are acknowledged: `buffer`, `media`, `memfd` (`serve --ack memfd`) or
+    /// `durable` (`serve --ack media`).
     pub ack: String,
-    /// What clients call it while it is served.
+    /// Export name while the volume is served.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub export: String,
-    /// Whether the run before this one, or the last one when it is not served, ended in another way
-    /// than a clean stop.
+    /// Whether the previous run (the last run of an unserved volume) ended without a clean stop.
     #[serde(default)]
-    pub unclean: bool,
-    /// How the serving process is protected, and how not.
+    pub unclean_shutdown: bool,
+    /// Protection of the serving process against memory pressure, one line for each measure.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub protection: Vec<String>,
-    /// Whether it is served without writing anything to its devices.
+    /// Whether the volume is served read-only.
     #[serde(default)]
     pub read_only: bool,
-    /// Whether clients that ask for the plain name are refused, because of an unclean end.
+    /// Whether the plain export name is refused after an unclean shutdown.
     #[serde(default)]
-    pub held: bool,
+    pub export_refused: bool,
     pub exported_bytes: u64,
-    /// What the devices have together, a journal's apart.
+    /// Total size of the devices, except the journal.
     pub device_bytes: u64,
     pub superpage_bytes: u32,
-    pub spare_permille: u32,
-    /// `io_uring` or `pread`; empty when the volume is not served.
+    pub overprovisioning_permille: u32,
+    /// I/O engine: `io_uring` or `pread`; empty when the volume is not served.
     pub engine: String,
     pub devices: Vec<DeviceStatus>,
-    /// Whether a device is missing, or the layer does without one.
+    /// Whether a device is missing, lost or faulted.
     #[serde(default)]
     pub degraded: bool,
-    /// The ranges, first byte and length, that can't be read because only a lost device has them.
+    /// Unreadable ranges (offset, length) whose only copy is on a lost device.
     #[serde(default)]
     pub lost_ranges: Vec<(u64, u64)>,
-    /// What the layer holds; none when it keeps no account, or the volume is not served.
+    /// Space accounting; absent when the layer has none or the volume is not served.
     #[serde(default)]
     pub space: Option<Space>,
-    /// What goes on in the background, or rests.
+    /// Background tasks, running or paused.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<TaskStatus>,
-    /// What else the layer shows of its state, by name.
+    /// Further counters of the layer, by name.
     #[serde(default)]
-    pub facts: BTreeMap<String, u64>,
-    /// The serving process's memory.
+    pub layer_state: BTreeMap<String, u64>,
+    /// Memory of the serving process.
     #[serde(default)]
     pub memory: Memory,
-    /// Since the volume was started; none when it is not served.
+    /// Traffic since the start; absent when the volume is not served.
     pub traffic: Option<Traffic>,
-    /// The kinds of request that there were since the volume was started.
+    /// Latencies since the start, one entry for each kind of request.
     #[serde(default)]
     pub latencies: Vec<Latency>,
-    /// How often each kind of event was told of since the volume was started.
+    /// Number of events since the start, by kind.
     #[serde(default)]
     pub events: BTreeMap<String, u64>,
-    /// What somebody should do something about; empty when all is well.
+    /// Problems that need an operator, each with the next step; empty when there are none.
     #[serde(default)]
-    pub needs_hand: Vec<String>,
+    pub problems: Vec<String>,
     pub notes: Vec<String>,
 }
 
-/// A volume file, to tell it from copies.
+/// Identity of a volume file, which distinguishes it from copies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VolumeFile {
-    /// Its full path, without symbolic links.
+    /// Absolute path without symbolic links.
     pub path: String,
-    /// The device that it is on.
+    /// Device number of its file system.
     pub device: u64,
-    /// Its inode.
+    /// Inode number.
     pub inode: u64,
 }
 
 impl VolumeFile {
-    /// The file at `path`; none when it is gone.
+    /// Returns the identity of the file at `path`, or `None` if the file does not exist.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         let (full, found) = (fs::canonicalize(path).ok()?, fs::metadata(path).ok()?);
         let path = full.display().to_string();
         Some(VolumeFile { path, device: found.dev(), inode: found.ino() })
     }
 
-    /// Whether both are one file, under its name or another, or the same name.
+    /// Returns whether both are the same inode or have the same path.
     pub(crate) fn is(&self, other: &VolumeFile) -> bool {
         let one = (self.device, self.inode) == (other.device, other.inode);
         one || self.path == other.path
@@ -139,7 +173,7 @@ impl VolumeFile {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the fields are the words of the documentation")]
 pub struct DeviceStatus {
-    /// Its member number, which commands and events name.
+    /// Member number, as used in commands and events.
     #[serde(default)]
     pub number: u8,
     /// Empty for a volume in memory.
@@ -148,41 +182,42 @@ pub struct DeviceStatus {
     pub name: String,
     /// `file`, `block device`, `memory` or `NBD export`.
     pub kind: String,
-    /// `journal`, `spare`, or empty for a device that holds the volume's data.
+    /// `journal`, `spare`, or empty for a data device.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub role: String,
     pub bytes: u64,
-    /// The device to which it is being copied, which then takes its place.
+    /// Target of a running copy, which replaces this device when complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replacement: Option<String>,
-    /// Whether transfers go past the page cache.
+    /// Whether transfers bypass the page cache (`O_DIRECT`).
     pub direct: bool,
-    /// Why they do not.
-    pub why_not_direct: Option<String>,
-    /// `good`, `errors` (commands failed), `failing` (reads fail or mismatch repeatedly), `faulted`
-    /// (given up for that), `lost` (the layer does without it), `missing` or `removed`.
+    /// Reason for buffered transfers.
+    pub buffered_reason: Option<String>,
+    /// `online`, `errors` (commands failed), `failing` (reads repeatedly fail or mismatch),
+    /// `faulted` (excluded for that), `lost` (excluded for another reason), `missing` or `removed`.
     #[serde(default)]
     pub health: String,
     #[serde(default)]
-    pub sent_bytes: u64,
+    pub written_bytes: u64,
     #[serde(default)]
     pub read_bytes: u64,
     pub errors: u64,
-    /// How often the connection to a server was made again; none without a server.
+    /// Number of reconnections to the NBD server; absent for local devices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reconnects: Option<u64>,
-    /// What is wrong with that connection now.
+    /// Current error of that connection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub trouble: Option<String>,
-    /// What the drive tells of itself; none of a device that can't be asked.
+    pub connection_error: Option<String>,
+    /// SMART and identity data; absent for devices without them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drive: Option<DriveStatus>,
 }
 
 impl Status {
-    /// A volume that is not served.
+    /// Returns the status of a volume that is not served.
     pub(crate) fn at_rest(path: &Path, config: &Config, layer: &LayerConfig, plan: &Plan) -> Self {
         Status {
+            schema: SCHEMA,
             volume: path.display().to_string(),
             uuid: config.uuid.to_string(),
             label: config.label.clone(),
@@ -192,7 +227,7 @@ impl Status {
             exported_bytes: plan.limits.exported * SECTOR as u64,
             memory: Memory::of(plan),
             superpage_bytes: layer.superpage * SECTOR as u32,
-            spare_permille: layer.spare_permille,
+            overprovisioning_permille: layer.spare_permille,
             ..Status::default()
         }
     }
@@ -206,7 +241,7 @@ impl Status {
         let others = journal::others(layer, devices);
         self.device_bytes = others.map(|device| device.bytes()).sum();
         self.devices = devices.iter().map(device_status).collect();
-        // One that is not there is called as the volume's file calls it.
+        // A missing device has no name of its own; the volume file has its last one.
         for (device, name) in self.devices.iter_mut().zip(&config.devices) {
             if device.health == MISSING && name != config::MISSING {
                 device.name.clone_from(name);
@@ -225,15 +260,15 @@ impl Status {
         self.degraded = self.devices.iter().any(DeviceStatus::is_away);
     }
 
-    /// Numbers the devices by member.
+    /// Sets the member number and the UUID of each device.
     pub(crate) fn set_ids(&mut self, names: &Names) {
         for (device, id) in self.devices.iter_mut().zip(names.all()) {
             (device.number, device.uuid) = (id.number, id.uuid);
         }
     }
 
-    /// Adds the reports of the drives. While the volume is served, the traffic ends at the flash if
-    /// all of them count it.
+    /// Adds the drives' reports. The write path of a served volume ends at the flash if every drive
+    /// counts its media writes.
     pub(crate) fn set_drives(&mut self, drives: Vec<Option<DriveStatus>>) {
         for (device, drive) in self.devices.iter_mut().zip(drives) {
             device.drive = drive;
@@ -246,7 +281,7 @@ impl Status {
         }
     }
 
-    /// Another device is in place `index`.
+    /// Replaces the entry of device `index`.
     pub(crate) fn replace_device(&mut self, index: usize, device: &hostftl_io::Device) {
         let was = std::mem::replace(&mut self.devices[index], device_status(device));
         self.devices[index].role.clone_from(&was.role);
@@ -263,7 +298,7 @@ impl Status {
         });
     }
 
-    /// A volume that is being served by this process.
+    /// Returns the status of a volume that this process serves.
     pub(crate) fn of_running(
         path: &Path,
         config: &Config,
@@ -279,15 +314,16 @@ impl Status {
         status
     }
 
-    /// The layer was opened anew, and that is what `now` shows; how it is served stays.
+    /// Replaces the status after the layer was reopened; the service settings are kept.
     pub(crate) fn reopened(&mut self, now: Status) {
         let was = std::mem::replace(self, now);
         (self.protection, self.ack, self.export) = (was.protection, was.ack, was.export);
-        (self.held, self.read_only, self.unclean) = (was.held, was.read_only, was.unclean);
+        (self.export_refused, self.read_only, self.unclean_shutdown) =
+            (was.export_refused, was.read_only, was.unclean_shutdown);
         self.notes = was.notes;
     }
 
-    /// When writes are answered, under which name, and by what kind of process.
+    /// Sets the export, the acknowledgement policy and the process protection.
     pub(crate) fn set_service(&mut self, options: &StartOptions, export: &Export) {
         self.protection = options.protection.clone();
         match options.acks {
@@ -295,11 +331,11 @@ impl Status {
             Acks::Memfd => self.ack = KEPT.into(),
             Acks::Media => self.ack = THROUGH.into(),
         }
-        (self.export, self.held) = (export.name.clone(), export.held.is_some());
+        (self.export, self.export_refused) = (export.name.clone(), export.held.is_some());
         self.read_only = export.read_only;
     }
 
-    /// Names what can't be read, in sectors.
+    /// Sets the unreadable ranges, given in sectors.
     fn set_lost(&mut self, ranges: &[(u64, u64)]) {
         let bytes = |sectors: u64| sectors * SECTOR as u64;
         self.lost_ranges =
@@ -312,12 +348,12 @@ impl Status {
         let named: Vec<_> = named.map(|(from, length)| format!("{length} at {from}")).collect();
         let more = if ranges.len() > NAMED { ", … (all with --json)" } else { "" };
         self.notes.push(format!(
-            "{all} bytes can't be read, because only a lost device has them: {}{more}",
+            "{all} bytes are unreadable, because their only copy is on a lost device: {}{more}",
             named.join(", ")
         ));
     }
 
-    /// With what changed since.
+    /// Returns this status with the current figures.
     pub(crate) fn with(&self, snapshot: &Snapshot, news: &Quiet, latencies: &Latencies) -> Self {
         let mut status = self.clone();
         status.notes.extend(news.events.notes());
@@ -328,7 +364,7 @@ impl Status {
         for (index, (device, stats)) in devices.enumerate() {
             let errors = stats.errors.saturating_sub(news.cleared_errors[index]);
             device.errors = errors;
-            device.sent_bytes = stats.sent * SECTOR as u64;
+            device.written_bytes = stats.sent * SECTOR as u64;
             device.read_bytes = stats.read * SECTOR as u64;
             let is_in = |set: u16| set >> index & 1 == 1;
             let failing = snapshot.gauges.map_or(0, |gauges| gauges.failing);
@@ -337,7 +373,7 @@ impl Status {
                 (true, _) if is_in(news.faulted) => FAULTED,
                 (true, _) => LOST,
                 (false, _) if is_in(failing) => FAILING,
-                (false, 0) => "good",
+                (false, 0) => ONLINE,
                 (false, _) => "errors",
             };
             if member.role != MemberRole::Spare && device.role == SPARE {
@@ -353,50 +389,54 @@ impl Status {
         }
         status.degraded = status.devices.iter().any(DeviceStatus::is_away);
         status.space = snapshot.gauges.map(|gauges| Space::of(&gauges));
-        status.facts = snapshot.facts.iter().map(|(name, it)| ((*name).into(), *it)).collect();
-        if status.facts.get("cap_exceeded") == Some(&1) {
+        status.set_capacity();
+        status.layer_state =
+            snapshot.facts.iter().map(|(name, it)| ((*name).into(), *it)).collect();
+        if status.layer_state.get("cap_exceeded") == Some(&1) {
             status.notes.push(CAP_EXCEEDED.into());
-        } else if status.facts.get("cap_is_tight") == Some(&1) {
+        } else if status.layer_state.get("cap_is_tight") == Some(&1) {
             status.notes.push(CAP_IS_TIGHT.into());
         }
         status.memory = status.memory.in_use();
         status.events = news.events.totals();
-        status.set_needs(&news.events);
+        status.set_problems(&news.events);
         status.latencies = latencies.list();
         status.traffic = Some(Traffic::of(snapshot, news));
         status
     }
 }
 
-/// The word for writes that are answered once they are durable.
+/// Writes are acknowledged when durable.
 const THROUGH: &str = "durable";
-/// The same under `serve --ack memfd`.
+/// Writes are acknowledged when they are in memory that outlives the server.
 const KEPT: &str = "memfd";
 
-/// What to know of a map with too many leaves.
-const CAP_EXCEEDED: &str = "the map has more leaves than its cap: small writes cost as much as \
-                            without a layer; make the volume with more leaves";
-/// And of one that will have.
-const CAP_IS_TIGHT: &str = "what was written touches so many superpages that more than half of the \
-                            leaves are needed at the least; make the volume with more leaves";
+/// Note: the map has more leaves than its limit.
+const CAP_EXCEEDED: &str = "the map exceeds its leaf limit: small writes cost as much as without a \
+                            layer; recreate the volume with more leaves";
+/// Note: the map needs more than half of its leaves.
+const CAP_IS_TIGHT: &str = "the written superpages need more than half of the map's leaves; \
+                            recreate the volume with more leaves";
 
-/// The health of a device that is not there.
+/// Health: works without errors.
+pub(crate) const ONLINE: &str = "online";
+/// Health: absent when the volume was opened.
 pub(crate) const MISSING: &str = "missing";
-/// Of one that the layer does without.
+/// Health: excluded by the layer.
 pub(crate) const LOST: &str = "lost";
-/// Of one that was given up after too many faults.
+/// Health: excluded after too many faults.
 pub(crate) const FAULTED: &str = "faulted";
-/// Of one whose reads fail, or do not match, repeatedly.
+/// Health: reads repeatedly fail or do not match.
 pub(crate) const FAILING: &str = "failing";
-/// And of a place whose device was removed.
+/// Health: removed from the volume.
 pub(crate) const REMOVED: &str = "removed";
-/// The role of the journal's device.
+/// Role: journal device.
 pub(crate) const JOURNAL: &str = "journal";
-/// The role of a device that waits to take the place of a lost one.
+/// Role: hot spare.
 pub(crate) const SPARE: &str = "spare";
 
 fn device_status(device: &hostftl_io::Device) -> DeviceStatus {
-    let why_not_direct = match device.direct() {
+    let buffered_reason = match device.direct() {
         hostftl_io::Direct::Yes => None,
         hostftl_io::Direct::No(why) => Some((*why).into()),
     };
@@ -408,17 +448,17 @@ fn device_status(device: &hostftl_io::Device) -> DeviceStatus {
         kind: device.backing().name().into(),
         role: String::new(),
         bytes: device.bytes(),
-        direct: why_not_direct.is_none(),
-        why_not_direct,
+        direct: buffered_reason.is_none(),
+        buffered_reason,
         health: match device.backing() {
             hostftl_io::Backing::Absent => MISSING.into(),
-            _ => "good".into(),
+            _ => ONLINE.into(),
         },
-        sent_bytes: 0,
+        written_bytes: 0,
         read_bytes: 0,
         errors: 0,
         reconnects: None,
-        trouble: None,
+        connection_error: None,
         drive: None,
     }
 }

@@ -38,7 +38,7 @@ const CLEARED: &str = "cleared";
 /// Kinds that say that another device is in a place, so that earlier events are of another one.
 const ANOTHER: [&str; 3] = [CLEARED, "device-replaced", "device-removed"];
 /// Kinds whose repeats for one device are one entry.
-const REPEATS: [&str; 4] = ["mended", "device-failed", "device-timed-out", "reconnected"];
+const REPEATS: [&str; 4] = ["repaired", "device-failed", "device-timed-out", "reconnected"];
 
 /// How bad an event is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -346,7 +346,7 @@ mod tests {
         events.follow(Box::new(move |_| *count.lock().unwrap() += 1));
         for place in 0..4000_u16 {
             let device = (place % 2) as u8;
-            events.tell_of(device, Level::Warning, "mended", format!("place {place}"));
+            events.tell_of(device, Level::Warning, "repaired", format!("place {place}"));
         }
         events.tell_of(1, Level::Warning, "device-failed", "a command failed");
         let kept = events.since(0);
@@ -357,7 +357,7 @@ mod tests {
             (Some(1), 1, "a command failed"),
         ];
         assert_eq!(seen, wanted);
-        assert_eq!((events.total("mended"), events.notes().len()), (4000, 3));
+        assert_eq!((events.total("repaired"), events.notes().len()), (4000, 3));
         assert_eq!(kept[1].number, 4000, "a follower sees it again");
         assert!(*lines.lock().unwrap() < 30, "{lines:?} lines");
         assert!(kept[0].line().starts_with("place 3998 (2000 times since 20"), "{:?}", kept[0]);
@@ -366,7 +366,7 @@ mod tests {
     #[test]
     fn acknowledged_events_are_no_notes_and_a_repeat_begins_again() {
         let events = Events::default();
-        let repair = |device| events.tell_of(device, Level::Warning, "mended", "repaired");
+        let repair = |device| events.tell_of(device, Level::Warning, "repaired", "repaired");
         (0..3).for_each(|_| repair(0));
         (0..3).for_each(|_| repair(1));
         events.tell(Level::Error, "corrupt", "lost");
@@ -380,7 +380,7 @@ mod tests {
         assert_eq!(events.total("corrupt"), 1, "the metric never goes back");
         events.tell(Level::Error, "scrub-damage", "3 blocks");
         assert_eq!(events.damage().as_deref(), Some("3 blocks"));
-        events.tell(Level::Info, "scrub-over", "scrub complete");
+        events.tell(Level::Info, "scrub-complete", "scrub complete");
         assert_eq!(events.damage(), None);
     }
 

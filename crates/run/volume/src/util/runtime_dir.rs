@@ -52,7 +52,8 @@ pub(crate) fn in_memory() -> [PathBuf; 2] {
     [folder(), format!("/dev/shm/hostftl-{}", user()).into()]
 }
 
-fn folder() -> PathBuf {
+/// Returns the runtime directory of this user; it may not exist.
+pub(crate) fn folder() -> PathBuf {
     let user = user();
     if user == 0 {
         return "/run/hostftl".into();

@@ -40,7 +40,7 @@ pub(crate) fn serve(
     let begun = Instant::now();
     let is_settled = || {
         let space = running.status().space.unwrap();
-        space.exposed_bytes == 0 && space.may_lose == lose
+        space.degraded_bytes == 0 && space.failures_tolerated == lose
     };
     while !is_settled() {
         assert!(begun.elapsed() < PATIENCE, "{:?}", running.status().space);

@@ -53,7 +53,7 @@ fn text(running: &Running, kind: &str) -> String {
 
 fn heal(running: &Running) {
     until(running, |it| {
-        it.status().space.is_some_and(|it| it.exposed_bytes == 0 && it.may_lose == 1)
+        it.status().space.is_some_and(|it| it.degraded_bytes == 0 && it.failures_tolerated == 1)
     });
 }
 
@@ -77,8 +77,11 @@ fn held(layer: &str, files: usize) -> (Place, Running, Port) {
 /// The volume's devices are as before the copy, and no trace of it is left.
 fn is_as_before(place: &Place, running: &Running) {
     let now = running.status();
-    assert!(now.devices.iter().all(|it| it.health == "good"), "{now:?}");
-    assert_eq!((now.devices[1].name.clone(), now.space.unwrap().may_lose), (place.name("d1"), 1));
+    assert!(now.devices.iter().all(|it| it.health == "online"), "{now:?}");
+    assert_eq!(
+        (now.devices[1].name.clone(), now.space.unwrap().failures_tolerated),
+        (place.name("d1"), 1)
+    );
     assert!(now.tasks.is_empty() && now.devices[1].replacement.is_none(), "{:?}", now.tasks);
     let file = Config::load(&place.path("v.toml")).unwrap();
     assert_eq!((&file.devices[1], file.pending.len()), (&place.name("d1"), 0));
@@ -89,10 +92,12 @@ fn no_redundancy_is_lost_while_a_device_is_copied() {
     let (place, running, port) = held("log:parity=yes:compress=none", 3);
     let client = Client::new(port);
     let now = running.status();
-    assert_eq!((now.space.unwrap().may_lose, now.degraded), (1, false));
+    assert_eq!((now.space.unwrap().failures_tolerated, now.degraded), (1, false));
     assert_eq!(now.devices[1].replacement, Some(place.name("n")));
     let task = now.tasks.iter().find(|it| it.task == "copy").unwrap();
-    assert!(task.left_bytes > 0 && now.notes.iter().any(|it| it.contains("is being copied to")));
+    assert!(
+        task.remaining_bytes > 0 && now.notes.iter().any(|it| it.contains("is being copied to"))
+    );
     assert_eq!(Config::load(&place.path("v.toml")).unwrap().pending, [place.name("n")]);
     // Chunks that were not copied yet, and chunks that were, change; another device fails.
     write(&client, 1);
@@ -136,7 +141,7 @@ fn is_complete(layer: &str, files: usize) {
     until(&running, |it| has(it, "device-joined"));
     assert!(!has(&running, "replace-rebuilds"));
     let now = running.status();
-    assert!(now.devices.iter().all(|it| it.health == "good"), "{now:?}");
+    assert!(now.devices.iter().all(|it| it.health == "online"), "{now:?}");
     assert!(now.tasks.iter().all(|it| it.task != "copy"));
     verify(&Client::new(port), turn);
     running.stop().unwrap();
@@ -237,7 +242,7 @@ fn a_device_that_can_not_be_read_and_is_needed_stays() {
     let client = Client::new(port);
     fs::write(place.path("d2"), vec![0xa5; (48 * MIB) as usize]).unwrap();
     verify(&client, 0);
-    until(&running, |it| it.status().space.is_some_and(|it| it.damaged == [2]));
+    until(&running, |it| it.status().space.is_some_and(|it| it.damaged_devices == [2]));
     let old = fs::read(place.path("d1")).unwrap();
     File::options().write(true).open(place.path("d1")).unwrap().set_len(0).unwrap();
     set_copies(&place.name("n"), Copies::Run);
@@ -260,7 +265,7 @@ fn a_device_that_can_not_be_read_is_rebuilt_where_the_others_allow_it() {
     until(&running, |it| has(it, "device-joined"));
     heal(&running);
     let now = running.status();
-    assert!(now.devices.iter().all(|it| it.health == "good") && !now.degraded, "{now:?}");
+    assert!(now.devices.iter().all(|it| it.health == "online") && !now.degraded, "{now:?}");
     verify(&Client::new(port), 0);
     running.stop().unwrap();
     fs::remove_file(place.path("d1")).unwrap();

@@ -124,7 +124,9 @@ fn survives(verb: &str, is_served: bool, steps: u64) -> bool {
     let (running, client) = serve(&path, false);
     assert_eq!(Config::load(&path).unwrap().pending, [""; 0], "{told}");
     until(&running, |it| {
-        it.status().space.is_some_and(|space| space.exposed_bytes == 0 && space.may_lose == 1)
+        it.status()
+            .space
+            .is_some_and(|space| space.degraded_bytes == 0 && space.failures_tolerated == 1)
     });
     verify(&client, &told);
     running.stop().unwrap();
@@ -185,7 +187,7 @@ fn nothing_is_changed_while_the_volume_file_can_not_be_written() {
         assert_eq!(fs::read(&path).unwrap(), before, "{verb}");
         if let Some((running, client)) = running {
             let now = running.status();
-            let good = now.devices.iter().filter(|it| it.health == "good").count();
+            let good = now.devices.iter().filter(|it| it.health == "online").count();
             assert_eq!(good, if verb == "online" { 3 } else { 4 }, "{verb}: {now:?}");
             verify(&client, verb);
             running.stop().unwrap();

@@ -69,7 +69,7 @@ fn a_device_that_recovery_drops_is_an_event_like_any_loss() {
     assert!(lost[0].device == Some(2) && lost[0].text.contains("recovery found it"), "{lost:?}");
     let now = running.status();
     assert!(now.degraded && now.events["device-lost"] == 1, "{now:?}");
-    until(&running, |running| running.events().total("protected") == 1);
+    until(&running, |running| running.events().total("rebuilt") == 1);
     running.stop().unwrap();
     let options = OpenOptions { degraded: true, ..OpenOptions::default() };
     let (running, _) = open_with(&path, &options).unwrap().start(&StartOptions::default()).unwrap();
@@ -90,9 +90,9 @@ fn repairs_of_a_device_are_one_event_until_they_are_acknowledged() {
     damage(&path, "d1");
     let (running, _client) = start(&path);
     operate(&path, &Wish::Scrub).unwrap().unwrap();
-    until(&running, |running| running.events().total("scrub-over") == 1);
+    until(&running, |running| running.events().total("scrub-complete") == 1);
     let told = running.events().since(0);
-    let (repairs, ends) = (kinds(&told, "mended"), kinds(&told, "scrub-over"));
+    let (repairs, ends) = (kinds(&told, "repaired"), kinds(&told, "scrub-complete"));
     assert_eq!((repairs.len(), repairs[0].device), (1, Some(1)), "{repairs:?}");
     let count = repairs[0].count;
     assert!(count > 1 && repairs[0].first_unix_ms <= repairs[0].unix_ms, "{repairs:?}");
@@ -119,7 +119,7 @@ fn repairs_of_a_device_are_one_event_until_they_are_acknowledged() {
     assert!(clear(&path, Some("nobody")).is_err());
     running.stop().unwrap();
     assert_eq!(repair_notes(&status(&path).unwrap()), 0, "an acknowledgement is durable");
-    assert_eq!(kinds(&events(&path).unwrap().events, "mended").len(), 1, "the event stays");
+    assert_eq!(kinds(&events(&path).unwrap().events, "repaired").len(), 1, "the event stays");
     clear(&path, None).unwrap();
     assert_eq!(kinds(&events(&path).unwrap().events, "cleared").len(), 3);
 }
@@ -135,10 +135,9 @@ fn damage_that_a_scrub_left_needs_a_hand_over_restarts_until_it_is_acknowledged(
     until(&running, |running| running.events().total("scrub-damage") == 1);
     assert!(running.status().notes.len() < 100, "{:?}", running.status().notes);
     running.stop().unwrap();
-    let needs =
-        |status: Status| status.needs_hand.iter().any(|it| it.contains("cannot be rebuilt"));
+    let needs = |status: Status| status.problems.iter().any(|it| it.contains("cannot be rebuilt"));
     let (running, _client) = start(&path);
-    assert!(needs(running.status()), "{:?}", running.status().needs_hand);
+    assert!(needs(running.status()), "{:?}", running.status().problems);
     running.stop().unwrap();
     assert!(needs(status(&path).unwrap()));
     clear(&path, None).unwrap();

@@ -34,7 +34,7 @@ fn read_all(port: &Port) {
 }
 
 fn may_lose(running: &Running) -> u32 {
-    running.status().space.unwrap().may_lose
+    running.status().space.unwrap().failures_tolerated
 }
 
 #[test]
@@ -44,9 +44,9 @@ fn a_device_that_fails_counts_as_missing_and_the_others_are_needed() {
     until(&running, |it| it.status().devices[2].health == "failing");
     let status = running.status();
     let space = status.space.as_ref().unwrap();
-    assert_eq!((space.may_lose, &space.damaged[..]), (0, &[2][..]));
+    assert_eq!((space.failures_tolerated, &space.damaged_devices[..]), (0, &[2][..]));
     assert!(status.events.contains_key("device-failing") && !status.degraded);
-    assert!(status.needs_hand.iter().any(|it| it.contains("is failing")), "{status:?}");
+    assert!(status.problems.iter().any(|it| it.contains("is failing")), "{status:?}");
     let path = place.path("v.toml");
     let refused = |wish| operate(&path, &wish).unwrap_err().to_string();
     let damaged = format!("device 2 ({}) has damaged data, and this device", place.name("d2"));
@@ -59,8 +59,8 @@ fn a_device_that_fails_counts_as_missing_and_the_others_are_needed() {
     };
     assert!(put("1").unwrap_err().to_string().contains(&damaged));
     put("2").unwrap();
-    until(&running, |it| may_lose(it) == 1 && it.status().space.unwrap().exposed_bytes == 0);
-    assert_eq!(running.status().devices[2].health, "good");
+    until(&running, |it| may_lose(it) == 1 && it.status().space.unwrap().degraded_bytes == 0);
+    assert_eq!(running.status().devices[2].health, "online");
     operate(&path, &Wish::Offline("1".into())).unwrap();
     read_all(&port);
     running.stop().unwrap();
@@ -92,13 +92,13 @@ fn known_damage_outlives_a_restart_until_a_scrub_has_verified_all_data() {
 
     let (running, port) = start();
     let status = running.status();
-    assert_eq!(status.space.as_ref().unwrap().damaged, [2]);
+    assert_eq!(status.space.as_ref().unwrap().damaged_devices, [2]);
     assert_eq!((may_lose(&running), &status.devices[2].health[..]), (0, "failing"));
     let refused = operate(&place.path("v.toml"), &Wish::Offline("1".into())).unwrap_err();
     assert!(refused.to_string().contains("has damaged data"), "{refused}");
     operate(&place.path("v.toml"), &Wish::ResumeScrub).unwrap();
-    until(&running, |it| may_lose(it) == 1 && it.status().devices[2].health == "good");
-    assert!(running.events().total("scrub-over") > 0, "{:?}", running.status().events);
+    until(&running, |it| may_lose(it) == 1 && it.status().devices[2].health == "online");
+    assert!(running.events().total("scrub-complete") > 0, "{:?}", running.status().events);
     operate(&place.path("v.toml"), &Wish::Offline("1".into())).unwrap();
     read_all(&port);
     running.stop().unwrap();

@@ -84,7 +84,7 @@ fn grows(layer: &str, files: usize) {
             assert_eq!(running.status().exported_bytes, done.exported.1);
             let joined = Some(more as u64 + 1);
             until(&running, |it| it.status().events.get("device-joined").copied() == joined);
-            until(&running, |it| it.status().devices[files + more].sent_bytes > 0);
+            until(&running, |it| it.status().devices[files + more].written_bytes > 0);
         }
         drop(ends);
         writer.join().unwrap().unwrap_or(0) + 1
@@ -95,7 +95,7 @@ fn grows(layer: &str, files: usize) {
     verify(&client, turns);
     let now = running.status();
     assert_eq!((now.devices.len(), now.events["device-added"]), (files + 3, 3));
-    assert!(now.devices.iter().all(|it| it.health == "good"), "{now:?}");
+    assert!(now.devices.iter().all(|it| it.health == "online"), "{now:?}");
     running.stop().unwrap();
     let named = Config::load(&place.path("v.toml")).unwrap().devices;
     assert_eq!(named.len(), files + 3);
@@ -143,7 +143,7 @@ fn a_spare_that_came_beside_a_client_takes_the_place_of_a_lost_device() {
     let client = Client::new(port.clone());
     write(&client, 1);
     until(&running, |it| it.status().events.contains_key("device-removed"));
-    assert_eq!(running.status().space.unwrap().may_lose, 1);
+    assert_eq!(running.status().space.unwrap().failures_tolerated, 1);
     verify(&client, 1);
     // With a device that left, and one more to come in the place of the spare.
     put(&place, &["n"]).unwrap();
@@ -176,7 +176,7 @@ fn a_device_whose_place_a_spare_took_is_missed_by_nobody() {
     let now = running.status();
     assert!(!now.degraded, "{now:?}");
     assert!(!now.notes.iter().any(|note| note.starts_with("DEGRADED")), "{:?}", now.notes);
-    assert!(now.needs_hand.is_empty(), "{:?}", now.needs_hand);
+    assert!(now.problems.is_empty(), "{:?}", now.problems);
     verify(&Client::new(port), 0);
     running.stop().unwrap();
 }
@@ -193,7 +193,7 @@ fn a_scrub_goes_on_where_it_was() {
     let tasks = running.status().tasks;
     assert!(tasks.iter().any(|task| task.task == "scrub" && task.paused), "{tasks:?}");
     assert!(wish(Wish::ResumeScrub).is_new);
-    until(&running, |it| it.status().events.contains_key("scrub-over"));
+    until(&running, |it| it.status().events.contains_key("scrub-complete"));
     running.stop().unwrap();
     check(&place);
 }

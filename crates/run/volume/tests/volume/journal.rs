@@ -20,7 +20,7 @@ fn spec(place: &Place) -> CreateSpec {
 }
 
 fn step(status: &Status, name: &str) -> u64 {
-    let steps = &status.traffic.as_ref().expect("it is served").waf_stack;
+    let steps = &status.traffic.as_ref().expect("it is served").write_path;
     steps.iter().find(|step| step.step == name).and_then(|step| step.bytes).expect("a step")
 }
 
@@ -104,8 +104,8 @@ fn without_its_journal_it_opens_after_a_clean_stop_only() {
     let why = open(&path).unwrap().start(&StartOptions::default()).unwrap_err().to_string();
     assert!(why.contains("the journal's device is not here"), "{why}");
     // A copy of what is not there can't be made, so no command is named.
-    let hand = hostftl_volume::status(&path).unwrap().needs_hand.swap_remove(0);
-    assert!(hand.contains(&place.name("journal")) && hand.contains("bring it back"), "{hand}");
+    let hand = hostftl_volume::status(&path).unwrap().problems.swap_remove(0);
+    assert!(hand.contains(&place.name("journal")) && hand.contains("reconnect it"), "{hand}");
     assert!(!hand.contains("replace"), "{hand}");
     bring(&place, &["journal"]);
     let (running, port) = open(&path).unwrap().start(&StartOptions::default()).unwrap();
@@ -156,7 +156,7 @@ fn serve(place: &Place, read: u64, write: u64) -> Status {
         client.write(at * 4096, &block(at), false).unwrap();
         client.flush();
     }
-    until(&running, |it| it.status().space.unwrap().exposed_bytes == 0);
+    until(&running, |it| it.status().space.unwrap().degraded_bytes == 0);
     running.stop().unwrap()
 }
 
@@ -194,7 +194,7 @@ fn a_volume_with_a_journal_takes_more_devices_served_or_not() {
     fs::remove_file(place.path("d1")).unwrap();
     let status = serve(&place, 300, 310);
     assert!(status.degraded && step(&status, "journal") > 0);
-    assert_eq!(healths(&place)[3..5], ["journal good", " good"]);
+    assert_eq!(healths(&place)[3..5], ["journal online", " online"]);
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn a_journal_that_was_away_while_a_device_was_lost_is_welcome() {
     away("away", "journal");
     let status = serve(&place, 200, 300);
     assert!(status.degraded && step(&status, "journal") > 0, "{:?}", status.notes);
-    assert_eq!(healths(&place)[2..], [" missing", "journal good"]);
+    assert_eq!(healths(&place)[2..], [" missing", "journal online"]);
     // It is copied though another device is lost.
     let (path, old, new) = (place.path("v.toml"), place.name("journal"), place.name("k"));
     let spec = ReplaceSpec { path, old, new, force: false, rehearse: false };
@@ -277,7 +277,7 @@ fn another_journal_comes_beside_a_client_whether_the_one_before_is_there_or_not(
     let is_well = |status: &Status, name: &str| {
         let (device, before) = (&status.devices[3], step(status, "journal"));
         assert!(!status.degraded && device.name == place.name(name), "{:?}", status.notes);
-        assert_eq!((device.role.as_str(), device.health.as_str()), ("journal", "good"));
+        assert_eq!((device.role.as_str(), device.health.as_str()), ("journal", "online"));
         before
     };
     let (running, port) = start();
@@ -316,7 +316,7 @@ fn another_journal_comes_beside_a_client_whether_the_one_before_is_there_or_not(
     assert!(is_well(&running.status(), "k") > before);
     running.stop().unwrap();
     serve(&place, 280, 290);
-    assert_eq!(healths(&place)[3], "journal good");
+    assert_eq!(healths(&place)[3], "journal online");
 }
 
 #[test]
@@ -343,7 +343,7 @@ fn the_journal_itself_comes_back_beside_a_client() {
     fs::copy(other.path("journal"), place.path("journal")).unwrap();
     let why = back().unwrap_err();
     assert!(why.contains("is not the journal's device of this volume"), "{why}");
-    let hand = running.status().needs_hand;
+    let hand = running.status().problems;
     assert!(hand.iter().any(|hand| hand.contains("device online")), "{hand:?}");
     fs::rename(place.path("away"), place.path("journal")).unwrap();
     let done = std::thread::scope(|scope| {
@@ -355,7 +355,7 @@ fn the_journal_itself_comes_back_beside_a_client() {
     assert!(done.is_new && done.served, "{done:?}");
     assert!(!back().unwrap().is_new, "it belongs already");
     let status = running.status();
-    assert!(!status.degraded && status.devices[3].health == "good", "{:?}", status.notes);
+    assert!(!status.degraded && status.devices[3].health == "online", "{:?}", status.notes);
     let stale = |note: &String| note.contains("its journal") || note.contains("left out");
     assert!(!status.notes.iter().any(stale), "{:?}", status.notes);
     let before = step(&status, "journal");
@@ -366,7 +366,7 @@ fn the_journal_itself_comes_back_beside_a_client() {
     running.stop().unwrap();
     bring(&place, &["d0", "d1", "d2", "journal"]);
     serve(&place, 200, 210);
-    assert_eq!(healths(&place)[3], "journal good");
+    assert_eq!(healths(&place)[3], "journal online");
 }
 
 #[test]
@@ -392,7 +392,7 @@ fn a_journal_does_not_come_while_the_volume_file_can_not_be_written() {
         client.flush();
     }
     let journal = &running.status().devices[3];
-    assert_eq!((journal.name.as_str(), journal.health.as_str()), (new.as_str(), "good"));
+    assert_eq!((journal.name.as_str(), journal.health.as_str()), (new.as_str(), "online"));
     // What was flushed lies there alone: the device that was made for it must not be removed again.
     killed(&place, &["d0", "d1", "d2", "j"]);
     running.stop().unwrap();

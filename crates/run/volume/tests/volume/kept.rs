@@ -106,7 +106,7 @@ fn what_was_answered_is_there_in_its_order_and_the_name_stays() {
         });
         let seen = status(&place.path("v.toml")).unwrap();
         let waits = |note: &String| note.contains(".stash has") && note.contains("answered writes");
-        assert!(seen.unclean && seen.notes.iter().any(waits), "{layer}: {:?}", seen.notes);
+        assert!(seen.unclean_shutdown && seen.notes.iter().any(waits), "{layer}: {:?}", seen.notes);
         let checked = check(&place.path("v.toml")).unwrap();
         assert!(checked.notes.iter().any(waits), "{layer}: {:?}", checked.notes);
         // Who only reads sees it too, and leaves it; so does the next start, whatever it answers.

@@ -37,14 +37,21 @@ fn what_was_written_is_there_after_stop_and_start() {
             assert_eq!(client.read(MIB - 512, MIB), pattern(round, MIB));
             let last = running.stop().unwrap();
             let traffic = last.traffic.unwrap();
-            assert_eq!(traffic.requests_in, traffic.requests_out);
+            assert_eq!(traffic.requests_received, traffic.requests_answered);
             assert_eq!(traffic.host_write_bytes, MIB + 8192);
-            let step = |name: &str| traffic.waf_stack.iter().find(|it| it.step == name).unwrap();
-            let parts = ["data", "padding", "metadata", "collection", "rest of units", "parity"];
+            let step = |name: &str| traffic.write_path.iter().find(|it| it.step == name).unwrap();
+            let parts = [
+                "data",
+                "padding",
+                "metadata",
+                "garbage_collection",
+                "read_modify_write",
+                "parity",
+            ];
             let sum: u64 = parts.iter().map(|name| step(name).bytes.unwrap()).sum();
-            assert_eq!(sum, traffic.sent_bytes.total, "{layer}: the steps add up");
-            assert_eq!((step("sent").bytes, step("flash").bytes), (Some(sum), None));
-            assert_eq!(last.devices[0].sent_bytes, sum);
+            assert_eq!(sum, traffic.device_write_bytes.total, "{layer}: the steps add up");
+            assert_eq!((step("device_writes").bytes, step("flash").bytes), (Some(sum), None));
+            assert_eq!(last.devices[0].written_bytes, sum);
             let counts = last.latencies.iter().map(|it| (it.request.as_str(), it.count));
             let counts: Vec<_> = counts.collect();
             let reads = if round > 0 { 3 } else { 1 };

@@ -52,7 +52,8 @@ fn verify(port: &Port) {
 }
 
 fn heal(running: &Running) {
-    let is = |space: hostftl_volume::Space| space.exposed_bytes == 0 && space.may_lose == 1;
+    let is =
+        |space: hostftl_volume::Space| space.degraded_bytes == 0 && space.failures_tolerated == 1;
     until(running, |it| it.status().space.is_some_and(is));
 }
 
@@ -295,7 +296,7 @@ fn a_spare_may_be_away_and_one_that_is_too_short_is_refused() {
     let (running, port) = serve(&place);
     let now = running.status();
     assert!(!now.degraded && now.devices[4].health == "missing", "{now:?}");
-    let need = &now.needs_hand[0];
+    let need = &now.problems[0];
     assert!(need.contains("device 4") && need.contains("hostftl device spare"), "{need}");
     verify(&port);
     running.stop().unwrap();
@@ -304,7 +305,7 @@ fn a_spare_may_be_away_and_one_that_is_too_short_is_refused() {
     assert!(online(&path, "4").unwrap().is_new);
     joined(&running, 1);
     let now = running.status();
-    assert!(now.devices[4].health == "good" && now.devices[4].role == "spare", "{now:?}");
+    assert!(now.devices[4].health == "online" && now.devices[4].role == "spare", "{now:?}");
     // A device that an operator leaves out keeps its place, also over a restart.
     let told = operate(&path, &Wish::Offline("1".into())).unwrap().unwrap();
     assert!(told.notes.iter().any(|note| note.contains("the spare stays ready")), "{told:?}");

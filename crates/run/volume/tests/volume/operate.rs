@@ -95,7 +95,7 @@ fn a_scrub_finds_what_rotted_and_a_paused_one_goes_on_after_a_restart() {
     assert!(operate(&path, &Wish::Scrub).unwrap().unwrap().is_new);
     assert!(operate(&path, &Wish::PauseScrub).unwrap().unwrap().is_new);
     let task = running.status().tasks.pop().expect("it rests");
-    assert!(task.paused && task.task == "scrub" && task.left_bytes > 0, "{task:?}");
+    assert!(task.paused && task.task == "scrub" && task.remaining_bytes > 0, "{task:?}");
     running.stop().unwrap();
     drop(client);
     let (running, _port) = start();
@@ -103,15 +103,15 @@ fn a_scrub_finds_what_rotted_and_a_paused_one_goes_on_after_a_restart() {
     assert!(task.paused, "{task:?}");
     assert!(operate(&path, &Wish::ResumeScrub).unwrap().unwrap().is_new);
     wait(&running);
-    assert_eq!(running.events().total("scrub-over"), 1);
-    assert!(running.events().total("mended") > 3, "{:?}", running.status().events);
+    assert_eq!(running.events().total("scrub-complete"), 1);
+    assert!(running.events().total("repaired") > 3, "{:?}", running.status().events);
     running.stop().unwrap();
     // Everything is repaired, so the next scrub finds nothing. It may have begun by itself, because
     // device 1 failed repeatedly and the resumed scrub did not verify all data.
     let (running, _) = operate_here(&path, &Wish::Scrub).unwrap();
     wait(&running);
-    assert!(running.status().space.unwrap().damaged.is_empty());
-    assert_eq!(running.events().total("mended"), 0);
+    assert!(running.status().space.unwrap().damaged_devices.is_empty());
+    assert_eq!(running.events().total("repaired"), 0);
     running.stop().unwrap();
 }
 
@@ -126,7 +126,7 @@ fn a_scrub_is_begun_when_it_is_due() {
     for (seconds, scrubs) in [(3600, 1), (3600, 0), (0, 1)] {
         let (running, _port) = open(&place.path("v.toml")).unwrap().start(&every(seconds)).unwrap();
         let begun = Instant::now();
-        let told = || running.events().total("scrub-over") > 0;
+        let told = || running.events().total("scrub-complete") > 0;
         while !told() && begun.elapsed() < Duration::from_secs(if scrubs == 1 { 300 } else { 1 }) {
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -181,7 +181,7 @@ fn a_volume_may_export_more_than_fits_and_says_how_full_it_is() {
     let status = running.status();
     let space = status.space.as_ref().unwrap();
     assert!(space.used_percent() >= Some(98), "{space:?}");
-    assert!(status.needs_hand.iter().any(|need| need.contains("of the room is used")));
+    assert!(status.problems.iter().any(|need| need.contains("of the capacity is used")));
     let events = running.events();
     assert!(events.total("space-low") > 0 && events.total("no-space") > 0);
     client.ask(JobOp::Trim { fua: true }, 256 * MIB, 256 * MIB).unwrap();
@@ -204,15 +204,15 @@ fn where_a_scrub_is_that_can_not_be_kept_is_told_once_until_it_can() {
     std::fs::create_dir(place.path("v.toml.scrub.new")).unwrap();
     operate(&path, &Wish::Scrub).unwrap();
     operate(&path, &Wish::PauseScrub).unwrap();
-    assert_eq!(running.events().total("scrub-unkept"), 1);
-    let needs = running.status().needs_hand;
+    assert_eq!(running.events().total("scrub-not-saved"), 1);
+    let needs = running.status().problems;
     assert!(needs.len() == 1 && needs[0].contains("v.toml.scrub: "), "{needs:?}");
     std::fs::remove_dir(place.path("v.toml.scrub.new")).unwrap();
     let begun = Instant::now();
-    while !running.status().needs_hand.is_empty() {
+    while !running.status().problems.is_empty() {
         assert!(begun.elapsed() < Duration::from_secs(300), "it is tried again");
         std::thread::sleep(Duration::from_millis(10));
     }
-    assert!(place.path("v.toml.scrub").exists() && running.events().total("scrub-unkept") == 1);
+    assert!(place.path("v.toml.scrub").exists() && running.events().total("scrub-not-saved") == 1);
     running.stop().unwrap();
 }

@@ -80,7 +80,7 @@ fn a_read_only_run_after_a_death_changes_no_byte_of_any_device() {
             look(&client);
             assert!(running.failure().is_none());
             let status = running.stop().unwrap();
-            assert!(status.read_only && status.unclean, "{layer}");
+            assert!(status.read_only && status.unclean_shutdown, "{layer}");
             assert!(status.notes.iter().any(|note| note.starts_with("read-only")));
             assert!(before == state(&place, "d0"), "{layer}: something was written");
         }

@@ -46,7 +46,7 @@ fn leaves(layer: &str, files: usize, lose: u32) {
     assert!(operate(&path, &Wish::Remove("1".into())).unwrap().unwrap().is_new);
     assert!(!operate(&path, &Wish::Remove("1".into())).unwrap().unwrap().is_new, "once is enough");
     until(&running, |it| it.status().devices[1].health == "removed");
-    assert_eq!(running.status().space.unwrap().may_lose, lose);
+    assert_eq!(running.status().space.unwrap().failures_tolerated, lose);
     assert!(running.events().since(0).iter().any(|event| event.kind == "device-removed"));
     let late = operate(&path, &Wish::Cancel("1".into())).unwrap_err().to_string();
     assert!(late.contains("it has left"), "{late}");
@@ -71,7 +71,7 @@ fn leaves(layer: &str, files: usize, lose: u32) {
     let new = vec![place.name("n")];
     add(&AddSpec { path, new, force: false, spare: false, rehearse: false }).unwrap();
     let (running, client) = serve(&place);
-    until(&running, |it| it.status().space.unwrap().may_lose == lose);
+    until(&running, |it| it.status().space.unwrap().failures_tolerated == lose);
     (0..900).for_each(|at| assert_eq!(client.read(at * 4096, 4096), content(at), "block {at}"));
     running.stop().unwrap();
     assert!(is_sound(&place));
@@ -110,11 +110,11 @@ fn a_device_that_has_left_comes_again_under_its_name() {
             }
         };
         served.then(|| add(&again).unwrap());
-        until(&running, |it| it.status().devices.get(4).is_some_and(|it| it.health == "good"));
+        until(&running, |it| it.status().devices.get(4).is_some_and(|it| it.health == "online"));
         let devices = running.status().devices;
         assert_eq!((devices[1].health.as_str(), &devices[4].name), ("removed", &place.name("d1")));
         running.stop().unwrap();
-        assert_eq!(health(&place), ["good", "removed", "good", "good", "good"]);
+        assert_eq!(health(&place), ["online", "removed", "online", "online", "online"]);
         let (running, client) = serve(&place);
         (0..800).for_each(|at| assert_eq!(client.read(at * 4096, 4096), content(at), "block {at}"));
         running.stop().unwrap();
@@ -207,7 +207,7 @@ fn a_device_that_was_away_gets_what_was_written_since() {
     client.flush();
     running.stop().unwrap();
     let (running, client) = serve(&place);
-    until(&running, |it| it.status().space.unwrap().may_lose == 1);
+    until(&running, |it| it.status().space.unwrap().failures_tolerated == 1);
     assert!(operate(&path, &Wish::Offline("1".into())).unwrap().unwrap().is_new);
     until(&running, |it| it.status().devices[1].health == "lost");
     // The volume is full, so what lay on it stays exposed, and what is written now misses it.
@@ -220,8 +220,8 @@ fn a_device_that_was_away_gets_what_was_written_since() {
     assert!(online(&path, "1").unwrap().is_new && !online(&path, "1").unwrap().is_new);
     let (running, _client) = serve(&place);
     let first = running.status().space.unwrap();
-    until(&running, |it| it.status().space.unwrap().may_lose == 1);
-    let sent: u64 = running.status().devices.iter().map(|it| it.sent_bytes).sum();
+    until(&running, |it| it.status().space.unwrap().failures_tolerated == 1);
+    let sent: u64 = running.status().devices.iter().map(|it| it.written_bytes).sum();
     assert!(
         sent < blocks * 4096 / 2,
         "{sent} bytes of {} were made anew: {first:?}",
@@ -248,7 +248,7 @@ fn nothing_goes_on(running: &Running) {
     std::thread::sleep(Duration::from_millis(100));
     let now = running.status();
     assert_eq!(now.tasks, [], "nothing begins later");
-    assert!(now.space.unwrap().exposed_bytes > 0);
+    assert!(now.space.unwrap().degraded_bytes > 0);
 }
 
 #[test]
@@ -265,12 +265,12 @@ fn nothing_goes_on_where_too_few_devices_are_left_for_parity() {
         }
         nothing_goes_on(&running);
         operate(&path, &Wish::Scrub).unwrap();
-        until(&running, |it| it.events().since(0).iter().any(|it| it.kind == "scrub-over"));
+        until(&running, |it| it.events().since(0).iter().any(|it| it.kind == "scrub-complete"));
         for device in 0..lost {
             // One comes when the one before belongs.
             until(&running, |_| online(&path, &device.to_string()).is_ok());
         }
-        until(&running, |it| it.status().space.unwrap().may_lose as usize == lost);
+        until(&running, |it| it.status().space.unwrap().failures_tolerated as usize == lost);
         (0..200).for_each(|at| assert_eq!(client.read(at * 4096, 4096), content(at), "{at}"));
         running.stop().unwrap();
         assert!(is_sound(&place));
@@ -287,23 +287,23 @@ fn what_status_says_must_be_trimmed_is_enough_after_each_of_several_losses() {
     client.flush();
     let (mut kept, mut trims) = (blocks, 0);
     for device in [3, 0, 5] {
-        until(&running, |it| it.status().space.unwrap().may_lose == 1);
+        until(&running, |it| it.status().space.unwrap().failures_tolerated == 1);
         assert!(operate(&path, &Wish::Offline(device.to_string())).unwrap().unwrap().is_new);
         until(&running, |it| it.status().devices[device].health == "lost");
         until(&running, |it| it.status().tasks.is_empty());
         let status = running.status();
-        let excess = status.space.unwrap().excess_bytes;
+        let excess = status.space.unwrap().trim_required_bytes;
         if excess > 0 {
             let need = format!("trim {excess} bytes");
             let says = |it: &String| it.contains(&need);
-            assert!(status.needs_hand.iter().any(says), "{:?}", status.needs_hand);
+            assert!(status.problems.iter().any(says), "{:?}", status.problems);
             let trim = excess.div_ceil(4096);
             kept -= trim;
             client.ask(JobOp::Trim { fua: true }, kept * 4096, trim * 4096).unwrap();
             trims += 1;
         }
-        until(&running, |it| it.status().space.unwrap().exposed_bytes == 0);
-        assert_eq!(running.status().space.unwrap().excess_bytes, 0);
+        until(&running, |it| it.status().space.unwrap().degraded_bytes == 0);
+        assert_eq!(running.status().space.unwrap().trim_required_bytes, 0);
     }
     assert!(trims > 0 && kept > 0, "four devices of seven have less room");
     (0..kept).for_each(|at| assert_eq!(client.read(at * 4096, 4096), content(at), "block {at}"));

@@ -50,7 +50,7 @@ fn heal_until(place: &Place, write: bool, lose: u32) -> Space {
     let begun = Instant::now();
     let healed = loop {
         let space = running.status().space.unwrap();
-        if (lose == 0 || space.exposed_bytes == 0) && space.may_lose == lose {
+        if (lose == 0 || space.degraded_bytes == 0) && space.failures_tolerated == lose {
             break space;
         }
         assert!(begun.elapsed() < PATIENCE, "{space:?}");
@@ -81,7 +81,7 @@ fn devices_are_lost_and_replaced_one_after_the_other() {
     put(&spec(&place, &place.name("d2"), "n2")).unwrap();
     heal(&place, false);
     assert!(is_sound(&place), "all devices are there");
-    assert!(status(&place.path("v.toml")).unwrap().devices.iter().all(|it| it.health == "good"));
+    assert!(status(&place.path("v.toml")).unwrap().devices.iter().all(|it| it.health == "online"));
     // What was there before the losses is gone: the newcomers hold what is needed.
     fs::remove_file(place.path("d0")).unwrap();
     heal(&place, false);
@@ -140,11 +140,11 @@ fn a_new_device_alone_is_written_though_the_volume_is_full() {
     let (running, port) = start();
     let client = Client::new(port);
     let begun = Instant::now();
-    while running.status().space.unwrap().exposed_bytes > 0 {
+    while running.status().space.unwrap().degraded_bytes > 0 {
         assert!(begun.elapsed() < PATIENCE, "{:?}", running.status().space);
         std::thread::sleep(Duration::from_millis(10));
     }
-    let sent: Vec<u64> = running.status().devices.iter().map(|it| it.sent_bytes).collect();
+    let sent: Vec<u64> = running.status().devices.iter().map(|it| it.written_bytes).collect();
     assert!([0, 2, 3].iter().all(|other| sent[*other] * 20 < sent[1]), "{sent:?}");
     let live = running.status().space.unwrap().physical_bytes;
     assert!(sent[1] * 3 <= live + live / 4, "a third of what lives: {sent:?} of {live}");
@@ -280,7 +280,7 @@ fn what_a_newcomer_lacks_and_a_lost_device_had_is_said_to_be_unreadable_until_it
     let now = running.status();
     assert!(lost_blocks(&client) > 0, "two of three chunks are not there");
     let told = running.events().since(0).into_iter().find(|it| it.kind == "degraded").unwrap();
-    for note in [&now.notes[0], &now.needs_hand[1], &told.text] {
+    for note in [&now.notes[0], &now.problems[1], &told.text] {
         assert!(note.contains("bytes can't be read") && note.contains("device online"), "{note}");
         assert!(!note.contains("everything is served"), "{note}");
     }
@@ -302,7 +302,7 @@ fn what_the_loss_of_another_device_means_is_said_as_it_is_now() {
     let (running, _port) = opened.start(&StartOptions::default()).unwrap();
     let told = running.events().since(0).into_iter().find(|it| it.kind == "degraded").unwrap();
     assert!(told.text.contains("the loss of another device would lose data"), "{}", told.text);
-    until(&running, |running| running.status().space.unwrap().may_lose == 1);
+    until(&running, |running| running.status().space.unwrap().failures_tolerated == 1);
     let note = running.status().notes.swap_remove(0);
     assert!(note.contains("the loss of one more device would lose nothing"), "{note}");
     running.stop().unwrap();

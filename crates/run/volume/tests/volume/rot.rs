@@ -99,11 +99,11 @@ fn corruption_that_nothing_mends_is_told_before_the_error() {
     assert_eq!(read().unwrap_err(), HostError::Io);
     let events = running.events().since(0);
     let corrupt = events.iter().position(|it| it.kind == "corrupt").expect("it was told");
-    let answered = events.iter().position(|it| it.kind == "answered-error").expect("so was that");
+    let answered = events.iter().position(|it| it.kind == "request-failed").expect("so was that");
     assert!(corrupt < answered, "{events:?}");
     assert_eq!(events[corrupt].level, Level::Error);
     assert!(events[corrupt].text.contains(&format!("4096 bytes at byte {AT}")), "{events:?}");
-    assert!(running.status().needs_hand.iter().any(|need| need.starts_with("corrupt, 1 time:")));
+    assert!(running.status().problems.iter().any(|need| need.starts_with("corrupt, 1 time:")));
     assert_eq!(client.read(0, 4096), noise(0), "all else is there");
     client.write(AT, &noise(7), false).unwrap();
     assert_eq!(read().unwrap(), noise(7), "writing it ends the error");
@@ -125,13 +125,13 @@ fn what_parity_mends_is_told_with_its_device() {
     let (running, client) = start(&spec.path);
     assert_eq!(client.read(AT, 4096), noise(AT / 4096));
     let events = running.events().since(0);
-    let mended = events.iter().find(|it| it.kind == "mended").expect("it was told");
+    let mended = events.iter().find(|it| it.kind == "repaired").expect("it was told");
     assert_eq!(mended.level, Level::Warning);
     assert!(mended.text.contains("bytes at byte"), "{mended:?}");
     let named = devices.iter().filter(|it| mended.text.contains(it.to_str().unwrap())).count();
     assert_eq!(named, 1, "{mended:?}");
     let status = running.status();
     assert_eq!(status.events.get("corrupt"), None);
-    assert!(status.needs_hand.is_empty(), "{:?}", status.needs_hand);
+    assert!(status.problems.is_empty(), "{:?}", status.problems);
     running.stop().unwrap();
 }

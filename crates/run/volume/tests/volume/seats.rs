@@ -45,7 +45,8 @@ fn verify(client: &Client, turn: u64) {
 
 /// Waits until nothing misses anything, and another device may be lost.
 fn heal(running: &Running) {
-    let is = |space: hostftl_volume::Space| space.exposed_bytes == 0 && space.may_lose == 1;
+    let is =
+        |space: hostftl_volume::Space| space.degraded_bytes == 0 && space.failures_tolerated == 1;
     until(running, |it| it.status().space.is_some_and(is));
 }
 
@@ -90,7 +91,7 @@ fn all_are_replaced(layer: &str, files: usize) {
     let now = running.status();
     let names: Vec<_> = (0..files).map(|index| place.name(&format!("n{index}"))).collect();
     assert!(now.devices.iter().map(|it| &it.name).eq(&names) && !now.degraded);
-    assert!(now.devices.iter().all(|it| it.health == "good" && it.sent_bytes > 0), "{now:?}");
+    assert!(now.devices.iter().all(|it| it.health == "online" && it.written_bytes > 0), "{now:?}");
     assert_eq!(
         (now.events["device-replaced"], now.events["device-joined"]),
         (files as u64, files as u64)
@@ -135,7 +136,7 @@ fn a_lost_device_is_replaced_and_another_may_be_lost_then() {
     assert!(file.contains("rebuild-share = \"55\""), "what was set meanwhile stays: {file}");
     running.stop().unwrap();
     assert!(is_sound(&place));
-    assert!(status(&place.path("v.toml")).unwrap().devices.iter().all(|it| it.health == "good"));
+    assert!(status(&place.path("v.toml")).unwrap().devices.iter().all(|it| it.health == "online"));
 }
 
 #[test]
@@ -150,7 +151,7 @@ fn a_device_that_was_missing_at_the_start_is_replaced() {
     put(&place, "0", "n0").unwrap();
     heal(&running);
     let now = running.status();
-    assert!(!now.degraded && now.needs_hand.is_empty(), "{now:?}");
+    assert!(!now.degraded && now.problems.is_empty(), "{now:?}");
     assert!(!now.notes.iter().any(|note| note.starts_with("DEGRADED")), "{:?}", now.notes);
     verify(&Client::new(port), 0);
     running.stop().unwrap();
@@ -178,7 +179,7 @@ fn what_stands_in_the_way_beside_a_client_is_named_and_nothing_is_changed() {
     let rehearsal = ReplaceSpec { path, old, new, force: false, rehearse: true };
     assert_eq!(replace(&rehearsal, &mut |_, _| {}).unwrap().old.number, 1);
     assert!(!place.path("n").exists());
-    assert_eq!(running.status().space.unwrap().may_lose, 1, "no device is left out");
+    assert_eq!(running.status().space.unwrap().failures_tolerated, 1, "no device is left out");
     assert_eq!(fs::read(place.path("v.toml")).unwrap(), before);
     fs::copy(place.path("v.toml"), place.path("copy.toml")).unwrap();
     let copy = ReplaceSpec { path: place.path("copy.toml"), ..rehearsal };
@@ -217,8 +218,8 @@ fn a_device_comes_back_beside_a_client_with_what_it_has() {
     until(&running, |it| it.status().events.contains_key("device-joined"));
     heal(&running);
     let now = running.status();
-    let sent = now.devices[1].sent_bytes;
-    assert!(now.devices.iter().all(|it| it.health == "good") && !now.degraded, "{now:?}");
+    let sent = now.devices[1].written_bytes;
+    assert!(now.devices.iter().all(|it| it.health == "online") && !now.degraded, "{now:?}");
     assert!(sent < BLOCKS * 4096 / 2, "{sent} bytes are more than what was written meanwhile");
     verify(&client, 7);
     running.stop().unwrap();

@@ -43,16 +43,19 @@ fn after_a_death_the_plain_name_is_refused_until_the_operator_says_go_on() {
         }
         let (export, last) = serve(&place, LOCAL);
         assert_eq!((export.name.as_str(), export.held), ("v", None), "{layer}");
-        assert!(!last.unclean && last.export == "v");
+        assert!(!last.unclean_shutdown && last.export == "v");
         die(&place, &options(LOCAL));
         let seen = status(&place.path("v.toml")).unwrap();
-        assert!(seen.unclean && seen.notes.iter().any(|note| note.contains("uncleanly")));
+        assert!(seen.unclean_shutdown && seen.notes.iter().any(|note| note.contains("uncleanly")));
         let (export, last) = serve(&place, LOCAL);
         assert_eq!(export.name, "v@2", "{layer}");
         assert_eq!(export.held.unwrap().0, "v");
-        assert!(last.unclean && last.export == "v@2");
+        assert!(last.unclean_shutdown && last.export == "v@2");
         assert!(last.notes.iter().any(|note| note.contains("--go-on")), "{:?}", last.notes);
-        assert!(!status(&place.path("v.toml")).unwrap().unclean, "it was stopped clean since");
+        assert!(
+            !status(&place.path("v.toml")).unwrap().unclean_shutdown,
+            "it was stopped clean since"
+        );
         assert_eq!(serve(&place, LOCAL).0.name, "v@2", "nobody said go on");
         let (export, _) = serve(&place, GO_ON);
         assert_eq!((export.name.as_str(), export.also.as_deref()), ("v", Some("v@2")));

@@ -34,7 +34,7 @@ fn more_than_the_fast_device_holds_is_there_after_stop_and_start() {
         client.flush();
         let last = running.stop().unwrap();
         assert!(!last.degraded && last.lost_ranges.is_empty());
-        assert!(last.devices.iter().all(|device| device.sent_bytes > MIB), "both are written");
+        assert!(last.devices.iter().all(|device| device.written_bytes > MIB), "both are written");
     }
     assert_eq!(check(&path).unwrap().problems, Vec::<String>::new());
 }

@@ -257,7 +257,10 @@ fn many_clients_read_what_they_wrote() {
             (0..6).map(|number| std::thread::spawn(client(number, port.clone()))).collect();
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         let traffic = running.stop().unwrap().traffic.unwrap();
-        assert_eq!((traffic.requests_in, traffic.requests_failed), (traffic.requests_out, 0));
+        assert_eq!(
+            (traffic.requests_received, traffic.requests_failed),
+            (traffic.requests_answered, 0)
+        );
         assert!(check(&path).unwrap().problems.is_empty());
     }
 }

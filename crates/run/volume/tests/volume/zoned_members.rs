@@ -54,7 +54,9 @@ impl Served {
 
     /// Waits until nothing misses anything, and a device may be lost.
     fn heals(&self) {
-        let is = |space: hostftl_volume::Space| space.exposed_bytes == 0 && space.may_lose == 1;
+        let is = |space: hostftl_volume::Space| {
+            space.degraded_bytes == 0 && space.failures_tolerated == 1
+        };
         until(&self.running, |it| it.status().space.is_some_and(is));
     }
 

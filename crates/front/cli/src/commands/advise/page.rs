@@ -28,7 +28,7 @@ pub(super) fn print(answer: &Answer, console: &mut Console) -> Result<(), Failur
     ))?;
     console.line("")?;
     console.paragraph(&verdict(answer))?;
-    console.lines(format!("\n{}\n", table(answer)))?;
+    console.lines(format!("\n{}\n", console.fit(table(answer))))?;
     let has_failed = |layer: &str, why: &str| {
         answer.failures.iter().any(|it| it.layer == layer && it.failed == why)
     };

@@ -31,13 +31,17 @@ pub(super) fn print(args: &Args, outcome: &Outcome, console: &mut Console) -> Re
         let all: Vec<Result<&Row, &Hole>> = outcome.each().collect();
         let columns = summary_columns(outcome);
         for all in all.chunk_by(|one, other| workload(*one) == workload(*other)) {
-            console.lines(format!("{}\n{}", workload(all[0]), table(&columns, all)))?;
+            console.lines(format!(
+                "{}\n{}",
+                workload(all[0]),
+                console.fit(table(&columns, all))
+            ))?;
         }
     } else {
         groups.iter().try_for_each(|group| in_full(group, args.wide, console))?;
     }
     if let Some(table) = devices::table(rows) {
-        console.lines(format!("\n{}\n{table}", devices::TITLE))?;
+        console.lines(format!("\n{}\n{}", devices::TITLE, console.fit(table)))?;
     }
     console.line("")?;
     let mut texts = not_made(outcome);
@@ -59,7 +63,7 @@ fn side_by_side(outcome: &Outcome, console: &mut Console) -> Result<(), Failure>
             table.add_row(cells.enumerate().map(|(index, text)| aligned(index < 2, text)));
         }
         let title = title(&outcome.rows);
-        console.lines(format!("{}\n{title}\n{table}\n", lines[0].workload))?;
+        console.lines(format!("{}\n{title}\n{}\n", lines[0].workload, console.fit(table)))?;
     }
     Ok(())
 }
@@ -123,8 +127,10 @@ fn in_full(rows: &[Row], wide: bool, console: &mut Console) -> Result<(), Failur
         ("Where the mean latency goes", legs_table(rows)),
     ];
     let shown = if wide { tables.len() } else { 4 };
-    let tables = &tables[..shown];
-    tables.iter().try_for_each(|(title, table)| console.lines(format!("\n{title}\n{table}")))
+    for (title, table) in tables.into_iter().take(shown) {
+        console.lines(format!("\n{title}\n{}", console.fit(table)))?;
+    }
+    Ok(())
 }
 
 /// A table in the style of all.

@@ -77,7 +77,8 @@ pub(super) fn print(rows: &[Row], scaled: &[Scaled], console: &mut Console) -> R
             format!("a load of {} GB/day, {dwpd} DWPD", three_digits(load / 1e9))
         },
     );
-    console.lines(format!("\nA drive of {} TB at {load}\n{table}\n", three_digits(tb)))?;
+    let (tb, table) = (three_digits(tb), console.fit(table));
+    console.lines(format!("\nA drive of {tb} TB at {load}\n{table}\n"))?;
     about(rows, scaled).iter().try_for_each(|text| console.paragraph(text))
 }
 

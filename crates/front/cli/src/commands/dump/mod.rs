@@ -83,7 +83,7 @@ fn show(args: &Args, console: &mut Console) -> Result<(), Failure> {
             let more = lost.count();
             let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
             let why = first.trouble.as_deref().unwrap_or("no superblock that can be used");
-            Err(Failure::needs_hand(format!("{}: {why}{more}", first.name)))
+            Err(Failure::needs_attention(format!("{}: {why}{more}", first.name)))
         }
     }
 }

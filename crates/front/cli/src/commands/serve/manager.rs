@@ -136,14 +136,14 @@ pub(super) fn serving(live: &[Live]) -> String {
 /// The same of one volume, and whether it needs a hand.
 fn serving_one(status: &Status) -> (String, bool) {
     let size = bytes(status.exported_bytes);
-    let state = match status.needs_hand.first() {
+    let state = match status.problems.first() {
         Some(first) => format!("NEEDS A HAND: {first}"),
         None if status.degraded => "DEGRADED".into(),
         None if status.read_only => "only read".into(),
         None => "all is well".into(),
     };
     let text = format!("{} ({}, {size}): {state}", status.export, status.layer);
-    (text, !status.needs_hand.is_empty())
+    (text, !status.problems.is_empty())
 }
 
 /// The process ends from now on.

@@ -1,8 +1,9 @@
-//! `hostftl status`: what a volume is and does.
+//! `hostftl status`: state, redundancy, space and devices of a volume.
 
-mod text;
+mod long;
+mod summary;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,16 +13,23 @@ use crate::console::Console;
 use crate::failure::Failure;
 use crate::interrupt;
 
-/// How often a watch looks whether it should end.
+pub(super) use summary::color;
+
+/// Interval at which `--watch` checks for Ctrl-C.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What a volume is, and what went through it since it was started
+/// Show the state of a volume and its devices
+///
+/// Ends with exit code 4 if the volume has a problem.
 #[derive(clap::Args)]
+#[command(after_help = "Example: hostftl status vol.toml --watch 5")]
 pub(crate) struct Args {
-    /// The volume's file
+    /// Volume file
     volume: PathBuf,
-    /// Show it again every so many seconds, with what went through in between, until Ctrl-C; one
-    /// JSON object each time with --json
+    /// Also show capacity, memory, traffic, latencies, drives and notes
+    #[arg(long)]
+    long: bool,
+    /// Refresh until Ctrl-C, with current rates [interval in seconds, default: 1]
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1")]
     watch: Option<f64>,
 }
@@ -29,35 +37,38 @@ pub(crate) struct Args {
 /// Runs the command.
 ///
 /// # Errors
-/// When there is no such volume, or it needs a hand.
+/// When the volume cannot be examined, or has a problem.
 pub(super) fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     match args.watch {
         None => {
             let status = hostftl_volume::status(&args.volume)?;
-            show(&status, None, console)?;
-            match status.needs_hand.first() {
+            show(&status, args.long, None, console)?;
+            match status.problems.first() {
                 None => Ok(()),
-                Some(first) => Err(Failure::needs_hand(format!("{}: {first}", status.volume))),
+                Some(first) => Err(Failure::needs_attention(format!("{}: {first}", status.volume))),
             }
         }
         Some(seconds) if (0.1..=86_400.0).contains(&seconds) => {
-            watch(&args.volume, Duration::from_secs_f64(seconds), console)
+            watch(args, Duration::from_secs_f64(seconds), console)
         }
         Some(_) => Err(Failure::usage("--watch takes 0.1 to 86400 seconds")),
     }
 }
 
-/// Shows the status again and again, until the user has enough.
-fn watch(volume: &Path, every: Duration, console: &mut Console) -> Result<(), Failure> {
+/// Shows the status repeatedly until Ctrl-C; a terminal is redrawn.
+fn watch(args: &Args, every: Duration, console: &mut Console) -> Result<(), Failure> {
     let mut before: Option<(Instant, Status)> = None;
     let mut due = Instant::now();
     loop {
-        let (at, status) = (Instant::now(), hostftl_volume::status(volume)?);
+        let (at, status) = (Instant::now(), hostftl_volume::status(&args.volume)?);
         let since = before.as_ref().map(|(then, before)| (at - *then, before));
-        if before.is_some() && !console.is_json() {
-            console.line("")?;
+        match (console.is_json(), console.is_terminal()) {
+            (true, _) => {}
+            (false, true) => console.clear()?,
+            (false, false) if before.is_some() => console.line("")?,
+            (false, false) => {}
         }
-        show(&status, since, console)?;
+        show(&status, args.long, since, console)?;
         console.flush()?;
         before = Some((at, status));
         due += every;
@@ -72,11 +83,19 @@ fn watch(volume: &Path, every: Duration, console: &mut Console) -> Result<(), Fa
 
 fn show(
     status: &Status,
+    is_long: bool,
     since: Option<(Duration, &Status)>,
     console: &mut Console,
 ) -> Result<(), Failure> {
-    match console.is_json() {
-        true => console.value(status),
-        false => text::print(status, since, console),
+    if console.is_json() {
+        return console.value(status);
+    }
+    summary::print(status, is_long, console)?;
+    if is_long {
+        long::print(status, console)?;
+    }
+    match since {
+        Some((time, before)) => console.field("now", long::rates(status, before, time)),
+        None => Ok(()),
     }
 }

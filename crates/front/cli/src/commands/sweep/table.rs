@@ -55,7 +55,7 @@ pub(crate) fn print(all: &[Summary], console: &mut Console) -> Result<(), Failur
             let cells = cells.chain(FIGURES.iter().map(|(_, get)| (false, get(it))));
             table.add_row(cells.map(|(is_word, text)| aligned(is_word, text)));
         }
-        console.lines(format!("\n{}\n{table}", all[0].workload))?;
+        console.lines(format!("\n{}\n{}", all[0].workload, console.fit(table)))?;
     }
     console.line("")?;
     if all.iter().any(|it| it.waf.is_some_and(|waf| waf.seeds > 1)) {

@@ -125,7 +125,7 @@ fn report(
         let [published, made] = [figure.published, figure.made].map(|it| shown(figure.unit, it));
         table.add_row([Cell::new(figure.name), right(published), right(made), right(ratio)]);
     }
-    console.lines(format!("\n{table}"))?;
+    console.lines(format!("\n{}", console.fit(table)))?;
     let is_off = |figure: &&Figure| figure.error() > TOLERANCE;
     let off: Vec<&str> = figures.iter().filter(is_off).map(|figure| figure.name).collect();
     match off.is_empty() {

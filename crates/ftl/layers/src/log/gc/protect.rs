@@ -236,7 +236,7 @@ impl Collection {
         let left = live_exposed(segments, devices);
         let done = self.protection.all.saturating_sub(left);
         let joins = devices.membership().any_lacking() || devices.is_lack_outdated();
-        let kind = if comes || joins { TaskKind::Join } else { TaskKind::Protect };
+        let kind = if comes || joins { TaskKind::Resilver } else { TaskKind::Rebuild };
         Some(Task { kind, is_paused: false, lacks_room: false, done, left, place: 0 })
     }
 

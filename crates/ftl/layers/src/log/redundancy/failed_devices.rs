@@ -78,7 +78,7 @@ impl Array {
         let goes_on = self.media.devices.health().is_unrepaired() && self.layout().parity > 0;
         let is_scrubbed = self.background.scrub.task(&self.media.segments).is_some();
         (goes_on && !is_scrubbed).then(|| Task {
-            kind: TaskKind::Protect,
+            kind: TaskKind::Rebuild,
             is_paused: false,
             lacks_room: false,
             done: 0,

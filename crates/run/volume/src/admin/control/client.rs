@@ -153,9 +153,15 @@ impl Server {
 
     fn silent(&self, error: &io::Error) -> AdminError {
         let name = self.name();
-        AdminError::refused(format!(
-            "{name} serves it and does not answer ({error}); nothing was changed"
-        ))
+        AdminError::refused(match error.kind() {
+            io::ErrorKind::InvalidData => format!(
+                "{name} serves the volume with another version of HostFTL ({error}); use that \
+                 version, or restart the server"
+            ),
+            _ => format!(
+                "{name} serves the volume and does not answer ({error}); nothing was changed"
+            ),
+        })
     }
 
     /// The server as its process.

@@ -122,7 +122,7 @@ impl Reported {
             self.report_loss(device, was.planned, news);
         }
         if is.state == MemberState::Rebuilt && was.state != MemberState::Rebuilt {
-            tell(Level::Info, "protected", REBUILT);
+            tell(Level::Info, "rebuilt", REBUILT);
         }
         if is.state == MemberState::Active && was.state != MemberState::Active {
             tell(Level::Info, "device-joined", JOINED);
@@ -130,10 +130,10 @@ impl Reported {
         let (leaving, spare) = (MemberRole::Leaving, MemberRole::Spare);
         let removed = is.state == MemberState::Removed;
         if is.role == leaving && was.role != leaving {
-            tell(Level::Info, "device-leaving", LEAVES);
+            tell(Level::Info, "removal-started", LEAVES);
         }
         if was.role == leaving && is.role != leaving && !removed {
-            tell(Level::Info, "device-stays", STAYS);
+            tell(Level::Info, "removal-cancelled", STAYS);
         }
         if was.role == spare && is.role != spare && !removed {
             tell(Level::Warning, "spare-used", SPARE);

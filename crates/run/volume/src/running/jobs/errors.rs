@@ -15,9 +15,9 @@ impl Jobs {
         }
         let (level, event, why) = match error {
             HostError::NoSpace => (Level::Error, "no-space", "no room"),
-            HostError::Io => (Level::Warning, "answered-error", "a device failed"),
-            HostError::Range => (Level::Warning, "answered-error", "not within the volume"),
-            HostError::ReadOnly => (Level::Warning, "answered-error", "the volume is only read"),
+            HostError::Io => (Level::Warning, "request-failed", "a device failed"),
+            HostError::Range => (Level::Warning, "request-failed", "not within the volume"),
+            HostError::ReadOnly => (Level::Warning, "request-failed", "the volume is only read"),
         };
         let text = format!(
             "a {} of {} bytes at {} was answered with an error: {why}; {} so far",

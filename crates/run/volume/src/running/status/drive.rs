@@ -34,7 +34,7 @@ pub struct DriveStatus {
     pub warnings: Vec<String>,
     /// What could not be had, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub refused: Vec<String>,
+    pub unavailable: Vec<String>,
 }
 
 impl DriveStatus {
@@ -56,7 +56,7 @@ impl DriveStatus {
             warnings: smart.map_or(Vec::new(), |smart| {
                 smart.warnings().into_iter().map(String::from).collect()
             }),
-            refused: facts.refused.clone(),
+            unavailable: facts.refused.clone(),
         }
     }
 }

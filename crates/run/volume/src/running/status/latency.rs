@@ -64,7 +64,7 @@ pub struct Latency {
     pub p50_ns: u64,
     pub p99_ns: u64,
     pub p999_ns: u64,
-    pub longest_ns: u64,
+    pub max_ns: u64,
 }
 
 impl Latencies {
@@ -84,7 +84,7 @@ impl Latencies {
             p50_ns: histogram.value_at_quantile(0.5),
             p99_ns: histogram.value_at_quantile(0.99),
             p999_ns: histogram.value_at_quantile(0.999),
-            longest_ns: histogram.max(),
+            max_ns: histogram.max(),
         };
         some.map(latency).collect()
     }
@@ -108,6 +108,6 @@ mod tests {
         assert_eq!((&*write.request, write.count, &*flush.request), ("write", 1000, "flush"));
         let near = |is: u64, wanted: u64| is.abs_diff(wanted) <= wanted / 100;
         assert!(near(write.p50_ns, 10_000) && near(write.p999_ns, 5_000_000), "{write:?}");
-        assert!(near(write.longest_ns, LONGEST), "{write:?}");
+        assert!(near(write.max_ns, LONGEST), "{write:?}");
     }
 }

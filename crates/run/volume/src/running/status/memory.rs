@@ -31,9 +31,9 @@ pub struct Memory {
     /// What is the same for every volume.
     pub fixed_bytes: u64,
     /// All of that.
-    pub stated_bytes: u64,
+    pub planned_bytes: u64,
     /// What the process has in use now; none when the volume is not served.
-    pub used_bytes: Option<u64>,
+    pub resident_bytes: Option<u64>,
 }
 
 impl Memory {
@@ -43,22 +43,22 @@ impl Memory {
         let arena_bytes = plan.buffer_bytes() + clients.sum::<u64>();
         let Plan { map_bytes, meta_bytes, .. } = *plan;
         let (clients_bytes, fixed_bytes) = (CLIENTS_BYTES + CONNECTIONS, FIXED);
-        let stated_bytes = map_bytes + meta_bytes + arena_bytes + clients_bytes + fixed_bytes;
-        let used_bytes = None;
+        let planned_bytes = map_bytes + meta_bytes + arena_bytes + clients_bytes + fixed_bytes;
+        let resident_bytes = None;
         Memory {
             map_bytes,
             meta_bytes,
             arena_bytes,
             clients_bytes,
             fixed_bytes,
-            stated_bytes,
-            used_bytes,
+            planned_bytes,
+            resident_bytes,
         }
     }
 
     /// With what this process has in use (its resident set), as far as the system tells.
     pub(crate) fn in_use(&self) -> Self {
-        Memory { used_bytes: resident(), ..self.clone() }
+        Memory { resident_bytes: resident(), ..self.clone() }
     }
 }
 

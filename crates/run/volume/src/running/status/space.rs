@@ -1,4 +1,4 @@
-//! How full a volume is, and when it will be.
+//! Space accounting of a volume, and the time until it is full.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -6,58 +6,63 @@ use std::time::{Duration, Instant};
 use hostftl_core::Gauges;
 use serde::{Deserialize, Serialize};
 
-/// Of what is used, in percent: from here on events tell of it, once for each.
+/// Fill levels in percent that raise an event, once each.
 const THRESHOLDS: [u64; 4] = [80, 90, 95, 99];
-/// And from here on somebody should do something.
+/// Fill level in percent that is a problem.
 const NEEDS_HAND: u64 = 90;
-/// So much less must be used before a threshold is told again.
+/// Drop in percent that re-arms a threshold.
 const SLACK: u64 = 3;
-/// How often is looked, and over which time the growth is taken.
+/// Sampling interval, and the period over which growth is measured.
 const EVERY: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// How full a volume is. Lengths are in bytes.
+/// Space of a volume. `physical_bytes`, `reclaimable_bytes`, `free_bytes`, `parity_bytes` and
+/// `reserved_bytes` add up to the size of the data devices.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the fields are the words of the documentation")]
 pub struct Space {
-    /// What the host has written and not trimmed, zeros apart.
+    /// Valid data as the host sees it, without zero blocks.
     pub logical_bytes: u64,
-    /// What that takes on the devices, without parity.
+    /// Valid data as stored on the devices, compressed and without parity.
     pub physical_bytes: u64,
-    /// What can be written before anything must be collected.
+    /// Free space before the next garbage collection, without parity.
     pub free_bytes: u64,
-    /// What collection could gain: its debt.
-    pub stale_bytes: u64,
-    /// What was compressed since the start over what became of it; none before anything was.
-    pub compression_ratio: Option<f64>,
-    /// Blocks of zeros that came since the start: they take no room.
-    pub zero_blocks: u64,
-    /// Reads that were mended from parity.
-    pub repaired: u64,
-    /// Blocks that nothing can bring back.
-    pub beyond_repair: u64,
-    /// What of `physical_bytes` lies where a device is missing: the next loss would take it along.
+    /// Invalid data that garbage collection can reclaim.
+    pub reclaimable_bytes: u64,
+    /// Parity or mirror copies of the three above, when the devices are filled.
     #[serde(default)]
-    pub exposed_bytes: u64,
-    /// What of it lies where more is missing than parity makes up for: up to so much can't be read
-    /// until a device comes back.
+    pub parity_bytes: u64,
+    /// Remaining capacity: metadata, open segments and the reserve of garbage collection.
+    #[serde(default)]
+    pub reserved_bytes: u64,
+    /// Compression ratio since the start; absent before the first compressed block.
+    pub compression_ratio: Option<f64>,
+    /// Zero blocks written since the start; they use no space.
+    pub zero_blocks: u64,
+    /// Reads repaired from parity.
+    pub repaired_reads: u64,
+    /// Blocks that cannot be reconstructed.
+    pub lost_blocks: u64,
+    /// Part of `physical_bytes` that lacks redundancy: another device failure could destroy it.
+    #[serde(default)]
+    pub degraded_bytes: u64,
+    /// Part of `physical_bytes` in segments that lack more chunks than parity can reconstruct. At
+    /// most this much is unreadable until a device returns.
     #[serde(default)]
     pub unreadable_bytes: u64,
-    /// What has to be trimmed before what is exposed can be rebuilt on the devices that are left; 0
-    /// where room is not what is missing.
+    /// Amount to trim before the degraded data fits on the remaining devices; 0 if it fits.
     #[serde(default)]
-    pub excess_bytes: u64,
-    /// How many more devices the volume can do without now.
+    pub trim_required_bytes: u64,
+    /// Number of further device failures without data loss.
     #[serde(default)]
-    pub may_lose: u32,
-    /// Devices that count as missing there: they are failing, or have damage that is not repaired.
+    pub failures_tolerated: u32,
+    /// Devices counted as failed: failing, or with unrepaired damage.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub damaged: Vec<u8>,
-    /// How large `physical_bytes` may become before writes are refused; none where the volume
-    /// exports no more than fits.
+    pub damaged_devices: Vec<u8>,
+    /// Limit of `physical_bytes` above which writes are refused; absent unless overcommitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity_bytes: Option<u64>,
-    /// When it will be, at the rate at which it has grown of late; none while it does not grow.
+    /// Time until that limit at the recent growth; absent while the volume does not grow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub full_in_seconds: Option<u64>,
 }
@@ -69,44 +74,58 @@ impl Space {
             logical_bytes: gauges.mapped,
             physical_bytes: gauges.live,
             free_bytes: gauges.free,
-            stale_bytes: gauges.stale,
+            reclaimable_bytes: gauges.stale,
+            parity_bytes: 0,
+            reserved_bytes: 0,
             compression_ratio: (packed_into > 0).then(|| packed_from as f64 / packed_into as f64),
             zero_blocks: gauges.zeros,
-            repaired: gauges.repaired,
-            beyond_repair: gauges.beyond_repair,
-            exposed_bytes: gauges.exposed,
+            repaired_reads: gauges.repaired,
+            lost_blocks: gauges.beyond_repair,
+            degraded_bytes: gauges.exposed,
             unreadable_bytes: gauges.unreadable,
-            excess_bytes: gauges.excess,
-            may_lose: gauges.may_lose,
-            damaged: (0..16).filter(|device| gauges.damaged >> device & 1 == 1).collect(),
+            trim_required_bytes: gauges.excess,
+            failures_tolerated: gauges.may_lose,
+            damaged_devices: (0..16).filter(|device| gauges.damaged >> device & 1 == 1).collect(),
             capacity_bytes: Some(gauges.most_live).filter(|most| *most > 0),
             full_in_seconds: None,
         }
     }
 
-    /// How much of the capacity is used, in percent.
+    /// Splits the rest of `raw` bytes on `devices` devices, of which `parity` hold parity, into
+    /// parity and reserves.
+    pub(super) fn set_capacity(&mut self, raw: u64, devices: u64, parity: u64) {
+        let data = self.physical_bytes + self.reclaimable_bytes + self.free_bytes;
+        let rest = raw.saturating_sub(data);
+        let copies = (data * parity).checked_div(devices.saturating_sub(parity)).unwrap_or(0);
+        self.parity_bytes = copies.min(rest);
+        self.reserved_bytes = rest - self.parity_bytes;
+    }
+
+    /// Returns how much of the capacity is used, in percent.
     pub fn used_percent(&self) -> Option<u64> {
         self.capacity_bytes.map(|most| self.physical_bytes * 100 / most)
     }
 
-    /// What somebody should do about it.
+    /// Returns the problem of a nearly full volume.
     pub(crate) fn need(&self) -> Option<String> {
         let used = self.used_percent().filter(|used| *used >= NEEDS_HAND)?;
-        Some(format!("{used} % of the room is used: trim, or writes will be refused at 100 %"))
+        Some(format!(
+            "{used} % of the capacity is used; trim, or add a device: writes fail at 100 %"
+        ))
     }
 }
 
-/// How what is held grows, and what was told of it.
+/// Growth of the stored data, and the thresholds reported so far.
 #[derive(Debug, Default)]
 pub(crate) struct Filling {
-    /// What was held at each of some times, oldest first.
+    /// Samples of the stored bytes, oldest first.
     held: VecDeque<(Instant, u64)>,
-    /// The threshold that was passed last, in percent.
+    /// Last threshold that was passed, in percent.
     passed: u64,
 }
 
 impl Filling {
-    /// What is held now; the threshold that was passed since the last look, if one was.
+    /// Adds a sample. Returns the fill level if a threshold was passed since the last one.
     pub(crate) fn look(&mut self, live: u64, most: u64, now: Instant) -> Option<u64> {
         if self.held.back().is_none_or(|(at, _)| now - *at >= EVERY) {
             self.held.push_back((now, live));
@@ -116,18 +135,18 @@ impl Filling {
         }
         let used = (live * 100).checked_div(most)?;
         let new = THRESHOLDS.into_iter().rev().find(|it| used >= *it).unwrap_or(0);
-        // What goes down a little, and up again, is told once.
+        // Hysteresis: a small drop and rise reports a threshold once.
         let was = self.passed;
         let stays = new < was && used + SLACK > was;
         self.passed = if stays { was } else { new };
         (self.passed > was).then_some(used)
     }
 
-    /// In how many seconds `most` will be held, when it grows as it has.
+    /// Returns the seconds until `most` bytes are stored, at the recent growth.
     pub(crate) fn full_in(&self, live: u64, most: u64, now: Instant) -> Option<u64> {
         let (begin, before) = *self.held.front()?;
         let seconds = (now - begin).as_secs_f64();
-        // Within a moment everything grows without bounds, or not at all.
+        // Growth over less than a sampling interval is noise.
         let is_long = now - begin >= EVERY;
         let grown = live.checked_sub(before).filter(|grown| *grown > 0 && is_long)?;
         let left = most.checked_sub(live)?;
@@ -148,6 +167,29 @@ mod tests {
             .collect();
         assert_eq!(told, [80, 91, 99, 81]);
         assert_eq!(filling.look(500, 0, now), None, "it exports no more than fits");
+    }
+
+    #[test]
+    fn the_parts_of_the_capacity_add_up() {
+        let of = |free_bytes| Space {
+            physical_bytes: 500,
+            reclaimable_bytes: 100,
+            free_bytes,
+            ..Space::default()
+        };
+        for (free, devices, parity, expected) in [
+            (300, 4, 1, (300, 100)),
+            (300, 4, 2, (400, 0)),
+            (700, 4, 0, (0, 0)),
+            (0, 2, 1, (600, 100)),
+        ] {
+            let mut space = of(free);
+            space.set_capacity(1300, devices, parity);
+            assert_eq!((space.parity_bytes, space.reserved_bytes), expected, "{devices}+{parity}");
+        }
+        let mut missing = of(300);
+        missing.set_capacity(400, 1, 1);
+        assert_eq!((missing.parity_bytes, missing.reserved_bytes), (0, 0));
     }
 
     #[test]

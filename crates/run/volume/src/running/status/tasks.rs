@@ -27,28 +27,28 @@ const DIFFERENT: f64 = 0.5;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the fields are the words of the documentation")]
 pub struct TaskStatus {
-    /// `protect`, `join`, `evacuate`, `scrub` or `copy`.
+    /// `rebuild`, `resilver`, `evacuate`, `scrub` or `copy`.
     pub task: String,
     /// Whether an operator lets it rest.
     pub paused: bool,
     /// Whether it stands still until something is trimmed, or a device is added.
     #[serde(default)]
-    pub lacks_room: bool,
+    pub needs_space: bool,
     pub done_bytes: u64,
-    pub left_bytes: u64,
+    pub remaining_bytes: u64,
     /// Bytes a second, as measured; none before anything was.
-    pub rate: Option<u64>,
+    pub bytes_per_second: Option<u64>,
     /// At that rate; none while there is none.
     pub eta_seconds: Option<u64>,
 }
 
 /// The tasks that a volume can have, by name: none where devices neither come nor leave, and no
-/// `protect` or `join` where no loss is survived. `parameters` is the layer's text.
+/// `rebuild` or `resilver` where no loss is survived. `parameters` is the layer's text.
 pub fn tasks_of(parameters: &str) -> Vec<&'static str> {
     let Ok(layer) = LayerConfig::parse(parameters) else { return Vec::new() };
     let changes = layer.kind.registration().promises.changes();
     let is_one = |kind: &TaskKind| match kind {
-        TaskKind::Protect | TaskKind::Join => changes && layer.tolerates() > 0,
+        TaskKind::Rebuild | TaskKind::Resilver => changes && layer.tolerates() > 0,
         TaskKind::Evacuate | TaskKind::Scrub => changes,
     };
     let copy = (changes && layer.tolerates() > 0).then_some(COPY);
@@ -84,10 +84,10 @@ impl Meters {
             TaskStatus {
                 task: task.kind.name().into(),
                 paused: task.is_paused,
-                lacks_room: task.lacks_room,
+                needs_space: task.lacks_room,
                 done_bytes: task.done,
-                left_bytes: task.left,
-                rate,
+                remaining_bytes: task.left,
+                bytes_per_second: rate,
                 eta_seconds: rate.filter(|rate| *rate > 0).map(seconds),
             }
         };
@@ -154,11 +154,11 @@ mod tests {
         assert_eq!(meters.tell(&[task(0, 1000)])[0].eta_seconds, None, "nothing was seen yet");
         meters.look(&[task(100, 900)], at(10));
         let told = &meters.tell(&[task(100, 900)])[0];
-        assert_eq!((told.rate, told.eta_seconds), (Some(10), Some(90)));
+        assert_eq!((told.bytes_per_second, told.eta_seconds), (Some(10), Some(90)));
         // It goes ten times as fast for longer than the window.
         (1..=3).for_each(|it| meters.look(&[task(100 + it * 1000, 5000)], at(10 + it * 10)));
         let told = &meters.tell(&[task(3100, 5000)])[0];
-        assert_eq!((told.rate, told.eta_seconds), (Some(100), Some(50)));
+        assert_eq!((told.bytes_per_second, told.eta_seconds), (Some(100), Some(50)));
     }
 
     /// Goes through a task of so many bytes: `rate` tells bytes a second at each second. Each look
@@ -212,9 +212,9 @@ mod tests {
         let rests = [Task { is_paused: true, ..task(600, 400) }];
         meters.look(&rests, begin + 2 * second);
         let told = &meters.tell(&rests)[0];
-        assert_eq!((told.paused, told.rate, told.eta_seconds), (true, None, None));
+        assert_eq!((told.paused, told.bytes_per_second, told.eta_seconds), (true, None, None));
         meters.look(&[task(0, 1000)], begin + 3 * second);
-        assert_eq!(meters.tell(&[task(0, 1000)])[0].rate, None);
+        assert_eq!(meters.tell(&[task(0, 1000)])[0].bytes_per_second, None);
         meters.look(&[], begin + 4 * second);
         assert!(meters.0.is_empty(), "what is over is forgotten");
     }

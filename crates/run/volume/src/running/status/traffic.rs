@@ -10,19 +10,19 @@ use crate::open::event_host::Quiet;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the fields are the words of the documentation")]
 pub struct Traffic {
-    pub requests_in: u64,
-    pub requests_out: u64,
+    pub requests_received: u64,
+    pub requests_answered: u64,
     pub requests_failed: u64,
     pub host_read_bytes: u64,
     pub host_write_bytes: u64,
     pub host_trim_bytes: u64,
     pub flushes: u64,
-    pub sent_bytes: Sent,
+    pub device_write_bytes: Sent,
     /// Bytes sent to the devices over bytes that the host wrote; none before it wrote any.
     pub waf_layer: Option<f64>,
     /// From what the host wrote to what the flash got, step by step.
     #[serde(default)]
-    pub waf_stack: Vec<WafStep>,
+    pub write_path: Vec<WafStep>,
     pub device_read_bytes: u64,
     pub device_reset_bytes: u64,
     pub device_flushes: u64,
@@ -70,7 +70,7 @@ impl Traffic {
     /// What the drives wrote to their flash; none when one of them does not count.
     pub(crate) fn set_flash(&mut self, bytes: Option<u64>) {
         let host = self.host_write_bytes;
-        for step in self.waf_stack.iter_mut().filter(|step| step.step == FLASH) {
+        for step in self.write_path.iter_mut().filter(|step| step.step == FLASH) {
             step.bytes = bytes;
             step.per_host_byte = bytes.filter(|_| host > 0).map(|bytes| bytes as f64 / host as f64);
         }
@@ -83,14 +83,14 @@ impl Traffic {
         let sent = |cause: Cause| bytes(stats.sent[cause as usize]);
         let (host, total) = (bytes(counters.host_written), bytes(stats.sent_sectors()));
         Traffic {
-            requests_in: stats.requests_in,
-            requests_out: stats.requests_out,
+            requests_received: stats.requests_in,
+            requests_answered: stats.requests_out,
             requests_failed: stats.requests_failed,
             host_read_bytes: bytes(counters.host_read),
             host_write_bytes: host,
             host_trim_bytes: bytes(counters.host_trimmed),
             flushes: counters.flushes,
-            sent_bytes: Sent {
+            device_write_bytes: Sent {
                 total,
                 host: sent(Cause::Host),
                 gc: sent(Cause::Gc),
@@ -102,7 +102,7 @@ impl Traffic {
                 list: sent(Cause::List),
                 journal: sent(Cause::Journal),
             },
-            waf_stack: waf_stack(snapshot),
+            write_path: write_path(snapshot),
             waf_layer: (host > 0).then(|| total as f64 / host as f64),
             device_read_bytes: bytes(stats.read),
             device_reset_bytes: bytes(stats.reset),
@@ -118,7 +118,7 @@ impl Traffic {
 
 /// From what the host wrote to what the flash got. The parts of what was sent add up to it; only
 /// the drive knows what it wrote to its flash ([`Traffic::set_flash`]).
-fn waf_stack(snapshot: &Snapshot) -> Vec<WafStep> {
+fn write_path(snapshot: &Snapshot) -> Vec<WafStep> {
     let Snapshot { stats, counters, gauges, .. } = snapshot;
     let bytes = |sectors: u64| Some(sectors * SECTOR as u64);
     let sent = |cause: Cause| stats.sent[cause as usize];
@@ -129,10 +129,10 @@ fn waf_stack(snapshot: &Snapshot) -> Vec<WafStep> {
         ("data", bytes(sent(Cause::Host))),
         ("padding", bytes(sent(Cause::Pad))),
         ("metadata", bytes(sent(Cause::Map) + sent(Cause::Checkpoint) + sent(Cause::List))),
-        ("collection", bytes(sent(Cause::Gc))),
-        ("rest of units", bytes(sent(Cause::Rmw))),
+        ("garbage_collection", bytes(sent(Cause::Gc))),
+        ("read_modify_write", bytes(sent(Cause::Rmw))),
         ("parity", bytes(sent(Cause::Parity))),
-        ("sent", bytes(stats.sent_sectors())),
+        ("device_writes", bytes(stats.sent_sectors())),
         (FLASH, None),
     ];
     let host = counters.host_written * SECTOR as u64;

@@ -217,7 +217,7 @@ impl Keeping {
         self.tried = trouble.as_ref().map(|_| Instant::now());
         let was = std::mem::replace(&mut *lock(&self.trouble), trouble.clone());
         if let (Some(text), None, Some(inner)) = (trouble, was, self.events.upgrade()) {
-            Events(inner).tell(Level::Warning, "events-unkept", text);
+            Events(inner).tell(Level::Warning, "events-not-saved", text);
         }
     }
 }
@@ -257,7 +257,7 @@ mod tests {
         let path = folder.path().join("v.toml");
         let events = kept(&path);
         events.tell(Level::Info, "note", "one\n\u{1b}[31m");
-        (0..100).for_each(|it| events.tell_of(2, Level::Warning, "mended", format!("{it}")));
+        (0..100).for_each(|it| events.tell_of(2, Level::Warning, "repaired", format!("{it}")));
         events.sync().unwrap();
         let file = file_of(&path);
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
@@ -270,9 +270,9 @@ mod tests {
         assert_eq!(texts(&found), ["one  [31m", "99"]);
         assert_eq!((found[1].count, found[1].device), (100, Some(2)));
         let events = kept(&path);
-        assert!(events.since(0).is_empty() && events.total("mended") == 0, "this run has none");
+        assert!(events.since(0).is_empty() && events.total("repaired") == 0, "this run has none");
         assert_eq!(events.notes().len(), 1, "the repairs are not acknowledged");
-        events.tell_of(2, Level::Warning, "mended", "again");
+        events.tell_of(2, Level::Warning, "repaired", "again");
         let all = events.all();
         assert_eq!((texts(&all), all[1].count), (vec!["one  [31m", "again"], 101));
         assert!(all[1].number > found[1].number, "numbers go on");
@@ -317,7 +317,7 @@ mod tests {
         fs::remove_dir(&gone).unwrap();
         events.tell(Level::Info, "note", "one");
         assert!(events.sync().is_err() && events.trouble().is_some());
-        assert_eq!(events.total("events-unkept"), 1);
+        assert_eq!(events.total("events-not-saved"), 1);
         fs::create_dir(&gone).unwrap();
         events.sync().expect("it is tried again");
         assert_eq!(read(&gone.join("v.toml"), VOLUME).unwrap().len(), 2, "nothing is missing");

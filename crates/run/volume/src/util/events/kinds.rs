@@ -14,7 +14,7 @@ pub const KINDS: [(&str, Level, &str, &str); 36] = [
         "nothing, if the client is not yours",
     ),
     (
-        "unclean-end",
+        "unclean-shutdown",
         Level::Warning,
         "the run before ended otherwise than by a clean stop",
         "end its clients, then start with `--go-on` if the text says so",
@@ -44,7 +44,7 @@ pub const KINDS: [(&str, Level, &str, &str); 36] = [
         "look at the network and the server when the count grows",
     ),
     (
-        "protected",
+        "rebuilt",
         Level::Info,
         "all that lay on a lost device was made again on the others, with parity",
         "replace the device when it suits: `hostftl device replace`",
@@ -86,12 +86,12 @@ pub const KINDS: [(&str, Level, &str, &str); 36] = [
         "take it away when it suits",
     ),
     (
-        "device-leaving",
+        "removal-started",
         Level::Info,
         "a device is to be removed: its data moves to the others",
         "nothing; `hostftl wait` ends when it is removed",
     ),
-    ("device-stays", Level::Info, "the removal of a device was cancelled", "nothing"),
+    ("removal-cancelled", Level::Info, "the removal of a device was cancelled", "nothing"),
     (
         "spare-used",
         Level::Warning,
@@ -105,7 +105,7 @@ pub const KINDS: [(&str, Level, &str, &str); 36] = [
         "look at the device and the kernel's log",
     ),
     (
-        "device-held",
+        "device-not-closed",
         Level::Warning,
         "a device that was removed can't be closed by the process that serves the volume",
         "stop the volume before the device is used for something else",
@@ -129,14 +129,14 @@ pub const KINDS: [(&str, Level, &str, &str); 36] = [
         "replace the device",
     ),
     (
-        "mended",
+        "repaired",
         Level::Warning,
         "damaged or unreadable data of a device was rebuilt from parity; one entry per device",
         "watch the device and replace it when the count grows; `hostftl clear` acknowledges",
     ),
     ("cleared", Level::Info, "an operator acknowledged the events so far", "nothing"),
     (
-        "events-unkept",
+        "events-not-saved",
         Level::Warning,
         "events can't be written beside the volume file",
         "make room there; until then a restart forgets them",
@@ -148,10 +148,10 @@ pub const KINDS: [(&str, Level, &str, &str); 36] = [
         "restore the range from a backup: writing it ends the error",
     ),
     (
-        "scrub-over",
+        "scrub-complete",
         Level::Info,
         "a scrub is complete, and its repairs are durable; or it was stopped",
-        "nothing; see `mended` when it found damage",
+        "nothing; see `repaired` when it found damage",
     ),
     (
         "scrub-damage",
@@ -160,12 +160,12 @@ pub const KINDS: [(&str, Level, &str, &str); 36] = [
         "restore the ranges that events of the kind `corrupt` name, then `hostftl clear`",
     ),
     (
-        "scrub-unkept",
+        "scrub-not-saved",
         Level::Warning,
         "the position of a scrub and known damage can't be written beside the volume file",
         "make room there; until then a restart scrubs the same data again, or forgets damage",
     ),
-    ("task-over", Level::Info, "other background work is complete", "nothing"),
+    ("task-complete", Level::Info, "other background work is complete", "nothing"),
     (
         "sectors-lost",
         Level::Error,
@@ -173,7 +173,7 @@ pub const KINDS: [(&str, Level, &str, &str); 36] = [
         "restore them from a backup",
     ),
     (
-        "answered-error",
+        "request-failed",
         Level::Warning,
         "a host got an error for a request",
         "look at the events before it",

@@ -12,7 +12,7 @@ const NOTES: [&str; 7] = [
     "failed",
     "sectors-lost",
     "corrupt",
-    "mended",
+    "repaired",
 ];
 /// Notes of one kind that are shown.
 const SHOWN: usize = 16;
@@ -127,7 +127,7 @@ impl Ring {
     /// As [`super::Events::notes`], of those that are `wanted`.
     pub(super) fn notes(&self, wanted: impl Fn(&Event) -> bool) -> Vec<String> {
         let open = |it: &&Event| {
-            let is_of_run = it.number > self.begun || it.kind == "mended";
+            let is_of_run = it.number > self.begun || it.kind == "repaired";
             let is_note = is_of_run && NOTES.contains(&it.kind.as_str());
             is_note && wanted(it) && !self.is_acknowledged(it)
         };
@@ -150,7 +150,7 @@ impl Ring {
 
     /// As [`super::Events::damage`].
     pub(super) fn damage(&self) -> Option<String> {
-        let is_end = |it: &&Event| ["scrub-over", "scrub-damage"].contains(&it.kind.as_str());
+        let is_end = |it: &&Event| ["scrub-complete", "scrub-damage"].contains(&it.kind.as_str());
         let last = self.entries.iter().rev().map(|it| &it.event).find(is_end)?;
         let is_open = last.level == Level::Error && !self.is_acknowledged(last);
         is_open.then(|| last.text.clone())

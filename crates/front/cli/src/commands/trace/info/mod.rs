@@ -104,7 +104,7 @@ fn print(
     };
     let heads = ["size", "reads", "writes", "discards"];
     let sizes = table(&heads, facts::sizes(info).into_iter().map(row).collect());
-    console.lines(format!("\n{kinds}\n\n{sizes}"))
+    console.lines(format!("\n{}\n\n{}", console.fit(kinds), console.fit(sizes)))
 }
 
 fn table(heads: &[&str], rows: Vec<Vec<String>>) -> Table {

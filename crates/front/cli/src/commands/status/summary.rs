@@ -1,0 +1,150 @@
+//! Short form of a status: at most twelve lines for a healthy volume of four devices.
+
+use comfy_table::{Cell, CellAlignment, Table, presets};
+use hostftl_format::letters::Plain;
+use hostftl_layers::LayerConfig;
+use hostftl_volume::{DeviceStatus, Space, Status, VolumeState};
+
+use crate::commands::wait;
+use crate::console::{Color, Console};
+use crate::failure::Failure;
+use crate::units::{bytes, counted};
+
+/// Maximum number of problems in the short form.
+const MOST_PROBLEMS: usize = 3;
+
+/// Prints the state, the redundancy, the space, the tasks, the devices and the problems.
+pub(super) fn print(status: &Status, is_long: bool, console: &mut Console) -> Result<(), Failure> {
+    let served = match status.served_by {
+        Some(process) => format!("served by process {process} ({})", status.engine),
+        None => "not served".to_owned(),
+    };
+    let label = match status.label.as_str() {
+        "" => String::new(),
+        label => format!(" ({label})"),
+    };
+    let read_only = if status.read_only { ", read-only" } else { "" };
+    let unclean = if status.unclean_shutdown { ", after an unclean shutdown" } else { "" };
+    let name = format!("{}{label}", status.volume);
+    let rest = format!("{read_only}, layer {}, {served}{unclean}", status.layer);
+    let state = console.paint(color(status.state), &status.state.to_string());
+    console.coloured(format_args!("{}: {state}{}", Plain(&name), Plain(&rest)))?;
+    console.field("redundancy", redundancy(status))?;
+    if let Some(space) = &status.space {
+        console.field("space", self::space(space, status.exported_bytes))?;
+    } else {
+        let raw = bytes(status.device_bytes);
+        console.field("space", format!("{} usable of {raw}", bytes(status.exported_bytes)))?;
+    }
+    match status.tasks.is_empty() {
+        true => console.field("tasks", "none")?,
+        false => {
+            status.tasks.iter().try_for_each(|task| console.field("task", wait::line(task)))?;
+        }
+    }
+    for line in console.fit(devices(&status.devices)).trim_fmt().lines() {
+        console.coloured(format_args!(" {line}"))?;
+    }
+    let shown = if is_long { status.problems.len() } else { MOST_PROBLEMS };
+    for problem in status.problems.iter().take(shown) {
+        console.field("problem", problem)?;
+    }
+    match status.problems.len().saturating_sub(shown) {
+        0 => {}
+        more => console.field("", format!("{more} more with --long"))?,
+    }
+    match status.notes.len() {
+        0 => Ok(()),
+        _ if is_long => Ok(()),
+        some => console.field("notes", format!("{some}, shown with --long")),
+    }
+}
+
+/// Returns the colour of a state.
+pub(in crate::commands) fn color(state: VolumeState) -> Color {
+    match state {
+        VolumeState::Online => Color::Green,
+        VolumeState::Rebuilding | VolumeState::Degraded => Color::Yellow,
+        VolumeState::Faulted => Color::Red,
+    }
+}
+
+/// Returns the failures that the volume survives.
+fn redundancy(status: &Status) -> String {
+    let Some(space) = &status.space else {
+        let tolerated = LayerConfig::parse(&status.parameters).map_or(0, |it| it.tolerates());
+        let absent = ["missing", "lost", "faulted"];
+        let absent =
+            |it: &&DeviceStatus| absent.contains(&it.health.as_str()) && it.role != "spare";
+        let absent = status.devices.iter().filter(absent).count() as u32;
+        return match (tolerated, tolerated.saturating_sub(absent)) {
+            (0, _) => "none: a failed device loses data".into(),
+            (_, 0) => "none left, unless the lost device was rebuilt elsewhere".into(),
+            (_, more) => format!("{} can fail without data loss", counted(more.into(), "device")),
+        };
+    };
+    let all = bytes(space.physical_bytes);
+    let tolerated = space.failures_tolerated;
+    let mut text = match tolerated {
+        0 => "none: another device failure loses data".to_owned(),
+        more => format!("{} can fail without data loss", counted(more.into(), "device")),
+    };
+    if space.unreadable_bytes > 0 {
+        let lost = bytes(space.unreadable_bytes);
+        text = format!("none: up to {lost} of {all} are unreadable until a lost device returns");
+    } else if space.degraded_bytes > 0 {
+        text = format!("{text}; {} of {all} lack redundancy", bytes(space.degraded_bytes));
+    }
+    if space.trim_required_bytes > 0 {
+        let excess = bytes(space.trim_required_bytes);
+        text = format!("{text}; trim {excess} so that they can be rebuilt");
+    }
+    if !space.damaged_devices.is_empty() {
+        let devices: Vec<_> = space.damaged_devices.iter().map(u8::to_string).collect();
+        text = format!("{text}; counted as failed until repaired: device {}", devices.join(", "));
+    }
+    text
+}
+
+fn space(space: &Space, exported: u64) -> String {
+    let percent = space.logical_bytes as f64 * 100.0 / exported.max(1) as f64;
+    let [logical, exported, free, reclaimable] =
+        [space.logical_bytes, exported, space.free_bytes, space.reclaimable_bytes].map(bytes);
+    let mut text = format!(
+        "{logical} of {exported} written ({percent:.0} %), free {free} ({reclaimable} reclaimable)"
+    );
+    if let (Some(most), Some(used)) = (space.capacity_bytes, space.used_percent()) {
+        let stored = bytes(space.physical_bytes);
+        text = format!("{text}, {stored} of {} stored ({used} %)", bytes(most));
+    }
+    text
+}
+
+/// Returns one row for each device.
+fn devices(devices: &[DeviceStatus]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(["#", "STATE", "SIZE", "WRITTEN", "READ", "ERRORS", "DEVICE"]);
+    for one in devices {
+        let color = match one.health.as_str() {
+            "online" => Color::Green,
+            "errors" | "failing" | "removed" => Color::Yellow,
+            _ => Color::Red,
+        };
+        let role = if one.role.is_empty() { String::new() } else { format!(" ({})", one.role) };
+        let name = format!("{}{role}", one.name);
+        table.add_row([
+            Cell::new(one.number),
+            Cell::new(one.health.to_uppercase()).fg(color.into()),
+            Cell::new(bytes(one.bytes)),
+            Cell::new(bytes(one.written_bytes)),
+            Cell::new(bytes(one.read_bytes)),
+            Cell::new(one.errors),
+            Cell::new(Plain(&name)),
+        ]);
+    }
+    for column in table.column_iter_mut().skip(2).take(4) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
