@@ -82,6 +82,7 @@ impl Arena {
     pub fn new(host: &[Class], layer: Class) -> io::Result<Arc<Self>> {
         assert!(host.is_sorted_by_key(|class| class.bytes));
         let count = host.iter().map(|class| class.count).sum::<u32>() + layer.count;
+        // Numbers continue across arenas, so they are unique in the process.
         let (mut first, mut offset) = (NEXT.fetch_add(count, Ordering::Relaxed), 0);
         assert!(first.checked_add(count).is_some(), "numbers of buffers are used up");
         let issued = (0..count).map(|_| AtomicBool::new(false)).collect();
@@ -92,6 +93,7 @@ impl Arena {
             first += class.count;
             offset += class.bytes as usize * class.count as usize;
         }
+        // In reverse order, so that `pop` returns the lowest number first.
         let numbers = |placed: &Placed| (placed.first..placed.first + placed.class.count).rev();
         let lists = classes.iter().map(|placed| numbers(placed).collect()).collect();
         let (region, free) = (Region::new(offset)?, Mutex::new(Free { lists, waiting: 0 }));
@@ -115,6 +117,7 @@ impl Arena {
             if let Some(id) = free.lists[classes.clone()].iter_mut().find_map(Vec::pop) {
                 return Lease { arena: self.clone(), id, bytes };
             }
+            // Counted under the lock, so `give_back` cannot miss this thread.
             free.waiting += 1;
             free = self.room.wait(free).unwrap_or_else(|poisoned| poisoned.into_inner());
             free.waiting -= 1;
@@ -217,6 +220,7 @@ impl Arena {
         let waited_for = free.waiting > 0;
         drop(free);
         if waited_for {
+            // All threads, because they may wait for different classes.
             self.room.notify_all();
         }
     }

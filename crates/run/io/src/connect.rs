@@ -43,6 +43,7 @@ pub(crate) fn connect_tcp(places: &[SocketAddr], deadline: &Deadline) -> io::Res
             SocketAddr::V4(_) => AddressFamily::INET,
             SocketAddr::V6(_) => AddressFamily::INET6,
         };
+        // An address that does not answer must leave time for the others.
         let share = deadline.left()? / (places.len() - index) as u32;
         match connect_to(place, family, &deadline.sooner(share.max(LEAST))) {
             Ok(stream) => return Ok(stream.into()),

@@ -39,6 +39,7 @@ impl Device {
             let bytes = (whole - done).min((PART * BLOCK) as u64);
             from.move_part(Call::Read, from.window_start() + done, bytes, &mut part)?;
             let pages = &mut part[..(bytes as usize).div_ceil(BLOCK)];
+            // This device already reads as zeros.
             if !is_zero(pages) {
                 self.move_part(Call::Write, self.window_start() + done, bytes, pages)?;
             }
@@ -200,6 +201,7 @@ impl Uncopied {
 
     fn mark_chunk(&self, chunk: u64) {
         let bit = 1 << (chunk % 64);
+        // A chunk that is already marked is not counted again.
         if self.words[(chunk / 64) as usize].fetch_or(bit, SeqCst) & bit == 0 {
             self.left.fetch_add(1, SeqCst);
         }
@@ -207,6 +209,7 @@ impl Uncopied {
 
     /// Takes the first marked chunk from number `from` on.
     pub fn take(&self, from: u64) -> Option<u64> {
+        // Only the first word has bits below `from`.
         let mut above = u64::MAX << (from % 64);
         for (at, word) in self.words.iter().enumerate().skip((from / 64) as usize) {
             let found = word.load(SeqCst) & above;

@@ -67,6 +67,7 @@ impl Deadline {
     /// # Errors
     /// Those of [`Deadline::left`].
     pub fn wait(&self, fd: BorrowedFd<'_>, to_write: bool) -> io::Result<()> {
+        // Short steps, so that `stop` is noticed.
         let most = self.left()?.min(STEP);
         if to_write {
             waker::wait_writable(fd.as_raw_fd(), most);
@@ -76,7 +77,7 @@ impl Deadline {
         Ok(())
     }
 
-    /// Sleeps for `most`, or until the deadline if that is earlier.
+    /// Sleeps for `most`, but not beyond the deadline, and for at most 50 ms.
     ///
     /// # Errors
     /// Those of [`Deadline::left`].

@@ -179,6 +179,7 @@ impl Device {
             Some(_) => Self::path(&zoned.medium, access, Hold::Part)?,
             None => Self::open_as(&zoned.medium, access)?,
         };
+        // The zones are locked before their state is read.
         let part = device.take_part(name, zoned, access)?;
         let found = match &device.medium {
             Medium::Memory(_) => Zoned::memory(zoned, device.bytes).map_err(wrong)?,
@@ -281,6 +282,7 @@ impl Device {
         let bytes = length(&file).map_err(|error| system(name, "measure it", error))?;
         let direct = direct::turn_on(&file, backing == Backing::Block);
         let trust = Trust::new(!direct.is_on());
+        // Cached pages may differ from the medium after an earlier write-back error.
         if !direct.is_on() && access != Access::Look {
             trust::renew(&file, backing == Backing::Block)
                 .map_err(|error| system(name, "flush what the system still held for it", error))?;
@@ -341,10 +343,12 @@ impl Device {
     pub fn info(&self) -> DeviceInfo {
         let (sectors, model) = (self.len / SECTOR as u64, self.model.as_ref());
         let block = DeviceInfo::block(sectors, model.map_or(1, |model| model.map_unit()));
+        // Zones are written in whole write units, which replace the indirection unit.
         if let Some(Zoned { gate, .. }) = &self.zoned {
             let (map_unit, kind) = (gate.shape.write_unit, DeviceKind::Zoned(gate.shape));
             return DeviceInfo { map_unit, kind, ..block };
         }
+        // A drive model profits from discards and gives collection hints, in contrast to its file.
         let (discard, collection_hint) = (self.discard || model.is_some(), model.is_some());
         DeviceInfo { discard, collection_hint, ..block }
     }
@@ -465,6 +469,7 @@ impl Device {
     pub(crate) fn place(&self, lba: u64, sectors: u64) -> u64 {
         let (from, len) = (lba * SECTOR as u64, sectors * SECTOR as u64);
         assert!(from + len <= self.len, "{}: sectors {lba}+{sectors} past the window", self.name);
+        // Zones may be longer than their segments, so positions are not linear there.
         self.zoned.as_ref().map_or(self.base + from, |zoned| zoned.place(lba))
     }
 }

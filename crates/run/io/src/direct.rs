@@ -36,6 +36,7 @@ pub(crate) fn turn_on(file: &File, block_device: bool) -> Direct {
     if set_direct(file, true).is_err() {
         return Direct::No("its file system has no direct I/O");
     }
+    // Kernels before 6.1 do not report the unit.
     let unit = match (unit_from_statx(file), block_device) {
         (Some(unit), _) => unit,
         (None, true) => logical_block(file).unwrap_or(u32::MAX),

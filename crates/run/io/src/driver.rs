@@ -308,8 +308,7 @@ impl<L: Layer> Driver<L> {
         if waits { Ok(()) } else { Err(IoError::Stalled(doing)) }
     }
 
-    /// Runs one step with the last reading of the clock. The steps of a turn are too short for one
-    /// each.
+    /// Runs one step with the last reading of the clock. Steps are too short to read it for each.
     fn step(&mut self, input: Input, host: &mut impl Host) {
         let now = self.looked();
         self.world.stats.steps += 1;

@@ -30,6 +30,7 @@ pub fn holder_of(file: &File) -> Option<Holder> {
     let meta = file.metadata().ok()?;
     let id = id(&meta);
     let pid = pid_in(&fs::read_to_string("/proc/locks").ok()?, &id)?;
+    // The only open descriptor of this process is `file` itself.
     let is_leaving = pid == std::process::id() && times_open(&meta) == 1;
     Some(Holder { name: describe(pid)?, is_leaving })
 }

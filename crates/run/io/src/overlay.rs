@@ -46,6 +46,7 @@ impl Overlay {
     /// Returns whether a transfer reads only from the device.
     pub(crate) fn leaves(&self, transfer: &Transfer) -> bool {
         let range = sectors(transfer);
+        // Ranges of zeros do not overlap, so only the last one can reach into the range.
         let zeroed = self.zeros.range(..range.end).next_back();
         transfer.call() == Call::Read
             && self.written.range(range.clone()).next().is_none()

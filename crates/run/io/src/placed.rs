@@ -82,6 +82,7 @@ impl Placed {
         let most = most.min(MOST_BLOCKS * block) / block * block;
         let file = file.try_clone().ok()?;
         let namespace = namespace.number;
+        // A single placement has no effect.
         let is_of_use =
             identifiers.len() > 1 && most > 0 && (device.unit() as u64).is_multiple_of(block);
         is_of_use.then(|| Arc::new(Placed { file, namespace, block, most, identifiers }))

@@ -205,11 +205,13 @@ impl Shared {
             if let Some(task) = tasks.queue.pop_front() {
                 return Some(Some(task));
             }
+            // Tasks come before lent jobs, which the driver can also run itself.
             let some = tasks.lent.len().min(HANDFUL);
             work.extend(tasks.lent.drain(..some));
             if some > 0 {
                 return Some(None);
             }
+            // Queued tasks are completed first.
             if tasks.closed {
                 return None;
             }

@@ -46,6 +46,7 @@ impl Ring {
     /// Creates a ring, with the memory registered if the limit on locked memory allows it.
     pub(crate) fn new(memory: &Memory) -> io::Result<Self> {
         let ring = build(true).or_else(|_| build(false))?;
+        // Required for timeouts, and for completions that are not lost on overflow.
         if !ring.params().is_feature_ext_arg() || !ring.params().is_feature_nodrop() {
             return Err(io::Error::from_raw_os_error(libc::ENOSYS));
         }

@@ -110,6 +110,7 @@ impl Transfer {
         let moves = matches!(self.call, Call::Read | Call::Write);
         let wide = unit as u64;
         let whole = self.offset.is_multiple_of(wide) && self.len.is_multiple_of(wide);
+        // Resets and flushes have no memory, and aligned transfers are used as they are.
         if !moves || whole && !self.iov.iter().any(odd) {
             return;
         }
@@ -225,6 +226,7 @@ impl Transfer {
                 self.first += 1;
             }
         }
+        // The zeros of a reset are supplied in limited portions.
         if self.done < self.len && self.pieces().is_empty() {
             self.refill();
         }

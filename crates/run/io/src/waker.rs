@@ -58,6 +58,7 @@ impl Waker {
     pub fn sleep(&self, most: Option<Duration>, has_work: impl FnOnce() -> bool) {
         self.fall_asleep();
         if !has_work() {
+            // Rounded up, so that the sleep does not end before a timer.
             let millis = most.map_or(-1, |most| most.as_millis().min(60_000) as i32 + 1);
             let mut poll = libc::pollfd { fd: self.fd(), events: libc::POLLIN, revents: 0 };
             // SAFETY: one valid pollfd; a poll that ends early is a wake-up like any other.
@@ -74,6 +75,7 @@ impl Waker {
     /// Deregisters the thread and clears earlier wakes. It must check for work after this call.
     pub(crate) fn get_up(&self) {
         self.sleepers.fetch_sub(1, SeqCst);
+        // Without a ring there is no count to read, which saves the system call.
         if self.rung.load(SeqCst) {
             let mut count = [0_u8; 8];
             let (start, len) = (count.as_mut_ptr().cast(), count.len());

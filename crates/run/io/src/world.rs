@@ -325,6 +325,8 @@ impl World {
         let Finished { slot, mut result } = match self.finished.pop_front() {
             Some(finished) => finished,
             None => {
+                // Instead of waiting for a worker, the driver takes back work that none has
+                // started.
                 if self.later.is_empty() {
                     self.pool.take_back(&mut self.later);
                 }
@@ -367,8 +369,8 @@ impl World {
         }
     }
 
-    /// Waits for the engine and drops every command, as a power loss would. Returns false if some did
-    /// not end in time; their memory must then never be freed.
+    /// Waits for the engine and drops every command, as a power loss would. Returns false if some
+    /// did not end in time; their memory must then never be freed.
     pub(crate) fn power_off(&mut self) -> bool {
         // Unlike the kernel, a server that never answers does not use memory of this process.
         self.remotes().for_each(Remote::close);

@@ -128,6 +128,7 @@ impl Client {
         match ended {
             Ok((lines, export, head, _)) => {
                 let since = *since;
+                // Repeated writes would overwrite another export.
                 if let Some(why) = self.differs(&export, &head) {
                     return self.die(why);
                 }
@@ -212,6 +213,7 @@ impl Client {
         let cookie = u64::MAX;
         let bye = Request { flags: 0, command: Command::Disconnect, cookie, offset: 0, length: 0 };
         for line in &mut self.lines {
+            // A request cannot be sent in the middle of another one.
             if !line.has_more() {
                 line.bid(&bye);
                 // An error is ignored: the connection may already be broken.

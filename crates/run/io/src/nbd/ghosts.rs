@@ -45,6 +45,7 @@ impl Ghosts {
     /// Adds the range of a write without a reply.
     pub(super) fn add(&mut self, offset: u64, len: u64) {
         match self.list.iter_mut().find(|ghost| (ghost.offset, ghost.len) == (offset, len)) {
+            // The repeated write had no reply either, so its time starts again.
             Some(known) => known.until = None,
             None => self.list.push(Ghost { offset, len, until: None }),
         }
@@ -75,6 +76,7 @@ impl Ghosts {
         let ranges =
             self.list.iter().filter_map(|ghost| meet((ghost.offset, ghost.len), (offset, len)));
         for (from, len) in ranges.collect::<Vec<_>>() {
+            // Older data of the range is obsolete.
             self.cut(from, len);
             let bytes = match kept {
                 Kept::Bytes { bytes, .. } => Some(part(bytes, from - offset, len)),
@@ -97,6 +99,7 @@ impl Ghosts {
             let old = self.newer.remove(&offset).expect("it is there");
             self.cost -= old.cost();
             let end = offset + old.len;
+            // The parts before and after the range remain.
             for (start, stop) in [(offset, from), (from + len, end)] {
                 if start < stop {
                     let bytes =
@@ -109,6 +112,7 @@ impl Ghosts {
 
     /// Returns the expected data that overlaps a range, in order.
     fn within(&self, from: u64, len: u64) -> impl Iterator<Item = (u64, &Newer)> {
+        // Entries do not overlap, so only the last one before the range can reach into it.
         let before = self.newer.range(..from).next_back();
         let inside = self.newer.range(from..from + len);
         let all = before.into_iter().chain(inside).map(|(offset, newer)| (*offset, newer));
@@ -161,6 +165,7 @@ impl Ghosts {
     /// Records a comparison of all changes up to `changes`, which started at `begun`.
     pub(super) fn compared(&mut self, changes: u64, begun: Instant) {
         self.checked = changes;
+        // A ghost that ended later may have written after the comparison.
         self.list.retain(|ghost| ghost.until.is_none_or(|until| until > begun));
         let Ghosts { list, newer, .. } = self;
         // Expected data is only needed where a ghost remains.

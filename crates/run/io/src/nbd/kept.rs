@@ -72,6 +72,7 @@ impl Unflushed {
     /// Removes the writes covered by a flush that was sent when the next entry had the number
     /// `covers`.
     pub(super) fn flushed(&mut self, covers: u64) {
+        // Another flush may have covered some of them already.
         while self.first < covers {
             let gone = self.list.pop_front().expect("a flush covers what there was");
             self.cost -= gone.cost();
@@ -86,6 +87,7 @@ impl Unflushed {
 
     /// Takes all entries in order. The list is empty afterwards.
     pub(super) fn take(&mut self) -> VecDeque<Kept> {
+        // Numbers continue, so that an earlier flush does not cover later writes.
         self.first = self.next();
         self.cost = 0;
         std::mem::take(&mut self.list)

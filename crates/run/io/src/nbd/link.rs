@@ -46,6 +46,7 @@ impl Socket {
             Place::Tcp(host, port) => {
                 let places: Vec<_> = (host.as_str(), *port).to_socket_addrs()?.collect();
                 let socket = connect_tcp(&places, deadline)?;
+                // A request must not wait for the acknowledgement of the previous one.
                 socket.set_nodelay(true)?;
                 notice_death(&socket)?;
                 Ok(Socket::Tcp(socket))
@@ -157,6 +158,7 @@ fn notice_death(stream: &TcpStream) -> io::Result<()> {
         (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, seconds / 3),
         (libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, seconds / 3),
         (libc::IPPROTO_TCP, libc::TCP_KEEPCNT, 2),
+        // Keepalive only covers an idle connection; this covers unacknowledged data.
         (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, seconds * 1000),
     ];
     for (level, option, value) in options {
@@ -198,6 +200,7 @@ fn negotiate(stream: &mut Stream, uri: &Uri, deadline: &Deadline) -> io::Result<
         let (used, outcome) = handshake.feed(&input, &mut out).map_err(refused)?;
         input.drain(..used);
         match outcome {
+            // A server sends replies only after requests.
             ClientOutcome::Transmission(_) if !input.is_empty() => {
                 return Err(io::Error::other("the server speaks before it is asked"));
             }

@@ -105,6 +105,7 @@ impl Remote {
         // A dial that a signal interrupted does not mean that the server is unavailable.
         cancel::check(name)?;
         let (lines, export, head, place) = dialed.map_err(system("use the NBD server"))?;
+        // The claim needs the address and the canonical name from the handshake.
         let claim = Claim::new(name, &uri, (place, export.name.as_deref()))?;
         let shared = Arc::new(Shared {
             orders: Mutex::default(),

@@ -45,6 +45,7 @@ impl Session {
             // At the end of the stream the session checks whether the server closed it orderly.
             self.0.read_tls(socket)?;
             self.0.process_new_packets().map_err(io::Error::other)?;
+            // The session may have a message to send, such as a key update.
             self.flush(socket)?;
         }
     }
@@ -71,6 +72,7 @@ impl Session {
         from: &[IoSlice<'_>],
     ) -> io::Result<usize> {
         self.flush(socket)?;
+        // Limits the amount of data that the session buffers.
         if self.has_more() {
             return Err(ErrorKind::WouldBlock.into());
         }

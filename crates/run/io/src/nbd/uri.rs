@@ -57,6 +57,7 @@ impl Uri {
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (host, export) = rest.split_once('/').unwrap_or((rest, ""));
         let said = Query::parse(query)?;
+        // Both transports exist with and without TLS.
         let plain = scheme.replacen("nbds", "nbd", 1);
         let place = match (&*plain, said.socket) {
             ("nbd", None) if !host.is_empty() => tcp(host)?,
@@ -123,6 +124,7 @@ fn absolute(path: &str) -> Result<PathBuf, String> {
 }
 
 fn tcp(host: &str) -> Result<Place, String> {
+    // The protocol has no users, and the host name would otherwise include it.
     if host.contains('@') {
         return Err("a user has no meaning here".into());
     }
@@ -189,6 +191,7 @@ impl fmt::Display for Uri {
                 write!(f, "{scheme}+unix:///{export}")?;
                 pairs.push(("socket", path.to_string_lossy().into_owned()));
             }
+            // An IPv6 address needs brackets before a port.
             Place::Tcp(host, port) if host.contains(':') => {
                 write!(f, "{scheme}://[{host}]:{port}/{export}")?;
             }
@@ -200,6 +203,7 @@ impl fmt::Display for Uri {
                 pairs.push(("tls-hostname", name.clone()));
             }
         }
+        // Default values are omitted, so equal URIs have equal texts.
         if self.timeout.as_secs() != TIMEOUT {
             pairs.push(("timeout", self.timeout.as_secs().to_string()));
         }

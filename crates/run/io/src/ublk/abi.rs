@@ -213,11 +213,14 @@ impl Attributes {
     pub(super) fn emit(&self) -> [u8; PARAMS_BYTES] {
         assert!(self.best.is_power_of_two(), "the kernel takes a shift");
         let mut bytes = [0; PARAMS_BYTES];
+        // A read-only device must not offer discards.
         let types = if self.read_only { BASIC } else { BASIC | DISCARD };
         let read_only = if self.read_only { READ_ONLY } else { 0 };
         put(&mut bytes, 0, (PARAMS_BYTES as u32).to_ne_bytes());
         put(&mut bytes, 4, types.to_ne_bytes());
+        // The kernel sends flushes and FUA writes only to a device with these attributes.
         put(&mut bytes, 8, (VOLATILE_CACHE | FUA | read_only).to_ne_bytes());
+        // Sizes are passed as shifts. The optimal size is at least a block.
         let best = (self.best.trailing_zeros() as u8).max(BLOCK_SHIFT);
         put(&mut bytes, 12, [SECTOR_SHIFT, BLOCK_SHIFT, best, BLOCK_SHIFT]);
         put(&mut bytes, 16, (self.longest >> SECTOR_SHIFT).to_ne_bytes());

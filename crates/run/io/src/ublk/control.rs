@@ -252,6 +252,7 @@ impl Control {
         // A thread that has ended counts as one that hangs.
         let answer = self.orders.send(order).ok().and_then(|()| answer.recv_timeout(limit).ok());
         let Some(answer) = answer else {
+            // The thread still waits for this command and can execute no other.
             self.stuck.store(true, SeqCst);
             return Err(stuck());
         };
@@ -275,6 +276,7 @@ fn obey(node: &File, mut ring: Ring, orders: &Receiver<Order>) {
 
 fn carry_out(node: &File, ring: &mut Ring, order: &mut Order) -> io::Result<()> {
     let (memory, bytes) = (order.memory.as_mut_ptr() as u64, order.memory.len() as u16);
+    // The pointer of an empty vector is dangling.
     let memory = if bytes == 0 { 0 } else { memory };
     let command = abi::order(order.id, memory, bytes, order.data);
     let entry = opcode::UringCmd80::new(Fd(node.as_raw_fd()), order.number).cmd(command).build();

@@ -28,6 +28,7 @@ impl Zoned {
             Keeper::Table(_) => self.taken_in_file(file)?,
             Keeper::Kernel => taken_in_zones(file)?,
         };
+        // A part has a claim at both ends.
         let key = |taken: &Taken| (taken.claim.first, taken.claim.count, taken.claim.volume);
         found.sort_by_key(key);
         found.dedup();

@@ -85,6 +85,7 @@ impl Gate {
     pub(crate) fn may_read(&self, lba: u64, sectors: u64) -> Result<(), DeviceError> {
         let (index, at) = self.place(lba, sectors)?;
         let segment = &self.list[index];
+        // Closed and offline segments are readable up to the pointer.
         let readable = if segment.offline || segment.pointer == segment.len {
             segment.pointer
         } else {
@@ -107,6 +108,7 @@ impl Gate {
         if segment.offline {
             return Err(DeviceError::Media);
         }
+        // A program of a whole segment does not leave it open.
         let opens = at == 0 && (sectors as u32) < segment.len;
         let wrong =
             segment.resetting.is_some() || at != segment.ahead || !sectors.is_multiple_of(unit);
@@ -153,6 +155,7 @@ impl Gate {
         let was_open = segment.is_open();
         // Programs behind the failed one would leave a gap.
         segment.ahead = segment.pointer;
+        // A segment with a media error is not written again.
         segment.offline |= error == DeviceError::Media;
         failed.extend(segment.waiting.drain(..).map(|transfer| transfer.slot));
         self.open = self.open + u32::from(segment.is_open()) - u32::from(was_open);
@@ -178,6 +181,7 @@ impl Gate {
         }
         self.open -= u32::from(segment.is_open());
         segment.resetting = Some(slot);
+        // The old data is unreadable from now on, even if the reset fails.
         (segment.pointer, segment.ahead) = (0, 0);
         segment.erased = segment.erased.saturating_add(1);
         Ok(true)
@@ -208,6 +212,7 @@ impl Gate {
         let segment = self.list.get_mut((lba / u64::from(self.shape.size)) as usize);
         if let Some(segment) = segment.filter(|segment| segment.resetting == Some(slot)) {
             segment.resetting = None;
+            // The state of the segment is unknown after a failed reset.
             segment.offline |= failed;
         }
     }

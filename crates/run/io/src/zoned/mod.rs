@@ -98,6 +98,7 @@ impl Zoned {
             return kernel::all(file);
         }
         let all = Table::shape(file)?;
+        // The kept zones of a part of a file have at least the length of a reserve.
         Ok((all, RESERVE.div_ceil(all.size.into()) as u32))
     }
 
@@ -148,6 +149,7 @@ impl Zoned {
         let first = head + RESERVE_BYTES;
         let stride = u64::from(gate.shape.size) * SECTOR as u64;
         let zone = |zone: u32| first + stride * u64::from(zone);
+        // A part has its reserves in its own zones, the whole device has them outside.
         let home = if part.is_whole() {
             [head, zone(all)]
         } else {
@@ -174,6 +176,7 @@ impl Zoned {
     /// Returns the byte offset of sector `lba` of the segments.
     pub(crate) fn place(&self, lba: u64) -> u64 {
         let size = u64::from(self.gate.shape.size);
+        // A part leaves out the zones that are kept for superblocks.
         let zone = self.part.zone((lba / size) as u32);
         self.first + u64::from(zone) * self.stride + lba % size * SECTOR as u64
     }
@@ -186,6 +189,7 @@ impl Zoned {
     /// Returns the location of visible byte `at` if it is in a reserve, and `None` in the segments.
     pub(crate) fn reserve(&self, at: u64) -> Option<Spot> {
         let tail = self.bytes() - RESERVE_BYTES;
+        // Segments cannot be rewritten.
         if (RESERVE_BYTES..tail).contains(&at) {
             return None;
         }
@@ -222,6 +226,7 @@ impl Zoned {
         let shape = self.gate.shape;
         match &self.keeper {
             Keeper::Memory => Ok(()),
+            // A new head frees all segments at once.
             Keeper::Table(_) if self.part.is_whole() => Table::make(file, &shape),
             Keeper::Table(table) => table.free(file),
             Keeper::Kernel => (0..shape.count).try_for_each(|index| {

@@ -43,6 +43,7 @@ impl ZonedName {
         };
         let shape = options.map(parse_shape).transpose()?;
         let zoned = ZonedName { medium: medium.into(), shape, part };
+        // Memory belongs to one device, so no other volume could use another part.
         if zoned.part.is_some() && zoned.memory().is_some() {
             Err("memory is one volume's alone: it has no parts".into())
         } else {
@@ -128,6 +129,7 @@ fn parse_shape(options: &str) -> Result<Segments, String> {
         }
     }
     shape.write_best = best.unwrap_or(shape.write_unit);
+    // The number of segments is not known yet; one per unit is sufficient for the check.
     let one = Segments { count: shape.units, ..shape };
     if zonefile::is_possible(&one) && shape.size <= 1 << 30 {
         Ok(shape)

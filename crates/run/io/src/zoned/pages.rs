@@ -175,6 +175,7 @@ impl Pair {
                 (self.used, self.pages) = (Some(used), pages);
             }
         }
+        // Only without a valid log can a zone hold foreign data.
         for zone in (0..2).rev().filter(|_| self.used.is_none()) {
             if self.is_foreign(zone, medium)? {
                 self.foreign = Some(zone);
@@ -209,6 +210,7 @@ impl Pair {
             let at = start + records * self.record;
             medium.read(at, &mut both)?;
             let Ok(head) = Head::parse(&both[0], at) else { break };
+            // All records of a zone have the generation of the first.
             let (generation, _) = *begun.get_or_insert((head.generation, head.first));
             if head.index != records || head.generation != generation || !head.is_of(&both[1]) {
                 break;
@@ -217,6 +219,7 @@ impl Pair {
             records += 1;
         }
         let ends_there = records * self.record == pointer;
+        // A zone is valid only with all records that it began with.
         let used = begun.filter(|(_, first)| records >= u64::from(*first) && records > 0);
         let used = used.map(|(generation, _)| Used { zone, generation, records, ends_there });
         Ok((used, pages))
@@ -270,6 +273,7 @@ impl Pair {
         let before = self.used;
         let zone = before.map_or(0, |used| 1 - used.zone);
         let generation = before.map_or(1, |used| used.generation + 1);
+        // The zone may hold an incomplete record or foreign data.
         self.free(zone, medium)?;
         let mut all: Vec<(u64, Box<Page>)> =
             self.pages.iter().map(|(sector, page)| (*sector, page.clone())).collect();
@@ -281,6 +285,7 @@ impl Pair {
             let head = Head::of(page, (index, generation), *sector, first);
             self.put(zone, index, head, page, medium)?;
         }
+        // The new zone must be durable before the previous one is reset.
         medium.sync()?;
         let records = u64::from(first);
         (self.used, self.foreign) =

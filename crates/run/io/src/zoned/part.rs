@@ -54,6 +54,7 @@ impl PartName {
         };
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         let number = |text: &str| {
+            // `parse` would also accept a sign.
             if text.bytes().all(|byte| byte.is_ascii_digit()) {
                 text.parse::<u32>().map_err(|_| wrong())
             } else {
@@ -103,6 +104,7 @@ impl Part {
         if own == 0 {
             return Err(format!("its {count} zones are too few: take {step} more in each unit"));
         }
+        // A limit of 0 means no limit, and stays 0.
         let max_open = (u64::from(all.max_open) * u64::from(count) / u64::from(all.count)) as u32;
         if all.max_open > 0 && max_open == 0 {
             return Err(format!(
@@ -124,6 +126,7 @@ impl Part {
     pub(crate) fn zone(&self, segment: u32) -> u32 {
         let Segments { count, units, .. } = self.shape;
         let (own, all) = (count / units, self.zones.len() as u32 / units);
+        // Segments are numbered unit by unit, without the kept zones.
         self.zones.start + segment / own * all + self.kept + segment % own
     }
 }
@@ -143,6 +146,7 @@ fn find(name: &PartName, all: &Segments) -> Result<(Range<u32>, u32), String> {
         return Ok((first * each..(last + 1) * each, last + 1 - first));
     }
     let zones = first..last + 1;
+    // Zones within one unit need not cover all of it.
     if first / each == last / each {
         return Ok((zones, 1));
     }

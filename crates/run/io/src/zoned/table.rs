@@ -83,6 +83,7 @@ impl Table {
     pub(crate) fn load(file: &File, all: &Segments, part: &Part) -> io::Result<(Self, Gate)> {
         let mut pages = Vec::new();
         for index in 0..zonefile::table_pages(all.count) {
+            // Another user of the file may be writing the same page.
             let lock = || Held::wait(file.as_raw_fd(), What::TablePage(index), false);
             let held = (!part.is_whole()).then(lock).transpose()?;
             pages.push(newest(index, |at| {
@@ -140,6 +141,7 @@ impl Table {
             return None;
         }
         let changes = self.changes(|segment| entry_of(&gate.list[segment as usize]));
+        // Every write moves a pointer, so without a change there is no data to flush.
         if changes.is_empty() && wait.frees.is_none() {
             finished.push(wait.slot);
             return None;
@@ -165,6 +167,7 @@ impl Table {
     /// Applies the result of the command of `slot`, if it was the settling.
     pub(crate) fn settled(&mut self, slot: u32, done: bool) {
         let settled = self.settling.take_if(|(settling, _)| *settling == slot);
+        // After a failure the old state is kept, so that the next settling writes the pages again.
         if let Some((_, changed)) = settled.filter(|_| done) {
             changed.into_iter().for_each(|(index, kept)| self.pages[index] = kept);
         }
@@ -246,6 +249,7 @@ fn write(
         *page = zonefile::emit_table(&entries, generation, at);
         transfer(Call::Write, at, &mut page)?;
     }
+    // The locks are held until the flush, so that other users only build on durable pages.
     if changes.is_empty() { Ok(()) } else { flush() }
 }
 

@@ -67,6 +67,7 @@ impl Check {
 impl Flow {
     /// Starts a check if one is due.
     pub(super) fn begin_check(&mut self) {
+        // Repeated writes must be complete before a comparison.
         if self.check.round.is_some() || self.again > 0 {
             return;
         }
@@ -140,6 +141,7 @@ impl Flow {
 
     fn end_check(&mut self, result: Result<(), DeviceError>) {
         let Some(round) = self.check.round.take() else { return };
+        // A failed check is not repeated at once.
         self.check.again_from = result.is_err().then(|| Instant::now() + PAUSE);
         if result.is_ok() {
             self.ghosts.compared(round.changes, round.begun);
