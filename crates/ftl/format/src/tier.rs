@@ -62,7 +62,7 @@ impl Lives {
 pub struct Root {
     /// Number of the root; the higher of two valid roots counts.
     pub number: u64,
-    /// Whether the layer was stopped orderly. Only then entries of clean pages count.
+    /// Whether the layer was stopped cleanly. Only then do entries of clean pages count.
     pub clean: bool,
     /// Sectors in a page.
     pub page: u32,

@@ -2,9 +2,9 @@
 //! without two context switches and without waking a halted processor.
 //!
 //! Each waiting place learns whether polling pays, much as KVM does before a virtual processor
-//! halts (Linux, Documentation/virt/kvm/halt-polling.rst). A thread polls after [`SHORT`] short
-//! sleeps in a row, until one poll ends without an event. A place with rare or irregular events
-//! therefore costs no more than one that only sleeps.
+//! halts (Linux, Documentation/virt/kvm/halt-polling.rst). A thread polls after many short sleeps in
+//! a row, until one poll ends without an event. A place with rare or irregular events therefore
+//! costs no more than one that only sleeps.
 
 use std::num::NonZero;
 use std::os::fd::RawFd;

@@ -66,7 +66,7 @@ impl Line {
         !self.out.is_empty() || self.stream.has_more()
     }
 
-    /// Ends the session orderly.
+    /// Ends the session cleanly.
     pub(super) fn end(&mut self) {
         self.stream.end();
     }

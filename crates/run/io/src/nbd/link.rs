@@ -103,7 +103,7 @@ impl Stream {
         self.session.as_ref().is_some_and(Session::has_more)
     }
 
-    /// Ends the session orderly.
+    /// Ends the session cleanly.
     pub(super) fn end(&mut self) {
         if let Some(session) = &mut self.session {
             session.end(&mut self.socket);

@@ -42,7 +42,7 @@ impl Session {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 other => return other,
             }
-            // At the end of the stream the session checks whether the server closed it orderly.
+            // At the end of the stream the session checks whether the server closed it cleanly.
             self.0.read_tls(socket)?;
             self.0.process_new_packets().map_err(io::Error::other)?;
             // The session may have a message to send, such as a key update.
