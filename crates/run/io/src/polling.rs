@@ -2,8 +2,8 @@
 //! without two context switches and without waking a halted processor.
 //!
 //! Each waiting place learns whether polling pays, much as KVM does before a virtual processor
-//! halts (Linux, Documentation/virt/kvm/halt-polling.rst). A thread polls after many short sleeps in
-//! a row, until one poll ends without an event. A place with rare or irregular events therefore
+//! halts (Linux, Documentation/virt/kvm/halt-polling.rst). A thread polls after many short sleeps
+//! in a row, until one poll ends without an event. A place with rare or irregular events therefore
 //! costs no more than one that only sleeps.
 
 use std::num::NonZero;

@@ -11,8 +11,8 @@ use std::io;
 const CAP_IPC_LOCK: u32 = 14;
 /// File with the OOM score adjustment of this process.
 const OOM: &str = "/proc/self/oom_score_adj";
-/// Low enough that other processes are killed first. At −1000 the kernel would not kill this process
-/// even if it leaked memory.
+/// Low enough that other processes are killed first. At −1000 the kernel would not kill this
+/// process even if it leaked memory.
 const OOM_SCORE: &str = "-900";
 /// `PR_SET_IO_FLUSHER` of linux/prctl.h, which libc does not define.
 const PR_SET_IO_FLUSHER: libc::c_int = 57;
