@@ -1,4 +1,4 @@
-//! Where a server listens, as a user writes it.
+//! Listening addresses in the form that users write.
 
 use std::fmt;
 use std::fs;
@@ -9,29 +9,29 @@ use std::str::FromStr;
 
 use crate::error::ServeError;
 
-/// One of the forms in [`Address::FORMS`].
+/// Listening address, in one of the forms of [`Address::FORMS`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// A unix socket.
+    /// Unix socket.
     Unix(PathBuf),
-    /// A TCP port on one address of this machine; port 0 lets the kernel choose.
+    /// TCP port on one address of this machine; with port 0 the kernel chooses one.
     Tcp(SocketAddr),
-    /// The socket that the service manager hands over.
+    /// Socket that the service manager passes to the process.
     Systemd,
 }
 
 impl Address {
-    /// How addresses are written.
+    /// Accepted forms of an address.
     pub const FORMS: &str = "unix:PATH, tcp:ADDRESS:PORT or systemd";
 }
 
 impl Address {
-    /// Whether clients can come from every network that the machine, or its container, is in.
+    /// Returns whether clients can connect from every network of the machine or its container.
     pub fn is_everywhere(&self) -> bool {
         matches!(self, Address::Tcp(place) if place.ip().is_unspecified())
     }
 
-    /// Whether only processes of this machine can be clients there: a unix socket.
+    /// Returns whether only processes of this machine can connect: true for a unix socket.
     pub fn is_local(&self) -> bool {
         match self {
             Address::Unix(_) => true,
@@ -41,7 +41,8 @@ impl Address {
     }
 }
 
-/// Whether the socket that was handed over, the first behind standard error, is a unix socket.
+/// Returns whether the inherited socket, the first descriptor after standard error, is a unix
+/// socket.
 fn handed_is_unix() -> bool {
     let link = fs::read_link("/proc/self/fd/3").unwrap_or_default();
     let inode = link.to_str().and_then(|link| link.strip_prefix("socket:[")?.strip_suffix(']'));
@@ -66,7 +67,7 @@ impl FromStr for Address {
 }
 
 impl fmt::Display for Address {
-    /// As a user writes it.
+    /// Writes the form that users write.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Address::Unix(path) => write!(f, "unix:{}", path.display()),
@@ -76,14 +77,15 @@ impl fmt::Display for Address {
     }
 }
 
-/// The URI of an export on a unix socket; its path is absolute, so that it works from any folder.
+/// Returns the URI of an export on a unix socket. The path is made absolute, so the URI is valid in
+/// any working directory.
 pub(crate) fn unix_uri(scheme: &str, path: &Path, export: &str) -> String {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let (export, path) = (escaped(export.as_bytes()), escaped(path.as_os_str().as_bytes()));
     format!("{scheme}+unix:///{export}?socket={path}")
 }
 
-/// Text as a part of a URI.
+/// Percent-encodes text for use in a URI.
 pub(crate) fn escaped(text: &[u8]) -> String {
     let mut escaped = String::new();
     for byte in text {

@@ -1,13 +1,13 @@
-//! The memory that all connections of a server share, beside the volume's buffers: for long reads
-//! whose parts are joined, and for what slow clients have not taken yet.
+//! Memory budget shared by all connections of a server, in addition to the volume's buffers. It
+//! covers long reads whose parts are joined, and replies that slow clients have not received yet.
 //!
 //! Invariants
-//! - What is granted is never more than the budget; a [`Grant`] gives its bytes back when dropped.
-//! - Who waits is served in the order of asking, so that a long read is not overtaken for ever.
+//! - The granted bytes never exceed the budget; a [`Grant`] returns its bytes when dropped.
+//! - Waiting requests are served in order, so short reads cannot starve a long one.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-/// See the module text. Clones share the bytes.
+/// Shared byte budget; clones use the same bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Budget(Arc<Inner>);
 
@@ -21,19 +21,19 @@ struct Inner {
 #[derive(Debug)]
 struct State {
     left: u64,
-    /// Tickets of those who wait: the next to be given out, and the next to be served.
+    /// Ticket numbers: the next to be issued, and the next to be served.
     next: u64,
     served: u64,
 }
 
-/// Bytes of a budget.
+/// Bytes taken from a budget.
 #[derive(Debug)]
 pub(crate) struct Grant {
     budget: Budget,
     bytes: u64,
 }
 
-/// Memory that a grant is for: they end together.
+/// Memory together with the grant that covers it.
 #[derive(Debug)]
 pub(crate) struct Granted {
     bytes: Vec<u8>,
@@ -41,7 +41,7 @@ pub(crate) struct Granted {
 }
 
 impl Grant {
-    /// The memory that this is for.
+    /// Binds the grant to the memory that it covers.
     pub(crate) fn hold(self, bytes: Vec<u8>) -> Granted {
         Granted { bytes, _grant: self }
     }
@@ -63,7 +63,7 @@ impl Budget {
         Budget(Arc::new(Inner { whole: bytes, state, changed: Condvar::new() }))
     }
 
-    /// Waits for `bytes` bytes; for the whole budget when that is less.
+    /// Waits for `bytes` bytes, or for the whole budget if that is less.
     pub(crate) fn wait_for(&self, bytes: u32) -> Grant {
         let bytes = u64::from(bytes).min(self.0.whole);
         let mut state = self.lock();
@@ -80,7 +80,8 @@ impl Budget {
         Grant { budget: self.clone(), bytes }
     }
 
-    /// As [`Budget::wait_for`], but says `None` rather than wait or overtake.
+    /// Returns a grant like [`Budget::wait_for`], or `None` instead of waiting or overtaking a
+    /// waiting thread.
     pub(crate) fn ask_for(&self, bytes: u32) -> Option<Grant> {
         let bytes = u64::from(bytes).min(self.0.whole);
         let mut state = self.lock();
@@ -91,7 +92,7 @@ impl Budget {
         Some(Grant { budget: self.clone(), bytes })
     }
 
-    /// Whether somebody waits.
+    /// Returns whether a thread is waiting for memory.
     pub(crate) fn is_wanted(&self) -> bool {
         let state = self.lock();
         state.next != state.served

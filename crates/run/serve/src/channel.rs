@@ -1,4 +1,4 @@
-//! A client's connection: a unix or TCP socket, as it is or under TLS.
+//! Connection to a client: a unix or TCP socket, plain or under TLS.
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -14,26 +14,26 @@ use socket2::{SockRef, TcpKeepalive};
 
 use crate::tls::Tls;
 
-/// How much of the replies a unix socket may hold, in bytes: what a client wants in flight goes
-/// out without waiting for it. A TCP socket grows by itself.
+/// Send buffer of a unix socket in bytes, so that replies to a usual queue depth are sent without
+/// waiting for the client. TCP sockets grow their buffer themselves.
 const SEND_ROOM: u32 = 2 << 20;
 
-/// How long a TCP peer may be silent before it is asked whether it is there, and how long what was
-/// sent to it may be without a receipt.
+/// Idle time of a TCP peer before keepalive probes start, and time limit for acknowledgement of
+/// sent data.
 const SILENCE: Duration = Duration::from_secs(60);
-/// How long it may take to answer each of four questions.
+/// Interval between the four keepalive probes.
 const PROBE: Duration = Duration::from_secs(15);
 
-/// A connected socket.
+/// Connected socket.
 #[derive(Debug)]
 pub(crate) enum Socket {
-    /// On this machine.
+    /// Client on this machine.
     Unix(UnixStream),
-    /// From anywhere.
+    /// Client of any address.
     Tcp(TcpStream),
 }
 
-/// Calls the same method of whichever it is.
+/// Calls the same method on either variant.
 macro_rules! each {
     ($self:ident, $kind:ident: $socket:ident => $body:expr) => {
         match $self {
@@ -52,20 +52,20 @@ impl Socket {
         each!(self, Socket: socket => socket.set_write_timeout(time))
     }
 
-    /// Lets long replies go out at once.
+    /// Enlarges the send buffer, so that long replies are sent in one call.
     pub(crate) fn make_room(&self) {
         if let Socket::Unix(socket) = self {
             set_send_room(socket.as_fd(), SEND_ROOM);
         }
     }
 
-    /// A peer that is gone without a word is noticed: when it is silent, and when it owes the
-    /// receipt of what was sent.
+    /// Enables detection of a peer that vanished without closing: keepalive probes for an idle
+    /// peer, and a timeout for unacknowledged data.
     pub(crate) fn watch_peer(&self) {
         let Socket::Tcp(socket) = self else { return };
         let socket = SockRef::from(socket);
         let probes = TcpKeepalive::new().with_time(SILENCE).with_interval(PROBE).with_retries(4);
-        // A kernel that refuses serves all the same.
+        // Both options are optional: without them a vanished peer is only noticed later.
         socket.set_tcp_keepalive(&probes).ok();
         socket.set_tcp_user_timeout(Some(SILENCE)).ok();
     }
@@ -105,8 +105,8 @@ impl Write for &Socket {
     }
 }
 
-/// A socket that is not waited for: what it does not take or have at once is
-/// [`io::ErrorKind::WouldBlock`].
+/// Non-blocking view of a socket: returns [`io::ErrorKind::WouldBlock`] when the socket is not
+/// ready.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AtOnce<'a>(pub(crate) &'a Socket);
 
@@ -137,17 +137,17 @@ impl Write for AtOnce<'_> {
     }
 }
 
-/// What a client's bytes go through, in both directions at once.
+/// Byte stream of a client, used in both directions at the same time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Channel<'a> {
-    /// As they are.
+    /// Plain socket.
     Plain(&'a Socket),
-    /// Under TLS.
+    /// TLS session.
     Secure(&'a Tls<'a>),
 }
 
 impl<'a> Channel<'a> {
-    /// The socket under it.
+    /// Returns the underlying socket.
     pub(crate) fn socket(&self) -> &'a Socket {
         match self {
             Channel::Plain(socket) => socket,

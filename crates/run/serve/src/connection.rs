@@ -1,4 +1,4 @@
-//! One client from its first byte to its last.
+//! One client connection, from the handshake to the end.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::table::Table;
 use crate::tls::Tls;
 use crate::writer;
 
-/// Why a connection ended early.
+/// Reason why a connection ended early.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConnectionError {
     #[error("{0}")]
@@ -31,23 +31,24 @@ pub(crate) enum ConnectionError {
     Full,
 }
 
-/// What a client gets.
+/// State of the server that a connection uses.
 pub(crate) struct Service<'a> {
-    /// What there is to be had.
+    /// Volumes that are served.
     pub(crate) exports: &'a [Open],
-    /// The same in the words of the protocol, in the same order.
+    /// NBD offers of the exports, in the same order.
     pub(crate) offers: &'a [Offer],
     pub(crate) secure: Option<Arc<ServerConfig>>,
-    /// The names that a client's certificate may have; any when there are none.
+    /// Permitted names of a client's certificate; empty permits any name.
     pub(crate) allow: &'a [String],
     pub(crate) stopping: &'a AtomicBool,
-    /// Whether a client that has shaken hands can be served, by the index of its export.
+    /// Admits a client after the handshake, by the index of its export; false when the export is
+    /// full.
     pub(crate) admit: &'a dyn Fn(usize) -> bool,
 }
 
 impl Service<'_> {
-    /// Serves one client; returns how many requests it made. Once it has chosen an export, `chosen`
-    /// says which.
+    /// Serves one client and returns its number of requests. Stores the index of the export in
+    /// `chosen` once the client has selected it.
     ///
     /// # Errors
     /// When the client breaks the protocol or the connection.
@@ -65,7 +66,8 @@ impl Service<'_> {
         let mut inlet = Inlet::new(channel);
         match (negotiate(&mut server, out, &mut inlet, channel, self.offers)?, &self.secure) {
             (Outcome::Transmission(agreed), _) => {
-                // Whatever else may wait uses the socket `AtOnce`.
+                // The timeout wakes the reader regularly. Other threads use the socket only with
+                // `AtOnce`.
                 socket.set_read_timeout(Some(TICK))?;
                 socket.make_room();
                 *chosen = agreed.export;
@@ -83,7 +85,7 @@ impl Service<'_> {
         }
     }
 
-    /// Begins the handshake once more.
+    /// Repeats the handshake under TLS and serves the client.
     fn serve_secure(
         &self,
         server: &mut ServerHandshake,
@@ -127,7 +129,7 @@ impl Service<'_> {
     }
 }
 
-/// Sends `out` and negotiates until something comes of it; a client that hangs up aborts.
+/// Sends `out` and negotiates until there is an outcome. A client that hangs up aborts.
 fn negotiate(
     server: &mut ServerHandshake,
     mut out: Vec<u8>,

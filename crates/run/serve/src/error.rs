@@ -1,58 +1,58 @@
-//! What can be wrong with serving, in words for the user.
+//! Errors of serving, with messages for users.
 
 use std::io;
 use std::path::PathBuf;
 
 use crate::address::Address;
 
-/// Why a volume can't be served.
+/// Reason why a volume cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The address is not one that can be served on.
+    /// The address has none of the accepted forms.
     #[error("{0:?} is not an NBD address: write {forms}", forms = Address::FORMS)]
     Address(String),
-    /// Two volumes would have the same name.
+    /// Two volumes have the same export name.
     #[error(
         "two volumes would be called {0:?} by their clients: give one of them another `label` in \
          its volume file, or serve it at another address"
     )]
     Alike(String),
-    /// A unix socket can't be given to that group.
+    /// The group for a unix socket does not exist.
     #[error("there is no group {0:?} in /etc/group; name one of it, or its number")]
     Group(String),
-    /// Not exactly one socket was handed over.
+    /// The service manager did not pass exactly one socket.
     #[error("{0} sockets were handed over (LISTEN_FDS); exactly one is needed")]
     HandedOver(usize),
-    /// A certificate or key can't be used.
+    /// A certificate or key cannot be used.
     #[error("{path}: {why}")]
     Certificate {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Description of the problem.
         why: String,
     },
-    /// The kernel takes no socket path of this length.
+    /// The path is too long for a unix socket.
     #[error("{path}: a socket path has at most {most} bytes; choose a shorter one")]
     TooLong {
-        /// The path.
+        /// Rejected path.
         path: PathBuf,
-        /// The limit in bytes.
+        /// Limit in bytes.
         most: usize,
     },
-    /// Another server listens there.
+    /// Another server listens on this socket.
     #[error("{0}: another server listens on this socket; stop it or choose another path")]
     InUse(PathBuf),
-    /// Something that is no socket is there.
+    /// A file that is not a socket exists at the path.
     #[error("{0}: a file that is not a socket is in the way; remove it or choose another path")]
     InTheWay(PathBuf),
-    /// The socket can't be made or used.
+    /// The socket cannot be created or used.
     #[error("{path}: {doing}: {error}")]
     Io {
-        /// The socket.
+        /// Path or address of the socket.
         path: PathBuf,
-        /// What was tried.
+        /// Operation that failed.
         doing: &'static str,
-        /// What the kernel said.
+        /// Error of the kernel.
         error: io::Error,
     },
 }

@@ -1,9 +1,9 @@
-//! Why a request fails: a number for the client, and words for the person behind it.
+//! Reason why a request fails: an errno for the client and a message for its user.
 
 use hostftl_core::HostError;
 use hostftl_nbd_proto::Errno;
 
-/// See the module text.
+/// Failure of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) errno: Errno,
@@ -16,7 +16,7 @@ impl Fault {
     }
 }
 
-/// Why nothing can be written to an export that is only read.
+/// Failure of a write to a read-only export.
 pub(crate) const READ_ONLY: Fault =
     Fault::new(Errno::Permission, "the volume is served with --read-only");
 

@@ -1,29 +1,30 @@
-//! The reading side of a socket: headers from a small look-ahead, payload straight to its buffer.
+//! Receiving side of a socket: reads headers through a small look-ahead buffer and payload directly
+//! into its own buffer.
 //!
 //! Invariants
-//! - `ahead[from..to]` is what was received and not yet used, in order.
-//! - Payload that is not in the look-ahead already is received into its own buffer; the same system
-//!   call brings what follows it into the look-ahead.
-//! - A source that has nothing for now says so from time to time, with an error that is no end; a
-//!   peer that stands still within a request for [`PATIENCE`] is gone.
+//! - `ahead[from..to]` holds the received bytes that are not consumed yet, in order.
+//! - Payload that is not in the look-ahead yet is received directly into its buffer; the same
+//!   system call reads the following bytes into the look-ahead.
+//! - A source without data returns regularly, with an error that does not end the connection. A
+//!   peer that sends nothing for [`PATIENCE`] within a request is disconnected.
 
 use std::io::{self, ErrorKind, IoSliceMut, Read};
 use std::time::{Duration, Instant};
 
 use crate::tls::is_slow;
 
-/// How far the look-ahead reaches, in bytes: more saves system calls for small requests, and costs
-/// a copy of what is payload.
+/// Size of the look-ahead in bytes. More saves system calls for small requests, but more payload
+/// passes through it and is copied.
 const AHEAD: usize = 16 << 10;
 
-/// How long a peer may stand still within a request.
+/// Longest pause of a peer within a request.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// See the module text.
+/// Receiving buffer with a look-ahead.
 #[derive(Debug)]
 pub(crate) struct Inlet<R> {
     source: R,
-    /// Since when nothing came.
+    /// Start of the current pause within a request.
     still: Option<Instant>,
     patience: Duration,
     ahead: Box<[u8]>,
@@ -37,28 +38,28 @@ impl<R: Read> Inlet<R> {
         Inlet { source, still: None, patience: PATIENCE, ahead, from: 0, to: 0 }
     }
 
-    /// The same, going on with another source.
+    /// Continues with another source, keeping the received bytes.
     pub(crate) fn onto<S: Read>(self, source: S) -> Inlet<S> {
         let Inlet { still, patience, ahead, from, to, .. } = self;
         Inlet { source, still, patience, ahead, from, to }
     }
 
-    /// Where the bytes come from.
+    /// Returns the source of the bytes.
     pub(crate) fn source(&mut self) -> &mut R {
         &mut self.source
     }
 
-    /// The next `N` bytes; `None` when the peer has closed the connection before them.
+    /// Returns the next `N` bytes, or `None` when the peer has closed the connection before them.
     ///
     /// # Errors
-    /// When the connection ends within them or breaks.
+    /// When the connection ends within the bytes or breaks.
     pub(crate) fn head<const N: usize>(&mut self) -> io::Result<Option<[u8; N]>> {
         while self.to - self.from < N {
             match self.more() {
                 Ok(0) if self.from == self.to => return Ok(None),
                 Ok(0) => return Err(cut_short()),
                 Ok(_) => {}
-                // Between requests a peer may be silent for as long as it likes.
+                // Between requests a peer may be idle without limit.
                 Err(error) if is_slow(&error) && self.from == self.to => self.still = None,
                 Err(error) => self.bear(error)?,
             }
@@ -69,18 +70,19 @@ impl<R: Read> Inlet<R> {
         Ok(Some(head))
     }
 
-    /// What is in the look-ahead.
+    /// Returns the bytes in the look-ahead.
     pub(crate) fn peek(&self) -> &[u8] {
         &self.ahead[self.from..self.to]
     }
 
-    /// Uses up `bytes` of what [`Inlet::peek`] showed.
+    /// Consumes `bytes` bytes of those returned by [`Inlet::peek`].
     pub(crate) fn consume(&mut self, bytes: usize) {
         assert!(bytes <= self.to - self.from, "more is used than was received");
         self.from += bytes;
     }
 
-    /// Receives more into the look-ahead; returns how many bytes, 0 at the end of the connection.
+    /// Receives more bytes into the look-ahead and returns their number; 0 at the end of the
+    /// connection.
     ///
     /// # Errors
     /// When the connection breaks, or the look-ahead is full.
@@ -96,7 +98,8 @@ impl<R: Read> Inlet<R> {
         Ok(got)
     }
 
-    /// Bears with a peer that stands still.
+    /// Converts a timeout into an error once the pause has lasted too long. Other errors pass
+    /// through.
     fn bear(&mut self, error: io::Error) -> io::Result<()> {
         if !is_slow(&error) {
             return Err(error);
@@ -109,11 +112,12 @@ impl<R: Read> Inlet<R> {
         Err(io::Error::new(ErrorKind::TimedOut, why))
     }
 
-    /// Fills `into[*done..]` with the next bytes and counts them in `done`. False when the peer
-    /// stands still: then call it again, perhaps with other memory that has the same bytes.
+    /// Fills `into[*done..]` with the next bytes and adds their number to `done`. Returns false
+    /// when the peer pauses; the caller then repeats the call, possibly with other memory that
+    /// holds the same bytes.
     ///
     /// # Errors
-    /// When the connection ends before or breaks, or the peer stands still for too long.
+    /// When the connection ends before that or breaks, or the peer pauses for too long.
     pub(crate) fn fill(&mut self, into: &mut [u8], done: &mut usize) -> io::Result<bool> {
         let known = (into.len() - *done).min(self.to - self.from);
         into[*done..*done + known].copy_from_slice(&self.ahead[self.from..self.from + known]);
@@ -131,7 +135,7 @@ impl<R: Read> Inlet<R> {
                 Ok(got) => got,
             };
             let here = got.min(rest.len());
-            // The look-ahead was empty, because its bytes come first.
+            // The look-ahead was empty here, because its bytes were copied first.
             (self.from, self.to) = (0, got - here);
             self.still = None;
             *done += here;
@@ -139,10 +143,10 @@ impl<R: Read> Inlet<R> {
         Ok(true)
     }
 
-    /// Throws away the next `bytes` bytes.
+    /// Discards the next `bytes` bytes.
     ///
     /// # Errors
-    /// When the connection ends before or breaks.
+    /// When the connection ends before that or breaks.
     pub(crate) fn skip(&mut self, bytes: u32) -> io::Result<()> {
         let mut left = bytes as usize;
         loop {
@@ -179,7 +183,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Gives at most `grain` bytes at a time, spread over the buffers.
+    /// Returns at most `grain` bytes per call, spread over the buffers.
     struct Drip<'a>(&'a [u8], usize);
 
     impl Read for Drip<'_> {
@@ -240,7 +244,7 @@ mod tests {
         assert!(Inlet::new(&[1u8; 27][..]).skip(28).is_err());
     }
 
-    /// Gives one byte, and then nothing.
+    /// Returns one byte and then only timeouts.
     struct Stuck(bool);
 
     impl Read for Stuck {

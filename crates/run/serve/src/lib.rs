@@ -1,14 +1,15 @@
-//! Serves a volume to the outside: the NBD server on a unix socket or a TCP port, and block devices
-//! of the kernel by ublk.
+//! Serves a volume to clients: an NBD server on a unix socket or a TCP port, and ublk block devices
+//! of the kernel.
 //!
-//! A connection has two threads. The reader takes requests from the socket, payload straight into
-//! the volume's buffers, hands them to the volume's [`Port`](hostftl_volume::front::Port), and does
-//! them itself when no other thread does. Answers go out from whichever thread has them, several at
-//! once; the writer goes on where the client does not take them at once. The table of requests in
-//! flight bounds what one client can hold.
+//! A connection has two threads. The reader receives requests from the socket, payload directly
+//! into the volume's buffers, and passes them to the volume's
+//! [`Port`](hostftl_volume::front::Port). It drives the volume itself when no other thread does.
+//! The thread that completes a request sends its reply, several replies in one system call; the
+//! writer thread takes over when the socket is full. The table of requests in flight bounds the
+//! memory that one client can hold.
 //!
-//! Stopping: [`Stopper::stop`] ends the accepting and the reading; what is in flight is answered,
-//! and [`Server::run`] returns, so that its caller can close the volume clean.
+//! To stop, [`Stopper::stop`] ends accepting and reading. Requests in flight are still answered,
+//! then [`Server::run`] returns and its caller can close the volume cleanly.
 #![forbid(unsafe_code)]
 
 mod address;

@@ -1,36 +1,36 @@
-//! How much the clients of an export may ask in a second.
+//! Rate limits for the clients of an export.
 //!
 //! A request pays for its bytes in instalments of at most [`INSTALMENT`] bytes. An instalment is
-//! paid when its turn has come, so a client that goes away has used up nothing that it has not
-//! waited for, and a long request of one client lets short ones of others in between.
+//! paid when its turn comes. A client that disconnects therefore consumes only the instalments that
+//! it has waited for, and short requests of other clients run between the instalments of a long
+//! one.
 //!
 //! Invariants
-//! - Instalments are paid in the order in which they were announced. One that is withdrawn costs
-//!   nothing.
-//! - Over any time the instalments that were paid cost at most that time and [`AHEAD`], and one
+//! - Instalments are paid in the order of their announcement. A withdrawn instalment costs nothing.
+//! - Over any period, the cost of paid instalments is at most that period plus [`AHEAD`] plus one
 //!   instalment.
 
 use std::collections::BTreeSet;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How much may come at once after a while of silence: what this much time allows.
+/// Burst after an idle period: the amount that the limit allows in this time.
 const AHEAD: Duration = Duration::from_millis(100);
-/// The most bytes that are paid for at once.
+/// Bytes that are paid for at once, at most.
 const INSTALMENT: u64 = 1 << 20;
-/// How often a client that waits is looked at.
+/// Interval at which a waiting client is checked for disconnection.
 const STEP: Duration = Duration::from_millis(50);
 
-/// What the clients of an export may ask in a second, all together; none is as much as they like.
+/// Limits per second for all clients of an export together; `None` is unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// Requests of all kinds.
+    /// Requests of all kinds per second.
     pub requests: Option<u64>,
-    /// Bytes read and written.
+    /// Bytes read and written per second.
     pub bytes: Option<u64>,
 }
 
-/// The limit of an export, shared by its clients.
+/// Throttle of an export, shared by its clients.
 #[derive(Debug)]
 pub(crate) struct Throttle {
     limits: Limits,
@@ -40,20 +40,20 @@ pub(crate) struct Throttle {
 
 #[derive(Debug)]
 struct State {
-    /// Up to when the limit is used.
+    /// Time up to which the limit is used.
     used: Instant,
-    /// The instalments that wait, by numbers that grow.
+    /// Waiting instalments, by ascending number.
     waiting: BTreeSet<u64>,
     next: u64,
 }
 
 impl State {
-    /// From when on the next instalment counts. An unused budget expires, except for a small rest.
+    /// Returns the start time of the next instalment. Unused time expires, except for [`AHEAD`].
     fn from(&self, now: Instant) -> Instant {
         self.used.max(now.checked_sub(AHEAD).unwrap_or(now))
     }
 
-    /// Puts an instalment behind those that wait. Its number.
+    /// Queues an instalment behind those that wait, and returns its number.
     fn announce(&mut self) -> u64 {
         let number = self.next;
         self.next += 1;
@@ -61,8 +61,8 @@ impl State {
         number
     }
 
-    /// Pays the instalment `number` if its turn has come; else how long it waits at least, if that
-    /// is known.
+    /// Pays the instalment `number` if its turn has come. Otherwise returns the minimum time to
+    /// wait, if it is known.
     fn pay(&mut self, number: u64, cost: Duration, now: Instant) -> Result<(), Option<Duration>> {
         if self.waiting.first() != Some(&number) {
             return Err(None);
@@ -91,13 +91,13 @@ impl Throttle {
         Throttle { limits, state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// Whether there is anything to wait for at any time.
+    /// Returns whether there is no limit.
     pub(crate) fn is_free(&self) -> bool {
         self.limits == Limits::default()
     }
 
-    /// Waits until a request that moves `bytes` bytes is paid for; false when `gives_up` said so
-    /// before. `waits` is called before the first wait.
+    /// Waits until a request of `bytes` bytes is paid for; returns false when `gives_up` returned
+    /// true before that. Calls `waits` once, before the first wait.
     pub(crate) fn pay(
         &self,
         bytes: u64,
@@ -126,7 +126,7 @@ impl Throttle {
         let mut state = self.lock();
         let number = state.announce();
         while let Err(wait) = state.pay(number, cost, Instant::now()) {
-            // The state is free while the client is looked at, which takes a system call.
+            // The check takes a system call, so the lock is released for it.
             drop(state);
             let over = is_over();
             state = self.lock();
@@ -170,7 +170,7 @@ mod tests {
         Throttle::new(Limits { requests, bytes })
     }
 
-    /// How many requests of `bytes` bytes are done in `seconds` when they come as fast as may be.
+    /// Returns the number of requests of `bytes` bytes that pass in `seconds` at the maximum rate.
     fn done(throttle: &Throttle, bytes: u64, seconds: u64) -> u64 {
         let begun = Instant::now();
         let (mut now, mut count) = (begun, 0);
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn the_tighter_limit_counts() {
-        // A tenth of a second comes at once, and the first one is free.
+        // The burst of a tenth of a second and the first request come in addition.
         let count = done(&throttle(Some(100), None), 4096, 10);
         assert!((1000..=1011).contains(&count), "{count}");
         let count = done(&throttle(Some(100), Some(4096 * 10)), 4096, 10);

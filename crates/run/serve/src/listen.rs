@@ -1,4 +1,4 @@
-//! Where clients come in: a socket of our own, or one that the service manager hands over.
+//! Listening sockets: created by the server or inherited from the service manager.
 
 use std::io;
 use std::net::{Shutdown, TcpListener};
@@ -15,36 +15,38 @@ use crate::channel::Socket;
 use crate::error::ServeError;
 use crate::socket::{Bound, Owner};
 
-/// A socket that listens.
+/// Listening socket.
 #[derive(Debug)]
 pub(crate) enum Listening {
-    /// Under a name that goes away with it.
+    /// Unix socket whose name is removed with it.
     Named(Bound),
-    /// On a TCP port.
+    /// TCP port.
     Tcp(TcpListener),
-    /// Handed over; the service manager goes on listening when we end.
+    /// Inherited unix socket; the service manager keeps it open after the server ends.
     Inherited(UnixListener),
-    /// The same on a TCP port.
+    /// Inherited TCP port.
     InheritedTcp(TcpListener),
 }
 
-/// Wakes the thread that accepts. It needs no name of the socket, which may be gone or another's.
+/// Wakes the accepting thread. It does not connect by name, because the name may be removed or
+/// belong to another server.
 #[derive(Debug)]
 pub(crate) enum Alarm {
-    /// Shuts the listening socket down, which nobody else has.
+    /// Shuts down the listening socket, which no other process shares.
     Shut(UnixStream),
-    /// The socket is the service manager's too; the thread that accepts looks up now and then.
+    /// Does nothing: the socket is shared with the service manager, and the accepting thread checks
+    /// the stop flag periodically.
     Look,
 }
 
-/// How often a thread looks up that waits for clients of a socket that was handed over.
+/// Interval at which a thread that accepts from an inherited socket checks the stop flag.
 const LOOK: Duration = Duration::from_millis(200);
 
 impl Listening {
-    /// Listens at `address`; a unix socket that is made is `owner`'s.
+    /// Listens at `address`. A unix socket that is created gets the mode and group of `owner`.
     ///
     /// # Errors
-    /// When it is in use or can't be used.
+    /// When the address is in use or cannot be used.
     pub(crate) fn new(address: &Address, owner: &Owner) -> Result<Self, ServeError> {
         let failed = |doing| {
             let path = PathBuf::from(address.to_string());
@@ -71,10 +73,10 @@ impl Listening {
         }
     }
 
-    /// The next client.
+    /// Accepts the next client.
     ///
     /// # Errors
-    /// As the kernel says; [`io::ErrorKind::WouldBlock`] when none came for a while.
+    /// The error of the kernel; [`io::ErrorKind::WouldBlock`] when no client came for a while.
     pub(crate) fn accept(&self) -> io::Result<Socket> {
         match self {
             Listening::Inherited(listener) => wait_readable(listener.as_fd(), LOOK),
@@ -87,23 +89,23 @@ impl Listening {
             Listening::Inherited(listener) => unix(listener),
             Listening::Tcp(listener) | Listening::InheritedTcp(listener) => {
                 let (stream, _) = listener.accept()?;
-                // Replies are sent whole, so there is nothing to wait for.
+                // Replies are sent whole, so Nagle's algorithm would only add latency.
                 stream.set_nodelay(true)?;
                 Ok(Socket::Tcp(stream))
             }
         }
     }
 
-    /// What wakes `accept`.
+    /// Returns the handle that wakes `accept`.
     ///
     /// # Errors
-    /// When the system gives no file descriptor.
+    /// When the process is out of file descriptors.
     pub(crate) fn alarm(&self) -> io::Result<Alarm> {
         let shut = |fd: OwnedFd| Alarm::Shut(UnixStream::from(fd));
         Ok(match self {
             Listening::Named(bound) => shut(bound.listener.try_clone()?.into()),
             Listening::Tcp(listener) => shut(listener.try_clone()?.into()),
-            // Another process may accept the client between the look and the accept.
+            // Another process may accept the client between the readiness check and the accept.
             Listening::Inherited(listener) => {
                 listener.set_nonblocking(true)?;
                 Alarm::Look
@@ -115,7 +117,7 @@ impl Listening {
         })
     }
 
-    /// The URI that NBD clients take, for the export of that name.
+    /// Returns the URI of an export for NBD clients.
     pub(crate) fn uri(&self, secure: bool, export: &str) -> String {
         let scheme = if secure { "nbds" } else { "nbd" };
         let unix = |path: Option<&Path>| unix_uri(scheme, path.unwrap_or(Path::new("")), export);
@@ -134,7 +136,7 @@ impl Listening {
 }
 
 impl Alarm {
-    /// Wakes the thread; nothing is left to do when that can't be done.
+    /// Wakes the accepting thread. Errors are ignored: there is no alternative.
     pub(crate) fn ring(&self) {
         match self {
             Alarm::Shut(listening) => drop(listening.shutdown(Shutdown::Both)),

@@ -1,9 +1,10 @@
-//! The one writer of lines about a server: nobody who has something to say waits for whoever reads.
+//! Writer of log lines. Threads that log never wait for the reader of the log.
 //!
 //! Invariants
-//! - At most [`QUEUE`] lines wait. What does not fit, or comes faster than [`BURST`] and then
-//!   [`RATE`] lines a second, is dropped and counted, and a later line says how much.
-//! - A line is one line: what is not seen is escaped, and it is cut at [`LONGEST`] characters.
+//! - At most [`QUEUE`] lines wait. Lines that do not fit, or exceed a burst of [`BURST`] and then
+//!   [`RATE`] lines a second, are dropped and counted; a later line reports the count.
+//! - A message is one line: unprintable characters are escaped, and the text is cut at [`LONGEST`]
+//!   characters.
 
 use hostftl_format::letters::Plain;
 use std::io::Write;
@@ -14,18 +15,18 @@ use std::time::{Duration, Instant, SystemTime};
 
 use hostftl_volume::Level;
 
-/// Lines that wait for the writer.
+/// Maximum number of queued lines.
 const QUEUE: usize = 512;
-/// Lines that may come at once.
+/// Maximum number of lines in a burst.
 const BURST: f64 = 200.0;
-/// Lines a second after that.
+/// Lines per second after a burst.
 const RATE: f64 = 20.0;
-/// Characters of a line's text.
+/// Maximum length of a line's text in characters.
 const LONGEST: usize = 400;
-/// How often the writer looks whether it has to tell of dropped lines.
+/// Interval at which the writer checks for dropped lines.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// See the module text. Clones write to the same place.
+/// Log with a writer thread; clones write to the same output.
 #[derive(Clone, Debug)]
 pub struct Log(Arc<Inner>);
 
@@ -35,16 +36,16 @@ struct Inner {
     gate: Arc<Mutex<Gate>>,
 }
 
-/// What the writer is given.
+/// Message to the writer thread.
 #[derive(Debug)]
 enum Message {
-    /// A line with its end.
+    /// Complete line with its newline.
     Line(String),
-    /// All that came before is out when this is dropped.
+    /// Marker whose drop signals that all earlier messages are written.
     Mark(Sender<()>),
 }
 
-/// What may pass, and what did not.
+/// Rate limiter, and the count of dropped lines.
 #[derive(Debug)]
 struct Gate {
     /// Lines that may pass now.
@@ -58,7 +59,7 @@ impl Gate {
         Gate { credit: BURST, since: Instant::now(), dropped: 0 }
     }
 
-    /// Whether a line may pass at `now`.
+    /// Returns whether a line may pass at `now`, and takes its credit.
     fn admits(&mut self, now: Instant) -> bool {
         let passed = now.saturating_duration_since(self.since).as_secs_f64();
         (self.credit, self.since) = ((self.credit + passed * RATE).min(BURST), now);
@@ -71,10 +72,10 @@ impl Gate {
 }
 
 impl Log {
-    /// Lines go to `out`, from a thread of their own.
+    /// Creates a log that writes to `out` from its own thread.
     ///
     /// # Errors
-    /// When no thread can be made.
+    /// When the thread cannot be started.
     pub fn to(out: impl Write + Send + 'static) -> std::io::Result<Self> {
         let (lines, queue) = sync_channel(QUEUE);
         let gate = Arc::new(Mutex::new(Gate::new()));
@@ -84,7 +85,7 @@ impl Log {
         Ok(Log(Arc::new(Inner { lines, gate })))
     }
 
-    /// Writes one line: the time, the level, the volume or whatever else is spoken of, the text.
+    /// Writes one line: time, level, volume or other subject, and text.
     pub fn line(&self, level: Level, volume: &str, text: &str) {
         let mut gate = lock(&self.0.gate);
         let passes = gate.admits(Instant::now());
@@ -94,23 +95,24 @@ impl Log {
         }
     }
 
-    /// Lets what was said go out, but waits no longer than `most`: nobody may be reading.
+    /// Waits until earlier lines are written, for at most `most`: the reader of the log may have
+    /// stopped reading.
     pub fn finish(&self, most: Duration) {
         let (mark, out) = channel();
         if self.0.lines.try_send(Message::Mark(mark)).is_ok() {
-            // Nothing comes; the wait ends when the mark is gone.
+            // No message is sent; the wait ends when the marker is dropped.
             out.recv_timeout(most).ok();
         }
     }
 }
 
-/// Writes what comes until nobody can say anything any more.
+/// Writes messages until all clones of the log are dropped.
 fn write(queue: &Receiver<Message>, gate: &Mutex<Gate>, mut out: impl Write) {
     loop {
         let message = queue.recv_timeout(LOOK);
         tell_dropped(gate, &mut out);
         match message {
-            // Whoever reads may be gone; serving goes on all the same.
+            // The reader may have closed the pipe; serving continues without a log.
             Ok(Message::Line(line)) => {
                 out.write_all(line.as_bytes()).and_then(|()| out.flush()).ok();
             }
@@ -130,13 +132,13 @@ fn tell_dropped(gate: &Mutex<Gate>, out: &mut impl Write) {
     }
 }
 
-/// A whole line with its end.
+/// Returns a complete line with its newline.
 fn form(level: Level, volume: &str, text: &str) -> String {
     let now = humantime::format_rfc3339_seconds(SystemTime::now());
     format!("{now} {level} {}: {}\n", plain(volume), plain(text))
 }
 
-/// The front of the text as one line that changes nothing on a terminal.
+/// Returns the beginning of the text as one line without terminal control characters.
 fn plain(text: &str) -> String {
     match text.char_indices().nth(LONGEST) {
         Some((end, _)) => format!("{}…", Plain(&text[..end])),
@@ -152,7 +154,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 mod tests {
     use super::*;
 
-    /// Keeps what is written.
+    /// Keeps the written bytes.
     #[derive(Clone, Default)]
     struct Kept(Arc<Mutex<Vec<u8>>>);
 
@@ -167,7 +169,7 @@ mod tests {
         }
     }
 
-    /// Never takes anything.
+    /// Accepts no bytes.
     struct Stuck;
 
     impl Write for Stuck {

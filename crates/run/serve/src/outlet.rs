@@ -1,11 +1,11 @@
-//! Where the answers for one client come together and go out, from whichever thread has them.
+//! Sending side of a connection. Replies are sent by the thread that completes a request.
 //!
 //! Invariants
-//! - One thread at a time sends. Who finds another sending may go: that one looks for answers again
-//!   afterwards.
-//! - Nobody but the connection's own writer waits for the client: what the socket does not take at
-//!   once is left to it.
-//! - A request leaves the table only when its reply is out.
+//! - One thread sends at a time. A thread that finds another one sending may leave: the sender
+//!   checks for new answers afterwards.
+//! - Only the connection's writer thread waits for the client. Replies that the socket does not
+//!   take at once are left to it.
+//! - A request leaves the table only when its reply has been sent.
 
 use std::io::{self, ErrorKind, IoSlice, Write};
 use std::net::Shutdown;
@@ -18,44 +18,45 @@ use crate::channel::{AtOnce, Socket};
 use crate::table::{Piece, Table};
 use crate::tls::is_slow;
 
-/// The most replies that are collected for one system call.
+/// Maximum number of replies in one system call.
 pub(crate) const BATCH: usize = 32;
-/// No reply is added to a batch of so many bytes.
+/// Size in bytes at which a batch takes no more replies.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// See the module text.
+/// Queue of answers and the state of sending.
 pub(crate) struct Outlet {
     pub(crate) table: Table,
-    /// The socket, if replies may go out from any thread.
+    /// The socket, if any thread may send replies.
     direct: Option<Arc<Socket>>,
     answers: Mutex<Vec<Answer>>,
     sending: Mutex<Sending>,
-    /// Whether the writer has something to do.
+    /// Whether the writer has work.
     busy: AtomicBool,
-    /// Whether no request comes any more.
+    /// Whether no more requests will come.
     closed: AtomicBool,
     writer: Condvar,
 }
 
-/// What is on its way out.
+/// Batch of replies that is being sent.
 #[derive(Default)]
 pub(crate) struct Sending {
     pub(crate) batch: Vec<Piece>,
-    /// The bytes of the batch that are out.
+    /// Bytes of the batch that are sent.
     sent: usize,
-    /// The client is gone.
+    /// The client has disconnected.
     broken: bool,
 }
 
 impl Sending {
-    /// The bytes of the batch that are out.
+    /// Returns the number of sent bytes of the batch.
     pub(crate) fn sent(&self) -> usize {
         self.sent
     }
 }
 
 impl Outlet {
-    /// An outlet whose writer sends everything, or without a socket of its own only what waits.
+    /// Creates an outlet. With `direct`, any thread sends and the writer only sends the rest;
+    /// without it, the writer sends everything.
     pub(crate) fn new(table: Table, direct: Option<Arc<Socket>>) -> Self {
         Outlet {
             table,
@@ -68,13 +69,13 @@ impl Outlet {
         }
     }
 
-    /// No request comes any more.
+    /// Declares that no more requests will come.
     pub(crate) fn close(&self) {
         self.closed.store(true, SeqCst);
         self.call_writer();
     }
 
-    /// Waits until the writer has something to do; false when there will be nothing any more.
+    /// Waits until the writer has work. Returns false when there will be none any more.
     pub(crate) fn wait(&self) -> bool {
         let mut answers = lock(&self.answers);
         loop {
@@ -89,17 +90,19 @@ impl Outlet {
     }
 
     fn call_writer(&self) {
-        // It looks before it waits, with this lock in its hands.
+        // The writer checks its conditions with this lock held before it waits. Taking the lock
+        // here prevents a wake-up between its check and its wait from being missed.
         drop(lock(&self.answers));
         self.writer.notify_all();
     }
 
-    /// The right to send.
+    /// Acquires the right to send.
     pub(crate) fn sending(&self) -> MutexGuard<'_, Sending> {
         lock(&self.sending)
     }
 
-    /// Settles answers; whether there is something to send. With `all` the batch may be long.
+    /// Settles answers into the batch and returns whether there is something to send. With `all`
+    /// the batch may exceed its limits.
     pub(crate) fn collect(&self, sending: &mut Sending, all: bool) -> bool {
         let mut answers = lock(&self.answers);
         let mut state = self.table.lock();
@@ -120,10 +123,10 @@ impl Outlet {
         !sending.batch.is_empty()
     }
 
-    /// Sends the batch to `out`, which says when it takes nothing now.
+    /// Sends the batch to `out`, which reports when it takes nothing at the moment.
     ///
     /// # Errors
-    /// When the client is slow, see [`is_slow`], or gone.
+    /// When the client is slow, see [`is_slow`], or has disconnected.
     pub(crate) fn send(&self, sending: &mut Sending, mut out: impl Write) -> io::Result<()> {
         loop {
             let mut slices = [IoSlice::new(&[]); 2 * BATCH];
@@ -142,7 +145,7 @@ impl Outlet {
         }
     }
 
-    /// Frees what the batch held; it is out, or the client is gone.
+    /// Frees the resources of the batch, after it was sent or the client has disconnected.
     pub(crate) fn leave(&self, sending: &mut Sending) {
         sending.sent = 0;
         self.table.leave(&mut sending.batch);
@@ -151,20 +154,21 @@ impl Outlet {
         }
     }
 
-    /// The client does not hear any more, so it shall not ask for more either.
+    /// Marks the connection as broken. The socket is shut down in both directions, so that the
+    /// reader ends too.
     pub(crate) fn give_up(&self, sending: &mut Sending, socket: &Socket) {
         sending.broken = true;
-        // A socket that is gone already needs no shutdown.
+        // The socket may be closed already; the error does not matter.
         socket.shutdown(Shutdown::Both).ok();
         self.leave(sending);
     }
 
-    /// Whether the client is gone.
+    /// Returns whether the client has disconnected.
     pub(crate) fn is_broken(sending: &Sending) -> bool {
         sending.broken
     }
 
-    /// Sends what there is without waiting; false when the writer has to go on.
+    /// Sends as much as possible without waiting. Returns false when the writer has to continue.
     fn send_now(&self, sending: &mut Sending, socket: &Socket) -> bool {
         while !sending.batch.is_empty() || self.collect(sending, false) {
             let result = if sending.broken { Ok(()) } else { self.send(sending, AtOnce(socket)) };
@@ -201,7 +205,7 @@ impl Answers for Outlet {
     }
 }
 
-/// Points `slices` at what follows the first `sent` bytes of a batch; how many it took.
+/// Fills `slices` with the batch after its first `sent` bytes; returns the number of slices used.
 fn fill<'a>(slices: &mut [IoSlice<'a>], batch: &'a [Piece], mut sent: usize) -> usize {
     let mut used = 0;
     for bytes in batch.iter().flat_map(|piece| [piece.head.bytes(), piece.body.bytes()]) {

@@ -1,4 +1,4 @@
-//! What goes out to a client: replies, or parts of them, as a head and a body.
+//! Replies to a client, or chunks of them, as a head and a body.
 
 use hostftl_nbd_proto::flags::{STATE_HOLE, STATE_ZERO};
 use hostftl_nbd_proto::{Chunk, DATA_HEAD_BYTES, SIMPLE_REPLY_BYTES, SimpleReply, data_head};
@@ -7,14 +7,14 @@ use hostftl_volume::front::{Buffer, Extent};
 use crate::budget::{Budget, Granted};
 use crate::fault::Fault;
 
-/// The contexts of block status, in the order of their numbers.
+/// Metadata contexts of block status, in the order of their ids.
 pub(crate) const CONTEXTS: [&str; 2] = ["base:allocation", "hostftl:state"];
-/// The number of `base:allocation`.
+/// Id of `base:allocation`.
 const ALLOCATION: u32 = 1;
-/// The only flag of `hostftl:state`: the range is mapped.
+/// Only flag of `hostftl:state`: the range is mapped.
 const STATE_MAPPED: u32 = 1 << 0;
 
-/// The first bytes of a reply.
+/// First bytes of a reply.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Head {
     bytes: [u8; DATA_HEAD_BYTES],
@@ -33,16 +33,16 @@ impl Head {
     }
 }
 
-/// What follows a head.
+/// Bytes after the head of a reply.
 #[derive(Debug)]
 pub(crate) enum Body {
-    /// Nothing.
+    /// No bytes.
     Nothing,
-    /// A buffer of the volume, as the volume filled it.
+    /// Buffer of the volume with the data of a read.
     Lent(Buffer),
-    /// Made for the reply.
+    /// Bytes created for this reply.
     Own(Vec<u8>),
-    /// Collected from the parts of a long read, or taken over from the volume's buffer.
+    /// Joined parts of a long read, or a copy of a volume's buffer; covered by the budget.
     Granted(Granted),
 }
 
@@ -56,7 +56,8 @@ impl Body {
         }
     }
 
-    /// Gives the volume its buffer back, if the budget has room; whether it has none now.
+    /// Copies a lent buffer, if the budget has room, and returns it to the volume. Returns whether
+    /// no buffer is lent any more.
     pub(crate) fn keep_own(&mut self, budget: &Budget) -> bool {
         let Body::Lent(buffer) = self else { return true };
         let Some(grant) = budget.ask_for(buffer.len() as u32) else { return false };
@@ -65,14 +66,14 @@ impl Body {
     }
 }
 
-/// A simple reply.
+/// Builds a simple reply.
 pub(crate) fn simple(cookie: u64, fault: Option<Fault>, body: Body) -> (Head, Body) {
     let result = fault.map_or(Ok(()), |fault| Err(fault.errno));
     let head: [u8; SIMPLE_REPLY_BYTES] = SimpleReply { cookie, result }.emit();
     (Head::new(&head), body)
 }
 
-/// A chunk with what was read at `offset`.
+/// Builds a chunk with data read at `offset`; zeros become a hole.
 pub(crate) fn data(cookie: u64, done: bool, offset: u64, body: Body) -> (Head, Body) {
     let length = body.bytes().len() as u32;
     if is_zero(body.bytes()) {
@@ -81,13 +82,14 @@ pub(crate) fn data(cookie: u64, done: bool, offset: u64, body: Body) -> (Head, B
     (Head::new(&data_head(cookie, done, offset, length)), body)
 }
 
-/// A chunk with an error, at `offset` if it belongs to one place.
+/// Builds an error chunk, with an offset if the error belongs to one.
 pub(crate) fn error(cookie: u64, done: bool, offset: Option<u64>, fault: Fault) -> (Head, Body) {
     let chunk = Chunk::Error { errno: fault.errno, offset, message: fault.why };
     own(|out| chunk.emit(cookie, done, out))
 }
 
-/// A chunk of block status for each context, the last one done; `one` extent each, or all.
+/// Builds a block status chunk for each context and marks the last one done. With `one` only the
+/// first extent is included.
 pub(crate) fn status(
     cookie: u64,
     contexts: impl Iterator<Item = u32>,
@@ -117,7 +119,8 @@ fn own(emit: impl FnOnce(&mut Vec<u8>)) -> (Head, Body) {
     (Head::default(), Body::Own(out))
 }
 
-/// Whether all bytes are zero. Data that is not shows it within its first bytes, nearly always.
+/// Returns whether all bytes are zero. Other data almost always differs within the first bytes, so
+/// the check is cheap.
 fn is_zero(bytes: &[u8]) -> bool {
     const STEP: usize = 64;
     let (steps, rest) = bytes.as_chunks::<STEP>();
@@ -129,7 +132,7 @@ mod tests {
     use super::*;
     use hostftl_nbd_proto::{CHUNK_BYTES, ChunkHead};
 
-    /// The chunks in a reply.
+    /// Returns the chunks of a reply.
     fn chunks(reply: &(Head, Body)) -> Vec<(ChunkHead, Vec<u8>)> {
         let all = [reply.0.bytes(), reply.1.bytes()].concat();
         let (mut rest, mut found) = (&all[..], Vec::new());

@@ -1,4 +1,4 @@
-//! Takes the requests of one client from its socket and hands them to the volume.
+//! Receives the requests of one client and passes them to the volume.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -20,29 +20,31 @@ use crate::split::parts;
 use crate::table::{Entry, Wants, part_cookie};
 use crate::witness::{Seen, Witness};
 
-/// One client's requests on their way in. When it is dropped, the answers end with those in flight.
+/// Receiving half of one client. When it is dropped, the connection ends after the answers to the
+/// requests in flight.
 pub(crate) struct Reader<'a> {
     pub(crate) inlet: Inlet<Source<'a>>,
     pub(crate) port: &'a Port,
-    /// The volume as it was when the client came.
+    /// Properties of the volume at the time when the client connected.
     pub(crate) export: Arc<Export>,
     pub(crate) outlet: Arc<Outlet>,
     pub(crate) stopping: &'a AtomicBool,
     pub(crate) witness: Option<&'a dyn Witness>,
-    /// What all clients of the export may ask.
+    /// Limit shared by all clients of the export.
     pub(crate) throttle: &'a Throttle,
 }
 
 impl Drop for Reader<'_> {
     fn drop(&mut self) {
-        // The volume is not left with jobs that nobody does.
+        // Jobs that this thread pushed must not wait for it: leaving processes them and lets
+        // another thread drive the devices.
         self.inlet.source().seat.leave();
         self.outlet.close();
     }
 }
 
 impl Reader<'_> {
-    /// Takes requests until the client is done; returns how many.
+    /// Receives requests until the client disconnects; returns their number.
     ///
     /// # Errors
     /// When the client breaks the protocol or the connection.
@@ -77,7 +79,7 @@ impl Reader<'_> {
             Command::Flush => self.whole(request, Wants::Done, JobOp::Flush),
             Command::Trim => self.whole(request, Wants::Done, JobOp::Trim { fua }),
             Command::WriteZeroes => self.whole(request, Wants::Done, JobOp::Zeroes { fua }),
-            // A hint: nothing between the volume and its devices could keep the range.
+            // CACHE is a hint, and there is no cache between the volume and its devices.
             Command::Cache => self.answer(request, None),
             Command::BlockStatus => {
                 let one = request.flags & CMD_REQ_ONE != 0;
@@ -89,10 +91,10 @@ impl Reader<'_> {
     }
 
     /// Waits until the export's limit has room for the request, or the server stops. Meanwhile the
-    /// client's payload stays in its socket, and the volume is driven by others.
+    /// client's payload stays in its socket, and other threads drive the volume.
     ///
     /// # Errors
-    /// When the client goes away before: its request takes up nothing of the limit then.
+    /// When the client disconnects while it waits; its request then uses no more of the limit.
     fn keep_to_the_limit(&mut self, request: &Request) -> io::Result<()> {
         if self.throttle.is_free() {
             return Ok(());
@@ -110,8 +112,8 @@ impl Reader<'_> {
         Err(io::Error::other("the client went away while its request waited for the limit"))
     }
 
-    /// Whether the request can be done at all. The errors are those of the protocol: what reaches
-    /// past the end is `Invalid`, or `NoSpace` when it would write.
+    /// Checks a request. The errors are those of the NBD protocol: a range past the end is
+    /// `Invalid`, or `NoSpace` for writes.
     fn judge(&self, request: &Request) -> Result<(), Fault> {
         if self.stopping.load(Ordering::Relaxed) {
             return Err(Fault::new(Errno::Shutdown, "the server is stopping"));
@@ -120,7 +122,8 @@ impl Reader<'_> {
         let allowed = CMD_FUA
             | match request.command {
                 Command::Read if self.outlet.table.agreed().structured => CMD_DF,
-                // Accepted as a hint: over a sparse file a hole may still lack its space later.
+                // NO_HOLE is accepted as a hint: over a sparse file, space may still be missing
+                // later.
                 Command::WriteZeroes => CMD_NO_HOLE | CMD_FAST_ZERO,
                 Command::BlockStatus => CMD_REQ_ONE,
                 _ => 0,
@@ -156,7 +159,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Hands over a read or a write, in parts when it is long.
+    /// Passes a read or a write to the volume, split into parts if it is long.
     fn transfer(&mut self, request: &Request, fua: bool) -> io::Result<()> {
         let (most, align) = (self.export.max_transfer, self.export.align);
         let list = || parts(request.offset, request.length, most, align);
@@ -185,7 +188,8 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// So many parts of a request never come: it is over when those are that came.
+    /// Completes `parts` parts of a request with an error because their payload never arrived. The
+    /// request ends when its other parts are answered.
     fn break_off(&self, cookie: u64, parts: usize) {
         for _ in 0..parts {
             self.outlet.take(Answer::new(cookie, Err(HostError::Io), None));
@@ -193,8 +197,9 @@ impl Reader<'_> {
         self.outlet.flush();
     }
 
-    /// A payload of the client, in a buffer of the volume. A client that stands still has none: the
-    /// buffer is for others until the payload is there.
+    /// Receives a payload into a buffer of the volume. While the client pauses, the buffer is
+    /// returned to the volume for other requests and the payload is collected in memory from the
+    /// budget.
     fn receive(&mut self, bytes: u32) -> io::Result<Buffer> {
         let (mut data, mut done) = (self.buffer(bytes), 0);
         if self.inlet.fill(&mut data, &mut done)? {
@@ -211,7 +216,7 @@ impl Reader<'_> {
         Ok(data)
     }
 
-    /// A buffer, when the volume has one.
+    /// Returns a buffer, waiting until the volume has a free one.
     fn buffer(&mut self, bytes: u32) -> Buffer {
         let seat = &mut self.inlet.source().seat;
         self.port.try_buffer(bytes).unwrap_or_else(|| {
@@ -220,7 +225,7 @@ impl Reader<'_> {
         })
     }
 
-    /// A slot for a request, when the window has room.
+    /// Enters a request into the table, waiting until the window has room.
     fn enter(&mut self, entry: Entry) -> u32 {
         self.outlet.table.try_enter(entry).unwrap_or_else(|| {
             self.inlet.source().seat.leave();
@@ -228,7 +233,7 @@ impl Reader<'_> {
         })
     }
 
-    /// Hands over a request without payload.
+    /// Passes a request without payload to the volume.
     fn whole(&mut self, request: &Request, wants: Wants, op: JobOp) {
         let slot = self.enter(entry(request, wants));
         self.push(op, request.offset, request.length.into(), part_cookie(slot, 0));
@@ -239,7 +244,7 @@ impl Reader<'_> {
         self.inlet.source().seat.push(Job { op, offset, bytes, cookie, reply });
     }
 
-    /// Answers without the volume, but the way that every reply goes.
+    /// Answers a request without the volume, through the table like every reply.
     fn answer(&mut self, request: &Request, fault: Option<Fault>) {
         let slot = self.enter(Entry { fault, ..entry(request, Wants::Done) });
         self.outlet.take(Answer::new(part_cookie(slot, 0), Ok(()), None));
@@ -247,7 +252,7 @@ impl Reader<'_> {
     }
 }
 
-/// What a witness is told of a command.
+/// Returns the kind of command that a witness records.
 fn seen(command: Command) -> Option<Seen> {
     match command {
         Command::Read => Some(Seen::Read),
@@ -259,7 +264,7 @@ fn seen(command: Command) -> Option<Seen> {
     }
 }
 
-/// A request of one part that holds no payload.
+/// Returns the table entry of a request with one part and no payload.
 fn entry(request: &Request, wants: Wants) -> Entry {
     let Request { cookie, offset, .. } = *request;
     Entry { cookie, wants, offset, bytes: 0, parts: 1, fault: None }

@@ -1,12 +1,13 @@
-//! The open connections of a server: who still shakes hands, who is served, and how all are ended.
+//! Open connections of a server: those in the handshake, those being served, and their shutdown.
 //!
 //! Invariants
-//! - A connection shakes hands from [`Registry::insert`] to [`Registry::promote`], and is served
-//!   from then to [`Registry::remove`].
-//! - At most [`MAX_HANDSHAKES`] shake hands: clients that never finish keep no other out, because
-//!   the oldest of them makes room for the newest.
-//! - At most [`MAX_CONNECTIONS`] clients of one export are served, whatever the other exports have.
-//! - A handshake takes no longer than [`HANDSHAKE`], however often a byte of it comes.
+//! - A connection is in the handshake from [`Registry::insert`] to [`Registry::promote`], and is
+//!   served from then to [`Registry::remove`].
+//! - At most [`MAX_HANDSHAKES`] connections are in the handshake. The oldest is closed for the
+//!   newest, so clients that never finish cannot keep others out.
+//! - At most [`MAX_CONNECTIONS`] clients of one export are served, independently of the other
+//!   exports.
+//! - A handshake takes at most [`HANDSHAKE`], even if bytes keep arriving.
 
 use std::collections::BTreeMap;
 use std::net::Shutdown;
@@ -15,32 +16,33 @@ use std::time::{Duration, Instant};
 
 use crate::channel::Socket;
 
-/// The most clients of one export that are served at once.
+/// Maximum number of clients of one export.
 pub(crate) const MAX_CONNECTIONS: usize = 64;
-/// The most clients that shake hands at once.
+/// Maximum number of clients in the handshake.
 pub(crate) const MAX_HANDSHAKES: usize = 64;
-/// How long a client may take from the first byte to its first request, TLS included.
+/// Time limit from the connection to the first request, including TLS.
 pub(crate) const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// See the module text.
+/// Registry of connections.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     state: Mutex<State>,
     changed: Condvar,
 }
 
-/// Connections by number, which grow.
+/// Connections by ascending number.
 #[derive(Debug, Default)]
 struct State {
     shaking: BTreeMap<u64, (Instant, Arc<Socket>)>,
-    /// Each with the index of its export.
+    /// With the index of the export.
     served: BTreeMap<u64, (usize, Arc<Socket>)>,
     /// Whether the server has ended.
     over: bool,
 }
 
 impl Registry {
-    /// A client came. The number of the one that has to go for it, if there are too many.
+    /// Registers a new client in the handshake. If there are too many, closes the oldest one and
+    /// returns its number.
     pub(crate) fn insert(&self, number: u64, stream: Arc<Socket>) -> Option<u64> {
         let mut state = self.lock();
         let full = state.shaking.len() >= MAX_HANDSHAKES;
@@ -54,8 +56,7 @@ impl Registry {
         })
     }
 
-    /// Admits a client that has shaken hands to its export, unless that has all clients that it
-    /// may have.
+    /// Admits a client to its export after the handshake. Returns false when the export is full.
     pub(crate) fn promote(&self, number: u64, export: usize) -> bool {
         let mut state = self.lock();
         let Some((_, stream)) = state.shaking.remove(&number) else { return false };
@@ -75,7 +76,7 @@ impl Registry {
         self.changed.notify_all();
     }
 
-    /// Ends one or both directions of every connection.
+    /// Shuts down one or both directions of every connection.
     pub(crate) fn shut(&self, how: Shutdown) {
         let state = self.lock();
         let shaking = state.shaking.values().map(|(_, stream)| stream);
@@ -84,21 +85,21 @@ impl Registry {
             .for_each(|stream| end(stream, how));
     }
 
-    /// Waits until all connections are gone, but not longer than `time`.
+    /// Waits until all connections are closed, for at most `time`.
     pub(crate) fn wait(&self, time: Duration) {
         let some = |state: &mut State| !state.shaking.is_empty() || !state.served.is_empty();
         let waited = self.changed.wait_timeout_while(self.lock(), time, some);
         drop(waited.unwrap_or_else(|poisoned| poisoned.into_inner()));
     }
 
-    /// Nobody comes any more: [`Registry::watch`] ends.
+    /// Ends [`Registry::watch`]; no more clients will come.
     pub(crate) fn close(&self) {
         self.lock().over = true;
         self.changed.notify_all();
     }
 
-    /// Ends the handshakes that take longer than `most`, and calls `late` with the number of each,
-    /// until the registry is closed.
+    /// Ends handshakes that take longer than `most`, until the registry is closed. Calls `late`
+    /// with the number of each.
     pub(crate) fn watch(&self, most: Duration, late: impl Fn(u64)) {
         let mut state = self.lock();
         while !state.over {
@@ -125,7 +126,7 @@ impl Registry {
     }
 }
 
-/// A client that is already gone needs no shutdown.
+/// Shuts a connection down. Errors are ignored: the client may have disconnected already.
 fn end(stream: &Socket, how: Shutdown) {
     stream.shutdown(how).ok();
 }

@@ -1,9 +1,9 @@
-//! The server: accepts clients until it is told to stop.
+//! NBD server: accepts clients until it is stopped.
 //!
 //! Invariants
-//! - A connection is in the registry before the stop flag is looked at, and the flag is set before
-//!   the registry is walked: no connection misses a stop.
-//! - [`Server::run`] returns when every connection is closed and every answer has come.
+//! - A connection is registered before the stop flag is checked, and the flag is set before the
+//!   registry is walked; so no connection misses a stop.
+//! - [`Server::run`] returns when every connection is closed and every request is answered.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -34,49 +34,49 @@ use hostftl_nbd_proto::{BlockSizes, Held, Offer, Tls};
 use hostftl_volume::front::{CLIENTS_BYTES, Export, Port};
 use hostftl_volume::{Events, Level};
 
-/// How long clients may take to read their last replies after a stop.
+/// Time for clients to receive their last replies after a stop.
 const GRACE: Duration = Duration::from_secs(10);
-/// How long to wait when the process is out of file descriptors.
+/// Pause when the process is out of file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What is served, and where.
+/// Options of a server.
 #[derive(Debug)]
 pub struct Options {
-    /// Where to listen.
+    /// Address to listen on.
     pub address: Address,
-    /// Who may connect to a unix socket that the server makes.
+    /// Mode and group of a unix socket that the server creates.
     pub owner: Owner,
-    /// Whether clients must come under TLS, and with what.
+    /// Certificates, if clients must use TLS.
     pub tls: Option<Certificates>,
-    /// The volumes, whose names differ. The first one's events hear of clients that have not chosen
-    /// yet.
+    /// Volumes with different names. Events about clients that have not chosen an export are
+    /// recorded with the first volume.
     pub exports: Vec<Exported>,
 }
 
-/// One of the volumes that are served.
+/// Volume that is served.
 #[derive(Debug)]
 pub struct Exported {
-    /// The volume.
+    /// Port of the volume.
     pub port: Port,
-    /// Sees every request that can be done.
+    /// Observer of every accepted request.
     pub witness: Option<Arc<dyn Witness>>,
-    /// Hears of clients that broke the protocol or were turned away.
+    /// Receives events about clients that broke the protocol or were refused.
     pub events: Events,
-    /// How much its clients may ask.
+    /// Rate limits of its clients.
     pub limits: Limits,
 }
 
-/// A volume with what its clients share.
+/// Volume with the state shared by its clients.
 #[derive(Debug)]
 pub(crate) struct Open {
     pub(crate) exported: Exported,
-    /// What all clients share beside the volume's buffers.
+    /// Memory shared by all clients, in addition to the volume's buffers.
     pub(crate) budget: Budget,
     pub(crate) throttle: Throttle,
 }
 
 impl Options {
-    /// One volume, for whoever may connect there.
+    /// Creates options for one volume, with default permissions and without TLS.
     pub fn new(address: Address, port: Port) -> Self {
         let exports = vec![Exported::new(port)];
         Options { address, owner: Owner::default(), tls: None, exports }
@@ -84,14 +84,14 @@ impl Options {
 }
 
 impl Exported {
-    /// A volume without limits, whose events nobody hears.
+    /// Creates an export without limits, whose events are not recorded.
     pub fn new(port: Port) -> Self {
         let (events, limits) = (Events::default(), Limits::default());
         Exported { port, witness: None, events, limits }
     }
 }
 
-/// A server that listens.
+/// Listening server.
 #[derive(Debug)]
 pub struct Server {
     address: Address,
@@ -101,16 +101,16 @@ pub struct Server {
     stopper: Stopper,
 }
 
-/// What a server did.
+/// Totals of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Served {
-    /// Clients that connected.
+    /// Number of clients that connected.
     pub connections: u64,
-    /// Requests that they made.
+    /// Number of their requests.
     pub requests: u64,
 }
 
-/// Stops a server, from any thread. Clones stop the same one.
+/// Handle that stops a server from any thread; clones stop the same server.
 #[derive(Clone, Debug)]
 pub struct Stopper(Arc<Shared>);
 
@@ -118,12 +118,13 @@ pub struct Stopper(Arc<Shared>);
 struct Shared {
     stopping: AtomicBool,
     registry: Registry,
-    /// Wakes the thread that accepts.
+    /// Wakes the accepting thread.
     alarm: Alarm,
 }
 
 impl Stopper {
-    /// Stops accepting and reading. What is in flight will be answered, then [`Server::run`] ends.
+    /// Stops accepting and reading. Requests in flight are still answered, then [`Server::run`]
+    /// returns.
     pub fn stop(&self) {
         self.0.stopping.store(true, Ordering::SeqCst);
         self.0.alarm.ring();
@@ -136,10 +137,10 @@ impl Stopper {
 }
 
 impl Server {
-    /// Listens. Clients may connect from now on; they are served by [`Server::run`].
+    /// Starts listening. Clients may connect from now on; [`Server::run`] serves them.
     ///
     /// # Errors
-    /// When the address is in use or can't be used, or a certificate can't.
+    /// When the address is in use or cannot be used, or a certificate cannot be used.
     pub fn bind(options: Options) -> Result<Self, ServeError> {
         let Options { address, owner, tls, exports } = options;
         refuse_alike(&exports)?;
@@ -160,21 +161,22 @@ impl Server {
         Ok(Server { address, exports, listening, secure, stopper })
     }
 
-    /// What reads the certificates again; none where nobody comes under TLS.
+    /// Returns the handle that reloads the certificates; `None` without TLS.
     pub fn secure(&self) -> Option<Secure> {
         self.secure.clone()
     }
 
-    /// The handle that stops this server.
+    /// Returns the handle that stops this server.
     pub fn stopper(&self) -> Stopper {
         self.stopper.clone()
     }
 
-    /// Writes the line `ready URI` to `ready`, one for each volume, and serves until stopped. Then
-    /// the socket is gone.
+    /// Writes a line `ready URI` for each volume to `ready` and serves until stopped. The socket is
+    /// removed on return.
     ///
     /// # Errors
-    /// When the line can't be written or the socket fails; clients are answered first all the same.
+    /// When the line cannot be written or the socket fails. Clients are answered first in both
+    /// cases.
     pub fn run(self, ready: &mut dyn Write) -> Result<Served, ServeError> {
         let failed = |doing| {
             let path = self.address.to_string().into();
@@ -205,12 +207,13 @@ impl Server {
         Ok(Served { connections, requests: requests.into_inner() })
     }
 
-    /// What clients take for each volume.
+    /// Returns the URIs of the volumes.
     fn uris(&self) -> Vec<String> {
         let alone = self.exports.len() == 1;
         let uri = |open: &Open| {
             let export = open.exported.port.export();
-            // Whoever uses the URI means this generation of the volume, and not an earlier one.
+            // With a held name the URI must name this generation of the volume; the plain name
+            // would be refused.
             let name = if alone && export.held.is_none() { "" } else { &export.name };
             self.listening.uri(self.secure.is_some(), name)
         };
@@ -229,7 +232,7 @@ impl Server {
         self.exports[export].exported.events.tell(Level::Info, "client", text);
     }
 
-    /// Gives every client a thread; returns how many there were when it is stopped.
+    /// Starts a thread for every client until the server is stopped; returns the number of clients.
     fn accept<'scope, 'env>(
         &'env self,
         scope: &'scope Scope<'scope, 'env>,
@@ -257,7 +260,7 @@ impl Server {
                 registry.shut(Shutdown::Read);
             }
             let serve = move || {
-                // The volumes as they are now.
+                // Offers are made for each client, because volumes change while they are served.
                 let offers: Vec<_> = self.exports.iter().map(|it| self.offer(it)).collect();
                 let service = Service {
                     exports: &self.exports,
@@ -267,8 +270,8 @@ impl Server {
                     stopping: &self.stopper.0.stopping,
                     admit: &|export| registry.promote(number, export),
                 };
-                // A panic here is the end of this client; one in the driver ends the process, to
-                // which whoever runs the server sees.
+                // A panic in this thread ends only this client. A panic in the driver ends the
+                // process, which is handled where the server is started.
                 let mut chosen = 0;
                 let served = || service.serve(&stream, &mut chosen);
                 match catch_unwind(AssertUnwindSafe(served)) {
@@ -281,7 +284,7 @@ impl Server {
             };
             let client = thread::Builder::new().name("client".into());
             if let Err(error) = client.spawn_scoped(scope, serve) {
-                // What the thread would have had is closed with it.
+                // The resources of the closure are released with it.
                 registry.remove(number);
                 self.tell(format!("client {number}: turned away, no thread can be made: {error}"));
             }
@@ -289,7 +292,7 @@ impl Server {
     }
 }
 
-/// Clients tell volumes by their names, so no two may have the same.
+/// Refuses volumes with the same name, because clients select a volume by its name.
 fn refuse_alike(exports: &[Exported]) -> Result<(), ServeError> {
     assert!(!exports.is_empty(), "a server serves something");
     let names = |one: &Exported| {
@@ -306,7 +309,7 @@ fn refuse_alike(exports: &[Exported]) -> Result<(), ServeError> {
     Ok(())
 }
 
-/// Whether accepting may work again in a moment.
+/// Returns whether accepting may succeed again soon.
 fn is_passing(error: &io::Error) -> bool {
     const PASSING: [i32; 14] = [
         libc::EINTR,
@@ -318,7 +321,7 @@ fn is_passing(error: &io::Error) -> bool {
         libc::ENOMEM,
         libc::EPERM,
         libc::EPROTO,
-        // Errors of a connection that is not there yet, which accept(2) passes on.
+        // Errors of the incoming connection that accept(2) passes on.
         libc::ENETDOWN,
         libc::ENETUNREACH,
         libc::EHOSTDOWN,

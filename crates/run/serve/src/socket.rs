@@ -1,12 +1,12 @@
-//! A listening unix socket that appears complete: with its mode and group from its first moment,
-//! and never in the place of one that somebody listens on.
+//! Listening unix socket that appears under its name complete with mode and group, and never
+//! replaces the socket of a live server.
 //!
 //! Invariants
-//! - The socket is bound and listening in a private folder before it gets its name, by a link that
-//!   fails when the name is taken.
-//! - A stale socket is moved into the private folder first and looked at again there, so that of
-//!   two servers that find it only one replaces it.
-//! - At the end only the socket that this server made is removed.
+//! - The socket is bound, listening and complete in a private directory before it gets its name, by
+//!   a link that fails when the name is taken.
+//! - A stale socket is moved into the private directory and checked again there, so that only one
+//!   of two servers that find it replaces it.
+//! - At the end the server removes only the socket that it created.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io::{self, ErrorKind};
@@ -17,30 +17,30 @@ use std::path::{Path, PathBuf};
 
 use crate::error::ServeError;
 
-/// The longest path of a unix socket in bytes (`sun_path` less its final zero).
+/// Maximum path length of a unix socket in bytes (`sun_path` without its final zero).
 const LONGEST: usize = 107;
 
-/// Who may connect to a unix socket.
+/// Permissions of a unix socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner {
-    /// The permission bits: whoever may write may connect.
+    /// Permission bits; users with write permission may connect.
     pub mode: u32,
-    /// The group; that of the process where none is said.
+    /// Group; `None` keeps the group of the process.
     pub group: Option<u32>,
 }
 
 impl Default for Owner {
-    /// Whoever runs the server, alone.
+    /// Permits only the user that runs the server.
     fn default() -> Self {
         Owner { mode: 0o600, group: None }
     }
 }
 
 impl Owner {
-    /// The number of a group by its name or number.
+    /// Returns the number of a group, given its name or number.
     ///
     /// # Errors
-    /// When `/etc/group` does not have it.
+    /// When `/etc/group` does not contain the name.
     pub fn group_of(name: &str) -> Result<u32, ServeError> {
         let groups = fs::read_to_string("/etc/group").unwrap_or_default();
         let number = |line: &str| {
@@ -53,20 +53,20 @@ impl Owner {
     }
 }
 
-/// A listener under its name; dropping it removes the name.
+/// Listener with its name; dropping it removes the name.
 #[derive(Debug)]
 pub(crate) struct Bound {
     pub(crate) listener: UnixListener,
     path: PathBuf,
-    /// Device and inode of the socket, to know it again.
+    /// Device and inode of the socket, to recognise it later.
     identity: (u64, u64),
 }
 
 impl Bound {
-    /// Listens at `path`, for whom `owner` says.
+    /// Listens at `path` with the mode and group of `owner`.
     ///
     /// # Errors
-    /// When the name is taken by a live server or another file, or the kernel refuses.
+    /// When the name belongs to a live server or another file, or the kernel refuses.
     pub(crate) fn new(path: &Path, owner: &Owner) -> Result<Self, ServeError> {
         let nursery = Nursery::beside(path)?;
         let born = nursery.0.join("s");
@@ -75,7 +75,7 @@ impl Bound {
         }
         let failed = |doing| move |error| ServeError::Io { path: path.into(), doing, error };
         let listener = UnixListener::bind(&born).map_err(failed("can't make the socket"))?;
-        // The folder is private, so nobody connects between the two.
+        // The directory is private, so no client can connect before mode and group are set.
         chown(&born, None, owner.group).map_err(failed("can't give the socket to its group"))?;
         let mode = Permissions::from_mode(owner.mode);
         fs::set_permissions(&born, mode).map_err(failed("can't set its mode"))?;
@@ -93,7 +93,7 @@ impl Bound {
 }
 
 impl Bound {
-    /// Its name.
+    /// Returns its path.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -107,13 +107,13 @@ impl Drop for Bound {
     }
 }
 
-/// Moves a socket that nobody listens on out of the way.
+/// Moves a socket without a listener out of the way.
 fn clear(path: &Path, aside: &Path) -> Result<(), ServeError> {
     let failed = |doing| move |error| ServeError::Io { path: path.into(), doing, error };
     match is_stale(path) {
         Ok(true) => {}
         Ok(false) => return Err(ServeError::InUse(path.into())),
-        // It went away by itself.
+        // Another process removed it in the meantime.
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         Err(error) if error.kind() == ErrorKind::InvalidInput => {
             return Err(ServeError::InTheWay(path.into()));
@@ -126,14 +126,14 @@ fn clear(path: &Path, aside: &Path) -> Result<(), ServeError> {
     }
     let stale = is_stale(aside).map_err(failed("can't look at the stale socket"))?;
     if !stale {
-        // Another server was quicker, and this is its live socket: put it back.
+        // Another server replaced the stale socket first, and this is its live one: put it back.
         fs::hard_link(aside, path).map_err(failed("can't put back another server's socket"))?;
         return Err(ServeError::InUse(path.into()));
     }
     fs::remove_file(aside).map_err(failed("can't remove the stale socket"))
 }
 
-/// Whether nobody listens on the socket; `InvalidInput` when it is none.
+/// Returns whether no process listens on the socket; `InvalidInput` when the file is not a socket.
 fn is_stale(path: &Path) -> io::Result<bool> {
     if !fs::symlink_metadata(path)?.file_type().is_socket() {
         return Err(ErrorKind::InvalidInput.into());
@@ -149,7 +149,7 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
     fs::symlink_metadata(path).map(|found| (found.dev(), found.ino()))
 }
 
-/// A folder that only this user may enter, removed with what is in it.
+/// Private directory that is removed with its contents.
 struct Nursery(PathBuf);
 
 impl Nursery {
@@ -160,7 +160,7 @@ impl Nursery {
             let folder = parent.join(format!(".{:x}.{attempt}", std::process::id()));
             match DirBuilder::new().mode(0o700).create(&folder) {
                 Ok(()) => return Ok(Nursery(folder)),
-                // A killed server left one behind, or another thread makes one now.
+                // A killed server left a directory behind, or another thread just created one.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => {
                     let doing = "can't make the socket in its folder";

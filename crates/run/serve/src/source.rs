@@ -1,4 +1,4 @@
-//! Where a client's bytes come from: while there are none, its thread does the volume's work.
+//! Byte source of a connection. While the client sends nothing, its thread drives the volume.
 
 use std::io::{self, ErrorKind, IoSliceMut, Read};
 use std::os::fd::AsFd;
@@ -9,16 +9,16 @@ use hostftl_volume::front::Seat;
 
 use crate::channel::{AtOnce, Channel, Socket};
 
-/// How long a source has nothing before it says so.
+/// Time without data after which a source returns a timeout.
 pub(crate) const TICK: Duration = Duration::from_millis(250);
 
-/// See the module text.
+/// Byte source that drives the volume while it waits.
 #[derive(Debug)]
 pub(crate) struct Source<'a> {
     channel: Channel<'a>,
-    /// The thread's place at the volume.
+    /// Access of this thread to the volume.
     pub(crate) seat: Seat,
-    /// Whether the socket had less than was asked for.
+    /// Whether the last read returned less than requested, so the socket is probably empty.
     dry: bool,
 }
 
@@ -27,7 +27,7 @@ impl<'a> Source<'a> {
         Source { channel, seat, dry: true }
     }
 
-    /// The client's socket.
+    /// Returns the client's socket.
     pub(crate) fn socket(&self) -> &'a Socket {
         self.channel.socket()
     }
@@ -40,12 +40,13 @@ impl Read for Source<'_> {
 
     fn read_vectored(&mut self, into: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         let Channel::Plain(socket) = self.channel else {
-            // The session decides when it needs the socket, and waits for it.
+            // The TLS session decides when to read from the socket, and blocks there.
             self.seat.leave();
             return self.channel.read_vectored(into);
         };
         loop {
-            // Who waits for its client alone needs one system call for that, and not two.
+            // A thread that waits only for its client can block in the read: one system call
+            // instead of two.
             let alone = self.dry && self.seat.is_free();
             if self.dry && !alone && !self.seat.wait_readable(socket.as_fd(), Some(TICK)) {
                 return Err(ErrorKind::WouldBlock.into());
@@ -67,7 +68,7 @@ impl Read for Source<'_> {
     }
 }
 
-/// Reads what comes, at the latest when the socket's time is over.
+/// Polls briefly if the seat permits it, then blocks until data arrives or the socket's timeout.
 fn wait_for(
     mut socket: &Socket,
     mut polls: Option<Wait<'_>>,

@@ -1,9 +1,9 @@
-//! Cuts a long request into parts that the volume takes.
+//! Splits a long request into parts within the volume's limit.
 
 use hostftl_core::next_cut;
 
-/// The parts of `offset..offset + length`, each at most `max` bytes. Cuts are at multiples of
-/// `align`, which divides `max`.
+/// Returns the parts of `offset..offset + length`, each at most `max` bytes. Cuts are at multiples
+/// of `align`, which divides `max`.
 pub(crate) fn parts(
     offset: u64,
     length: u32,

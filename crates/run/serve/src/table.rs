@@ -1,11 +1,11 @@
-//! The requests of one connection that are in flight, and the window that bounds them.
+//! Requests of one connection in flight, and the window that bounds them.
 //!
 //! Invariants
-//! - A slot is free, or it belongs to one request from [`Table::enter`] to [`Table::leave`].
-//! - A request is finished by its last part, once. Its parts go out as they come, if structured
-//!   replies allow that; else they are joined, and the first error of a part is its error.
-//! - At most [`MAX_REQUESTS`] requests and [`MAX_HELD`] bytes are in the table; a single longer
-//!   request enters only an empty table, so that the writer is there to take its parts.
+//! - A slot is free, or belongs to one request from [`Table::enter`] to [`Table::leave`].
+//! - A request is finished once, by its last part. With structured replies its parts are sent as
+//!   they complete. Otherwise they are joined, and the first error of a part fails the request.
+//! - The table holds at most [`MAX_REQUESTS`] requests and [`MAX_HELD`] bytes. A single longer
+//!   request enters only an empty table, so that the writer is free to send its parts.
 
 use std::sync::{Condvar, Mutex, MutexGuard};
 
@@ -17,12 +17,12 @@ use crate::budget::{Budget, Grant};
 use crate::fault::Fault;
 use crate::piece::{self, Body, Head};
 
-/// The most requests of one connection in flight.
+/// Maximum number of requests of one connection in flight.
 pub(crate) const MAX_REQUESTS: usize = 128;
-/// The most payload that one connection holds, in bytes.
+/// Maximum payload of one connection in bytes.
 pub(crate) const MAX_HELD: u64 = 4 << 20;
 
-/// See the module text.
+/// Table of requests in flight.
 #[derive(Debug)]
 pub(crate) struct Table {
     agreed: Agreement,
@@ -31,42 +31,42 @@ pub(crate) struct Table {
     room: Condvar,
 }
 
-/// The slots, locked.
+/// Contents of the table.
 #[derive(Debug)]
 pub(crate) struct State {
     agreed: Agreement,
     slots: Vec<Slot>,
     free: Vec<u32>,
     held: u64,
-    /// How many wait for room: without any, nobody needs the system call that wakes them.
+    /// Threads that wait for room. Without any, the system call that wakes them is skipped.
     waiting: u32,
 }
 
-/// What kind of reply a request gets.
+/// Kind of reply that a request gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wants {
-    /// That it is done.
+    /// Acknowledgement without data.
     Done,
-    /// What was read; in one piece, or in many.
+    /// Data of a read, in one chunk or in several.
     Data { one_piece: bool },
-    /// Extents; one, or many.
+    /// Block status: one extent, or all.
     Status { one: bool },
 }
 
-/// A request that wants into the table.
+/// Request that enters the table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
-    /// The client's name for it.
+    /// Cookie of the client.
     pub(crate) cookie: u64,
-    /// What the reply carries.
+    /// Kind of reply.
     pub(crate) wants: Wants,
-    /// Where it begins on the export, in bytes.
+    /// Start of the range on the export in bytes.
     pub(crate) offset: u64,
-    /// Its payload in bytes, whichever way it goes.
+    /// Payload in bytes, in either direction.
     pub(crate) bytes: u32,
-    /// How many answers it waits for.
+    /// Number of answers that are still expected.
     pub(crate) parts: u32,
-    /// What is wrong with it already.
+    /// Error that is already known.
     pub(crate) fault: Option<Fault>,
 }
 
@@ -76,24 +76,25 @@ struct Slot {
     body: Body,
 }
 
-/// A reply that can go out, or a part of one.
+/// Reply or chunk that is ready to be sent.
 #[derive(Debug)]
 pub(crate) struct Piece {
-    /// The slot and the bytes held, when it is the last of its request.
+    /// Slot and held bytes, if this is the last piece of its request.
     last: Option<(u32, u32)>,
-    /// The reply.
+    /// Header of the reply.
     pub(crate) head: Head,
-    /// What follows it.
+    /// Payload after the header.
     pub(crate) body: Body,
 }
 
-/// The name of a part for the volume: its slot, and where in the request it begins.
+/// Returns the cookie of a part for the volume: its slot and its offset within the request, in
+/// sectors.
 pub(crate) fn part_cookie(slot: u32, begin: u64) -> u64 {
     u64::from(slot) | (begin / SECTOR as u64) << 32
 }
 
 impl Table {
-    /// A table whose long reads are joined in memory of `budget`.
+    /// Creates a table that joins long reads in memory of `budget`.
     pub(crate) fn new(agreed: Agreement, budget: Budget) -> Self {
         let free = (0..MAX_REQUESTS as u32).rev().collect();
         let idle =
@@ -104,7 +105,7 @@ impl Table {
         Table { agreed, budget, state, room: Condvar::new() }
     }
 
-    /// What the two sides have agreed on.
+    /// Returns the options that were negotiated.
     pub(crate) fn agreed(&self) -> Agreement {
         self.agreed
     }
@@ -113,12 +114,12 @@ impl Table {
         self.state.lock().expect("no thread of a connection panics with the table in its hands")
     }
 
-    /// What long reads and slow clients take their memory from.
+    /// Returns the budget for long reads and slow clients.
     pub(crate) fn budget(&self) -> &Budget {
         &self.budget
     }
 
-    /// Waits until the budget and the window have room, and gives the request a slot.
+    /// Waits until the budget and the window have room, then gives the request a slot.
     pub(crate) fn enter(&self, entry: Entry) -> u32 {
         let joined = joins(self.agreed, &entry);
         let grant = joined.then(|| self.budget.wait_for(entry.bytes));
@@ -131,7 +132,7 @@ impl Table {
         state.admit(entry, grant)
     }
 
-    /// As [`Table::enter`], but says `None` rather than wait.
+    /// Enters a request like [`Table::enter`], but returns `None` instead of waiting.
     pub(crate) fn try_enter(&self, entry: Entry) -> Option<u32> {
         let grant = match joins(self.agreed, &entry) {
             true => Some(self.budget.ask_for(entry.bytes)?),
@@ -141,12 +142,12 @@ impl Table {
         state.has_room(&entry).then(|| state.admit(entry, grant))
     }
 
-    /// Whether no request is in flight.
+    /// Returns whether no request is in flight.
     pub(crate) fn is_idle(&self) -> bool {
         self.lock().free.len() == MAX_REQUESTS
     }
 
-    /// Frees the slots of requests whose replies are out, and the buffers of all pieces.
+    /// Frees the slots of requests whose replies are sent, and the buffers of all pieces.
     pub(crate) fn leave(&self, sent: &mut Vec<Piece>) {
         let mut state = self.lock();
         for (slot, held) in sent.drain(..).filter_map(|piece| piece.last) {
@@ -167,7 +168,7 @@ impl State {
         !self.free.is_empty() && fits
     }
 
-    /// Gives a request a slot; `grant` is for the parts that it joins, if it does.
+    /// Gives a request a slot; `grant` covers the memory for joined parts, if any.
     fn admit(&mut self, entry: Entry, grant: Option<Grant>) -> u32 {
         assert!(entry.parts > 0, "a request without parts is never finished");
         let slot = self.free.pop().expect("there is room");
@@ -180,7 +181,7 @@ impl State {
         slot
     }
 
-    /// Takes the answer to a part in; what can go out now.
+    /// Records the answer to a part. Returns the piece that can be sent now, if any.
     pub(crate) fn settle(&mut self, answer: Answer) -> Option<Piece> {
         let (index, begin) = (answer.cookie as u32, (answer.cookie >> 32) * SECTOR as u64);
         let Slot { entry, body } = &mut self.slots[index as usize];
@@ -219,7 +220,7 @@ impl State {
     }
 }
 
-/// Whether the parts of a read are joined to one reply, for a client that agreed on so much.
+/// Returns whether the parts of a read are joined into one reply, given the negotiated options.
 fn joins(agreed: Agreement, entry: &Entry) -> bool {
     match entry.wants {
         Wants::Data { one_piece } => entry.parts > 1 && (one_piece || !agreed.structured),
@@ -227,7 +228,7 @@ fn joins(agreed: Agreement, entry: &Entry) -> bool {
     }
 }
 
-/// Keeps what a part of a read found.
+/// Stores the data of a part of a read.
 fn keep(body: &mut Body, begin: u64, data: Option<Buffer>) -> Result<(), Fault> {
     let data = payload(data)?;
     match body {
@@ -255,7 +256,7 @@ mod tests {
     const READ: Entry =
         Entry { cookie: 7, wants: WANTS, offset: 4096, bytes: 8192, parts: 2, fault: None };
 
-    /// What a client without structured replies has agreed on.
+    /// Returns a table for a client without structured replies.
     fn plain() -> Table {
         Table::new(Agreement::default(), Budget::new(1 << 20))
     }
@@ -307,7 +308,7 @@ mod tests {
         assert_eq!(reply(&finished).result, Err(Errno::Io));
     }
 
-    /// The only chunk of a piece.
+    /// Returns the only chunk of a piece.
     fn chunk(piece: &Piece) -> (ChunkHead, Vec<u8>) {
         let all = [piece.head.bytes(), piece.body.bytes()].concat();
         let (head, content) = all.split_first_chunk::<CHUNK_BYTES>().unwrap();

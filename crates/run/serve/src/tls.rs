@@ -1,9 +1,9 @@
 //! TLS over a socket that one thread reads and another writes.
 //!
 //! Invariants
-//! - Nobody waits for the socket while it has the session: a client that does not read its replies
-//!   can still be read from.
-//! - Records go out in the order in which the session made them.
+//! - A thread never waits for the socket while it holds the session lock, so requests of a client
+//!   that does not read its replies can still be received.
+//! - Records are sent in the order in which the session created them.
 
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::path::{Path, PathBuf};
@@ -20,26 +20,25 @@ use x509_parser::extensions::GeneralName;
 use crate::channel::Socket;
 use crate::error::ServeError;
 
-/// How much is received at once, in bytes.
+/// Size of the receive buffer in bytes.
 const AHEAD: usize = 64 << 10;
 
-/// Where the certificates are, with the names that nbdkit and qemu give them.
+/// Location of the certificates, with the file names of nbdkit and qemu.
 #[derive(Clone, Debug)]
 pub struct Certificates {
-    /// The folder with `server-cert.pem` and `server-key.pem`, and `ca-cert.pem` for clients.
+    /// Directory with `server-cert.pem` and `server-key.pem`, and `ca-cert.pem` to verify clients.
     pub folder: PathBuf,
-    /// Whether a client needs a certificate that `ca-cert.pem` signed.
+    /// Whether clients need a certificate signed by `ca-cert.pem`.
     pub verify_peer: bool,
-    /// The names of which such a certificate must have one, as its common name or a DNS name; any
-    /// name will do when there are none.
+    /// Permitted common names or DNS names of client certificates; empty permits any name.
     pub allow: Vec<String>,
 }
 
 impl Certificates {
-    /// Reads them.
+    /// Reads the certificates.
     ///
     /// # Errors
-    /// When a file is missing, or not what it should be.
+    /// When a file is missing or invalid.
     pub(crate) fn load(&self) -> Result<Arc<ServerConfig>, ServeError> {
         let (cert, key) = (self.folder.join("server-cert.pem"), self.folder.join("server-key.pem"));
         let chain = certificates(&cert)?;
@@ -61,7 +60,7 @@ impl Certificates {
     }
 }
 
-/// Certificates that can be read again while they are used. Clones share them.
+/// Certificates that can be reloaded while they are used; clones share them.
 #[derive(Clone, Debug)]
 pub struct Secure(Arc<Shared>);
 
@@ -75,28 +74,28 @@ impl Secure {
     /// Reads the certificates.
     ///
     /// # Errors
-    /// When a file is missing, or not what it should be.
+    /// When a file is missing or invalid.
     pub(crate) fn new(certificates: Certificates) -> Result<Self, ServeError> {
         let now = Mutex::new(certificates.load()?);
         Ok(Secure(Arc::new(Shared { certificates, now })))
     }
 
-    /// Reads them again, for clients that come from now on.
+    /// Reads the certificates again, for clients that connect from now on.
     ///
     /// # Errors
-    /// When they can't be used; then those of before stay.
+    /// When they cannot be used; the previous ones then stay in use.
     pub fn reload(&self) -> Result<(), ServeError> {
         let new = self.0.certificates.load()?;
         *lock(&self.0.now) = new;
         Ok(())
     }
 
-    /// The names that a client's certificate may have.
+    /// Returns the permitted names of client certificates.
     pub(crate) fn allow(&self) -> &[String] {
         &self.0.certificates.allow
     }
 
-    /// What the next client gets.
+    /// Returns the configuration for the next client.
     pub(crate) fn now(&self) -> Arc<ServerConfig> {
         lock(&self.0.now).clone()
     }
@@ -117,7 +116,7 @@ fn bad<E: ToString>(path: &Path) -> impl Fn(E) -> ServeError {
     move |why| ServeError::Certificate { path: path.clone(), why: why.to_string() }
 }
 
-/// The common names of a certificate's subject, and its DNS names.
+/// Returns the common names and DNS names of a certificate.
 fn names(certificate: &[u8]) -> Vec<String> {
     let Ok((_, parsed)) = x509_parser::parse_x509_certificate(certificate) else {
         return Vec::new();
@@ -133,14 +132,14 @@ fn names(certificate: &[u8]) -> Vec<String> {
     all
 }
 
-/// See the module text.
+/// TLS session of one client.
 #[derive(Debug)]
 pub(crate) struct Tls<'a> {
     socket: &'a Socket,
     session: Mutex<ServerConnection>,
-    /// Records that were received and not yet understood; only the reading thread has it.
+    /// Received records that are not processed yet; used only by the reading thread.
     received: Mutex<Received>,
-    /// Records that are not sent yet.
+    /// Encrypted records that are not sent yet.
     unsent: Mutex<Vec<u8>>,
 }
 
@@ -152,10 +151,10 @@ struct Received {
 }
 
 impl<'a> Tls<'a> {
-    /// Shakes hands.
+    /// Performs the handshake.
     ///
     /// # Errors
-    /// When the client and this server can't agree, or the connection breaks.
+    /// When client and server find no common parameters, or the connection breaks.
     pub(crate) fn begin(socket: &'a Socket, config: &Arc<ServerConfig>) -> io::Result<Self> {
         let mut session = ServerConnection::new(config.clone()).map_err(io::Error::other)?;
         let mut both = socket;
@@ -175,7 +174,7 @@ impl<'a> Tls<'a> {
         self.socket
     }
 
-    /// Whether the client's certificate has one of the names `allow`, if there are any.
+    /// Checks that the client's certificate has one of the names in `allow`, if there are any.
     ///
     /// # Errors
     /// When it has none of them.
@@ -194,14 +193,14 @@ impl<'a> Tls<'a> {
         Err(io::Error::new(ErrorKind::PermissionDenied, why))
     }
 
-    /// Tells the client that this was all.
+    /// Sends the close notification of TLS.
     pub(crate) fn end(&self) {
         lock(&self.session).send_close_notify();
-        // A client that has hung up already does not need to know.
+        // The client may have disconnected already.
         self.flush().ok();
     }
 
-    /// Receives into `into`; 0 at the end.
+    /// Receives into `into`; returns 0 at the end.
     pub(crate) fn read(&self, into: &mut [u8]) -> io::Result<usize> {
         let mut received = lock(&self.received);
         loop {
@@ -220,13 +219,14 @@ impl<'a> Tls<'a> {
             let mut socket = self.socket;
             (*from, *to) = (0, socket.read(bytes)?);
             if *to == 0 {
-                // The session tells whether the client said goodbye before.
+                // At the end of the stream, the session checks whether the client closed it
+                // properly.
                 lock(&self.session).read_tls(&mut io::empty())?;
             }
         }
     }
 
-    /// Takes some of `from`; what it took is sent now or by the next call.
+    /// Accepts part of `from`. Accepted bytes are sent now or by the next call.
     pub(crate) fn write_vectored(&self, from: &[IoSlice<'_>]) -> io::Result<usize> {
         let mut unsent = lock(&self.unsent);
         self.send(&mut unsent)?;
@@ -240,7 +240,7 @@ impl<'a> Tls<'a> {
         }
     }
 
-    /// Sends what is left.
+    /// Sends the remaining records.
     pub(crate) fn flush(&self) -> io::Result<()> {
         let mut unsent = lock(&self.unsent);
         drain(&mut lock(&self.session), &mut unsent)?;
@@ -261,7 +261,7 @@ impl<'a> Tls<'a> {
     }
 }
 
-/// Takes the records that a session wants to send.
+/// Moves the records that the session wants to send to `unsent`.
 fn drain(session: &mut ServerConnection, unsent: &mut Vec<u8>) -> io::Result<()> {
     while session.wants_write() {
         session.write_tls(unsent)?;
@@ -269,7 +269,7 @@ fn drain(session: &mut ServerConnection, unsent: &mut Vec<u8>) -> io::Result<()>
     Ok(())
 }
 
-/// Whether a client only takes its time.
+/// Returns whether the error means that the client is slow, not disconnected.
 pub(crate) fn is_slow(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }

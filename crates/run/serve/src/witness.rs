@@ -1,10 +1,10 @@
-//! Seeing what clients ask, for whoever writes it down.
+//! Observation of client requests, for recordings.
 
 use std::fmt;
 
-/// Sees requests as they come, from many threads at once. It must not wait.
+/// Observer of requests, called from several threads at the same time. It must not block.
 pub trait Witness: Send + Sync {
-    /// A client asks for this, from byte `offset` on; a flush has no range.
+    /// Records a request that starts at byte `offset`; a flush has no range.
     fn saw(&self, what: Seen, offset: u64, bytes: u64);
 }
 
@@ -14,17 +14,17 @@ impl fmt::Debug for dyn Witness {
     }
 }
 
-/// What a client asks.
+/// Kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// To read the range.
+    /// Read of the range.
     Read,
-    /// To write it.
+    /// Write to the range.
     Write,
-    /// To make completed writes durable.
+    /// Flush of completed writes.
     Flush,
-    /// To forget the range.
+    /// Trim of the range.
     Trim,
-    /// To make it zeros.
+    /// Write of zeros to the range.
     Zeroes,
 }

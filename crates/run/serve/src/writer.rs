@@ -1,10 +1,12 @@
-//! Sends what a client does not take at once, or everything when it goes through TLS.
+//! Writer thread of a connection: sends the replies that the client does not take at once, or all
+//! replies under TLS.
 //!
 //! Invariants
-//! - Every answer is settled, also when the client is gone, so that all buffers come back.
-//! - A client that does not read holds no more than its window, and none of the volume's buffers
-//!   for longer than [`PATIENCE`] while the budget has room; after [`STUBBORN`] it is cut off, and
-//!   after [`PRESSED`] while others wait.
+//! - Every answer is settled, even when the client has disconnected, so that all buffers are
+//!   returned.
+//! - A client that does not read holds at most its window. While the budget has room, it holds
+//!   buffers of the volume for at most [`PATIENCE`]. It is disconnected after [`STUBBORN`], or
+//!   after [`PRESSED`] while others wait for memory.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -16,14 +18,14 @@ use crate::channel::{AtOnce, Channel};
 use crate::outlet::{Outlet, Sending};
 use crate::tls::is_slow;
 
-/// How long a client may take to read before its replies are moved out of the volume's buffers.
+/// Time after which unread replies are copied out of the volume's buffers.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(50);
-/// How long a client may read nothing at all.
+/// Time after which a client that reads nothing is disconnected.
 const STUBBORN: Duration = Duration::from_secs(60);
-/// The same while others wait for the memory that it holds.
+/// The same limit while others wait for the memory that it holds.
 const PRESSED: Duration = Duration::from_secs(5);
 
-/// Sends until the last part in flight is answered and no request comes any more.
+/// Sends until no more requests come and the last one in flight is answered.
 pub(crate) fn run(channel: Channel<'_>, outlet: &Outlet) {
     while outlet.wait() {
         let mut sending = outlet.sending();
@@ -36,13 +38,13 @@ pub(crate) fn run(channel: Channel<'_>, outlet: &Outlet) {
         }
         drop(sending);
         if let Channel::Plain(_) = channel {
-            // Whoever could not send meanwhile left it to this.
+            // Other threads that found this one sending left their answers to it.
             outlet.flush();
         }
     }
 }
 
-/// Sends a batch, and what is answered meanwhile when the client is slow.
+/// Sends a batch. Replies that complete while the client is slow join it.
 fn send(channel: Channel<'_>, outlet: &Outlet, sending: &mut Sending) -> io::Result<()> {
     let (begun, mut moved) = (Instant::now(), (Instant::now(), 0));
     let (budget, mut is_short) = (outlet.table.budget(), false);
@@ -66,7 +68,7 @@ fn send(channel: Channel<'_>, outlet: &Outlet, sending: &mut Sending) -> io::Res
         }
         if begun.elapsed() >= PATIENCE {
             outlet.collect(sending, true);
-            // When one finds no room, the others would not either.
+            // If one piece finds no room, the others would not either.
             is_short = !sending.batch.iter_mut().all(|piece| piece.body.keep_own(budget));
         }
         if let Channel::Plain(socket) = channel {

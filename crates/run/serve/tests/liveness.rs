@@ -1,7 +1,7 @@
-//! Every layer at its defaults on real files, over NBD: it answers however long the host writes,
-//! and every block is read back and compared, before a stop and after it.
+//! Every layer with default settings on real files, over NBD: it answers however long the host
+//! writes, and every block is read back and compared before and after a stop.
 //!
-//! A request that is not answered, or a stop that does not end, fails the test by its watchdog.
+//! A watchdog fails the test when a request is not answered or a stop does not end.
 
 mod client;
 mod habit;
@@ -18,8 +18,8 @@ use hostftl_volume::{CreateSpec, Running, StartOptions, check, create, open};
 
 const MIB: u64 = 1 << 20;
 
-/// How large the files are, how many times what the host does not see is written, and how long
-/// all of it may take.
+/// Size of the files, amount to write in multiples of the capacity hidden from the host, and time
+/// limit.
 #[derive(Clone, Copy)]
 struct Scale {
     bytes: u64,
@@ -30,23 +30,23 @@ struct Scale {
 const QUICK: Scale = Scale { bytes: 64 * MIB, times: 2, patience: Duration::from_secs(1200) };
 const LARGE: Scale = Scale { bytes: 2048 * MIB, times: 3, patience: Duration::from_secs(12_000) };
 
-/// The devices of a stack, in the words of `create`.
+/// Devices of a stack, in the syntax of `create`.
 #[derive(Clone, Copy)]
 enum Devices {
-    /// So many files of the full size.
+    /// Number of files of the full size.
     Files(u32),
-    /// A file of the full size, and one of 64 MiB for the journal.
+    /// A file of the full size, and a journal of 64 MiB.
     Journal,
     /// A fast file of an eighth of the size, and a slow one.
     FastAndSlow,
-    /// A file that stands for a drive that tells what it collects.
+    /// A file that stands for a drive with collection hints.
     Drive,
-    /// A zoned file with so many units.
+    /// A zoned file with this number of parallel units.
     Zoned(u32),
 }
 
 impl Devices {
-    /// The devices' names in `folder`.
+    /// Returns the names of the devices in `folder`.
     fn names(self, folder: &Path, bytes: u64) -> Vec<String> {
         let name = |name: &str| folder.join(name).display().to_string();
         let file = |path: &str, bytes: u64| {
@@ -65,7 +65,7 @@ impl Devices {
     }
 }
 
-/// A volume that is served on a socket.
+/// Volume that is served on a socket.
 struct Service {
     running: Running,
     stopper: hostftl_serve::Stopper,
@@ -92,7 +92,7 @@ impl Service {
     }
 }
 
-/// The whole life of one volume.
+/// Runs one volume from creation to its end.
 fn live(layer: &str, devices: Devices, scale: Scale) {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let path = folder.path().join("v.toml");
@@ -106,7 +106,7 @@ fn live(layer: &str, devices: Devices, scale: Scale) {
         force: false,
     })
     .unwrap_or_else(|why| panic!("{layer}: {why}"));
-    // All that the host does not see: the hidden area, the spare, and the rest too.
+    // Capacity hidden from the host: hidden area, over-provisioning and metadata.
     let hidden = created.device_bytes.saturating_sub(created.exported_bytes);
     let area = (scale.times * hidden).max(scale.bytes / 2);
     let service = Service::start(folder.path());
@@ -130,7 +130,7 @@ fn live(layer: &str, devices: Devices, scale: Scale) {
     println!("{layer}: {} MiB hidden, {} MiB written", hidden / MIB, wrote / MIB);
 }
 
-/// Lives of volumes, one after the other; the watchdog is over each.
+/// Runs volumes one after the other, each under the watchdog.
 fn lives(scale: Scale, list: &[(&'static str, Devices)]) {
     for &(layer, devices) in list {
         let (ended, end) = channel();
@@ -140,7 +140,7 @@ fn lives(scale: Scale, list: &[(&'static str, Devices)]) {
             ended.send(()).expect("the test waits");
         });
         if end.recv_timeout(scale.patience).is_err() {
-            // A panic has said what it was about; else the life is still under way.
+            // After a panic the thread has ended with its message; otherwise it is still running.
             assert!(life.is_finished(), "{layer} is not at its end after {:?}", scale.patience);
             panic!("{layer} failed");
         }
@@ -189,7 +189,7 @@ fn layers_on_zones_lose_nothing_and_go_on() {
     lives(QUICK, &ZONES);
 }
 
-/// The comparison is worth something only when it fails where a block differs.
+/// Checks that the comparison finds a block that differs.
 #[test]
 fn a_block_that_differs_is_found() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
@@ -218,7 +218,7 @@ fn a_block_that_differs_is_found() {
     service.stop();
 }
 
-/// The same on files of 2 GiB.
+/// Runs the layers with a hidden area on files of 2 GiB.
 #[test]
 #[ignore = "takes minutes and 2 GiB of disk: `make live`"]
 fn layers_with_a_hidden_area_go_on_at_real_size() {

@@ -1,4 +1,4 @@
-//! What a scraper of Prometheus gets from a volume that is served.
+//! Metrics of a served volume, as a Prometheus scraper receives them.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -62,7 +62,7 @@ fn connections_that_ask_for_nothing_keep_no_scraper_out() {
     let everywhere = "0.0.0.0:0".parse().unwrap();
     let metrics = Metrics::serve(everywhere, Vec::new()).unwrap();
     let address = ("127.0.0.1", metrics.address().port());
-    // More than may wait at once: the oldest make room.
+    // More connections than may wait at once: the oldest are closed.
     let idle: Vec<_> = (0..100).map(|_| TcpStream::connect(address).unwrap()).collect();
     for _ in 0..3 {
         let mut stream = TcpStream::connect(address).unwrap();

@@ -1,4 +1,4 @@
-//! What clients see of a volume that is served without writing to its devices.
+//! Volume that is served without writing to its devices, as clients see it.
 
 mod client;
 

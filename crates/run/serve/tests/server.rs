@@ -1,4 +1,4 @@
-//! The server over a real socket, with the codec's client side and a volume in memory.
+//! Server over a real socket, with the client side of the codec and a volume in memory.
 
 mod client;
 mod structured;
@@ -17,7 +17,7 @@ use hostftl_volume::ram_port;
 const MIB: usize = 1 << 20;
 const SIZE: u64 = 64 << 20;
 
-/// A server that runs in a thread.
+/// Server that runs in a thread.
 struct Running {
     _folder: tempfile::TempDir,
     path: PathBuf,
@@ -49,11 +49,11 @@ impl Running {
     }
 }
 
-/// A client for tests: what breaks is a panic.
+/// Client for tests; errors are panics.
 struct Caller(Client);
 
 impl Caller {
-    /// A second handle on the socket, for another thread.
+    /// Returns a second handle of the socket, for another thread.
     fn sender(&self) -> UnixStream {
         self.0.stream.try_clone().expect("a second handle")
     }
@@ -62,7 +62,7 @@ impl Caller {
         self.0.reply(|_| payload).expect("a reply")
     }
 
-    /// One request and its reply, with `back` bytes of payload.
+    /// Sends one request and receives its reply with `back` bytes of payload.
     fn call(&mut self, request: Request, data: &[u8], back: usize) -> Result<Vec<u8>, Errno> {
         send(&self.0.stream, request, data).expect("sent");
         let (cookie, result) = self.reply(back);
@@ -78,7 +78,7 @@ impl Caller {
         self.call(request(Command::Write, 72, offset, data.len(), flags), data, 0).map(drop)
     }
 
-    /// A request whose reply has no payload, or should have none.
+    /// Sends a request whose reply has no payload.
     fn ask(&mut self, what: Command, offset: u64, len: usize, flags: u16) -> Result<(), Errno> {
         self.call(request(what, 73, offset, len, flags), &[], 0).map(drop)
     }
@@ -102,7 +102,7 @@ fn send_write(stream: &UnixStream, seed: u64, offset: u64, len: usize) {
     send(stream, write, &pattern(seed, len)).expect("sent");
 }
 
-/// Bytes that differ from place to place and from `seed` to `seed`.
+/// Returns bytes that depend on their position and on `seed`.
 fn pattern(seed: u64, len: usize) -> Vec<u8> {
     let word = |at: u64| (at + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15 ^ seed.rotate_left(17));
     (0..len as u64).map(|at| (word(at / 8) >> (at % 8 * 8)) as u8).collect()
@@ -221,7 +221,7 @@ fn many_requests_in_flight_are_all_answered() {
     }
     for _ in 0..MANY {
         let (cookie, result) = client.reply(4096);
-        // Writes and reads of a place may overtake each other only before the write is answered.
+        // Writes and reads of one range may be reordered only until the write is answered.
         let data = result.expect("read");
         let zero = data.iter().all(|byte| *byte == 0);
         assert!(zero || data == pattern(cookie - MANY, 4096), "request {cookie}");
@@ -253,7 +253,7 @@ fn disconnect_answers_what_is_in_flight() {
 #[test]
 fn clients_that_do_not_read_or_die_do_not_starve_others() {
     let running = Running::start();
-    // Together they want more than the volume has.
+    // Together they request more memory than the volume has.
     let lazy: Vec<Caller> = (0..12).map(|_| running.client()).collect();
     for client in &lazy {
         let sender = client.sender();
@@ -266,7 +266,7 @@ fn clients_that_do_not_read_or_die_do_not_starve_others() {
         client.write(at * MIB as u64, &pattern(at, MIB), 0).expect("there are buffers left");
     }
     drop(lazy);
-    // 40 MiB at once need buffers that the dead clients had.
+    // 40 MiB at once need the buffers of the disconnected clients.
     assert!(client.read(0, 20 * MIB).unwrap()[19 * MIB..] == pattern(19, MIB));
     assert_eq!(running.stop().connections, 13);
 }
@@ -274,7 +274,7 @@ fn clients_that_do_not_read_or_die_do_not_starve_others() {
 #[test]
 fn clients_that_stand_still_within_a_payload_do_not_hold_up_others() {
     let running = Running::start();
-    // More than the volume has buffers of this size, so that all are taken for a moment.
+    // More clients than the volume has buffers of this size, so all are taken for a moment.
     let stuck: Vec<Caller> = (0..30).map(|_| running.client()).collect();
     for client in &stuck {
         let write = request(Command::Write, 1, 0, MIB, 0);
@@ -288,7 +288,7 @@ fn clients_that_stand_still_within_a_payload_do_not_hold_up_others() {
     }
     // The server waits 60 s for the rest of a payload.
     assert!(begun.elapsed() < Duration::from_secs(55), "held up for {:?}", begun.elapsed());
-    // One of them comes to itself again.
+    // One of the stalled clients resumes.
     let mut late = stuck.into_iter().next().expect("there are some");
     late.raw(&vec![7; MIB - 1000]);
     assert_eq!(late.reply(0), (1, Ok(vec![])));

@@ -107,7 +107,7 @@ fn a_limit_holds_for_all_clients_of_its_export_and_for_no_other() {
         (0..count).for_each(|_| drop(read(&mut client, 0, 4096)));
         begun.elapsed()
     };
-    // 0.1 s come at once: 5 requests and the one that is under way; 24 more take 0.48 s.
+    // The burst of 0.1 s covers 5 requests and the one in progress; 24 more take 0.48 s.
     let slow = thread::scope(|scope| {
         let both = [0; 2].map(|_| scope.spawn(|| took("slow", 15)));
         both.map(|one| one.join().expect("no panic"))

@@ -1,16 +1,16 @@
-//! What the sectors hold: each says which sector and which version it is, and every byte follows
-//! from the two.
+//! Contents of sectors: each holds its number and its version, and every byte is derived from the
+//! two.
 
 use hostftl_core::SECTOR;
 
-/// What a sector was found to hold.
+/// Content that was found in a sector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     /// Only zeros.
     Zeros,
-    /// This version of this sector, every byte of it.
+    /// The given version of this sector, complete.
     Version(u64),
-    /// Something else; where it claims to be from another sector, that sector.
+    /// Any other content, with the sector number in its first word.
     Wrong(u64),
 }
 
@@ -19,7 +19,7 @@ pub(crate) fn fill(sector: u64, version: u64, out: &mut [u8]) {
     assert!(version > 0 && out.len() == SECTOR, "a version counts from 1, in whole sectors");
     let mut word = sector ^ version.rotate_left(32);
     for (index, chunk) in out.chunks_exact_mut(8).enumerate() {
-        // The odd constant of splitmix64 gives every word another value.
+        // The odd constant of splitmix64 makes all words different.
         word = word.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) ^ version;
         let value = match index {
             0 => sector,
@@ -30,7 +30,7 @@ pub(crate) fn fill(sector: u64, version: u64, out: &mut [u8]) {
     }
 }
 
-/// Understands the bytes of `sector`.
+/// Determines the version of `sector` in `bytes`.
 pub(crate) fn look(sector: u64, bytes: &[u8]) -> Found {
     if bytes.iter().all(|byte| *byte == 0) {
         return Found::Zeros;

@@ -1,4 +1,4 @@
-//! Random requests until the server goes away; every answer is checked.
+//! Random requests until the server ends; every answer is checked.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,25 +16,25 @@ use crate::{BASE, wrong};
 
 /// Requests in flight.
 const DEPTH: usize = 32;
-/// Sectors that get half of the requests, so that much is overwritten.
+/// Sectors that receive half of the requests, so that many of them are overwritten.
 const HOT: usize = 4096;
 
-/// A request in flight.
+/// Request in flight.
 struct Flying {
     command: Command,
     fua: bool,
     range: Range<usize>,
     version: u64,
-    /// For a flush: what was answered before it was sent.
+    /// For a flush, the writes that were acknowledged before it was sent.
     covers: Vec<(Range<usize>, u64)>,
 }
 
-/// The load of one run.
+/// Load of one run.
 pub(crate) struct Load<'a> {
     pub client: Client,
     pub state: &'a mut State,
     pub rng: Xoshiro256PlusPlus,
-    /// Whether what is answered survives the server without a flush.
+    /// Whether acknowledged writes survive the server without a flush.
     kept: bool,
     flying: BTreeMap<u64, Flying>,
     busy: Vec<bool>,
@@ -56,7 +56,7 @@ impl<'a> Load<'a> {
     /// Runs until the connection breaks.
     ///
     /// # Errors
-    /// How the connection broke, or (see [`wrong`]) what the server did wrong before.
+    /// The error that broke the connection, or (see [`wrong`]) a fault of the server before that.
     pub(crate) fn run(&mut self) -> io::Result<()> {
         loop {
             while self.flying.len() < DEPTH {
@@ -68,7 +68,7 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// The next request; none when it would overlap one in flight.
+    /// Chooses the next request; `None` when it would overlap one in flight.
     fn choose(&mut self) -> Option<Flying> {
         let (command, fua) = match self.rng.random_range(0..200) {
             0..140 => (Command::Write, false),
@@ -158,14 +158,14 @@ impl<'a> Load<'a> {
         Ok(())
     }
 
-    /// The range must survive a crash from now on, as `version` or newer.
+    /// Records that the range must survive a crash from now on, as `version` or newer.
     fn harden(&mut self, range: Range<usize>, version: u64) {
         for sector in &mut self.state.sectors[range] {
             sector.durable = sector.durable.max(version);
         }
     }
 
-    /// While nothing is killed, a read finds what was written last.
+    /// Compares a read with the last write, which it must return while the server runs.
     fn compare(&self, begin: usize, data: &[u8]) -> io::Result<()> {
         for (sector, bytes) in (begin..).zip(data.chunks_exact(SECTOR)) {
             let (found, expected) = (look(sector as u64, bytes), self.state.current(sector));

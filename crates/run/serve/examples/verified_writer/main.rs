@@ -1,10 +1,10 @@
-//! A client that knows what a crash may not take away.
+//! Client that knows which data must survive a crash.
 //!
 //! `run SOCKET STATE SEED` writes, trims, reads and flushes at random until the server is killed,
-//! and keeps in STATE which versions of each sector may be found afterwards; with `kept` behind it
-//! a server is expected that loses nothing of what it answered. `check SOCKET STATE`
-//! reads every sector from the server that was started again, and compares. `sum STATE` says how
-//! much was done. The exit code is not 0 when the server broke a promise.
+//! and stores in STATE which versions of each sector may be found afterwards. A final argument
+//! `kept` expects a server that loses no acknowledged write. `check SOCKET STATE` reads every
+//! sector from the restarted server and compares it. `sum STATE` prints totals. The exit code is
+//! not 0 when the server broke a guarantee.
 
 #[path = "../../tests/client/mod.rs"]
 mod client;
@@ -24,12 +24,12 @@ use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use state::{SECTORS, State};
 
-/// Where in the volume the writer's sectors begin, in bytes.
+/// Start of the writer's sectors in the volume, in bytes.
 const BASE: u64 = 64 << 20;
-/// Sectors in one read of a check.
+/// Sectors per read of a check.
 const STRIDE: usize = 512;
 
-/// An error of the server, as against a connection that broke.
+/// Creates an error for a fault of the server, in contrast to a broken connection.
 fn wrong(text: String) -> Error {
     Error::new(ErrorKind::InvalidData, text)
 }
@@ -76,7 +76,7 @@ fn run(socket: &Path, path: &Path, seed: &str, kept: bool) -> io::Result<()> {
     }
 }
 
-/// Reads all, compares, and makes what is there the durable version of every sector.
+/// Reads and compares all sectors, and makes the found versions the durable ones.
 fn check(socket: &Path, path: &Path) -> io::Result<()> {
     let mut state = State::load(path)?;
     let mut client = connect(socket)?;

@@ -1,8 +1,8 @@
-//! What the writer knows about each sector, kept in a file between its runs.
+//! Versions of all sectors, stored in a file between runs.
 //!
 //! Invariants
 //! - Versions grow with every request. `durable <= issued`, and between runs they are equal.
-//! - A version found after a crash was issued since the last check, or it is the durable one.
+//! - A version found after a crash was issued since the last check, or is the durable one.
 
 use std::fs;
 use std::io;
@@ -10,38 +10,38 @@ use std::path::Path;
 
 use crate::content::Found;
 
-/// Sectors that the writer uses: 32 MiB.
+/// Number of sectors in use: 32 MiB.
 pub(crate) const SECTORS: usize = 65536;
 
-/// Versions of one sector; 0 is the untouched one.
+/// Versions of one sector; 0 is the untouched sector.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sector {
-    /// The latest that must have survived.
+    /// Latest version that must survive a crash.
     pub durable: u64,
-    /// The latest that was sent.
+    /// Latest version that was sent.
     pub issued: u64,
-    /// The latest that was a trim or a zeroing.
+    /// Latest version that was a trim or a write of zeros.
     pub zeroed: u64,
 }
 
-/// See the module text.
+/// State of the writer.
 pub(crate) struct State {
-    /// The version that the next request gets.
+    /// Version of the next request.
     pub next: u64,
-    /// The first version since the last check.
+    /// First version since the last check.
     pub epoch: u64,
-    /// Requests that were answered, in all runs.
+    /// Answered requests of all runs.
     pub answered: u64,
-    /// Flushes that were answered, in all runs.
+    /// Answered flushes of all runs.
     pub flushes: u64,
-    /// Sectors whose latest version was lost, as it may be without a flush.
+    /// Sectors whose latest version was lost, as is permitted without a flush.
     pub lost: u64,
     /// All sectors.
     pub sectors: Vec<Sector>,
 }
 
 impl State {
-    /// The state in `path`, or that of an untouched volume when there is no such file.
+    /// Reads the state from `path`; without that file, returns the state of an untouched volume.
     pub(crate) fn load(path: &Path) -> io::Result<Self> {
         let bytes = match fs::read(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => vec![0; (5 + 3 * SECTORS) * 8],
@@ -66,16 +66,17 @@ impl State {
         fs::write(path, bytes)
     }
 
-    /// What a sector without a request in flight must hold while nothing was killed.
+    /// Returns the content that a sector without a request in flight must have while the server
+    /// runs.
     pub(crate) fn current(&self, sector: usize) -> Found {
         let Sector { issued, zeroed, .. } = self.sectors[sector];
         if issued == zeroed { Found::Zeros } else { Found::Version(issued) }
     }
 
-    /// Takes over what a sector holds after a crash.
+    /// Accepts the content of a sector after a crash.
     ///
     /// # Errors
-    /// When no promise allows it.
+    /// When no guarantee permits that content.
     pub(crate) fn survived(&mut self, sector: usize, found: Found) -> Result<(), String> {
         let epoch = self.epoch;
         let known = &mut self.sectors[sector];

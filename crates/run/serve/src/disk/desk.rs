@@ -1,5 +1,5 @@
-//! Where the answers for one queue of a block device come together, from whichever thread has them:
-//! the queue's own thread alone may hand them to the kernel.
+//! Completion queue of one queue of a block device. Any thread may add answers, but only the
+//! queue's own thread may pass them to the kernel.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, ThreadId};
@@ -7,27 +7,27 @@ use std::thread::{self, ThreadId};
 use hostftl_io::Waker;
 use hostftl_volume::front::{Answer, Answers};
 
-/// See the module text.
+/// Answers for one queue.
 pub(super) struct Desk {
     answers: Mutex<Vec<Answer>>,
-    /// The queue's thread, which looks here after everything that it does.
+    /// Thread of the queue; it checks for answers after each step.
     owner: ThreadId,
     waker: Arc<Waker>,
 }
 
 impl Desk {
-    /// A desk of the calling thread, which sleeps on `waker`.
+    /// Creates a completion queue for the calling thread, which sleeps on `waker`.
     pub(super) fn new(waker: Arc<Waker>) -> Arc<Self> {
         let owner = thread::current().id();
         Arc::new(Desk { answers: Mutex::default(), owner, waker })
     }
 
-    /// Takes what came since the last call.
+    /// Returns the answers since the last call.
     pub(super) fn drain(&self) -> Vec<Answer> {
         std::mem::take(&mut self.lock())
     }
 
-    /// Whether something came.
+    /// Returns whether there are answers.
     pub(super) fn has_some(&self) -> bool {
         !self.lock().is_empty()
     }

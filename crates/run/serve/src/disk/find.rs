@@ -1,7 +1,8 @@
-//! Which block devices of ublk are those of volumes, and which of them wait for a server.
+//! Discovery of ublk devices that belong to volumes, and of those that wait for a server.
 //!
-//! The kernel keeps a number of the server's own with each device; here it is the mark of the
-//! volume. So a device is known after the death of its server without a file that might be wrong.
+//! The kernel stores a number of the server with each device; HostFTL stores a mark derived from
+//! the UUID of the volume. So a device is recognised after its server has died, without a state
+//! file that could be out of date.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,42 +11,42 @@ use hostftl_io::ublk::{Attributes, Control, DeviceInfo, State, UblkError, device
 
 use super::{NEEDED, RECOVERS, Wanted};
 
-/// How long the kernel may take over the end of a server.
+/// Time limit for the kernel to notice the end of a server.
 const END: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(20);
-/// The bits of a mark that say that it is one: the letters of HF.
+/// Prefix of a mark of HostFTL: the letters HF.
 const OURS: u64 = 0x4846 << 48;
 const OURS_MASK: u64 = 0xffff << 48;
 
-/// What tells the devices of the volume with this UUID from all others.
+/// Returns the mark of devices of the volume with this UUID.
 pub(super) fn mark_of(uuid: [u8; 16]) -> u64 {
     let front = u64::from_be_bytes(uuid[..8].try_into().expect("eight bytes"));
     OURS | front >> 16
 }
 
-/// A block device of a volume.
+/// Block device of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Its number.
+    /// Number of the device.
     pub id: u32,
-    /// The block device.
+    /// Path of the block device.
     pub path: String,
-    /// How it stands, in words.
+    /// State of the device as text.
     pub state: String,
-    /// Whether its server is gone.
+    /// Whether its server has ended.
     pub is_orphan: bool,
-    /// Its length in bytes.
+    /// Size in bytes.
     pub bytes: u64,
-    /// The process that serves or served it.
+    /// Process that serves or served it.
     pub pid: i32,
-    /// How the UUID of its volume begins, in 12 hexadecimal digits.
+    /// First 12 hexadecimal digits of the UUID of its volume.
     pub volume: String,
 }
 
-/// All block devices of volumes on this machine.
+/// Lists the block devices of all volumes on this machine.
 ///
 /// # Errors
-/// When the kernel has no ublk, or does not tell.
+/// When the kernel has no ublk, or refuses a query.
 pub fn list() -> Result<Vec<Found>, UblkError> {
     let control = Control::open()?;
     let mut found = Vec::new();
@@ -67,13 +68,13 @@ pub fn list() -> Result<Vec<Found>, UblkError> {
     Ok(found)
 }
 
-/// Refuses to serve a volume some other way while a block device of the volume waits for a server:
-/// what waits there is older than what clients would write now, and would be written after that.
-/// Whether that could be found out: where there are devices and this process has no right to ask
-/// of whom, nothing is refused.
+/// Refuses to serve a volume by other means while one of its block devices waits for a server: the
+/// writes that wait there are older than writes that clients would send now, but would be applied
+/// after them. Returns whether the check was possible: without the permission to query existing
+/// devices, nothing is refused.
 ///
 /// # Errors
-/// When there is such a device, or the kernel does not tell.
+/// When there is such a device, or a query fails.
 pub fn refuse_beside_waiting(volume: [u8; 16]) -> Result<bool, UblkError> {
     let ids = devices();
     if ids.is_empty() {
@@ -99,7 +100,7 @@ fn stands_in_the_way(info: &DeviceInfo) -> UblkError {
     refused(info, "serve the volume without it", why)
 }
 
-/// Deletes a block device, with what waits there.
+/// Deletes a block device together with its pending requests.
 ///
 /// # Errors
 /// When there is no such device, or the kernel refuses.
@@ -109,10 +110,10 @@ pub fn delete(id: u32) -> Result<(), UblkError> {
     control.delete(id)
 }
 
-/// The device of the volume that waits for a server, if there is one, and its length in sectors.
+/// Returns the device of the volume that waits for a server, if any, and its length in sectors.
 ///
 /// # Errors
-/// When this server can't be it.
+/// When this server cannot take it over.
 pub(super) fn waiting(
     control: &Control,
     wanted: &Wanted,
@@ -122,7 +123,7 @@ pub(super) fn waiting(
         let Some(info) = control.info(id)?.filter(of_volume) else { continue };
         match settled(control, info)? {
             Some(info) if info.state == State::Dead => {
-                // It was never started, or its server died over its end.
+                // It was never started, or its server died while it was shutting down.
                 control.stop(id).ok();
                 control.delete(id)?;
             }
@@ -137,7 +138,8 @@ pub(super) fn waiting(
     Ok(None)
 }
 
-/// The device once the kernel has seen that its server is gone; none when it is gone too.
+/// Waits until the kernel has noticed the end of the device's server. Returns `None` when the
+/// device has disappeared too.
 fn settled(control: &Control, mut info: DeviceInfo) -> Result<Option<DeviceInfo>, UblkError> {
     let until = Instant::now() + END;
     while info.state == State::Live {
@@ -152,7 +154,7 @@ fn settled(control: &Control, mut info: DeviceInfo) -> Result<Option<DeviceInfo>
     Ok(Some(info))
 }
 
-/// Whether this server can be the next one of a device.
+/// Checks that this server can take over a device.
 fn fits(info: &DeviceInfo, there: Attributes, wanted: &Wanted) -> Result<(), UblkError> {
     let (path, ours) = (info.path(), &wanted.of);
     let why = if info.state != State::Quiesced || !info.features.has(NEEDED.and(RECOVERS)) {
@@ -182,7 +184,7 @@ fn fits(info: &DeviceInfo, there: Attributes, wanted: &Wanted) -> Result<(), Ubl
     Err(refused(info, "take it over", why))
 }
 
-/// The device of a server that died gets this one.
+/// Begins the recovery of a device whose server died.
 pub(super) fn begin_recovery(control: &Control, id: u32) -> Result<(), UblkError> {
     let until = Instant::now() + END;
     loop {

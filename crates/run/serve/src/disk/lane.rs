@@ -1,9 +1,9 @@
-//! One queue of a block device and its thread: takes requests from the kernel, hands them to the
-//! volume, does them itself when no other thread does, and gives the kernel the answers.
+//! One queue of a block device and its thread. It takes requests from the kernel, passes them to
+//! the volume, drives the volume when no other thread does, and returns the answers to the kernel.
 //!
 //! Invariants
-//! - The thread never waits for memory while it holds answers: whoever has the memory may wait for
-//!   just those. A request without a buffer waits until an answer brings one.
+//! - The thread never waits for memory while it holds answers, because the owner of the memory may
+//!   be waiting for them. A request without a buffer waits until an answer frees one.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -19,33 +19,33 @@ use hostftl_volume::front::{Answer, Buffer, Job, JobOp, Port, Seat};
 use super::desk::Desk;
 use crate::witness::{Seen, Witness};
 
-/// Where the length of a read or write stands in a cookie, above its tag.
+/// Position of a transfer's length in a cookie, above the tag.
 const LENGTH_SHIFT: u32 = 16;
 
-/// See the module text.
+/// Queue of a block device.
 pub(super) struct Lane {
     queue: Queue,
     port: Port,
-    /// The longest read or write in bytes.
+    /// Maximum length of a read or write in bytes.
     longest: u64,
     seat: Seat,
     desk: Arc<Desk>,
     witness: Option<Arc<dyn Witness>>,
-    /// Requests that have no buffer yet, in their order.
+    /// Requests without a buffer, in order of arrival.
     waiting: VecDeque<Request>,
-    /// Requests that the volume has.
+    /// Number of requests in flight in the volume.
     flying: usize,
-    /// How many came.
+    /// Number of requests received.
     requests: u64,
     quit: Arc<AtomicBool>,
 }
 
 impl Lane {
-    /// Queue `number` with `depth` tags, for the calling thread, which ends without answers when
-    /// `quit` is set and `waker` wakes it.
+    /// Creates queue `number` with `depth` tags for the calling thread. The thread ends without
+    /// answering when `quit` is set and `waker` wakes it.
     ///
     /// # Errors
-    /// As [`Queue::new`].
+    /// When [`Queue::new`] fails.
     pub(super) fn new(
         node: Arc<File>,
         number: u16,
@@ -61,7 +61,7 @@ impl Lane {
         Ok(Lane { queue, port, longest, seat, desk, witness, waiting, flying, requests, quit })
     }
 
-    /// Serves the queue until its device goes away, or the server does; how many requests came.
+    /// Serves the queue until its device or the server ends; returns the number of requests.
     pub(super) fn run(mut self) -> u64 {
         let mut came = Vec::new();
         loop {
@@ -78,7 +78,7 @@ impl Lane {
         }
     }
 
-    /// Until a request, an answer or the end comes; what is answered goes to the kernel.
+    /// Passes answers to the kernel and waits for a request, an answer or the end.
     fn sleep(&mut self) {
         let (desk, seat, quit) = (&self.desk, &mut self.seat, &self.quit);
         let has_work = || desk.has_some() || quit.load(SeqCst);
@@ -86,7 +86,7 @@ impl Lane {
             return self.queue.submit_and_sleep(has_work, seat.polls());
         }
         if self.queue.has_answers() {
-            // What the kernel has for them comes with the same call.
+            // The same call returns new requests.
             return self.queue.submit();
         }
         self.queue.sleep(has_work, |fd| {
@@ -94,7 +94,7 @@ impl Lane {
         });
     }
 
-    /// Takes a request that came from the kernel.
+    /// Processes a request of the kernel.
     fn take(&mut self, request: Request) {
         let Request { tag, op, fua, offset, bytes } = request;
         if let (Some(witness), Some(what)) = (&self.witness, seen(op)) {
@@ -116,13 +116,14 @@ impl Lane {
         }
     }
 
-    /// Begins what waited for a buffer.
+    /// Starts requests that waited for a buffer.
     fn begin_waiting(&mut self) {
         while let Some(request) = self.waiting.front() {
             let bytes = request.bytes as u32;
             let buffer = match self.port.try_buffer(bytes) {
                 Some(buffer) => buffer,
-                // An answer will bring one, and no buffer lies at the desk unless one flies.
+                // An answer will free one. Without requests in flight, no buffer is in the
+                // completion queue.
                 None if self.flying > 0 => return,
                 None => {
                     self.seat.leave();
@@ -134,7 +135,7 @@ impl Lane {
         }
     }
 
-    /// Hands over a read or a write.
+    /// Passes a read or a write to the volume.
     fn transfer(&mut self, request: Request, mut buffer: Buffer) {
         let Request { tag, op, fua, offset, bytes } = request;
         let op = match op {
@@ -147,21 +148,21 @@ impl Lane {
         self.push(tag, op, offset, bytes, bytes);
     }
 
-    /// Hands over a job whose answer counts `transferred` bytes.
+    /// Passes a job to the volume, whose answer reports `transferred` bytes.
     fn push(&mut self, tag: u16, op: JobOp, offset: u64, bytes: u64, transferred: u64) {
         let (cookie, reply) = (transferred << LENGTH_SHIFT | u64::from(tag), self.desk.clone());
         self.flying += 1;
         self.seat.push(Job { op, offset, bytes, cookie, reply });
     }
 
-    /// Gives the kernel the answers that came.
+    /// Passes completed answers to the kernel.
     fn settle(&mut self) {
         for answer in self.desk.drain() {
             let Answer { cookie, result, data, .. } = answer;
             self.flying -= 1;
             let (tag, bytes) = (cookie as u16, (cookie >> LENGTH_SHIFT) as i32);
             let given = match (result, &data) {
-                // Of a write the kernel has no use for the buffer.
+                // The kernel does not need the buffer of a write.
                 (Ok(()), Some(data)) => self.give(tag, data),
                 (result, _) => result.map_err(errno),
             };
@@ -169,7 +170,7 @@ impl Lane {
         }
     }
 
-    /// Gives the kernel what a read found.
+    /// Copies the data of a read to the kernel.
     fn give(&self, tag: u16, data: &Buffer) -> Result<(), i32> {
         match self.queue.op(tag) {
             Op::Read => self.queue.give_payload(tag, data).map_err(|_| libc::EIO),
@@ -187,7 +188,7 @@ fn errno(error: HostError) -> i32 {
     }
 }
 
-/// What a witness is told of a request.
+/// Returns the kind of request that a witness records.
 fn seen(op: Op) -> Option<Seen> {
     match op {
         Op::Read => Some(Seen::Read),

@@ -1,4 +1,4 @@
-//! The length of a block device, which follows that of its volume where the kernel lets it.
+//! Length of a block device, which follows its volume where the kernel supports it.
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
@@ -9,26 +9,27 @@ use hostftl_volume::{Events, Level};
 
 use crate::server::Exported;
 
-/// See the module text.
+/// Length of a block device.
 #[derive(Debug)]
 pub(super) struct Length {
     port: Port,
     events: Events,
-    /// Whether the kernel takes another length of a device that is served.
+    /// Whether the kernel can change the length of a device in use.
     follows: bool,
-    /// What the kernel was told, or refused, in sectors.
+    /// Length in sectors that was last set, or refused.
     told: AtomicU64,
 }
 
 impl Length {
-    /// That of a device of so many sectors, under a kernel with these features.
+    /// Creates the length of a device of `sectors` sectors, under a kernel with these features.
     pub(super) fn new(exported: &Exported, features: Features, sectors: u64) -> Self {
         let (port, events) = (exported.port.clone(), exported.events.clone());
         let follows = features.has(Features::UPDATE_SIZE);
         Length { port, events, follows, told: sectors.into() }
     }
 
-    /// Tells the kernel by `set`, once, when the volume has another length than the device `path`.
+    /// Sets the new length with `set`, once, when the length of the volume differs from that of the
+    /// device `path`.
     pub(super) fn look(&self, set: impl FnOnce(u64) -> Result<(), UblkError>, path: &str) {
         let sectors = self.port.export().bytes / SECTOR as u64;
         if self.told.swap(sectors, SeqCst) == sectors {

@@ -1,18 +1,18 @@
-//! The name of a block device that stays the same whatever its number is: /dev/hostftl/NAME.
+//! Persistent name of a block device, independent of its number: /dev/hostftl/NAME.
 //!
 //! Invariants
-//! - A name that leads to a device in use is never taken from it.
-//! - The folder is locked while names are made or removed.
+//! - A name that refers to a device in use is never taken over.
+//! - The directory is locked while names are created or removed.
 
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-/// Where the names are.
+/// Directory of the names.
 pub(super) const FOLDER: &str = "/dev/hostftl";
 
-/// A name that was made.
+/// Symbolic link that this server created.
 #[derive(Debug)]
 pub(super) struct Link {
     path: PathBuf,
@@ -20,10 +20,11 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Makes `name` mean the block device `to`. `None` if it means another device that is in use.
+    /// Creates `name` as a link to the block device `to`. Returns `None` if it refers to another
+    /// device in use.
     ///
     /// # Errors
-    /// When it can't be a file's name, or the folder can't be written.
+    /// When it is not a valid file name, or the directory cannot be written.
     pub(super) fn make(name: &str, to: &str) -> io::Result<Option<Self>> {
         Link::make_in(Path::new(FOLDER), name, Path::new(to))
     }
@@ -54,15 +55,15 @@ impl Link {
         Ok(Some(Link { path, to: to.into() }))
     }
 
-    /// Where it is.
+    /// Returns the path of the link.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Removes it, unless it means another device by now.
+    /// Removes the link, unless it refers to another device by now.
     ///
     /// # Errors
-    /// When it can't be removed.
+    /// When it cannot be removed.
     pub(super) fn remove(self) -> io::Result<()> {
         let lock = File::open(self.path.parent().expect("it is in a folder"))?;
         lock.lock()?;
@@ -73,8 +74,8 @@ impl Link {
     }
 }
 
-/// Whether a name leads to a device that has a length. Devices of the kernel's NBD client are there
-/// always, with a length of 0.
+/// Returns whether a name refers to a device with a length. Devices of the kernel's NBD client
+/// always exist, with length 0 while unused.
 fn is_in_use(path: &Path) -> bool {
     let Ok(device) = fs::canonicalize(path) else { return false };
     let sysfs = Path::new("/sys/class/block").join(device.file_name().unwrap_or_default());
@@ -85,7 +86,7 @@ fn is_in_use(path: &Path) -> bool {
 mod tests {
     use super::*;
 
-    /// A folder with the files `one` and `two`, which stand for devices.
+    /// Returns a directory with the files `one` and `two`, which stand for devices.
     fn devices() -> (tempfile::TempDir, PathBuf, [PathBuf; 2]) {
         let folder = tempfile::tempdir().unwrap();
         let devices = ["one", "two"].map(|name| folder.path().join(name));
@@ -104,7 +105,7 @@ mod tests {
         assert_eq!(fs::read_link(first.path()).unwrap(), one);
         second.remove().unwrap();
         assert_eq!(fs::read_link(first.path()).unwrap(), one, "the other's name survives");
-        // A server that takes the device over has its name again.
+        // A server that takes the device over gets its name again.
         make("v", &one).unwrap();
         first.remove().unwrap();
         assert_eq!(fs::read_dir(names).unwrap().count(), 0);
@@ -119,7 +120,7 @@ mod tests {
         let new = make("v", &two).unwrap();
         gone.remove().unwrap();
         assert_eq!(fs::read_link(new.path()).unwrap(), two);
-        // The number of a device that ended without removing its name belongs to another now.
+        // The number of a device that ended without removing its name now belongs to another one.
         let other = make("w", &two).unwrap();
         assert!(!new.path().exists() && other.path().exists());
     }

@@ -1,10 +1,10 @@
-//! A volume as a block device of the kernel, by ublk: made or taken over from a server that died,
-//! served by a thread for each queue, and stopped, or left for the next server.
+//! A volume as a ublk block device. The device is created or taken over from a server that died,
+//! served by one thread per queue, and at the end deleted or left for the next server.
 //!
 //! Invariants
-//! - A device that recovers belongs to a volume whose answers outlive the process: whoever uses it
-//!   hears nothing of the death of its server.
-//! - A device is answered only by the threads of one [`Disk`], and those end before it is deleted.
+//! - A device with recovery belongs to a volume whose acknowledged writes outlive the process, so
+//!   its users do not notice the death of a server.
+//! - A device is served only by the threads of one [`Disk`], which end before it is deleted.
 
 mod desk;
 mod find;
@@ -37,40 +37,40 @@ use self::link::Link;
 use self::find::mark_of;
 pub use self::find::{Found, delete, list, refuse_beside_waiting};
 
-/// Requests under way in a queue.
+/// Requests in flight per queue.
 const DEPTH: u16 = 128;
-/// How long the nodes of a device may take to appear.
+/// Time limit for the device nodes to appear.
 const NODES: Duration = Duration::from_secs(10);
-/// How often to look.
+/// Polling interval.
 const LOOK: Duration = Duration::from_millis(5);
-/// What a device that recovers is made with.
+/// Features of a device with recovery.
 const RECOVERS: Features = Features::RECOVERY.and(Features::REISSUE);
 const NEEDED: Features = Features::USER_COPY.and(Features::IOCTL_ENCODE);
 
-/// How a volume becomes a block device.
+/// Options of a block device.
 #[derive(Clone, Copy, Debug)]
 pub struct DiskOptions {
-    /// The most queues.
+    /// Maximum number of queues.
     pub queues: u16,
-    /// Whether the device of a volume that lasts waits for the next server when this process dies.
-    /// Only where what was answered is not lost then.
+    /// Whether the device of a persistent volume waits for the next server when this process dies.
+    /// Only allowed if acknowledged writes survive the process.
     pub recovers: bool,
-    /// Go on with a kernel that is known to fail.
+    /// Continue on a kernel with known defects.
     pub force: bool,
 }
 
-/// What the device of a volume is to be.
+/// Expected properties of the volume's device.
 #[derive(Clone, Copy, Debug)]
 struct Wanted {
-    /// What tells it from all others.
+    /// Mark of the volume.
     mark: u64,
     recovers: bool,
-    /// Whether what the last server answered may be gone.
+    /// Whether writes that the last server acknowledged may be lost.
     forgot: bool,
     of: Attributes,
 }
 
-/// A block device that is served.
+/// Block device in service.
 #[derive(Debug)]
 pub struct Disk {
     control: Control,
@@ -86,21 +86,21 @@ pub struct Disk {
     link: Option<Link>,
 }
 
-/// How a device was left.
+/// State in which a device was left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
-    /// It is deleted.
+    /// The device is deleted.
     Deleted,
-    /// Somebody uses it, so it waits for the next server of its volume.
+    /// The device is in use and waits for the next server of its volume.
     Waits,
 }
 
 impl Disk {
-    /// The volume as a block device, which is there when this returns.
+    /// Creates or takes over the block device of a volume. The device node exists on return.
     ///
     /// # Errors
-    /// When the kernel has no ublk or not enough of it, is known to fail, or refuses; when a device
-    /// of the volume waits for a server, and this one can't be it.
+    /// When the kernel lacks ublk or a needed feature, has known defects, or refuses; or when a
+    /// device of the volume waits for a server and this one cannot take it over.
     pub fn attach(exported: &Exported, options: &DiskOptions) -> Result<Disk, UblkError> {
         judge(&Kernel::running(), options.force, exported)?;
         let control = Control::open()?;
@@ -141,40 +141,40 @@ impl Disk {
         }
     }
 
-    /// The block device.
+    /// Returns the path of the block device.
     pub fn path(&self) -> String {
         self.info.path()
     }
 
-    /// The name of it that stays the same, where one could be made.
+    /// Returns the persistent name, if it could be created.
     pub fn link(&self) -> Option<PathBuf> {
         self.link.as_ref().map(|link| link.path().into())
     }
 
-    /// Whether the device was there, and waited for a server.
+    /// Returns whether the device existed and waited for a server.
     pub fn was_taken_over(&self) -> bool {
         self.taken_over
     }
 
-    /// Tells the kernel when the volume has another length than the device.
+    /// Updates the length of the device when that of the volume has changed.
     pub fn look_at_length(&self) {
         self.length.look(|sectors| self.control.set_length(self.info.id, sectors), &self.path());
     }
 
-    /// Whether somebody deleted the device.
+    /// Returns whether the device was deleted by another process.
     pub fn is_over(&self) -> bool {
         self.lanes.iter().any(JoinHandle::is_finished)
     }
 
-    /// Whether one of its threads panicked: its requests are not answered any more, and only ending
-    /// the process lets another server have them.
+    /// Returns whether one of its threads panicked. Its requests are no longer answered, and only
+    /// the end of the process lets another server take them over.
     pub fn has_panicked(&self) -> bool {
         self.broken.load(SeqCst)
     }
 
-    /// Ends the service: deletes the device, after what is under way. One that somebody has mounted
-    /// or otherwise claimed, and that recovers, waits for the next server. How it was left, and how
-    /// many requests there were.
+    /// Ends the service after the requests in flight and deletes the device. A device with recovery
+    /// that is mounted or otherwise claimed waits for the next server instead. Returns how the
+    /// device was left, and the number of requests.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -183,7 +183,8 @@ impl Disk {
             let requests = self.quit();
             return Ok((Left::Waits, requests));
         }
-        // A stop of a device that recovers fails what the kernel still has in its cache.
+        // Stopping a device with recovery fails the writes in the kernel's cache, so they are
+        // flushed first.
         File::open(self.path()).and_then(|device| device.sync_all()).ok();
         self.control.stop(self.info.id)?;
         let requests = self.join();
@@ -214,8 +215,8 @@ impl Disk {
         Ok(())
     }
 
-    /// Gives the device a name that stays the same. When another device has it, the beginning of
-    /// the volume's UUID is appended.
+    /// Creates the persistent name. When another device has it, the beginning of the volume's UUID
+    /// is appended.
     fn name(&mut self, exported: &Exported) {
         let (path, export) = (self.path(), exported.port.export());
         let (name, folder) = (&export.name, link::FOLDER);
@@ -241,7 +242,7 @@ impl Disk {
         exported.events.tell(Level::Warning, "note", text);
     }
 
-    /// A thread for queue `number`, whose tags are with the kernel when this returns.
+    /// Starts the thread of queue `number`. On return its tags are registered with the kernel.
     fn start_lane(&mut self, node: &Arc<File>, number: u16, exported: &Exported) -> io::Result<()> {
         let waker = Arc::new(Waker::new()?);
         let (node, depth, their_waker) = (node.clone(), self.info.depth, waker.clone());
@@ -267,7 +268,7 @@ impl Disk {
         begins.recv().unwrap_or_else(|_| Err(io::Error::other("its thread failed")))
     }
 
-    /// The threads end without answers to what is under way; how many requests there were.
+    /// Ends the threads without answers to the requests in flight; returns the number of requests.
     fn quit(&mut self) -> u64 {
         self.quit.store(true, SeqCst);
         self.wakers.iter().for_each(|waker| waker.ring());
@@ -282,7 +283,8 @@ impl Disk {
         self.lanes.drain(..).map(joined).sum()
     }
 
-    /// A device that could not be started goes away again; one that waited goes on waiting.
+    /// Deletes a device that could not be started. A device that was to be taken over continues to
+    /// wait.
     fn undo(mut self) {
         if !self.taken_over {
             self.control.stop(self.info.id).ok();
@@ -294,7 +296,7 @@ impl Disk {
     }
 }
 
-/// Tells that the thread which has it panicked.
+/// Records a panic of the thread that holds it.
 struct Alarm(Arc<AtomicBool>);
 
 impl Drop for Alarm {
@@ -305,7 +307,7 @@ impl Drop for Alarm {
     }
 }
 
-/// Says what is known of the kernel.
+/// Warns about known defects of the kernel, or refuses it.
 fn judge(kernel: &Kernel, force: bool, exported: &Exported) -> Result<(), UblkError> {
     let release = kernel.release();
     let why = match kernel.known() {
@@ -319,10 +321,10 @@ fn judge(kernel: &Kernel, force: bool, exported: &Exported) -> Result<(), UblkEr
     Ok(())
 }
 
-/// What users of the device are told of the volume.
+/// Returns the properties of the volume that users of the device see.
 fn attributes(export: &Export) -> Attributes {
     let longest = export.max_transfer;
-    // Only a power of two can be told; what is best for the volume is a multiple of what is told.
+    // The kernel accepts only powers of two. The largest one that divides the alignment is used.
     let best = 1 << export.align.max(SECTOR as u32).trailing_zeros();
     let (sectors, read_only) = (export.bytes / SECTOR as u64, export.read_only);
     Attributes { sectors, longest, best, read_only }
@@ -341,13 +343,13 @@ fn add(control: &Control, queues: u16, wanted: &Wanted) -> Result<DeviceInfo, Ub
     }
 }
 
-/// Whether a file system, a mapping or the like has the block device for itself.
+/// Returns whether a file system, a mapping or the like has claimed the block device.
 fn is_claimed(path: &str) -> bool {
     let opened = OpenOptions::new().read(true).custom_flags(libc::O_EXCL).open(path);
     opened.is_err_and(|error| error.raw_os_error() == Some(libc::EBUSY))
 }
 
-/// Opens a node that is about to be there, with the rights that udev gives it.
+/// Opens a device node that is about to appear with its permissions from udev.
 fn open_soon(path: &str, how: &OpenOptions) -> io::Result<File> {
     let until = Instant::now() + NODES;
     loop {

@@ -1,11 +1,11 @@
-//! `GET /metrics`: the figures of volumes for Prometheus, over plain HTTP.
+//! `GET /metrics`: metrics of volumes for Prometheus, over plain HTTP.
 //!
-//! It answers one request on each connection and closes it, which every scraper understands. Who
-//! reaches the address can read figures, and can't change anything.
+//! Each connection serves one request and is closed, which every scraper supports. Clients can read
+//! metrics, but cannot change anything.
 //!
 //! Each connection has a thread and one deadline, and at most [`MAX_GUESTS`] wait for a request, so
-//! idle connections keep no scraper out. Servers that come as a crate have no deadline for a client
-//! that is silent or trickles; so the request is parsed by a crate, `httparse`, and served here.
+//! idle connections cannot keep a scraper out. Available HTTP server crates have no deadline for a
+//! client that is idle or slow; therefore only the parser, `httparse`, is used.
 
 mod text;
 
@@ -23,26 +23,26 @@ use hostftl_volume::{Figures, Guests, Status};
 
 use crate::error::ServeError;
 
-/// How long a scraper may take for its request and for taking the answer, together.
+/// Time limit for a scraper to send its request and receive the response.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long a thread that still answers a slow scraper is waited for at the end.
+/// Time to wait at the end for threads that still respond to a slow scraper.
 const GRACE: Duration = Duration::from_secs(1);
-/// How long to wait when no scraper can be let in, for want of descriptors as a rule.
+/// Pause after a failed accept, usually for want of descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
-/// The longest head of a request in bytes, and the most headers in it.
+/// Maximum length of a request's head in bytes, and maximum number of its headers.
 const LONGEST: usize = 8192;
 const MAX_HEADERS: usize = 64;
-/// The most connections without a whole request.
+/// Maximum number of connections without a complete request.
 const MAX_GUESTS: usize = 64;
-/// What the answer is, so that scrapers know which of two text formats to read.
+/// Content type of the response; it selects one of two text formats.
 const CONTENT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Answers scrapers until it is closed or dropped.
+/// Metrics server; it runs until it is closed or dropped.
 #[derive(Debug)]
 pub struct Metrics {
     address: SocketAddr,
     over: Arc<AtomicBool>,
-    /// The listening socket once more, to shut it down.
+    /// Duplicate of the listening socket, to shut it down.
     listening: TcpStream,
     guests: Arc<Guests>,
     /// Disconnected when all threads have ended.
@@ -50,10 +50,10 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Listens on `address` and tells the figures of volumes.
+    /// Listens on `address` and serves the metrics of volumes.
     ///
     /// # Errors
-    /// When the address can't be had.
+    /// When the address cannot be used.
     pub fn serve(address: SocketAddr, figures: Vec<Figures>) -> Result<Self, ServeError> {
         let failed = |doing| {
             move |error: io::Error| ServeError::Io {
@@ -76,7 +76,7 @@ impl Metrics {
         Ok(Metrics { address, over, listening, guests, threads })
     }
 
-    /// Where it listens; the port is known now if it was 0.
+    /// Returns the listening address, with the actual port if 0 was requested.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -85,15 +85,16 @@ impl Metrics {
 impl Drop for Metrics {
     fn drop(&mut self) {
         self.over.store(true, SeqCst);
-        // A shutdown ends the wait for scrapers; nobody has to be able to connect.
+        // The shutdown ends the accept without a connection to the own address, which might be
+        // unreachable.
         self.listening.shutdown(Shutdown::Both).ok();
         self.guests.turn_out();
-        // Nothing is sent; the wait ends when the threads are gone, or too slow.
+        // No message is sent; the wait ends when the threads have ended, or after the time limit.
         self.threads.recv_timeout(GRACE).ok();
     }
 }
 
-/// Accepts scrapers until it is over; each thread has a copy of `alive`.
+/// Accepts scrapers until `over` is set; each thread holds a clone of `alive`.
 fn accept(
     listener: &TcpListener,
     figures: &Arc<[Figures]>,
@@ -111,10 +112,10 @@ fn accept(
         let (figures, guests, alive) = (figures.clone(), guests.clone(), alive.clone());
         let serve = move || {
             let _alive = alive;
-            // A scraper that went away misses nothing; it comes again.
+            // Errors are ignored: a scraper that disconnected will try again.
             answer(&stream, &figures, &guests).ok();
         };
-        // Without a thread the connection is closed.
+        // If no thread can be started, the connection is closed.
         drop(thread::Builder::new().name("scraper".into()).spawn(serve));
     }
 }
@@ -144,7 +145,7 @@ fn statuses(figures: &[Figures]) -> Vec<Status> {
     figures.iter().map(Figures::status).collect()
 }
 
-/// The resource that a request asks for.
+/// Resource of a request.
 enum Asked {
     Figures,
     Other,
@@ -160,7 +161,7 @@ fn read_request(stream: &mut impl Read) -> io::Result<Asked> {
         let mut request = httparse::Request::new(&mut headers);
         match request.parse(&head) {
             Ok(httparse::Status::Complete(_)) => {
-                // The path without the query behind it.
+                // The path without its query.
                 let path = request.path.and_then(|path| path.split('?').next());
                 return Ok(match (request.method, path) {
                     (Some("GET"), Some("/metrics")) => Asked::Figures,

@@ -1,4 +1,4 @@
-//! A small blocking NBD client, made of the codec.
+//! Small blocking NBD client, built on the codec.
 
 use std::io::{self, Error, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -9,7 +9,7 @@ use hostftl_nbd_proto::{
     ClientHandshake, ClientOutcome, Errno, Negotiated, Request, SIMPLE_REPLY_BYTES, SimpleReply,
 };
 
-/// A connection in the transmission phase.
+/// Connection in the transmission phase.
 pub(crate) struct Client {
     pub stream: UnixStream,
     pub export: Negotiated,
@@ -21,7 +21,7 @@ impl Client {
         Self::negotiate(path, ClientHandshake::new(name))
     }
 
-    /// Negotiates as `handshake` wants.
+    /// Negotiates with the given handshake.
     pub(crate) fn negotiate(path: &Path, mut handshake: ClientHandshake) -> io::Result<Self> {
         let mut stream = UnixStream::connect(path)?;
         stream.set_read_timeout(Some(Duration::from_secs(300)))?;
@@ -39,14 +39,14 @@ impl Client {
             match stream.read(&mut more) {
                 Ok(0) => return Err(Error::other("the server hung up")),
                 Ok(got) => input.extend_from_slice(&more[..got]),
-                // A ring that this thread closed before may interrupt a read that has a timeout.
+                // A ring that this thread closed earlier may interrupt a read with a timeout.
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// The next reply; `payload` says how long the payload of a successful request is.
+    /// Receives the next reply; `payload` returns the payload length of a successful request.
     pub(crate) fn reply(
         &mut self,
         payload: impl Fn(u64) -> usize,

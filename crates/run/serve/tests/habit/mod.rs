@@ -1,4 +1,4 @@
-//! A host that writes in one way or another over NBD, and knows what each sector must hold.
+//! Host that writes with a given pattern over NBD and knows the content of each sector.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,32 +10,32 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use crate::client::{Client, send};
 
 const SECTOR: u64 = 512;
-/// The longest request, in sectors.
+/// Maximum length of a request in sectors.
 const MOST: u64 = 2048;
-/// Requests under way.
+/// Requests in flight.
 const DEPTH: usize = 16;
 
-/// What the host does after it has filled the volume.
+/// Pattern of a host after it has filled the volume.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Habit {
-    /// Lengths of writes, in sectors; one after the other.
+    /// Lengths of successive writes in sectors, repeated.
     sizes: &'static [u64],
-    /// Per cent of the writes that go on where the one before ended.
+    /// Percentage of writes that continue where the previous one ended.
     sequential: u32,
-    /// A flush after so many writes, a trim, and a read; 0 = never.
+    /// Numbers of writes between flushes, trims and reads; 0 is never.
     flush: u64,
     trim: u64,
     read: u64,
 }
 
-/// Random, sequential, and mixed.
+/// Random, sequential and mixed.
 pub(crate) const ALL: [Habit; 3] = [
     Habit { sizes: &[8], sequential: 0, flush: 0, trim: 0, read: 0 },
     Habit { sizes: &[128], sequential: 100, flush: 0, trim: 0, read: 0 },
     Habit { sizes: &[8, 1, 64, 3, 200, 8], sequential: 30, flush: 100, trim: 20, read: 10 },
 ];
 
-/// A request that is not answered yet: its place, and the versions that a read must find.
+/// Request in flight: its range, and the versions that a read must return.
 struct Sent {
     cookie: u64,
     first: u64,
@@ -43,7 +43,7 @@ struct Sent {
     found: Option<Vec<u32>>,
 }
 
-/// An export, and the version of each of its sectors; 0 = zeros.
+/// Export with the version of each of its sectors; 0 is zeros.
 pub(crate) struct Disk {
     client: Client,
     layer: String,
@@ -55,7 +55,7 @@ pub(crate) struct Disk {
     random: Xoshiro256PlusPlus,
 }
 
-/// Writes what the sector holds in this version.
+/// Writes the content of this version of a sector.
 fn stamp(sector: &mut [u8], lba: u64, version: u32) {
     let seed = lba.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(version).rotate_left(40);
     for (at, word) in (0_u64..).zip(sector.as_chunks_mut::<8>().0) {
@@ -64,7 +64,7 @@ fn stamp(sector: &mut [u8], lba: u64, version: u32) {
 }
 
 impl Disk {
-    /// Connects to the export `v`; an answer is waited for 20 s.
+    /// Connects to the export `v`; an answer may take 20 s.
     pub(crate) fn connect(sock: &Path, layer: &str) -> Self {
         let client = Client::connect(sock, "v").expect("a server");
         client.stream.set_write_timeout(Some(Duration::from_secs(300))).expect("a socket");
@@ -81,29 +81,29 @@ impl Disk {
         }
     }
 
-    /// Bytes of the export.
+    /// Returns the size of the export in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.sectors() * SECTOR
     }
 
-    /// Bytes that were written.
+    /// Returns the number of bytes written.
     pub(crate) fn wrote(&self) -> u64 {
         self.wrote
     }
 
-    /// Takes what an earlier host knew for what the disk holds.
+    /// Takes over the expected versions of an earlier host.
     pub(crate) fn believe(&mut self, versions: Vec<u32>) {
         assert_eq!(versions.len(), self.versions.len(), "{}: another size", self.layer);
         self.versions = versions;
     }
 
-    /// Hangs up; gives back what the disk must hold.
+    /// Disconnects and returns the expected versions.
     pub(crate) fn end(mut self) -> Vec<u32> {
         self.wait(0);
         self.versions
     }
 
-    /// Writes all of the volume once.
+    /// Writes the whole volume once.
     pub(crate) fn fill(&mut self) {
         for first in (0..self.sectors()).step_by(MOST as usize) {
             self.put(first, MOST.min(self.sectors() - first));
@@ -111,7 +111,7 @@ impl Disk {
         self.flush();
     }
 
-    /// Writes so many bytes.
+    /// Writes `bytes` bytes.
     pub(crate) fn write(&mut self, habit: Habit, bytes: u64) {
         let end = self.wrote + bytes;
         let (mut next, mut count) = (0, 0);
@@ -139,7 +139,7 @@ impl Disk {
         self.wait(0);
     }
 
-    /// Reads all of the volume and compares it.
+    /// Reads the whole volume and compares it.
     pub(crate) fn compare(&mut self) {
         for first in (0..self.sectors()).step_by(MOST as usize) {
             self.look(first, MOST.min(self.sectors() - first));
@@ -163,7 +163,7 @@ impl Disk {
         self.wrote += sectors * SECTOR;
     }
 
-    /// A trimmed range holds zeros.
+    /// Trims a range, which then holds zeros.
     fn trim(&mut self, first: u64, sectors: u64) {
         self.send(Command::Trim, first, sectors, &[], false);
         self.versions[first as usize..(first + sectors) as usize].fill(0);
@@ -177,7 +177,7 @@ impl Disk {
         self.send(Command::Flush, 0, 0, &[], false);
     }
 
-    /// Sends a request when there is room for it and nothing under way touches its range.
+    /// Sends a request when the queue has room and no request in flight overlaps its range.
     fn send(&mut self, command: Command, first: u64, sectors: u64, data: &[u8], look: bool) {
         let touches =
             |sent: &Sent| first < sent.first + sent.sectors && sent.first < first + sectors;
@@ -195,14 +195,14 @@ impl Disk {
         self.under_way.push(Sent { cookie: self.cookie, first, sectors, found });
     }
 
-    /// Waits until no more than `most` requests are under way.
+    /// Waits until at most `most` requests are in flight.
     fn wait(&mut self, most: usize) {
         while self.under_way.len() > most {
             self.answer();
         }
     }
 
-    /// Takes the next answer, and compares what was read.
+    /// Receives the next answer and compares the data of a read.
     fn answer(&mut self) {
         let Disk { client, under_way, layer, .. } = self;
         let place = |cookie| under_way.iter().position(|sent| sent.cookie == cookie);

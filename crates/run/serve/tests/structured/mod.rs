@@ -11,7 +11,7 @@ use hostftl_nbd_proto::{
 use hostftl_serve::{Options, Server};
 use hostftl_volume::ram_port;
 
-/// What a chunk said, with its own bytes.
+/// Content of a chunk.
 #[derive(Debug, PartialEq)]
 enum Said {
     Data(u64, Vec<u8>),
@@ -20,7 +20,7 @@ enum Said {
     Error(Errno, String),
 }
 
-/// Runs `test` with a client that takes chunks and wants `contexts`.
+/// Runs `test` with a client that accepts chunks and requests `contexts`.
 fn with_client(contexts: &[&str], test: impl FnOnce(&mut Client)) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("vol.sock");
@@ -47,7 +47,7 @@ fn write(client: &mut Client, offset: usize, data: &[u8]) {
     assert_eq!(client.reply(|_| 0).expect("a reply"), (5, Ok(vec![])));
 }
 
-/// The next chunk of a reply, with its content.
+/// Receives the next chunk of a reply.
 fn chunk(client: &mut Client) -> (ChunkHead, Vec<u8>) {
     let mut head = [0; CHUNK_BYTES];
     client.stream.read_exact(&mut head).expect("a head");
@@ -57,7 +57,7 @@ fn chunk(client: &mut Client) -> (ChunkHead, Vec<u8>) {
     (head, content)
 }
 
-/// A request and the chunks of its reply.
+/// Sends a request and returns the chunks of its reply.
 fn ask(client: &mut Client, request: Request) -> Vec<Said> {
     send(&client.stream, request, &[]).expect("sent");
     let mut all = Vec::new();
@@ -87,7 +87,7 @@ fn a_read_comes_in_chunks_and_zeros_as_holes() {
         assert_eq!(found, [Said::Data(first, vec![7; 4096])]);
         let found = ask(client, request(Command::Read, 8 * MIB, 8192, 0));
         assert_eq!(found, [Said::Hole(8 * first, 8192)]);
-        // Parts of a MiB each, in any order, that cover the range.
+        // Parts of 1 MiB each, in any order, that cover the range.
         let mut bytes = vec![9; 3 * MIB];
         for said in ask(client, request(Command::Read, 0, 3 * MIB, 0)) {
             match said {
